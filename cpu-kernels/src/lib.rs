@@ -1,0 +1,1 @@
+//! (polychip-cpu-kernels: to be written)

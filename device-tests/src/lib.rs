@@ -1,0 +1,1 @@
+//! (polychip-device-tests: to be written)

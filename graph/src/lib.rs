@@ -1,0 +1,1 @@
+//! (polychip-graph: to be written)

@@ -1,0 +1,1 @@
+//! (polychip-ops: to be written)

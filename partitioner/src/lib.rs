@@ -1,0 +1,1 @@
+//! (polychip-partitioner: to be written)

@@ -1,0 +1,1 @@
+//! (polychip-abi: to be written)

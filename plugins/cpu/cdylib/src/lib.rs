@@ -1,0 +1,1 @@
+//! (polychip-plugin-cpu: to be written)

@@ -1,0 +1,1 @@
+//! (polychip-cpu: to be written)

@@ -1,0 +1,1 @@
+//! (polychip-host: to be written)

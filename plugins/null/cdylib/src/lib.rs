@@ -1,0 +1,1 @@
+//! (polychip-plugin-null: to be written)

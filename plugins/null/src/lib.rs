@@ -1,0 +1,1 @@
+//! (polychip-null: to be written)

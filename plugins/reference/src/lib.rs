@@ -1,0 +1,1 @@
+//! (polychip-reference: to be written)

@@ -1,0 +1,1 @@
+//! (polychip-sdk: to be written)

@@ -1,0 +1,1 @@
+//! (polychip: to be written)
