@@ -1,1 +1,3 @@
-//! (polychip-cpu-kernels: to be written)
+//! CPU kernels: tensors in, tensors out; nothing here knows a graph, a device or another crate of ours.
+
+pub mod reference;

@@ -1,0 +1,20 @@
+//! The oracle: each ONNX op computed the slow, safe and obvious way, on one thread.
+//!
+//! Invariants:
+//! 1. Floats of every width are computed in `f64` and rounded once, to nearest even, when stored.
+//! 2. Integers are computed exactly (in `i128`) and wrap when stored.
+//! 3. No unsafe code, no threads, no platform-dependent path: same operands, same bits (up to the
+//!    platform's `libm`).
+//! 4. Operands that do not fit together are an [`Error`], never a panic.
+//!
+//! Not here: speed, attributes and op names; `plugins/reference` maps ONNX nodes onto these kernels.
+//! Start reading at [`Tensor`].
+
+pub mod element;
+mod error;
+pub mod minifloat;
+pub mod tensor;
+
+pub use element::Element;
+pub use error::{Error, Result};
+pub use tensor::{Storage, Tensor, Wide};
