@@ -1,0 +1,100 @@
+//! Devices: what they are, and the operating points they can be set to.
+
+use crate::sized::sized;
+use crate::span::polychip_text;
+
+/// A general-purpose processor.
+pub const POLYCHIP_DEVICE_CPU: u32 = 1;
+/// A graphics processor.
+pub const POLYCHIP_DEVICE_GPU: u32 = 2;
+/// A processor for neural networks.
+pub const POLYCHIP_DEVICE_NPU: u32 = 3;
+/// A digital signal processor.
+pub const POLYCHIP_DEVICE_DSP: u32 = 4;
+
+/// The device is emulated: its figures are not a real chip's.
+pub const POLYCHIP_DEVICE_EMULATED: u32 = 1;
+/// The device computes on host memory without a copy.
+pub const POLYCHIP_DEVICE_SHARES_HOST_MEMORY: u32 = 2;
+/// Executes on one device run one after the other.
+pub const POLYCHIP_DEVICE_SERIAL: u32 = 4;
+
+/// A plugin instance.
+pub struct polychip_instance {
+    _private: [u8; 0],
+}
+
+/// An open device.
+pub struct polychip_device {
+    _private: [u8; 0],
+}
+
+/// What a plugin is. Texts are static.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct polychip_plugin_info {
+    /// Size of this struct as the caller knows it, in bytes.
+    pub struct_size: u32,
+    /// Zero.
+    pub flags: u32,
+    /// Short lower-case name, as in `name:index`.
+    pub name: polychip_text,
+    /// Version of the plugin.
+    pub version: polychip_text,
+    /// Changes with every build whose blobs or figures may differ; part of every cache key.
+    pub build_id: polychip_text,
+}
+
+/// What a device is. Texts live as long as the device is open.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct polychip_device_info {
+    /// Size of this struct as the caller knows it, in bytes.
+    pub struct_size: u32,
+    /// `POLYCHIP_DEVICE_CPU`, `_GPU`, `_NPU` or `_DSP`.
+    pub kind: u32,
+    /// Bits `POLYCHIP_DEVICE_EMULATED` and following.
+    pub flags: u32,
+    /// Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_import` takes.
+    pub import_kinds: u32,
+    /// Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives.
+    pub export_kinds: u32,
+    /// Alignment that host memory needs to be imported, in bytes.
+    pub import_alignment: u32,
+    /// Name for people.
+    pub name: polychip_text,
+    /// Maker.
+    pub vendor: polychip_text,
+    /// System on chip, or empty.
+    pub soc: polychip_text,
+    /// Version of the driver or the vendor's library.
+    pub driver: polychip_text,
+    /// Memory that parts may use, in bytes; 0 where the device sets no limit.
+    pub memory_bytes: u64,
+    /// Peak arithmetic rate for f32, in multiply-adds per second; 0 where not known.
+    pub peak_macs_per_s: u64,
+    /// Peak memory rate, in bytes per second; 0 where not known.
+    pub peak_bytes_per_s: u64,
+}
+
+/// A setting of clocks and voltage that the device can be put to.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct polychip_operating_point {
+    /// Size of this struct as the caller knows it, in bytes.
+    pub struct_size: u32,
+    /// Zero.
+    pub flags: u32,
+    /// Name; lives as long as the device is open.
+    pub name: polychip_text,
+    /// Clock, in kilohertz; 0 where not known.
+    pub frequency_khz: u64,
+    /// Typical power under load, in milliwatts; 0 where not known.
+    pub power_mw: u64,
+}
+
+sized!(
+    polychip_plugin_info,
+    polychip_device_info,
+    polychip_operating_point
+);

@@ -1,0 +1,64 @@
+//! One run of an executable.
+//!
+//! Invariants:
+//! 1. `execute` returns without waiting for the run; the fence tells the end.
+//! 2. Bound buffers and the executable outlive the fence.
+//! 3. After a hang, the host owns no buffer that the device may still write until `device_reset`.
+
+use crate::buffer::polychip_buffer;
+use crate::fence::polychip_fence;
+use crate::sized::sized;
+
+/// A frame that someone waits for.
+pub const POLYCHIP_PRIORITY_URGENT: u32 = 2;
+/// The usual.
+pub const POLYCHIP_PRIORITY_NORMAL: u32 = 1;
+/// Work that nobody waits for.
+pub const POLYCHIP_PRIORITY_BATCH: u32 = 0;
+
+/// No deadline.
+pub const POLYCHIP_NO_DEADLINE: u64 = u64::MAX;
+
+/// A buffer for a port.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct polychip_binding {
+    /// Size of this struct as its writer knows it, in bytes.
+    pub struct_size: u32,
+    /// Number of the port.
+    pub port: u32,
+    /// Buffer of the same device.
+    pub buffer: *mut polychip_buffer,
+    /// Where the tensor starts in the buffer, in bytes.
+    pub offset: u64,
+    /// Bytes from `offset` that belong to the tensor.
+    pub bytes: u64,
+    /// Actual extents of an input whose port states upper bounds, else null.
+    pub dims: *const i64,
+    /// Number of extents at `dims`.
+    pub rank: u64,
+}
+
+/// A run.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct polychip_submit {
+    /// Size of this struct as the host knows it, in bytes.
+    pub struct_size: u32,
+    /// `POLYCHIP_PRIORITY_*`.
+    pub priority: u32,
+    /// One binding for each port.
+    pub bindings: *const polychip_binding,
+    /// Number of bindings.
+    pub binding_count: u64,
+    /// Bytes from one binding to the next.
+    pub binding_stride: u64,
+    /// Fences of the same plugin instance (or imported by it) that must signal first.
+    pub waits: *const *mut polychip_fence,
+    /// Number of fences to wait for.
+    pub wait_count: u64,
+    /// When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`.
+    pub deadline_ns: u64,
+}
+
+sized!(polychip_binding, polychip_submit);

@@ -1,0 +1,35 @@
+//! Fences: the end of a run, and what the device measured of it.
+
+use crate::sized::sized;
+
+/// The end of one run. Signals once, with the run's status.
+pub struct polychip_fence {
+    _private: [u8; 0],
+}
+
+/// `start_ns` and `end_ns` hold values.
+pub const POLYCHIP_TIMING_SPAN: u32 = 1;
+/// `queued_ns` holds a value.
+pub const POLYCHIP_TIMING_QUEUED: u32 = 2;
+/// `energy_uj` holds a value.
+pub const POLYCHIP_TIMING_ENERGY: u32 = 4;
+
+/// What the device measured of a run. Times are on the host's clock.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct polychip_timing {
+    /// Size of this struct as the caller knows it, in bytes.
+    pub struct_size: u32,
+    /// Bits `POLYCHIP_TIMING_*` of the fields that hold a value.
+    pub valid: u32,
+    /// When the device took the run into its queue, in nanoseconds.
+    pub queued_ns: u64,
+    /// When the device began to compute, in nanoseconds.
+    pub start_ns: u64,
+    /// When the device was done, in nanoseconds.
+    pub end_ns: u64,
+    /// Energy of the run, in microjoules.
+    pub energy_uj: u64,
+}
+
+sized!(polychip_timing);
