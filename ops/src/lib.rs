@@ -1,1 +1,31 @@
-//! (polychip-ops: to be written)
+//! The vocabulary of Polychip: ops, attributes, element types, and shape functions over plain shapes.
+//!
+//! Invariants:
+//! 1. There is one op table; whoever needs an arity, a default or a dtype rule reads it here.
+//! 2. Nothing here knows a graph or a device; shape functions serve at import and at run time.
+//! 3. Bad input is an [`InferError`], never a panic and never a wrong shape.
+//!
+//! Not here: graphs and bodies (`graph`), numbers of tensors (`cpu-kernels`).
+//! Start reading at [`infer()`].
+
+#![forbid(unsafe_code)]
+
+mod attr;
+mod attributes;
+mod dim;
+mod dtype;
+mod error;
+pub mod infer;
+mod literal;
+mod op;
+mod value;
+
+pub use attr::Attr;
+pub use attributes::{AttrKey, AttrValue, Attributes};
+pub use dim::{Dim, TensorType};
+pub use dtype::{DType, DTypes};
+pub use error::{ErrorKind, InferError};
+pub use infer::{InferInput, Inferred, infer};
+pub use literal::Literal;
+pub use op::Op;
+pub use value::{Element, Value};

@@ -24,16 +24,19 @@
     reason = "the names are those of the C header, so that one search finds both"
 )]
 
+pub mod attribute;
 pub mod buffer;
 pub mod compile;
 pub mod cost;
 pub mod device;
+pub mod dtype;
 pub mod encoding;
 pub mod error;
 pub mod execute;
 pub mod fence;
 pub mod graph;
 pub mod host;
+pub mod op;
 pub mod port;
 pub mod sized;
 pub mod span;
