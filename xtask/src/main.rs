@@ -1,2 +1,51 @@
-//! (to be written)
-fn main() {}
+//! `cargo xtask`: the chores of the repository, the same on a laptop and in CI.
+//!
+//! Invariant: every check that CI makes can be run here by one command, and a check that cannot run on
+//! this machine says *skipped* with the reason, never *passed*.
+//! Start reading at [`ci`].
+
+#![forbid(unsafe_code)]
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod ci;
+mod golden;
+mod new_plugin;
+mod root;
+mod size;
+mod tidy;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of the Polychip repository")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run every check of CI that this machine can run; say which were skipped and why
+    Ci(ci::Options),
+    /// Check the conventions: crate edges, file headers, file sizes, where versions stand
+    Tidy,
+    /// Compare the committed C header of the plugin contract with the Rust source
+    Header(golden::Options),
+    /// Compare the committed sizes and offsets of the plugin contract with the build
+    Layout(golden::Options),
+    /// Print lines of code per crate
+    Size,
+    /// Write a new plugin from the template in plugins/null
+    NewPlugin(new_plugin::Options),
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().chore {
+        Chore::Ci(options) => ci::run(&options),
+        Chore::Tidy => tidy::run(),
+        Chore::Header(options) => golden::header(&options),
+        Chore::Layout(options) => golden::layout(&options),
+        Chore::Size => size::run(),
+        Chore::NewPlugin(options) => new_plugin::run(&options),
+    }
+}

@@ -1,0 +1,250 @@
+//! Every check of CI in one command, each by the program that a person would call.
+//!
+//! Invariants:
+//! 1. A check that cannot run here is listed as skipped with the reason.
+//! 2. All checks run even where one fails; the exit status says whether any did.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Run only the checks whose name contains this text
+    #[arg(long)]
+    only: Option<String>,
+    /// Seconds of fuzzing per target
+    #[arg(long, default_value_t = 60)]
+    fuzz_seconds: u32,
+}
+
+/// What a check came to.
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped(String),
+}
+
+struct Check {
+    name: &'static str,
+    /// Why the check cannot run on this machine, if so.
+    skip: Option<String>,
+    commands: Vec<Command>,
+}
+
+impl Check {
+    fn cargo(name: &'static str, commands: &[&[&str]]) -> Self {
+        Self {
+            name,
+            skip: None,
+            commands: commands.iter().map(|arguments| cargo(arguments)).collect(),
+        }
+    }
+
+    fn skipped_if(mut self, cannot: bool, why: impl Into<String>) -> Self {
+        if cannot && self.skip.is_none() {
+            self.skip = Some(why.into());
+        }
+        self
+    }
+}
+
+/// Runs the checks and prints a summary.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut results = Vec::new();
+    for check in checks(options) {
+        if options
+            .only
+            .as_ref()
+            .is_some_and(|text| !check.name.contains(text.as_str()))
+        {
+            continue;
+        }
+        let start = Instant::now();
+        eprintln!("\n== {}", check.name);
+        let name = check.name;
+        let outcome = run_one(check)?;
+        results.push((name, outcome, start.elapsed().as_secs()));
+    }
+    eprintln!("\n== summary");
+    let mut failed = Vec::new();
+    for (name, outcome, seconds) in &results {
+        match outcome {
+            Outcome::Passed => eprintln!("passed   {name} ({seconds} s)"),
+            Outcome::Failed => {
+                failed.push(*name);
+                eprintln!("FAILED   {name} ({seconds} s)");
+            }
+            Outcome::Skipped(why) => eprintln!("skipped  {name}: {why}"),
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("failed: {}", failed.join(", "))
+}
+
+fn run_one(check: Check) -> Result<Outcome> {
+    if let Some(why) = check.skip {
+        eprintln!("skipped: {why}");
+        return Ok(Outcome::Skipped(why));
+    }
+    for mut command in check.commands {
+        if !command.current_dir(root()).status()?.success() {
+            return Ok(Outcome::Failed);
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+fn checks(options: &Options) -> Vec<Check> {
+    let nextest = cargo_has("nextest");
+    let tests: &[&[&str]] = if nextest {
+        &[&["nextest", "run", "--workspace", "--profile", "ci"]]
+    } else {
+        &[&["test", "--workspace", "--lib", "--bins", "--tests", "--examples"]]
+    };
+    let python = witness_python();
+    let no_python = format!(
+        "{} is not there (`cargo xtask models` makes it)",
+        python.display()
+    );
+    let generated = root().join("device-tests/generated/onnx/node");
+    let mut list = vec![
+        Check::cargo("format", &[&["fmt", "--all", "--check"]]),
+        Check::cargo(
+            "clippy",
+            &[&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "--deny",
+                "warnings",
+            ]],
+        ),
+        Check::cargo("tidy", &[&["xtask", "tidy"]]),
+        Check::cargo("tests", tests),
+        Check::cargo(
+            "documentation tests",
+            &[&["test", "--workspace", "--doc", "--quiet"]],
+        ),
+        Check::cargo("layout of the plugin contract", &[&["xtask", "layout"]]),
+        Check::cargo("header of the plugin contract", &[&["xtask", "header"]])
+            .skipped_if(!program_runs("cbindgen"), "cbindgen is not installed"),
+        Check::cargo(
+            "licences and duplicate versions",
+            &[&["deny", "check", "licenses", "bans", "sources"]],
+        )
+        .skipped_if(!cargo_has("deny"), "cargo-deny is not installed"),
+        advisories(),
+        Check::cargo(
+            "ONNX backend suite and ONNX Runtime's outputs",
+            &[&[
+                "test",
+                "--release",
+                "--package",
+                "polychip-device-tests",
+                "--tests",
+            ]],
+        )
+        .skipped_if(!python.is_file(), no_python)
+        .skipped_if(
+            !generated.is_dir(),
+            "device-tests/generated is not there (`cargo xtask models` makes it)",
+        ),
+        miri(),
+    ];
+    list.extend(fuzz(options.fuzz_seconds));
+    list
+}
+
+/// The advisory database lives on a public server that a build machine may not reach.
+fn advisories() -> Check {
+    let check = Check::cargo("advisories", &[&["deny", "check", "advisories"]]);
+    if !cargo_has("deny") {
+        return check.skipped_if(true, "cargo-deny is not installed");
+    }
+    let reached = cargo(&["deny", "fetch", "db"])
+        .current_dir(root())
+        .output()
+        .is_ok_and(|o| o.status.success());
+    check.skipped_if(!reached, "the advisory database cannot be reached")
+}
+
+fn miri() -> Check {
+    let packages = ["abi", "graph", "host", "null", "sdk"].map(|name| format!("--package=polychip-{name}"));
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "miri", "test", "--lib"]).args(packages);
+    command
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .env("PROPTEST_CASES", "4");
+    let there = Command::new("cargo")
+        .args(["+nightly", "miri", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    Check {
+        name: "Miri",
+        skip: None,
+        commands: vec![command],
+    }
+    .skipped_if(!there, "no nightly toolchain with Miri")
+}
+
+fn fuzz(seconds: u32) -> Vec<Check> {
+    const TARGETS: [(&str, &str); 5] = [
+        ("fuzz: importer", "importer"),
+        ("fuzz: text parser", "text"),
+        ("fuzz: plan", "plan"),
+        ("fuzz: blob header", "blob"),
+        ("fuzz: graph view", "graph_view"),
+    ];
+    let nightly = Command::new("cargo")
+        .args(["+nightly", "fuzz", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    TARGETS
+        .iter()
+        .map(|(name, target)| {
+            let mut command = Command::new("cargo");
+            command.args(["+nightly", "fuzz", "run", target, "--"]);
+            command
+                .arg(format!("-max_total_time={seconds}"))
+                .args(["-rss_limit_mb=4096", "-timeout=20"]);
+            Check {
+                name,
+                skip: None,
+                commands: vec![command],
+            }
+            .skipped_if(!nightly, "no nightly toolchain with cargo-fuzz")
+        })
+        .collect()
+}
+
+/// The Python with ONNX and ONNX Runtime that `cargo xtask models` sets up.
+fn witness_python() -> PathBuf {
+    std::env::var_os("POLYCHIP_PYTHON").map_or_else(|| root().join("target/venv/bin/python"), PathBuf::from)
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments);
+    command
+}
+
+fn cargo_has(subcommand: &str) -> bool {
+    cargo(&[subcommand, "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+fn program_runs(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,105 @@
+//! Manifests: registry versions stand in the root manifest only; lints, edition and MSRV come from it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use toml::{Table, Value};
+
+use crate::root::{files, root};
+
+const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
+/// Checks every manifest of the workspace.
+pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
+    let workspace: Table = fs::read_to_string(root().join("Cargo.toml"))?
+        .parse()
+        .context("Cargo.toml")?;
+    let excluded: Vec<&str> = workspace
+        .get("workspace")
+        .and_then(|w| w.get("exclude"))
+        .and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    for file in files("toml")? {
+        let in_workspace = file.file_name().is_some_and(|name| name == "Cargo.toml")
+            && file != Path::new("Cargo.toml")
+            && !excluded.iter().any(|folder| file.starts_with(folder));
+        if in_workspace {
+            let text = fs::read_to_string(root().join(&file))?;
+            let manifest: Table = text.parse().with_context(|| file.display().to_string())?;
+            one(&file, &manifest, findings);
+        }
+    }
+    Ok(())
+}
+
+fn one(file: &Path, manifest: &Table, findings: &mut Vec<String>) {
+    let file = file.display();
+    let mut tables: Vec<&Table> = SECTIONS
+        .iter()
+        .filter_map(|name| manifest.get(*name))
+        .filter_map(Value::as_table)
+        .collect();
+    if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
+        for target in targets.values() {
+            tables.extend(
+                SECTIONS
+                    .iter()
+                    .filter_map(|name| target.get(*name))
+                    .filter_map(Value::as_table),
+            );
+        }
+    }
+    for (name, dependency) in tables.into_iter().flatten() {
+        let from_workspace = dependency.get("workspace").and_then(Value::as_bool) == Some(true);
+        if !from_workspace {
+            findings.push(format!(
+                "{file}: dependency {name} must be `workspace = true`, with its version in the root Cargo.toml"
+            ));
+        }
+    }
+    let inherits =
+        |table: Option<&Value>| table.and_then(|t| t.get("workspace")).and_then(Value::as_bool) == Some(true);
+    if !inherits(manifest.get("lints")) {
+        findings.push(format!("{file}: `[lints] workspace = true` is missing"));
+    }
+    for key in ["edition", "rust-version", "license", "version"] {
+        if !inherits(manifest.get("package").and_then(|package| package.get(key))) {
+            findings.push(format!("{file}: `{key}.workspace = true` is missing"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_outside_the_root_manifest_is_found() {
+        let manifest: Table = r#"
+            [package]
+            name = "x"
+            edition.workspace = true
+            rust-version.workspace = true
+            license.workspace = true
+            version.workspace = true
+            [lints]
+            workspace = true
+            [dependencies]
+            good.workspace = true
+            bad = "1"
+            [target.'cfg(unix)'.dev-dependencies]
+            worse = { version = "2" }
+        "#
+        .parse()
+        .unwrap();
+        let mut findings = Vec::new();
+        one(Path::new("x/Cargo.toml"), &manifest, &mut findings);
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(
+            findings[0].contains("bad") && findings[1].contains("worse"),
+            "{findings:?}"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Rust sources: headers, sizes, module files, and where unsafe code may live.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::root::{files, root};
+
+/// A file above this is restructured before it lands.
+const MOST_LINES: usize = 1500;
+
+/// Crate roots that forbid unsafe code.
+const SAFE: &[&str] = &[
+    "cli/src/main.rs",
+    "graph/src/lib.rs",
+    "ops/src/lib.rs",
+    "partitioner/src/lib.rs",
+    "plugins/abi/src/lib.rs",
+    "scheduler/src/lib.rs",
+    "xtask/src/main.rs",
+];
+
+/// File names that say nothing about what is inside.
+const EMPTY_NAMES: &[&str] = &[
+    "mod.rs",
+    "utils.rs",
+    "util.rs",
+    "common.rs",
+    "misc.rs",
+    "helpers.rs",
+    "core.rs",
+];
+
+/// Checks every Rust file of the repository.
+pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap_or_default();
+    if architecture.lines().count() > 300 {
+        findings.push("ARCHITECTURE.md: more than 300 lines".into());
+    }
+    for file in files("rs")? {
+        let text = fs::read_to_string(root().join(&file))?;
+        one(&file, &text, &architecture, findings);
+    }
+    Ok(())
+}
+
+fn one(file: &Path, text: &str, architecture: &str, findings: &mut Vec<String>) {
+    let name = file.display().to_string();
+    let base = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    if EMPTY_NAMES.contains(&base) {
+        findings.push(format!(
+            "{name}: name the file after what it holds (`foo.rs` beside `foo/`, no {base})"
+        ));
+    }
+    if !text.starts_with("//!") && !text.starts_with("#!") {
+        findings.push(format!(
+            "{name}: the `//!` header is missing: what the file is, what always holds, what is not here"
+        ));
+    }
+    let lines = text.lines().count();
+    if lines > MOST_LINES && base != "bindings.rs" {
+        findings.push(format!(
+            "{name}: {lines} lines, more than {MOST_LINES}: split it by noun"
+        ));
+    }
+    if SAFE.contains(&name.as_str()) && !text.contains("#![forbid(unsafe_code)]") {
+        findings.push(format!("{name}: `#![forbid(unsafe_code)]` is missing"));
+    }
+    let needle = concat!("allow(unsafe", "_code");
+    if text.contains(needle) && !architecture.contains(&format!("`{name}`")) {
+        findings.push(format!(
+            "{name}: unsafe code is allowed here, but ARCHITECTURE.md does not list the file"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(name: &str, text: &str) -> Vec<String> {
+        let mut findings = Vec::new();
+        one(Path::new(name), text, "", &mut findings);
+        findings
+    }
+
+    #[test]
+    fn a_file_by_the_book_is_clean() {
+        assert!(findings("graph/src/node.rs", "//! One node.\n").is_empty());
+    }
+
+    #[test]
+    fn each_rule_finds_its_breach() {
+        assert!(findings("a/src/node.rs", "struct A;\n")[0].contains("header"));
+        assert!(findings("a/src/utils.rs", "//! Things.\n")[0].contains("name the file"));
+        assert!(findings("graph/src/lib.rs", "//! Graph.\n")[0].contains("forbid"));
+        let long = format!("//! Long.\n{}", "\n".repeat(MOST_LINES));
+        assert!(findings("a/src/long.rs", &long)[0].contains("1501 lines"));
+        let open = concat!("//! Raw.\n#![allow(unsafe", "_code)]\n");
+        assert!(findings("a/src/raw.rs", open)[0].contains("ARCHITECTURE"));
+    }
+}
