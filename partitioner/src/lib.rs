@@ -1,1 +1,26 @@
-//! (polychip-partitioner: to be written)
+//! WHERE each node runs: costs, links, an exact solver, plans, an independent checker, explanations.
+//!
+//! Invariants: pure (no clock, file or sensor), and the same inputs give the same plan byte for
+//! byte on every host; all sums are integers; every figure keeps its provenance.
+//! Deliberately not here: asking devices, measuring, compiling and running (the scheduler does).
+#![forbid(unsafe_code)]
+
+pub mod cost;
+pub mod error;
+pub mod link;
+pub mod objective;
+pub mod options;
+pub mod part;
+pub mod plan;
+pub mod target;
+pub mod unit;
+
+pub use cost::{Cost, CostTable, Provenance};
+pub use error::{Error, ErrorKind};
+pub use link::{Link, LinkMode, LinkTable};
+pub use objective::Objective;
+pub use options::Options;
+pub use part::{Part, part_id};
+pub use plan::{Certificate, Crossing, PLAN_VERSION, Plan, Totals};
+pub use target::{Refusal, Target};
+pub use unit::{Microjoules, Milliwatts, Nanos};

@@ -1,0 +1,215 @@
+//! What a node or a part costs on each device, and where each figure comes from.
+//!
+//! Invariants: every figure carries its provenance and whether an emulated device produced it;
+//! nodes are addressed by their index in the graph's canonical order, devices by their index in
+//! the list of targets; a part is addressed by its set of nodes, whatever order they are given in.
+//! Deliberately not here: measuring (the scheduler does) and transfers (see `link`).
+
+use crate::unit::{Microjoules, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a figure comes from, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provenance {
+    /// Measured on the device, for exactly this node or part.
+    Measured,
+    /// Summed from measurements of smaller pieces.
+    Composed,
+    /// Stated by the device's plugin.
+    Estimated,
+    /// Derived from peak arithmetic and memory speeds.
+    Roofline,
+}
+
+impl Provenance {
+    /// The word that reports use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Composed => "composed",
+            Self::Estimated => "estimated",
+            Self::Roofline => "roofline",
+        }
+    }
+
+    /// The provenance of a sum of two figures: the weaker one, and never better than composed.
+    #[must_use]
+    pub fn sum(self, other: Self) -> Self {
+        self.max(other).max(Self::Composed)
+    }
+}
+
+/// A cost of one node or part on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Time on the device, without launch and transfers; JSON holds picoseconds.
+    #[serde(rename = "time_ps")]
+    pub time: Nanos,
+    /// Energy, where it is known; JSON holds nanojoules.
+    #[serde(rename = "energy_nj")]
+    pub energy: Option<Microjoules>,
+    /// Where the figure comes from.
+    pub provenance: Provenance,
+    /// An emulated device produced the figure.
+    pub emulated: bool,
+}
+
+impl Cost {
+    /// A cost in time alone.
+    #[must_use]
+    pub fn time(time: Nanos, provenance: Provenance) -> Self {
+        Self {
+            time,
+            energy: None,
+            provenance,
+            emulated: false,
+        }
+    }
+
+    /// The same cost with its energy.
+    #[must_use]
+    pub fn with_energy(self, energy: Microjoules) -> Self {
+        Self {
+            energy: Some(energy),
+            ..self
+        }
+    }
+
+    /// The same cost, labelled as an emulated device's.
+    #[must_use]
+    pub fn emulated(self) -> Self {
+        Self {
+            emulated: true,
+            ..self
+        }
+    }
+}
+
+/// Costs of every node and of known parts on every device.
+///
+/// ```
+/// use polychip_partitioner::{Cost, CostTable, Nanos, Provenance};
+/// let mut costs = CostTable::new(2, 1);
+/// costs.set_node(0, 0, Cost::time(Nanos::from_nanoseconds(250), Provenance::Estimated));
+/// costs.set_part(&[1, 0], 0, Cost::time(Nanos::from_nanoseconds(400), Provenance::Measured));
+/// assert!(costs.node(1, 0).is_none());
+/// assert_eq!(costs.part(&[0, 1], 0).unwrap().time.nanoseconds(), 400);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CostTable {
+    nodes: usize,
+    devices: usize,
+    by_node: Vec<Option<Cost>>,
+    by_part: BTreeMap<(usize, Vec<usize>), Cost>,
+}
+
+impl CostTable {
+    /// An empty table for a graph of `nodes` nodes and a list of `devices` targets.
+    #[must_use]
+    pub fn new(nodes: usize, devices: usize) -> Self {
+        Self {
+            nodes,
+            devices,
+            by_node: vec![None; nodes.saturating_mul(devices)],
+            by_part: BTreeMap::new(),
+        }
+    }
+
+    /// Number of nodes (rows).
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Number of devices (columns).
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.devices
+    }
+
+    /// States the cost of a node on a device. A pair outside the table changes nothing and gives false.
+    pub fn set_node(&mut self, node: usize, device: usize, cost: Cost) -> bool {
+        if node >= self.nodes || device >= self.devices {
+            return false;
+        }
+        self.by_node[node * self.devices + device] = Some(cost);
+        true
+    }
+
+    /// The cost of a node on a device, where known.
+    #[must_use]
+    pub fn node(&self, node: usize, device: usize) -> Option<&Cost> {
+        if node >= self.nodes || device >= self.devices {
+            return None;
+        }
+        self.by_node[node * self.devices + device].as_ref()
+    }
+
+    /// States the cost of a whole part (a set of nodes compiled together) on a device. It replaces
+    /// the sum of its nodes wherever a plan has exactly this part. A set that is empty or outside
+    /// the table changes nothing and gives false.
+    pub fn set_part(&mut self, nodes: &[usize], device: usize, cost: Cost) -> bool {
+        let key = part_key(nodes);
+        if device >= self.devices || key.last().is_none_or(|&last| last >= self.nodes) {
+            return false;
+        }
+        self.by_part.insert((device, key), cost);
+        true
+    }
+
+    /// The cost of a whole part on a device, where known.
+    #[must_use]
+    pub fn part(&self, nodes: &[usize], device: usize) -> Option<&Cost> {
+        if self.by_part.is_empty() {
+            return None;
+        }
+        self.by_part.get(&(device, part_key(nodes)))
+    }
+
+    /// Every known part: device, nodes in ascending order, cost; in a fixed order.
+    pub fn parts(&self) -> impl Iterator<Item = (usize, &[usize], &Cost)> {
+        self.by_part
+            .iter()
+            .map(|((device, nodes), cost)| (*device, nodes.as_slice(), cost))
+    }
+}
+
+fn part_key(nodes: &[usize]) -> Vec<usize> {
+    let mut key = nodes.to_vec();
+    key.sort_unstable();
+    key.dedup();
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_never_better_than_its_weakest_term() {
+        assert_eq!(
+            Provenance::Measured.sum(Provenance::Measured),
+            Provenance::Composed
+        );
+        assert_eq!(
+            Provenance::Measured.sum(Provenance::Roofline),
+            Provenance::Roofline
+        );
+    }
+
+    #[test]
+    fn pairs_outside_the_table_are_refused() {
+        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        let mut table = CostTable::new(2, 2);
+        assert!(!table.set_node(2, 0, cost));
+        assert!(!table.set_node(0, 2, cost));
+        assert!(!table.set_part(&[], 0, cost));
+        assert!(!table.set_part(&[0, 2], 0, cost));
+        assert!(table.set_part(&[1, 0], 1, cost));
+        assert_eq!(table.parts().count(), 1);
+        assert!(table.node(0, 2).is_none());
+    }
+}

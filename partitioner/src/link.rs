@@ -1,0 +1,173 @@
+//! How two devices exchange tensors, and what that costs.
+//!
+//! Invariants: a link is directed; a tensor on its own device costs nothing; a pair without a link
+//! cannot exchange tensors at all, which is never quietly replaced by a detour.
+//! Deliberately not here: memory kinds and handles (the scheduler and the plugins know those).
+
+use crate::unit::{Microjoules, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// How the bytes of a tensor get to the reading device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkMode {
+    /// Both devices address the memory that the writer allocated.
+    Native,
+    /// The reader imports the writer's memory by a handle; no bytes move.
+    Imported,
+    /// The bytes are copied, and the copy is charged.
+    Copy,
+}
+
+impl LinkMode {
+    /// The word that reports use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Imported => "imported",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+/// The link from one device to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// How the bytes get there.
+    pub mode: LinkMode,
+    /// Fixed time of one transfer (synchronisation, cache maintenance); JSON holds picoseconds.
+    #[serde(rename = "latency_ps")]
+    pub latency: Nanos,
+    /// Bytes per second; none where time does not depend on the size.
+    pub bytes_per_second: Option<u64>,
+    /// Energy of moving a thousand bytes; JSON holds nanojoules.
+    #[serde(rename = "energy_per_kilobyte_nj")]
+    pub energy_per_kilobyte: Microjoules,
+}
+
+impl Link {
+    /// Memory that both devices address: a fixed cost and no bytes moved.
+    #[must_use]
+    pub fn native(latency: Nanos) -> Self {
+        Self {
+            mode: LinkMode::Native,
+            latency,
+            bytes_per_second: None,
+            energy_per_kilobyte: Microjoules::ZERO,
+        }
+    }
+
+    /// Memory imported by a handle: a fixed cost and no bytes moved.
+    #[must_use]
+    pub fn imported(latency: Nanos) -> Self {
+        Self {
+            mode: LinkMode::Imported,
+            ..Self::native(latency)
+        }
+    }
+
+    /// A copy at a given speed.
+    #[must_use]
+    pub fn copy(latency: Nanos, bytes_per_second: u64) -> Self {
+        Self {
+            mode: LinkMode::Copy,
+            bytes_per_second: Some(bytes_per_second),
+            ..Self::native(latency)
+        }
+    }
+
+    /// Time to move a tensor, rounded up to a picosecond; none where it does not fit or the speed is zero.
+    #[must_use]
+    pub fn time(&self, bytes: u64) -> Option<Nanos> {
+        let moving = match self.bytes_per_second {
+            None => 0,
+            Some(0) => return None,
+            Some(speed) => (u128::from(bytes) * 1_000_000_000_000).div_ceil(u128::from(speed)),
+        };
+        let moving = Nanos::from_picoseconds(u64::try_from(moving).ok()?);
+        self.latency.checked_add(moving)
+    }
+
+    /// Energy to move a tensor, rounded up to a nanojoule; none where it does not fit.
+    #[must_use]
+    pub fn energy(&self, bytes: u64) -> Option<Microjoules> {
+        let total = (u128::from(bytes) * u128::from(self.energy_per_kilobyte.nanojoules())).div_ceil(1000);
+        u64::try_from(total).ok().map(Microjoules::from_nanojoules)
+    }
+}
+
+/// The links between all pairs of devices.
+///
+/// ```
+/// use polychip_partitioner::{Link, LinkTable, Nanos};
+/// let mut links = LinkTable::new(2);
+/// links.set(0, 1, Link::copy(Nanos::from_nanoseconds(500), 1_000_000_000));
+/// assert_eq!(links.get(0, 1).unwrap().time(1000).unwrap().nanoseconds(), 1500);
+/// assert!(links.get(1, 0).is_none());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkTable {
+    devices: usize,
+    links: Vec<Option<Link>>,
+}
+
+impl LinkTable {
+    /// A table for a list of `devices` targets, in which no pair is linked.
+    #[must_use]
+    pub fn new(devices: usize) -> Self {
+        Self {
+            devices,
+            links: vec![None; devices.saturating_mul(devices)],
+        }
+    }
+
+    /// Number of devices.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.devices
+    }
+
+    /// States the link of a directed pair. A pair outside the table changes nothing and gives false.
+    pub fn set(&mut self, from: usize, to: usize, link: Link) -> bool {
+        if from >= self.devices || to >= self.devices {
+            return false;
+        }
+        self.links[from * self.devices + to] = Some(link);
+        true
+    }
+
+    /// The link of a directed pair, where there is one.
+    #[must_use]
+    pub fn get(&self, from: usize, to: usize) -> Option<&Link> {
+        if from >= self.devices || to >= self.devices {
+            return None;
+        }
+        self.links[from * self.devices + to].as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moving_rounds_up_and_never_overflows() {
+        let link = Link::copy(Nanos::from_nanoseconds(1), 3);
+        assert_eq!(link.time(1).unwrap().picoseconds(), 1000 + 333_333_333_334);
+        assert!(link.time(u64::MAX).is_none());
+        assert!(Link::copy(Nanos::ZERO, 0).time(1).is_none());
+        assert_eq!(
+            Link::native(Nanos::from_nanoseconds(2))
+                .time(u64::MAX)
+                .unwrap()
+                .nanoseconds(),
+            2
+        );
+        let hungry = Link {
+            energy_per_kilobyte: Microjoules::from_nanojoules(7),
+            ..link
+        };
+        assert_eq!(hungry.energy(1001).unwrap().nanojoules(), 8);
+    }
+}

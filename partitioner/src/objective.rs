@@ -1,0 +1,109 @@
+//! What a plan minimises: time, energy, or a weighted sum, within limits.
+//!
+//! Invariants: an objective is a whole number, `time weight × picoseconds + energy weight ×
+//! nanojoules`, so two plans compare the same way on every host; limits bound, they do not weigh.
+//! Deliberately not here: temperature and throughput, which the governor turns into weights and limits.
+
+use crate::unit::{Microjoules, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// What to minimise, and what a plan must not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Objective {
+    /// Weight of a nanosecond.
+    pub time_weight: u32,
+    /// Weight of a microjoule.
+    pub energy_weight: u32,
+    /// Longest predicted time allowed; JSON holds picoseconds.
+    #[serde(rename = "deadline_ps")]
+    pub deadline: Option<Nanos>,
+    /// Most predicted energy allowed; JSON holds nanojoules.
+    #[serde(rename = "energy_budget_nj")]
+    pub energy_budget: Option<Microjoules>,
+}
+
+impl Objective {
+    /// Least time.
+    #[must_use]
+    pub fn latency() -> Self {
+        Self::weighted(1, 0)
+    }
+
+    /// Least energy.
+    #[must_use]
+    pub fn energy() -> Self {
+        Self::weighted(0, 1)
+    }
+
+    /// Least `time × nanoseconds + energy × microjoules`.
+    #[must_use]
+    pub fn weighted(time: u32, energy: u32) -> Self {
+        Self {
+            time_weight: time,
+            energy_weight: energy,
+            deadline: None,
+            energy_budget: None,
+        }
+    }
+
+    /// The same objective with a longest allowed time.
+    #[must_use]
+    pub fn within(self, deadline: Nanos) -> Self {
+        Self {
+            deadline: Some(deadline),
+            ..self
+        }
+    }
+
+    /// The same objective with a largest allowed energy.
+    #[must_use]
+    pub fn within_energy(self, budget: Microjoules) -> Self {
+        Self {
+            energy_budget: Some(budget),
+            ..self
+        }
+    }
+
+    /// Whether energies must be known.
+    #[must_use]
+    pub fn needs_energy(&self) -> bool {
+        self.energy_weight > 0 || self.energy_budget.is_some()
+    }
+
+    /// The weighted sum; none where it does not fit.
+    #[must_use]
+    pub fn value(&self, time: Nanos, energy: Microjoules) -> Option<u64> {
+        let time = time.picoseconds().checked_mul(u64::from(self.time_weight))?;
+        let energy = energy.nanojoules().checked_mul(u64::from(self.energy_weight))?;
+        time.checked_add(energy)
+    }
+}
+
+impl Default for Objective {
+    fn default() -> Self {
+        Self::latency()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_count_per_named_unit() {
+        let one =
+            Objective::weighted(3, 2).value(Nanos::from_nanoseconds(1), Microjoules::from_microjoules(1));
+        assert_eq!(one, Some(5000));
+        let none = Objective::latency().value(Nanos::from_picoseconds(u64::MAX), Microjoules::ZERO);
+        assert_eq!(none, Some(u64::MAX));
+        assert_eq!(
+            Objective::weighted(2, 0).value(Nanos::from_picoseconds(u64::MAX), Microjoules::ZERO),
+            None
+        );
+        assert!(
+            Objective::latency()
+                .within_energy(Microjoules::ZERO)
+                .needs_energy()
+        );
+    }
+}

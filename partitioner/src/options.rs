@@ -1,0 +1,38 @@
+//! Settings of one planning call.
+//!
+//! Invariants: every setting bounds a count, never a time, so the plan does not depend on the host's speed.
+
+use std::collections::BTreeMap;
+
+/// Settings of one planning call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Nodes that must run on a given device: node index to device index.
+    pub pins: BTreeMap<usize, usize>,
+    /// Device whose memory holds the graph inputs; none: each device reads them where they are.
+    pub input_home: Option<usize>,
+    /// Device whose memory must hold the graph outputs; none: they stay where they are written.
+    pub output_home: Option<usize>,
+    /// Largest table the exact solver may build, in entries; a wider graph gets a plan with a stated gap.
+    pub table_limit: u64,
+    /// Number of moves the search on wider graphs may try.
+    pub moves: u32,
+    /// Seed of that search.
+    pub seed: u64,
+    /// Merge parts of one device afterwards where that lowers the cost.
+    pub merge: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            pins: BTreeMap::new(),
+            input_home: None,
+            output_home: None,
+            table_limit: 10_000_000,
+            moves: 400,
+            seed: 0,
+            merge: true,
+        }
+    }
+}

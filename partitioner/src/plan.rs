@@ -1,0 +1,162 @@
+//! The plan: which part runs where, what crosses between parts, what it should cost, and a certificate.
+//!
+//! Invariants: the JSON form is versioned, its fields stand in a fixed order and equal plans print
+//! equal bytes; a plan names the model by its structure fingerprint, and `parse` followed by `check`
+//! refuses it for any other model; every figure has a unit in its name and a provenance.
+//! Deliberately not here: how plans are found; that a plan is right (see `check`).
+
+use crate::cost::Provenance;
+use crate::error::Error;
+use crate::link::LinkMode;
+use crate::objective::Objective;
+use crate::part::Part;
+use crate::unit::{Microjoules, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// Version of the plan file that this crate writes and reads.
+pub const PLAN_VERSION: u32 = 1;
+
+/// A placement of every node of one model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Version of the format.
+    pub version: u32,
+    /// Structure fingerprint of the model, hexadecimal.
+    pub model: String,
+    /// Device names; parts refer to them by index.
+    pub devices: Vec<String>,
+    /// What was minimised.
+    pub objective: Objective,
+    /// Parts, each after all that it depends on.
+    pub parts: Vec<Part>,
+    /// Tensors between parts, by tensor and destination device.
+    pub crossings: Vec<Crossing>,
+    /// Per device: bytes of constants and boundary tensors that its parts hold.
+    pub memory_bytes: Vec<u64>,
+    /// How good the placement is, before parts are merged.
+    pub certificate: Certificate,
+    /// Predicted totals of the plan as it stands.
+    pub totals: Totals,
+}
+
+/// One tensor that leaves its part, once per destination device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crossing {
+    /// The tensor, by index.
+    pub tensor: u32,
+    /// The part that writes it.
+    pub from_part: u32,
+    /// The device that reads it, by index; it may be the writer's own.
+    pub to_device: u32,
+    /// The parts of that device that read it, ascending.
+    pub to_parts: Vec<u32>,
+    /// Size of the tensor; none where it is not known before the run (then it stays on its device).
+    pub bytes: Option<u64>,
+    /// How the bytes get there.
+    pub mode: LinkMode,
+    /// Predicted time of the transfer; JSON holds picoseconds.
+    #[serde(rename = "time_ps")]
+    pub time: Nanos,
+    /// Predicted energy of the transfer; JSON holds nanojoules.
+    #[serde(rename = "energy_nj")]
+    pub energy: Microjoules,
+}
+
+/// How good a placement is. It speaks of the objective of maximal runs in canonical order: merging
+/// parts afterwards only lowers the cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// Value of the placement, in the objective's own units.
+    pub objective: u64,
+    /// No placement is below this.
+    pub bound: u64,
+}
+
+impl Certificate {
+    /// Whether no better placement exists.
+    #[must_use]
+    pub fn is_optimal(&self) -> bool {
+        self.objective == self.bound
+    }
+
+    /// The gap to the bound in millionths of the bound, rounded up; none where the bound is zero and
+    /// the objective is not.
+    #[must_use]
+    pub fn gap_ppm(&self) -> Option<u64> {
+        let gap = u128::from(self.objective.saturating_sub(self.bound)) * 1_000_000;
+        match (gap, u128::from(self.bound)) {
+            (0, _) => Some(0),
+            (_, 0) => None,
+            (gap, bound) => u64::try_from(gap.div_ceil(bound)).ok(),
+        }
+    }
+}
+
+/// Predicted totals of a plan run part after part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    /// Time of all parts; JSON holds picoseconds.
+    #[serde(rename = "compute_ps")]
+    pub compute: Nanos,
+    /// Time of all launches; JSON holds picoseconds.
+    #[serde(rename = "launch_ps")]
+    pub launch: Nanos,
+    /// Time of all crossings; JSON holds picoseconds.
+    #[serde(rename = "transfer_ps")]
+    pub transfer: Nanos,
+    /// Sum of the three; JSON holds picoseconds.
+    #[serde(rename = "time_ps")]
+    pub time: Nanos,
+    /// Energy of parts, launches and crossings, where all are known; JSON holds nanojoules.
+    #[serde(rename = "energy_nj")]
+    pub energy: Option<Microjoules>,
+    /// The weakest provenance among the parts.
+    pub provenance: Provenance,
+    /// At least one figure comes from an emulated device.
+    pub emulated: bool,
+}
+
+impl Plan {
+    /// The plan file: JSON, two spaces deep, one newline at the end.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("invariant: a plan has only JSON types");
+        text.push('\n');
+        text
+    }
+
+    /// Reads a plan file.
+    ///
+    /// # Errors
+    /// Text that is not a plan (with line and column), or a plan of another version.
+    pub fn from_json(text: &str) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        // the version first: the fields of another version would only give a confusing message
+        let Versioned { version } = serde_json::from_str(text).map_err(Error::parse)?;
+        if version != PLAN_VERSION {
+            return Err(Error::version(version, PLAN_VERSION));
+        }
+        serde_json::from_str(text).map_err(Error::parse)
+    }
+
+    /// The device of every node, by node index; none where no part has the node.
+    #[must_use]
+    pub fn devices_of_nodes(&self, nodes: usize) -> Vec<Option<u32>> {
+        let mut devices = vec![None; nodes];
+        for part in &self.parts {
+            for &node in &part.nodes {
+                if let Some(slot) = devices.get_mut(node as usize) {
+                    *slot = Some(part.device);
+                }
+            }
+        }
+        devices
+    }
+}

@@ -1,0 +1,85 @@
+//! A device as the planner sees it: what it can run, what a launch costs, what it can hold.
+//!
+//! Invariants: a target has one verdict per node of the graph, in canonical order; a refused node
+//! keeps the reason the device gave, code and words.
+//! Deliberately not here: asking the device (the host does) and costs of nodes (see `cost`).
+
+use crate::unit::{Microjoules, Milliwatts, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// Why a device cannot run a node, in the device's own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Reason code of the plugin ABI.
+    pub code: u32,
+    /// The reason in words.
+    pub words: String,
+}
+
+/// One device that parts may be given to.
+///
+/// ```
+/// use polychip_partitioner::{Nanos, Refusal, Target};
+/// let target = Target::new("npu:0", 3)
+///     .launch(Nanos::from_nanoseconds(2000))
+///     .refuse(1, Refusal { code: 2, words: "dtype f64".into() });
+/// assert!(target.supports(0) && !target.supports(1));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Device name, `plugin:index`.
+    pub name: String,
+    /// Per node of the graph: none where the device can run it, else why not.
+    pub refusals: Vec<Option<Refusal>>,
+    /// Time charged once per part.
+    pub launch: Nanos,
+    /// Energy charged once per part.
+    pub launch_energy: Microjoules,
+    /// Power while computing; prices a node whose energy is unknown.
+    pub power: Option<Milliwatts>,
+    /// Most bytes of constants and boundary tensors that parts of this device may hold.
+    pub memory_limit: Option<u64>,
+    /// Set where the device is out of use for now, with the reason.
+    pub quarantined: Option<String>,
+    /// The device is emulated; its figures are labelled so.
+    pub emulated: bool,
+}
+
+impl Target {
+    /// A device that can run all of `nodes` nodes, with free launches and no limit.
+    #[must_use]
+    pub fn new(name: &str, nodes: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            refusals: vec![None; nodes],
+            launch: Nanos::ZERO,
+            launch_energy: Microjoules::ZERO,
+            power: None,
+            memory_limit: None,
+            quarantined: None,
+            emulated: false,
+        }
+    }
+
+    /// The same device with a launch cost.
+    #[must_use]
+    pub fn launch(mut self, launch: Nanos) -> Self {
+        self.launch = launch;
+        self
+    }
+
+    /// The same device, refusing one node. A node outside the graph changes nothing.
+    #[must_use]
+    pub fn refuse(mut self, node: usize, refusal: Refusal) -> Self {
+        if let Some(slot) = self.refusals.get_mut(node) {
+            *slot = Some(refusal);
+        }
+        self
+    }
+
+    /// Whether the device says it can run a node.
+    #[must_use]
+    pub fn supports(&self, node: usize) -> bool {
+        matches!(self.refusals.get(node), Some(None))
+    }
+}

@@ -1,0 +1,176 @@
+//! Times and energies as exact integers, so that sums are equal on every host.
+//!
+//! Invariants: a [`Nanos`] counts whole picoseconds and a [`Microjoules`] whole nanojoules, so a
+//! thousandth of the named unit is never lost; arithmetic that could overflow is checked.
+//! Deliberately not here: floating point, except in words for people.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! quantity {
+    ($name:ident, $fine:ident, $whole:ident, $from_fine:ident, $from_whole:ident, $doc:literal, $fine_doc:literal, $scale:expr) => {
+        #[doc = $doc]
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// Nothing at all.
+            pub const ZERO: Self = Self(0);
+
+            #[doc = concat!("From ", $fine_doc, ".")]
+            #[must_use]
+            pub const fn $from_fine(value: u64) -> Self {
+                Self(value)
+            }
+
+            /// From whole units; a value past the range becomes the largest one.
+            #[must_use]
+            pub const fn $from_whole(value: u64) -> Self {
+                Self(value.saturating_mul(1000))
+            }
+
+            #[doc = concat!("The value in ", $fine_doc, ".")]
+            #[must_use]
+            pub const fn $fine(self) -> u64 {
+                self.0
+            }
+
+            /// The value in whole units, rounded to the nearest.
+            #[must_use]
+            pub const fn $whole(self) -> u64 {
+                self.0 / 1000 + (self.0 % 1000 >= 500) as u64
+            }
+
+            /// The sum, or none where it does not fit.
+            #[must_use]
+            pub const fn checked_add(self, other: Self) -> Option<Self> {
+                match self.0.checked_add(other.0) {
+                    Some(sum) => Some(Self(sum)),
+                    None => None,
+                }
+            }
+
+            /// The difference, or zero where `other` is larger.
+            #[must_use]
+            pub const fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&scaled(self.0, &$scale))
+            }
+        }
+    };
+}
+
+quantity!(
+    Nanos,
+    picoseconds,
+    nanoseconds,
+    from_picoseconds,
+    from_nanoseconds,
+    "A time. The unit is the nanosecond, the resolution one picosecond; JSON holds picoseconds.",
+    "picoseconds",
+    ["ps", "ns", "µs", "ms", "s"]
+);
+quantity!(
+    Microjoules,
+    nanojoules,
+    microjoules,
+    from_nanojoules,
+    from_microjoules,
+    "An energy. The unit is the microjoule, the resolution one nanojoule; JSON holds nanojoules.",
+    "nanojoules",
+    ["nJ", "µJ", "mJ", "J", "kJ"]
+);
+
+/// A power in milliwatts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Milliwatts(u64);
+
+impl Milliwatts {
+    /// From whole milliwatts.
+    #[must_use]
+    pub const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The value in milliwatts.
+    #[must_use]
+    pub const fn milliwatts(self) -> u64 {
+        self.0
+    }
+
+    /// The energy of this power over a time, rounded up to a nanojoule; none where it does not fit.
+    #[must_use]
+    pub fn over(self, time: Nanos) -> Option<Microjoules> {
+        // 1 mW for 1 ps is 1e-15 J, a millionth of a nanojoule
+        let product = u128::from(self.0) * u128::from(time.picoseconds());
+        u64::try_from(product.div_ceil(1_000_000))
+            .ok()
+            .map(Microjoules::from_nanojoules)
+    }
+}
+
+/// Three decimals in the largest unit that leaves a number of at least one.
+fn scaled(value: u64, units: &[&str; 5]) -> String {
+    let mut step = 0;
+    let mut divisor = 1u64;
+    while step < 4 && value / divisor >= 1000 {
+        divisor *= 1000;
+        step += 1;
+    }
+    if step == 0 {
+        return format!("{value} {}", units[0]);
+    }
+    let thousandths = (value % divisor) / (divisor / 1000);
+    format!("{}.{thousandths:03} {}", value / divisor, units[step])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_carry_their_unit() {
+        assert_eq!(Nanos::from_picoseconds(7).to_string(), "7 ps");
+        assert_eq!(Nanos::from_nanoseconds(1500).to_string(), "1.500 µs");
+        assert_eq!(Nanos::from_picoseconds(12_345_678_901).to_string(), "12.345 ms");
+        assert_eq!(Microjoules::from_microjoules(2).to_string(), "2.000 µJ");
+        assert_eq!(Nanos::from_picoseconds(u64::MAX).to_string(), "18446744.073 s");
+    }
+
+    #[test]
+    fn power_over_time_rounds_up() {
+        // 1 W for 1 ms is 1 mJ
+        let energy = Milliwatts::new(1000)
+            .over(Nanos::from_nanoseconds(1_000_000))
+            .unwrap();
+        assert_eq!(energy, Microjoules::from_microjoules(1000));
+        assert_eq!(
+            Milliwatts::new(1)
+                .over(Nanos::from_picoseconds(1))
+                .unwrap()
+                .nanojoules(),
+            1
+        );
+        assert!(
+            Milliwatts::new(u64::MAX)
+                .over(Nanos::from_picoseconds(u64::MAX))
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn rounding_to_whole_units() {
+        assert_eq!(Nanos::from_picoseconds(1499).nanoseconds(), 1);
+        assert_eq!(Nanos::from_picoseconds(1500).nanoseconds(), 2);
+        assert_eq!(Nanos::from_nanoseconds(u64::MAX).picoseconds(), u64::MAX);
+    }
+}
