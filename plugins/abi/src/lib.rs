@@ -36,6 +36,7 @@ pub mod execute;
 pub mod fence;
 pub mod graph;
 pub mod host;
+pub mod layout;
 pub mod op;
 pub mod port;
 pub mod sized;

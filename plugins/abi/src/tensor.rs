@@ -11,12 +11,14 @@ pub const POLYCHIP_DIM_UNKNOWN: i64 = -1;
 pub const POLYCHIP_TENSOR_CONSTANT: u32 = 1;
 /// The extents are upper bounds; the actual ones are known after the run.
 pub const POLYCHIP_TENSOR_UPPER_BOUND: u32 = 2;
+/// Not even the rank is known: `rank` is 0 and says nothing.
+pub const POLYCHIP_TENSOR_UNRANKED: u32 = 4;
 
 /// No file stands behind a constant.
 pub const POLYCHIP_NO_FD: i64 = -1;
 
 /// A tensor. Elements are little-endian in row-major (ONNX) order; types of less than a byte are
-/// packed, first element in the low bits.
+/// packed, first element in the low bits; a string is its byte count as u32, then UTF-8 text.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct polychip_tensor {

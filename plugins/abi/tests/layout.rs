@@ -1,0 +1,21 @@
+//! The layout of the contract equals the committed golden file.
+//!
+//! `UPDATE=1 cargo test -p polychip-abi --test layout` (or `cargo xtask layout`) rewrites it.
+
+#![cfg(target_pointer_width = "64")]
+
+use std::path::Path;
+
+#[test]
+fn layout_is_the_golden_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layout.golden.64");
+    let now = polychip_abi::layout::golden();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &now).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    for (line, (was, is)) in golden.lines().zip(now.lines()).enumerate() {
+        assert_eq!(was, is, "line {} of {}", line + 1, path.display());
+    }
+    assert_eq!(golden.lines().count(), now.lines().count(), "{}", path.display());
+}
