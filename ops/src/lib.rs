@@ -6,7 +6,7 @@
 //! 3. Bad input is an [`InferError`], never a panic and never a wrong shape.
 //!
 //! Not here: graphs and bodies (`graph`), numbers of tensors (`cpu-kernels`).
-//! Start reading at [`infer()`].
+//! Start reading at [`infer()`] and [`OpSpec`].
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,8 @@ mod error;
 pub mod infer;
 mod literal;
 mod op;
+mod spec;
+mod table;
 mod value;
 
 pub use attr::Attr;
@@ -28,4 +30,5 @@ pub use error::{ErrorKind, InferError};
 pub use infer::{InferInput, Inferred, infer};
 pub use literal::Literal;
 pub use op::Op;
+pub use spec::{AttrDefault, AttrKind, AttrSpec, Forms, OpSpec, Port, PortKind, TypeVar, Types};
 pub use value::{Element, Value};
