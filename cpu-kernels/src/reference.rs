@@ -10,8 +10,12 @@
 //! Not here: speed, attributes and op names; `plugins/reference` maps ONNX nodes onto these kernels.
 //! Start reading at [`Tensor`].
 
+pub mod activation;
+pub mod compare;
 pub mod element;
+pub mod elementwise;
 mod error;
+pub mod index;
 pub mod minifloat;
 pub mod tensor;
 

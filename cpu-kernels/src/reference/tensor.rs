@@ -468,7 +468,7 @@ impl Tensor {
         if let Some(&bad) = from.iter().find(|&&i| i >= n) {
             super::error::refuse!("element {bad} is outside a tensor of {n}");
         }
-        let data = map_vec!(&self.data, v => from.iter().map(|&i| v[i].clone()).collect());
+        let data = map_vec!(&self.data, v => pick(v, from));
         Self::new(shape, data)
     }
 
@@ -520,13 +520,14 @@ impl Tensor {
         )
     }
 
-    /// A tensor from little-endian bytes, sub-byte elements packed with the first in the lowest bits.
+    /// A tensor from little-endian bytes, sub-byte elements packed with the first in the lowest bits,
+    /// strings one after the other as a `u32` byte count and UTF-8 text.
     ///
     /// # Errors
-    /// If the number of bytes does not fit, or the element type is text.
+    /// If the number of bytes does not fit, or text is not UTF-8.
     pub fn from_bytes(element: Element, shape: Vec<usize>, bytes: &[u8]) -> Result<Self> {
         let Some(bits) = element.bits() else {
-            super::error::refuse!("text has no packed bytes");
+            return Self::new(shape, Storage::String(read_strings(bytes)?));
         };
         let wanted = count(&shape)
             .and_then(|n| n.checked_mul(bits))
@@ -566,8 +567,7 @@ impl Tensor {
         Self::new(shape, data)
     }
 
-    /// The elements as little-endian bytes, packed as [`Tensor::from_bytes`] reads them. Text has none:
-    /// the result is empty.
+    /// The elements as little-endian bytes, packed as [`Tensor::from_bytes`] reads them.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         macro_rules! le {
@@ -589,12 +589,36 @@ impl Tensor {
             Storage::I64(v) => le!(v),
             Storage::U64(v) => le!(v),
             Storage::Bool(v) => v.iter().map(|&b| u8::from(b)).collect(),
-            Storage::String(_) => Vec::new(),
+            Storage::String(v) => v
+                .iter()
+                .flat_map(|s| (s.len() as u32).to_le_bytes().into_iter().chain(s.bytes()))
+                .collect(),
             Storage::C64(v) => v.iter().flatten().flat_map(|x| x.to_le_bytes()).collect(),
             Storage::C128(v) => v.iter().flatten().flat_map(|x| x.to_le_bytes()).collect(),
             Storage::Code(e, v) => pack(e.bits().unwrap_or(8), v),
         }
     }
+}
+
+fn read_strings(mut bytes: &[u8]) -> Result<Vec<String>> {
+    let mut strings = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk::<4>() {
+        let len = u32::from_le_bytes(*head) as usize;
+        let Some((text, rest)) = rest.split_at_checked(len) else {
+            super::error::refuse!("a string of {len} bytes is cut off");
+        };
+        match std::str::from_utf8(text) {
+            Ok(text) => strings.push(text.to_owned()),
+            Err(_) => super::error::refuse!("a string is not UTF-8"),
+        }
+        bytes = rest;
+    }
+    require!(bytes.is_empty(), "{} bytes follow the last string", bytes.len());
+    Ok(strings)
+}
+
+fn pick<T: Clone>(v: &[T], from: &[usize]) -> Vec<T> {
+    from.iter().map(|&i| v[i].clone()).collect()
 }
 
 fn unpack(bits: usize, n: usize, bytes: &[u8]) -> Vec<u8> {

@@ -1,0 +1,102 @@
+//! The table of what the evaluator computes: for each op its element types and its function.
+//!
+//! Invariant: an op has a row here or a reason in [`absent`], never both.
+
+use polychip_ops::{Attributes, DType, DTypes, Op};
+
+use crate::call::{Call, Outputs};
+use crate::error::Reason;
+
+/// One row: the element types of each input (the last entry serves all further inputs), and what computes.
+pub(crate) struct Row {
+    pub(crate) takes: &'static [DTypes],
+    pub(crate) run: fn(&Call<'_>) -> Outputs,
+}
+
+/// Real floats of 16 bits and more: the types in which ONNX computes.
+pub(crate) const FLOATS: DTypes = DTypes::of(&[DType::F16, DType::BF16, DType::F32, DType::F64]);
+/// Integers of 8 bits and more.
+pub(crate) const INTS: DTypes = DTypes::of(&[
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+]);
+/// Floats and integers in which ONNX computes.
+pub(crate) const NUMBERS: DTypes = FLOATS.with(INTS);
+/// Truth values.
+pub(crate) const BOOL: DTypes = DTypes::of(&[DType::Bool]);
+/// Numbers and truth values.
+pub(crate) const NUMBERS_AND_BOOL: DTypes = NUMBERS.with(BOOL);
+/// Indices and sizes.
+pub(crate) const INDEX: DTypes = DTypes::of(&[DType::I32, DType::I64]);
+/// Text.
+pub(crate) const TEXT: DTypes = DTypes::of(&[DType::String]);
+/// Every type.
+pub(crate) const ANY: DTypes = DTypes::ALL;
+
+/// The row of an op.
+pub(crate) fn row(op: Op) -> Option<Row> {
+    const FAMILIES: &[fn(Op) -> Option<Row>] = &[
+        crate::elementwise::row,
+        crate::activation::row,
+        crate::compare::row,
+    ];
+    FAMILIES.iter().find_map(|family| family(op))
+}
+
+/// Why a node of this op, these attributes and these element types is not computed, if it is not.
+pub(crate) fn refusal(
+    op: Op,
+    _attributes: &Attributes,
+    inputs: impl Iterator<Item = Option<DType>>,
+) -> Option<Reason> {
+    let Some(row) = row(op) else {
+        return Some(Reason(absent(op).to_owned()));
+    };
+    for (i, dtype) in inputs.enumerate() {
+        let allowed = row
+            .takes
+            .get(i)
+            .or(row.takes.last())
+            .copied()
+            .unwrap_or(DTypes::NONE);
+        if let Some(dtype) = dtype
+            && !allowed.contains(dtype)
+        {
+            return Some(Reason(format!("input {i} has element type {}", dtype.name())));
+        }
+    }
+    None
+}
+
+/// Why an op has no row.
+fn absent(op: Op) -> &'static str {
+    match op {
+        Op::Custom => "a custom op is known to its own device only",
+        Op::Bernoulli
+        | Op::Multinomial
+        | Op::RandomNormal
+        | Op::RandomNormalLike
+        | Op::RandomUniform
+        | Op::RandomUniformLike => "random values have no reference: ONNX fixes no generator",
+        Op::If | Op::Loop | Op::Scan | Op::SequenceMap => {
+            "a node with body graphs is not a single node's computation"
+        }
+        Op::SequenceAt
+        | Op::SequenceConstruct
+        | Op::SequenceEmpty
+        | Op::SequenceErase
+        | Op::SequenceInsert
+        | Op::SequenceLength
+        | Op::SplitToSequence
+        | Op::ConcatFromSequence => "sequences are not tensors",
+        Op::Optional | Op::OptionalGetElement | Op::OptionalHasElement => "optionals are not tensors",
+        Op::ImageDecoder => "image files are decoded before the graph, not in it",
+        _ => "no reference kernel computes it",
+    }
+}
