@@ -1,1 +1,36 @@
-//! (polychip-graph: to be written)
+//! What to compute: the graph IR, ONNX import, inference, text form, fingerprints and passes.
+//!
+//! Invariants:
+//! 1. Nothing here knows that devices exist.
+//! 2. Weights are never copied: a constant is a slice of memory that the caller owns.
+//! 3. Whatever reaches a message, a fingerprint or another crate has a deterministic order.
+//! 4. Bad input (a broken model, a wrong size) is an [`Error`] that names the thing, never a panic.
+//!
+//! Not here: files and memory maps (`plugins/host` opens them), values (`plugins/reference` and the
+//! devices compute; folding takes an injected evaluator), costs and placement (`partitioner`).
+//!
+//! Start with [`Graph`], then [`onnx::import`].
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod constant;
+mod encoding;
+mod error;
+mod evaluate;
+mod graph;
+mod group;
+mod ids;
+mod node;
+mod tensor;
+
+pub use body::{Body, Capture};
+pub use constant::{Constant, FileSlice};
+pub use encoding::{Encoding, EncodingAxis};
+pub use error::{Error, ErrorKind};
+pub use evaluate::Evaluate;
+pub use graph::{Graph, Renumbering, State};
+pub use group::{Group, GroupKind};
+pub use ids::{NodeId, TensorId};
+pub use node::Node;
+pub use tensor::{Container, Tensor};

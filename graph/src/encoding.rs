@@ -1,0 +1,50 @@
+//! How the integers of a quantised tensor stand for real values.
+//!
+//! Invariants:
+//! 1. real = (stored − zero point) × scale.
+//! 2. There is one scale per tensor, per index of the axis, or per block along it; as many zero
+//!    points, or none, which means zero.
+
+use polychip_ops::DType;
+
+/// What one scale covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EncodingAxis {
+    /// The whole tensor.
+    PerTensor,
+    /// One index of this axis.
+    PerAxis(usize),
+    /// `block` neighbours along `axis`; scales are in row-major order of the tensor's shape with
+    /// `axis` divided by `block`, rounded up.
+    PerBlock {
+        /// The axis, from the front.
+        axis: usize,
+        /// Elements in a block.
+        block: usize,
+    },
+}
+
+/// Scale and zero point of a quantised tensor.
+#[derive(Clone, Debug)]
+pub struct Encoding {
+    /// What one scale covers.
+    pub axis: EncodingAxis,
+    /// The scales.
+    pub scales: Vec<f32>,
+    /// The zero points, or none where all are zero.
+    pub zero_points: Vec<i32>,
+    /// Element type of the real values that an op sees.
+    pub real: DType,
+}
+
+impl PartialEq for Encoding {
+    fn eq(&self, other: &Encoding) -> bool {
+        let bits = |scales: &[f32]| scales.iter().map(|scale| scale.to_bits()).collect::<Vec<_>>();
+        self.axis == other.axis
+            && self.real == other.real
+            && self.zero_points == other.zero_points
+            && bits(&self.scales) == bits(&other.scales)
+    }
+}
+
+impl Eq for Encoding {}

@@ -1,0 +1,356 @@
+//! A graph: nodes, the tensors between them, and the edits that passes make.
+//!
+//! Invariants:
+//! 1. Every tensor has at most one producer; `producer` and `consumers` follow each edit.
+//! 2. An id names the same item until [`Graph::sort`], which numbers the items anew.
+//! 3. After `sort` the nodes stand in canonical order: depth first from the outputs, inputs left to
+//!    right, so that a node stands right before its first use. The order depends on the graph, not on
+//!    the order in which the nodes were added (but for nodes that no output needs, which come last).
+//!
+//! Not here: rules of well-formed graphs (`verify`), types (`infer`).
+
+use crate::{Error, Group, Node, NodeId, Tensor, TensorId};
+
+mod order;
+
+pub use order::Renumbering;
+
+/// An input and an output that are one piece of memory between runs, as a key-value cache is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct State {
+    /// The graph input read at the start of a run.
+    pub input: TensorId,
+    /// The graph output that holds the new value.
+    pub output: TensorId,
+}
+
+/// Nodes and the tensors between them.
+///
+/// ```
+/// use polychip_graph::{Graph, Node, Tensor};
+/// use polychip_ops::{DType, Op, TensorType};
+///
+/// let mut graph = Graph::new("negate");
+/// let x = graph.add_tensor(Tensor::new("x", TensorType::known(DType::F32, &[2])));
+/// let y = graph.add_tensor(Tensor::new("y", TensorType::known(DType::F32, &[2])));
+/// let node = graph.add_node(Node::new(Op::Neg, vec![Some(x)], vec![Some(y)]));
+/// graph.inputs.push(x);
+/// graph.outputs.push(y);
+/// assert_eq!(graph.producer(y), Some(node));
+/// assert_eq!(graph.consumers(x), [node]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// Name in the model, for messages only.
+    pub name: String,
+    /// Tensors fed from outside, in port order.
+    pub inputs: Vec<TensorId>,
+    /// Tensors given back, in port order.
+    pub outputs: Vec<TensorId>,
+    /// Fusion groups.
+    pub groups: Vec<Group>,
+    /// In-out pairs.
+    pub states: Vec<State>,
+    /// Files that constants stand in: the model itself first, as `""`, then external data by its
+    /// location. Empty in body graphs, whose constants refer to the outermost graph's files.
+    pub files: Vec<String>,
+    nodes: Vec<Option<Node>>,
+    tensors: Vec<Tensor>,
+    producers: Vec<Option<NodeId>>,
+    /// Ascending, one entry per node.
+    consumers: Vec<Vec<NodeId>>,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new(name: impl Into<String>) -> Graph {
+        Graph {
+            name: name.into(),
+            ..Graph::default()
+        }
+    }
+
+    /// The nodes in order of their ids, which after `sort` is an order of execution.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> + Clone {
+        let live = |(index, node): (usize, &'_ Option<Node>)| node.is_some().then(|| NodeId::new(index));
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter_map(live)
+            .map(|id| (id, self.node(id)))
+    }
+
+    /// The ids of the nodes, for loops that edit.
+    pub fn node_ids(&self) -> Vec<NodeId> {
+        self.nodes().map(|(id, _)| id).collect()
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.iter().flatten().count()
+    }
+
+    /// One more than the highest node index: the length of arrays indexed by node.
+    pub fn node_bound(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// If it was removed, or the id is of another graph.
+    pub fn node(&self, id: NodeId) -> &Node {
+        self.find_node(id)
+            .expect("invariant: the id names a node of this graph")
+    }
+
+    /// A node, or `None` if it was removed.
+    pub fn find_node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.index())?.as_ref()
+    }
+
+    /// The tensors in order of their ids.
+    pub fn tensors(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (TensorId, &Tensor)> + ExactSizeIterator + Clone {
+        self.tensors
+            .iter()
+            .enumerate()
+            .map(|(index, tensor)| (TensorId::new(index), tensor))
+    }
+
+    /// Number of tensors: the length of arrays indexed by tensor.
+    pub fn tensor_count(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// A tensor.
+    ///
+    /// # Panics
+    /// If the id is of another graph.
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.index()]
+    }
+
+    /// A tensor to change; edges do not change with it.
+    ///
+    /// # Panics
+    /// If the id is of another graph.
+    pub fn tensor_mut(&mut self, id: TensorId) -> &mut Tensor {
+        &mut self.tensors[id.index()]
+    }
+
+    /// The node that makes a tensor; `None` for inputs and constants.
+    pub fn producer(&self, id: TensorId) -> Option<NodeId> {
+        self.producers[id.index()]
+    }
+
+    /// The nodes that read a tensor (by an input or a capture), ascending, each once.
+    pub fn consumers(&self, id: TensorId) -> &[NodeId] {
+        &self.consumers[id.index()]
+    }
+
+    /// Whether the tensor is an output of the graph.
+    pub fn is_output(&self, id: TensorId) -> bool {
+        self.outputs.contains(&id)
+    }
+
+    /// Whether the tensor is an input of the graph.
+    pub fn is_input(&self, id: TensorId) -> bool {
+        self.inputs.contains(&id)
+    }
+
+    /// The one node that reads a tensor, if there is just one and the graph does not give it back.
+    pub fn only_consumer(&self, id: TensorId) -> Option<NodeId> {
+        match self.consumers(id) {
+            &[node] if !self.is_output(id) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// The input of this name.
+    pub fn input_named(&self, name: &str) -> Option<TensorId> {
+        self.inputs
+            .iter()
+            .copied()
+            .find(|&id| self.tensor(id).name == name)
+    }
+
+    /// The output of this name.
+    pub fn output_named(&self, name: &str) -> Option<TensorId> {
+        self.outputs
+            .iter()
+            .copied()
+            .find(|&id| self.tensor(id).name == name)
+    }
+
+    /// Bytes of constant data, bodies included.
+    pub fn constant_bytes(&self) -> u64 {
+        let own = self
+            .tensors
+            .iter()
+            .filter_map(|tensor| tensor.data.as_ref())
+            .map(|data| data.bytes.len() as u64);
+        let bodies = self
+            .nodes
+            .iter()
+            .flatten()
+            .flat_map(|node| &node.bodies)
+            .map(|body| body.graph.constant_bytes());
+        own.chain(bodies).sum()
+    }
+
+    /// Adds a tensor.
+    pub fn add_tensor(&mut self, tensor: Tensor) -> TensorId {
+        let id = TensorId::new(self.tensors.len());
+        self.tensors.push(tensor);
+        self.producers.push(None);
+        self.consumers.push(Vec::new());
+        id
+    }
+
+    /// Adds a node behind the others.
+    ///
+    /// # Panics
+    /// If it names a tensor of another graph, or writes one that has a producer.
+    pub fn add_node(&mut self, node: Node) -> NodeId {
+        let id = NodeId::new(self.nodes.len());
+        self.nodes.push(None);
+        self.put(id, node);
+        id
+    }
+
+    /// Takes a node out. Its outputs are left without a producer.
+    ///
+    /// # Panics
+    /// If it was removed before.
+    pub fn remove_node(&mut self, id: NodeId) -> Node {
+        let node = self.nodes[id.index()]
+            .take()
+            .expect("invariant: the id names a node of this graph");
+        for tensor in node.reads() {
+            self.consumers[tensor.index()].retain(|&reader| reader != id);
+        }
+        for tensor in node.writes() {
+            self.producers[tensor.index()] = None;
+        }
+        for group in &mut self.groups {
+            group.nodes.retain(|&member| member != id);
+        }
+        self.groups.retain(|group| !group.nodes.is_empty());
+        node
+    }
+
+    /// Changes a node in place: inputs, outputs, attributes, anything. It stays in its group.
+    ///
+    /// # Panics
+    /// As [`Graph::add_node`], and if the node was removed.
+    pub fn edit_node<T>(&mut self, id: NodeId, edit: impl FnOnce(&mut Node) -> T) -> T {
+        let groups = std::mem::take(&mut self.groups);
+        let mut node = self.remove_node(id);
+        let result = edit(&mut node);
+        self.put(id, node);
+        self.groups = groups;
+        result
+    }
+
+    /// Changes attributes of a node.
+    ///
+    /// # Panics
+    /// If the node was removed.
+    pub fn attributes_mut(&mut self, id: NodeId) -> &mut polychip_ops::Attributes {
+        let node = self.nodes[id.index()]
+            .as_mut()
+            .expect("invariant: the id names a node of this graph");
+        &mut node.attributes
+    }
+
+    /// Makes whoever reads `from` (nodes, captures, the graph's outputs and states) read `to`.
+    pub fn replace_uses(&mut self, from: TensorId, to: TensorId) {
+        for id in self.consumers(from).to_vec() {
+            self.edit_node(id, |node| {
+                for input in node.inputs.iter_mut().filter(|input| **input == Some(from)) {
+                    *input = Some(to);
+                }
+                let captures = node.bodies.iter_mut().flat_map(|body| &mut body.captures);
+                for capture in captures.filter(|capture| capture.outer == from) {
+                    capture.outer = to;
+                }
+            });
+        }
+        for output in self.outputs.iter_mut().filter(|output| **output == from) {
+            *output = to;
+        }
+        for state in self.states.iter_mut().filter(|state| state.output == from) {
+            state.output = to;
+        }
+    }
+
+    /// Removes nodes that no output needs, again and again; returns how many. Unused tensors go at
+    /// the next `sort`. Unwanted outputs of live nodes become `None`.
+    pub fn remove_dead(&mut self) -> usize {
+        let mut wanted = vec![false; self.tensors.len()];
+        for output in &self.outputs {
+            wanted[output.index()] = true;
+        }
+        let mut queue: Vec<NodeId> = self
+            .outputs
+            .iter()
+            .filter_map(|&output| self.producer(output))
+            .collect();
+        let mut live = vec![false; self.nodes.len()];
+        while let Some(id) = queue.pop() {
+            if std::mem::replace(&mut live[id.index()], true) {
+                continue;
+            }
+            let reads: Vec<TensorId> = self.node(id).reads().collect();
+            for tensor in reads {
+                wanted[tensor.index()] = true;
+                queue.extend(self.producer(tensor));
+            }
+        }
+        let mut removed = 0;
+        for id in self.node_ids() {
+            if !live[id.index()] {
+                self.remove_node(id);
+                removed += 1;
+            } else if self.node(id).writes().any(|tensor| !wanted[tensor.index()]) {
+                self.edit_node(id, |node| {
+                    for output in &mut node.outputs {
+                        *output = output.filter(|tensor| wanted[tensor.index()]);
+                    }
+                    while let Some(None) = node.outputs.last() {
+                        node.outputs.pop();
+                    }
+                });
+            }
+        }
+        removed
+    }
+
+    /// Brings the graph, its bodies and decompositions into canonical order, drops what was removed
+    /// and tensors that nobody mentions, and numbers the rest anew.
+    ///
+    /// # Errors
+    /// If nodes depend on each other in a circle.
+    pub fn sort(&mut self) -> Result<Renumbering, Error> {
+        order::sort(self)
+    }
+
+    fn put(&mut self, id: NodeId, node: Node) {
+        for tensor in node.reads() {
+            let readers = &mut self.consumers[tensor.index()];
+            if let Err(place) = readers.binary_search(&id) {
+                readers.insert(place, id);
+            }
+        }
+        for tensor in node.writes() {
+            let before = self.producers[tensor.index()].replace(id);
+            assert!(before.is_none(), "invariant: tensor {tensor} has one producer");
+        }
+        self.nodes[id.index()] = Some(node);
+    }
+}
+
+#[cfg(test)]
+mod tests;

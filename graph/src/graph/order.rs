@@ -1,0 +1,191 @@
+//! The canonical order of a graph, and the renumbering that makes ids dense in it.
+//!
+//! Invariants:
+//! 1. A node stands behind the producers of all it reads.
+//! 2. Tensors are numbered by first mention: graph inputs, then node by node reads and outputs, then
+//!    graph outputs.
+
+use crate::{Error, Graph, Group, Node, NodeId, State, TensorId};
+
+/// What became of the old ids.
+#[derive(Clone, Debug)]
+pub struct Renumbering {
+    nodes: Vec<Option<NodeId>>,
+    tensors: Vec<Option<TensorId>>,
+}
+
+impl Renumbering {
+    /// The new id of a node; `None` if it was removed.
+    pub fn node(&self, old: NodeId) -> Option<NodeId> {
+        self.nodes.get(old.index()).copied().flatten()
+    }
+
+    /// The new id of a tensor; `None` if nothing mentioned it.
+    pub fn tensor(&self, old: TensorId) -> Option<TensorId> {
+        self.tensors.get(old.index()).copied().flatten()
+    }
+}
+
+pub(super) fn sort(graph: &mut Graph) -> Result<Renumbering, Error> {
+    let order = order(graph)?;
+    for &id in &order {
+        let node = graph.node(id);
+        if !node.bodies.is_empty() || node.decomposition.is_some() {
+            graph.edit_node(id, sort_inner)?;
+        }
+    }
+    Ok(renumber(graph, &order))
+}
+
+fn sort_inner(node: &mut Node) -> Result<(), Error> {
+    for body in &mut node.bodies {
+        let renumbering = body.graph.sort()?;
+        for capture in &mut body.captures {
+            capture.inner = renumbering
+                .tensor(capture.inner)
+                .ok_or_else(|| Error::invalid("a captured tensor is no input of its body"))?;
+        }
+    }
+    if let Some(graph) = &mut node.decomposition {
+        graph.sort()?;
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    New,
+    Open,
+    Done,
+}
+
+/// Depth-first post-order from the outputs; then the nodes that no output needs.
+fn order(graph: &Graph) -> Result<Vec<NodeId>, Error> {
+    let mut marks = vec![Mark::New; graph.node_bound()];
+    let mut order = Vec::with_capacity(graph.node_count());
+    let from_outputs = graph.outputs.iter().filter_map(|&output| graph.producer(output));
+    // of the nodes that no output needs, those that nobody reads at all pull their inputs along
+    let ends = graph
+        .nodes()
+        .filter(|(_, node)| node.writes().all(|t| graph.consumers(t).is_empty()));
+    let rest = graph.nodes().map(|(id, _)| id);
+    for root in from_outputs.chain(ends.map(|(id, _)| id)).chain(rest) {
+        visit(graph, root, &mut marks, &mut order)?;
+    }
+    Ok(order)
+}
+
+fn visit(graph: &Graph, root: NodeId, marks: &mut [Mark], order: &mut Vec<NodeId>) -> Result<(), Error> {
+    if marks[root.index()] != Mark::New {
+        return Ok(());
+    }
+    marks[root.index()] = Mark::Open;
+    let sources = |id: NodeId| -> Vec<NodeId> {
+        let mut sources: Vec<NodeId> = graph.node(id).reads().filter_map(|t| graph.producer(t)).collect();
+        sources.reverse();
+        sources
+    };
+    let mut stack = vec![(root, sources(root))];
+    while let Some((id, pending)) = stack.last_mut() {
+        let Some(next) = pending.pop() else {
+            marks[id.index()] = Mark::Done;
+            order.push(*id);
+            stack.pop();
+            continue;
+        };
+        match marks[next.index()] {
+            Mark::Done => {}
+            Mark::New => {
+                marks[next.index()] = Mark::Open;
+                stack.push((next, sources(next)));
+            }
+            Mark::Open => {
+                let start = stack.iter().position(|(id, _)| *id == next).unwrap_or(0);
+                let names: Vec<String> = stack[start..]
+                    .iter()
+                    .rev()
+                    .map(|(id, _)| describe(graph, *id))
+                    .collect();
+                return Err(Error::cycle(format!(
+                    "nodes depend on each other in a circle: {}",
+                    names.join(" -> ")
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn describe(graph: &Graph, id: NodeId) -> String {
+    let node = graph.node(id);
+    let name = if node.name.is_empty() {
+        node.writes()
+            .next()
+            .map_or("", |tensor| graph.tensor(tensor).name.as_str())
+    } else {
+        node.name.as_str()
+    };
+    format!("{} \"{name}\"", node.label())
+}
+
+fn renumber(graph: &mut Graph, order: &[NodeId]) -> Renumbering {
+    let mut old = std::mem::take(graph);
+    let mut map = Renumbering {
+        nodes: vec![None; old.nodes.len()],
+        tensors: vec![None; old.tensors.len()],
+    };
+    graph.name = std::mem::take(&mut old.name);
+    graph.files = std::mem::take(&mut old.files);
+    let mut tensors: Vec<Option<crate::Tensor>> = old.tensors.into_iter().map(Some).collect();
+    let mut take = |id: TensorId, graph: &mut Graph, map: &mut Renumbering| -> TensorId {
+        *map.tensors[id.index()].get_or_insert_with(|| {
+            graph.add_tensor(
+                tensors[id.index()]
+                    .take()
+                    .expect("invariant: each tensor moves once"),
+            )
+        })
+    };
+    for &input in &old.inputs {
+        let id = take(input, graph, &mut map);
+        graph.inputs.push(id);
+    }
+    for &id in order {
+        let mut node = old.nodes[id.index()]
+            .take()
+            .expect("invariant: each node moves once");
+        for input in node.inputs.iter_mut().flatten() {
+            *input = take(*input, graph, &mut map);
+        }
+        for capture in node.bodies.iter_mut().flat_map(|body| &mut body.captures) {
+            capture.outer = take(capture.outer, graph, &mut map);
+        }
+        for output in node.outputs.iter_mut().flatten() {
+            *output = take(*output, graph, &mut map);
+        }
+        map.nodes[id.index()] = Some(graph.add_node(node));
+    }
+    for &output in &old.outputs {
+        let id = take(output, graph, &mut map);
+        graph.outputs.push(id);
+    }
+    for state in &old.states {
+        let state = State {
+            input: take(state.input, graph, &mut map),
+            output: take(state.output, graph, &mut map),
+        };
+        graph.states.push(state);
+    }
+    for group in old.groups {
+        let mut nodes: Vec<NodeId> = group.nodes.iter().filter_map(|&node| map.node(node)).collect();
+        nodes.sort_unstable();
+        if !nodes.is_empty() {
+            graph.groups.push(Group {
+                kind: group.kind,
+                nodes,
+            });
+        }
+    }
+    graph.groups.sort_by(|a, b| a.nodes.cmp(&b.nodes));
+    map
+}
