@@ -12,9 +12,12 @@
 
 mod attr;
 mod attributes;
+pub mod axis;
+pub mod broadcast;
 mod dim;
 mod dtype;
 mod error;
+pub mod geometry;
 pub mod infer;
 mod literal;
 mod op;
