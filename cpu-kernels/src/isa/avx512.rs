@@ -1,0 +1,193 @@
+//! AVX-512 F, BW, DQ and VL: sixteen lanes, 32 registers, masks in registers of their own.
+
+use super::{Kernel, Simd};
+use std::arch::x86_64::*;
+
+/// The token of AVX-512 F, BW, DQ and VL.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// The token, where the CPU has the features.
+    pub(crate) fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("fma"))
+        .then_some(Self(()))
+    }
+}
+
+#[inline(always)]
+fn first(n: usize) -> __mmask16 {
+    if n >= 16 { !0 } else { (1u16 << n) - 1 }
+}
+
+/// An intrinsic without memory operands.
+macro_rules! op {
+    ($e:expr) => {{
+        // SAFETY: the token that the caller holds proves the feature; the operation touches no memory.
+        unsafe { $e }
+    }};
+}
+
+// SAFETY: the private field makes `detect` the only constructor.
+unsafe impl Simd for Avx512 {
+    const LANES: usize = 16;
+    const ROWS: usize = 12;
+    const COLUMNS: usize = 2;
+    type F = __m512;
+    type I = __m512i;
+    type M = __mmask16;
+
+    #[inline]
+    fn enter<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn go<K: Kernel>(s: Avx512, kernel: K) -> K::Output {
+            kernel.run(s)
+        }
+        // SAFETY: the token proves the features.
+        unsafe { go(self, kernel) }
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::F {
+        op!(_mm512_set1_ps(x))
+    }
+    #[inline(always)]
+    fn splat_i(self, x: i32) -> Self::I {
+        op!(_mm512_set1_epi32(x))
+    }
+    #[inline(always)]
+    unsafe fn load(self, p: *const f32) -> Self::F {
+        // SAFETY: the caller promises 16 readable values; unaligned loads are allowed.
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(self, p: *const f32, n: usize) -> Self::F {
+        // SAFETY: masked lanes are not accessed; the caller promises the others.
+        unsafe { _mm512_maskz_loadu_ps(first(n), p) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32, x: Self::F) {
+        // SAFETY: the caller promises 16 writable values.
+        unsafe { _mm512_storeu_ps(p, x) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(self, p: *mut f32, x: Self::F, n: usize) {
+        // SAFETY: masked lanes are not accessed; the caller promises the others.
+        unsafe { _mm512_mask_storeu_ps(p, first(n), x) }
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_div_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        op!(_mm512_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        op!(_mm512_sqrt_ps(a))
+    }
+    #[inline(always)]
+    fn round(self, a: Self::F) -> Self::F {
+        op!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
+    }
+    #[inline(always)]
+    fn floor(self, a: Self::F) -> Self::F {
+        op!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a))
+    }
+    #[inline(always)]
+    fn ceil(self, a: Self::F) -> Self::F {
+        op!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(a))
+    }
+    #[inline(always)]
+    fn lt(self, a: Self::F, b: Self::F) -> Self::M {
+        op!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn le(self, a: Self::F, b: Self::F) -> Self::M {
+        op!(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn eq(self, a: Self::F, b: Self::F) -> Self::M {
+        op!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn select(self, mask: Self::M, yes: Self::F, no: Self::F) -> Self::F {
+        op!(_mm512_mask_blend_ps(mask, no, yes))
+    }
+    #[inline(always)]
+    fn to_int(self, a: Self::F) -> Self::I {
+        op!(_mm512_cvtps_epi32(a))
+    }
+    #[inline(always)]
+    fn to_float(self, a: Self::I) -> Self::F {
+        op!(_mm512_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn bits(self, a: Self::F) -> Self::I {
+        op!(_mm512_castps_si512(a))
+    }
+    #[inline(always)]
+    fn from_bits(self, a: Self::I) -> Self::F {
+        op!(_mm512_castsi512_ps(a))
+    }
+    #[inline(always)]
+    fn add_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_add_epi32(a, b))
+    }
+    #[inline(always)]
+    fn sub_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_sub_epi32(a, b))
+    }
+    #[inline(always)]
+    fn and_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_and_si512(a, b))
+    }
+    #[inline(always)]
+    fn or_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_or_si512(a, b))
+    }
+    #[inline(always)]
+    fn shl_i<const N: u32>(self, a: Self::I) -> Self::I {
+        op!(_mm512_slli_epi32::<N>(a))
+    }
+    #[inline(always)]
+    fn shr_i<const N: u32>(self, a: Self::I) -> Self::I {
+        op!(_mm512_srai_epi32::<N>(a))
+    }
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        op!(_mm512_reduce_add_ps(a))
+    }
+    #[inline(always)]
+    fn max_lane(self, a: Self::F) -> f32 {
+        op!(_mm512_reduce_max_ps(a))
+    }
+    #[inline(always)]
+    fn prefetch(self, p: *const f32) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
+    }
+}

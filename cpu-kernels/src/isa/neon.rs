@@ -1,0 +1,189 @@
+//! NEON: four lanes, 32 registers; written for AArch64, where every CPU has it.
+
+use super::{Kernel, Simd};
+use std::arch::aarch64::*;
+
+/// The token of NEON.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Neon(());
+
+impl Neon {
+    /// The token, where the CPU has the feature.
+    pub(crate) fn detect() -> Option<Self> {
+        std::arch::is_aarch64_feature_detected!("neon").then_some(Self(()))
+    }
+}
+
+/// An intrinsic without memory operands.
+macro_rules! op {
+    ($e:expr) => {{
+        // SAFETY: the token that the caller holds proves the feature; the operation touches no memory.
+        #[allow(unused_unsafe)] // some of these intrinsics are safe where NEON is part of the target
+        unsafe {
+            $e
+        }
+    }};
+}
+
+// SAFETY: the private field makes `detect` the only constructor.
+unsafe impl Simd for Neon {
+    const LANES: usize = 4;
+    const ROWS: usize = 8;
+    const COLUMNS: usize = 2;
+    type F = float32x4_t;
+    type I = int32x4_t;
+    type M = uint32x4_t;
+
+    #[inline]
+    fn enter<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::F {
+        op!(vdupq_n_f32(x))
+    }
+    #[inline(always)]
+    fn splat_i(self, x: i32) -> Self::I {
+        op!(vdupq_n_s32(x))
+    }
+    #[inline(always)]
+    unsafe fn load(self, p: *const f32) -> Self::F {
+        // SAFETY: the caller promises 4 readable values.
+        unsafe { vld1q_f32(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(self, p: *const f32, n: usize) -> Self::F {
+        let mut x = [0.0f32; 4];
+        for (i, lane) in x.iter_mut().enumerate().take(n) {
+            // SAFETY: i < min(n, 4), which the caller promises to be readable.
+            *lane = unsafe { *p.add(i) };
+        }
+        // SAFETY: the array holds 4 values.
+        unsafe { vld1q_f32(x.as_ptr()) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32, x: Self::F) {
+        // SAFETY: the caller promises 4 writable values.
+        unsafe { vst1q_f32(p, x) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(self, p: *mut f32, x: Self::F, n: usize) {
+        let mut lanes = [0.0f32; 4];
+        // SAFETY: the array holds 4 values.
+        unsafe { vst1q_f32(lanes.as_mut_ptr(), x) }
+        for (i, lane) in lanes.iter().enumerate().take(n) {
+            // SAFETY: i < min(n, 4), which the caller promises to be writable.
+            unsafe { *p.add(i) = *lane }
+        }
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(vaddq_f32(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(vsubq_f32(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(vmulq_f32(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(vdivq_f32(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        op!(vfmaq_f32(c, a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(vbslq_f32(vcltq_f32(a, b), a, b))
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(vbslq_f32(vcgtq_f32(a, b), a, b))
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        op!(vsqrtq_f32(a))
+    }
+    #[inline(always)]
+    fn round(self, a: Self::F) -> Self::F {
+        op!(vrndnq_f32(a))
+    }
+    #[inline(always)]
+    fn floor(self, a: Self::F) -> Self::F {
+        op!(vrndmq_f32(a))
+    }
+    #[inline(always)]
+    fn ceil(self, a: Self::F) -> Self::F {
+        op!(vrndpq_f32(a))
+    }
+    #[inline(always)]
+    fn lt(self, a: Self::F, b: Self::F) -> Self::M {
+        op!(vcltq_f32(a, b))
+    }
+    #[inline(always)]
+    fn le(self, a: Self::F, b: Self::F) -> Self::M {
+        op!(vcleq_f32(a, b))
+    }
+    #[inline(always)]
+    fn eq(self, a: Self::F, b: Self::F) -> Self::M {
+        op!(vceqq_f32(a, b))
+    }
+    #[inline(always)]
+    fn select(self, mask: Self::M, yes: Self::F, no: Self::F) -> Self::F {
+        op!(vbslq_f32(mask, yes, no))
+    }
+    #[inline(always)]
+    fn to_int(self, a: Self::F) -> Self::I {
+        op!(vcvtnq_s32_f32(a))
+    }
+    #[inline(always)]
+    fn to_float(self, a: Self::I) -> Self::F {
+        op!(vcvtq_f32_s32(a))
+    }
+    #[inline(always)]
+    fn bits(self, a: Self::F) -> Self::I {
+        op!(vreinterpretq_s32_f32(a))
+    }
+    #[inline(always)]
+    fn from_bits(self, a: Self::I) -> Self::F {
+        op!(vreinterpretq_f32_s32(a))
+    }
+    #[inline(always)]
+    fn add_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(vaddq_s32(a, b))
+    }
+    #[inline(always)]
+    fn sub_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(vsubq_s32(a, b))
+    }
+    #[inline(always)]
+    fn and_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(vandq_s32(a, b))
+    }
+    #[inline(always)]
+    fn or_i(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(vorrq_s32(a, b))
+    }
+    #[inline(always)]
+    fn shl_i<const N: u32>(self, a: Self::I) -> Self::I {
+        op!(vshlq_s32(a, vdupq_n_s32(N as i32)))
+    }
+    #[inline(always)]
+    fn shr_i<const N: u32>(self, a: Self::I) -> Self::I {
+        op!(vshlq_s32(a, vdupq_n_s32(-(N as i32))))
+    }
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        op!(vaddvq_f32(a))
+    }
+    #[inline(always)]
+    fn max_lane(self, a: Self::F) -> f32 {
+        op!(vmaxvq_f32(a))
+    }
+    #[inline(always)]
+    fn prefetch(self, _: *const f32) {}
+}
