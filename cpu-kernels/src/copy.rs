@@ -40,7 +40,13 @@ impl CopyPlan {
         target_offset: usize,
         target_strides: &[isize],
     ) -> Result<Self, Error> {
-        let _ = (shape, source_offset, source_strides, target_offset, target_strides);
+        let _ = (
+            shape,
+            source_offset,
+            source_strides,
+            target_offset,
+            target_strides,
+        );
         unimplemented!("lands next")
     }
 

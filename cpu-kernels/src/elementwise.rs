@@ -162,13 +162,18 @@ pub struct Epilogue {
 
 impl Epilogue {
     /// No activation.
-    pub const NONE: Epilogue =
-        Epilogue { activation: Unary::Identity, residual: Residual::BeforeActivation };
+    pub const NONE: Epilogue = Epilogue {
+        activation: Unary::Identity,
+        residual: Residual::BeforeActivation,
+    };
 
     /// `activation`, after the residual where there is one.
     #[must_use]
     pub const fn activation(activation: Unary) -> Self {
-        Self { activation, residual: Residual::BeforeActivation }
+        Self {
+            activation,
+            residual: Residual::BeforeActivation,
+        }
     }
 }
 

@@ -20,9 +20,17 @@ pub enum ErrorKind {
 #[derive(Debug, thiserror::Error)]
 enum Repr {
     #[error("{kernel}: {name} is {value}, but {rule}")]
-    Parameter { kernel: &'static str, name: &'static str, value: usize, rule: &'static str },
+    Parameter {
+        kernel: &'static str,
+        name: &'static str,
+        value: usize,
+        rule: &'static str,
+    },
     #[error("{kernel}: the size of {name} does not fit the address space")]
-    TooLarge { kernel: &'static str, name: &'static str },
+    TooLarge {
+        kernel: &'static str,
+        name: &'static str,
+    },
 }
 
 impl Error {
@@ -32,7 +40,12 @@ impl Error {
         value: usize,
         rule: &'static str,
     ) -> Self {
-        Self(Repr::Parameter { kernel, name, value, rule })
+        Self(Repr::Parameter {
+            kernel,
+            name,
+            value,
+            rule,
+        })
     }
 
     pub(crate) fn too_large(kernel: &'static str, name: &'static str) -> Self {

@@ -18,13 +18,21 @@ impl<'a> Matrix<'a> {
     /// A matrix whose rows are contiguous and `row_stride` elements apart.
     #[must_use]
     pub const fn rows(data: &'a [f32], row_stride: usize) -> Self {
-        Self { data, row_stride, column_stride: 1 }
+        Self {
+            data,
+            row_stride,
+            column_stride: 1,
+        }
     }
 
     /// A matrix whose columns are contiguous and `column_stride` elements apart: the transpose of [`rows`](Self::rows).
     #[must_use]
     pub const fn columns(data: &'a [f32], column_stride: usize) -> Self {
-        Self { data, row_stride: 1, column_stride }
+        Self {
+            data,
+            row_stride: 1,
+            column_stride,
+        }
     }
 }
 
@@ -135,9 +143,21 @@ impl MatMulParams {
             m,
             k,
             n,
-            a: Strides { batch: [0, 0, 0, m * k], row: k, column: 1 },
-            b: Strides { batch: [0, 0, 0, k * n], row: n, column: 1 },
-            c: Strides { batch: [0, 0, 0, m * n], row: n, column: 1 },
+            a: Strides {
+                batch: [0, 0, 0, m * k],
+                row: k,
+                column: 1,
+            },
+            b: Strides {
+                batch: [0, 0, 0, k * n],
+                row: n,
+                column: 1,
+            },
+            c: Strides {
+                batch: [0, 0, 0, m * n],
+                row: n,
+                column: 1,
+            },
             alpha: 1.0,
             activation: crate::Unary::Identity,
         }

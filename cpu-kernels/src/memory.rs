@@ -37,7 +37,9 @@ unsafe impl Sync for AlignedVec {}
 
 impl AlignedVec {
     fn layout(len: usize) -> Layout {
-        let bytes = len.checked_mul(4).expect("invariant: lengths of f32 arrays fit the address space");
+        let bytes = len
+            .checked_mul(4)
+            .expect("invariant: lengths of f32 arrays fit the address space");
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGN };
         Layout::from_size_align(bytes.max(1), align)
             .expect("invariant: lengths of f32 arrays fit the address space")
@@ -52,11 +54,16 @@ impl AlignedVec {
         let layout = Self::layout(len);
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
         if layout.align() == HUGE_PAGE {
             advise_huge(start.as_ptr(), layout.size());
         }
-        Self { start: start.cast(), len }
+        Self {
+            start: start.cast(),
+            len,
+        }
     }
 }
 
@@ -106,7 +113,12 @@ mod tests {
 
     #[test]
     fn alignment_follows_the_size() {
-        for (len, align) in [(0, ALIGN), (1, ALIGN), (HUGE_PAGE / 4, HUGE_PAGE), (HUGE_PAGE, HUGE_PAGE)] {
+        for (len, align) in [
+            (0, ALIGN),
+            (1, ALIGN),
+            (HUGE_PAGE / 4, HUGE_PAGE),
+            (HUGE_PAGE, HUGE_PAGE),
+        ] {
             let mut memory = AlignedVec::zeroed(len);
             assert_eq!(memory.len(), len);
             assert_eq!(memory.as_ptr() as usize % align, 0);

@@ -74,7 +74,11 @@ impl Shared {
             if left == 0 {
                 return false;
             }
-            match self.unclaimed.0.compare_exchange_weak(left, left - 1, AcqRel, Acquire) {
+            match self
+                .unclaimed
+                .0
+                .compare_exchange_weak(left, left - 1, AcqRel, Acquire)
+            {
                 Ok(_) => break,
                 Err(now) => left = now,
             }
@@ -201,7 +205,9 @@ impl ThreadPool {
         }
         let shared = &*self.shared;
         shared.call.store(call::<F> as *mut (), Relaxed);
-        shared.data.store(std::ptr::from_ref(f).cast_mut().cast(), Relaxed);
+        shared
+            .data
+            .store(std::ptr::from_ref(f).cast_mut().cast(), Relaxed);
         shared.chunks.store(chunks, Relaxed);
         shared.pending.0.store(chunks, Relaxed);
         shared.unclaimed.0.store(chunks, SeqCst);
@@ -261,7 +267,11 @@ unsafe impl<T: Send> Send for Parts<'_, T> {}
 
 impl<'a, T> Parts<'a, T> {
     pub(crate) fn new(slice: &'a mut [T]) -> Self {
-        Self { start: slice.as_mut_ptr(), len: slice.len(), slice: PhantomData }
+        Self {
+            start: slice.as_mut_ptr(),
+            len: slice.len(),
+            slice: PhantomData,
+        }
     }
 
     /// The pointer to the first element.
@@ -278,7 +288,10 @@ impl<'a, T> Parts<'a, T> {
     /// If the range is outside the slice.
     #[allow(clippy::mut_from_ref)] // disjointness is the caller's promise
     pub(crate) unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
-        assert!(start <= self.len && len <= self.len - start, "part outside its slice");
+        assert!(
+            start <= self.len && len <= self.len - start,
+            "part outside its slice"
+        );
         // SAFETY: in bounds by the assertion; disjoint by the caller's promise; alive for 'a.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
     }
@@ -308,7 +321,10 @@ mod tests {
                         counts[chunk].fetch_add(1, Relaxed);
                     });
                 }
-                assert!(counts.iter().all(|count| count.load(Relaxed) == 50), "{threads} threads, {chunks}");
+                assert!(
+                    counts.iter().all(|count| count.load(Relaxed) == 50),
+                    "{threads} threads, {chunks}"
+                );
             }
         }
     }

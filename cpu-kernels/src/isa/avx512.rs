@@ -112,15 +112,21 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn round(self, a: Self::F) -> Self::F {
-        op!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
+        op!(_mm512_roundscale_ps::<
+            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+        >(a))
     }
     #[inline(always)]
     fn floor(self, a: Self::F) -> Self::F {
-        op!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a))
+        op!(_mm512_roundscale_ps::<
+            { _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC },
+        >(a))
     }
     #[inline(always)]
     fn ceil(self, a: Self::F) -> Self::F {
-        op!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC }>(a))
+        op!(_mm512_roundscale_ps::<
+            { _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC },
+        >(a))
     }
     #[inline(always)]
     fn lt(self, a: Self::F, b: Self::F) -> Self::M {
