@@ -12,6 +12,8 @@ pub mod objective;
 pub mod options;
 pub mod part;
 pub mod plan;
+pub mod problem;
+pub mod solve;
 pub mod target;
 pub mod unit;
 

@@ -1,0 +1,86 @@
+//! Solves a placement problem: exactly where the graph is narrow enough, else with a stated gap.
+//!
+//! Invariants: same problem and limits give the same placement on every host (ties go to the first
+//! device, search is counted in seeded moves); `bound` never exceeds the objective of any placement,
+//! and equals the objective of the returned one exactly when that is optimal.
+//! Deliberately not here: memory limits, deadlines (`limit`) and merging (`merge`).
+//!
+//! Start reading at `network` (variables and factors), then `eliminate`.
+
+mod bound;
+mod eliminate;
+mod network;
+mod order;
+mod search;
+
+use crate::error::{Error, Repr};
+use crate::problem::{FORBIDDEN, Problem};
+use eliminate::Outcome;
+use network::Network;
+
+/// How far a search may go.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest table of the exact solver, in entries.
+    pub table: u64,
+    /// Moves of the search on wider problems.
+    pub moves: u32,
+    /// Seed of that search.
+    pub seed: u64,
+}
+
+/// A placement and how good it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Solution {
+    /// Device of every node.
+    pub placement: Vec<usize>,
+    /// Objective of the placement.
+    pub objective: u64,
+    /// No placement is below this.
+    pub bound: u64,
+}
+
+/// Solves a problem.
+///
+/// # Errors
+/// Sums that could overflow, a node that no device may run, or no placement that links allow.
+pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
+    problem.bounded()?;
+    let domains: Vec<Vec<usize>> = (0..problem.nodes()).map(|node| problem.allowed(node)).collect();
+    if let Some(node) = domains.iter().position(Vec::is_empty) {
+        return Err(Repr::Infeasible(format!("node {node} is forbidden on every device")).into());
+    }
+    let infeasible = || {
+        Error::from(Repr::Infeasible(
+            "every placement needs a link that is missing".to_owned(),
+        ))
+    };
+    let network = Network::new(problem, &domains, limits.table);
+    let exact = network
+        .as_ref()
+        .map(|network| eliminate::eliminate(network, limits.table));
+    match exact {
+        Some(Outcome::Infeasible) => Err(infeasible()),
+        Some(Outcome::Exact { values, cost }) => {
+            let placement = network.expect("invariant: solved above").placement(&values);
+            debug_assert_eq!(problem.objective(&placement), Some(cost));
+            Ok(Solution {
+                placement,
+                objective: cost,
+                bound: cost,
+            })
+        }
+        Some(Outcome::TooWide) | None => {
+            let (bound, guess) = bound::bound(problem, &domains, network.as_ref(), limits.table);
+            if bound == FORBIDDEN {
+                return Err(infeasible());
+            }
+            let (placement, objective) = search::search(problem, guess, limits).ok_or_else(infeasible)?;
+            Ok(Solution {
+                placement,
+                objective,
+                bound: bound.min(objective),
+            })
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Exact minimisation by variable elimination (non-serial dynamic programming).
+//!
+//! Invariants: each step replaces all tables that hold a variable by their minimum over it, which
+//! keeps the minimum of the whole; among equal values the first one is taken.
+//! Deliberately not here: the order (`order`) and what to do where tables grow too large (`bound`).
+
+use super::network::Network;
+use super::order::order;
+use crate::problem::{FORBIDDEN, add};
+
+/// What elimination found.
+pub(super) enum Outcome {
+    /// The minimum, with the index of each variable's value.
+    Exact { values: Vec<u32>, cost: u64 },
+    /// Every assignment uses something forbidden.
+    Infeasible,
+    /// A table would exceed the limit.
+    TooWide,
+}
+
+/// A table over the variables of one later step.
+struct Message {
+    scope: Vec<u32>,
+    table: Vec<u64>,
+}
+
+/// Minimises a network whose tables all fit in `table_limit` entries.
+pub(super) fn eliminate(network: &Network, table_limit: u64) -> Outcome {
+    let order = order(network, table_limit);
+    if !order.narrow {
+        return Outcome::TooWide;
+    }
+    let steps = order.sequence.len();
+    let first = |scope: &[u32]| {
+        scope
+            .iter()
+            .map(|&v| order.position[v as usize])
+            .min()
+            .expect("invariant: scopes are not empty") as usize
+    };
+    let mut given: Vec<Vec<u32>> = vec![Vec::new(); steps];
+    for (index, factor) in network.factors.iter().enumerate() {
+        given[first(&factor.scope)].push(index as u32);
+    }
+    let mut sent: Vec<Vec<Message>> = Vec::with_capacity(steps);
+    sent.resize_with(steps, Vec::new);
+    let mut best: Vec<Vec<u16>> = Vec::with_capacity(steps);
+    let mut cost = network.constant;
+    for step in 0..steps {
+        let variable = order.sequence[step];
+        let scope = &order.scopes[step];
+        let messages = std::mem::take(&mut sent[step]);
+        let tables = given[step]
+            .iter()
+            .map(|&index| &network.factors[index as usize])
+            .map(|factor| (factor.scope.as_slice(), factor.table.as_slice()))
+            .chain(
+                messages
+                    .iter()
+                    .map(|message| (message.scope.as_slice(), message.table.as_slice())),
+            );
+        let mut sum = Sum::new(network, variable, scope, tables);
+        let mut table = Vec::with_capacity(sum.size);
+        let mut choice = Vec::with_capacity(sum.size);
+        for _ in 0..sum.size {
+            let (value, least) = sum.least();
+            table.push(least);
+            choice.push(value);
+            sum.advance();
+        }
+        best.push(choice);
+        if scope.is_empty() {
+            cost = add(cost, table[0]);
+        } else {
+            sent[first(scope)].push(Message {
+                scope: scope.clone(),
+                table,
+            });
+        }
+    }
+    if cost == FORBIDDEN {
+        return Outcome::Infeasible;
+    }
+    let mut values = vec![0u32; network.variables() as usize];
+    for step in (0..steps).rev() {
+        let place = order.scopes[step].iter().fold(0usize, |place, &v| {
+            place * network.count(v) + values[v as usize] as usize
+        });
+        values[order.sequence[step] as usize] = u32::from(best[step][place]);
+    }
+    Outcome::Exact { values, cost }
+}
+
+/// The sum of tables around one variable, walked over all values of a scope, last variable fastest.
+pub(super) struct Sum<'a> {
+    own: std::borrow::Cow<'a, [u64]>,
+    tables: Vec<Operand<'a>>,
+    counts: Vec<usize>,
+    index: Vec<usize>,
+    /// Per table and scope variable, the distance in the table.
+    strides: Vec<usize>,
+    /// Number of value combinations of the scope.
+    pub(super) size: usize,
+}
+
+struct Operand<'a> {
+    table: &'a [u64],
+    place: usize,
+    /// Distance in the table between two values of the eliminated variable.
+    stride: usize,
+}
+
+impl<'a> Sum<'a> {
+    pub(super) fn new(
+        network: &'a Network,
+        variable: u32,
+        scope: &[u32],
+        inputs: impl Iterator<Item = (&'a [u32], &'a [u64])>,
+    ) -> Self {
+        let counts: Vec<usize> = scope.iter().map(|&v| network.count(v)).collect();
+        let mut tables = Vec::with_capacity(4);
+        let mut strides = Vec::with_capacity(4 * scope.len());
+        for (variables, table) in inputs {
+            let base = strides.len();
+            strides.resize(base + scope.len(), 0);
+            let (mut distance, mut stride) = (1, 0);
+            for &v in variables.iter().rev() {
+                if v == variable {
+                    stride = distance;
+                } else if let Ok(at) = scope.binary_search(&v) {
+                    strides[base + at] = distance;
+                }
+                distance *= network.count(v);
+            }
+            tables.push(Operand {
+                table,
+                place: 0,
+                stride,
+            });
+        }
+        let size = counts.iter().product();
+        Self {
+            own: network.own(variable).into(),
+            tables,
+            index: vec![0; counts.len()],
+            counts,
+            strides,
+            size,
+        }
+    }
+
+    /// Leaves the variable's own costs out.
+    pub(super) fn without_own(&mut self) {
+        self.own.to_mut().fill(0);
+    }
+
+    /// The least value at the present place and its cost; the first among equals.
+    pub(super) fn least(&self) -> (u16, u64) {
+        let (mut value, mut least) = (0u16, FORBIDDEN);
+        for (at, &own) in self.own.iter().enumerate() {
+            let mut sum = own;
+            for operand in &self.tables {
+                sum = add(sum, operand.table[operand.place + at * operand.stride]);
+            }
+            if sum < least {
+                (value, least) = (at as u16, sum);
+            }
+        }
+        (value, least)
+    }
+
+    /// Goes to the next place.
+    pub(super) fn advance(&mut self) {
+        let width = self.counts.len();
+        for at in (0..width).rev() {
+            self.index[at] += 1;
+            let back = if self.index[at] < self.counts[at] {
+                0
+            } else {
+                self.index[at] = 0;
+                self.counts[at]
+            };
+            for (operand, strides) in self.tables.iter_mut().zip(self.strides.chunks(width)) {
+                operand.place = operand.place + strides[at] - back * strides[at];
+            }
+            if back == 0 {
+                return;
+            }
+        }
+    }
+}

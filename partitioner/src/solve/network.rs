@@ -1,0 +1,248 @@
+//! The problem as variables and small cost tables (factors).
+//!
+//! Invariants: the first variables are the nodes in order, the others stand for "which devices the
+//! later readers of this tensor need" and follow from the nodes; a factor's scope is ascending and
+//! its table row-major with the last variable fastest; a variable of one value is in no scope.
+//! Deliberately not here: in which order variables go (`order`).
+
+use crate::problem::{FORBIDDEN, Moved, Problem, Source, add};
+
+/// A cost table over a few variables.
+#[derive(Clone, Debug)]
+pub(super) struct Factor {
+    pub(super) scope: Vec<u32>,
+    pub(super) table: Vec<u64>,
+}
+
+/// Variables with their own costs, and factors between them.
+pub(super) struct Network {
+    nodes: usize,
+    /// All values of all variables, one after the other: devices of a node, masks of a tensor.
+    values: Vec<u32>,
+    /// The cost of each value by itself.
+    pub(super) own: Vec<u64>,
+    /// Where each variable's values start, and the end.
+    starts: Vec<u32>,
+    /// Per set variable, the node that it meets last when nodes go from the last to the first.
+    anchors: Vec<u32>,
+    pub(super) factors: Vec<Factor>,
+    pub(super) constant: u64,
+}
+
+impl Network {
+    /// The network of a problem in which each node may only use the devices of its domain; none
+    /// where one factor alone would exceed `table_limit` entries.
+    pub(super) fn new(problem: &Problem, domains: &[Vec<usize>], table_limit: u64) -> Option<Self> {
+        let mut network = Self {
+            nodes: domains.len(),
+            values: Vec::with_capacity(domains.len() * problem.devices()),
+            own: Vec::with_capacity(domains.len() * problem.devices()),
+            starts: vec![0],
+            anchors: Vec::new(),
+            factors: Vec::with_capacity(domains.len() * 2),
+            constant: 0,
+        };
+        for (node, domain) in domains.iter().enumerate() {
+            for &device in domain {
+                network.values.push(device as u32);
+                let launch = if node == 0 { problem.launch(device) } else { 0 };
+                network.own.push(add(problem.cost(node, device), launch));
+            }
+            network.close();
+        }
+        for node in 1..domains.len() {
+            let (a, b) = (node as u32 - 1, node as u32);
+            network.factor(
+                [a, b],
+                |[a, b]| if a == b { 0 } else { problem.launch(b as usize) },
+            );
+        }
+        for tensor in problem.tensors() {
+            network.tensor(problem, tensor, table_limit)?;
+        }
+        for variable in 0..network.variables() {
+            if network.count(variable) == 1 {
+                network.constant = add(
+                    network.constant,
+                    network.own[network.starts[variable as usize] as usize],
+                );
+            }
+        }
+        Some(network)
+    }
+
+    /// Number of variables.
+    pub(super) fn variables(&self) -> u32 {
+        self.starts.len() as u32 - 1
+    }
+
+    /// Number of values of a variable.
+    pub(super) fn count(&self, variable: u32) -> usize {
+        (self.starts[variable as usize + 1] - self.starts[variable as usize]) as usize
+    }
+
+    /// The values' own costs.
+    pub(super) fn own(&self, variable: u32) -> &[u64] {
+        &self.own[self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize]
+    }
+
+    fn list(&self, variable: u32) -> &[u32] {
+        &self.values[self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize]
+    }
+
+    /// The nodes' devices, given the index of each variable's value.
+    pub(super) fn placement(&self, chosen: &[u32]) -> Vec<usize> {
+        (0..self.nodes)
+            .map(|node| self.list(node as u32)[chosen[node] as usize] as usize)
+            .collect()
+    }
+
+    /// The node that a variable stands next to.
+    pub(super) fn anchor(&self, variable: u32) -> u32 {
+        match (variable as usize).checked_sub(self.nodes) {
+            None => variable,
+            Some(set) => self.anchors[set],
+        }
+    }
+
+    fn close(&mut self) {
+        self.starts.push(self.values.len() as u32);
+    }
+
+    /// Adds a variable for a set of devices.
+    fn masks(&mut self, masks: &[u32], anchor: u32) -> u32 {
+        self.anchors.push(anchor);
+        self.values.extend_from_slice(masks);
+        self.own.extend(masks.iter().map(|_| 0));
+        self.close();
+        self.variables() - 1
+    }
+
+    /// Adds a cost over `N` variables, given as a function of their values; variables of one value
+    /// are dropped from the scope. Scopes must be ascending apart from that.
+    fn factor<const N: usize>(&mut self, variables: [u32; N], cost: impl Fn([u32; N]) -> u64) {
+        let mut scope: Vec<u32> = variables.into_iter().filter(|&v| self.count(v) > 1).collect();
+        scope.sort_unstable();
+        scope.dedup();
+        let size: usize = scope.iter().map(|&v| self.count(v)).product();
+        let mut table = Vec::with_capacity(size);
+        let mut index = vec![0usize; scope.len()];
+        for _ in 0..size {
+            let values = variables.map(|v| {
+                let place = scope.iter().position(|&s| s == v).map_or(0, |at| index[at]);
+                self.list(v)[place]
+            });
+            table.push(cost(values));
+            for at in (0..scope.len()).rev() {
+                index[at] += 1;
+                if index[at] < self.count(scope[at]) {
+                    break;
+                }
+                index[at] = 0;
+            }
+        }
+        match scope.len() {
+            0 => self.constant = add(self.constant, table[0]),
+            1 => {
+                let start = self.starts[scope[0] as usize] as usize;
+                for (slot, cost) in self.own[start..].iter_mut().zip(&table) {
+                    *slot = add(*slot, *cost);
+                }
+            }
+            _ if table.iter().all(|&cost| cost == 0) => {}
+            _ => self.factors.push(Factor { scope, table }),
+        }
+    }
+
+    /// Adds the transfers of one tensor. With three readers or more, the devices that the later
+    /// readers need are gathered from the last reader to the first, so that a cut through the order
+    /// carries one set and not every reader.
+    fn tensor(&mut self, problem: &Problem, tensor: &Moved, table_limit: u64) -> Option<()> {
+        if tensor.transfer.iter().all(|&cost| cost == 0) {
+            return Some(());
+        }
+        let (source, fixed) = match tensor.source {
+            Source::Node(node) if self.count(node as u32) > 1 => (Some(node as u32), 0),
+            Source::Node(node) => (None, self.list(node as u32)[0]),
+            Source::Device(device) => (None, device as u32),
+        };
+        let mut base = tensor.home.map_or(0, |home| 1 << home);
+        let mut readers = Vec::with_capacity(tensor.readers.len());
+        for &reader in &tensor.readers {
+            if source == Some(reader as u32) {
+                continue;
+            }
+            match self.list(reader as u32) {
+                [only] => base |= 1 << only,
+                _ => readers.push(reader as u32),
+            }
+        }
+        // gather from the back until two items are left: a set of devices and the first reader
+        let mut gathered: Option<u32> = None;
+        while readers.len() + usize::from(gathered.is_some()) > 2 {
+            let last = readers.pop().expect("invariant: more than one reader is left");
+            match gathered {
+                None => {
+                    let other = readers.pop().expect("invariant: three readers or more");
+                    let sets = unions(
+                        self.list(other).iter().map(|d| 1 << d),
+                        self.list(last).iter().map(|d| 1 << d),
+                    );
+                    let set = self.masks(&sets, *readers.last().expect("invariant: one reader is left"));
+                    self.limit(&[other, last, set], table_limit)?;
+                    self.factor([other, last, set], |[a, b, set]| {
+                        if set == 1 << a | 1 << b { 0 } else { FORBIDDEN }
+                    });
+                    gathered = Some(set);
+                }
+                Some(before) => {
+                    let sets = unions(
+                        self.list(before).iter().copied(),
+                        self.list(last).iter().map(|d| 1 << d),
+                    );
+                    let set = self.masks(&sets, *readers.last().expect("invariant: one reader is left"));
+                    self.limit(&[last, before, set], table_limit)?;
+                    self.factor(
+                        [last, before, set],
+                        |[a, b, set]| if set == 1 << a | b { 0 } else { FORBIDDEN },
+                    );
+                    gathered = Some(set);
+                }
+            }
+        }
+        let cost = |from: u32, set: u32| problem.spread(tensor, from as usize, set | base);
+        match (source, readers.as_slice(), gathered) {
+            (None, [], None) => self.constant = add(self.constant, cost(fixed, 0)),
+            (None, [a], None) => self.factor([*a], |[a]| cost(fixed, 1 << a)),
+            (None, [a], Some(set)) => {
+                self.limit(&[*a, set], table_limit)?;
+                self.factor([*a, set], |[a, set]| cost(fixed, 1 << a | set));
+            }
+            (None, [a, b], _) => self.factor([*a, *b], |[a, b]| cost(fixed, 1 << a | 1 << b)),
+            (Some(s), [], None) => self.factor([s], |[s]| cost(s, 0)),
+            (Some(s), [a], None) => self.factor([s, *a], |[s, a]| cost(s, 1 << a)),
+            (Some(s), [a], Some(set)) => {
+                self.limit(&[s, *a, set], table_limit)?;
+                self.factor([s, *a, set], |[s, a, set]| cost(s, 1 << a | set));
+            }
+            (Some(s), [a, b], _) => self.factor([s, *a, *b], |[s, a, b]| cost(s, 1 << a | 1 << b)),
+            _ => unreachable!("invariant: gathering leaves at most two items"),
+        }
+        Some(())
+    }
+
+    fn limit(&self, scope: &[u32], table_limit: u64) -> Option<()> {
+        let size = scope
+            .iter()
+            .fold(1u64, |size, &v| size.saturating_mul(self.count(v) as u64));
+        (size <= table_limit).then_some(())
+    }
+}
+
+/// All unions of one set of each list, ascending.
+fn unions(a: impl Iterator<Item = u32>, b: impl Iterator<Item = u32> + Clone) -> Vec<u32> {
+    let mut all: Vec<u32> = a.flat_map(|a| b.clone().map(move |b| a | b)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,186 @@
+//! Search for wide problems: free a few nodes, solve them exactly against the rest, keep what is better.
+//!
+//! Invariants: the number of moves is given and the moves follow from the seed, so the result is the
+//! same on every host; the objective never rises; at the end no single node gains by moving alone.
+//! Deliberately not here: bounds (`bound`).
+
+use super::Limits;
+use super::eliminate::{Outcome, eliminate};
+use super::network::Network;
+use crate::problem::{FORBIDDEN, Problem, Source};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Improves a first guess; none where no placement was found that links allow.
+pub(super) fn search(problem: &Problem, guess: Vec<usize>, limits: &Limits) -> Option<(Vec<usize>, u64)> {
+    let start = starts(problem, guess)
+        .into_iter()
+        .filter_map(|placement| problem.objective(&placement).map(|value| (value, placement)))
+        .min();
+    let mut placement = match start {
+        Some((_, placement)) => placement,
+        None => repair(problem, limits)?,
+    };
+    improve(problem, &mut placement, limits);
+    let objective = problem.objective(&placement)?;
+    Some((placement, objective))
+}
+
+/// The guess, the cheapest device of each node, and for each device as many nodes as it can run.
+fn starts(problem: &Problem, guess: Vec<usize>) -> Vec<Vec<usize>> {
+    let cheapest = |node: usize| {
+        let costs = (0..problem.devices()).map(|device| (problem.cost(node, device), device));
+        costs.min().expect("invariant: a problem has a device").1
+    };
+    let cheapest: Vec<usize> = (0..problem.nodes()).map(cheapest).collect();
+    let mut all = vec![guess, cheapest.clone()];
+    for device in 0..problem.devices() {
+        let prefer = |node: usize| {
+            if problem.cost(node, device) == FORBIDDEN {
+                cheapest[node]
+            } else {
+                device
+            }
+        };
+        all.push((0..problem.nodes()).map(prefer).collect());
+    }
+    all
+}
+
+/// A placement that links allow, sought in a problem where a missing link is dear but possible.
+fn repair(problem: &Problem, limits: &Limits) -> Option<Vec<usize>> {
+    let costs = (0..problem.nodes()).flat_map(|node| (0..problem.devices()).map(move |d| (node, d)));
+    let costs = costs.map(|(node, device)| problem.cost(node, device)).collect();
+    let launch = (0..problem.devices())
+        .map(|device| problem.launch(device))
+        .collect();
+    let penalty = u64::MAX / 4 / (problem.tensors().len() as u64 * problem.devices() as u64 + 1);
+    let mut soft = Problem::new(costs, launch).ok()?;
+    for tensor in problem.tensors() {
+        let mut tensor = tensor.clone();
+        for cost in &mut tensor.transfer {
+            *cost = (*cost).min(penalty);
+        }
+        soft.push(tensor).ok()?;
+    }
+    let mut placement = starts(&soft, Vec::new()).pop()?;
+    improve(&soft, &mut placement, limits);
+    problem.objective(&placement).is_some().then_some(placement)
+}
+
+/// Runs the seeded moves, then moves single nodes until none gains.
+fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
+    let nodes = problem.nodes();
+    if nodes == 0 {
+        return;
+    }
+    settle(problem, placement);
+    // tables of a move are kept small: many cheap moves beat a few large ones
+    let table_limit = limits.table.min(1 << 16);
+    let allowed: Vec<Vec<usize>> = (0..nodes).map(|node| problem.allowed(node)).collect();
+    let around = neighbours(problem);
+    let mut random = ChaCha8Rng::seed_from_u64(limits.seed);
+    let mut below = |limit: usize| (random.next_u64() % limit.max(1) as u64) as usize;
+    // how many nodes a window, a ball and an expansion free; halved when too wide, grown when not
+    let mut sizes = [nodes.min(64), nodes.min(32), nodes];
+    for step in 0..limits.moves as usize {
+        let kind = step % 3;
+        let size = sizes[kind];
+        let mut domains: Vec<Vec<usize>> = placement.iter().map(|&device| vec![device]).collect();
+        match kind {
+            0 => {
+                let from = below(nodes - size + 1);
+                domains[from..from + size].clone_from_slice(&allowed[from..from + size]);
+            }
+            1 => {
+                for node in ball(&around, below(nodes), size) {
+                    domains[node].clone_from(&allowed[node]);
+                }
+            }
+            _ => {
+                let (from, device) = (below(nodes - size + 1), below(problem.devices()));
+                for node in from..from + size {
+                    if placement[node] != device && problem.cost(node, device) != FORBIDDEN {
+                        domains[node] = vec![device.min(placement[node]), device.max(placement[node])];
+                    }
+                }
+            }
+        }
+        let solved = Network::new(problem, &domains, table_limit)
+            .map(|network| (eliminate(&network, table_limit), network));
+        match solved {
+            Some((Outcome::Exact { values, cost }, network)) => {
+                if problem.objective(placement).is_none_or(|value| cost < value) {
+                    placement.copy_from_slice(&network.placement(&values));
+                }
+                sizes[kind] = (size + size / 8 + 1).min(nodes);
+            }
+            Some((Outcome::TooWide, _)) | None => sizes[kind] = (size / 2).max(1),
+            Some((Outcome::Infeasible, _)) => {}
+        }
+    }
+    settle(problem, placement);
+}
+
+/// Moves single nodes, first to last, while one gains.
+fn settle(problem: &Problem, placement: &mut [usize]) {
+    loop {
+        let mut gained = false;
+        for node in 0..placement.len() {
+            for device in 0..problem.devices() {
+                if device != placement[node]
+                    && problem
+                        .difference(placement, node, device)
+                        .is_some_and(|change| change < 0)
+                {
+                    placement[node] = device;
+                    gained = true;
+                }
+            }
+        }
+        if !gained {
+            return;
+        }
+    }
+}
+
+/// Which nodes share a tensor or stand next to each other.
+fn neighbours(problem: &Problem) -> Vec<Vec<usize>> {
+    let nodes = problem.nodes();
+    let mut around: Vec<Vec<usize>> = vec![Vec::new(); nodes];
+    for node in 1..nodes {
+        around[node].push(node - 1);
+        around[node - 1].push(node);
+    }
+    for tensor in problem.tensors() {
+        if let Source::Node(source) = tensor.source {
+            for &reader in &tensor.readers {
+                around[source].push(reader);
+                around[reader].push(source);
+            }
+        }
+    }
+    for list in &mut around {
+        list.sort_unstable();
+        list.dedup();
+    }
+    around
+}
+
+/// The `size` nodes nearest to a node, nearest first.
+fn ball(around: &[Vec<usize>], center: usize, size: usize) -> Vec<usize> {
+    let mut seen = vec![false; around.len()];
+    let mut found = vec![center];
+    seen[center] = true;
+    let mut next = 0;
+    while next < found.len() && found.len() < size {
+        for &node in &around[found[next]] {
+            if !seen[node] && found.len() < size {
+                seen[node] = true;
+                found.push(node);
+            }
+        }
+        next += 1;
+    }
+    found
+}
