@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Write ONNX Runtime's outputs for seeded inputs of every model in a folder.
 
-    expected.py MODELS OUT [--only NAME ...] [--light]
+    expected.py MODELS OUT [--only NAME ...]
 
 For MODELS/NAME.onnx this writes OUT/NAME/input_VALUE.npy, OUT/NAME/output_VALUE.npy and, last,
 OUT/NAME/index.json, which maps each graph input and output to its file in the graph's order. In VALUE,
-every character but letters, digits, '.', '_' and '-' has become '_'. Inputs depend on the model's and the value's name only:
-floats are standard normal, integers 0 or 1, an attention mask all ones; a dimension without a number
-is 1. `--light` first copies the package onnx's light_* models (real architectures whose weights are
-constants) into MODELS. Needs onnx, onnxruntime and numpy.
+every character but letters, digits, '.', '_' and '-' has become '_'. Inputs depend on the model's and the
+value's name only: floats are standard normal, integers 0 or 1, an attention mask all ones; a dimension
+without a number is 1. Needs onnxruntime and numpy.
 """
 import argparse
 import glob
@@ -19,10 +18,8 @@ import shutil
 import zlib
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 
-LIGHT = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light")
 TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
@@ -66,12 +63,7 @@ def main():
     a.add_argument("models")
     a.add_argument("out")
     a.add_argument("--only", nargs="+")
-    a.add_argument("--light", action="store_true")
     a = a.parse_args()
-    os.makedirs(a.models, exist_ok=True)
-    if a.light:
-        for path in sorted(glob.glob(os.path.join(LIGHT, "light_*.onnx"))):
-            shutil.copyfile(path, os.path.join(a.models, os.path.basename(path)))
     for path in sorted(glob.glob(os.path.join(a.models, "*.onnx"))):
         name = os.path.basename(path)[:-len(".onnx")]
         if a.only is None or name in a.only:

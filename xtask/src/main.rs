@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 mod ci;
 mod golden;
+mod models;
 mod new_plugin;
 mod root;
 mod size;
@@ -33,6 +34,8 @@ enum Chore {
     Header(golden::Options),
     /// Compare the committed sizes and offsets of the plugin contract with the build
     Layout(golden::Options),
+    /// Make the witnesses' data: Python packages, models, ONNX Runtime's outputs, the ONNX backend suite
+    Models(models::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin from the template in plugins/null
@@ -45,6 +48,7 @@ fn main() -> Result<()> {
         Chore::Tidy => tidy::run(),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
+        Chore::Models(options) => models::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
     }
