@@ -57,26 +57,32 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let wanted = |part| options.only.is_none_or(|only| only == part);
     if wanted(Part::Models) {
         let scripts = [REQUIREMENTS, MAKE_MODELS, LIGHT, EXPECTED];
-        step(MODELS, &scripts, options.force, || {
+        step(root(), MODELS, &scripts, options.force, || {
             call(&python, &[MAKE_MODELS, MODELS])?;
             call(&python, &[LIGHT, MODELS])?;
             call(&python, &[EXPECTED, MODELS, OUTPUTS])
         })?;
     }
     if wanted(Part::Suite) {
-        step(CASES, &[REQUIREMENTS, SUITE], options.force, || {
+        step(root(), CASES, &[REQUIREMENTS, SUITE], options.force, || {
             call(&python, &[SUITE, CASES])
         })?;
     }
     Ok(())
 }
 
-/// Runs `make` unless the stamp in `folder` says that it ran with these very files.
-fn step(folder: &str, depends_on: &[&str], force: bool, make: impl FnOnce() -> Result<()>) -> Result<()> {
-    let stamp = root().join(folder).join(".stamp");
+/// Runs `make` unless the stamp in `folder` says that it ran with these very files; all paths lie in `root`.
+fn step(
+    root: &Path,
+    folder: &str,
+    depends_on: &[&str],
+    force: bool,
+    make: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let stamp = root.join(folder).join(".stamp");
     let mut text = String::new();
     for file in depends_on {
-        text += &fs::read_to_string(root().join(file)).with_context(|| format!("reading {file}"))?;
+        text += &fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
     }
     if !force && fs::read_to_string(&stamp).is_ok_and(|old| old == text) {
         eprintln!("models: {folder} is up to date");
@@ -85,8 +91,13 @@ fn step(folder: &str, depends_on: &[&str], force: bool, make: impl FnOnce() -> R
     eprintln!("models: making {folder}");
     let start = Instant::now();
     // A stale folder must not lend its files to the new one, nor its stamp to a step cut short.
-    let _ = fs::remove_dir_all(root().join(folder));
-    fs::create_dir_all(root().join(folder)).with_context(|| format!("creating {folder}"))?;
+    match fs::remove_dir_all(root.join(folder)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("removing the old {folder}"));
+        }
+        _ => {}
+    }
+    fs::create_dir_all(root.join(folder)).with_context(|| format!("creating {folder}"))?;
     make()?;
     fs::write(&stamp, text).with_context(|| format!("writing {}", stamp.display()))?;
     eprintln!("models: made {folder} in {} s", start.elapsed().as_secs());
@@ -205,4 +216,53 @@ fn system_python() -> Result<String> {
         bail!("python3 cannot make environments; on Debian: apt-get install python3-venv");
     }
     Ok("python3".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a step over `input` in `root`; says whether it had to be made.
+    fn made(root: &Path, force: bool) -> bool {
+        let mut ran = false;
+        step(root, "out", &["input"], force, || {
+            ran = true;
+            Ok(())
+        })
+        .unwrap();
+        ran
+    }
+
+    #[test]
+    fn a_step_runs_again_only_when_its_scripts_change() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("input"), "one").unwrap();
+        assert!(made(root.path(), false));
+        assert!(!made(root.path(), false));
+        assert!(made(root.path(), true));
+        fs::write(root.path().join("input"), "two").unwrap();
+        assert!(made(root.path(), false));
+        assert!(!made(root.path(), false));
+    }
+
+    #[test]
+    fn a_step_cut_short_is_made_again_without_its_leftovers() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("input"), "one").unwrap();
+        let leftover = root.path().join("out/half");
+        let cut = step(root.path(), "out", &["input"], false, || {
+            fs::write(&leftover, "")?;
+            bail!("cut short")
+        });
+        assert!(cut.is_err() && leftover.exists());
+        assert!(made(root.path(), false));
+        assert!(!leftover.exists());
+    }
+
+    #[test]
+    fn a_missing_script_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let error = step(root.path(), "out", &["absent.py"], false, || Ok(())).unwrap_err();
+        assert!(format!("{error:#}").contains("absent.py"));
+    }
 }
