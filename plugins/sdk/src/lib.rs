@@ -1,1 +1,62 @@
-//! (polychip-sdk: to be written)
+//! Safe Rust for plugin authors: implement [`Plugin`] and four more traits, get the C table from
+//! [`plugin_table`].
+//!
+//! Invariants:
+//! 1. A plugin author writes no unsafe code for the contract: arguments are checked and unwinds are
+//!    caught at each entry, before and after the author's code.
+//! 2. Structs from the host may be smaller or larger than ours: only the common prefix is read or
+//!    written, and a size that ends inside a field is refused.
+//! 3. A [`GraphView`] is checked whole when it is made, so that reading it cannot fail later.
+//! 4. Objects behind handles are `Arc`s: a run keeps its executable and its buffers alive.
+//!
+//! Not here: loading plugins (`plugins/host`), any device.
+//! Start reading at [`Plugin`], then [`Device`], then `plugins/null` as the template.
+
+#![deny(unsafe_code)]
+
+mod buffer;
+mod calls;
+mod compile;
+mod container;
+mod cost;
+mod device;
+mod encoding;
+mod error;
+mod executable;
+mod fence;
+mod graph;
+mod memory;
+mod plugin;
+mod pool;
+mod port;
+mod raw;
+mod services;
+mod submit;
+mod support;
+mod table;
+mod telemetry;
+
+pub use buffer::{Access, Buffer, Memory, MemoryKind, MemoryKinds};
+pub use compile::{Blob, CompileOptions, LoadSource, LoadedFrom, PortRequest, Precision};
+pub use container::{BlobReader, BlobWriter};
+pub use cost::Cost;
+pub use device::{Device, DeviceInfo, DeviceKind, Offers, OperatingPoint};
+pub use encoding::{Encoding, EncodingKind};
+pub use error::{Error, ErrorKind, Result};
+pub use executable::{Executable, ExecutableInfo};
+pub use fence::{Fence, NO_TIMEOUT, SignalCallback, Timing};
+pub use graph::{
+    AttributeView, BodyView, Constant, EncodingView, GraphView, GroupKind, GroupView, NodeView, TensorView,
+};
+pub use memory::{AlignedBytes, HostBuffer};
+pub use plugin::{Plugin, PluginInfo};
+pub use pool::{FencePool, RunFence};
+pub use port::{Layout, Port};
+pub use services::{HostServices, LogLevel};
+pub use submit::{Binding, Priority, Shared, Submit};
+pub use support::{Reason, Support};
+pub use table::{plugin_query, plugin_table};
+pub use telemetry::{Telemetry, Throttle};
+
+#[doc(hidden)]
+pub use polychip_abi as abi;

@@ -1,0 +1,250 @@
+//! Buffers: memory that ports are bound to.
+
+use polychip_abi as abi;
+
+use crate::{Error, Result};
+
+/// A kind of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum MemoryKind {
+    /// Plain host memory.
+    Host = abi::POLYCHIP_MEMORY_HOST,
+    /// An anonymous memory file.
+    Memfd = abi::POLYCHIP_MEMORY_MEMFD,
+    /// A Linux dma-buf.
+    DmaBuf = abi::POLYCHIP_MEMORY_DMA_BUF,
+    /// An Android `AHardwareBuffer`.
+    HardwareBuffer = abi::POLYCHIP_MEMORY_HARDWARE_BUFFER,
+    /// An Apple `IOSurface`.
+    IoSurface = abi::POLYCHIP_MEMORY_IO_SURFACE,
+    /// The vendor's own.
+    Vendor = abi::POLYCHIP_MEMORY_VENDOR,
+}
+
+impl MemoryKind {
+    /// The kind with this code.
+    #[must_use]
+    pub const fn from_code(code: u32) -> Option<MemoryKind> {
+        Some(match code {
+            abi::POLYCHIP_MEMORY_HOST => MemoryKind::Host,
+            abi::POLYCHIP_MEMORY_MEMFD => MemoryKind::Memfd,
+            abi::POLYCHIP_MEMORY_DMA_BUF => MemoryKind::DmaBuf,
+            abi::POLYCHIP_MEMORY_HARDWARE_BUFFER => MemoryKind::HardwareBuffer,
+            abi::POLYCHIP_MEMORY_IO_SURFACE => MemoryKind::IoSurface,
+            abi::POLYCHIP_MEMORY_VENDOR => MemoryKind::Vendor,
+            _ => return None,
+        })
+    }
+}
+
+/// A set of memory kinds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct MemoryKinds(u32);
+
+impl MemoryKinds {
+    /// The set of these kinds.
+    #[must_use]
+    pub const fn of(kinds: &[MemoryKind]) -> MemoryKinds {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < kinds.len() {
+            bits |= 1 << kinds[index] as u32;
+            index += 1;
+        }
+        MemoryKinds(bits)
+    }
+
+    /// Whether the kind is in the set.
+    #[must_use]
+    pub const fn contains(self, kind: MemoryKind) -> bool {
+        self.0 & (1 << kind as u32) != 0
+    }
+
+    /// Bits `1 << POLYCHIP_MEMORY_*`.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// What the host is about to do with a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// It will read.
+    pub read: bool,
+    /// It will write.
+    pub write: bool,
+}
+
+/// A piece of memory: wanted, imported or exported.
+///
+/// Its address can only come from the contract or from unsafe code, so importing it is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    kind: MemoryKind,
+    data: *mut u8,
+    fd: Option<i64>,
+    handle: u64,
+    offset: u64,
+    bytes: u64,
+    alignment: u64,
+}
+
+impl Memory {
+    /// Memory to be made: this many bytes at a multiple of `alignment`, a power of two.
+    #[must_use]
+    pub fn wanted(kind: MemoryKind, bytes: u64, alignment: u64) -> Memory {
+        Memory {
+            kind,
+            data: std::ptr::null_mut(),
+            fd: None,
+            handle: 0,
+            offset: 0,
+            bytes,
+            alignment,
+        }
+    }
+
+    /// Memory behind a file descriptor, which stays its owner's.
+    #[must_use]
+    pub fn file(kind: MemoryKind, fd: i64, offset: u64, bytes: u64) -> Memory {
+        Memory {
+            fd: Some(fd),
+            offset,
+            ..Memory::wanted(kind, bytes, 1)
+        }
+    }
+
+    /// Memory behind a platform handle.
+    #[must_use]
+    pub fn handle_of(kind: MemoryKind, handle: u64, offset: u64, bytes: u64) -> Memory {
+        Memory {
+            handle,
+            offset,
+            ..Memory::wanted(kind, bytes, 1)
+        }
+    }
+
+    /// Host memory.
+    ///
+    /// # Safety
+    /// `data` is valid for `bytes` bytes as long as whoever gets the value may use it: until the
+    /// exporting buffer is destroyed.
+    #[allow(unsafe_code, reason = "an address becomes trusted here")]
+    #[must_use]
+    pub unsafe fn host(data: *mut u8, bytes: u64) -> Memory {
+        Memory {
+            data,
+            ..Memory::wanted(MemoryKind::Host, bytes, 1)
+        }
+    }
+
+    /// Kind.
+    #[must_use]
+    pub fn kind(&self) -> MemoryKind {
+        self.kind
+    }
+
+    /// Host address, or null.
+    #[must_use]
+    pub fn data(&self) -> *mut u8 {
+        self.data
+    }
+
+    /// File descriptor of the other side: duplicate or map it, never close it.
+    #[must_use]
+    pub fn fd(&self) -> Option<i64> {
+        self.fd
+    }
+
+    /// Platform handle, or 0.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    /// Where it starts in the file or handle, in bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Size, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Alignment wanted, in bytes; a power of two.
+    #[must_use]
+    pub fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    pub(crate) fn from_record(record: &abi::polychip_memory) -> Result<Memory> {
+        let kind = MemoryKind::from_code(record.kind)
+            .ok_or_else(|| Error::unsupported(format!("memory kind {} is not known", record.kind)))?;
+        if record.alignment != 0 && !record.alignment.is_power_of_two() {
+            return Err(Error::bad_argument(format!(
+                "alignment {} is no power of two",
+                record.alignment
+            )));
+        }
+        if record.bytes > isize::MAX as u64 || record.offset.checked_add(record.bytes).is_none() {
+            return Err(Error::bad_argument(format!(
+                "{} bytes at offset {} do not fit the address space",
+                record.bytes, record.offset
+            )));
+        }
+        Ok(Memory {
+            kind,
+            data: record.data,
+            fd: (record.fd >= 0).then_some(record.fd),
+            handle: record.handle,
+            offset: record.offset,
+            bytes: record.bytes,
+            alignment: record.alignment.max(1),
+        })
+    }
+
+    pub(crate) fn record(&self) -> abi::polychip_memory {
+        abi::polychip_memory {
+            kind: self.kind as u32,
+            data: self.data,
+            fd: self.fd.unwrap_or(abi::POLYCHIP_NO_FD),
+            handle: self.handle,
+            offset: self.offset,
+            bytes: self.bytes,
+            alignment: self.alignment,
+            ..<abi::polychip_memory as abi::Sized>::sized()
+        }
+    }
+}
+
+/// Memory of a device that ports are bound to.
+pub trait Buffer: Send + Sync + Sized + 'static {
+    /// Size, in bytes.
+    fn bytes(&self) -> usize;
+
+    /// Makes a range, which lies in the buffer, readable or writable by the host, and gives its
+    /// address. This and [`Buffer::end_access`] are the only places for cache maintenance.
+    ///
+    /// # Errors
+    /// Where the memory cannot be mapped.
+    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8>;
+
+    /// Ends an access, so that the device sees what the host wrote.
+    ///
+    /// # Errors
+    /// Where cache maintenance fails.
+    fn end_access(&self) -> Result<()>;
+
+    /// The memory, for another device to import; it lives as long as the buffer.
+    ///
+    /// # Errors
+    /// `Unsupported` where it cannot be given as this kind.
+    fn export(&self, _kind: MemoryKind) -> Result<Memory> {
+        Err(Error::unsupported("this buffer cannot be exported"))
+    }
+}

@@ -1,0 +1,80 @@
+//! Compiling and loading: options, blobs, and where a blob comes from.
+
+use std::sync::Arc;
+
+use polychip_abi as abi;
+
+use crate::{Constant, GraphView, Layout, Result};
+
+/// How exactly to compute.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Precision {
+    /// As the model says.
+    #[default]
+    Exact = abi::POLYCHIP_PRECISION_EXACT,
+    /// f32 may be computed in a 16-bit float type.
+    Reduced = abi::POLYCHIP_PRECISION_REDUCED,
+}
+
+/// A layout that the host asks of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortRequest {
+    /// Number of the port: inputs first, then outputs.
+    pub port: u32,
+    /// Wanted layout.
+    pub layout: Layout,
+}
+
+/// What a compilation should aim at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CompileOptions {
+    /// How exactly to compute.
+    pub precision: Precision,
+    /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    pub threads: u32,
+    /// Operating point to compile for.
+    pub operating_point: Option<u32>,
+    /// Layouts wanted at ports; a port not listed is row-major.
+    pub ports: Vec<PortRequest>,
+}
+
+/// A compiled part.
+pub trait Blob: Send + Sync + Sized + 'static {
+    /// Its bytes, for a cache; they may be made on the first call.
+    ///
+    /// # Errors
+    /// Where they cannot be made.
+    fn bytes(&self) -> Result<&[u8]>;
+}
+
+/// Bytes are a blob.
+impl Blob for Vec<u8> {
+    fn bytes(&self) -> Result<&[u8]> {
+        Ok(self)
+    }
+}
+
+/// What an executable is made of.
+pub enum LoadedFrom<B> {
+    /// A blob just compiled by this instance; its memory may be kept.
+    Blob(B),
+    /// Bytes of a cached blob, valid as long as the executable.
+    Bytes(Constant),
+}
+
+/// Where [`crate::Device::load`] takes its blob from.
+pub struct LoadSource<'a, B> {
+    /// The blob.
+    pub from: LoadedFrom<B>,
+    /// The part that the blob was compiled from: its constants are where a blob may point to.
+    pub graph: Option<GraphView<'a>>,
+    /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    pub threads: u32,
+}
+
+impl<B: Blob> Blob for Arc<B> {
+    fn bytes(&self) -> Result<&[u8]> {
+        B::bytes(self)
+    }
+}

@@ -1,0 +1,62 @@
+//! Quantisation of a tensor, owned.
+
+use polychip_abi as abi;
+use polychip_ops::DType;
+
+/// Which elements share a scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EncodingKind {
+    /// All of the tensor.
+    PerTensor,
+    /// Those of one index of `axis`.
+    PerAxis {
+        /// Axis, from the front.
+        axis: usize,
+    },
+    /// Those of one block of `block` elements along `axis`.
+    PerBlock {
+        /// Axis, from the front.
+        axis: usize,
+        /// Elements in a block, at least 1.
+        block: usize,
+    },
+}
+
+/// How stored integers stand for real values: (stored − zero point) × scale.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoding {
+    /// Which elements share a scale.
+    pub kind: EncodingKind,
+    /// Scales.
+    pub scales: Vec<f32>,
+    /// Zero points, as many as scales; empty means all 0.
+    pub zero_points: Vec<i32>,
+    /// Type of the real value that an op sees.
+    pub real_dtype: DType,
+}
+
+impl Encoding {
+    /// The record of the contract; it points into `self`.
+    pub(crate) fn record(&self) -> abi::polychip_encoding {
+        let (kind, axis, block) = match self.kind {
+            EncodingKind::PerTensor => (abi::POLYCHIP_ENCODING_PER_TENSOR, 0, 0),
+            EncodingKind::PerAxis { axis } => (abi::POLYCHIP_ENCODING_PER_AXIS, axis, 0),
+            EncodingKind::PerBlock { axis, block } => (abi::POLYCHIP_ENCODING_PER_BLOCK, axis, block),
+        };
+        abi::polychip_encoding {
+            kind,
+            axis: axis as u32,
+            block_size: block as u32,
+            scales: self.scales.as_ptr(),
+            scale_count: self.scales.len() as u64,
+            zero_points: if self.zero_points.is_empty() {
+                std::ptr::null()
+            } else {
+                self.zero_points.as_ptr()
+            },
+            zero_point_count: self.zero_points.len() as u64,
+            real_dtype: self.real_dtype.code(),
+            ..<abi::polychip_encoding as abi::Sized>::sized()
+        }
+    }
+}

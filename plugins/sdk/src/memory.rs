@@ -1,0 +1,310 @@
+//! Host memory: aligned bytes, and the buffer that devices on host memory share.
+//!
+//! Invariants:
+//! 1. `data` is valid for `bytes` bytes as long as the buffer lives: it is ours, a mapping of ours, or
+//!    the host's, which keeps it until `buffer_destroy`.
+//! 2. Who reads or writes at one time is the host's plan; the contract forbids it to bind memory to two
+//!    runs of which one writes.
+
+#![allow(unsafe_code, reason = "allocations and mappings are handled here")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::{Access, Buffer, Error, ErrorKind, Memory, MemoryKind, Result};
+
+/// Zeroed bytes with an alignment of their own.
+pub struct AlignedBytes {
+    data: NonNull<u8>,
+    bytes: usize,
+    layout: Layout,
+}
+
+// SAFETY: the memory is owned, and reached through `&` and `&mut` as any box's.
+unsafe impl Send for AlignedBytes {}
+// SAFETY: as above.
+unsafe impl Sync for AlignedBytes {}
+
+impl AlignedBytes {
+    /// Zeroed bytes at a multiple of `alignment`, a power of two.
+    ///
+    /// # Errors
+    /// Where memory runs out or the size does not fit the address space.
+    pub fn zeroed(bytes: usize, alignment: usize) -> Result<AlignedBytes> {
+        let full = || Error::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes"));
+        let layout = Layout::from_size_align(bytes.max(1), alignment.max(1)).map_err(|_| full())?;
+        // SAFETY: the layout has at least one byte.
+        let data = unsafe { alloc_zeroed(layout) };
+        Ok(AlignedBytes {
+            data: NonNull::new(data).ok_or_else(full)?,
+            bytes,
+            layout,
+        })
+    }
+}
+
+impl Drop for AlignedBytes {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and freed once.
+        unsafe { dealloc(self.data.as_ptr(), self.layout) }
+    }
+}
+
+impl Deref for AlignedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `bytes` initialised bytes of our own.
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for AlignedBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `bytes` initialised bytes of our own, borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.bytes) }
+    }
+}
+
+/// Bytes are a blob.
+impl crate::Blob for AlignedBytes {
+    fn bytes(&self) -> Result<&[u8]> {
+        Ok(self)
+    }
+}
+
+enum Hold {
+    /// Ours; never read, it frees the memory when dropped.
+    Owned(#[allow(dead_code, reason = "held for its drop")] AlignedBytes),
+    /// The host's.
+    Host,
+    /// A mapping of a file, with the file where it is ours.
+    #[cfg(unix)]
+    Mapped {
+        #[allow(dead_code, reason = "held for its drop")]
+        map: memmap2::MmapRaw,
+        file: Option<std::os::fd::OwnedFd>,
+    },
+}
+
+/// A buffer in host memory: created, or imported from a host pointer or an anonymous memory file.
+pub struct HostBuffer {
+    data: NonNull<u8>,
+    bytes: usize,
+    hold: Hold,
+}
+
+// SAFETY: the memory is plain bytes; who uses it when is the host's plan (invariant 2).
+unsafe impl Send for HostBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for HostBuffer {}
+
+impl HostBuffer {
+    /// A zeroed buffer of the wanted size, alignment (64 at least) and kind (`Host`, and `Memfd` on Linux).
+    ///
+    /// # Errors
+    /// Where memory runs out or the kind is another one.
+    pub fn create(wanted: &Memory) -> Result<HostBuffer> {
+        let bytes = to_usize(wanted.bytes())?;
+        match wanted.kind() {
+            MemoryKind::Host => {
+                let owned = AlignedBytes::zeroed(bytes, to_usize(wanted.alignment())?.max(64))?;
+                Ok(HostBuffer {
+                    data: owned.data,
+                    bytes,
+                    hold: Hold::Owned(owned),
+                })
+            }
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            MemoryKind::Memfd => {
+                let file = rustix::fs::memfd_create("polychip-buffer", rustix::fs::MemfdFlags::CLOEXEC)
+                    .and_then(|file| {
+                        rustix::fs::ftruncate(&file, bytes.max(1) as u64)?;
+                        Ok(file)
+                    })
+                    .map_err(|error| {
+                        Error::new(ErrorKind::OutOfMemory, format!("no memory file: {error}"))
+                    })?;
+                let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+                HostBuffer::map(descriptor, 0, bytes, Some(file))
+            }
+            kind => Err(Error::unsupported(format!(
+                "buffers of kind {kind:?} are not made here"
+            ))),
+        }
+    }
+
+    /// A buffer over memory of the host, without a copy.
+    ///
+    /// # Errors
+    /// `Unsupported` where the kind is not `Host` or `Memfd`, or a file cannot be mapped.
+    pub fn import(memory: &Memory) -> Result<HostBuffer> {
+        let bytes = to_usize(memory.bytes())?;
+        match memory.kind() {
+            MemoryKind::Host => Ok(HostBuffer {
+                data: NonNull::new(memory.data())
+                    .ok_or_else(|| Error::bad_argument("host memory to import is null"))?,
+                bytes,
+                hold: Hold::Host,
+            }),
+            #[cfg(unix)]
+            MemoryKind::Memfd => {
+                let fd = memory
+                    .fd()
+                    .and_then(|fd| i32::try_from(fd).ok())
+                    .ok_or_else(|| Error::bad_argument("a memory file to import has no descriptor"))?;
+                HostBuffer::map(fd, memory.offset(), bytes, None)
+            }
+            kind => Err(Error::unsupported(format!(
+                "memory of kind {kind:?} cannot be imported"
+            ))),
+        }
+    }
+
+    #[cfg(unix)]
+    fn map(fd: i32, offset: u64, bytes: usize, file: Option<std::os::fd::OwnedFd>) -> Result<HostBuffer> {
+        let map = memmap2::MmapOptions::new()
+            .offset(offset)
+            .len(bytes.max(1))
+            .map_raw(fd)
+            .map_err(|error| Error::unsupported(format!("a memory file cannot be mapped: {error}")))?;
+        Ok(HostBuffer {
+            data: NonNull::new(map.as_mut_ptr()).expect("invariant: a mapping is not null"),
+            bytes,
+            hold: Hold::Mapped { map, file },
+        })
+    }
+
+    /// First byte.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.data.as_ptr()
+    }
+
+    /// Copies a range out.
+    ///
+    /// # Errors
+    /// Where the range leaves the buffer.
+    pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        let from = self.range(offset, to.len())?;
+        // SAFETY: in range; `to` is a borrowed slice, which the host's memory cannot overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
+        Ok(())
+    }
+
+    /// Copies a range in.
+    ///
+    /// # Errors
+    /// Where the range leaves the buffer.
+    pub fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let to = self.range(offset, from.len())?;
+        // SAFETY: in range; `from` is a borrowed slice, which the host's memory cannot overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+        Ok(())
+    }
+
+    /// A range as a slice.
+    ///
+    /// # Errors
+    /// Where the range leaves the buffer.
+    ///
+    /// # Safety
+    /// Nobody writes to the range while the slice lives: it is bound to an input of a run in flight.
+    pub unsafe fn slice(&self, offset: usize, bytes: usize) -> Result<&[u8]> {
+        let data = self.range(offset, bytes)?;
+        // SAFETY: in range, initialised (zeroed or the host's), not written as the caller promises.
+        Ok(unsafe { std::slice::from_raw_parts(data, bytes) })
+    }
+
+    /// A range as a slice to write to.
+    ///
+    /// # Errors
+    /// Where the range leaves the buffer.
+    ///
+    /// # Safety
+    /// Nobody else uses the range while the slice lives: it is bound to an output of a run in flight.
+    #[allow(clippy::mut_from_ref, reason = "exclusive by the caller's promise")]
+    pub unsafe fn slice_mut(&self, offset: usize, bytes: usize) -> Result<&mut [u8]> {
+        let data = self.range(offset, bytes)?;
+        // SAFETY: in range, initialised, used by the caller alone.
+        Ok(unsafe { std::slice::from_raw_parts_mut(data, bytes) })
+    }
+
+    fn range(&self, offset: usize, bytes: usize) -> Result<*mut u8> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(Error::bad_argument(format!(
+                "{bytes} bytes at {offset} leave a buffer of {}",
+                self.bytes
+            )));
+        }
+        Ok(self.data.as_ptr().wrapping_add(offset))
+    }
+}
+
+fn to_usize(value: u64) -> Result<usize> {
+    usize::try_from(value)
+        .map_err(|_| Error::new(ErrorKind::OutOfMemory, format!("{value} bytes do not fit memory")))
+}
+
+impl Buffer for HostBuffer {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn begin_access(&self, _access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
+        self.range(offset, bytes)
+    }
+
+    fn end_access(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn export(&self, kind: MemoryKind) -> Result<Memory> {
+        match (kind, &self.hold) {
+            (MemoryKind::Host, _) => {
+                // SAFETY: valid as long as the buffer, which is as long as the contract asks.
+                Ok(unsafe { Memory::host(self.data.as_ptr(), self.bytes as u64) })
+            }
+            #[cfg(unix)]
+            (MemoryKind::Memfd, Hold::Mapped { file: Some(file), .. }) => Ok(Memory::file(
+                MemoryKind::Memfd,
+                i64::from(std::os::fd::AsRawFd::as_raw_fd(file)),
+                0,
+                self.bytes as u64,
+            )),
+            _ => Err(Error::unsupported(format!(
+                "this buffer cannot be exported as {kind:?}"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_in_and_out_within_range() {
+        let buffer = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 10, 128)).unwrap();
+        assert_eq!(buffer.as_ptr() as usize % 128, 0);
+        buffer.copy_in(6, &[1, 2, 3, 4]).unwrap();
+        let mut all = [9; 10];
+        buffer.copy_out(0, &mut all).unwrap();
+        assert_eq!(all, [0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
+        assert!(buffer.copy_in(7, &[0; 4]).is_err() && buffer.copy_in(usize::MAX, &[0]).is_err());
+        assert!(buffer.export(MemoryKind::Memfd).is_err());
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))] // Miri has no memory files
+    fn a_memory_file_is_the_same_memory_on_both_sides() {
+        let ours = HostBuffer::create(&Memory::wanted(MemoryKind::Memfd, 5000, 1)).unwrap();
+        let exported = ours.export(MemoryKind::Memfd).unwrap();
+        let theirs = HostBuffer::import(&exported).unwrap();
+        ours.copy_in(4999, &[42]).unwrap();
+        let mut byte = [0];
+        theirs.copy_out(4999, &mut byte).unwrap();
+        assert_eq!(byte, [42]);
+    }
+}

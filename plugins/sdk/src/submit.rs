@@ -1,0 +1,246 @@
+//! One run: bindings, fences to wait for, priority, deadline; checked before the plugin sees it.
+//!
+//! Invariants:
+//! 1. Each port has exactly one binding, inside its buffer and at least as large as the port.
+//! 2. Nothing here allocates.
+
+#![allow(unsafe_code, reason = "handles become references here")]
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use polychip_abi::{self as abi, polychip_binding, polychip_fence, polychip_submit};
+
+use crate::raw::{self, Rows};
+use crate::{Buffer, Error, Fence, Result};
+
+/// How urgent a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Priority {
+    /// Nobody waits for it.
+    Batch = abi::POLYCHIP_PRIORITY_BATCH,
+    /// The usual.
+    Normal = abi::POLYCHIP_PRIORITY_NORMAL,
+    /// Someone waits for it.
+    Urgent = abi::POLYCHIP_PRIORITY_URGENT,
+}
+
+/// An `Arc` behind a handle of the host; `.clone()` gives an `Arc` of one's own.
+pub struct Shared<'a, T>(ManuallyDrop<Arc<T>>, PhantomData<&'a T>);
+
+impl<T> Shared<'_, T> {
+    /// # Safety
+    /// `handle` came from `Arc::into_raw` and the handle is not destroyed during the lifetime.
+    pub(crate) unsafe fn new(handle: *const T) -> Self {
+        // SAFETY: the count is not given back, as the `Arc` is never dropped.
+        Shared(ManuallyDrop::new(unsafe { Arc::from_raw(handle) }), PhantomData)
+    }
+}
+
+impl<T> Deref for Shared<'_, T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.0
+    }
+}
+
+/// A buffer for a port.
+pub struct Binding<'a, B> {
+    /// Number of the port.
+    pub port: u32,
+    /// Buffer.
+    pub buffer: Shared<'a, B>,
+    /// Where the tensor starts in the buffer, in bytes.
+    pub offset: usize,
+    /// Bytes from `offset` that belong to the tensor.
+    pub bytes: usize,
+    /// Actual extents of an input whose port states upper bounds.
+    pub dims: Option<&'a [i64]>,
+}
+
+/// A checked run.
+pub struct Submit<'a, B, F> {
+    raw: polychip_submit,
+    bindings: Rows<'a, polychip_binding>,
+    waits: &'a [*mut polychip_fence],
+    /// Whether binding `i` is that of port `i`.
+    in_order: bool,
+    of: PhantomData<fn(B) -> F>,
+}
+
+impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
+    /// # Safety
+    /// `submit` keeps the contract during `'a`: arrays are readable, buffers and fences are handles of
+    /// this plugin instance.
+    pub(crate) unsafe fn new(submit: *const polychip_submit, ports: &[abi::polychip_port]) -> Result<Self> {
+        // SAFETY: as the caller promises.
+        let raw = unsafe { raw::read(submit) }?;
+        let bindings = Rows::new(raw.bindings, raw.binding_count, raw.binding_stride)?;
+        if bindings.len() != ports.len() {
+            return Err(Error::bad_argument(format!(
+                "{} bindings for {} ports",
+                bindings.len(),
+                ports.len()
+            )));
+        }
+        // SAFETY: as the caller promises.
+        let waits = unsafe { raw::slice(raw.waits, raw.wait_count, "waits") }?;
+        if waits.iter().any(|wait| wait.is_null()) {
+            return Err(Error::bad_argument("a fence to wait for is null"));
+        }
+        let mut in_order = true;
+        for index in 0..bindings.len() {
+            // SAFETY: the array is readable as the caller promises.
+            let binding = unsafe { bindings.read(index) }?;
+            in_order &= binding.port as usize == index;
+            let Some(port) = ports.get(binding.port as usize) else {
+                return Err(Error::bad_argument(format!(
+                    "binding {index} is for port {} of {}",
+                    binding.port,
+                    ports.len()
+                )));
+            };
+            let bad = |what: String| Err(Error::bad_argument(what).at_tensor(binding.port));
+            if binding.buffer.is_null() {
+                return bad(format!("port {} has no buffer", binding.port));
+            }
+            // SAFETY: a handle of a live buffer of this plugin.
+            let size = unsafe { &*binding.buffer.cast::<B>() }.bytes() as u64;
+            if binding
+                .offset
+                .checked_add(binding.bytes)
+                .is_none_or(|end| end > size)
+            {
+                return bad(format!(
+                    "port {} is bound to {} bytes at {} of a buffer of {size}",
+                    binding.port, binding.bytes, binding.offset
+                ));
+            }
+            let partial = port.flags & abi::POLYCHIP_PORT_UPPER_BOUND != 0;
+            let given = !binding.dims.is_null();
+            if binding.bytes < port.bytes && !(partial && given) {
+                return bad(format!(
+                    "port {} needs {} bytes and is bound to {}",
+                    binding.port, port.bytes, binding.bytes
+                ));
+            }
+            if given {
+                // SAFETY: as the caller promises.
+                let dims = unsafe { raw::slice(binding.dims, binding.rank, "binding extents") }?;
+                let bounds = &port.dims[..(port.rank as usize).min(port.dims.len())];
+                let within = dims.len() == bounds.len()
+                    && dims
+                        .iter()
+                        .zip(bounds)
+                        .all(|(&dim, &bound)| (0..=bound).contains(&dim));
+                if !within {
+                    return bad(format!(
+                        "port {} is bound with extents {dims:?} and states {bounds:?}",
+                        binding.port
+                    ));
+                }
+            }
+        }
+        if !in_order {
+            for index in 0..bindings.len() {
+                // SAFETY: read before.
+                let port = unsafe { bindings.read(index) }?.port;
+                for other in 0..index {
+                    // SAFETY: read before.
+                    if unsafe { bindings.read(other) }?.port == port {
+                        return Err(
+                            Error::bad_argument(format!("port {port} is bound twice")).at_tensor(port)
+                        );
+                    }
+                }
+            }
+        }
+        Ok(Submit {
+            raw,
+            bindings,
+            waits,
+            in_order,
+            of: PhantomData,
+        })
+    }
+
+    /// How urgent the run is.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        match self.raw.priority {
+            abi::POLYCHIP_PRIORITY_BATCH => Priority::Batch,
+            abi::POLYCHIP_PRIORITY_NORMAL => Priority::Normal,
+            _ => Priority::Urgent,
+        }
+    }
+
+    /// When the result is worthless, on the host's clock, in nanoseconds.
+    #[must_use]
+    pub fn deadline_ns(&self) -> Option<u64> {
+        (self.raw.deadline_ns != abi::POLYCHIP_NO_DEADLINE).then_some(self.raw.deadline_ns)
+    }
+
+    /// Number of bindings, which is that of ports.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bindings.len()
+    }
+
+    /// Whether the executable has no ports at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bindings.len() == 0
+    }
+
+    /// The binding of a port.
+    ///
+    /// # Panics
+    /// Where there is no such port.
+    #[must_use]
+    pub fn binding(&self, port: u32) -> Binding<'a, B> {
+        assert!((port as usize) < self.len(), "port {port} of {}", self.len());
+        let index = if self.in_order {
+            port as usize
+        } else {
+            (0..self.len())
+                .find(|&index| self.row(index).port == port)
+                .expect("invariant: every port is bound once")
+        };
+        let row = self.row(index);
+        Binding {
+            port,
+            // SAFETY: a live buffer of this plugin, as the maker of `self` promised.
+            buffer: unsafe { Shared::new(row.buffer.cast::<B>()) },
+            offset: row.offset as usize,
+            bytes: row.bytes as usize,
+            dims: if row.dims.is_null() {
+                None
+            } else {
+                // SAFETY: checked when `self` was made.
+                unsafe { raw::slice(row.dims, row.rank, "binding extents") }.ok()
+            },
+        }
+    }
+
+    /// The bindings in the order of ports.
+    pub fn bindings(&self) -> impl ExactSizeIterator<Item = Binding<'a, B>> {
+        (0..self.len()).map(|port| self.binding(port as u32))
+    }
+
+    /// Fences that must signal first.
+    pub fn waits(&self) -> impl ExactSizeIterator<Item = Shared<'a, F>> {
+        // SAFETY: live fences of this plugin, as the maker of `self` promised.
+        self.waits
+            .iter()
+            .map(|wait| unsafe { Shared::new(wait.cast::<F>()) })
+    }
+
+    fn row(&self, index: usize) -> polychip_binding {
+        // SAFETY: the array was read when `self` was made, and outlives it.
+        unsafe { self.bindings.read(index) }.expect("invariant: checked when made")
+    }
+}
