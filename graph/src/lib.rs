@@ -21,7 +21,9 @@ mod evaluate;
 mod graph;
 mod group;
 mod ids;
+mod infer;
 mod node;
+pub mod onnx;
 mod tensor;
 
 pub use body::{Body, Capture};
@@ -32,5 +34,6 @@ pub use evaluate::Evaluate;
 pub use graph::{Graph, Renumbering, State};
 pub use group::{Group, GroupKind};
 pub use ids::{NodeId, TensorId};
+pub use infer::{Values, infer};
 pub use node::Node;
 pub use tensor::{Container, Tensor};

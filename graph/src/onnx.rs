@@ -1,0 +1,26 @@
+//! Reading ONNX models: bytes in, canonical opset 28 graph out.
+//!
+//! Invariants:
+//! 1. Weights stay in the memory that the caller handed over.
+//! 2. Every name of the model is resolved, or the error names it; nothing panics on bad bytes.
+//! 3. The graph that comes out uses opset 28 of the default domain only, functions are inlined, and
+//!    its nodes stand in canonical order.
+//!
+//! Not here: opening files ([`ExternalData`] is the caller's), computing anything.
+//!
+//! Start with [`import`]; `messages` is the wire format, `build` walks the nodes, `convert` brings
+//! old ops up to date.
+
+mod attribute;
+mod build;
+mod convert;
+mod external;
+mod import;
+mod messages;
+mod order;
+mod types;
+mod weights;
+
+pub use external::{ExternalData, NoExternalData};
+pub use import::{Options, import};
+pub use weights::read_tensor;

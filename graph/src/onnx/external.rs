@@ -1,0 +1,192 @@
+//! Weights that stand in files beside the model.
+//!
+//! Invariants:
+//! 1. A location that could leave the model's folder is refused before anything is opened.
+//! 2. A file is opened once, whatever the number of tensors in it.
+//!
+//! Not here: the opener (`plugins/host` maps files; it also refuses links that leave the folder).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::Bytes;
+
+use crate::Error;
+
+/// Opens the files that a model refers to.
+pub trait ExternalData {
+    /// The whole content of the file at `location`, a path relative to the model's folder that was
+    /// checked to stay in it by name. The memory should be mapped, not read.
+    ///
+    /// # Errors
+    /// Whatever the system says, or a refusal of a link that leaves the folder.
+    fn open(&self, location: &str) -> io::Result<Bytes>;
+}
+
+/// For models that have no external data: every location is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoExternalData;
+
+impl ExternalData for NoExternalData {
+    fn open(&self, _location: &str) -> io::Result<Bytes> {
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the model was given without its folder",
+        ))
+    }
+}
+
+/// The files of one model, opened as they are needed.
+pub(crate) struct Files<'a> {
+    opener: &'a dyn ExternalData,
+    /// The model itself.
+    model: Bytes,
+    open: BTreeMap<String, (u32, Bytes)>,
+    /// Locations in the order of opening; the model itself first.
+    names: Vec<String>,
+}
+
+impl<'a> Files<'a> {
+    pub(crate) fn new(model: Bytes, opener: &'a dyn ExternalData) -> Files<'a> {
+        Files {
+            opener,
+            model,
+            open: BTreeMap::new(),
+            names: vec![String::new()],
+        }
+    }
+
+    pub(crate) fn into_names(self) -> Vec<String> {
+        self.names
+    }
+
+    /// Offset of a slice in the model's own bytes, if it lies there.
+    pub(crate) fn offset_in_model(&self, slice: &Bytes) -> Option<u64> {
+        let offset = slice.as_ptr().addr().checked_sub(self.model.as_ptr().addr())?;
+        let end = offset.checked_add(slice.len())?;
+        (end <= self.model.len()).then_some(offset as u64)
+    }
+
+    /// `length` bytes (to the end of the file if not given) from `offset` of the file at `location`.
+    pub(crate) fn slice(
+        &mut self,
+        tensor: &str,
+        location: &str,
+        offset: u64,
+        length: Option<u64>,
+    ) -> Result<(u32, Bytes), Error> {
+        check_location(tensor, location)?;
+        if !self.open.contains_key(location) {
+            let bytes = self.opener.open(location).map_err(|source| {
+                Error::external(
+                    format!(
+                        "tensor \"{tensor}\": external data file \"{location}\" cannot be opened: {source}"
+                    ),
+                    Some(source),
+                )
+            })?;
+            let index = u32::try_from(self.names.len()).expect("invariant: fewer than 2^32 files");
+            self.names.push(location.to_owned());
+            self.open.insert(location.to_owned(), (index, bytes));
+        }
+        let (index, bytes) = &self.open[location];
+        let size = bytes.len() as u64;
+        let end = match length {
+            Some(length) => offset.checked_add(length),
+            None => Some(size.max(offset)),
+        };
+        match end {
+            Some(end) if end <= size => Ok((*index, bytes.slice(offset as usize..end as usize))),
+            _ => Err(Error::external(
+                format!(
+                    "tensor \"{tensor}\": external data at {offset}, {} bytes, reaches beyond file \
+                     \"{location}\" of {size} bytes",
+                    length.map_or_else(|| "all".to_owned(), |length| length.to_string())
+                ),
+                None,
+            )),
+        }
+    }
+}
+
+/// Refuses locations that are not plain paths below the model's folder.
+fn check_location(tensor: &str, location: &str) -> Result<(), Error> {
+    let drive = location.as_bytes().get(1) == Some(&b':');
+    let absolute = location.starts_with(['/', '\\']) || drive;
+    let climbs = location.split(['/', '\\']).any(|part| part == "..");
+    let why = if location.is_empty() {
+        "is empty"
+    } else if location.contains('\0') {
+        "contains a zero byte"
+    } else if absolute {
+        "is absolute"
+    } else if climbs {
+        "leaves the model's folder"
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "tensor \"{tensor}\": external data location \"{}\" {why}",
+        location.escape_default()
+    );
+    Err(Error::external(message, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct One;
+
+    impl ExternalData for One {
+        fn open(&self, location: &str) -> io::Result<Bytes> {
+            if location == "sub/w.bin" {
+                Ok(Bytes::from(vec![1, 2, 3, 4]))
+            } else {
+                Err(io::Error::from(io::ErrorKind::NotFound))
+            }
+        }
+    }
+
+    #[test]
+    fn paths_out_of_the_folder_are_refused() {
+        let mut files = Files::new(Bytes::new(), &One);
+        for (location, why) in [
+            ("", "is empty"),
+            ("/etc/passwd", "is absolute"),
+            ("\\\\server\\share", "is absolute"),
+            ("c:\\w.bin", "is absolute"),
+            ("../w.bin", "leaves the model's folder"),
+            ("sub/../../w.bin", "leaves the model's folder"),
+            ("sub\\..\\..\\w.bin", "leaves the model's folder"),
+            ("w\0.bin", "contains a zero byte"),
+        ] {
+            let error = files.slice("w", location, 0, None).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::ExternalData);
+            assert!(error.to_string().ends_with(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_checked() {
+        let mut files = Files::new(Bytes::new(), &One);
+        assert_eq!(&files.slice("w", "sub/w.bin", 1, Some(2)).unwrap().1[..], [2, 3]);
+        assert_eq!(&files.slice("w", "sub/w.bin", 3, None).unwrap().1[..], [4]);
+        assert_eq!(files.slice("w", "sub/w.bin", 4, Some(0)).unwrap().0, 1);
+        for (offset, length) in [(3, Some(2)), (5, None), (u64::MAX, Some(2)), (5, Some(0))] {
+            let error = files.slice("w", "sub/w.bin", offset, length).unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .contains("reaches beyond file \"sub/w.bin\" of 4 bytes"),
+                "{error}"
+            );
+        }
+        let error = files.slice("w", "none.bin", 0, None).unwrap_err();
+        assert!(
+            error.to_string().contains("\"none.bin\" cannot be opened"),
+            "{error}"
+        );
+        assert_eq!(files.into_names(), ["", "sub/w.bin"]);
+    }
+}
