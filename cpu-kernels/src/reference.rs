@@ -11,13 +11,31 @@
 //! Start reading at [`Tensor`].
 
 pub mod activation;
+pub mod attention;
+pub mod cast;
 pub mod compare;
+pub mod conv;
+pub mod detect;
 pub mod element;
 pub mod elementwise;
 mod error;
+pub mod gather;
 pub mod index;
+pub mod matmul;
 pub mod minifloat;
+pub mod norm;
+pub mod pool;
+pub mod quantise;
+pub mod recurrent;
+pub mod reduce;
+pub mod resize;
+pub mod shape;
+pub mod signal;
+pub mod softmax;
+pub mod sort;
 pub mod tensor;
+pub mod text;
+pub mod window;
 
 pub use element::Element;
 pub use error::{Error, Result};

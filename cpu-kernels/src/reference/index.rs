@@ -150,6 +150,22 @@ pub fn each(shape: &[usize], mut f: impl FnMut(&[usize])) {
     }
 }
 
+/// The elements of `shape` in groups along `axes`: group `g` holds elements `bases[g] + offsets[i]`,
+/// groups in the order of the remaining dims, members in the order of the reduced dims.
+#[must_use]
+pub fn groups(shape: &[usize], axes: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let all = strides(shape);
+    let split = |inside: bool| -> (Vec<usize>, Vec<usize>) {
+        (0..shape.len())
+            .filter(|i| axes.contains(i) == inside)
+            .map(|i| (shape[i], all[i]))
+            .unzip()
+    };
+    let (kept, kept_steps) = split(false);
+    let (inner, inner_steps) = split(true);
+    (strided(&kept, &kept_steps, 0), strided(&inner, &inner_steps, 0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
