@@ -53,7 +53,8 @@ pub struct polychip_submit {
     pub binding_count: u64,
     /// Bytes from one binding to the next.
     pub binding_stride: u64,
-    /// Fences of the same plugin instance (or imported by it) that must signal first.
+    /// Fences of the same plugin instance (or imported by it) that must signal first. The plugin takes
+    /// what it needs of them before `execute` returns; the host may destroy them then.
     pub waits: *const *mut polychip_fence,
     /// Number of fences to wait for.
     pub wait_count: u64,

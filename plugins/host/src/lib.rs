@@ -1,1 +1,45 @@
-//! (polychip-host: to be written)
+//! The host's side of the plugin contract: loads plugins, checks them, and wraps every call safely.
+//!
+//! Invariants:
+//! 1. Nothing else in Polychip calls a plugin, and raw pointers end in this crate.
+//! 2. A plugin library is never unloaded.
+//! 3. Memory that a run may still write is neither read, written nor freed by the host: buffers count
+//!    the runs that use them, and a fence that never signalled keeps its buffers.
+//! 4. A table is used only after its version, its size and its required calls are checked.
+//!
+//! Not here: which device gets what (`partitioner`), the order of runs (`scheduler`).
+//! Start reading at [`Host`].
+
+#![deny(unsafe_code)]
+
+mod blob;
+mod buffer;
+mod clock;
+mod device;
+mod error;
+mod executable;
+mod fence;
+mod flat;
+mod host;
+mod library;
+mod mapped_file;
+mod memory;
+mod plugin;
+mod services;
+mod submission;
+mod table;
+
+pub use blob::{Blob, CompileOptions};
+pub use buffer::{Access, AccessGuard, Buffer};
+pub use clock::Clock;
+pub use device::{Cost, Device, DeviceInfo, DeviceKind, OperatingPoint, Support, Telemetry};
+pub use error::{Error, ErrorKind, Result};
+pub use executable::{Executable, ExecutableInfo, Layout, Port};
+pub use fence::{Fence, Signal, Timing};
+pub use flat::FlatGraph;
+pub use host::{Builder, Host, Refusal};
+pub use mapped_file::{MappedFile, ModelFolder};
+pub use memory::Memory;
+pub use plugin::{Plugin, PluginInfo};
+pub use services::Store;
+pub use submission::{Priority, Submission};

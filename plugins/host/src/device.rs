@@ -1,0 +1,539 @@
+//! A device: what it is, what it supports, what it expects things to cost, what its sensors say.
+//!
+//! Invariants:
+//! 1. The device is closed after everything made on it, because everything holds it.
+//! 2. A figure is `Some` only where the plugin set its validity bit.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use polychip_abi as abi;
+use polychip_abi::Sized;
+
+use crate::blob::{Blob, CompileOptions};
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::executable::Executable;
+use crate::flat::FlatGraph;
+use crate::memory::Memory;
+use crate::plugin::{Instance, PluginInfo, text};
+
+/// Kind of chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceKind {
+    /// A general-purpose processor.
+    Cpu,
+    /// A graphics processor.
+    Gpu,
+    /// A processor for neural networks.
+    Npu,
+    /// A digital signal processor.
+    Dsp,
+    /// A kind that this build does not know.
+    Other,
+}
+
+impl DeviceKind {
+    /// The word for people and JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Gpu => "gpu",
+            DeviceKind::Npu => "npu",
+            DeviceKind::Dsp => "dsp",
+            DeviceKind::Other => "other",
+        }
+    }
+}
+
+/// What a device is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Kind of chip.
+    pub kind: DeviceKind,
+    /// Name for people.
+    pub name: String,
+    /// Maker.
+    pub vendor: String,
+    /// System on chip, or empty.
+    pub soc: String,
+    /// Version of the driver or the vendor's library.
+    pub driver: String,
+    /// Memory that parts may use, in bytes, where limited.
+    pub memory_bytes: Option<u64>,
+    /// Peak arithmetic rate for f32, in multiply-adds per second, where known.
+    pub peak_macs_per_s: Option<u64>,
+    /// Peak memory rate, in bytes per second, where known.
+    pub peak_bytes_per_s: Option<u64>,
+    /// Computes on host memory without a copy.
+    pub shares_host_memory: bool,
+    /// Takes host memory by `buffer_import`.
+    pub imports_host_memory: bool,
+    /// The figures are not a real chip's.
+    pub emulated: bool,
+}
+
+/// Whether a device runs a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Support {
+    /// `POLYCHIP_SUPPORT_*`; 0 is yes.
+    pub reason: u32,
+    /// The attribute, type or limit concerned.
+    pub detail: String,
+}
+
+/// What a plugin expects some work to cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Time of one run without launch, in nanoseconds.
+    pub time_ns: Option<u64>,
+    /// Time to start one run, in nanoseconds.
+    pub launch_ns: Option<u64>,
+    /// Energy of one run, in microjoules.
+    pub energy_uj: Option<u64>,
+    /// Mean power while running, in milliwatts.
+    pub power_mw: Option<u64>,
+    /// Device memory of the loaded part, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Expected relative error of the time, in thousandths.
+    pub error_permille: Option<u32>,
+    /// The figures are not a real chip's.
+    pub emulated: bool,
+}
+
+/// What the sensors of a device say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Telemetry {
+    /// Temperature, in thousandths of a degree Celsius.
+    pub temperature_mc: Option<i64>,
+    /// Power, in milliwatts.
+    pub power_mw: Option<u64>,
+    /// Energy since some fixed moment, in microjoules.
+    pub energy_uj: Option<u64>,
+    /// Clock, in kilohertz.
+    pub frequency_khz: Option<u64>,
+    /// Share of time spent computing, in thousandths.
+    pub load_permille: Option<u32>,
+    /// Bits `POLYCHIP_THROTTLE_*`.
+    pub throttle: Option<u32>,
+    /// Memory in use, in bytes.
+    pub memory_used_bytes: Option<u64>,
+}
+
+/// A setting of clocks that a device can be put to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatingPoint {
+    /// Name.
+    pub name: String,
+    /// Clock in kilohertz, where known.
+    pub frequency_khz: Option<u64>,
+    /// Typical power under load in milliwatts, where known.
+    pub power_mw: Option<u64>,
+}
+
+/// An open device. Clones share it.
+#[derive(Clone)]
+pub struct Device(Arc<Open>);
+
+pub(crate) struct Open {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) raw: *mut abi::polychip_device,
+    pub(crate) name: String,
+    info: DeviceInfo,
+    /// Set when the device was lost or hung; cleared by a reset.
+    lost: AtomicBool,
+}
+
+// SAFETY: the contract allows calls on a device from any thread; those that this crate makes at once
+// from several threads (support, estimate, compile, information, telemetry) are stated thread-safe,
+// and `device_reset` needs `&mut`-like care that its caller has by resetting only a quarantined device.
+unsafe impl Send for Open {}
+// SAFETY: as above.
+unsafe impl Sync for Open {}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(close) = self.instance.table.device_close {
+            // SAFETY: the device came from this table's `device_open`; all that was made on it is gone.
+            unsafe { close(self.raw) };
+        }
+    }
+}
+
+impl Open {
+    pub(crate) fn table(&self) -> &abi::polychip_plugin_table {
+        &self.instance.table
+    }
+
+    /// Turns a status into a result; a lost device is remembered.
+    pub(crate) fn check(&self, call: &str, status: u32, record: &abi::polychip_error) -> Result<()> {
+        if status == abi::POLYCHIP_STATUS_OK {
+            return Ok(());
+        }
+        if status == abi::POLYCHIP_STATUS_DEVICE_LOST {
+            self.lost.store(true, Ordering::Release);
+        }
+        Err(Error::of_call(&self.name, call, status, record))
+    }
+
+    /// A run was given up: the device may still write.
+    pub(crate) fn quarantine_after_hang(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// An error where the device is lost or quarantined.
+    pub(crate) fn usable(&self) -> Result<()> {
+        if self.lost.load(Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::DeviceLost,
+                &self.name,
+                "quarantined until it is reset",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn some(valid: bool, value: u64) -> Option<u64> {
+    valid.then_some(value)
+}
+
+impl Device {
+    pub(crate) fn new(
+        instance: Arc<Instance>,
+        name: String,
+        raw: *mut abi::polychip_device,
+    ) -> Result<Device> {
+        let info = DeviceInfo {
+            kind: DeviceKind::Other,
+            name: String::new(),
+            vendor: String::new(),
+            soc: String::new(),
+            driver: String::new(),
+            memory_bytes: None,
+            peak_macs_per_s: None,
+            peak_bytes_per_s: None,
+            shares_host_memory: false,
+            imports_host_memory: false,
+            emulated: false,
+        };
+        // owned first, so that the device is closed where its information cannot be read
+        let mut open = Open {
+            instance,
+            raw,
+            name,
+            info,
+            lost: AtomicBool::new(false),
+        };
+        let mut found = abi::polychip_device_info::sized();
+        let mut record = abi::polychip_error::sized();
+        let call = open
+            .table()
+            .device_info
+            .expect("invariant: required calls are checked");
+        // SAFETY: the device is open and the out pointers are ours.
+        let status = unsafe { call(open.raw, &raw mut found, &raw mut record) };
+        open.check("device_info", status, &record)?;
+        // SAFETY: the texts live as long as the device is open.
+        let (name, vendor, soc, driver) = unsafe {
+            (
+                text(found.name),
+                text(found.vendor),
+                text(found.soc),
+                text(found.driver),
+            )
+        };
+        let known = |value: u64| (value != 0).then_some(value);
+        open.info = DeviceInfo {
+            kind: match found.kind {
+                abi::POLYCHIP_DEVICE_CPU => DeviceKind::Cpu,
+                abi::POLYCHIP_DEVICE_GPU => DeviceKind::Gpu,
+                abi::POLYCHIP_DEVICE_NPU => DeviceKind::Npu,
+                abi::POLYCHIP_DEVICE_DSP => DeviceKind::Dsp,
+                _ => DeviceKind::Other,
+            },
+            name,
+            vendor,
+            soc,
+            driver,
+            memory_bytes: known(found.memory_bytes),
+            peak_macs_per_s: known(found.peak_macs_per_s),
+            peak_bytes_per_s: known(found.peak_bytes_per_s),
+            shares_host_memory: found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,
+            imports_host_memory: found.import_kinds & (1 << abi::POLYCHIP_MEMORY_HOST) != 0,
+            emulated: found.flags & abi::POLYCHIP_DEVICE_EMULATED != 0,
+        };
+        Ok(Device(Arc::new(open)))
+    }
+
+    /// Name, `plugin:index`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What the device is.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    /// The plugin that offers the device.
+    #[must_use]
+    pub fn plugin(&self) -> &PluginInfo {
+        &self.0.instance.info
+    }
+
+    /// Whether both devices come from the same plugin instance, so that one can wait for the other's fences.
+    #[must_use]
+    pub fn shares_fences_with(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0.instance, &other.0.instance)
+    }
+
+    /// What tells this device's figures from any other's: plugin, build, device, chip and driver.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let (info, plugin) = (&self.0.info, self.plugin());
+        format!(
+            "{}|{}|{}|{}|{}|{}|{}",
+            self.0.name, plugin.version, plugin.build_id, info.vendor, info.name, info.soc, info.driver
+        )
+    }
+
+    /// Whether the device was lost or hung and not yet reset.
+    #[must_use]
+    pub fn is_quarantined(&self) -> bool {
+        self.0.lost.load(Ordering::Acquire)
+    }
+
+    /// Takes the device out of use until it is reset, after a hang that the plugin did not notice.
+    pub fn quarantine(&self) {
+        self.0.quarantine_after_hang();
+    }
+
+    /// Resets a lost or hung device. Executables made before are void.
+    ///
+    /// # Errors
+    /// The plugin offers no reset, or it failed.
+    pub fn reset(&self) -> Result<()> {
+        let Some(call) = self.0.table().device_reset else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                &self.0.name,
+                "its plugin offers no reset",
+            ));
+        };
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the device is open.
+        let status = unsafe { call(self.0.raw, &raw mut record) };
+        self.0.check("device_reset", status, &record)?;
+        self.0.lost.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Per node of the graph, whether the device runs it.
+    ///
+    /// # Errors
+    /// The plugin refused the graph as a whole.
+    pub fn query_support(&self, graph: &FlatGraph) -> Result<Vec<Support>> {
+        self.0.usable()?;
+        let mut records = vec![abi::polychip_support::sized(); graph.node_count()];
+        let mut record = abi::polychip_error::sized();
+        let call = self
+            .0
+            .table()
+            .query_support
+            .expect("invariant: required calls are checked");
+        let stride = size_of::<abi::polychip_support>() as u64;
+        // SAFETY: the graph is valid for the call, and there is one record per node.
+        let status = unsafe {
+            call(
+                self.0.raw,
+                graph.raw(),
+                records.as_mut_ptr(),
+                stride,
+                &raw mut record,
+            )
+        };
+        self.0.check("query_support", status, &record)?;
+        Ok(records
+            .iter()
+            .map(|r| Support {
+                reason: r.reason,
+                detail: r.text(),
+            })
+            .collect())
+    }
+
+    /// What the plugin expects some nodes of a graph to cost as one part, or `None` where it does not say.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn estimate(&self, graph: &FlatGraph, nodes: &[u32]) -> Result<Option<Cost>> {
+        let Some(call) = self.0.table().estimate else {
+            return Ok(None);
+        };
+        let mut cost = abi::polychip_cost::sized();
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the graph is valid for the call, the nodes are a slice, the out pointers are ours.
+        let status = unsafe {
+            call(
+                self.0.raw,
+                graph.raw(),
+                nodes.as_ptr(),
+                nodes.len() as u64,
+                &raw mut cost,
+                &raw mut record,
+            )
+        };
+        if status == abi::POLYCHIP_STATUS_UNSUPPORTED {
+            return Ok(None);
+        }
+        self.0.check("estimate", status, &record)?;
+        let has = |bit| cost.valid & bit != 0;
+        Ok(Some(Cost {
+            time_ns: some(has(abi::POLYCHIP_COST_TIME), cost.time_ns),
+            launch_ns: some(has(abi::POLYCHIP_COST_LAUNCH), cost.launch_ns),
+            energy_uj: some(has(abi::POLYCHIP_COST_ENERGY), cost.energy_uj),
+            power_mw: some(has(abi::POLYCHIP_COST_POWER), cost.power_mw),
+            memory_bytes: some(has(abi::POLYCHIP_COST_MEMORY), cost.memory_bytes),
+            error_permille: has(abi::POLYCHIP_COST_ERROR).then_some(cost.error_permille),
+            emulated: cost.flags & abi::POLYCHIP_COST_EMULATED != 0 || self.0.info.emulated,
+        }))
+    }
+
+    /// Compiles a part.
+    ///
+    /// # Errors
+    /// The device refused the part, in its own words.
+    pub fn compile(&self, graph: &FlatGraph, options: &CompileOptions) -> Result<Blob> {
+        self.0.usable()?;
+        Blob::compile(Arc::clone(&self.0), graph, options)
+    }
+
+    /// Makes an executable of a blob just compiled on this device; its memory moves without a copy.
+    ///
+    /// # Errors
+    /// The device refused the blob.
+    pub fn load(&self, blob: Blob, graph: &FlatGraph, threads: u32) -> Result<Executable> {
+        self.0.usable()?;
+        Executable::load(Arc::clone(&self.0), blob, graph, threads)
+    }
+
+    /// Makes an executable of the bytes of a cached blob.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadBlob`] where the bytes are torn or of another build.
+    pub fn load_bytes(&self, bytes: bytes::Bytes, graph: &FlatGraph, threads: u32) -> Result<Executable> {
+        self.0.usable()?;
+        Executable::load_bytes(Arc::clone(&self.0), bytes, graph, threads)
+    }
+
+    /// Makes a buffer in memory of the device's choice.
+    ///
+    /// # Errors
+    /// The device has no memory left.
+    pub fn create_buffer(&self, bytes: u64, alignment: u64) -> Result<Buffer> {
+        self.0.usable()?;
+        Buffer::create(Arc::clone(&self.0), bytes, alignment)
+    }
+
+    /// Makes a buffer over shared memory, without a copy.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where the device does not take such memory.
+    pub fn import_buffer(&self, memory: &Memory) -> Result<Buffer> {
+        self.0.usable()?;
+        Buffer::import(Arc::clone(&self.0), memory)
+    }
+
+    /// The operating points that the device can be put to; empty where it offers none.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn operating_points(&self) -> Result<Vec<OperatingPoint>> {
+        let Some(call) = self.0.table().operating_points else {
+            return Ok(Vec::new());
+        };
+        let mut points = vec![abi::polychip_operating_point::sized(); 64];
+        let mut count = 0;
+        let mut record = abi::polychip_error::sized();
+        let stride = size_of::<abi::polychip_operating_point>() as u64;
+        // SAFETY: there is room for the stated capacity, and the out pointers are ours.
+        let status = unsafe {
+            call(
+                self.0.raw,
+                points.as_mut_ptr(),
+                points.len() as u64,
+                stride,
+                &raw mut count,
+                &raw mut record,
+            )
+        };
+        self.0.check("operating_points", status, &record)?;
+        let known = |value: u64| (value != 0).then_some(value);
+        Ok(points
+            .iter()
+            .take(usize::try_from(count).unwrap_or(usize::MAX))
+            .map(|point| OperatingPoint {
+                // SAFETY: the name lives as long as the device is open.
+                name: unsafe { text(point.name) },
+                frequency_khz: known(point.frequency_khz),
+                power_mw: known(point.power_mw),
+            })
+            .collect())
+    }
+
+    /// Puts the device to an operating point, for all sessions.
+    ///
+    /// # Errors
+    /// The plugin offers none, or refused.
+    pub fn set_operating_point(&self, index: u32) -> Result<()> {
+        let Some(call) = self.0.table().set_operating_point else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                &self.0.name,
+                "it has no operating points",
+            ));
+        };
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the device is open.
+        let status = unsafe { call(self.0.raw, index, &raw mut record) };
+        self.0.check("set_operating_point", status, &record)
+    }
+
+    /// What the sensors say; all `None` where the device has none.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn telemetry(&self) -> Result<Telemetry> {
+        let Some(call) = self.0.table().telemetry else {
+            return Ok(Telemetry::default());
+        };
+        let mut found = abi::polychip_telemetry::sized();
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the device is open and the out pointers are ours.
+        let status = unsafe { call(self.0.raw, &raw mut found, &raw mut record) };
+        self.0.check("telemetry", status, &record)?;
+        let has = |bit| found.valid & bit != 0;
+        Ok(Telemetry {
+            temperature_mc: has(abi::POLYCHIP_TELEMETRY_TEMPERATURE).then_some(found.temperature_mc),
+            power_mw: some(has(abi::POLYCHIP_TELEMETRY_POWER), found.power_mw),
+            energy_uj: some(has(abi::POLYCHIP_TELEMETRY_ENERGY), found.energy_uj),
+            frequency_khz: some(has(abi::POLYCHIP_TELEMETRY_FREQUENCY), found.frequency_khz),
+            load_permille: has(abi::POLYCHIP_TELEMETRY_LOAD).then_some(found.load_permille),
+            throttle: has(abi::POLYCHIP_TELEMETRY_THROTTLE).then_some(found.throttle),
+            memory_used_bytes: some(has(abi::POLYCHIP_TELEMETRY_MEMORY), found.memory_used_bytes),
+        })
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Device").field(&self.0.name).finish()
+    }
+}

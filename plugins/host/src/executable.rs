@@ -1,0 +1,302 @@
+//! Executables: loaded parts, their ports, and starting a run.
+//!
+//! Invariants:
+//! 1. An executable holds the constants that its blob may point to.
+//! 2. A run is started only where every port has a buffer of the same device that is large enough.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use polychip_abi as abi;
+use polychip_abi::Sized;
+use polychip_ops::DType;
+
+use crate::blob::Blob;
+use crate::device::Open;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fence::Fence;
+use crate::flat::FlatGraph;
+use crate::submission::Submission;
+
+/// Memory layout of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Any will do.
+    Any,
+    /// Row-major in the order of the ONNX shape.
+    RowMajor,
+    /// Channels last.
+    ChannelsLast,
+    /// By the strides of the port.
+    Strided,
+    /// The vendor's own.
+    Vendor,
+}
+
+impl Layout {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Layout::Any => abi::POLYCHIP_LAYOUT_ANY,
+            Layout::RowMajor => abi::POLYCHIP_LAYOUT_ROW_MAJOR,
+            Layout::ChannelsLast => abi::POLYCHIP_LAYOUT_CHANNELS_LAST,
+            Layout::Strided => abi::POLYCHIP_LAYOUT_STRIDED,
+            Layout::Vendor => abi::POLYCHIP_LAYOUT_VENDOR,
+        }
+    }
+
+    fn of_code(code: u32) -> Layout {
+        match code {
+            abi::POLYCHIP_LAYOUT_ANY => Layout::Any,
+            abi::POLYCHIP_LAYOUT_ROW_MAJOR => Layout::RowMajor,
+            abi::POLYCHIP_LAYOUT_CHANNELS_LAST => Layout::ChannelsLast,
+            abi::POLYCHIP_LAYOUT_STRIDED => Layout::Strided,
+            _ => Layout::Vendor,
+        }
+    }
+}
+
+/// An input or output of an executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Element type.
+    pub dtype: DType,
+    /// Granted layout.
+    pub layout: Layout,
+    /// Extents in ONNX order; upper bounds where `upper_bound`.
+    pub dims: Vec<i64>,
+    /// Strides in bytes in ONNX order; empty for a dense port.
+    pub strides: Vec<i64>,
+    /// Bytes that a bound buffer must hold.
+    pub bytes: u64,
+    /// Alignment of the first element, in bytes.
+    pub alignment: u64,
+    /// The port is an output.
+    pub output: bool,
+    /// The actual extents are known after the run.
+    pub upper_bound: bool,
+    /// The other port of an in-out pair.
+    pub state_port: Option<u32>,
+}
+
+/// What an executable is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecutableInfo {
+    /// Number of input ports.
+    pub inputs: u32,
+    /// Number of output ports.
+    pub outputs: u32,
+    /// Device memory of constants and code, in bytes.
+    pub constant_bytes: u64,
+    /// Device memory of intermediate tensors, in bytes.
+    pub arena_bytes: u64,
+}
+
+/// A loaded part of one device. Clones share it.
+#[derive(Clone)]
+pub struct Executable(pub(crate) Arc<Loaded>);
+
+pub(crate) struct Loaded {
+    pub(crate) device: Arc<Open>,
+    pub(crate) raw: *mut abi::polychip_executable,
+    info: ExecutableInfo,
+    pub(crate) ports: Vec<Port>,
+    /// What the blob may point to.
+    _constants: Vec<Bytes>,
+    _blob: Option<Bytes>,
+}
+
+// SAFETY: the contract states `execute`, `executable_info` and `port_info` thread-safe; nothing else
+// is called but `executable_destroy`, once.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.device.table().executable_destroy {
+            // SAFETY: the executable came from this table; a fence in flight holds it, so none is.
+            unsafe { destroy(self.raw) };
+        }
+    }
+}
+
+impl Executable {
+    pub(crate) fn load(device: Arc<Open>, blob: Blob, graph: &FlatGraph, threads: u32) -> Result<Executable> {
+        let mut source = abi::polychip_load_source::sized();
+        source.blob = blob.raw;
+        // the blob is destroyed at the end of this call, after its memory has moved
+        Executable::load_source(device, source, None, graph, threads)
+    }
+
+    pub(crate) fn load_bytes(
+        device: Arc<Open>,
+        bytes: Bytes,
+        graph: &FlatGraph,
+        threads: u32,
+    ) -> Result<Executable> {
+        let mut source = abi::polychip_load_source::sized();
+        source.bytes = abi::polychip_bytes {
+            data: bytes.as_ptr(),
+            len: bytes.len() as u64,
+        };
+        Executable::load_source(device, source, Some(bytes), graph, threads)
+    }
+
+    fn load_source(
+        device: Arc<Open>,
+        mut source: abi::polychip_load_source,
+        bytes: Option<Bytes>,
+        graph: &FlatGraph,
+        threads: u32,
+    ) -> Result<Executable> {
+        source.threads = threads;
+        source.graph = graph.raw();
+        let call = device
+            .table()
+            .load
+            .expect("invariant: required calls are checked");
+        let mut raw = std::ptr::null_mut();
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: blob, bytes and graph are valid for the call; bytes and constants are kept below.
+        let status = unsafe { call(device.raw, &raw const source, &raw mut raw, &raw mut record) };
+        device.check("load", status, &record)?;
+        if raw.is_null() {
+            return Err(Error::new(
+                ErrorKind::BadPlugin,
+                &device.name,
+                "load gave no executable",
+            ));
+        }
+        let info = ExecutableInfo {
+            inputs: 0,
+            outputs: 0,
+            constant_bytes: 0,
+            arena_bytes: 0,
+        };
+        // owned first, so that it is destroyed where its ports cannot be read
+        let mut loaded = Loaded {
+            device,
+            raw,
+            info,
+            ports: Vec::new(),
+            _constants: graph.constants().to_vec(),
+            _blob: bytes,
+        };
+        loaded.describe(graph)?;
+        Ok(Executable(Arc::new(loaded)))
+    }
+
+    /// What the executable is.
+    #[must_use]
+    pub fn info(&self) -> ExecutableInfo {
+        self.0.info
+    }
+
+    /// The ports: inputs first, then outputs.
+    #[must_use]
+    pub fn ports(&self) -> &[Port] {
+        &self.0.ports
+    }
+
+    /// Starts a run. It goes on after this returns; the fence tells its end. `waits` signal first:
+    /// they come from the same plugin.
+    ///
+    /// # Errors
+    /// A port has no buffer, memory is in use by the host, the device is quarantined, or it refused.
+    pub fn execute(&self, submission: &mut Submission, waits: &[&Fence]) -> Result<Fence> {
+        self.0.device.usable()?;
+        submission.start(self, waits)
+    }
+}
+
+impl Loaded {
+    fn describe(&mut self, graph: &FlatGraph) -> Result<()> {
+        let mut found = abi::polychip_executable_info::sized();
+        let mut record = abi::polychip_error::sized();
+        let call = self
+            .device
+            .table()
+            .executable_info
+            .expect("invariant: required calls are checked");
+        // SAFETY: the executable is alive and the out pointers are ours.
+        let status = unsafe { call(self.raw, &raw mut found, &raw mut record) };
+        self.device.check("executable_info", status, &record)?;
+        let wanted = (graph.input_count(), graph.output_count());
+        if (found.input_count as usize, found.output_count as usize) != wanted {
+            let words = format!(
+                "the executable has {} inputs and {} outputs, the part {} and {}",
+                found.input_count, found.output_count, wanted.0, wanted.1
+            );
+            return Err(Error::new(ErrorKind::BadPlugin, &self.device.name, words));
+        }
+        self.info = ExecutableInfo {
+            inputs: found.input_count,
+            outputs: found.output_count,
+            constant_bytes: found.constant_bytes,
+            arena_bytes: found.arena_bytes,
+        };
+        self.ports = (0..found.input_count + found.output_count)
+            .map(|port| self.port(port))
+            .collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    fn port(&self, index: u32) -> Result<Port> {
+        let mut found = abi::polychip_port::sized();
+        found.state_port = abi::POLYCHIP_NO_INDEX;
+        let mut record = abi::polychip_error::sized();
+        let call = self
+            .device
+            .table()
+            .port_info
+            .expect("invariant: required calls are checked");
+        // SAFETY: the executable is alive and the out pointers are ours.
+        let status = unsafe { call(self.raw, index, &raw mut found, &raw mut record) };
+        self.device.check("port_info", status, &record)?;
+        let broken = |words: String| {
+            Error::new(
+                ErrorKind::BadPlugin,
+                &self.device.name,
+                format!("port {index}: {words}"),
+            )
+        };
+        let rank = found.rank as usize;
+        if rank > abi::POLYCHIP_MAX_RANK {
+            return Err(broken(format!("rank {rank} is above {}", abi::POLYCHIP_MAX_RANK)));
+        }
+        let dtype = DType::from_code(found.dtype)
+            .ok_or_else(|| broken(format!("data type {} is unknown", found.dtype)))?;
+        let output = found.flags & abi::POLYCHIP_PORT_OUTPUT != 0;
+        if output != (index >= self.info.inputs) {
+            return Err(broken("it stands on the wrong side".into()));
+        }
+        let strides = &found.strides[..rank];
+        Ok(Port {
+            dtype,
+            layout: Layout::of_code(found.layout),
+            dims: found.dims[..rank].to_vec(),
+            strides: if strides.iter().all(|s| *s == 0) {
+                Vec::new()
+            } else {
+                strides.to_vec()
+            },
+            bytes: found.bytes,
+            alignment: u64::from(found.alignment.max(1)),
+            output,
+            upper_bound: found.flags & abi::POLYCHIP_PORT_UPPER_BOUND != 0,
+            state_port: (found.state_port != abi::POLYCHIP_NO_INDEX).then_some(found.state_port),
+        })
+    }
+}
+
+impl std::fmt::Debug for Executable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executable")
+            .field("device", &self.0.device.name)
+            .field("info", &self.0.info)
+            .finish()
+    }
+}

@@ -1,0 +1,226 @@
+//! Fences: the end of a run, its status, and what the device measured.
+//!
+//! Invariants:
+//! 1. The first observer of the end releases the run's buffers, once.
+//! 2. A fence dropped before its end keeps buffers and executable for ever and quarantines the device:
+//!    the device may still write.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use polychip_abi as abi;
+use polychip_abi::Sized;
+
+use crate::device::Open;
+use crate::error::{Error, ErrorKind, Result};
+use crate::submission::Bound;
+
+/// What the device measured of a run, on the host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timing {
+    /// When the device took the run into its queue, in nanoseconds.
+    pub queued_ns: Option<u64>,
+    /// When the device began and ended, in nanoseconds.
+    pub span_ns: Option<(u64, u64)>,
+    /// Energy of the run, in microjoules.
+    pub energy_uj: Option<u64>,
+}
+
+/// Called once when a run ends, from any thread. Made once, used for many runs.
+pub struct Signal(Box<dyn Fn(Option<ErrorKind>) + Send + Sync>);
+
+impl Signal {
+    /// `call` gets the kind of failure, or `None` where the run succeeded. It must not block or panic.
+    pub fn new(call: impl Fn(Option<ErrorKind>) + Send + Sync + 'static) -> Arc<Signal> {
+        Arc::new(Signal(Box::new(call)))
+    }
+}
+
+/// The end of one run.
+pub struct Fence {
+    raw: *mut abi::polychip_fence,
+    bound: Arc<Bound>,
+    ended: AtomicBool,
+}
+
+// SAFETY: the contract states the calls on a fence thread-safe, but timing and shape, which are read
+// after the end and have no effects; `fence_destroy` is called once.
+unsafe impl Send for Fence {}
+// SAFETY: as above.
+unsafe impl Sync for Fence {}
+
+impl Fence {
+    pub(crate) fn new(bound: Arc<Bound>, raw: *mut abi::polychip_fence) -> Fence {
+        Fence {
+            raw,
+            bound,
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn raw(&self) -> *mut abi::polychip_fence {
+        self.raw
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Open> {
+        &self.bound.executable.0.device
+    }
+
+    /// Waits for the end of the run.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] where the run goes on; else what the run failed of.
+    pub fn wait(&self, timeout: Duration) -> Result<()> {
+        let device = self.device();
+        let call = device
+            .table()
+            .fence_wait
+            .expect("invariant: required calls are checked");
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the fence is alive and the out pointer is ours.
+        let status = unsafe { call(self.raw, timeout_ns, &raw mut record) };
+        if status != abi::POLYCHIP_STATUS_TIMEOUT && !self.ended.swap(true, Ordering::AcqRel) {
+            self.bound.end_run();
+        }
+        device.check("run", status, &record)
+    }
+
+    /// Has `signal` called when the run ends. False where the plugin does not offer it.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn on_signal(&self, signal: &Arc<Signal>) -> Result<bool> {
+        let device = self.device();
+        let Some(call) = device.table().fence_on_signal else {
+            return Ok(false);
+        };
+        let user = Arc::into_raw(Arc::clone(signal));
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the fence is alive; `user` holds the signal until it is called, once.
+        let status = unsafe {
+            call(
+                self.raw,
+                Some(signalled),
+                user.cast_mut().cast::<c_void>(),
+                &raw mut record,
+            )
+        };
+        if status != abi::POLYCHIP_STATUS_OK {
+            // SAFETY: a call that failed does not keep the signal, by the contract.
+            drop(unsafe { Arc::from_raw(user) });
+        }
+        device.check("fence_on_signal", status, &record)?;
+        Ok(true)
+    }
+
+    /// Asks the run to end early; its fence then fails as cancelled, or ends as it would have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where the plugin does not offer it.
+    pub fn cancel(&self) -> Result<()> {
+        let device = self.device();
+        let Some(call) = device.table().cancel else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                &device.name,
+                "its plugin cannot cancel a run",
+            ));
+        };
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the fence is alive.
+        let status = unsafe { call(self.raw, &raw mut record) };
+        device.check("cancel", status, &record)
+    }
+
+    /// What the device measured, after the end.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn timing(&self) -> Result<Timing> {
+        let device = self.device();
+        let Some(call) = device.table().fence_timing else {
+            return Ok(Timing::default());
+        };
+        let mut found = abi::polychip_timing::sized();
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the fence is alive and the out pointers are ours.
+        let status = unsafe { call(self.raw, &raw mut found, &raw mut record) };
+        device.check("fence_timing", status, &record)?;
+        let has = |bit| found.valid & bit != 0;
+        Ok(Timing {
+            queued_ns: has(abi::POLYCHIP_TIMING_QUEUED).then_some(found.queued_ns),
+            span_ns: has(abi::POLYCHIP_TIMING_SPAN).then_some((found.start_ns, found.end_ns)),
+            energy_uj: has(abi::POLYCHIP_TIMING_ENERGY).then_some(found.energy_uj),
+        })
+    }
+
+    /// Writes the actual extents of an output port into `dims`, after the end, and gives the rank.
+    ///
+    /// # Errors
+    /// The plugin does not offer it, or the rank is too high.
+    pub fn output_dims(&self, port: u32, dims: &mut [i64]) -> Result<usize> {
+        let device = self.device();
+        let Some(call) = device.table().fence_output_shape else {
+            let words = "it states upper bounds but not the actual shapes";
+            return Err(Error::new(ErrorKind::BadPlugin, &device.name, words));
+        };
+        let mut rank = 0;
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the fence is alive, there is room for the stated capacity.
+        let status = unsafe {
+            call(
+                self.raw,
+                port,
+                dims.as_mut_ptr(),
+                dims.len() as u64,
+                &raw mut rank,
+                &raw mut record,
+            )
+        };
+        device.check("fence_output_shape", status, &record)?;
+        usize::try_from(rank)
+            .ok()
+            .filter(|rank| *rank <= dims.len())
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::BadPlugin,
+                    &device.name,
+                    format!("port {port} came out with rank {rank}"),
+                )
+            })
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        let running = !self.ended.load(Ordering::Acquire)
+            && self
+                .wait(Duration::ZERO)
+                .is_err_and(|error| error.kind() == ErrorKind::Timeout);
+        if running {
+            tracing::error!(
+                "{}: a run was given up before its end; the device is quarantined",
+                self.device().name
+            );
+            self.device().quarantine_after_hang();
+            // the device may still write: buffers and executable are never freed
+            std::mem::forget(Arc::clone(&self.bound));
+        }
+        if let Some(destroy) = self.device().table().fence_destroy {
+            // SAFETY: the fence came from this table and is destroyed once.
+            unsafe { destroy(self.raw) };
+        }
+    }
+}
+
+unsafe extern "C" fn signalled(user: *mut c_void, status: u32) {
+    // SAFETY: `user` is the signal that `on_signal` handed over, given back once.
+    let signal = unsafe { Arc::from_raw(user.cast_const().cast::<Signal>()) };
+    let failed = (status != abi::POLYCHIP_STATUS_OK).then(|| ErrorKind::of_status(status));
+    (signal.0)(failed);
+}

@@ -1,0 +1,424 @@
+//! A graph as the flat arrays of the plugin contract.
+//!
+//! Invariants:
+//! 1. Every pointer in the arrays points to memory that the [`FlatGraph`] holds, at a fixed address.
+//! 2. Nodes keep the graph's order; tensor and node indices are dense, in the graph's order.
+//! 3. Constant data are not copied.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+use bytes::Bytes;
+use polychip_abi as abi;
+use polychip_abi::Sized;
+use polychip_graph::{Encoding, EncodingAxis, Graph, GroupKind, Node, Tensor, TensorId};
+use polychip_ops::{AttrKey, AttrValue, Dim, Literal};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A graph in the form that plugins read.
+pub struct FlatGraph {
+    /// One element. Vectors throughout, because moving a box would forbid the pointers into it.
+    raw: Vec<abi::polychip_graph>,
+    keep: Keep,
+}
+
+/// Everything that the arrays point to. The elements of a vector do not move when this moves.
+#[derive(Default)]
+struct Keep {
+    texts: Vec<String>,
+    dims: Vec<Vec<i64>>,
+    indices: Vec<Vec<u32>>,
+    floats: Vec<Vec<f32>>,
+    zero_points: Vec<Vec<i32>>,
+    spans: Vec<Vec<abi::polychip_text>>,
+    literals: Vec<Literal>,
+    encodings: Vec<Vec<abi::polychip_encoding>>,
+    attribute_tensors: Vec<Vec<abi::polychip_tensor>>,
+    attributes: Vec<Vec<abi::polychip_attribute>>,
+    captures: Vec<Vec<abi::polychip_capture>>,
+    bodies: Vec<Vec<abi::polychip_body>>,
+    graphs: Vec<FlatGraph>,
+    nodes: Vec<abi::polychip_node>,
+    tensors: Vec<abi::polychip_tensor>,
+    groups: Vec<abi::polychip_group>,
+    states: Vec<abi::polychip_state>,
+    constants: Vec<Bytes>,
+}
+
+// SAFETY: the pointers point to memory that the graph holds and nothing changes after it is made.
+unsafe impl Send for FlatGraph {}
+// SAFETY: as above.
+unsafe impl Sync for FlatGraph {}
+
+impl FlatGraph {
+    /// Flattens a graph. `descriptors` gives the open files by the graph's file indices, -1 for none.
+    ///
+    /// # Errors
+    /// The graph has more nodes or tensors than the contract counts, or a tensor whose type nobody knows.
+    pub fn new(graph: &Graph, descriptors: &[i64]) -> Result<FlatGraph> {
+        let mut keep = Keep::default();
+        let ids = tensor_indices(graph)?;
+        let index = |id: TensorId| ids.get(&id).copied().unwrap_or(abi::POLYCHIP_NO_INDEX);
+        keep.tensors = graph
+            .tensors()
+            .map(|(_, tensor)| keep.tensor(tensor, descriptors))
+            .collect::<Result<_>>()?;
+        let mut node_index = BTreeMap::new();
+        let mut nodes = Vec::with_capacity(graph.node_count());
+        for (position, (id, node)) in graph.nodes().enumerate() {
+            node_index.insert(id, position as u32);
+            nodes.push(keep.node(node, descriptors, &index)?);
+        }
+        keep.nodes = nodes;
+        keep.groups = graph
+            .groups
+            .iter()
+            .filter_map(|group| {
+                let members: Option<Vec<u32>> =
+                    group.nodes.iter().map(|id| node_index.get(id).copied()).collect();
+                let kind = match group.kind {
+                    GroupKind::Conv => abi::POLYCHIP_GROUP_CONV,
+                    GroupKind::MatMul => abi::POLYCHIP_GROUP_MATMUL,
+                    GroupKind::Elementwise => abi::POLYCHIP_GROUP_ELEMENTWISE,
+                    GroupKind::Normalisation => abi::POLYCHIP_GROUP_NORMALISATION,
+                    _ => return None,
+                };
+                let (nodes, node_count) = keep.index_array(members?);
+                Some(abi::polychip_group {
+                    kind,
+                    nodes,
+                    node_count,
+                    ..Sized::sized()
+                })
+            })
+            .collect();
+        keep.states = graph
+            .states
+            .iter()
+            .map(|state| abi::polychip_state {
+                input: index(state.input),
+                output: index(state.output),
+            })
+            .collect();
+        let mut raw = abi::polychip_graph::sized();
+        raw.name = keep.text(&graph.name);
+        raw.nodes = keep.nodes.as_ptr();
+        raw.node_count = keep.nodes.len() as u64;
+        raw.node_stride = size_of::<abi::polychip_node>() as u64;
+        raw.tensors = keep.tensors.as_ptr();
+        raw.tensor_count = keep.tensors.len() as u64;
+        raw.tensor_stride = size_of::<abi::polychip_tensor>() as u64;
+        (raw.inputs, raw.input_count) = keep.index_array(graph.inputs.iter().map(|id| index(*id)).collect());
+        (raw.outputs, raw.output_count) =
+            keep.index_array(graph.outputs.iter().map(|id| index(*id)).collect());
+        raw.groups = keep.groups.as_ptr();
+        raw.group_count = keep.groups.len() as u64;
+        raw.group_stride = size_of::<abi::polychip_group>() as u64;
+        raw.states = keep.states.as_ptr();
+        raw.state_count = keep.states.len() as u64;
+        Ok(FlatGraph { raw: vec![raw], keep })
+    }
+
+    /// The same graph with its fingerprints, which devices may key their own caches by.
+    #[must_use]
+    pub fn with_fingerprints(mut self, structure: [u8; 32], content: [u8; 32]) -> FlatGraph {
+        self.raw[0].structure_fingerprint = structure;
+        self.raw[0].content_fingerprint = content;
+        self
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.keep.nodes.len()
+    }
+
+    /// Number of inputs.
+    #[must_use]
+    pub fn input_count(&self) -> usize {
+        self.raw[0].input_count as usize
+    }
+
+    /// Number of outputs.
+    #[must_use]
+    pub fn output_count(&self) -> usize {
+        self.raw[0].output_count as usize
+    }
+
+    /// The graph as plugins read it; valid as long as this.
+    pub(crate) fn raw(&self) -> *const abi::polychip_graph {
+        self.raw.as_ptr()
+    }
+
+    /// The constants that the arrays point to.
+    pub(crate) fn constants(&self) -> &[Bytes] {
+        &self.keep.constants
+    }
+}
+
+fn tensor_indices(graph: &Graph) -> Result<BTreeMap<TensorId, u32>> {
+    let too_large = || Error::new(ErrorKind::BadArgument, &graph.name, "more than 2^32 - 2 tensors");
+    graph
+        .tensors()
+        .enumerate()
+        .map(|(position, (id, _))| {
+            let index = u32::try_from(position)
+                .ok()
+                .filter(|index| *index != abi::POLYCHIP_NO_INDEX);
+            index.map(|index| (id, index)).ok_or_else(too_large)
+        })
+        .collect()
+}
+
+impl Keep {
+    fn text(&mut self, text: &str) -> abi::polychip_text {
+        let text = text.to_owned();
+        let span = abi::polychip_text {
+            data: text.as_ptr(),
+            len: text.len() as u64,
+        };
+        self.texts.push(text);
+        span
+    }
+
+    fn index_array(&mut self, values: Vec<u32>) -> (*const u32, u64) {
+        let span = (values.as_ptr(), values.len() as u64);
+        self.indices.push(values);
+        span
+    }
+
+    fn dims(&mut self, values: Vec<i64>) -> *const i64 {
+        let data = values.as_ptr();
+        self.dims.push(values);
+        data
+    }
+
+    fn floats(&mut self, values: &[f32]) -> *const f32 {
+        let values = values.to_vec();
+        let data = values.as_ptr();
+        self.floats.push(values);
+        data
+    }
+
+    fn tensor(&mut self, tensor: &Tensor, descriptors: &[i64]) -> Result<abi::polychip_tensor> {
+        let Some(shape) = &tensor.ty.shape else {
+            let words = format!(
+                "tensor {:?} has no known rank, so no device can be asked about it",
+                tensor.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, "graph", words));
+        };
+        let mut flat = abi::polychip_tensor::sized();
+        flat.dtype = tensor.ty.dtype.code();
+        flat.rank = shape.len() as u32;
+        let dims = shape
+            .iter()
+            .map(|dim| match dim {
+                Dim::Known(size) => i64::try_from(*size).unwrap_or(abi::POLYCHIP_DIM_UNKNOWN),
+                _ => abi::POLYCHIP_DIM_UNKNOWN,
+            })
+            .collect();
+        flat.dims = self.dims(dims);
+        flat.name = self.text(&tensor.name);
+        if tensor.upper_bound {
+            flat.flags |= abi::POLYCHIP_TENSOR_UPPER_BOUND;
+        }
+        if let Some(encoding) = &tensor.encoding {
+            flat.encoding = self.encoding(encoding);
+        }
+        if let Some(constant) = &tensor.data {
+            flat.flags |= abi::POLYCHIP_TENSOR_CONSTANT;
+            flat.data = constant.bytes.as_ptr();
+            flat.data_bytes = constant.bytes.len() as u64;
+            if let Some(slice) = constant.file
+                && let Some(fd) = descriptors.get(slice.file as usize)
+                && *fd != abi::POLYCHIP_NO_FD
+            {
+                (flat.fd, flat.fd_offset) = (*fd, slice.offset);
+            }
+            self.constants.push(constant.bytes.clone());
+        }
+        Ok(flat)
+    }
+
+    fn encoding(&mut self, encoding: &Encoding) -> *const abi::polychip_encoding {
+        let mut flat = abi::polychip_encoding::sized();
+        (flat.kind, flat.axis, flat.block_size) = match encoding.axis {
+            EncodingAxis::PerTensor => (abi::POLYCHIP_ENCODING_PER_TENSOR, 0, 0),
+            EncodingAxis::PerAxis(axis) => (abi::POLYCHIP_ENCODING_PER_AXIS, axis as u32, 0),
+            EncodingAxis::PerBlock { axis, block } => {
+                (abi::POLYCHIP_ENCODING_PER_BLOCK, axis as u32, block as u32)
+            }
+        };
+        flat.scales = self.floats(&encoding.scales);
+        flat.scale_count = encoding.scales.len() as u64;
+        if !encoding.zero_points.is_empty() {
+            let zero_points = encoding.zero_points.clone();
+            flat.zero_points = zero_points.as_ptr();
+            flat.zero_point_count = zero_points.len() as u64;
+            self.zero_points.push(zero_points);
+        }
+        flat.real_dtype = encoding.real.code();
+        let flat = vec![flat];
+        let data = flat.as_ptr();
+        self.encodings.push(flat);
+        data
+    }
+
+    fn node(
+        &mut self,
+        node: &Node,
+        descriptors: &[i64],
+        index: &dyn Fn(TensorId) -> u32,
+    ) -> Result<abi::polychip_node> {
+        let of = |id: &Option<TensorId>| id.map_or(abi::POLYCHIP_NO_INDEX, index);
+        let mut flat = abi::polychip_node::sized();
+        flat.op = node.op.code();
+        flat.domain = self.text(&node.domain);
+        flat.op_name = self.text(&node.op_name);
+        flat.name = self.text(&node.name);
+        (flat.inputs, flat.input_count) = self.index_array(node.inputs.iter().map(of).collect());
+        (flat.outputs, flat.output_count) = self.index_array(node.outputs.iter().map(of).collect());
+        let attributes: Vec<abi::polychip_attribute> = node
+            .attributes
+            .iter()
+            .map(|(key, value)| self.attribute(key, value))
+            .collect();
+        flat.attributes = attributes.as_ptr();
+        flat.attribute_count = attributes.len() as u64;
+        flat.attribute_stride = size_of::<abi::polychip_attribute>() as u64;
+        self.attributes.push(attributes);
+        let mut bodies = Vec::with_capacity(node.bodies.len());
+        for body in &node.bodies {
+            let inner = tensor_indices(&body.graph)?;
+            let captures: Vec<abi::polychip_capture> = body
+                .captures
+                .iter()
+                .map(|capture| abi::polychip_capture {
+                    outer: index(capture.outer),
+                    inner: inner
+                        .get(&capture.inner)
+                        .copied()
+                        .unwrap_or(abi::POLYCHIP_NO_INDEX),
+                })
+                .collect();
+            let graph = FlatGraph::new(&body.graph, descriptors)?;
+            self.constants.extend_from_slice(graph.constants());
+            bodies.push(abi::polychip_body {
+                attribute: body.attr.code(),
+                graph: graph.raw(),
+                captures: captures.as_ptr(),
+                capture_count: captures.len() as u64,
+                ..Sized::sized()
+            });
+            self.captures.push(captures);
+            self.graphs.push(graph);
+        }
+        flat.bodies = bodies.as_ptr();
+        flat.body_count = bodies.len() as u64;
+        flat.body_stride = size_of::<abi::polychip_body>() as u64;
+        self.bodies.push(bodies);
+        if let Some(decomposition) = &node.decomposition {
+            let graph = FlatGraph::new(decomposition, descriptors)?;
+            self.constants.extend_from_slice(graph.constants());
+            flat.decomposition = graph.raw();
+            self.graphs.push(graph);
+        }
+        Ok(flat)
+    }
+
+    fn attribute(&mut self, key: &AttrKey, value: &AttrValue) -> abi::polychip_attribute {
+        let mut flat = abi::polychip_attribute::sized();
+        flat.code = match key {
+            AttrKey::Known(attr) => attr.code(),
+            AttrKey::Custom(_) => 0,
+        };
+        flat.name = self.text(key.name());
+        let list = abi::POLYCHIP_ATTRIBUTE_LIST;
+        (flat.value_type, flat.flags, flat.data, flat.count) = match value {
+            AttrValue::Int(value) => (
+                abi::POLYCHIP_ATTRIBUTE_TYPE_INTS,
+                0,
+                self.dims(vec![*value]).cast::<c_void>(),
+                1,
+            ),
+            AttrValue::Ints(values) => (
+                abi::POLYCHIP_ATTRIBUTE_TYPE_INTS,
+                list,
+                self.dims(values.clone()).cast::<c_void>(),
+                values.len() as u64,
+            ),
+            AttrValue::Float(value) => (
+                abi::POLYCHIP_ATTRIBUTE_TYPE_FLOATS,
+                0,
+                self.floats(&[*value]).cast::<c_void>(),
+                1,
+            ),
+            AttrValue::Floats(values) => (
+                abi::POLYCHIP_ATTRIBUTE_TYPE_FLOATS,
+                list,
+                self.floats(values).cast::<c_void>(),
+                values.len() as u64,
+            ),
+            AttrValue::String(value) => (
+                abi::POLYCHIP_ATTRIBUTE_TYPE_TEXTS,
+                0,
+                self.spans(std::slice::from_ref(value)),
+                1,
+            ),
+            AttrValue::Strings(values) => (
+                abi::POLYCHIP_ATTRIBUTE_TYPE_TEXTS,
+                list,
+                self.spans(values),
+                values.len() as u64,
+            ),
+            AttrValue::Tensor(literal) => (
+                abi::POLYCHIP_ATTRIBUTE_TYPE_TENSOR,
+                0,
+                self.literal(literal).cast::<c_void>(),
+                1,
+            ),
+        };
+        flat
+    }
+
+    fn spans(&mut self, values: &[std::sync::Arc<str>]) -> *const c_void {
+        let spans: Vec<abi::polychip_text> = values.iter().map(|value| self.text(value)).collect();
+        let data = spans.as_ptr();
+        self.spans.push(spans);
+        data.cast()
+    }
+
+    fn literal(&mut self, literal: &Literal) -> *const abi::polychip_tensor {
+        let mut flat = abi::polychip_tensor::sized();
+        flat.dtype = literal.dtype.code();
+        flat.flags = abi::POLYCHIP_TENSOR_CONSTANT;
+        flat.rank = literal.shape.len() as u32;
+        let dims = literal
+            .shape
+            .iter()
+            .map(|size| i64::try_from(*size).unwrap_or(abi::POLYCHIP_DIM_UNKNOWN));
+        flat.dims = self.dims(dims.collect());
+        flat.data = literal.bytes.as_ptr();
+        flat.data_bytes = literal.bytes.len() as u64;
+        self.literals.push(literal.clone());
+        let flat = vec![flat];
+        let data = flat.as_ptr();
+        self.attribute_tensors.push(flat);
+        data
+    }
+}
+
+impl std::fmt::Debug for FlatGraph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "FlatGraph({} nodes, {} tensors)",
+            self.keep.nodes.len(),
+            self.keep.tensors.len()
+        )
+    }
+}

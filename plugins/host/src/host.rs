@@ -1,0 +1,229 @@
+//! The set of plugins of a runtime: found, checked, created, their devices opened, refusals listed.
+//!
+//! Invariants:
+//! 1. A plugin that cannot be used is listed with its reason, and does not keep others from loading.
+//! 2. Two plugins of one name: the first found is used, the second is listed as refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use polychip_abi as abi;
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::plugin::Plugin;
+use crate::services::Store;
+use crate::{library, table};
+
+/// A plugin, a folder or a device that is not used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// File, folder, plugin or device.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subject, self.reason)
+    }
+}
+
+/// Type of the export of a plugin that is linked in.
+type Query = abi::polychip_plugin_query_fn;
+
+/// What to load, and the services that plugins get.
+pub struct Builder {
+    linked: Vec<Query>,
+    folders: Vec<PathBuf>,
+    clock: Clock,
+    store: Option<Arc<dyn Store>>,
+    configuration: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Plugins and their open devices.
+#[derive(Debug)]
+pub struct Host {
+    plugins: Vec<Plugin>,
+    devices: Vec<Device>,
+    refusals: Vec<Refusal>,
+    clock: Clock,
+}
+
+impl Host {
+    /// Nothing to load yet, on the machine's clock.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            linked: Vec::new(),
+            folders: Vec::new(),
+            clock: Clock::real(),
+            store: None,
+            configuration: BTreeMap::new(),
+        }
+    }
+
+    /// The plugins in use.
+    #[must_use]
+    pub fn plugins(&self) -> &[Plugin] {
+        &self.plugins
+    }
+
+    /// The open devices, plugin by plugin.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// What is not used, and why.
+    #[must_use]
+    pub fn refusals(&self) -> &[Refusal] {
+        &self.refusals
+    }
+
+    /// The clock that the plugins were given.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+impl Builder {
+    /// A plugin that is linked in; tried before the folders.
+    #[must_use]
+    pub fn linked(mut self, query: Query) -> Self {
+        self.linked.push(query);
+        self
+    }
+
+    /// A folder to look for plugin libraries in; tried in the order given.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folders.push(folder.into());
+        self
+    }
+
+    /// Another clock than the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Where the plugins' own values are kept.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// A configuration string for one plugin.
+    #[must_use]
+    pub fn configure(mut self, plugin: &str, key: &str, value: impl Into<String>) -> Self {
+        self.configuration
+            .entry(plugin.to_owned())
+            .or_default()
+            .insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Loads everything that can be loaded.
+    #[must_use]
+    pub fn build(self) -> Host {
+        let mut host = Host {
+            plugins: Vec::new(),
+            devices: Vec::new(),
+            refusals: Vec::new(),
+            clock: self.clock.clone(),
+        };
+        for query in &self.linked {
+            match read_linked(*query) {
+                Ok(found) => self.add(&mut host, found, None),
+                Err(reason) => host.refusals.push(Refusal {
+                    subject: "linked plugin".into(),
+                    reason,
+                }),
+            }
+        }
+        for folder in &self.folders {
+            self.add_folder(&mut host, folder);
+        }
+        host
+    }
+
+    fn add_folder(&self, host: &mut Host, folder: &Path) {
+        let paths = match library::candidates(folder) {
+            Ok(paths) => paths,
+            Err(error) => {
+                let reason = format!("cannot be listed: {error}");
+                host.refusals.push(Refusal {
+                    subject: folder.display().to_string(),
+                    reason,
+                });
+                return;
+            }
+        };
+        for path in paths {
+            match library::open(&path) {
+                Ok(found) => self.add(host, found, Some(path)),
+                Err(reason) => host.refusals.push(Refusal {
+                    subject: path.display().to_string(),
+                    reason,
+                }),
+            }
+        }
+    }
+
+    fn add(&self, host: &mut Host, found: abi::polychip_plugin_table, path: Option<PathBuf>) {
+        let subject = path
+            .as_ref()
+            .map_or_else(|| "linked plugin".to_owned(), |path| path.display().to_string());
+        let mut refuse = |subject: String, reason: String| host.refusals.push(Refusal { subject, reason });
+        let info = match Plugin::identify(&found, path) {
+            Ok(info) => info,
+            Err(error) => return refuse(subject, error.message().to_owned()),
+        };
+        if let Some(other) = host.plugins.iter().find(|plugin| plugin.info().name == info.name) {
+            let first = other
+                .info()
+                .path
+                .as_ref()
+                .map_or("linked in".into(), |path| path.display().to_string());
+            return refuse(
+                subject,
+                format!("a plugin named {} is loaded already ({first})", info.name),
+            );
+        }
+        let name = info.name.clone();
+        let configuration = self.configuration.get(&name).cloned().unwrap_or_default();
+        let opened = Plugin::create(found, info, self.clock.clone(), self.store.clone(), configuration)
+            .and_then(|plugin| plugin.open_devices().map(|devices| (plugin, devices)));
+        match opened {
+            Ok((plugin, (devices, errors))) => {
+                if devices.is_empty() && errors.is_empty() {
+                    refuse(subject, format!("{name} finds no device on this machine"));
+                }
+                for error in errors {
+                    host.refusals.push(Refusal {
+                        subject: error.subject().to_owned(),
+                        reason: error.message().to_owned(),
+                    });
+                }
+                host.devices.extend(devices);
+                host.plugins.push(plugin);
+            }
+            Err(error) => refuse(subject, error.to_string()),
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn read_linked(query: Query) -> std::result::Result<abi::polychip_plugin_table, String> {
+    // SAFETY: the export is pure and takes any two numbers.
+    let found = unsafe { query(abi::POLYCHIP_ABI_MAJOR, abi::POLYCHIP_ABI_MINOR) };
+    // SAFETY: the export returns null or a static table, by the contract.
+    unsafe { table::read(found) }
+}

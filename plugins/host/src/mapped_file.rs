@@ -1,0 +1,192 @@
+//! Model files mapped into memory, and the opener of weights that stand beside a model.
+//!
+//! Invariants:
+//! 1. Bytes handed out keep their mapping alive; nothing is read or copied before someone looks.
+//! 2. External data is opened only inside the model's folder, links resolved.
+//!
+//! A mapped file must not be cut short while it is in use: the system would end the process. Models are
+//! files that an app ships or a user names; they are not written while they run.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use memmap2::Mmap;
+
+/// A file as bytes, with the descriptor that devices may map it by.
+#[derive(Debug)]
+pub struct MappedFile {
+    bytes: Bytes,
+    file: File,
+}
+
+impl MappedFile {
+    /// Maps a file for reading.
+    ///
+    /// # Errors
+    /// The file cannot be opened or mapped, or is a folder.
+    pub fn open(path: &Path) -> io::Result<MappedFile> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "is a folder, not a file",
+            ));
+        }
+        if metadata.len() == 0 {
+            return Ok(MappedFile {
+                bytes: Bytes::new(),
+                file,
+            });
+        }
+        // SAFETY: the mapping is private and read-only; the module's header states what remains.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(MappedFile {
+            bytes: Bytes::from_owner(map),
+            file,
+        })
+    }
+
+    /// The content. Clones share the mapping.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
+    /// The descriptor, for devices that map the file themselves; -1 where the system has none.
+    #[must_use]
+    pub fn fd(&self) -> i64 {
+        #[cfg(unix)]
+        {
+            use std::os::fd::AsRawFd;
+            i64::from(self.file.as_raw_fd())
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = &self.file;
+            -1
+        }
+    }
+}
+
+/// A model's file and the files beside it that it refers to.
+#[derive(Debug)]
+pub struct ModelFolder {
+    model: MappedFile,
+    folder: PathBuf,
+    external: Mutex<BTreeMap<String, MappedFile>>,
+}
+
+impl ModelFolder {
+    /// Maps the model.
+    ///
+    /// # Errors
+    /// The file cannot be opened or mapped.
+    pub fn open(model: &Path) -> io::Result<ModelFolder> {
+        let mapped = MappedFile::open(model)?;
+        let folder = match model.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Ok(ModelFolder {
+            model: mapped,
+            folder,
+            external: Mutex::default(),
+        })
+    }
+
+    /// The model's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.model.bytes()
+    }
+
+    /// Descriptors by the file indices of a graph: the model itself, then external files by name.
+    #[must_use]
+    pub fn descriptors(&self, files: &[String]) -> Vec<i64> {
+        let external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
+        files
+            .iter()
+            .map(|name| {
+                if name.is_empty() {
+                    self.model.fd()
+                } else {
+                    external
+                        .get(name)
+                        .map_or(polychip_abi::POLYCHIP_NO_FD, MappedFile::fd)
+                }
+            })
+            .collect()
+    }
+
+    /// Maps a file beside the model.
+    ///
+    /// # Errors
+    /// The file cannot be opened or mapped, or lies outside the model's folder once links are resolved.
+    pub fn open_external(&self, location: &str) -> io::Result<Bytes> {
+        let folder = self.folder.canonicalize()?;
+        let path = folder.join(location).canonicalize()?;
+        if !path.starts_with(&folder) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "a link leads out of the model's folder",
+            ));
+        }
+        let mapped = MappedFile::open(&path)?;
+        let bytes = mapped.bytes();
+        self.external
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(location.to_owned(), mapped);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn external_data_stays_in_the_folder_also_by_links() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("secret.bin"), b"secret").unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        let model = inside.path().join("model.onnx");
+        std::fs::write(&model, b"model").unwrap();
+        std::fs::write(inside.path().join("w.bin"), b"weights").unwrap();
+        let folder = ModelFolder::open(&model).unwrap();
+        assert_eq!(&folder.open_external("w.bin").unwrap()[..], b"weights");
+        assert_eq!(
+            folder.open_external("none.bin").unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(outside.path().join("secret.bin"), inside.path().join("link.bin"))
+                .unwrap();
+            let error = folder.open_external("link.bin").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            let names = [String::new(), "w.bin".into(), "none.bin".into()];
+            let descriptors = folder.descriptors(&names);
+            assert!(
+                descriptors[0] >= 0 && descriptors[1] >= 0 && descriptors[2] == -1,
+                "{descriptors:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_file_and_a_folder_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("empty.onnx");
+        std::fs::write(&path, b"").unwrap();
+        assert!(MappedFile::open(&path).unwrap().bytes().is_empty());
+        assert!(MappedFile::open(folder.path()).is_err());
+    }
+}

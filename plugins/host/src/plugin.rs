@@ -1,0 +1,201 @@
+//! A plugin instance: its table, its identity, its devices.
+//!
+//! Invariant: the instance is destroyed after everything made through it, because everything holds it.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use polychip_abi as abi;
+use polychip_abi::Sized;
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::error::{Error, ErrorKind, Result};
+use crate::services::{Services, Store};
+
+/// What a plugin says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginInfo {
+    /// Short name, as in `name:index`.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// Changes with every build whose blobs or figures may differ.
+    pub build_id: String,
+    /// The library, or `None` for a plugin that is linked in.
+    pub path: Option<PathBuf>,
+}
+
+/// A plugin instance. Clones share it.
+#[derive(Clone)]
+pub struct Plugin(Arc<Instance>);
+
+/// The instance behind everything that a plugin made.
+pub(crate) struct Instance {
+    pub(crate) table: abi::polychip_plugin_table,
+    pub(crate) info: PluginInfo,
+    raw: *mut abi::polychip_instance,
+    _services: Arc<Services>,
+}
+
+// SAFETY: the contract allows calls on an instance from any thread; the only ones made after `create`
+// are `device_count` and `device_open`, at start, from one thread, and `destroy`, once.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.table.destroy {
+            // SAFETY: the instance came from this table's `create`; all that was made of it is gone.
+            unsafe { destroy(self.raw) };
+        }
+    }
+}
+
+impl Plugin {
+    /// Asks a table who it is.
+    pub(crate) fn identify(table: &abi::polychip_plugin_table, path: Option<PathBuf>) -> Result<PluginInfo> {
+        let subject = path
+            .as_ref()
+            .map_or_else(|| "linked plugin".into(), |path| path.display().to_string());
+        let mut info = abi::polychip_plugin_info::sized();
+        let call = table.plugin_info.expect("invariant: required calls are checked");
+        // SAFETY: `info` is a whole record of this build.
+        let status = unsafe { call(&raw mut info) };
+        if status != abi::POLYCHIP_STATUS_OK {
+            return Err(Error::new(
+                ErrorKind::of_status(status),
+                subject,
+                format!("plugin_info gave status {status}"),
+            ));
+        }
+        // SAFETY: the texts of a plugin's information are static.
+        let (name, version, build_id) = unsafe { (text(info.name), text(info.version), text(info.build_id)) };
+        let is_name = !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if !is_name {
+            let words = format!("its name {name:?} is not lower-case letters, digits and _");
+            return Err(Error::new(ErrorKind::BadPlugin, subject, words));
+        }
+        Ok(PluginInfo {
+            name,
+            version,
+            build_id,
+            path,
+        })
+    }
+
+    /// Makes an instance of a table that has been checked.
+    pub(crate) fn create(
+        table: abi::polychip_plugin_table,
+        info: PluginInfo,
+        clock: Clock,
+        store: Option<Arc<dyn Store>>,
+        configuration: BTreeMap<String, String>,
+    ) -> Result<Plugin> {
+        let services = Services::new(&info.name, clock, store, configuration);
+        let mut raw = std::ptr::null_mut();
+        let mut record = abi::polychip_error::sized();
+        let call = table.create.expect("invariant: required calls are checked");
+        // SAFETY: the services live as long as the instance, and the out pointers are ours.
+        let status = unsafe { call(services.table(), &raw mut raw, &raw mut record) };
+        if status != abi::POLYCHIP_STATUS_OK {
+            return Err(Error::of_call(&info.name, "create", status, &record));
+        }
+        if raw.is_null() {
+            return Err(Error::new(
+                ErrorKind::BadPlugin,
+                info.name,
+                "create gave no instance",
+            ));
+        }
+        Ok(Plugin(Arc::new(Instance {
+            table,
+            info,
+            raw,
+            _services: services,
+        })))
+    }
+
+    /// What the plugin says of itself.
+    #[must_use]
+    pub fn info(&self) -> &PluginInfo {
+        &self.0.info
+    }
+
+    /// Opens all devices. A device that does not open is left out, with its error.
+    ///
+    /// # Errors
+    /// The plugin cannot count its devices.
+    pub fn open_devices(&self) -> Result<(Vec<Device>, Vec<Error>)> {
+        let mut count = 0;
+        let mut record = abi::polychip_error::sized();
+        let call = self
+            .0
+            .table
+            .device_count
+            .expect("invariant: required calls are checked");
+        // SAFETY: the instance is alive and the out pointers are ours.
+        let status = unsafe { call(self.0.raw, &raw mut count, &raw mut record) };
+        if status != abi::POLYCHIP_STATUS_OK {
+            return Err(Error::of_call(&self.0.info.name, "device_count", status, &record));
+        }
+        let (mut devices, mut errors) = (Vec::new(), Vec::new());
+        for index in 0..count {
+            match self.open(index) {
+                Ok(device) => devices.push(device),
+                Err(error) => errors.push(error),
+            }
+        }
+        Ok((devices, errors))
+    }
+
+    fn open(&self, index: u32) -> Result<Device> {
+        let name = format!("{}:{index}", self.0.info.name);
+        let mut raw = std::ptr::null_mut();
+        let mut record = abi::polychip_error::sized();
+        let call = self
+            .0
+            .table
+            .device_open
+            .expect("invariant: required calls are checked");
+        // SAFETY: the instance is alive and the out pointers are ours.
+        let status = unsafe { call(self.0.raw, index, &raw mut raw, &raw mut record) };
+        if status != abi::POLYCHIP_STATUS_OK {
+            return Err(Error::of_call(&name, "device_open", status, &record));
+        }
+        if raw.is_null() {
+            return Err(Error::new(
+                ErrorKind::BadPlugin,
+                name,
+                "device_open gave no device",
+            ));
+        }
+        Device::new(Arc::clone(&self.0), name, raw)
+    }
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Plugin").field(&self.0.info).finish()
+    }
+}
+
+/// The text behind a span, copied; what is not UTF-8 is replaced.
+///
+/// # Safety
+/// The span is valid now.
+pub(crate) unsafe fn text(span: abi::polychip_text) -> String {
+    if span.data.is_null() || span.len == 0 {
+        return String::new();
+    }
+    let len = usize::try_from(span.len).unwrap_or(0);
+    // SAFETY: by the caller's promise.
+    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(span.data, len) }).into_owned()
+}

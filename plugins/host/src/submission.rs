@@ -1,0 +1,242 @@
+//! A run to be started again and again: bindings made once, no allocation when started.
+//!
+//! Invariants:
+//! 1. Bindings change only while no run of the submission is in flight.
+//! 2. Buffers and executable live until the run's fence has signalled.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use polychip_abi as abi;
+use polychip_abi::Sized;
+
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::executable::Executable;
+use crate::fence::Fence;
+
+/// How urgent a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// Work that nobody waits for.
+    Batch,
+    /// The usual.
+    #[default]
+    Normal,
+    /// A frame that someone waits for.
+    Urgent,
+}
+
+/// The bindings of a run.
+pub struct Submission {
+    /// Urgency of the next run.
+    pub priority: Priority,
+    /// When the result is worthless, on the host's clock, in nanoseconds.
+    pub deadline_ns: Option<u64>,
+    bindings: Vec<abi::polychip_binding>,
+    dims: Vec<[i64; abi::POLYCHIP_MAX_RANK]>,
+    waits: Vec<*mut abi::polychip_fence>,
+    bound: Arc<Bound>,
+}
+
+/// What a run in flight keeps alive.
+pub(crate) struct Bound {
+    pub(crate) executable: Executable,
+    buffers: Vec<Option<Arc<Buffer>>>,
+}
+
+impl Bound {
+    /// The run has ended: the host may access its buffers again.
+    pub(crate) fn end_run(&self) {
+        for buffer in self.buffers.iter().flatten() {
+            buffer.shared.end_run();
+        }
+    }
+}
+
+// SAFETY: the raw pointers are addresses of objects that `bound` holds, or of `dims`, which moves with
+// the submission without moving in memory; fences in `waits` are used during `start` only.
+unsafe impl Send for Submission {}
+// SAFETY: shared references give no access to the pointers.
+unsafe impl Sync for Submission {}
+
+impl Submission {
+    /// A submission of this executable with nothing bound yet; `most_waits` fences may be waited for.
+    #[must_use]
+    pub fn new(executable: &Executable, most_waits: usize) -> Submission {
+        let count = executable.ports().len();
+        let bindings = (0..count)
+            .map(|port| abi::polychip_binding {
+                port: u32::try_from(port).expect("invariant: ports are counted in 32 bits"),
+                ..Sized::sized()
+            })
+            .collect();
+        Submission {
+            priority: Priority::Normal,
+            deadline_ns: None,
+            bindings,
+            dims: vec![[0; abi::POLYCHIP_MAX_RANK]; count],
+            waits: Vec::with_capacity(most_waits),
+            bound: Arc::new(Bound {
+                executable: executable.clone(),
+                buffers: vec![None; count],
+            }),
+        }
+    }
+
+    /// Binds a buffer of the executable's device to a port, from byte `offset` on.
+    ///
+    /// # Errors
+    /// A run is in flight, the port is not there, or the buffer is another device's or too small.
+    pub fn bind(&mut self, port: u32, buffer: &Arc<Buffer>, offset: u64) -> Result<()> {
+        let Some(bound) = Arc::get_mut(&mut self.bound) else {
+            let name = &self.bound.executable.0.device.name;
+            return Err(Error::new(
+                ErrorKind::InUse,
+                name,
+                "a run of this submission is in flight",
+            ));
+        };
+        let device = &bound.executable.0.device;
+        let wrong = |words: String| {
+            Error::new(
+                ErrorKind::BadArgument,
+                &device.name,
+                format!("port {port}: {words}"),
+            )
+        };
+        let Some(described) = bound.executable.ports().get(port as usize) else {
+            return Err(wrong("the executable has no such port".into()));
+        };
+        if !Arc::ptr_eq(&buffer.device, device) {
+            return Err(wrong(format!("the buffer belongs to {}", buffer.device.name)));
+        }
+        let end = offset.checked_add(described.bytes);
+        if end.is_none_or(|end| end > buffer.bytes()) {
+            return Err(wrong(format!(
+                "it needs {} bytes from byte {offset} on, the buffer has {}",
+                described.bytes,
+                buffer.bytes()
+            )));
+        }
+        if !offset.is_multiple_of(described.alignment) {
+            return Err(wrong(format!(
+                "byte {offset} is not aligned to {}",
+                described.alignment
+            )));
+        }
+        let binding = &mut self.bindings[port as usize];
+        binding.buffer = buffer.raw;
+        binding.offset = offset;
+        binding.bytes = described.bytes;
+        bound.buffers[port as usize] = Some(Arc::clone(buffer));
+        Ok(())
+    }
+
+    /// States the actual extents of an input whose port has upper bounds.
+    ///
+    /// # Errors
+    /// The port is not there, or the rank is too high.
+    pub fn set_dims(&mut self, port: u32, dims: &[i64]) -> Result<()> {
+        let (Some(slot), Some(binding)) = (
+            self.dims.get_mut(port as usize),
+            self.bindings.get_mut(port as usize),
+        ) else {
+            let words = format!("port {port}: the executable has no such port");
+            return Err(Error::new(
+                ErrorKind::BadArgument,
+                &self.bound.executable.0.device.name,
+                words,
+            ));
+        };
+        let Some(slot_dims) = slot.get_mut(..dims.len()) else {
+            let words = format!(
+                "port {port}: rank {} is above {}",
+                dims.len(),
+                abi::POLYCHIP_MAX_RANK
+            );
+            return Err(Error::new(
+                ErrorKind::BadArgument,
+                &self.bound.executable.0.device.name,
+                words,
+            ));
+        };
+        slot_dims.copy_from_slice(dims);
+        binding.rank = dims.len() as u64;
+        Ok(())
+    }
+
+    /// Starts a run of `executable`, which is the one the submission was made for.
+    pub(crate) fn start(&mut self, executable: &Executable, waits: &[&Fence]) -> Result<Fence> {
+        let device = Arc::clone(&executable.0.device);
+        let wrong = |words: String| Error::new(ErrorKind::BadArgument, &device.name, words);
+        if !Arc::ptr_eq(&executable.0, &self.bound.executable.0) {
+            return Err(wrong("the submission was made for another executable".into()));
+        }
+        if let Some(port) = self.bound.buffers.iter().position(Option::is_none) {
+            return Err(wrong(format!("port {port} has no buffer")));
+        }
+        self.waits.clear();
+        for fence in waits {
+            if !Arc::ptr_eq(&fence.device().instance, &device.instance) {
+                return Err(wrong(format!(
+                    "it cannot wait for a fence of {}",
+                    fence.device().name
+                )));
+            }
+            self.waits.push(fence.raw());
+        }
+        for (binding, dims) in self.bindings.iter_mut().zip(&self.dims) {
+            binding.dims = if binding.rank > 0 {
+                dims.as_ptr()
+            } else {
+                std::ptr::null()
+            };
+        }
+        let buffers = &self.bound.buffers;
+        for (index, buffer) in buffers.iter().flatten().enumerate() {
+            if let Err(words) = buffer.shared.begin_run() {
+                buffers[..index]
+                    .iter()
+                    .flatten()
+                    .for_each(|buffer| buffer.shared.end_run());
+                return Err(Error::new(ErrorKind::InUse, &device.name, words));
+            }
+        }
+        let mut submit = abi::polychip_submit::sized();
+        submit.priority = match self.priority {
+            Priority::Batch => abi::POLYCHIP_PRIORITY_BATCH,
+            Priority::Normal => abi::POLYCHIP_PRIORITY_NORMAL,
+            Priority::Urgent => abi::POLYCHIP_PRIORITY_URGENT,
+        };
+        submit.bindings = self.bindings.as_ptr();
+        submit.binding_count = self.bindings.len() as u64;
+        submit.binding_stride = size_of::<abi::polychip_binding>() as u64;
+        submit.waits = self.waits.as_ptr();
+        submit.wait_count = self.waits.len() as u64;
+        submit.deadline_ns = self.deadline_ns.unwrap_or(abi::POLYCHIP_NO_DEADLINE);
+        let call = device
+            .table()
+            .execute
+            .expect("invariant: required calls are checked");
+        let mut raw = std::ptr::null_mut();
+        let mut record = abi::polychip_error::sized();
+        // SAFETY: the executable is alive; bindings, dims and waits are valid for the call; buffers live
+        // until the fence has signalled, because it holds `bound`.
+        let status = unsafe { call(executable.0.raw, &raw const submit, &raw mut raw, &raw mut record) };
+        if let Err(error) = device.check("execute", status, &record) {
+            self.bound.end_run();
+            return Err(error);
+        }
+        if raw.is_null() {
+            self.bound.end_run();
+            return Err(Error::new(
+                ErrorKind::BadPlugin,
+                &device.name,
+                "execute gave no fence",
+            ));
+        }
+        Ok(Fence::new(Arc::clone(&self.bound), raw))
+    }
+}

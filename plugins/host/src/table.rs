@@ -1,0 +1,156 @@
+//! Reading a plugin's function table: the common prefix, after its version, size and calls are checked.
+//!
+//! Invariants:
+//! 1. Only bytes that the plugin says it has are read.
+//! 2. A size that ends inside a field is refused, and so is a missing required call.
+
+#![allow(unsafe_code)]
+
+use std::ptr::addr_of;
+
+use polychip_abi as abi;
+use polychip_abi::Sized;
+
+/// Bytes of the four numbers in front of the calls.
+const NUMBERS: usize = 4 * size_of::<u32>();
+/// Bytes of one call.
+const CALL: usize = size_of::<usize>();
+
+/// Copies the table at `table`, or says why it is refused.
+///
+/// # Safety
+/// `table` is null or points to a static table whose first field says how many bytes it has.
+pub(crate) unsafe fn read(
+    table: *const abi::polychip_plugin_table,
+) -> std::result::Result<abi::polychip_plugin_table, String> {
+    if table.is_null() {
+        return Err(format!(
+            "the plugin does not serve version {}.{} of the contract (it returned no table)",
+            abi::POLYCHIP_ABI_MAJOR,
+            abi::POLYCHIP_ABI_MINOR
+        ));
+    }
+    if !table.is_aligned() {
+        return Err("its table is not aligned".into());
+    }
+    // SAFETY: a table begins with its size, by the caller's promise.
+    let size = unsafe { addr_of!((*table).struct_size).read() } as usize;
+    if size < NUMBERS {
+        return Err(format!(
+            "its table of {size} bytes is smaller than the table's numbers ({NUMBERS} bytes)"
+        ));
+    }
+    // SAFETY: the table is at least as long as its numbers, checked above.
+    let major = unsafe { addr_of!((*table).abi_major).read() };
+    if major != abi::POLYCHIP_ABI_MAJOR {
+        return Err(format!(
+            "it is built for version {major} of the contract, this host serves {}",
+            abi::POLYCHIP_ABI_MAJOR
+        ));
+    }
+    if !(size - NUMBERS).is_multiple_of(CALL) {
+        return Err(format!("its table of {size} bytes ends inside a field"));
+    }
+    let mut copy = abi::polychip_plugin_table::sized();
+    let ours = size_of::<abi::polychip_plugin_table>();
+    // SAFETY: both tables have at least the smaller number of bytes, which ends at a field's end; every
+    // bit pattern that a plugin wrote there is a number, a null or a call, as in our own table.
+    unsafe {
+        std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), size.min(ours));
+    }
+    copy.struct_size = u32::try_from(ours).expect("invariant: a table is small");
+    let missing = missing_calls(&copy);
+    if missing.is_empty() {
+        Ok(copy)
+    } else {
+        Err(format!("its table lacks required calls: {}", missing.join(", ")))
+    }
+}
+
+fn missing_calls(table: &abi::polychip_plugin_table) -> Vec<&'static str> {
+    macro_rules! missing {
+        ($($call:ident),+ $(,)?) => {
+            [$((stringify!($call), table.$call.is_none())),+]
+                .into_iter()
+                .filter_map(|(name, absent)| absent.then_some(name))
+                .collect()
+        };
+    }
+    missing!(
+        plugin_info,
+        create,
+        destroy,
+        device_count,
+        device_open,
+        device_info,
+        device_close,
+        query_support,
+        compile,
+        blob_bytes,
+        blob_destroy,
+        load,
+        executable_info,
+        port_info,
+        executable_destroy,
+        buffer_create,
+        buffer_import,
+        buffer_begin_access,
+        buffer_end_access,
+        buffer_destroy,
+        execute,
+        fence_wait,
+        fence_destroy,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(table: &abi::polychip_plugin_table) -> String {
+        // SAFETY: the table is a whole table of this build.
+        unsafe { read(table) }.unwrap_err()
+    }
+
+    #[test]
+    fn each_breach_is_named() {
+        // SAFETY: null is allowed.
+        assert!(
+            unsafe { read(std::ptr::null()) }
+                .unwrap_err()
+                .contains("no table")
+        );
+        let table = abi::polychip_plugin_table {
+            abi_major: abi::POLYCHIP_ABI_MAJOR,
+            ..Sized::sized()
+        };
+        assert!(refusal(&table).contains("plugin_info, create, destroy"));
+        assert!(
+            refusal(&abi::polychip_plugin_table {
+                abi_major: 99,
+                ..table
+            })
+            .contains("version 99")
+        );
+        assert!(
+            refusal(&abi::polychip_plugin_table {
+                struct_size: 8,
+                ..table
+            })
+            .contains("8 bytes")
+        );
+        assert!(
+            refusal(&abi::polychip_plugin_table {
+                struct_size: 45,
+                ..table
+            })
+            .contains("ends inside a field")
+        );
+        // a short table of the right version lacks what stands behind its end
+        let short = abi::polychip_plugin_table {
+            struct_size: (NUMBERS + CALL) as u32,
+            ..table
+        };
+        assert!(refusal(&short).contains("create"));
+    }
+}
