@@ -1,0 +1,103 @@
+//! The error of this crate: what failed, of which kind, and what to do about it.
+//!
+//! Invariant: a message names the thing (model, node, tensor, device, file), the limit and the value
+//! seen; nothing falls back silently.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// What kind of failure an [`Error`] is, for callers that act on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The model file cannot be read, is malformed, or breaks the ONNX standard.
+    BadModel,
+    /// An input has the wrong name, shape or data type, or an argument is out of range.
+    BadInput,
+    /// No device that was asked for can run some part of the model.
+    NoDevice,
+    /// A plan is malformed, for another model or device, or breaks a rule of the checker.
+    BadPlan,
+    /// A plugin or device that was asked for is not there, or a library was refused.
+    BadPlugin,
+    /// A device failed while compiling, loading or running.
+    DeviceFailed,
+    /// A device is gone until it is reset.
+    DeviceLost,
+    /// The wait ran out of time; the run goes on.
+    Timeout,
+    /// The run was cancelled.
+    Cancelled,
+    /// The profile database is foreign, corrupt, of another version, or cannot be written.
+    BadProfile,
+    /// A file cannot be read or written.
+    Io,
+}
+
+/// An error of the runtime.
+pub struct Error(Box<Inner>);
+
+#[derive(Debug, thiserror::Error)]
+enum Inner {
+    #[error("{message}")]
+    Plain { kind: ErrorKind, message: String },
+    #[error("{context}: {source}")]
+    Caused { kind: ErrorKind, context: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+}
+
+impl Error {
+    /// An error in our own words.
+    pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self(Box::new(Inner::Plain { kind, message: message.to_string() }))
+    }
+
+    /// An error with a cause, and what was being done.
+    pub(crate) fn caused(
+        kind: ErrorKind,
+        context: impl fmt::Display,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self(Box::new(Inner::Caused { kind, context: context.to_string(), source: source.into() }))
+    }
+
+    /// A file that cannot be read or written.
+    pub(crate) fn file(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self(Box::new(Inner::File { path: path.into(), source }))
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match &*self.0 {
+            Inner::Plain { kind, .. } | Inner::Caused { kind, .. } => *kind,
+            Inner::File { .. } => ErrorKind::Io,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            Inner::Plain { .. } => None,
+            Inner::Caused { source, .. } => Some(source.as_ref()),
+            Inner::File { source, .. } => Some(source),
+        }
+    }
+}
+
+/// Result with the runtime's error.
+pub type Result<T> = std::result::Result<T, Error>;

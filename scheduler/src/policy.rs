@@ -1,0 +1,143 @@
+//! What an app asks of a session: the aim, the limits, the devices, the threads.
+//!
+//! Invariant: a policy is a plain value; it changes nothing until a session is made with it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use polychip_partitioner::{Nanos, Objective};
+
+use crate::unit::MilliCelsius;
+
+/// What to minimise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Aim {
+    /// Shortest time of a run.
+    #[default]
+    Latency,
+    /// Least energy of a run.
+    Energy,
+    /// A nanosecond and a microjoule weigh alike: a device of one kilowatt breaks even.
+    Balanced,
+}
+
+/// What an app asks of a session.
+///
+/// ```
+/// use std::time::Duration;
+/// let policy = polychip::Policy::latency().deadline(Duration::from_millis(33)).threads(2);
+/// assert_eq!(policy.aim(), polychip::Aim::Latency);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    aim: Aim,
+    deadline: Option<Duration>,
+    max_temperature: Option<MilliCelsius>,
+    devices: Option<Vec<String>>,
+    pins: BTreeMap<String, String>,
+    threads: u32,
+    in_flight: Option<usize>,
+}
+
+impl Policy {
+    /// Shortest time of a run.
+    #[must_use]
+    pub fn latency() -> Self {
+        Self { aim: Aim::Latency, ..Self::default() }
+    }
+
+    /// Least energy of a run.
+    #[must_use]
+    pub fn energy() -> Self {
+        Self { aim: Aim::Energy, ..Self::default() }
+    }
+
+    /// Time and energy weighed alike.
+    #[must_use]
+    pub fn balanced() -> Self {
+        Self { aim: Aim::Balanced, ..Self::default() }
+    }
+
+    /// No plan whose predicted time is longer, where there is one.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// No device that is hotter when the session is made.
+    #[must_use]
+    pub fn max_temperature(mut self, limit: MilliCelsius) -> Self {
+        self.max_temperature = Some(limit);
+        self
+    }
+
+    /// Only these devices: `plugin:index`, or `plugin` for all devices of a plugin.
+    #[must_use]
+    pub fn devices<S: Into<String>>(mut self, devices: impl IntoIterator<Item = S>) -> Self {
+        self.devices = Some(devices.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The node of this name runs on this device (`plugin:index`).
+    #[must_use]
+    pub fn pin(mut self, node: impl Into<String>, device: impl Into<String>) -> Self {
+        self.pins.insert(node.into(), device.into());
+        self
+    }
+
+    /// Threads that a CPU part may use; 0, the default, leaves it to the plugin.
+    #[must_use]
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Runs that may be in flight at once (default 2); each has memory of its own.
+    #[must_use]
+    pub fn in_flight(mut self, runs: usize) -> Self {
+        self.in_flight = Some(runs.max(1));
+        self
+    }
+
+    /// What is minimised.
+    #[must_use]
+    pub fn aim(&self) -> Aim {
+        self.aim
+    }
+
+    pub(crate) fn objective(&self) -> Objective {
+        let objective = match self.aim {
+            Aim::Latency => Objective::latency(),
+            Aim::Energy => Objective::energy(),
+            Aim::Balanced => Objective::weighted(1, 1),
+        };
+        match self.deadline {
+            None => objective,
+            Some(deadline) => {
+                let ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX / 1000).min(u64::MAX / 1000);
+                objective.within(Nanos::from_nanoseconds(ns))
+            }
+        }
+    }
+
+    pub(crate) fn wanted_devices(&self) -> Option<&[String]> {
+        self.devices.as_deref()
+    }
+
+    pub(crate) fn hottest(&self) -> Option<MilliCelsius> {
+        self.max_temperature
+    }
+
+    pub(crate) fn pins(&self) -> &BTreeMap<String, String> {
+        &self.pins
+    }
+
+    pub(crate) fn wanted_threads(&self) -> u32 {
+        self.threads
+    }
+
+    pub(crate) fn runs_in_flight(&self) -> usize {
+        self.in_flight.unwrap_or(2)
+    }
+}
