@@ -5,24 +5,34 @@
 //! Deliberately not here: asking devices, measuring, compiling and running (the scheduler does).
 #![forbid(unsafe_code)]
 
+mod assemble;
+pub mod check;
 pub mod cost;
 pub mod error;
+mod fingerprint;
+mod instance;
+mod limit;
 pub mod link;
+mod measured;
+mod merge;
 pub mod objective;
 pub mod options;
 pub mod part;
+mod partition;
 pub mod plan;
 pub mod problem;
 pub mod solve;
 pub mod target;
 pub mod unit;
 
+pub use check::{Violation, ViolationKind, check};
 pub use cost::{Cost, CostTable, Provenance};
 pub use error::{Error, ErrorKind};
 pub use link::{Link, LinkMode, LinkTable};
 pub use objective::Objective;
 pub use options::Options;
 pub use part::{Part, part_id};
+pub use partition::partition;
 pub use plan::{Certificate, Crossing, PLAN_VERSION, Plan, Totals};
 pub use target::{Refusal, Target};
 pub use unit::{Microjoules, Milliwatts, Nanos};

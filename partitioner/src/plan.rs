@@ -28,6 +28,10 @@ pub struct Plan {
     pub devices: Vec<String>,
     /// What was minimised.
     pub objective: Objective,
+    /// Device that holds the graph inputs, by index, if the plan charges for bringing them.
+    pub input_home: Option<u32>,
+    /// Device that must hold the graph outputs, by index, if the plan charges for bringing them.
+    pub output_home: Option<u32>,
     /// Parts, each after all that it depends on.
     pub parts: Vec<Part>,
     /// Tensors between parts, by tensor and destination device.
@@ -46,11 +50,13 @@ pub struct Plan {
 pub struct Crossing {
     /// The tensor, by index.
     pub tensor: u32,
-    /// The part that writes it.
-    pub from_part: u32,
+    /// The part that writes it; none for a graph input that comes from its home.
+    pub from_part: Option<u32>,
+    /// The device where it is written, by index.
+    pub from_device: u32,
     /// The device that reads it, by index; it may be the writer's own.
     pub to_device: u32,
-    /// The parts of that device that read it, ascending.
+    /// The parts of that device that read it, ascending; empty where only the home of outputs does.
     pub to_parts: Vec<u32>,
     /// Size of the tensor; none where it is not known before the run (then it stays on its device).
     pub bytes: Option<u64>,

@@ -1,0 +1,465 @@
+//! Crossings, costs, memory, totals and the certificate, each recomputed from the tables.
+//!
+//! Invariants: sums are taken in 128 bits, so that no wrong figure passes by overflow.
+
+use super::{Evidence, Violation, ViolationKind};
+use crate::cost::{Cost, Provenance};
+use crate::link::LinkMode;
+use crate::unit::{Microjoules, Nanos};
+use polychip_graph::{Container, NodeId, TensorId};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn wrong(kind: ViolationKind, words: String) -> Violation {
+    Violation::new(kind, words)
+}
+
+fn device_of(e: &Evidence<'_>, part_of: &[usize], node: NodeId) -> usize {
+    e.plan.parts[part_of[node.index()]].device as usize
+}
+
+/// Who writes a state's new value sits where the old one is read.
+pub(super) fn states(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
+    for state in &e.graph.states {
+        let Some(writer) = e.graph.producer(state.output) else {
+            continue;
+        };
+        let device = device_of(e, part_of, writer);
+        for &reader in e.graph.consumers(state.input) {
+            if device_of(e, part_of, reader) != device {
+                let words = format!(
+                    "state {}: node {} reads it on {}, node {} writes it on {}",
+                    e.graph.tensor(state.input).name,
+                    reader.index(),
+                    e.targets[device_of(e, part_of, reader)].name,
+                    writer.index(),
+                    e.targets[device].name
+                );
+                return Err(wrong(ViolationKind::State, words));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a tensor, none where they depend on the run.
+fn size(e: &Evidence<'_>, tensor: TensorId) -> Option<u64> {
+    let tensor = e.graph.tensor(tensor);
+    if tensor.container != Container::Tensor || !tensor.typed {
+        return None;
+    }
+    let mut elements = 1usize;
+    for size in tensor.ty.sizes()? {
+        elements = elements.checked_mul(size)?;
+    }
+    Some(tensor.ty.dtype.byte_len(elements)? as u64)
+}
+
+/// Every tensor read outside its part has one crossing per reading device, and there are no others.
+pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
+    let state = |id: TensorId| {
+        e.graph
+            .states
+            .iter()
+            .any(|state| state.input == id || state.output == id)
+    };
+    // needed: tensor and device → reading parts; gathered from the readers
+    let mut needed: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
+    for (id, node) in e.graph.nodes() {
+        let part = part_of[id.index()];
+        for tensor in node.reads() {
+            let foreign = match e.graph.producer(tensor) {
+                Some(writer) => part_of[writer.index()] != part,
+                None => {
+                    let fed = e.graph.is_input(tensor) && !e.graph.tensor(tensor).is_constant();
+                    fed && e.plan.input_home.is_some() && !state(tensor)
+                }
+            };
+            if foreign {
+                let key = (tensor.index() as u32, e.plan.parts[part].device);
+                needed.entry(key).or_default().insert(part as u32);
+            }
+        }
+    }
+    for &output in &e.graph.outputs {
+        if let (Some(home), Some(writer), false) =
+            (e.plan.output_home, e.graph.producer(output), state(output))
+            && device_of(e, part_of, writer) != home as usize
+        {
+            needed.entry((output.index() as u32, home)).or_default();
+        }
+    }
+    // an input given straight back also goes from home to home
+    if let (Some(from), Some(home)) = (e.plan.input_home, e.plan.output_home)
+        && from != home
+    {
+        for &output in e.graph.outputs.iter().filter(|&&output| e.graph.is_input(output)) {
+            if !e.graph.tensor(output).is_constant() && !state(output) {
+                needed.entry((output.index() as u32, home)).or_default();
+            }
+        }
+    }
+    let mut last = None;
+    for crossing in &e.plan.crossings {
+        let key = (crossing.tensor, crossing.to_device);
+        let name = |tensor: u32| match (tensor as usize) < e.graph.tensor_count() {
+            true => e.graph.tensor(TensorId::new(tensor as usize)).name.clone(),
+            false => format!("number {tensor}"),
+        };
+        let place = format!(
+            "crossing of tensor {} to device {}",
+            name(crossing.tensor),
+            crossing.to_device
+        );
+        let bad = |words: String| Err(wrong(ViolationKind::Crossing, format!("{place}: {words}")));
+        if last.is_some_and(|last| last >= key) {
+            return bad("stands out of order or twice".to_owned());
+        }
+        last = Some(key);
+        let Some(parts) = needed.remove(&key) else {
+            return bad("nobody needs it".to_owned());
+        };
+        if !crossing.to_parts.iter().eq(parts.iter()) {
+            return bad(format!(
+                "goes to parts {:?}, is read by {parts:?}",
+                crossing.to_parts
+            ));
+        }
+        let id = TensorId::new(crossing.tensor as usize);
+        let writer = e.graph.producer(id).map(|node| part_of[node.index()] as u32);
+        let from = writer.map_or(e.plan.input_home, |part| Some(e.plan.parts[part as usize].device));
+        if crossing.from_part != writer || Some(crossing.from_device) != from {
+            return bad(format!(
+                "comes from part {:?} on device {}, is written by part {writer:?} on device {from:?}",
+                crossing.from_part, crossing.from_device
+            ));
+        }
+        let bytes = size(e, id);
+        if crossing.bytes != bytes {
+            return bad(format!("states {:?} bytes, has {bytes:?}", crossing.bytes));
+        }
+        let stated = (crossing.mode, crossing.time, crossing.energy);
+        let real = if crossing.from_device == crossing.to_device {
+            (LinkMode::Native, Nanos::ZERO, Microjoules::ZERO)
+        } else {
+            let Some(link) = e
+                .links
+                .get(crossing.from_device as usize, crossing.to_device as usize)
+            else {
+                return bad(format!("no link from device {}", crossing.from_device));
+            };
+            let Some(bytes) = bytes else {
+                return bad("its size is not known before the run, so it must stay on its device".to_owned());
+            };
+            let (Some(time), Some(energy)) = (link.time(bytes), link.energy(bytes)) else {
+                return bad(format!("{bytes} bytes cannot be moved over this link"));
+            };
+            (link.mode, time, energy)
+        };
+        if stated != real {
+            return bad(format!(
+                "states {} in {} with {}, the link says {} in {} with {}",
+                stated.0.word(),
+                stated.1,
+                stated.2,
+                real.0.word(),
+                real.1,
+                real.2
+            ));
+        }
+    }
+    match needed.first_key_value() {
+        None => Ok(()),
+        Some(((tensor, device), parts)) => {
+            let name = &e.graph.tensor(TensorId::new(*tensor as usize)).name;
+            let device = &e.targets[*device as usize].name;
+            Err(wrong(
+                ViolationKind::Crossing,
+                format!("tensor {name} has no crossing to {device}, where parts {parts:?} read it"),
+            ))
+        }
+    }
+}
+
+/// The stated cost with what the target adds to it.
+fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> {
+    let target = &e.targets[device];
+    cost.emulated |= target.emulated;
+    let objective = &e.plan.objective;
+    let wanted = objective.energy_weight != 0 || objective.energy_budget.is_some();
+    if cost.energy.is_none() && wanted {
+        cost.energy = Some(target.power?.over(cost.time)?);
+        cost.provenance = cost.provenance.max(Provenance::Estimated);
+    }
+    Some(cost)
+}
+
+/// The cost of a set of nodes on a device by the tables.
+fn tabled(e: &Evidence<'_>, nodes: &[usize], device: usize) -> Option<Cost> {
+    if let Some(stated) = e
+        .costs
+        .part(nodes, device)
+        .and_then(|cost| with_target(e, device, *cost))
+    {
+        return Some(stated);
+    }
+    let (mut time, mut energy) = (0u128, Some(0u128));
+    let (mut provenance, mut emulated) = (Provenance::Measured, false);
+    for &node in nodes {
+        let cost = with_target(e, device, *e.costs.node(node, device)?)?;
+        time += u128::from(cost.time.picoseconds());
+        energy = energy
+            .zip(cost.energy)
+            .map(|(sum, more)| sum + u128::from(more.nanojoules()));
+        provenance = provenance.max(cost.provenance);
+        emulated |= cost.emulated;
+    }
+    if nodes.len() > 1 {
+        provenance = provenance.max(Provenance::Composed);
+    }
+    let energy = match energy {
+        None => None,
+        Some(energy) => Some(Microjoules::from_nanojoules(u64::try_from(energy).ok()?)),
+    };
+    Some(Cost {
+        time: Nanos::from_picoseconds(u64::try_from(time).ok()?),
+        energy,
+        provenance,
+        emulated,
+    })
+}
+
+/// Each part costs what the tables say.
+pub(super) fn parts(e: &Evidence<'_>) -> Result<(), Violation> {
+    for (index, part) in e.plan.parts.iter().enumerate() {
+        let target = &e.targets[part.device as usize];
+        let nodes: Vec<usize> = part.nodes.iter().map(|&node| node as usize).collect();
+        let real = tabled(e, &nodes, part.device as usize).ok_or_else(|| {
+            let words = format!(
+                "part {index}: the tables give no cost for its nodes on {}",
+                target.name
+            );
+            wrong(ViolationKind::Figure, words)
+        })?;
+        if part.cost != real {
+            return Err(wrong(
+                ViolationKind::Figure,
+                format!(
+                    "part {index} states cost {:?}, the tables say {real:?}",
+                    part.cost
+                ),
+            ));
+        }
+        if (part.launch, part.launch_energy) != (target.launch, target.launch_energy) {
+            return Err(wrong(
+                ViolationKind::Figure,
+                format!(
+                    "part {index} states launch {}, {} says {}",
+                    part.launch, target.name, target.launch
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Constants and boundary tensors of each device add up and keep to its limit.
+pub(super) fn memory(e: &Evidence<'_>) -> Result<(), Violation> {
+    let mut held: Vec<BTreeSet<TensorId>> = vec![BTreeSet::new(); e.targets.len()];
+    let mut bytes = vec![0u128; e.targets.len()];
+    for part in &e.plan.parts {
+        let device = part.device as usize;
+        held[device].extend(
+            part.inputs
+                .iter()
+                .chain(&part.outputs)
+                .map(|&id| TensorId::new(id as usize)),
+        );
+        for &node in &part.nodes {
+            let node = e.graph.node(NodeId::new(node as usize));
+            held[device].extend(node.reads().filter(|&id| e.graph.tensor(id).is_constant()));
+            bytes[device] += node
+                .bodies
+                .iter()
+                .map(|body| u128::from(body.graph.constant_bytes()))
+                .sum::<u128>();
+        }
+    }
+    if e.plan.memory_bytes.len() != e.targets.len() {
+        let words = format!(
+            "memory of {} devices stated, there are {}",
+            e.plan.memory_bytes.len(),
+            e.targets.len()
+        );
+        return Err(wrong(ViolationKind::Figure, words));
+    }
+    for (device, target) in e.targets.iter().enumerate() {
+        for &id in &held[device] {
+            bytes[device] += match &e.graph.tensor(id).data {
+                Some(data) => data.bytes.len() as u128,
+                None => u128::from(size(e, id).unwrap_or(0)),
+            };
+        }
+        let (stated, real) = (e.plan.memory_bytes[device], bytes[device]);
+        if u128::from(stated) != real {
+            let words = format!(
+                "memory of {} is stated as {stated} bytes, its parts hold {real}",
+                target.name
+            );
+            return Err(wrong(ViolationKind::Figure, words));
+        }
+        if let Some(limit) = target.memory_limit
+            && real > u128::from(limit)
+        {
+            let words = format!("parts of {} hold {real} bytes, the limit is {limit}", target.name);
+            return Err(wrong(ViolationKind::Limit, words));
+        }
+    }
+    Ok(())
+}
+
+/// The plan's totals are the sums of its parts and crossings, and keep to the objective's limits.
+pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
+    let (totals, plan) = (&e.plan.totals, e.plan);
+    let total =
+        |times: &mut dyn Iterator<Item = Nanos>| -> u128 { times.map(|t| u128::from(t.picoseconds())).sum() };
+    let compute = total(&mut plan.parts.iter().map(|part| part.cost.time));
+    let launch = total(&mut plan.parts.iter().map(|part| part.launch));
+    let transfer = total(&mut plan.crossings.iter().map(|crossing| crossing.time));
+    for (what, stated, real) in [
+        ("compute time", totals.compute, compute),
+        ("launch time", totals.launch, launch),
+        ("transfer time", totals.transfer, transfer),
+        ("time", totals.time, compute + launch + transfer),
+    ] {
+        if u128::from(stated.picoseconds()) != real {
+            let words = format!(
+                "total {what} is stated as {} ps, adds up to {real} ps",
+                stated.picoseconds()
+            );
+            return Err(wrong(ViolationKind::Figure, words));
+        }
+    }
+    let mut energy = Some(0u128);
+    for part in &plan.parts {
+        let more = part
+            .cost
+            .energy
+            .map(|own| u128::from(own.nanojoules()) + u128::from(part.launch_energy.nanojoules()));
+        energy = energy.zip(more).map(|(sum, more)| sum + more);
+    }
+    for crossing in &plan.crossings {
+        energy = energy.map(|sum| sum + u128::from(crossing.energy.nanojoules()));
+    }
+    if totals.energy.map(|stated| u128::from(stated.nanojoules())) != energy {
+        let words = format!(
+            "total energy is stated as {:?}, adds up to {energy:?} nJ",
+            totals.energy
+        );
+        return Err(wrong(ViolationKind::Figure, words));
+    }
+    let weakest = plan
+        .parts
+        .iter()
+        .map(|part| part.cost.provenance)
+        .fold(Provenance::Measured, Provenance::max);
+    let used = |part: &crate::part::Part| part.cost.emulated || e.targets[part.device as usize].emulated;
+    if totals.provenance != weakest || totals.emulated != plan.parts.iter().any(used) {
+        let words = format!(
+            "totals are labelled {}{}, the weakest part is {}",
+            totals.provenance.word(),
+            if totals.emulated { ", emulated" } else { "" },
+            weakest.word()
+        );
+        return Err(wrong(ViolationKind::Figure, words));
+    }
+    if plan
+        .objective
+        .deadline
+        .is_some_and(|deadline| totals.time > deadline)
+    {
+        return Err(wrong(
+            ViolationKind::Limit,
+            format!("time {} exceeds the deadline", totals.time),
+        ));
+    }
+    if let (Some(budget), Some(energy)) = (plan.objective.energy_budget, totals.energy)
+        && energy > budget
+    {
+        return Err(wrong(
+            ViolationKind::Limit,
+            format!("energy {energy} exceeds the budget {budget}"),
+        ));
+    }
+    Ok(())
+}
+
+/// The certificate is about this placement: its objective is the value of the nodes' devices before
+/// parts were merged, the bound is not above it, and the plan itself is not dearer.
+pub(super) fn certificate(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
+    let weigh = |time: u128, energy: u128| {
+        time * u128::from(e.plan.objective.time_weight) + energy * u128::from(e.plan.objective.energy_weight)
+    };
+    let (mut time, mut energy) = (0u128, 0u128);
+    let mut spend = |more: Nanos, used: Option<Microjoules>| {
+        time += u128::from(more.picoseconds());
+        energy += used.map_or(0, |used| u128::from(used.nanojoules()));
+    };
+    let mut first = 0;
+    let devices: Vec<usize> = part_of
+        .iter()
+        .map(|&part| e.plan.parts[part].device as usize)
+        .collect();
+    for end in 1..=devices.len() {
+        if end < devices.len() && devices[end] == devices[first] {
+            continue;
+        }
+        let run: Vec<usize> = (first..end).collect();
+        let cost = tabled(e, &run, devices[first]).ok_or_else(|| {
+            let words = format!(
+                "nodes {first} to {} have no cost on device {}",
+                end - 1,
+                devices[first]
+            );
+            wrong(ViolationKind::Figure, words)
+        })?;
+        spend(cost.time, cost.energy);
+        let target = &e.targets[devices[first]];
+        spend(target.launch, Some(target.launch_energy));
+        first = end;
+    }
+    // crossings do not depend on how nodes of one device are grouped
+    for crossing in e
+        .plan
+        .crossings
+        .iter()
+        .filter(|crossing| crossing.from_device != crossing.to_device)
+    {
+        spend(crossing.time, Some(crossing.energy));
+    }
+    let value = weigh(time, energy);
+    let stated = e.plan.certificate;
+    if u128::from(stated.objective) != value {
+        let words = format!(
+            "certificate is about objective {}, the placement has {value}",
+            stated.objective
+        );
+        return Err(wrong(ViolationKind::Certificate, words));
+    }
+    if stated.bound > stated.objective {
+        let words = format!(
+            "certificate has bound {} above its objective {}",
+            stated.bound, stated.objective
+        );
+        return Err(wrong(ViolationKind::Certificate, words));
+    }
+    let totals = &e.plan.totals;
+    let merged = weigh(
+        u128::from(totals.time.picoseconds()),
+        totals.energy.map_or(0, |energy| u128::from(energy.nanojoules())),
+    );
+    if merged > value {
+        let words = format!("the plan costs {merged}, more than before its parts were merged: {value}");
+        return Err(wrong(ViolationKind::Certificate, words));
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! The abstract problem of a graph on targets: which node may run where, and every cost as one number.
+//!
+//! Invariants: inputs of different sizes, repeated devices, graphs out of canonical order and nodes
+//! that no device can run are errors before anything is solved; a missing link and a tensor of
+//! unknown size forbid the transfer, they never make it free.
+//! Deliberately not here: solving (`solve`) and the plan that comes of it (`partition`).
+
+use crate::cost::{Cost, CostTable, Provenance};
+use crate::error::{Error, Repr};
+use crate::fingerprint::fingerprint;
+use crate::link::LinkTable;
+use crate::objective::Objective;
+use crate::options::Options;
+use crate::problem::{FORBIDDEN, MAX_DEVICES, Moved, Problem, Source};
+use crate::target::Target;
+use crate::unit::{Microjoules, Nanos};
+use polychip_graph::{Container, Graph, NodeId, TensorId};
+
+/// All that planning reads, checked to fit together.
+pub(crate) struct Inputs<'a> {
+    /// Fingerprint of the graph.
+    pub(crate) model: String,
+    pub(crate) graph: &'a Graph,
+    pub(crate) targets: &'a [Target],
+    pub(crate) costs: &'a CostTable,
+    pub(crate) links: &'a LinkTable,
+    pub(crate) objective: &'a Objective,
+    pub(crate) options: &'a Options,
+}
+
+/// Weights of a picosecond and a nanojoule; limits add to an objective's own weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Weights {
+    pub(crate) time: u64,
+    pub(crate) energy: u64,
+}
+
+impl Weights {
+    pub(crate) fn of(objective: &Objective) -> Self {
+        Self {
+            time: u64::from(objective.time_weight),
+            energy: u64::from(objective.energy_weight),
+        }
+    }
+
+    /// The weighted sum, forbidden where it does not fit.
+    pub(crate) fn value(self, time: Nanos, energy: Microjoules) -> u64 {
+        let time = u128::from(time.picoseconds()) * u128::from(self.time);
+        let energy = u128::from(energy.nanojoules()) * u128::from(self.energy);
+        u64::try_from(time + energy).unwrap_or(FORBIDDEN)
+    }
+}
+
+impl<'a> Inputs<'a> {
+    /// Checks that the inputs fit together.
+    pub(crate) fn new(
+        graph: &'a Graph,
+        targets: &'a [Target],
+        costs: &'a CostTable,
+        links: &'a LinkTable,
+        objective: &'a Objective,
+        options: &'a Options,
+    ) -> Result<Self, Error> {
+        let nodes = graph.node_count();
+        if graph.node_bound() != nodes {
+            return Err(Error::bad_input(
+                "graph has removed nodes: it must be sorted before it is planned",
+            ));
+        }
+        for (id, node) in graph.nodes() {
+            let late = node
+                .reads()
+                .filter_map(|tensor| graph.producer(tensor))
+                .find(|&from| from >= id);
+            if let Some(from) = late {
+                return Err(Error::bad_input(format!(
+                    "node {id} reads what node {from} writes later: the graph must be sorted before it is planned"
+                )));
+            }
+        }
+        let devices = targets.len();
+        if devices == 0 || devices > MAX_DEVICES {
+            return Err(Error::bad_input(format!(
+                "a plan needs 1 to {MAX_DEVICES} devices, {devices} were given"
+            )));
+        }
+        for (index, target) in targets.iter().enumerate() {
+            if targets[..index].iter().any(|other| other.name == target.name) {
+                return Err(Error::bad_input(format!(
+                    "device {} is listed twice",
+                    target.name
+                )));
+            }
+            if target.refusals.len() != nodes {
+                return Err(Error::bad_input(format!(
+                    "device {} has verdicts on {} nodes, the graph has {nodes}",
+                    target.name,
+                    target.refusals.len()
+                )));
+            }
+        }
+        if costs.nodes() != nodes || costs.devices() != devices {
+            return Err(Error::bad_input(format!(
+                "cost table is for {} nodes on {} devices, the plan for {nodes} on {devices}",
+                costs.nodes(),
+                costs.devices()
+            )));
+        }
+        if links.devices() != devices {
+            return Err(Error::bad_input(format!(
+                "link table is for {} devices of {devices}",
+                links.devices()
+            )));
+        }
+        for (&node, &device) in &options.pins {
+            if node >= nodes || device >= devices {
+                return Err(Error::bad_input(format!(
+                    "pin of node {node} to device {device}: there are {nodes} nodes and {devices} devices"
+                )));
+            }
+        }
+        let homes = [options.input_home, options.output_home];
+        if let Some(home) = homes.into_iter().flatten().find(|&home| home >= devices) {
+            return Err(Error::bad_input(format!(
+                "home of inputs or outputs is device {home} of {devices}"
+            )));
+        }
+        Ok(Self {
+            model: fingerprint(graph),
+            graph,
+            targets,
+            costs,
+            links,
+            objective,
+            options,
+        })
+    }
+
+    /// The cost of one node on a device as the objective sees it: where energy matters and is not
+    /// known, the device's power over the node's time stands for it, and the figure is an estimate.
+    pub(crate) fn node_cost(&self, node: usize, device: usize) -> Option<Cost> {
+        self.priced(*self.costs.node(node, device)?, device)
+    }
+
+    /// The stated cost of a whole part, likewise.
+    pub(crate) fn part_cost(&self, nodes: &[usize], device: usize) -> Option<Cost> {
+        self.priced(*self.costs.part(nodes, device)?, device)
+    }
+
+    pub(crate) fn priced(&self, cost: Cost, device: usize) -> Option<Cost> {
+        let target = &self.targets[device];
+        let cost = Cost {
+            emulated: cost.emulated || target.emulated,
+            ..cost
+        };
+        if cost.energy.is_some() || !self.objective.needs_energy() {
+            return Some(cost);
+        }
+        let energy = target.power?.over(cost.time)?;
+        let provenance = cost.provenance.max(Provenance::Estimated);
+        Some(Cost {
+            energy: Some(energy),
+            provenance,
+            ..cost
+        })
+    }
+
+    /// Why a node may not run on a device, apart from pins, in words; none where it may.
+    fn refusal(&self, node: usize, device: usize) -> Option<String> {
+        let target = &self.targets[device];
+        if let Some(reason) = &target.quarantined {
+            return Some(format!("{} is quarantined ({reason})", target.name));
+        }
+        if let Some(refusal) = &target.refusals[node] {
+            return Some(format!(
+                "{} refuses it ({}, code {})",
+                target.name, refusal.words, refusal.code
+            ));
+        }
+        None
+    }
+
+    /// The size of a tensor; none where it is not known before the run.
+    pub(crate) fn bytes(&self, tensor: TensorId) -> Option<u64> {
+        let tensor = self.graph.tensor(tensor);
+        if !tensor.typed || tensor.container != Container::Tensor {
+            return None;
+        }
+        let elements = tensor
+            .ty
+            .sizes()?
+            .into_iter()
+            .try_fold(1usize, usize::checked_mul)?;
+        tensor.ty.dtype.byte_len(elements)?.try_into().ok()
+    }
+
+    /// The problem under given weights.
+    pub(crate) fn problem(&self, weights: Weights) -> Result<Problem, Error> {
+        let (nodes, devices) = (self.graph.node_count(), self.targets.len());
+        let launches = self
+            .targets
+            .iter()
+            .map(|target| weights.value(target.launch, target.launch_energy));
+        let mut problem = Problem::new(self.node_values(weights)?, launches.collect())?;
+        debug_assert_eq!(problem.nodes(), nodes);
+        let mut given_back = vec![false; self.graph.tensor_count()];
+        for output in &self.graph.outputs {
+            given_back[output.index()] = true;
+        }
+        let mut fed = vec![false; self.graph.tensor_count()];
+        for input in &self.graph.inputs {
+            fed[input.index()] = true;
+        }
+        // a state lives on its device from run to run: whoever reads the old value and writes the
+        // new one shares that device
+        for state in &self.graph.states {
+            fed[state.input.index()] = false;
+            given_back[state.output.index()] = false;
+            let Some(writer) = self.graph.producer(state.output) else {
+                continue;
+            };
+            problem.push(Moved {
+                source: Source::Node(writer.index()),
+                readers: indices(self.graph.consumers(state.input)),
+                home: None,
+                transfer: vec![FORBIDDEN; devices * devices],
+            })?;
+        }
+        for (id, tensor) in self.graph.tensors() {
+            let source = match self.graph.producer(id) {
+                Some(node) => Source::Node(node.index()),
+                None => match self.options.input_home {
+                    Some(home) if fed[id.index()] && !tensor.is_constant() => Source::Device(home),
+                    _ => continue,
+                },
+            };
+            let home = self.options.output_home.filter(|_| given_back[id.index()]);
+            let readers = indices(self.graph.consumers(id));
+            if readers.is_empty() && home.is_none() {
+                continue;
+            }
+            let transfer = self.transfers(weights, self.bytes(id));
+            problem.push(Moved {
+                source,
+                readers,
+                home,
+                transfer,
+            })?;
+        }
+        Ok(problem)
+    }
+
+    /// Costs of all nodes on all devices, forbidden where a node may not run.
+    fn node_values(&self, weights: Weights) -> Result<Vec<u64>, Error> {
+        let devices = self.targets.len();
+        let mut values = Vec::with_capacity(self.graph.node_count() * devices);
+        for node in 0..self.graph.node_count() {
+            let pin = self.options.pins.get(&node).copied();
+            let (mut refusals, mut unpriced) = (Vec::new(), Vec::new());
+            let start = values.len();
+            for device in 0..devices {
+                let refusal = match pin {
+                    Some(pin) if pin != device => Some(format!("it is pinned to {}", self.targets[pin].name)),
+                    _ => self.refusal(node, device),
+                };
+                let cost = self.node_cost(node, device);
+                values.push(match (&refusal, cost) {
+                    (None, Some(cost)) => weights.value(cost.time, cost.energy.unwrap_or_default()),
+                    _ => FORBIDDEN,
+                });
+                match refusal {
+                    Some(refusal) if !refusals.contains(&refusal) => refusals.push(refusal),
+                    Some(_) => {}
+                    None if cost.is_none() => unpriced.push(self.targets[device].name.as_str()),
+                    None => {}
+                }
+            }
+            if values[start..].iter().any(|&value| value != FORBIDDEN) {
+                continue;
+            }
+            let op = self.graph.node(NodeId::new(node)).label();
+            return Err(if unpriced.is_empty() {
+                Repr::NoDevice {
+                    node,
+                    op,
+                    reasons: refusals.join("; "),
+                }
+                .into()
+            } else {
+                let what = if self.objective.needs_energy() {
+                    "time with energy"
+                } else {
+                    "time"
+                };
+                Repr::MissingCost {
+                    what,
+                    node,
+                    op,
+                    devices: unpriced.join(", "),
+                }
+                .into()
+            });
+        }
+        Ok(values)
+    }
+
+    /// Costs of moving a tensor between all pairs of devices.
+    fn transfers(&self, weights: Weights, bytes: Option<u64>) -> Vec<u64> {
+        let devices = self.targets.len();
+        let pairs = (0..devices).flat_map(|from| (0..devices).map(move |to| (from, to)));
+        let value = |(from, to)| {
+            let link = self.links.get(from, to)?;
+            let bytes = bytes?;
+            Some(weights.value(link.time(bytes)?, link.energy(bytes)?))
+        };
+        pairs.map(|pair| value(pair).unwrap_or(FORBIDDEN)).collect()
+    }
+}
+
+/// Indices of nodes.
+pub(crate) fn indices(nodes: &[NodeId]) -> Vec<usize> {
+    nodes.iter().map(|node| node.index()).collect()
+}

@@ -1,0 +1,201 @@
+//! Merges parts of one device where the quotient graph stays acyclic and the cost falls.
+//!
+//! Invariants: nodes never change their device, so only launches are saved (or measured parts used);
+//! the parts that come out can be run one after the other; work is bounded by a count of visits.
+//! Deliberately not here: which device a node runs on (`solve`).
+
+use std::collections::BTreeSet;
+
+/// Nodes visited while looking for paths, over one whole call.
+const VISITS: usize = 4_000_000;
+
+/// How many earlier parts of its device a part is tried with.
+const CANDIDATES: usize = 32;
+
+/// Groups nodes into parts: first maximal runs of one device, then merged while `gain` says that a
+/// part of all the nodes costs less than the two parts by themselves. Parts stand in an order in
+/// which each comes after all that it depends on; nodes of a part ascend.
+pub(crate) fn parts(
+    placement: &[usize],
+    edges: &[(usize, usize)],
+    merging: bool,
+    gain: impl Fn(usize, &[usize], &[usize]) -> bool,
+) -> Vec<Vec<usize>> {
+    let mut quotient = Quotient::of_runs(placement, edges);
+    if merging {
+        quotient.merge(placement, gain);
+    }
+    quotient.in_order()
+}
+
+struct Quotient {
+    /// Nodes of each part; empty once merged into another.
+    nodes: Vec<Vec<usize>>,
+    after: Vec<BTreeSet<usize>>,
+    before: Vec<BTreeSet<usize>>,
+    visits: usize,
+}
+
+impl Quotient {
+    fn of_runs(placement: &[usize], edges: &[(usize, usize)]) -> Self {
+        let mut nodes: Vec<Vec<usize>> = Vec::new();
+        let mut part_of = Vec::with_capacity(placement.len());
+        for node in 0..placement.len() {
+            if node == 0 || placement[node] != placement[node - 1] {
+                nodes.push(Vec::new());
+            }
+            part_of.push(nodes.len() - 1);
+            nodes.last_mut().expect("invariant: a run was opened").push(node);
+        }
+        let mut after = vec![BTreeSet::new(); nodes.len()];
+        let mut before = vec![BTreeSet::new(); nodes.len()];
+        for &(from, to) in edges {
+            let (from, to) = (part_of[from], part_of[to]);
+            if from != to {
+                after[from].insert(to);
+                before[to].insert(from);
+            }
+        }
+        Self {
+            nodes,
+            after,
+            before,
+            visits: VISITS,
+        }
+    }
+
+    fn merge(&mut self, placement: &[usize], gain: impl Fn(usize, &[usize], &[usize]) -> bool) {
+        for late in 1..self.nodes.len() {
+            let device = placement[self.nodes[late][0]];
+            let mut tried = 0;
+            for early in (0..late).rev() {
+                if self.nodes[early].is_empty() || placement[self.nodes[early][0]] != device {
+                    continue;
+                }
+                tried += 1;
+                if tried > CANDIDATES {
+                    break;
+                }
+                if gain(device, &self.nodes[early], &self.nodes[late])
+                    && !self.detour(early, late)
+                    && !self.detour(late, early)
+                {
+                    self.join(early, late);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether a path leads from one part to another through a third; yes once the visits are used up.
+    fn detour(&mut self, from: usize, to: usize) -> bool {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut stack: Vec<usize> = self.after[from]
+            .iter()
+            .copied()
+            .filter(|&part| part != to)
+            .collect();
+        while let Some(part) = stack.pop() {
+            if std::mem::replace(&mut seen[part], true) {
+                continue;
+            }
+            if self.visits == 0 {
+                return true;
+            }
+            self.visits -= 1;
+            for &next in &self.after[part] {
+                if next == to {
+                    return true;
+                }
+                stack.push(next);
+            }
+        }
+        false
+    }
+
+    /// Moves the nodes of `late` into `early`. It then stands at the place of `late`, so that parts
+    /// further on are tried with it first.
+    fn join(&mut self, early: usize, late: usize) {
+        let mut nodes = std::mem::take(&mut self.nodes[early]);
+        nodes.append(&mut self.nodes[late]);
+        nodes.sort_unstable();
+        self.nodes[late] = nodes;
+        for next in std::mem::take(&mut self.after[early]) {
+            self.before[next].remove(&early);
+            if next != late {
+                self.before[next].insert(late);
+                self.after[late].insert(next);
+            }
+        }
+        for previous in std::mem::take(&mut self.before[early]) {
+            self.after[previous].remove(&early);
+            if previous != late {
+                self.after[previous].insert(late);
+                self.before[late].insert(previous);
+            }
+        }
+        self.after[late].remove(&late);
+        self.before[late].remove(&late);
+    }
+
+    /// The parts, each after all that it depends on; among those that are ready, the one with the
+    /// first node goes first.
+    fn in_order(mut self) -> Vec<Vec<usize>> {
+        let mut waiting: Vec<usize> = self.before.iter().map(BTreeSet::len).collect();
+        let mut ready: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for (part, nodes) in self.nodes.iter().enumerate() {
+            if let (Some(&first), 0) = (nodes.first(), waiting[part]) {
+                ready.insert((first, part));
+            }
+        }
+        let mut order = Vec::new();
+        while let Some((_, part)) = ready.pop_first() {
+            for &next in &self.after[part] {
+                waiting[next] -= 1;
+                if waiting[next] == 0 {
+                    ready.insert((self.nodes[next][0], next));
+                }
+            }
+            order.push(std::mem::take(&mut self.nodes[part]));
+        }
+        debug_assert!(
+            self.nodes.iter().all(Vec::is_empty),
+            "merging keeps the quotient acyclic"
+        );
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_merge_only_where_no_path_leaves_and_returns() {
+        // 0 → 1 → 2 on devices 0, 1, 0: merging 0 and 2 would make a circle
+        assert_eq!(
+            parts(&[0, 1, 0], &[(0, 1), (1, 2)], true, |_, _, _| true),
+            [vec![0], vec![1], vec![2]]
+        );
+        // without 1 → 2 they merge
+        assert_eq!(
+            parts(&[0, 1, 0], &[(0, 1), (0, 2)], true, |_, _, _| true),
+            [vec![0, 2], vec![1]]
+        );
+        assert_eq!(parts(&[0, 1, 0], &[], false, |_, _, _| true).len(), 3);
+        assert_eq!(parts(&[0, 1, 0], &[], true, |_, _, _| false).len(), 3);
+        assert!(parts(&[], &[], true, |_, _, _| true).is_empty());
+    }
+
+    #[test]
+    fn a_merge_that_reorders_parts_keeps_dependencies() {
+        // 1 (device 1) feeds 2 (device 0); 0 and 2 merge and must then run after 1
+        assert_eq!(
+            parts(&[0, 1, 0], &[(1, 2)], true, |_, _, _| true),
+            [vec![1], vec![0, 2]]
+        );
+        // now 0 feeds 3 on device 1: 1 and 3 may not merge after 0 and 2 have
+        let merged = parts(&[0, 1, 0, 1], &[(1, 2), (0, 3)], true, |_, _, _| true);
+        assert_eq!(merged, [vec![1], vec![0, 2], vec![3]]);
+    }
+}

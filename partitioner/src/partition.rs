@@ -1,0 +1,115 @@
+//! Plans a graph: checks the inputs, places every node, forms parts and writes the plan down.
+//!
+//! Invariants: pure; the plan that comes out passes `check` (tests hold it to that); it keeps to
+//! every limit or the call is an error.
+//! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`.
+
+use crate::assemble::{assemble, part_cost};
+use crate::cost::CostTable;
+use crate::error::Error;
+use crate::instance::{Inputs, Weights};
+use crate::limit;
+use crate::link::LinkTable;
+use crate::merge;
+use crate::objective::Objective;
+use crate::options::Options;
+use crate::plan::{Certificate, Plan};
+use crate::target::Target;
+use polychip_graph::Graph;
+
+/// Plans a graph (sorted, with bound sizes) on targets.
+///
+/// # Errors
+/// Inputs that do not fit together, a node that no device can run or has no cost for, costs too
+/// large to add up, missing links, or limits that no plan found keeps to.
+///
+/// ```
+/// use polychip_graph::{Graph, Node, Tensor};
+/// use polychip_ops::{DType, Op, TensorType};
+/// use polychip_partitioner::{Cost, CostTable, LinkTable, Nanos, Objective, Options, Provenance, Target};
+///
+/// let mut graph = Graph::new("negate");
+/// let x = graph.add_tensor(Tensor::new("x", TensorType::known(DType::F32, &[2])));
+/// let y = graph.add_tensor(Tensor::new("y", TensorType::known(DType::F32, &[2])));
+/// graph.add_node(Node::new(Op::Neg, vec![Some(x)], vec![Some(y)]));
+/// graph.inputs.push(x);
+/// graph.outputs.push(y);
+///
+/// let targets = [Target::new("cpu:0", 1)];
+/// let mut costs = CostTable::new(1, 1);
+/// costs.set_node(0, 0, Cost::time(Nanos::from_nanoseconds(90), Provenance::Estimated));
+/// let links = LinkTable::new(1);
+/// let plan = polychip_partitioner::partition(
+///     &graph, &targets, &costs, &links, &Objective::latency(), &Options::default(),
+/// ).unwrap();
+/// assert!(plan.certificate.is_optimal());
+/// assert_eq!(plan.totals.time.nanoseconds(), 90);
+/// polychip_partitioner::check(&graph, &targets, &costs, &links, &plan).unwrap();
+/// ```
+pub fn partition(
+    graph: &Graph,
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    objective: &Objective,
+    options: &Options,
+) -> Result<Plan, Error> {
+    let inputs = Inputs::new(graph, targets, costs, links, objective, options)?;
+    let edges = edges(graph);
+    let solution = limit::place(&inputs, &edges)?;
+    plan_of(
+        &inputs,
+        &edges,
+        &solution.placement,
+        solution.objective,
+        solution.bound,
+    )
+}
+
+/// The plan of a placement.
+pub(crate) fn plan_of(
+    inputs: &Inputs<'_>,
+    edges: &[(usize, usize)],
+    placement: &[usize],
+    objective: u64,
+    bound: u64,
+) -> Result<Plan, Error> {
+    let weights = Weights::of(inputs.objective);
+    let value = |nodes: &[usize], device: usize| {
+        let cost = part_cost(inputs, nodes, device).ok()?;
+        let target = &inputs.targets[device];
+        let launch = weights.value(target.launch, target.launch_energy);
+        Some(u128::from(weights.value(cost.time, cost.energy.unwrap_or_default())) + u128::from(launch))
+    };
+    let stated = inputs.costs.parts().next().is_some();
+    let gain = |device: usize, early: &[usize], late: &[usize]| {
+        if !stated {
+            // costs of nodes add up, so a merge saves exactly one launch
+            let target = &inputs.targets[device];
+            return weights.value(target.launch, target.launch_energy) > 0;
+        }
+        let mut both = [early, late].concat();
+        both.sort_unstable();
+        match (value(early, device), value(late, device), value(&both, device)) {
+            (Some(early), Some(late), Some(both)) => both < early + late,
+            _ => false,
+        }
+    };
+    let parts = merge::parts(placement, edges, inputs.options.merge, gain);
+    assemble(inputs, &parts, placement, Certificate { objective, bound })
+}
+
+/// Which node reads what which node writes, each pair once, ascending.
+pub(crate) fn edges(graph: &Graph) -> Vec<(usize, usize)> {
+    let mut edges = Vec::new();
+    for (id, node) in graph.nodes() {
+        edges.extend(
+            node.reads()
+                .filter_map(|tensor| graph.producer(tensor))
+                .map(|from| (from.index(), id.index())),
+        );
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    edges
+}

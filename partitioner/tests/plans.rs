@@ -1,0 +1,493 @@
+//! Plans of whole graphs: optimal against brute force, accepted by `check`, refused once mutated.
+//!
+//! Invariants: placements are priced here from the inputs, apart from the crate's own arithmetic.
+
+#[path = "plans/mutate.rs"]
+mod mutate;
+#[path = "plans/world.rs"]
+mod world;
+
+use mutate::{MUTATIONS, mutate};
+use polychip_graph::{Graph, Node, Tensor, TensorId};
+use polychip_ops::{DType, Dim, Op, TensorType};
+use polychip_partitioner::{
+    Cost, CostTable, ErrorKind, Link, LinkMode, LinkTable, Milliwatts, Nanos, Objective, Options, Plan,
+    Provenance, Refusal, Target, ViolationKind,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use world::{Random, World, add_state, world};
+
+/// The objective of a placement as DESIGN section 6 words it, straight from the inputs.
+fn priced(world: &World, placement: &[usize]) -> Option<u64> {
+    let World {
+        graph,
+        targets,
+        costs,
+        links,
+        objective,
+        options,
+    } = world;
+    let (mut time, mut energy) = (0u64, 0u64);
+    for (node, &device) in placement.iter().enumerate() {
+        if !targets[device].supports(node) {
+            return None;
+        }
+        let cost = costs.node(node, device)?;
+        time += cost.time.picoseconds();
+        energy += cost.energy?.nanojoules();
+        if node == 0 || placement[node - 1] != device {
+            time += targets[device].launch.picoseconds();
+            energy += targets[device].launch_energy.nanojoules();
+        }
+    }
+    for state in &graph.states {
+        let writer = graph.producer(state.output).unwrap();
+        if graph
+            .consumers(state.input)
+            .iter()
+            .any(|node| placement[node.index()] != placement[writer.index()])
+        {
+            return None;
+        }
+    }
+    for (id, tensor) in graph.tensors() {
+        let state = graph
+            .states
+            .iter()
+            .any(|state| state.input == id || state.output == id);
+        let from = match graph.producer(id) {
+            Some(node) => placement[node.index()],
+            None if graph.is_input(id) && !state => match options.input_home {
+                Some(home) => home,
+                None => continue,
+            },
+            None => continue,
+        };
+        let mut to: BTreeSet<usize> = graph
+            .consumers(id)
+            .iter()
+            .map(|node| placement[node.index()])
+            .collect();
+        if graph.is_output(id) && !state {
+            to.extend(options.output_home);
+        }
+        to.remove(&from);
+        let bytes = 4 * tensor.ty.sizes().unwrap().iter().product::<usize>() as u64;
+        for to in to {
+            time += links.get(from, to)?.time(bytes)?.picoseconds();
+            energy += links.get(from, to)?.energy(bytes)?.nanojoules();
+        }
+    }
+    Some(time * u64::from(objective.time_weight) + energy * u64::from(objective.energy_weight))
+}
+
+fn brute_force(world: &World) -> Option<u64> {
+    let (nodes, devices) = (world.graph.node_count(), world.targets.len());
+    let mut placement = vec![0; nodes];
+    let mut least: Option<u64> = None;
+    loop {
+        if let Some(value) = priced(world, &placement) {
+            least = Some(least.map_or(value, |least| least.min(value)));
+        }
+        let Some(node) = (0..nodes).rev().find(|&node| placement[node] + 1 < devices) else {
+            return least;
+        };
+        placement[node] += 1;
+        placement[node + 1..].fill(0);
+    }
+}
+
+fn placement(plan: &Plan, nodes: usize) -> Vec<usize> {
+    plan.devices_of_nodes(nodes)
+        .into_iter()
+        .map(|device| device.unwrap() as usize)
+        .collect()
+}
+
+#[test]
+fn plans_equal_brute_force_on_220_graphs() {
+    let mut merged = 0;
+    for seed in 0..220 {
+        let mut random = Random::new(seed);
+        let devices = 2 + usize::from(random.chance(30));
+        let nodes = 1 + random.below(if devices == 2 { 12 } else { 8 });
+        let mut world = world(&mut random, nodes, devices);
+        if random.chance(20) {
+            add_state(&mut world, &mut random);
+        }
+        let Some(least) = brute_force(&world) else {
+            assert_eq!(
+                world.partition().unwrap_err().kind(),
+                ErrorKind::Infeasible,
+                "seed {seed}"
+            );
+            continue;
+        };
+        let plan = world.partition().unwrap();
+        assert_eq!(
+            (plan.certificate.objective, plan.certificate.bound),
+            (least, least),
+            "seed {seed}"
+        );
+        assert_eq!(
+            priced(&world, &placement(&plan, nodes)),
+            Some(least),
+            "seed {seed}"
+        );
+        world.check(&plan).unwrap();
+        let energy = plan.totals.energy.unwrap();
+        let value = world.objective.value(plan.totals.time, energy).unwrap();
+        assert!(value <= least, "seed {seed}: merging made the plan dearer");
+        merged += usize::from(value < least);
+    }
+    assert!(merged >= 20, "{merged} plans with merged parts");
+}
+
+#[test]
+fn check_rejects_1000_mutated_plans() {
+    let mut rejected = 0;
+    let mut kinds: BTreeMap<ViolationKind, usize> = BTreeMap::new();
+    let mut by_mutation = vec![0usize; MUTATIONS];
+    for seed in 0..60 {
+        let mut mutants = BTreeSet::new();
+        let mut random = Random::new(1000 + seed);
+        let nodes = 8 + random.below(40);
+        let devices = 2 + random.below(2);
+        let mut world = world(&mut random, nodes, devices);
+        world.targets[0].memory_limit = Some(1 << 30);
+        let plan = world.partition().unwrap();
+        world.check(&plan).unwrap();
+        for kind in 0..MUTATIONS {
+            for _ in 0..3 {
+                let Some(mutant) = mutate(&world, &plan, kind, &mut random) else {
+                    continue;
+                };
+                assert_ne!(
+                    mutant.to_json(),
+                    plan.to_json(),
+                    "mutation {kind} changed nothing"
+                );
+                match world.check(&mutant) {
+                    Ok(()) => panic!("seed {seed}: mutation {kind} passed the check"),
+                    Err(violation) => *kinds.entry(violation.kind()).or_default() += 1,
+                }
+                rejected += 1;
+                by_mutation[kind] += 1;
+            }
+        }
+    }
+    assert!(rejected >= 1000, "{rejected} different mutants");
+    assert!(by_mutation.iter().all(|&count| count > 0), "{by_mutation:?}");
+    use ViolationKind::*;
+    for kind in [
+        Version,
+        OtherModel,
+        Inputs,
+        Nodes,
+        Unsupported,
+        NotConvex,
+        Order,
+        Boundary,
+        Crossing,
+        Figure,
+        Certificate,
+    ] {
+        assert!(
+            kinds.contains_key(&kind),
+            "no mutant broke rule {kind:?}: {kinds:?}"
+        );
+    }
+}
+
+#[test]
+fn same_inputs_give_the_same_bytes() {
+    for seed in 0..20 {
+        let make = || world(&mut Random::new(seed), 60, 3).partition().unwrap();
+        let (text, plan) = (make().to_json(), make());
+        assert_eq!(text, plan.to_json());
+        assert_eq!(Plan::from_json(&text).unwrap(), plan);
+    }
+}
+
+#[test]
+fn a_plan_for_another_model_or_version_is_refused() {
+    let world_a = world(&mut Random::new(1), 10, 2);
+    let world_b = world(&mut Random::new(2), 10, 2);
+    let plan = world_a.partition().unwrap();
+    let violation = world_b.check(&plan).unwrap_err();
+    assert_eq!(violation.kind(), ViolationKind::OtherModel);
+    assert!(violation.to_string().contains("plan is for model"), "{violation}");
+
+    let text = plan.to_json().replacen("\"version\": 1", "\"version\": 2", 1);
+    let error = Plan::from_json(&text).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Version);
+    assert_eq!(
+        error.to_string(),
+        "plan file has version 2, this program reads version 1"
+    );
+    for (text, words) in [
+        ("", "EOF"),
+        ("[]", "line 1"),
+        ("{\"version\": 1}", "missing field"),
+        ("{\"version\": \"1\"}", "invalid type"),
+        (&plan.to_json()[..200], "EOF"),
+    ] {
+        let error = Plan::from_json(text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Parse);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let extra = plan
+        .to_json()
+        .replacen("\"version\"", "\"extra\": 0,\n  \"version\"", 1);
+    assert!(Plan::from_json(&extra).unwrap_err().to_string().contains("extra"));
+}
+
+/// A chain of `nodes` Relus over tensors of 1,000 floats.
+fn chain(nodes: usize) -> Graph {
+    let mut graph = Graph::new("chain");
+    let ty = TensorType::known(DType::F32, &[1000]);
+    let mut last = graph.add_tensor(Tensor::new("x", ty.clone()));
+    graph.inputs.push(last);
+    for node in 0..nodes {
+        let next = graph.add_tensor(Tensor::new(format!("y{node}"), ty.clone()));
+        graph.add_node(Node::new(Op::Relu, vec![Some(last)], vec![Some(next)]));
+        last = next;
+    }
+    graph.outputs.push(last);
+    graph
+}
+
+/// Two devices, the second ten times as fast, with copies between them at 1 GB/s.
+fn two_devices(nodes: usize) -> World {
+    let mut costs = CostTable::new(nodes, 2);
+    for node in 0..nodes {
+        costs.set_node(
+            node,
+            0,
+            Cost::time(Nanos::from_nanoseconds(10_000), Provenance::Measured),
+        );
+        costs.set_node(
+            node,
+            1,
+            Cost::time(Nanos::from_nanoseconds(1000), Provenance::Estimated),
+        );
+    }
+    let mut links = LinkTable::new(2);
+    links.set(0, 1, Link::copy(Nanos::from_nanoseconds(100), 1_000_000_000));
+    links.set(1, 0, Link::copy(Nanos::from_nanoseconds(100), 1_000_000_000));
+    World {
+        graph: chain(nodes),
+        targets: vec![
+            Target::new("cpu:0", nodes),
+            Target::new("npu:0", nodes).launch(Nanos::from_nanoseconds(500)),
+        ],
+        costs,
+        links,
+        objective: Objective::latency(),
+        options: Options::default(),
+    }
+}
+
+#[test]
+fn crossings_state_how_the_bytes_travel() {
+    let mut world = two_devices(3);
+    let refusal = Refusal {
+        code: 7,
+        words: "rank above 4".into(),
+    };
+    world.targets[1] = world.targets[1].clone().refuse(1, refusal);
+    for device in 0..2 {
+        world
+            .links
+            .set(device, 1 - device, Link::imported(Nanos::from_nanoseconds(300)));
+    }
+    let plan = world.partition().unwrap();
+    assert_eq!(placement(&plan, 3), [1, 0, 1]);
+    let modes: Vec<LinkMode> = plan.crossings.iter().map(|crossing| crossing.mode).collect();
+    assert_eq!(modes, [LinkMode::Imported, LinkMode::Imported]);
+    assert_eq!(
+        plan.totals.time.nanoseconds(),
+        1000 + 10_000 + 1000 + 2 * 500 + 2 * 300
+    );
+    world.check(&plan).unwrap();
+}
+
+#[test]
+fn energy_without_figures_comes_from_power_and_says_so() {
+    let mut world = two_devices(2);
+    world.objective = Objective::energy();
+    let error = world.partition().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MissingCost);
+    assert!(error.to_string().contains("time with energy"), "{error}");
+    world.targets[0].power = Some(Milliwatts::new(50));
+    world.targets[1].power = Some(Milliwatts::new(5000));
+    let plan = world.partition().unwrap();
+    assert_eq!(placement(&plan, 2), [0, 0]);
+    assert_eq!(plan.totals.provenance, Provenance::Estimated);
+    assert_eq!(plan.totals.energy.unwrap().nanojoules(), 2 * 500);
+    world.check(&plan).unwrap();
+}
+
+#[test]
+fn stated_parts_replace_sums_and_the_bound_stays_true() {
+    let mut world = two_devices(4);
+    // the fast device is far slower than the sum of its nodes once they are compiled together …
+    let slow = Cost::time(Nanos::from_nanoseconds(90_000), Provenance::Measured);
+    world.costs.set_part(&[0, 1, 2, 3], 1, slow);
+    let plan = world.partition().unwrap();
+    world.check(&plan).unwrap();
+    assert!(plan.totals.time.nanoseconds() < 40_000, "{}", plan.totals.time);
+    // … and the slow one fuses two nodes into almost nothing
+    let fused = Cost::time(Nanos::from_nanoseconds(10), Provenance::Measured);
+    world.costs.set_part(&[0, 1], 0, fused);
+    world.costs.set_part(&[0, 1, 2, 3], 0, fused);
+    let plan = world.partition().unwrap();
+    world.check(&plan).unwrap();
+    assert_eq!(placement(&plan, 4), [0, 0, 0, 0]);
+    assert_eq!(plan.totals.time.nanoseconds(), 10);
+    assert_eq!(plan.totals.provenance, Provenance::Measured);
+    assert!(plan.certificate.bound <= plan.certificate.objective);
+    // one device: one placement, so the bound is the value
+    for node in 0..4 {
+        world.targets[1].refusals[node] = Some(Refusal {
+            code: 1,
+            words: "no".into(),
+        });
+    }
+    assert!(world.partition().unwrap().certificate.is_optimal());
+}
+
+#[test]
+fn limits_are_kept_or_reported() {
+    // energy alone would choose the slow device; the deadline forces nodes to the fast one
+    let mut world = two_devices(6);
+    world.targets[0].power = Some(Milliwatts::new(10));
+    world.targets[1].power = Some(Milliwatts::new(5000));
+    world.objective = Objective::energy();
+    let free = world.partition().unwrap();
+    assert_eq!(free.totals.time.nanoseconds(), 60_000);
+    world.objective = Objective::energy().within(Nanos::from_nanoseconds(50_000));
+    let plan = world.partition().unwrap();
+    world.check(&plan).unwrap();
+    assert!(
+        plan.totals.time <= Nanos::from_nanoseconds(50_000),
+        "{}",
+        plan.totals.time
+    );
+    assert!(plan.certificate.bound <= plan.certificate.objective);
+    assert!(plan.certificate.bound >= free.certificate.objective);
+    world.objective = Objective::energy().within(Nanos::from_nanoseconds(100));
+    let error = world.partition().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OverLimit);
+    assert!(
+        error.to_string().starts_with("deadline: limit 100.000 ns"),
+        "{error}"
+    );
+
+    // each tensor has 4,000 bytes: with room for three the fast device cannot run every part
+    let mut world = two_devices(6);
+    world.targets[1].memory_limit = Some(4_000);
+    let plan = world.partition().unwrap();
+    world.check(&plan).unwrap();
+    assert!(plan.memory_bytes[1] <= 4_000);
+    world.targets[0].memory_limit = Some(4_000);
+    assert_eq!(world.partition().unwrap_err().kind(), ErrorKind::OverLimit);
+}
+
+#[test]
+fn tensors_of_unknown_size_stay_on_their_device() {
+    let mut world = two_devices(3);
+    let refusal = Refusal {
+        code: 7,
+        words: "no".into(),
+    };
+    world.targets[1] = world.targets[1].clone().refuse(1, refusal);
+    world.graph.tensor_mut(TensorId::new(1)).ty.shape = Some(vec![Dim::Unknown]);
+    let plan = world.partition().unwrap();
+    assert_eq!(placement(&plan, 3), [0, 0, 1]);
+    world.check(&plan).unwrap();
+    // and where they cannot stay, there is no plan
+    world.targets[0] = world.targets[0].clone().refuse(
+        0,
+        Refusal {
+            code: 7,
+            words: "no".into(),
+        },
+    );
+    assert_eq!(world.partition().unwrap_err().kind(), ErrorKind::Infeasible);
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_refused() {
+    let kind = |world: &World| world.partition().unwrap_err();
+    let good = two_devices(3);
+    let mut bad = good.clone();
+    bad.targets[1].name = "cpu:0".into();
+    assert!(kind(&bad).to_string().contains("cpu:0 is listed twice"));
+    let mut bad = good.clone();
+    bad.targets[0].refusals.pop();
+    assert!(kind(&bad).to_string().contains("verdicts on 2 nodes"));
+    let mut bad = good.clone();
+    bad.costs = CostTable::new(2, 2);
+    assert_eq!(kind(&bad).kind(), ErrorKind::BadInput);
+    let mut bad = good.clone();
+    bad.links = LinkTable::new(1);
+    assert_eq!(kind(&bad).kind(), ErrorKind::BadInput);
+    let mut bad = good.clone();
+    bad.options.pins.insert(3, 0);
+    assert_eq!(kind(&bad).kind(), ErrorKind::BadInput);
+    let mut bad = good.clone();
+    bad.options.output_home = Some(2);
+    assert_eq!(kind(&bad).kind(), ErrorKind::BadInput);
+    let mut bad = good.clone();
+    bad.graph.remove_node(polychip_graph::NodeId::new(2));
+    assert!(kind(&bad).to_string().contains("sorted"));
+    let mut bad = good.clone();
+    bad.costs = CostTable::new(3, 2);
+    assert_eq!(kind(&bad).kind(), ErrorKind::MissingCost);
+    let mut bad = good.clone();
+    bad.costs.set_node(
+        0,
+        0,
+        Cost::time(Nanos::from_picoseconds(u64::MAX / 2), Provenance::Measured),
+    );
+    assert_eq!(kind(&bad).kind(), ErrorKind::Overflow);
+    let mut bad = good.clone();
+    bad.targets = Vec::new();
+    bad.costs = CostTable::new(3, 0);
+    bad.links = LinkTable::new(0);
+    assert_eq!(kind(&bad).kind(), ErrorKind::BadInput);
+    let mut bad = good.clone();
+    bad.targets[0] = bad.targets[0].clone().refuse(
+        1,
+        Refusal {
+            code: 4,
+            words: "dtype f64".into(),
+        },
+    );
+    bad.targets[1].quarantined = Some("lost".into());
+    let error = kind(&bad);
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+    assert_eq!(
+        error.to_string(),
+        "no device can run node 1 (Relu): cpu:0 refuses it (dtype f64, code 4); npu:0 is quarantined (lost)"
+    );
+}
+
+#[test]
+fn pins_are_kept() {
+    let mut world = two_devices(4);
+    world.options.pins = [(2, 0)].into();
+    let plan = world.partition().unwrap();
+    assert_eq!(placement(&plan, 4)[2], 0);
+    world.check(&plan).unwrap();
+}
+
+#[test]
+fn a_graph_without_nodes_has_an_empty_plan() {
+    let mut world = two_devices(0);
+    world.graph.outputs.clear();
+    let plan = world.partition().unwrap();
+    assert!(plan.parts.is_empty());
+    world.check(&plan).unwrap();
+}
