@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bind;
 mod body;
 mod constant;
 mod encoding;
@@ -25,7 +26,9 @@ mod infer;
 mod node;
 pub mod onnx;
 mod tensor;
+mod verify;
 
+pub use bind::{bind_dims, dim_names};
 pub use body::{Body, Capture};
 pub use constant::{Constant, FileSlice};
 pub use encoding::{Encoding, EncodingAxis};
@@ -37,3 +40,4 @@ pub use ids::{NodeId, TensorId};
 pub use infer::{Values, infer};
 pub use node::Node;
 pub use tensor::{Container, Tensor};
+pub use verify::verify;

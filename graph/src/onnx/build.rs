@@ -119,6 +119,7 @@ impl<'m> Importer<'m> {
         let mut graph = level.graph;
         graph.files = self.files.into_names();
         graph.sort()?;
+        crate::verify(&graph)?;
         Ok(graph)
     }
 
