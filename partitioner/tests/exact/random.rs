@@ -62,7 +62,7 @@ pub(crate) fn problem(random: &mut Random, nodes: usize, devices: usize, shape: 
     let launch = (0..devices).map(|_| random.below(300) as u64).collect();
     let mut problem = Problem::new(cost, launch).unwrap();
     let missing = hard && random.chance(20);
-    let mut transfer = |random: &mut Random| {
+    let transfer = |random: &mut Random| {
         let scale = 1 + random.below(600);
         let mut costs: Vec<u64> = (0..devices * devices)
             .map(|_| random.below(scale) as u64)
