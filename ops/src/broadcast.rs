@@ -102,16 +102,12 @@ mod tests {
 
     #[test]
     fn symbols_flow_through() {
-        let n = Dim::symbol("n");
-        let m = Dim::symbol("m");
-        let one = Dim::Known(1);
-        assert_eq!(dims(&[&[n.clone()], &[one]]), Ok(vec![n.clone()]));
-        assert_eq!(dims(&[&[n.clone()], &[7.into()]]), Ok(vec![7.into()]));
-        assert_eq!(
-            dims(&[&[n.clone()], &[n.clone(), n.clone()]]),
-            Ok(vec![n.clone(), n.clone()])
-        );
-        assert_eq!(dims(&[&[n], &[m]]), Ok(vec![Dim::Unknown]));
+        let (n, m) = ([Dim::symbol("n")], [Dim::symbol("m")]);
+        assert_eq!(dims(&[&n, &[1.into()]]), Ok(n.to_vec()));
+        assert_eq!(dims(&[&n, &[7.into()]]), Ok(vec![7.into()]));
+        let square = [n[0].clone(), n[0].clone()];
+        assert_eq!(dims(&[&n, &square]), Ok(square.to_vec()));
+        assert_eq!(dims(&[&n, &m]), Ok(vec![Dim::Unknown]));
         let mismatch = dims(&[&[2.into(), 3.into()], &[4.into()]]).unwrap_err();
         assert_eq!(
             (mismatch.axis, mismatch.left, mismatch.right),

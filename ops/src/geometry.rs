@@ -455,11 +455,11 @@ mod tests {
     #[test]
     fn symbols_survive_where_the_size_is_kept() {
         let a = Attributes::new().with_ints(Attr::Pads, &[1, 1]);
-        let n = Dim::symbol("n");
-        assert_eq!(window(&[3], &a).output_dims(&[n.clone()]), Ok(vec![n.clone()]));
-        assert_eq!(window(&[5], &a).output_dims(&[n.clone()]), Ok(vec![Dim::Unknown]));
+        let n = [Dim::symbol("n")];
+        assert_eq!(window(&[3], &a).output_dims(&n), Ok(n.to_vec()));
+        assert_eq!(window(&[5], &a).output_dims(&n), Ok(vec![Dim::Unknown]));
         let same = Attributes::new().with_str(Attr::AutoPad, "SAME_UPPER");
-        assert_eq!(window(&[4], &same).output_dims(&[n.clone()]), Ok(vec![n]));
+        assert_eq!(window(&[4], &same).output_dims(&n), Ok(n.to_vec()));
     }
 
     #[test]
