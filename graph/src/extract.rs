@@ -21,7 +21,8 @@ pub fn extract(graph: &Graph, nodes: &[NodeId], inputs: &[TensorId], outputs: &[
     part.files.clone_from(&graph.files);
     let mut ids: BTreeMap<TensorId, TensorId> = BTreeMap::new();
     let mut place = |part: &mut Graph, id: TensorId| {
-        *ids.entry(id).or_insert_with(|| part.add_tensor(Tensor::clone(graph.tensor(id))))
+        *ids.entry(id)
+            .or_insert_with(|| part.add_tensor(Tensor::clone(graph.tensor(id))))
     };
     part.inputs = inputs.iter().map(|&id| place(&mut part, id)).collect();
     let mut members: Vec<NodeId> = nodes.to_vec();
@@ -34,10 +35,22 @@ pub fn extract(graph: &Graph, nodes: &[NodeId], inputs: &[TensorId], outputs: &[
             domain: node.domain.clone(),
             op_name: node.op_name.clone(),
             name: node.name.clone(),
-            inputs: node.inputs.iter().map(|id| id.map(|id| place(&mut part, id))).collect(),
-            outputs: node.outputs.iter().map(|id| id.map(|id| place(&mut part, id))).collect(),
+            inputs: node
+                .inputs
+                .iter()
+                .map(|id| id.map(|id| place(&mut part, id)))
+                .collect(),
+            outputs: node
+                .outputs
+                .iter()
+                .map(|id| id.map(|id| place(&mut part, id)))
+                .collect(),
             attributes: node.attributes.clone(),
-            bodies: node.bodies.iter().map(|body| copy_body(body, |id| place(&mut part, id))).collect(),
+            bodies: node
+                .bodies
+                .iter()
+                .map(|body| copy_body(body, |id| place(&mut part, id)))
+                .collect(),
             decomposition: node.decomposition.clone(),
         };
         new_ids.insert(id, part.add_node(copy));
@@ -48,22 +61,38 @@ pub fn extract(graph: &Graph, nodes: &[NodeId], inputs: &[TensorId], outputs: &[
         .iter()
         .filter_map(|group| {
             let nodes: Option<Vec<NodeId>> = group.nodes.iter().map(|id| new_ids.get(id).copied()).collect();
-            Some(Group { kind: group.kind, nodes: nodes? })
+            Some(Group {
+                kind: group.kind,
+                nodes: nodes?,
+            })
         })
         .collect();
     part.states = graph
         .states
         .iter()
         .filter(|state| inputs.contains(&state.input) && outputs.contains(&state.output))
-        .map(|state| State { input: place(&mut part, state.input), output: place(&mut part, state.output) })
+        .map(|state| State {
+            input: place(&mut part, state.input),
+            output: place(&mut part, state.output),
+        })
         .collect();
     part
 }
 
 fn copy_body(body: &Body, mut place: impl FnMut(TensorId) -> TensorId) -> Body {
-    let captures =
-        body.captures.iter().map(|c| Capture { outer: place(c.outer), inner: c.inner }).collect();
-    Body { attr: body.attr, graph: body.graph.clone(), captures }
+    let captures = body
+        .captures
+        .iter()
+        .map(|c| Capture {
+            outer: place(c.outer),
+            inner: c.inner,
+        })
+        .collect();
+    Body {
+        attr: body.attr,
+        graph: body.graph.clone(),
+        captures,
+    }
 }
 
 #[cfg(test)]
@@ -79,26 +108,52 @@ mod tests {
         let ty = || TensorType::known(DType::F32, &[2]);
         let x = graph.add_tensor(Tensor::new("x", ty()));
         let w = graph.add_tensor(Tensor::constant("w", ty(), Constant::new(vec![0u8; 8])));
-        let tensors: Vec<TensorId> =
-            ["a", "b", "y"].iter().map(|name| graph.add_tensor(Tensor::new(*name, ty()))).collect();
+        let tensors: Vec<TensorId> = ["a", "b", "y"]
+            .iter()
+            .map(|name| graph.add_tensor(Tensor::new(*name, ty())))
+            .collect();
         let mut nodes = Vec::new();
-        for (op, from, to) in [(Op::Add, x, 0), (Op::Relu, tensors[0], 1), (Op::Mul, tensors[1], 2)] {
-            let inputs = if op == Op::Relu { vec![Some(from)] } else { vec![Some(from), Some(w)] };
+        for (op, from, to) in [
+            (Op::Add, x, 0),
+            (Op::Relu, tensors[0], 1),
+            (Op::Mul, tensors[1], 2),
+        ] {
+            let inputs = if op == Op::Relu {
+                vec![Some(from)]
+            } else {
+                vec![Some(from), Some(w)]
+            };
             nodes.push(graph.add_node(Node::new(op, inputs, vec![Some(tensors[to])])));
         }
         graph.inputs.push(x);
         graph.outputs.push(tensors[2]);
-        graph.groups.push(Group { kind: GroupKind::Elementwise, nodes: nodes[..2].to_vec() });
-        graph.groups.push(Group { kind: GroupKind::Elementwise, nodes: nodes[1..].to_vec() });
+        graph.groups.push(Group {
+            kind: GroupKind::Elementwise,
+            nodes: nodes[..2].to_vec(),
+        });
+        graph.groups.push(Group {
+            kind: GroupKind::Elementwise,
+            nodes: nodes[1..].to_vec(),
+        });
 
         let part = extract(&graph, &[nodes[1], nodes[0]], &[x], &[tensors[1]]);
         assert_eq!(part.node_count(), 2);
         assert_eq!(part.nodes().next().unwrap().1.op, Op::Add);
         assert_eq!(part.groups.len(), 1);
-        let names = |ids: &[TensorId]| ids.iter().map(|&id| part.tensor(id).name.clone()).collect::<Vec<_>>();
-        assert_eq!((names(&part.inputs), names(&part.outputs)), (vec!["x".to_owned()], vec!["b".to_owned()]));
+        let names = |ids: &[TensorId]| {
+            ids.iter()
+                .map(|&id| part.tensor(id).name.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(&part.inputs), names(&part.outputs)),
+            (vec!["x".to_owned()], vec!["b".to_owned()])
+        );
         let constant = part.tensors().find(|(_, tensor)| tensor.is_constant()).unwrap().1;
         let original = graph.tensor(w).data.as_ref().unwrap();
-        assert_eq!(constant.data.as_ref().unwrap().bytes.as_ptr(), original.bytes.as_ptr());
+        assert_eq!(
+            constant.data.as_ref().unwrap().bytes.as_ptr(),
+            original.bytes.as_ptr()
+        );
     }
 }

@@ -26,6 +26,7 @@ mod ids;
 mod infer;
 mod node;
 pub mod onnx;
+pub mod passes;
 mod tensor;
 mod verify;
 

@@ -1,0 +1,175 @@
+//! From an imported graph to the canonical one: [`canonicalise`] runs the passes to a fixed point.
+//!
+//! Invariants:
+//! 1. A pass keeps what the graph computes: same inputs, same outputs (names, order, types), values
+//!    equal within rounding of the element type. Each pass has a test that executes both.
+//! 2. Same graph, same result: nothing depends on addresses, hashes or time.
+//! 3. After a pass the graph is well formed; debug builds check it.
+//! 4. A second run changes nothing.
+//!
+//! What devices may rely on afterwards:
+//! - no Identity, inference Dropout or other op without effect, but where an output of the graph
+//!   needs one to have its name;
+//! - a node with a `decomposition` is a recomposed op ([`recompose`]): compute the node, or the
+//!   primitive graph inside it, whose inputs and outputs are the node's present ones in order;
+//! - a tensor with an `encoding` holds integers that stand for reals ([`quantise`]);
+//! - groups are hints ([`group`]).
+//!
+//! Not here: op conversion between opsets (`onnx`), binding of size names, device choices.
+
+use crate::{Error, Evaluate, Graph, Node};
+
+mod batch_norm;
+mod duplicate;
+mod fold;
+mod group;
+mod no_op;
+mod pattern;
+mod quantise;
+mod recompose;
+
+/// What [`canonicalise`] does beyond what it always does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Most bytes of one tensor that constant folding makes.
+    pub fold_limit: usize,
+    /// Whether normalisations, activations and attention are recomposed from primitive ops.
+    pub recompose: bool,
+    /// Whether QuantizeLinear and DequantizeLinear are folded onto tensors as encodings. Where not,
+    /// dequantised constants become floats.
+    pub quantised: bool,
+    /// Whether fusion groups are made.
+    pub groups: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            fold_limit: 64 << 20,
+            recompose: true,
+            quantised: true,
+            groups: true,
+        }
+    }
+}
+
+/// How often each pass changed something.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Name of the pass and number of its changes, in the order in which passes first ran.
+    pub passes: Vec<(&'static str, usize)>,
+}
+
+impl Report {
+    fn add(&mut self, pass: &'static str, changes: usize) {
+        match self.passes.iter_mut().find(|(name, _)| *name == pass) {
+            Some((_, count)) => *count += changes,
+            None => self.passes.push((pass, changes)),
+        }
+    }
+
+    /// The changes that a pass made.
+    pub fn changes(&self, pass: &str) -> usize {
+        let of_pass = self.passes.iter().find(|(name, _)| *name == pass);
+        of_pass.map_or(0, |&(_, changes)| changes)
+    }
+}
+
+/// Most rounds of the cleaning passes; each one but the last shrinks the graph, so that this bounds
+/// only a pass with a bug.
+const ROUNDS: usize = 64;
+
+/// Brings a graph, and the bodies in it, into canonical form.
+///
+/// # Errors
+/// If the graph is cyclic, or types do not fit an op.
+pub fn canonicalise(graph: &mut Graph, evaluate: &dyn Evaluate, options: &Options) -> Result<Report, Error> {
+    let mut report = Report::default();
+    let pipeline = Pipeline { evaluate, options };
+    pipeline.graph(graph, &mut report)?;
+    Ok(report)
+}
+
+struct Pipeline<'a> {
+    evaluate: &'a dyn Evaluate,
+    options: &'a Options,
+}
+
+impl Pipeline<'_> {
+    fn graph(&self, graph: &mut Graph, report: &mut Report) -> Result<(), Error> {
+        graph.groups.clear();
+        graph.sort()?;
+        self.bodies(graph, report)?;
+        self.clean(graph, report, !self.options.quantised)?;
+        if self.options.quantised && self.pass(graph, report, "quantise", quantise::run)? > 0 {
+            self.clean(graph, report, false)?;
+        }
+        // what dequantises constants for nobody's encoding is folded like anything else
+        self.clean(graph, report, true)?;
+        if self.options.groups {
+            self.pass(graph, report, "group", group::run)?;
+        }
+        Ok(())
+    }
+
+    /// The passes that make the graph smaller, until none finds anything.
+    fn clean(&self, graph: &mut Graph, report: &mut Report, dequantise: bool) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            let mut changes = self.pass(graph, report, "fold", |graph| {
+                fold::run(graph, self.evaluate, self.options.fold_limit, dequantise)
+            })?;
+            changes += self.pass(graph, report, "no_op", no_op::run)?;
+            changes += self.pass(graph, report, "duplicate", duplicate::run)?;
+            changes += self.pass(graph, report, "batch_norm", batch_norm::run)?;
+            if self.options.recompose {
+                changes += self.pass(graph, report, "recompose", recompose::run)?;
+            }
+            changes += self.pass(graph, report, "dead", |graph| Ok(graph.remove_dead()))?;
+            if changes == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(
+        &self,
+        graph: &mut Graph,
+        report: &mut Report,
+        name: &'static str,
+        run: impl FnOnce(&mut Graph) -> Result<usize, Error>,
+    ) -> Result<usize, Error> {
+        let changes = run(graph)?;
+        report.add(name, changes);
+        if changes > 0 {
+            graph.sort()?;
+        }
+        Ok(changes)
+    }
+
+    fn bodies(&self, graph: &mut Graph, report: &mut Report) -> Result<(), Error> {
+        for id in graph.node_ids() {
+            if !graph.node(id).bodies.is_empty() {
+                graph.edit_node(id, |node| self.bodies_of(node, report))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bodies_of(&self, node: &mut Node, report: &mut Report) -> Result<(), Error> {
+        for body in &mut node.bodies {
+            // sorting numbers inputs first and in their order, so that captures stay the last of them
+            self.graph(&mut body.graph, report)?;
+            let first = body.graph.inputs.len().saturating_sub(body.captures.len());
+            let inputs = body.graph.inputs[first..].iter();
+            for (capture, &inner) in body.captures.iter_mut().zip(inputs) {
+                capture.inner = inner;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

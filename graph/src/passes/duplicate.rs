@@ -1,0 +1,92 @@
+//! Merges nodes that compute the same from the same tensors, and small constants that are equal.
+//!
+//! Invariants:
+//! 1. Only pure nodes without bodies merge; a node that gives an output of the graph stays.
+//! 2. The first in graph order remains.
+
+use std::collections::BTreeMap;
+
+use crate::{Error, Graph, NodeId, TensorId};
+
+use super::pattern;
+
+/// Largest constant that is compared, in bytes.
+const CONSTANT: usize = 1024;
+
+/// Runs the pass; returns the number of nodes and constants merged away.
+pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
+    Ok(constants(graph) + nodes(graph))
+}
+
+fn constants(graph: &mut Graph) -> usize {
+    let mut first: BTreeMap<(u32, Vec<usize>, Vec<u8>), Vec<TensorId>> = BTreeMap::new();
+    let mut merged = Vec::new();
+    for (id, tensor) in graph.tensors() {
+        let Some(data) = tensor.data.as_ref().filter(|data| data.bytes.len() <= CONSTANT) else {
+            continue;
+        };
+        let Some(sizes) = tensor.ty.sizes() else { continue };
+        if graph.consumers(id).is_empty() || graph.is_output(id) || graph.is_input(id) {
+            continue;
+        }
+        let key = (tensor.ty.dtype.code(), sizes, data.bytes.to_vec());
+        let equal = first.entry(key).or_default();
+        match equal
+            .iter()
+            .find(|&&other| graph.tensor(other).encoding == tensor.encoding)
+        {
+            Some(&other) => merged.push((id, other)),
+            None => equal.push(id),
+        }
+    }
+    for &(from, to) in &merged {
+        graph.replace_uses(from, to);
+    }
+    merged.len()
+}
+
+fn nodes(graph: &mut Graph) -> usize {
+    let mut first: BTreeMap<(u32, Vec<Option<TensorId>>), Vec<NodeId>> = BTreeMap::new();
+    let mut merged = 0;
+    for id in graph.node_ids() {
+        let node = graph.node(id);
+        if node.inputs.is_empty() || !node.bodies.is_empty() || !pattern::is_pure(node) {
+            continue;
+        }
+        let key = (node.op.code(), node.inputs.clone());
+        let equal = first.entry(key).or_default();
+        let twin = equal.iter().copied().find(|&other| same(graph, id, other));
+        match twin {
+            None => equal.push(id),
+            Some(_) if graph.node(id).writes().any(|output| graph.is_output(output)) => {}
+            Some(twin) => {
+                let pairs: Vec<(Option<TensorId>, Option<TensorId>)> = node
+                    .outputs
+                    .iter()
+                    .copied()
+                    .zip(graph.node(twin).outputs.iter().copied())
+                    .collect();
+                graph.remove_node(id);
+                for (from, to) in pairs {
+                    if let (Some(from), Some(to)) = (from, to) {
+                        graph.replace_uses(from, to);
+                    }
+                }
+                merged += 1;
+            }
+        }
+    }
+    merged
+}
+
+/// Whether two nodes with equal op and inputs give the same.
+fn same(graph: &Graph, a: NodeId, b: NodeId) -> bool {
+    let (a, b) = (graph.node(a), graph.node(b));
+    let encoding = |id: Option<TensorId>| id.and_then(|id| graph.tensor(id).encoding.as_ref());
+    a.attributes == b.attributes
+        && a.outputs.len() == b.outputs.len()
+        && a.outputs
+            .iter()
+            .zip(&b.outputs)
+            .all(|(a, b)| (a.is_none() || b.is_some()) && encoding(*a) == encoding(*b))
+}

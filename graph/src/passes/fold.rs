@@ -1,0 +1,139 @@
+//! Constant folding: what depends on nothing but constants is computed once, by an injected evaluator.
+//!
+//! Invariants:
+//! 1. No constant above the limit is made, and none of a random op, a custom op or an op with bodies.
+//! 2. Tensors with an encoding are left alone; DequantizeLinear too, unless the caller asks for it,
+//!    because quantisation wants to see it.
+//! 3. `Shape` and `Size` fold as soon as the sizes are known, and so does whatever shape arithmetic
+//!    knows in full, whether or not the evaluator knows the op.
+
+use polychip_ops::{Attr, DType, Literal, Op};
+
+use super::pattern;
+use crate::{Constant, Container, Error, Evaluate, Graph, Node, NodeId, TensorId};
+
+/// Runs the pass; returns the number of nodes folded.
+pub(super) fn run(
+    graph: &mut Graph,
+    evaluate: &dyn Evaluate,
+    limit: usize,
+    dequantise: bool,
+) -> Result<usize, Error> {
+    let mut folded = 0;
+    for id in graph.node_ids() {
+        let node = graph.node(id);
+        let results = match shape_of(graph, node) {
+            Some(literal) => Some(vec![literal]),
+            None if node.op == Op::DequantizeLinear && !dequantise => None,
+            None => compute(graph, node, evaluate, limit),
+        };
+        if let Some(results) = results {
+            folded += usize::from(install(graph, id, results, limit));
+        }
+    }
+    Ok(folded)
+}
+
+/// The result of Shape or Size of a tensor whose sizes are known.
+fn shape_of(graph: &Graph, node: &Node) -> Option<Literal> {
+    if !matches!(node.op, Op::Shape | Op::Size) {
+        return None;
+    }
+    let tensor = graph.tensor(node.input(0)?);
+    if !tensor.typed || tensor.upper_bound || tensor.container != Container::Tensor {
+        return None;
+    }
+    let shape = tensor.ty.shape.as_ref()?;
+    if node.op == Op::Size {
+        return Some(Literal::scalar_i64(i64::try_from(tensor.ty.elements()?).ok()?));
+    }
+    let rank = i64::try_from(shape.len()).ok()?;
+    let place = |attr: Attr, default: i64| {
+        let value = node.attributes.int(attr).unwrap_or(default);
+        let value = if value < 0 {
+            value.saturating_add(rank)
+        } else {
+            value
+        };
+        usize::try_from(value.clamp(0, rank)).ok()
+    };
+    let (start, end) = (place(Attr::Start, 0)?, place(Attr::End, rank)?);
+    let sizes: Option<Vec<i64>> = shape[start..end.max(start)]
+        .iter()
+        .map(|dim| i64::try_from(dim.known()?).ok())
+        .collect();
+    Some(Literal::i64s(&sizes?))
+}
+
+fn compute(graph: &Graph, node: &Node, evaluate: &dyn Evaluate, limit: usize) -> Option<Vec<Literal>> {
+    if node.inputs.is_empty() || !node.bodies.is_empty() || !pattern::is_pure(node) {
+        return None;
+    }
+    let plain = |tensor: TensorId| {
+        let tensor = graph.tensor(tensor);
+        tensor.encoding.is_none() && tensor.container == Container::Tensor
+    };
+    let constant = |tensor: TensorId| graph.tensor(tensor).is_constant();
+    if !node.reads().all(|t| plain(t) && constant(t))
+        || !node.writes().all(|t| plain(t) && fits(graph, node, t, limit))
+    {
+        return None;
+    }
+    let inputs: Option<Vec<Option<Literal>>> = node
+        .inputs
+        .iter()
+        .map(|input| match input {
+            None => Some(None),
+            Some(id) => {
+                let tensor = graph.tensor(*id);
+                tensor.data.as_ref()?.to_literal(&tensor.ty).map(Some)
+            }
+        })
+        .collect();
+    evaluate.evaluate(node, &inputs?)
+}
+
+/// Whether a result is known to be small enough; of most ops it is no larger than the inputs.
+fn fits(graph: &Graph, node: &Node, output: TensorId, limit: usize) -> bool {
+    let tensor = graph.tensor(output);
+    let bytes = |dtype: DType, elements: usize| dtype.byte_len(elements);
+    match tensor.ty.elements().filter(|_| tensor.typed) {
+        Some(elements) => bytes(tensor.ty.dtype, elements).is_none_or(|bytes| bytes <= limit),
+        None => !matches!(
+            node.op,
+            Op::ConstantOfShape
+                | Op::Expand
+                | Op::EyeLike
+                | Op::Loop
+                | Op::OneHot
+                | Op::Pad
+                | Op::Range
+                | Op::Resize
+                | Op::Tile
+                | Op::Upsample
+        ),
+    }
+}
+
+/// Makes the outputs of a node constants and removes the node.
+fn install(graph: &mut Graph, id: NodeId, results: Vec<Literal>, limit: usize) -> bool {
+    let outputs = graph.node(id).outputs.clone();
+    let fits = |output: &Option<TensorId>, literal: &Literal| {
+        let Some(output) = output else { return true };
+        let tensor = graph.tensor(*output);
+        literal.bytes.len() <= limit && (!tensor.typed || tensor.ty.dtype == literal.dtype)
+    };
+    if results.len() < outputs.len() || !outputs.iter().zip(&results).all(|(o, literal)| fits(o, literal)) {
+        return false;
+    }
+    graph.remove_node(id);
+    for (output, literal) in outputs.into_iter().zip(&results) {
+        let Some(output) = output else { continue };
+        let tensor = graph.tensor_mut(output);
+        tensor.ty = literal.ty();
+        tensor.typed = true;
+        tensor.upper_bound = false;
+        tensor.data = Some(Constant::from_literal(literal));
+    }
+    true
+}
