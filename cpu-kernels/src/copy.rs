@@ -1,38 +1,195 @@
-//! Strided copies: slices, concatenations, expansions and gathers of whole rows are all one loop nest.
+//! Strided copies: slices, concatenations, expansions and permutations are all one loop nest.
 //!
-//! Strides are in elements and may be negative (reversed slices) or zero (repetition of the source).
+//! 1. Strides are in elements and may be negative (reversed slices); those of the source may be zero (repetition).
+//! 2. No two indices of a plan write the same element, so chunks of a copy may run on different threads.
+//! 3. Adjacent dimensions that every operand walks alike are one loop, so a dense copy is one run.
 #![allow(unsafe_code)]
 
+use crate::threads::{Parts, share};
 use crate::{Error, ThreadPool};
 
 /// The most dimensions that remain after adjacent ones are merged.
 pub const MAX_DIMS: usize = 8;
 
-/// A loop nest over `N` operands: sizes and element strides, merged where dimensions are adjacent in all of them.
+/// Side of the square blocks in which a permuted copy goes: sixteen cache lines of either side stay in L1.
+const BLOCK: usize = 16;
+
+/// Elements that one chunk of a copy moves.
+const CHUNK: usize = 32 * 1024;
+
+/// A loop nest over `N` operands: sizes and element strides, innermost first.
 #[derive(Debug, Clone)]
 pub(crate) struct Loops<const N: usize> {
     dims: [(usize, [isize; N]); MAX_DIMS],
     rank: usize,
 }
 
+/// Builds [`Loops`] from the innermost dimension outwards.
+pub(crate) struct Nest<const N: usize> {
+    name: &'static str,
+    loops: Loops<N>,
+}
+
+impl<const N: usize> Nest<N> {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            loops: Loops {
+                dims: [(1, [0; N]); MAX_DIMS],
+                rank: 0,
+            },
+        }
+    }
+
+    /// Adds a dimension around those so far.
+    pub(crate) fn outer(&mut self, size: usize, strides: [isize; N]) -> Result<(), Error> {
+        let Loops { dims, rank } = &mut self.loops;
+        if size == 1 {
+            return Ok(());
+        }
+        if let Some((inner, inner_strides)) = dims[..*rank].last_mut() {
+            let follows = |o: usize| inner_strides[o].checked_mul(*inner as isize) == Some(strides[o]);
+            if (0..N).all(follows) {
+                *inner = crate::error::product(self.name, "a dimension", &[*inner, size])?;
+                return Ok(());
+            }
+        }
+        if *rank == MAX_DIMS {
+            let rule = "at most 8 dimensions may remain after merging";
+            return Err(Error::parameter(self.name, "rank", *rank + 1, rule));
+        }
+        dims[*rank] = (size, strides);
+        *rank += 1;
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Loops<N> {
+        self.loops
+    }
+}
+
 impl<const N: usize> Loops<N> {
+    /// Indices in all.
     pub(crate) fn len(&self) -> usize {
         self.dims[..self.rank].iter().map(|dim| dim.0).product()
+    }
+
+    /// The loops, innermost first.
+    pub(crate) fn dims(&self) -> &[(usize, [isize; N])] {
+        &self.dims[..self.rank]
+    }
+
+    /// Without dimension `i`.
+    fn without(&self, i: usize) -> Self {
+        let mut rest = Self {
+            dims: [(1, [0; N]); MAX_DIMS],
+            rank: self.rank - 1,
+        };
+        let kept = self.dims().iter().enumerate().filter(|(at, _)| *at != i);
+        for (to, (_, from)) in rest.dims.iter_mut().zip(kept) {
+            *to = *from;
+        }
+        rest
+    }
+
+    /// Calls `f(starts)` for the indices `range` of all loops, in order, innermost fastest.
+    pub(crate) fn for_each(&self, range: std::ops::Range<usize>, f: &mut impl FnMut([isize; N])) {
+        let mut index = [0usize; MAX_DIMS];
+        let mut at = [0isize; N];
+        let mut rest = range.start;
+        for (i, (size, strides)) in index.iter_mut().zip(self.dims()) {
+            *i = rest % size;
+            rest /= size;
+            for (at, stride) in at.iter_mut().zip(strides) {
+                *at += stride * *i as isize;
+            }
+        }
+        for _ in range {
+            f(at);
+            for (i, (size, strides)) in index.iter_mut().zip(self.dims()) {
+                *i += 1;
+                let back = if *i == *size { *size as isize } else { 0 };
+                for (at, stride) in at.iter_mut().zip(strides) {
+                    *at += stride - stride * back;
+                }
+                if back == 0 {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+    }
+
+    /// Calls `f(starts, len, steps)` for pieces of the innermost loop that together cover every index once.
+    pub(crate) fn for_each_run(
+        &self,
+        pool: &ThreadPool,
+        chunk_len: usize,
+        f: &(impl Fn([isize; N], usize, [isize; N]) + Sync),
+    ) {
+        let total = self.len();
+        if total == 0 {
+            return;
+        }
+        let (len, steps) = if self.rank == 0 { (1, [0; N]) } else { self.dims[0] };
+        let outer = if self.rank == 0 {
+            self.clone()
+        } else {
+            self.without(0)
+        };
+        // pieces of whole cache lines
+        let pieces = len.div_ceil(chunk_len.max(BLOCK));
+        let units = outer.len() * pieces;
+        let chunks = units.min(total.div_ceil(chunk_len)).min(pool.threads() * 4);
+        pool.run(chunks, &|chunk| {
+            let range = share(units, chunks, chunk, 1);
+            if pieces == 1 {
+                outer.for_each(range, &mut |starts| f(starts, len, steps));
+                return;
+            }
+            for unit in range {
+                let piece = share(len, pieces, unit % pieces, BLOCK);
+                outer.for_each(unit / pieces..unit / pieces + 1, &mut |mut starts| {
+                    for (start, step) in starts.iter_mut().zip(steps) {
+                        *start += step * piece.start as isize;
+                    }
+                    f(starts, piece.len(), steps);
+                });
+            }
+        });
     }
 }
 
 /// A copy between two strided views of the same shape.
+///
+/// ```
+/// use polychip_cpu_kernels::{ThreadPool, copy::CopyPlan};
+///
+/// // the rows of a [2, 3] matrix, reversed
+/// let plan = CopyPlan::new(&[2, 3], 2, &[3, -1], 0, &[3, 1])?;
+/// let mut reversed = [0; 6];
+/// plan.run(&ThreadPool::new(1), &[1, 2, 3, 4, 5, 6], &mut reversed);
+/// assert_eq!(reversed, [3, 2, 1, 6, 5, 4]);
+/// # Ok::<(), polychip_cpu_kernels::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct CopyPlan {
+    /// Strides of the source and the target.
     loops: Loops<2>,
+    /// Where the two views start.
+    offsets: [isize; 2],
+    /// Elements that the slices must have.
+    needed: [usize; 2],
+    /// A dimension other than the innermost along which the source is contiguous.
+    blocked: Option<usize>,
 }
 
 impl CopyPlan {
     /// Plans `target[offset_t + i·strides_t] = source[offset_s + i·strides_s]` for every index `i` of `shape`.
     ///
     /// # Errors
-    /// If the slices differ in length, more than [`MAX_DIMS`] dimensions remain after merging, or an index leaves
-    /// the address space.
+    /// If the slices differ in length, more than [`MAX_DIMS`] dimensions remain after merging, an index is negative
+    /// or leaves the address space, or two indices may write the same element.
     pub fn new(
         shape: &[usize],
         source_offset: usize,
@@ -40,14 +197,74 @@ impl CopyPlan {
         target_offset: usize,
         target_strides: &[isize],
     ) -> Result<Self, Error> {
-        let _ = (
-            shape,
-            source_offset,
-            source_strides,
-            target_offset,
-            target_strides,
-        );
-        unimplemented!("lands next")
+        const NAME: &str = "copy";
+        for strides in [source_strides, target_strides] {
+            if strides.len() != shape.len() {
+                let rule = "each view needs one stride per dimension";
+                return Err(Error::parameter(NAME, "strides", strides.len(), rule));
+            }
+        }
+        crate::error::product(NAME, "the shape", shape)?;
+        let mut nest = Nest::new(NAME);
+        for (i, &size) in shape.iter().enumerate().rev() {
+            nest.outer(size, [source_strides[i], target_strides[i]])?;
+        }
+        let loops = nest.finish();
+        if loops.len() == 0 {
+            return Ok(Self {
+                loops,
+                offsets: [0; 2],
+                needed: [0; 2],
+                blocked: None,
+            });
+        }
+        let mut needed = [0; 2];
+        for (view, offset) in [source_offset, target_offset].into_iter().enumerate() {
+            let (mut low, mut high) = (offset as i128, offset as i128);
+            for (size, strides) in loops.dims() {
+                let reach = strides[view] as i128 * (*size as i128 - 1);
+                if reach < 0 { low += reach } else { high += reach }
+            }
+            if low < 0 {
+                return Err(Error::parameter(
+                    NAME,
+                    "offset",
+                    offset,
+                    "no index may lie before the slice",
+                ));
+            }
+            needed[view] = usize::try_from(high + 1)
+                .ok()
+                .filter(|&n| n <= isize::MAX as usize)
+                .ok_or_else(|| Error::too_large(NAME, "a view"))?;
+        }
+        // sorted by stride, each dimension of the target must step over all that the smaller ones reach
+        let mut order: [(usize, usize); MAX_DIMS] = [(0, 1); MAX_DIMS];
+        for (to, (size, strides)) in order.iter_mut().zip(loops.dims()) {
+            *to = (strides[1].unsigned_abs(), *size);
+        }
+        let order = &mut order[..loops.rank];
+        order.sort_unstable();
+        let mut reach = 0;
+        for &(stride, size) in order.iter() {
+            if stride <= reach {
+                let rule = "no two indices may write the same element";
+                return Err(Error::parameter(NAME, "target stride", stride, rule));
+            }
+            reach += stride * (size - 1);
+        }
+        let contiguous = |dim: &(usize, [isize; 2])| dim.1[0] == 1;
+        let blocked = match loops.dims().first() {
+            Some(inner) if !contiguous(inner) => loops.dims().iter().position(contiguous),
+            _ => None,
+        };
+        let offsets = [source_offset as isize, target_offset as isize];
+        Ok(Self {
+            loops,
+            offsets,
+            needed,
+            blocked,
+        })
     }
 
     /// Copies elements of any plain type.
@@ -55,7 +272,165 @@ impl CopyPlan {
     /// # Panics
     /// If a view leaves its slice.
     pub fn run<T: Copy + Send + Sync>(&self, pool: &ThreadPool, source: &[T], target: &mut [T]) {
-        let _ = (pool, source, target, &self.loops);
-        unimplemented!("lands next")
+        assert!(
+            source.len() >= self.needed[0],
+            "copy: the source view leaves its slice"
+        );
+        assert!(
+            target.len() >= self.needed[1],
+            "copy: the target view leaves its slice"
+        );
+        if self.loops.len() == 0 {
+            return;
+        }
+        let parts = Parts::new(target);
+        let at = |offsets: [isize; 2]| {
+            let from = source.as_ptr().wrapping_offset(self.offsets[0] + offsets[0]);
+            (from, parts.as_ptr().wrapping_offset(self.offsets[1] + offsets[1]))
+        };
+        match self.blocked {
+            Some(dim) => self.run_blocked(pool, dim, &at),
+            None => self
+                .loops
+                .for_each_run(pool, CHUNK, &|starts, len, [step_s, step_t]| {
+                    let (from, to) = at(starts);
+                    if step_s == 1 && step_t == 1 {
+                        // SAFETY: `new` computed the reach of both views and `run` checked it; a target is exclusive.
+                        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+                        return;
+                    }
+                    for i in 0..len as isize {
+                        // SAFETY: as above.
+                        unsafe { *to.wrapping_offset(i * step_t) = *from.wrapping_offset(i * step_s) };
+                    }
+                }),
+        }
+    }
+
+    /// Copies in square blocks over the innermost dimension and `dim`, along which the source is contiguous.
+    fn run_blocked<T: Copy>(
+        &self,
+        pool: &ThreadPool,
+        dim: usize,
+        at: &(impl Fn([isize; 2]) -> (*const T, *mut T) + Sync),
+    ) {
+        let (inner, [inner_s, inner_t]) = self.loops.dims[0];
+        let (cross, [_, cross_t]) = self.loops.dims[dim];
+        let outer = self.loops.without(dim).without(0);
+        // a narrow block is made long, so that its rows are worth starting
+        let width = if inner < BLOCK { 16 * BLOCK } else { BLOCK };
+        let columns = cross.div_ceil(width);
+        let units = outer.len() * columns;
+        let chunks = units
+            .min(self.loops.len().div_ceil(CHUNK))
+            .min(pool.threads() * 4);
+        pool.run(chunks, &|chunk| {
+            for unit in share(units, chunks, chunk, 1) {
+                let first = unit % columns * width;
+                let width = width.min(cross - first);
+                outer.for_each(unit / columns..unit / columns + 1, &mut |mut starts| {
+                    starts[0] += first as isize;
+                    starts[1] += first as isize * cross_t;
+                    let (from, to) = at(starts);
+                    if inner < BLOCK {
+                        for i in 0..inner as isize {
+                            let (from, to) =
+                                (from.wrapping_offset(i * inner_s), to.wrapping_offset(i * inner_t));
+                            for j in 0..width as isize {
+                                // SAFETY: `new` computed the reach of both views and `run` checked it.
+                                unsafe { *to.wrapping_offset(j * cross_t) = *from.wrapping_offset(j) };
+                            }
+                        }
+                        return;
+                    }
+                    for start in (0..inner).step_by(BLOCK) {
+                        let block = start as isize..(start + BLOCK).min(inner) as isize;
+                        for j in 0..width as isize {
+                            let (from, to) = (from.wrapping_offset(j), to.wrapping_offset(j * cross_t));
+                            for i in block.clone() {
+                                // SAFETY: as above.
+                                unsafe {
+                                    *to.wrapping_offset(i * inner_t) = *from.wrapping_offset(i * inner_s);
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The copy by plain nested indices.
+    fn naive(shape: &[usize], so: usize, ss: &[isize], to: usize, ts: &[isize], s: &[u32], t: &mut [u32]) {
+        let total: usize = shape.iter().product();
+        for flat in 0..total {
+            let (mut rest, mut from, mut into) = (flat, so as isize, to as isize);
+            for i in (0..shape.len()).rev() {
+                from += (rest % shape[i]) as isize * ss[i];
+                into += (rest % shape[i]) as isize * ts[i];
+                rest /= shape[i];
+            }
+            t[into as usize] = s[from as usize];
+        }
+    }
+
+    #[test]
+    fn agrees_with_nested_loops() {
+        let source: Vec<u32> = (0..200_000).collect();
+        type Case = (&'static [usize], usize, &'static [isize], usize, &'static [isize]);
+        let cases: &[Case] = &[
+            (&[], 3, &[], 1, &[]),
+            (&[0, 4], 0, &[4, 1], 0, &[4, 1]),
+            (&[5], 0, &[1], 0, &[1]),
+            (&[5], 9, &[-2], 0, &[1]),
+            (&[3, 4], 0, &[4, 1], 5, &[10, 1]),
+            (&[3, 4], 0, &[0, 1], 0, &[4, 1]),
+            (&[3, 4], 0, &[1, 3], 0, &[4, 1]),
+            (&[40, 50], 0, &[1, 40], 0, &[50, 1]),
+            (
+                &[2, 3, 37, 41],
+                0,
+                &[37 * 41 * 3, 37 * 41, 41, 1],
+                0,
+                &[37 * 41 * 3, 1, 41 * 3, 3],
+            ),
+            (&[2, 300, 3], 0, &[900, 1, 300], 0, &[900, 3, 1]),
+            (&[4, 5, 6, 7], 0, &[1, 4, 20, 120], 0, &[210, 42, 7, 1]),
+            (
+                &[2, 2, 2, 2, 2, 2],
+                0,
+                &[1, 2, 4, 8, 16, 32],
+                0,
+                &[32, 16, 8, 4, 2, 1],
+            ),
+            (&[300, 400], 0, &[1, 300], 0, &[400, 1]),
+            (&[150_000], 0, &[1], 7, &[1]),
+        ];
+        for threads in [1, 3] {
+            let pool = ThreadPool::new(threads);
+            for &(shape, so, ss, to, ts) in cases {
+                let plan = CopyPlan::new(shape, so, ss, to, ts).unwrap();
+                let (mut got, mut want) = (vec![7; 200_000], vec![7; 200_000]);
+                plan.run(&pool, &source, &mut got);
+                naive(shape, so, ss, to, ts, &source, &mut want);
+                assert!(got == want, "{shape:?} {ss:?} {ts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bad_views_are_refused() {
+        assert!(CopyPlan::new(&[2], 0, &[1, 1], 0, &[1]).is_err());
+        assert!(CopyPlan::new(&[2], 0, &[-1], 0, &[1]).is_err());
+        assert!(CopyPlan::new(&[2], 0, &[1], 0, &[0]).is_err());
+        assert!(CopyPlan::new(&[2, 3], 0, &[3, 1], 0, &[1, 1]).is_err());
+        assert!(CopyPlan::new(&[usize::MAX, 2], 0, &[2, 1], 0, &[2, 1]).is_err());
+        let many: Vec<isize> = (0..20).map(|i| 1 << (2 * i)).collect();
+        assert!(CopyPlan::new(&[2; 20], 0, &many, 0, &many).is_err());
     }
 }

@@ -6,6 +6,11 @@
 //! Not here: integer and boolean element types; conversions ([`crate::convert`]).
 #![allow(unsafe_code)]
 
+pub(crate) mod binary;
+pub(crate) mod unary;
+
+use crate::copy::{Loops, Nest};
+use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, ThreadPool};
 
 /// A function of one value.
@@ -177,28 +182,63 @@ impl Epilogue {
     }
 }
 
+/// Elements that one chunk of an elementwise step handles: some microseconds of arithmetic.
+pub(crate) const CHUNK: usize = 16 * 1024;
+
 /// `output[i] = f(input[i])`.
 ///
 /// # Panics
 /// If the lengths differ.
 pub fn unary(isa: Isa, pool: &ThreadPool, f: Unary, input: &[f32], output: &mut [f32]) {
     assert_eq!(input.len(), output.len(), "unary: lengths differ");
-    let _ = (isa, pool, f);
-    unimplemented!("lands next")
+    run_unary(isa, pool, f, input.as_ptr(), output);
 }
 
 /// `data[i] = f(data[i])`.
 pub fn unary_in_place(isa: Isa, pool: &ThreadPool, f: Unary, data: &mut [f32]) {
-    let _ = (isa, pool, f, data);
-    unimplemented!("lands next")
+    run_unary(isa, pool, f, data.as_ptr(), data);
+}
+
+/// `input` is the start of `output.len()` readable values: another slice, or `output` itself.
+fn run_unary(isa: Isa, pool: &ThreadPool, f: Unary, input: *const f32, output: &mut [f32]) {
+    let len = output.len();
+    let (from, to) = (Address(input), Parts::new(output));
+    let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
+    pool.run(chunks, &|chunk| {
+        let range = share(len, chunks, chunk, 64);
+        isa.run(&unary::Rows {
+            f,
+            rows: 1,
+            columns: range.len(),
+            input: from.at(range.start),
+            input_stride: 0,
+            out: to.as_ptr().wrapping_add(range.start),
+            out_stride: 0,
+            added: std::ptr::null(),
+            added_stride: 0,
+        });
+    });
 }
 
 /// The loops of a binary function with broadcasting, worked out once.
 ///
 /// Operands are dense; shapes are aligned at their last dimension, and a dimension of 1 is repeated.
+///
+/// ```
+/// use polychip_cpu_kernels::{Binary, Isa, ThreadPool, elementwise::BinaryPlan};
+///
+/// let plan = BinaryPlan::new(&[2, 1], &[3])?;
+/// let mut sum = vec![0.0; plan.output_len()];
+/// plan.run(Isa::detect(), &ThreadPool::new(1), Binary::Add, &[10.0, 20.0], &[1.0, 2.0, 3.0], &mut sum);
+/// assert_eq!(sum, [11.0, 12.0, 13.0, 21.0, 22.0, 23.0]);
+/// # Ok::<(), polychip_cpu_kernels::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct BinaryPlan {
-    dims: crate::copy::Loops<3>,
+    /// Strides of a, b and the result.
+    loops: Loops<3>,
+    a_len: usize,
+    b_len: usize,
 }
 
 impl BinaryPlan {
@@ -207,14 +247,47 @@ impl BinaryPlan {
     /// # Errors
     /// If the shapes do not broadcast together, or the result is too large.
     pub fn new(a: &[usize], b: &[usize]) -> Result<Self, Error> {
-        let _ = (a, b);
-        unimplemented!("lands next")
+        const NAME: &str = "binary";
+        let rank = a.len().max(b.len());
+        let dim = |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |i| shape[i]);
+        let output = |i| {
+            let (a, b) = (dim(a, i), dim(b, i));
+            if a == 1 { b } else { a }
+        };
+        let mut nest = Nest::new(NAME);
+        let (mut strides, mut total) = ([1usize; 3], 1usize);
+        // from the innermost dimension outwards, because strides grow that way
+        for i in (0..rank).rev() {
+            let sizes = [dim(a, i), dim(b, i), output(i)];
+            if sizes[0] != sizes[2] && sizes[0] != 1 || sizes[1] != sizes[2] && sizes[1] != 1 {
+                let rule = "the shapes must broadcast together";
+                return Err(Error::parameter(NAME, "dimension of b", sizes[1], rule));
+            }
+            let step = |o: usize| {
+                if sizes[o] == sizes[2] {
+                    strides[o] as isize
+                } else {
+                    0
+                }
+            };
+            nest.outer(sizes[2], [step(0), step(1), step(2)])?;
+            for o in 0..3 {
+                strides[o] = crate::error::product(NAME, "an operand", &[strides[o], sizes[o]])?;
+            }
+            total = strides[2];
+        }
+        let _ = total;
+        Ok(Self {
+            loops: nest.finish(),
+            a_len: strides[0],
+            b_len: strides[1],
+        })
     }
 
     /// Elements of the result.
     #[must_use]
     pub fn output_len(&self) -> usize {
-        self.dims.len()
+        self.loops.len()
     }
 
     /// `output = f(a, b)`.
@@ -222,8 +295,10 @@ impl BinaryPlan {
     /// # Panics
     /// If a slice's length is not that of its planned shape.
     pub fn run(&self, isa: Isa, pool: &ThreadPool, f: Binary, a: &[f32], b: &[f32], output: &mut [f32]) {
-        let _ = (isa, pool, f, a, b, output);
-        unimplemented!("lands next")
+        assert_eq!(a.len(), self.a_len, "binary: length of a");
+        assert_eq!(b.len(), self.b_len, "binary: length of b");
+        assert_eq!(output.len(), self.output_len(), "binary: length of the output");
+        self.go(isa, pool, f, a.as_ptr(), b.as_ptr(), output);
     }
 
     /// `data = f(data, b)`, where the result has the shape of `data`.
@@ -231,7 +306,33 @@ impl BinaryPlan {
     /// # Panics
     /// If a slice's length is not that of its planned shape, or `a` is broadcast.
     pub fn run_in_place(&self, isa: Isa, pool: &ThreadPool, f: Binary, data: &mut [f32], b: &[f32]) {
-        let _ = (isa, pool, f, data, b);
-        unimplemented!("lands next")
+        assert_eq!(self.a_len, self.output_len(), "binary in place: a is broadcast");
+        assert_eq!(b.len(), self.b_len, "binary: length of b");
+        assert_eq!(data.len(), self.output_len(), "binary: length of the output");
+        self.go(isa, pool, f, data.as_ptr(), b.as_ptr(), data);
+    }
+
+    /// `a` and `b` are the starts of operands of the planned shapes; `a` may be `output` itself.
+    fn go(&self, isa: Isa, pool: &ThreadPool, f: Binary, a: *const f32, b: *const f32, output: &mut [f32]) {
+        let (a, b, out) = (Address(a), Address(b), Parts::new(output));
+        self.loops.for_each_run(
+            pool,
+            CHUNK,
+            &|[at_a, at_b, at_out], len, [a_step, b_step, out_step]| {
+                debug_assert!(out_step == 1 || len <= 1, "the result is dense");
+                isa.run(&binary::Run {
+                    f,
+                    len,
+                    a: a.at(at_a as usize),
+                    b: b.at(at_b as usize),
+                    a_step,
+                    b_step,
+                    out: out.as_ptr().wrapping_add(at_out as usize),
+                });
+            },
+        );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,9 @@
 //! Matrix products: `C = activation(A · B + bias + residual)`, with B packed once or packed per run.
 #![allow(unsafe_code)]
 
+use crate::schedule::{Cut, Extent, Scratch};
+use crate::threads::{Address, Parts, share};
+use crate::tile::{self, Block, Panels, Right, multiply};
 use crate::{Epilogue, Error, Isa, ThreadPool};
 
 /// A strided matrix: element `[r, c]` is `data[r * row_stride + c * column_stride]`.
@@ -34,14 +37,38 @@ impl<'a> Matrix<'a> {
             column_stride,
         }
     }
+    /// Asserts that `rows` by `columns` elements lie in the slice.
+    fn check(&self, name: &str, rows: usize, columns: usize) {
+        let last = |count: usize, stride: usize| count.saturating_sub(1).saturating_mul(stride);
+        let end = last(rows, self.row_stride).saturating_add(last(columns, self.column_stride));
+        assert!(
+            rows == 0 || columns == 0 || end < self.data.len(),
+            "gemm: {name} is shorter than its shape"
+        );
+    }
+}
+
+/// Writes the row pointers of `rows` rows with one tap each.
+///
+/// # Safety
+/// `to` has room for `rows` pointers.
+unsafe fn row_pointers(to: *mut *const f32, rows: usize, first: *const f32, stride: usize) {
+    for r in 0..rows {
+        // SAFETY: r < rows.
+        unsafe { *to.add(r) = first.wrapping_add(r * stride) };
+    }
+}
+
+/// The range of rows of block `index`, in whole tiles.
+fn block_range(rows: usize, cut: Cut, index: usize, tile_rows: usize) -> std::ops::Range<usize> {
+    share(rows, cut.row_blocks, index, tile_rows)
 }
 
 /// A product with a constant right operand `[k, n]`, packed once.
 #[derive(Debug, Clone)]
 pub struct GemmPlan {
     isa: Isa,
-    k: usize,
-    n: usize,
+    panels: Panels,
 }
 
 impl GemmPlan {
@@ -50,14 +77,18 @@ impl GemmPlan {
     /// # Errors
     /// If the packed size does not fit the address space.
     pub fn new(isa: Isa, k: usize, n: usize) -> Result<Self, Error> {
-        Ok(Self { isa, k, n })
+        let padded = n.checked_add(64).ok_or_else(|| Error::too_large("gemm", "b"))?;
+        crate::error::product("gemm", "b", &[k.saturating_add(1), padded])?;
+        Ok(Self {
+            isa,
+            panels: Panels::new(isa, k, n),
+        })
     }
 
     /// Floats of the packed operand. It depends on `k`, `n` and [`Isa::code`] alone, as does its layout.
     #[must_use]
     pub fn packed_len(&self) -> usize {
-        let _ = (self.isa, self.k, self.n);
-        unimplemented!("lands next")
+        self.panels.len()
     }
 
     /// Packs `b` `[k, n]` and the bias `[n]`.
@@ -65,21 +96,41 @@ impl GemmPlan {
     /// # Panics
     /// If a length is too small, or `packed` is not [`packed_len`](Self::packed_len) long.
     pub fn pack(&self, b: Matrix<'_>, bias: Option<&[f32]>, packed: &mut [f32]) {
-        let _ = (b, bias, packed);
-        unimplemented!("lands next")
+        b.check("b", self.panels.depth, self.panels.n);
+        self.panels.pack(
+            packed,
+            |column| bias.map_or(0.0, |bias| bias[column]),
+            |row, column| b.data[row * b.row_stride + column * b.column_stride],
+        );
+    }
+
+    fn cut(&self, m: usize, threads: usize) -> Cut {
+        let Panels { n, depth, .. } = self.panels;
+        Extent {
+            rows: m,
+            panels: self.panels.count(),
+            taps: 1,
+            row_bytes: depth * 4,
+            panel_bytes: self.panels.len() * 4,
+            flops: m.saturating_mul(2 * n * depth),
+            repeats: 1,
+            tile_rows: tile::tile_rows(self.isa),
+            threads,
+        }
+        .cut()
     }
 
     /// Floats of scratch that a run with `m` rows needs.
     #[must_use]
     pub fn scratch_len(&self, m: usize, pool: &ThreadPool) -> usize {
-        let _ = (m, pool);
-        unimplemented!("lands next")
+        Scratch::len(0, 2 * self.cut(m, pool.threads()).block_rows, pool.threads())
     }
 
     /// `c = epilogue(a · b + bias, residual)` for `m` rows; row `r` of `c` starts at `r * c_stride`.
     ///
     /// # Panics
-    /// If a slice is too short for its shape, or scratch is shorter than [`scratch_len`](Self::scratch_len).
+    /// If a slice is too short for its shape, the residual's columns are not contiguous, `c_stride` is smaller than
+    /// `n`, or scratch is shorter than [`scratch_len`](Self::scratch_len).
     pub fn run(
         &self,
         pool: &ThreadPool,
@@ -92,8 +143,68 @@ impl GemmPlan {
         c_stride: usize,
         scratch: &mut [f32],
     ) {
-        let _ = (pool, m, a, packed, residual, epilogue, c, c_stride, scratch);
-        unimplemented!("lands next")
+        let Panels { n, depth: k, .. } = self.panels;
+        assert_eq!(
+            packed.len(),
+            self.packed_len(),
+            "gemm: length of the packed operand"
+        );
+        a.check("a", m, k);
+        assert!(c_stride >= n || m <= 1, "gemm: rows of c overlap");
+        Matrix::rows(c, c_stride).check("c", m, n);
+        if let Some(residual) = residual {
+            residual.check("the residual", m, n);
+            assert!(
+                residual.column_stride == 1 || n <= 1,
+                "gemm: columns of the residual are not contiguous"
+            );
+        }
+        if m == 0 || n == 0 {
+            return;
+        }
+        let tile_rows = tile::tile_rows(self.isa);
+        let cut = self.cut(m, pool.threads());
+        let scratch = Scratch::new(scratch, 0, 2 * cut.block_rows, pool.threads());
+        let (a_start, c, right) = (Address(a.data.as_ptr()), Parts::new(c), Address(packed.as_ptr()));
+        let added = Address(residual.map_or(std::ptr::null(), |r| r.data.as_ptr()));
+        let added_stride = residual.map_or(0, |r| r.row_stride);
+        pool.run_indexed(cut.row_blocks * cut.panel_groups, &|thread, chunk| {
+            let rows = block_range(m, cut, chunk / cut.panel_groups, tile_rows);
+            let range = share(self.panels.count(), cut.panel_groups, chunk % cut.panel_groups, 1);
+            // SAFETY: this thread's own part, asked for once.
+            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const f32>();
+            // SAFETY: the part holds 2 * block_rows floats, starts on a cache line, and the block is not longer.
+            unsafe {
+                row_pointers(
+                    pointers,
+                    rows.len(),
+                    a_start.at(rows.start * a.row_stride),
+                    a.row_stride,
+                )
+            };
+            let block = Block {
+                rows: rows.len(),
+                pointers,
+                taps: 1,
+                k,
+                a_step: a.column_stride,
+                panels: self.panels,
+                range,
+                right: Right::Packed(right.at(0)),
+                out: c.as_ptr().wrapping_add(rows.start * c_stride),
+                out_stride: c_stride,
+                residual: if added.0.is_null() {
+                    added.0
+                } else {
+                    added.at(rows.start * added_stride)
+                },
+                residual_stride: added_stride,
+                scale: 1.0,
+                epilogue,
+            };
+            // SAFETY: the assertions above cover every operand; chunks write disjoint rows or columns.
+            unsafe { multiply(self.isa, &block) };
+        });
     }
 }
 
@@ -169,22 +280,127 @@ impl MatMulParams {
 pub struct MatMulPlan {
     isa: Isa,
     params: MatMulParams,
+    panels: Panels,
+    /// Elements that a, b and c must have.
+    needed: [usize; 3],
 }
 
 impl MatMulPlan {
     /// Plans a product.
     ///
     /// # Errors
-    /// If the column stride of c is not 1, or a size does not fit the address space.
+    /// If the column stride of c is not 1, two results share an element, or a size does not fit the address space.
     pub fn new(isa: Isa, params: MatMulParams) -> Result<Self, Error> {
-        Ok(Self { isa, params })
+        const NAME: &str = "matmul";
+        let MatMulParams {
+            batch,
+            m,
+            k,
+            n,
+            a,
+            b,
+            c,
+            ..
+        } = params;
+        let batches = crate::error::product(NAME, "the batch", &batch)?;
+        for sizes in [
+            [batches, m, k],
+            [batches, k.saturating_add(1), n.saturating_add(64)],
+            [batches, m, n],
+        ] {
+            crate::error::product(NAME, "an operand", &sizes)?;
+        }
+        let empty = batches == 0 || m == 0 || n == 0;
+        let end = |s: &Strides, rows: usize, columns: usize| {
+            let dims = batch
+                .iter()
+                .zip(&s.batch)
+                .chain([(&rows, &s.row), (&columns, &s.column)]);
+            let mut last = 0usize;
+            for (size, stride) in dims {
+                if *size == 0 {
+                    return Some(0);
+                }
+                last = last.checked_add((size - 1).checked_mul(*stride)?)?;
+            }
+            last.checked_add(1).filter(|&end| end <= isize::MAX as usize / 4)
+        };
+        let mut needed = [0; 3];
+        for (needed, end) in needed
+            .iter_mut()
+            .zip([end(&a, m, k), end(&b, k, n), end(&c, m, n)])
+        {
+            *needed = if empty {
+                0
+            } else {
+                end.ok_or_else(|| Error::too_large(NAME, "an operand"))?
+            };
+        }
+        if c.column != 1 && n > 1 {
+            return Err(Error::parameter(
+                NAME,
+                "column stride of c",
+                c.column,
+                "it must be 1",
+            ));
+        }
+        let mut dims = [(1, n), (c.row, m), (0, 0), (0, 0), (0, 0), (0, 0)];
+        for (dim, from) in dims[2..].iter_mut().zip(c.batch.iter().zip(&batch)) {
+            *dim = (*from.0, *from.1);
+        }
+        dims.sort_unstable();
+        let mut reach = 0;
+        for (stride, size) in dims.into_iter().filter(|dim| dim.1 > 1) {
+            if stride <= reach && !empty {
+                return Err(Error::parameter(
+                    NAME,
+                    "stride of c",
+                    stride,
+                    "no two results may share an element",
+                ));
+            }
+            reach += stride * (size - 1);
+        }
+        Ok(Self {
+            isa,
+            params,
+            panels: Panels::new(isa, k, n),
+            needed,
+        })
+    }
+
+    /// Whether panels are read where they are: packing one is worth it from a few tiles of rows on.
+    fn in_place(&self) -> bool {
+        self.params.b.column == 1 && self.params.m <= 2 * tile::tile_rows(self.isa)
+    }
+
+    fn cut(&self, threads: usize) -> Cut {
+        let MatMulParams { batch, m, k, n, .. } = self.params;
+        Extent {
+            rows: m,
+            panels: self.panels.count(),
+            taps: 1,
+            row_bytes: k * 4,
+            // a panel is packed per block, so blocks are long
+            panel_bytes: usize::MAX,
+            flops: m.saturating_mul(2 * n * k),
+            repeats: batch.iter().product(),
+            tile_rows: tile::tile_rows(self.isa),
+            threads,
+        }
+        .cut()
+    }
+
+    /// Floats of one thread's scratch: a packed panel behind the row pointers.
+    fn own(&self, cut: Cut) -> (usize, usize) {
+        let pointers = (2 * cut.block_rows).next_multiple_of(16);
+        (pointers, pointers + self.panels.width * (self.panels.depth + 1))
     }
 
     /// Floats of scratch that a run needs.
     #[must_use]
     pub fn scratch_len(&self, pool: &ThreadPool) -> usize {
-        let _ = (self.isa, self.params, pool);
-        unimplemented!("lands next")
+        Scratch::len(0, self.own(self.cut(pool.threads())).1, pool.threads())
     }
 
     /// Runs the product.
@@ -192,7 +408,106 @@ impl MatMulPlan {
     /// # Panics
     /// If a slice is too short for its shape and strides, or scratch is too short.
     pub fn run(&self, pool: &ThreadPool, a: &[f32], b: &[f32], c: &mut [f32], scratch: &mut [f32]) {
-        let _ = (pool, a, b, c, scratch);
-        unimplemented!("lands next")
+        assert!(a.len() >= self.needed[0], "matmul: a is shorter than its shape");
+        assert!(b.len() >= self.needed[1], "matmul: b is shorter than its shape");
+        assert!(c.len() >= self.needed[2], "matmul: c is shorter than its shape");
+        let p = &self.params;
+        let batches: usize = p.batch.iter().product();
+        if batches == 0 || p.m == 0 || p.n == 0 {
+            return;
+        }
+        let tile_rows = tile::tile_rows(self.isa);
+        let cut = self.cut(pool.threads());
+        let (pointer_floats, own) = self.own(cut);
+        let scratch = Scratch::new(scratch, 0, own, pool.threads());
+        let (a, b, c) = (Address(a.as_ptr()), Address(b.as_ptr()), Parts::new(c));
+        let per_batch = cut.row_blocks * cut.panel_groups;
+        let units = batches * per_batch;
+        let small = p.m * p.n * p.k * batches < 250_000;
+        let chunks = if small { 1 } else { units.min(pool.threads() * 4) };
+        pool.run_indexed(chunks, &|thread, chunk| {
+            // SAFETY: this thread's own part, asked for once.
+            let (pointers, packed) = unsafe { scratch.own(thread) }.split_at_mut(pointer_floats);
+            let pointers = pointers.as_mut_ptr().cast::<*const f32>();
+            for unit in share(units, chunks, chunk, 1) {
+                let (mut at_a, mut at_b, mut at_c, mut rest) = (0, 0, 0, unit / per_batch);
+                for i in (0..MAX_BATCH_DIMS).rev() {
+                    let index = rest % p.batch[i];
+                    rest /= p.batch[i];
+                    at_a += index * p.a.batch[i];
+                    at_b += index * p.b.batch[i];
+                    at_c += index * p.c.batch[i];
+                }
+                let part = unit % per_batch;
+                let rows = block_range(p.m, cut, part / cut.panel_groups, tile_rows);
+                let first = a.at(at_a + rows.start * p.a.row);
+                // SAFETY: the part holds 2 * block_rows floats, starts on a cache line, and the block is not longer.
+                unsafe { row_pointers(pointers, rows.len(), first, p.a.row) };
+                for panel in share(self.panels.count(), cut.panel_groups, part % cut.panel_groups, 1) {
+                    let columns = self.panels.columns(panel);
+                    let left = panel * self.panels.width;
+                    let source = b.at(at_b + left * p.b.column);
+                    let one = self.panels.with_columns(columns);
+                    let right = if self.in_place() && columns == one.width_of(0) {
+                        Right::InPlace(source, p.b.row)
+                    } else {
+                        // SAFETY: the operand was checked against its strides; columns lie in it.
+                        unsafe { pack_panel(packed, one, source, p.b.row, p.b.column) };
+                        Right::Packed(packed.as_ptr())
+                    };
+                    let block = Block {
+                        rows: rows.len(),
+                        pointers,
+                        taps: 1,
+                        k: p.k,
+                        a_step: p.a.column,
+                        panels: one,
+                        range: 0..1,
+                        right,
+                        out: c.as_ptr().wrapping_add(at_c + rows.start * p.c.row + left),
+                        out_stride: p.c.row,
+                        residual: std::ptr::null(),
+                        residual_stride: 0,
+                        scale: p.alpha,
+                        epilogue: Epilogue::activation(p.activation),
+                    };
+                    // SAFETY: the operands cover the shape; `new` made sure that results do not overlap.
+                    unsafe { multiply(self.isa, &block) };
+                }
+            }
+        });
     }
 }
+
+/// Packs one panel of a computed operand, without bias.
+///
+/// # Safety
+/// `depth` rows of `n` columns at these strides are readable at `source`.
+unsafe fn pack_panel(
+    packed: &mut [f32],
+    panel: Panels,
+    source: *const f32,
+    row_stride: usize,
+    column_stride: usize,
+) {
+    let (width, columns, depth) = (panel.width_of(0), panel.n, panel.depth);
+    let (bias, rows) = packed[..width * (depth + 1)].split_at_mut(width);
+    bias.fill(0.0);
+    for (r, row) in rows.chunks_exact_mut(width).enumerate() {
+        let from = source.wrapping_add(r * row_stride);
+        let (used, rest) = row.split_at_mut(columns);
+        rest.fill(0.0);
+        if column_stride == 1 {
+            // SAFETY: a row of `columns` readable values; the packed panel is other memory.
+            unsafe { std::ptr::copy_nonoverlapping(from, used.as_mut_ptr(), columns) };
+        } else {
+            for (c, x) in used.iter_mut().enumerate() {
+                // SAFETY: the caller promises these columns.
+                *x = unsafe { *from.wrapping_add(c * column_stride) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,9 @@ pub mod threads;
 pub mod transpose;
 
 mod error;
+mod math;
+mod schedule;
+mod tile;
 
 pub use elementwise::{Binary, Epilogue, Residual, Unary};
 pub use error::{Error, ErrorKind};

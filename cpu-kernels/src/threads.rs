@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// How long a thread of an open region spins between two steps before it parks (facts: 50 to 100 µs).
 const SPIN: Duration = Duration::from_micros(100);
 
-type Call = unsafe fn(*const (), usize);
+type Call = unsafe fn(*const (), usize, usize);
 
 /// Threads that run the chunks of one step after another.
 ///
@@ -68,7 +68,7 @@ struct Shared {
 
 impl Shared {
     /// Takes one chunk of the current step and runs it.
-    fn run_one(&self) -> bool {
+    fn run_one(&self, thread: usize) -> bool {
         let mut left = self.unclaimed.0.load(Acquire);
         loop {
             if left == 0 {
@@ -90,18 +90,18 @@ impl Shared {
         let call = unsafe { std::mem::transmute::<*mut (), Call>(call) };
         let data = self.data.load(Relaxed).cast_const();
         // SAFETY: `data` is the closure that `call` was instantiated for; `run` keeps it alive until `pending` is 0.
-        if catch_unwind(AssertUnwindSafe(|| unsafe { call(data, chunk) })).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| unsafe { call(data, thread, chunk) })).is_err() {
             self.panicked.store(true, Relaxed);
         }
         self.pending.0.fetch_sub(1, AcqRel);
         true
     }
 
-    fn spin_or_park(&self) {
+    fn spin_or_park(&self, thread: usize) {
         let mut since = Instant::now();
         let mut turns = 0u32;
         loop {
-            if self.run_one() {
+            if self.run_one(thread) {
                 since = Instant::now();
                 turns = 0;
                 continue;
@@ -152,7 +152,7 @@ impl ThreadPool {
                 let shared = Arc::clone(&shared);
                 std::thread::Builder::new()
                     .name(format!("polychip-cpu-{index}"))
-                    .spawn(move || shared.spin_or_park())
+                    .spawn(move || shared.spin_or_park(index))
                     .ok()
             })
             .collect();
@@ -192,16 +192,25 @@ impl ThreadPool {
     /// # Panics
     /// If `f` panics in any chunk; the other chunks are run first.
     pub fn run<F: Fn(usize) + Sync>(&self, chunks: usize, f: &F) {
+        self.run_indexed(chunks, &|_, chunk| f(chunk));
+    }
+
+    /// Runs `f(thread, chunk)` as [`run`](Self::run) does; `thread` is below [`threads`](Self::threads), and no two
+    /// chunks of this step run at the same time with the same `thread`, so it selects scratch memory.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_indexed<F: Fn(usize, usize) + Sync>(&self, chunks: usize, f: &F) {
         if chunks <= 1 || self.threads.is_empty() || self.shared.busy.swap(true, Acquire) {
             for chunk in 0..chunks {
-                f(chunk);
+                f(0, chunk);
             }
             return;
         }
-        unsafe fn call<F: Fn(usize) + Sync>(data: *const (), chunk: usize) {
+        unsafe fn call<F: Fn(usize, usize) + Sync>(data: *const (), thread: usize, chunk: usize) {
             // SAFETY: `run` stored `f: &F` beside this instantiation, and waits for the chunk to end.
             let f = unsafe { &*data.cast::<F>() };
-            f(chunk);
+            f(thread, chunk);
         }
         let shared = &*self.shared;
         shared.call.store(call::<F> as *mut (), Relaxed);
@@ -212,7 +221,7 @@ impl ThreadPool {
         shared.pending.0.store(chunks, Relaxed);
         shared.unclaimed.0.store(chunks, SeqCst);
         self.unpark();
-        while shared.run_one() {}
+        while shared.run_one(0) {}
         let mut turns = 0u32;
         while shared.pending.0.load(Acquire) != 0 {
             std::hint::spin_loop();
@@ -250,6 +259,22 @@ impl Drop for Region<'_> {
         if !self.pool.threads.is_empty() {
             self.pool.shared.regions.fetch_sub(1, SeqCst);
         }
+    }
+}
+
+/// The address of memory that the chunks of a step only read.
+#[derive(Clone, Copy)]
+pub(crate) struct Address(pub(crate) *const f32);
+
+// SAFETY: an address is a number until it is read, and reading it is the reader's promise.
+unsafe impl Sync for Address {}
+// SAFETY: as above.
+unsafe impl Send for Address {}
+
+impl Address {
+    /// The address of element `index`.
+    pub(crate) fn at(self, index: usize) -> *const f32 {
+        self.0.wrapping_add(index)
     }
 }
 

@@ -1,11 +1,22 @@
 //! Permutations of dimensions, in blocks that fit the cache; NCHW to NHWC is one of them.
 
+use crate::copy::CopyPlan;
 use crate::{Error, ThreadPool};
 
 /// A permutation of a dense array, worked out once.
+///
+/// ```
+/// use polychip_cpu_kernels::{ThreadPool, transpose::TransposePlan};
+///
+/// let mut columns = [0; 6];
+/// TransposePlan::new(&[2, 3], &[1, 0])?.run(&ThreadPool::new(1), &[1, 2, 3, 4, 5, 6], &mut columns);
+/// assert_eq!(columns, [1, 4, 2, 5, 3, 6]);
+/// # Ok::<(), polychip_cpu_kernels::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct TransposePlan {
-    copy: crate::copy::CopyPlan,
+    copy: CopyPlan,
+    len: usize,
 }
 
 impl TransposePlan {
@@ -14,8 +25,33 @@ impl TransposePlan {
     /// # Errors
     /// If `permutation` is not a permutation of the dimensions, or too many dimensions remain after merging.
     pub fn new(shape: &[usize], permutation: &[usize]) -> Result<Self, Error> {
-        let _ = (shape, permutation);
-        unimplemented!("lands next")
+        const NAME: &str = "transpose";
+        if permutation.len() != shape.len() {
+            let rule = "it must have one entry per dimension";
+            return Err(Error::parameter(NAME, "permutation", permutation.len(), rule));
+        }
+        let len = crate::error::product(NAME, "the array", shape)?;
+        let mut strides = vec![1isize; shape.len()];
+        for i in (1..shape.len()).rev() {
+            strides[i - 1] = strides[i].saturating_mul(shape[i] as isize);
+        }
+        let (mut sizes, mut source) = (Vec::new(), Vec::new());
+        for &from in permutation {
+            if from >= shape.len() || permutation.iter().filter(|&&other| other == from).count() != 1 {
+                let rule = "it must name each dimension once";
+                return Err(Error::parameter(NAME, "permutation", from, rule));
+            }
+            sizes.push(shape[from]);
+            source.push(strides[from]);
+        }
+        let mut target = vec![1isize; shape.len()];
+        for i in (1..shape.len()).rev() {
+            target[i - 1] = target[i].saturating_mul(sizes[i] as isize);
+        }
+        Ok(Self {
+            copy: CopyPlan::new(&sizes, 0, &source, 0, &target)?,
+            len,
+        })
     }
 
     /// `[n, c, spatial]` to `[n, spatial, c]`.
@@ -39,6 +75,43 @@ impl TransposePlan {
     /// # Panics
     /// If a slice's length is not the number of elements.
     pub fn run<T: Copy + Send + Sync>(&self, pool: &ThreadPool, input: &[T], output: &mut [T]) {
+        assert_eq!(input.len(), self.len, "transpose: length of the input");
+        assert_eq!(output.len(), self.len, "transpose: length of the output");
         self.copy.run(pool, input, output);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back_is_the_identity() {
+        let pool = ThreadPool::new(2);
+        for (shape, permutation) in [
+            (&[2usize, 3, 5, 7][..], &[0usize, 2, 3, 1][..]),
+            (&[70, 3, 90], &[2, 1, 0]),
+            (&[1, 64, 33], &[0, 2, 1]),
+            (&[4, 0, 2], &[1, 0, 2]),
+            (&[], &[]),
+        ] {
+            let plan = TransposePlan::new(shape, permutation).unwrap();
+            let total: usize = shape.iter().product();
+            let input: Vec<u16> = (0..total as u16).collect();
+            let (mut there, mut back) = (vec![0; total], vec![0; total]);
+            plan.run(&pool, &input, &mut there);
+            let sizes: Vec<usize> = permutation.iter().map(|&from| shape[from]).collect();
+            let mut inverse = vec![0; shape.len()];
+            for (to, &from) in permutation.iter().enumerate() {
+                inverse[from] = to;
+            }
+            TransposePlan::new(&sizes, &inverse)
+                .unwrap()
+                .run(&pool, &there, &mut back);
+            assert_eq!(back, input, "{shape:?} {permutation:?}");
+        }
+        assert!(TransposePlan::new(&[2, 3], &[0, 0]).is_err());
+        assert!(TransposePlan::new(&[2, 3], &[0]).is_err());
+        assert!(TransposePlan::new(&[2, 3], &[0, 2]).is_err());
     }
 }
