@@ -6,7 +6,13 @@
 //! Not here: depthwise kernels, which [`crate::depthwise`] has and [`ConvPlan`] chooses by itself.
 #![allow(unsafe_code)]
 
+use crate::depthwise::Depthwise;
+use crate::error::product;
+use crate::schedule::{Cut, Extent, Scratch};
+use crate::threads::{Address, Parts, share};
+use crate::tile::{self, Block, Panels, Right, multiply};
 use crate::{Epilogue, Error, Isa, ThreadPool};
+use std::ops::Range;
 
 /// Where a window of taps goes over an image, per spatial dimension `[depth, height, width]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +50,56 @@ impl Window {
             dilations: [1, dilations[0], dilations[1]],
             pads: [0, pads[0], pads[1]],
         }
+    }
+
+    /// Taps of the window.
+    pub(crate) fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    pub(crate) fn in_pixels(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    pub(crate) fn out_pixels(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    /// Refuses zero taps, strides and dilations, and sizes that overflow.
+    pub(crate) fn check(&self, name: &'static str) -> Result<(), Error> {
+        for (what, values) in [
+            ("kernel", self.kernel),
+            ("stride", self.strides),
+            ("dilation", self.dilations),
+        ] {
+            if let Some(&zero) = values.iter().find(|&&value| value == 0) {
+                return Err(Error::parameter(name, what, zero, "it must not be zero"));
+            }
+        }
+        product(name, "the kernel", &self.kernel)?;
+        product(name, "the input", &self.input)?;
+        product(name, "the output", &self.output)?;
+        for i in 0..3 {
+            // the farthest coordinate that a tap computes
+            let reach = product(name, "the window", &[self.output[i], self.strides[i]])?
+                .checked_add(product(name, "the window", &[self.kernel[i], self.dilations[i]])?)
+                .and_then(|reach| reach.checked_add(self.pads[i]))
+                .filter(|&reach| reach <= isize::MAX as usize / 2);
+            reach.ok_or_else(|| Error::too_large(name, "the window"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether output pixels are input pixels, in order.
+    fn is_pointwise(&self) -> bool {
+        self.kernel == [1; 3] && self.strides == [1; 3] && self.pads == [0; 3] && self.input == self.output
+    }
+
+    /// The input coordinate of tap 0 of output pixel `pixel` of an image.
+    pub(crate) fn first_tap(&self, pixel: usize) -> [isize; 3] {
+        let [_, height, width] = self.output;
+        let index = [pixel / width / height, pixel / width % height, pixel % width];
+        std::array::from_fn(|i| (index[i] * self.strides[i]) as isize - self.pads[i] as isize)
     }
 }
 
@@ -89,10 +145,35 @@ impl ConvParams {
 }
 
 /// A convolution with constant weights, worked out once.
+///
+/// ```
+/// use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
+/// use polychip_cpu_kernels::{Epilogue, Isa, ThreadPool, Unary};
+///
+/// // a 3x3 box sum over one 4x4 channel, padded by one pixel
+/// let window = Window::new_2d([4, 4], [4, 4], [3, 3], [1, 1], [1, 1], [1, 1]);
+/// let plan = ConvPlan::new(Isa::detect(), ConvParams::dense(1, 1, 1, 1, window))?;
+/// let mut packed = vec![0.0; plan.packed_len()];
+/// plan.pack(&[1.0; 9], None, &mut packed);
+/// let pool = ThreadPool::new(1);
+/// let (mut output, mut scratch) = (vec![0.0; 16], vec![0.0; plan.scratch_len(&pool)]);
+/// let relu = Epilogue::activation(Unary::Relu);
+/// plan.run(&pool, &packed, &[1.0; 16], None, relu, &mut output, &mut scratch);
+/// assert_eq!(output[..4], [4.0, 6.0, 6.0, 4.0]);
+/// # Ok::<(), polychip_cpu_kernels::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ConvPlan {
     isa: Isa,
     params: ConvParams,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    /// One group of channels at a time, by row pointers.
+    Indirect(Panels),
+    Depthwise(Depthwise),
 }
 
 impl ConvPlan {
@@ -102,7 +183,51 @@ impl ConvPlan {
     /// If a kernel size, stride, dilation or group count is zero, channels are not multiples of the groups, a stride
     /// between pixels is smaller than the channels, or a size does not fit the address space.
     pub fn new(isa: Isa, params: ConvParams) -> Result<Self, Error> {
-        Ok(Self { isa, params })
+        const NAME: &str = "conv";
+        let ConvParams {
+            batch,
+            in_channels,
+            out_channels,
+            groups,
+            window,
+            in_stride,
+            out_stride,
+        } = params;
+        window.check(NAME)?;
+        if groups == 0 {
+            return Err(Error::parameter(NAME, "groups", 0, "it must not be zero"));
+        }
+        for (name, channels, stride) in [
+            ("input channels", in_channels, in_stride),
+            ("output channels", out_channels, out_stride),
+        ] {
+            if !channels.is_multiple_of(groups) {
+                let rule = "they must be a multiple of the groups";
+                return Err(Error::parameter(NAME, name, channels, rule));
+            }
+            if stride < channels {
+                return Err(Error::parameter(
+                    NAME,
+                    "pixel stride",
+                    stride,
+                    "it must not be below the channels",
+                ));
+            }
+        }
+        let [id, ih, iw] = window.input;
+        let [od, oh, ow] = window.output;
+        product(NAME, "the input", &[batch, id, ih, iw, in_stride])?;
+        product(NAME, "the output", &[batch, od, oh, ow, out_stride])?;
+        let depth = product(NAME, "the weights", &[in_channels / groups, window.taps()])?;
+        // panels and vectors are at most 64 wide
+        let width = (out_channels / groups).saturating_add(64);
+        product(NAME, "the weights", &[groups, width, depth.saturating_add(1)])?;
+        let kind = if groups > 1 && in_channels == groups && out_channels == groups {
+            Kind::Depthwise(Depthwise::new(isa, params))
+        } else {
+            Kind::Indirect(Panels::new(isa, depth, out_channels / groups))
+        };
+        Ok(Self { isa, params, kind })
     }
 
     /// The shape this was planned for.
@@ -114,8 +239,10 @@ impl ConvPlan {
     /// Floats of the packed weights. It depends on the parameters and [`Isa::code`] alone, as does their layout.
     #[must_use]
     pub fn packed_len(&self) -> usize {
-        let _ = self.isa;
-        unimplemented!("lands next")
+        match &self.kind {
+            Kind::Indirect(panels) => panels.len() * self.params.groups,
+            Kind::Depthwise(depthwise) => depthwise.packed_len(),
+        }
     }
 
     /// Packs weights `[out_channels, in_channels / groups, kernel...]` (ONNX order) and the bias `[out_channels]`.
@@ -123,15 +250,88 @@ impl ConvPlan {
     /// # Panics
     /// If a slice's length is not that of its shape.
     pub fn pack(&self, weights: &[f32], bias: Option<&[f32]>, packed: &mut [f32]) {
-        let _ = (weights, bias, packed);
-        unimplemented!("lands next")
+        let ConvParams {
+            in_channels,
+            out_channels,
+            groups,
+            ..
+        } = self.params;
+        let (inner, taps) = (in_channels / groups, self.params.window.taps());
+        assert_eq!(
+            weights.len(),
+            out_channels * inner * taps,
+            "conv: length of the weights"
+        );
+        assert!(
+            bias.is_none_or(|bias| bias.len() == out_channels),
+            "conv: length of the bias"
+        );
+        assert_eq!(
+            packed.len(),
+            self.packed_len(),
+            "conv: length of the packed weights"
+        );
+        match &self.kind {
+            Kind::Depthwise(depthwise) => depthwise.pack(weights, bias, packed),
+            Kind::Indirect(panels) => {
+                if panels.len() == 0 {
+                    return;
+                }
+                for (group, packed) in packed.chunks_exact_mut(panels.len()).enumerate() {
+                    let first = group * panels.n;
+                    panels.pack(
+                        packed,
+                        |column| bias.map_or(0.0, |bias| bias[first + column]),
+                        |row, column| weights[((first + column) * inner + row % inner) * taps + row / inner],
+                    );
+                }
+            }
+        }
+    }
+
+    fn cut(&self, panels: &Panels, threads: usize) -> Cut {
+        let ConvParams {
+            batch,
+            in_channels,
+            groups,
+            window,
+            ..
+        } = self.params;
+        let rows = batch * window.out_pixels();
+        let stride: usize = window.strides.iter().product();
+        Extent {
+            rows,
+            panels: panels.count(),
+            taps: window.taps(),
+            row_bytes: in_channels / groups * 4 * stride.min(window.taps()),
+            panel_bytes: panels.len() * 4,
+            flops: rows.saturating_mul(2 * panels.n).saturating_mul(panels.depth),
+            repeats: groups,
+            tile_rows: tile::tile_rows(self.isa),
+            threads,
+        }
+        .cut()
+    }
+
+    /// Floats of scratch for all threads (a row of zeros) and for each (row pointers).
+    fn scratch(&self, panels: &Panels, cut: Cut) -> (usize, usize) {
+        let _ = panels;
+        (
+            self.params.in_channels / self.params.groups,
+            2 * cut.block_rows * self.params.window.taps(),
+        )
     }
 
     /// Floats of scratch that a run needs.
     #[must_use]
     pub fn scratch_len(&self, pool: &ThreadPool) -> usize {
-        let _ = pool;
-        unimplemented!("lands next")
+        match &self.kind {
+            Kind::Depthwise(depthwise) => depthwise.scratch_len(pool),
+            Kind::Indirect(panels) => {
+                let (shared, own) = self.scratch(panels, self.cut(panels, pool.threads()));
+                Scratch::len(shared, own, pool.threads())
+            }
+        }
     }
 
     /// `output = epilogue(conv(input) + bias, residual)`; the residual has the shape and strides of the output.
@@ -148,7 +348,198 @@ impl ConvPlan {
         output: &mut [f32],
         scratch: &mut [f32],
     ) {
-        let _ = (pool, packed, input, residual, epilogue, output, scratch);
-        unimplemented!("lands next")
+        let ConvParams {
+            batch,
+            in_channels,
+            out_channels,
+            window,
+            in_stride,
+            out_stride,
+            ..
+        } = self.params;
+        let needed = |pixels: usize, stride: usize, channels: usize| match (pixels, channels) {
+            (0, _) | (_, 0) => 0,
+            _ => (pixels - 1) * stride + channels,
+        };
+        let rows = batch * window.out_pixels();
+        let out_len = needed(rows, out_stride, out_channels);
+        assert_eq!(
+            packed.len(),
+            self.packed_len(),
+            "conv: length of the packed weights"
+        );
+        let in_len = needed(batch * window.in_pixels(), in_stride, in_channels);
+        assert!(input.len() >= in_len, "conv: the input is shorter than its shape");
+        assert!(
+            output.len() >= out_len,
+            "conv: the output is shorter than its shape"
+        );
+        assert!(
+            residual.is_none_or(|r| r.len() >= out_len),
+            "conv: the residual is shorter than its shape"
+        );
+        if out_len == 0 {
+            return;
+        }
+        match &self.kind {
+            Kind::Indirect(panels) => {
+                self.run_indirect(pool, panels, packed, input, residual, epilogue, output, scratch);
+            }
+            Kind::Depthwise(depthwise) => {
+                depthwise.run(pool, packed, input, residual, epilogue, output, scratch);
+            }
+        }
+    }
+
+    fn run_indirect(
+        &self,
+        pool: &ThreadPool,
+        panels: &Panels,
+        packed: &[f32],
+        input: &[f32],
+        residual: Option<&[f32]>,
+        epilogue: Epilogue,
+        output: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let ConvParams {
+            batch,
+            in_channels,
+            groups,
+            window,
+            out_stride,
+            ..
+        } = self.params;
+        let (inner, taps) = (in_channels / groups, window.taps());
+        let rows = batch * window.out_pixels();
+        let tile_rows = tile::tile_rows(self.isa);
+        let cut = self.cut(panels, pool.threads());
+        let (shared, own) = self.scratch(panels, cut);
+        let scratch = Scratch::new(scratch, shared, own, pool.threads());
+        // SAFETY: no chunk runs yet.
+        let zeros = unsafe { scratch.shared() };
+        zeros.fill(0.0);
+        let zeros = Address(zeros.as_ptr());
+        let (input, right, output) = (
+            Address(input.as_ptr()),
+            Address(packed.as_ptr()),
+            Parts::new(output),
+        );
+        let added = Address(residual.map_or(std::ptr::null(), <[f32]>::as_ptr));
+        let per_group = cut.row_blocks * cut.panel_groups;
+        pool.run_indexed(groups * per_group, &|thread, chunk| {
+            let (group, part) = (chunk / per_group, chunk % per_group);
+            let block = share(rows, cut.row_blocks, part / cut.panel_groups, tile_rows);
+            let range = share(panels.count(), cut.panel_groups, part % cut.panel_groups, 1);
+            // SAFETY: this thread's own part, asked for once.
+            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const f32>();
+            // SAFETY: the part has room for the pointers of the longest block.
+            unsafe {
+                self.row_pointers(
+                    pointers,
+                    block.clone(),
+                    input.at(group * inner),
+                    zeros.at(0),
+                    tile_rows,
+                )
+            };
+            let first = block.start * out_stride + group * panels.n;
+            let block = Block {
+                rows: block.len(),
+                pointers,
+                taps,
+                k: inner,
+                a_step: 1,
+                panels: *panels,
+                range,
+                right: Right::Packed(right.at(group * panels.len())),
+                out: output.as_ptr().wrapping_add(first),
+                out_stride,
+                residual: added.at_unless_null(first),
+                residual_stride: out_stride,
+                scale: 1.0,
+                epilogue,
+            };
+            // SAFETY: `run` checked every operand against the shape; chunks write disjoint pixels or channels.
+            unsafe { multiply(self.isa, &block) };
+        });
+    }
+
+    /// Writes the row pointers `[tile][tap][row]` of the output pixels `rows`.
+    ///
+    /// # Safety
+    /// `to` has room for `rows.len() * taps` pointers.
+    unsafe fn row_pointers(
+        &self,
+        mut to: *mut *const f32,
+        rows: Range<usize>,
+        input: *const f32,
+        zeros: *const f32,
+        tile_rows: usize,
+    ) {
+        let ConvParams {
+            window, in_stride, ..
+        } = self.params;
+        if window.is_pointwise() {
+            for row in rows {
+                // SAFETY: one pointer per row.
+                unsafe { to.write(input.wrapping_add(row * in_stride)) };
+                to = to.wrapping_add(1);
+            }
+            return;
+        }
+        let out_pixels = window.out_pixels();
+        let in_pixels = window.in_pixels();
+        let tiles = tile::tiles(rows.len(), tile_rows);
+        let mut first = [([0isize; 3], input); 16];
+        for index in 0..tiles {
+            let tile = tile::tile_range(rows.len(), tiles, index);
+            let first = &mut first[..tile.len()];
+            for (first, row) in first.iter_mut().zip(tile) {
+                let row = rows.start + row;
+                let image = input.wrapping_add(row / out_pixels * in_pixels * in_stride);
+                *first = (window.first_tap(row % out_pixels), image);
+            }
+            for kd in 0..window.kernel[0] {
+                for kh in 0..window.kernel[1] {
+                    for kw in 0..window.kernel[2] {
+                        let tap = [kd, kh, kw];
+                        for &(start, image) in first.iter() {
+                            // SAFETY: one pointer per row and tap.
+                            unsafe { to.write(window.tap(start, tap, image, zeros, in_stride)) };
+                            to = to.wrapping_add(1);
+                        }
+                    }
+                }
+            }
+        }
     }
 }
+
+impl Window {
+    /// The address of a tap's channels: in the image, or the row of zeros outside.
+    #[inline]
+    pub(crate) fn tap(
+        &self,
+        first: [isize; 3],
+        tap: [usize; 3],
+        image: *const f32,
+        zeros: *const f32,
+        pixel_stride: usize,
+    ) -> *const f32 {
+        let at: [usize; 3] =
+            std::array::from_fn(|i| first[i].wrapping_add((tap[i] * self.dilations[i]) as isize) as usize);
+        // a negative coordinate became a huge one
+        let inside = at[0] < self.input[0] && at[1] < self.input[1] && at[2] < self.input[2];
+        let pixel = at[0].wrapping_mul(self.input[1]).wrapping_add(at[1]);
+        let pixel = pixel.wrapping_mul(self.input[2]).wrapping_add(at[2]);
+        if inside {
+            image.wrapping_add(pixel.wrapping_mul(pixel_stride))
+        } else {
+            zeros
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,2 +1,364 @@
-//! Depthwise convolutions of channels-last images, one row of output pixels at a time.
+//! Depthwise convolutions of channels-last images: a few neighbouring output pixels at a time, over all channels.
+//!
+//! 1. Packed weights are `[bias][tap]` groups of the channels rounded up to whole vectors.
+//! 2. Neighbouring pixels share loads: a row of `P` outputs reads each of its input columns once.
+//!
+//! Not here: channel multipliers, which are grouped products.
 #![allow(unsafe_code)]
+
+use crate::conv::ConvParams;
+use crate::elementwise::unary::apply_rows;
+use crate::isa::{Kernel, Simd};
+use crate::schedule::Scratch;
+use crate::threads::{Address, Parts, share};
+use crate::{Epilogue, Isa, Residual, ThreadPool, Unary};
+
+/// Output pixels that are computed together: enough independent sums to hide the latency of an addition.
+const PIXELS: usize = 4;
+
+/// A depthwise convolution, worked out once.
+#[derive(Debug, Clone)]
+pub(crate) struct Depthwise {
+    isa: Isa,
+    params: ConvParams,
+    /// Channels rounded up to whole vectors.
+    padded: usize,
+    /// Input columns that one row of taps of `PIXELS` outputs reads, where outputs share them; 0 where they do not.
+    shared_columns: usize,
+}
+
+impl Depthwise {
+    pub(crate) fn new(isa: Isa, params: ConvParams) -> Self {
+        let window = params.window;
+        let shares = window.kernel[2] == 3 && window.dilations[2] == 1 && window.strides[2] <= 2;
+        let shared_columns = if shares {
+            (PIXELS - 1) * window.strides[2] + 3
+        } else {
+            0
+        };
+        Self {
+            isa,
+            params,
+            padded: params.in_channels.next_multiple_of(isa.lanes()),
+            shared_columns,
+        }
+    }
+
+    pub(crate) fn packed_len(&self) -> usize {
+        self.padded * (self.params.window.taps() + 1)
+    }
+
+    pub(crate) fn pack(&self, weights: &[f32], bias: Option<&[f32]>, packed: &mut [f32]) {
+        let (channels, taps) = (self.params.in_channels, self.params.window.taps());
+        packed.fill(0.0);
+        if let Some(bias) = bias {
+            packed[..channels].copy_from_slice(bias);
+        }
+        for (c, weights) in weights.chunks_exact(taps).enumerate() {
+            for (tap, &weight) in weights.iter().enumerate() {
+                packed[(tap + 1) * self.padded + c] = weight;
+            }
+        }
+    }
+
+    /// Floats of scratch for all threads (zeros) and for each (the pointers of one group of pixels).
+    fn scratch(&self) -> (usize, usize) {
+        let [depth, height, width] = self.params.window.kernel;
+        let columns = self.shared_columns.max(width * PIXELS);
+        (self.params.in_channels, 2 * depth * height * columns)
+    }
+
+    pub(crate) fn scratch_len(&self, pool: &ThreadPool) -> usize {
+        let (shared, own) = self.scratch();
+        Scratch::len(shared, own, pool.threads())
+    }
+
+    /// The caller has checked every slice against the shape, and the output is not empty.
+    pub(crate) fn run(
+        &self,
+        pool: &ThreadPool,
+        packed: &[f32],
+        input: &[f32],
+        residual: Option<&[f32]>,
+        epilogue: Epilogue,
+        output: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let ConvParams {
+            batch,
+            in_channels,
+            window,
+            ..
+        } = self.params;
+        let (shared, own) = self.scratch();
+        let scratch = Scratch::new(scratch, shared, own, pool.threads());
+        // SAFETY: no chunk runs yet.
+        let zeros = unsafe { scratch.shared() };
+        zeros.fill(0.0);
+        let zeros = Address(zeros.as_ptr());
+        let (input, packed, output) = (
+            Address(input.as_ptr()),
+            Address(packed.as_ptr()),
+            Parts::new(output),
+        );
+        let added = Address(residual.map_or(std::ptr::null(), <[f32]>::as_ptr));
+        let lines = batch * window.output[0] * window.output[1];
+        let flops = lines * window.output[2] * in_channels * window.taps() * 2;
+        let chunks = if flops < 200_000 {
+            1
+        } else {
+            lines.min(pool.threads() * 4)
+        };
+        pool.run_indexed(chunks, &|thread, chunk| {
+            // SAFETY: this thread's own part, asked for once.
+            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const f32>();
+            for line in share(lines, chunks, chunk, 1) {
+                self.isa.run(&Line {
+                    plan: self,
+                    line,
+                    pointers,
+                    packed: packed.at(0),
+                    input: input.at(0),
+                    zeros: zeros.at(0),
+                    output: output.as_ptr(),
+                    residual: added.at(0),
+                    epilogue,
+                });
+            }
+        });
+    }
+}
+
+/// One row of output pixels.
+struct Line<'a> {
+    plan: &'a Depthwise,
+    line: usize,
+    pointers: *mut *const f32,
+    packed: *const f32,
+    input: *const f32,
+    zeros: *const f32,
+    output: *mut f32,
+    residual: *const f32,
+    epilogue: Epilogue,
+}
+
+/// A group of pixels, all of whose operands are known.
+#[derive(Clone, Copy)]
+struct Group {
+    pointers: *const *const f32,
+    /// Rows of taps.
+    tap_rows: usize,
+    /// Taps in a row.
+    tap_columns: usize,
+    packed: *const f32,
+    padded: usize,
+    channels: usize,
+    pixels: usize,
+    out: *mut f32,
+    out_stride: usize,
+    residual: *const f32,
+    residual_last: bool,
+    low: f32,
+    high: f32,
+}
+
+impl Kernel for &Line<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let ConvParams {
+            in_channels: channels,
+            window,
+            in_stride,
+            out_stride,
+            ..
+        } = self.plan.params;
+        let width = window.output[2];
+        let lines_per_image = window.output[0] * window.output[1];
+        let image = self
+            .input
+            .wrapping_add(self.line / lines_per_image * window.in_pixels() * in_stride);
+        let (low, high, later) = match self.epilogue.activation {
+            Unary::Identity => (f32::NEG_INFINITY, f32::INFINITY, false),
+            Unary::Relu => (0.0, f32::INFINITY, false),
+            Unary::Clip { low, high } => (low, high, false),
+            _ => (f32::NEG_INFINITY, f32::INFINITY, true),
+        };
+        let after = self.epilogue.residual == Residual::AfterActivation;
+        let columns = self.plan.shared_columns;
+        let [kernel_d, kernel_h, kernel_w] = window.kernel;
+        for x in (0..width).step_by(PIXELS) {
+            let pixels = PIXELS.min(width - x);
+            let first = window.first_tap(self.line % lines_per_image * width + x);
+            let mut to = self.pointers;
+            let mut put = |first: [isize; 3], tap: [usize; 3]| {
+                // SAFETY: the scratch has room for the pointers of one group.
+                unsafe { to.write(window.tap(first, tap, image, self.zeros, in_stride)) };
+                to = to.wrapping_add(1);
+            };
+            for kd in 0..kernel_d {
+                for kh in 0..kernel_h {
+                    if columns > 0 {
+                        // dilation is 1 here, so column i of the group is tap i of its first pixel
+                        for kw in 0..columns {
+                            put(first, [kd, kh, kw]);
+                        }
+                    } else {
+                        for kw in 0..kernel_w {
+                            for p in 0..PIXELS {
+                                // missing pixels repeat the last one, whose result is stored once
+                                let step = (p.min(pixels - 1) * window.strides[2]) as isize;
+                                put([first[0], first[1], first[2] + step], [kd, kh, kw]);
+                            }
+                        }
+                    }
+                }
+            }
+            let offset = (self.line * width + x) * out_stride;
+            let residual = if self.residual.is_null() {
+                self.residual
+            } else {
+                self.residual.wrapping_add(offset)
+            };
+            let group = Group {
+                pointers: self.pointers,
+                tap_rows: kernel_d * kernel_h,
+                tap_columns: kernel_w,
+                packed: self.packed,
+                padded: self.plan.padded,
+                channels,
+                pixels,
+                out: self.output.wrapping_add(offset),
+                out_stride,
+                residual: if later && after {
+                    std::ptr::null()
+                } else {
+                    residual
+                },
+                residual_last: after,
+                low,
+                high,
+            };
+            match (columns, window.strides[2]) {
+                (0, _) => any_taps(s, group),
+                (_, 1) => three_taps::<S, 1, 6>(s, group),
+                (_, _) => three_taps::<S, 2, 9>(s, group),
+            }
+            if later {
+                let added = if after { residual } else { std::ptr::null() };
+                // SAFETY: these outputs were just stored; the residual has their shape.
+                unsafe {
+                    apply_rows(
+                        s,
+                        self.epilogue.activation,
+                        group.out,
+                        pixels,
+                        channels,
+                        out_stride,
+                        added,
+                        out_stride,
+                    )
+                };
+            }
+        }
+    }
+}
+
+/// Stores the sums of one vector of channels.
+#[inline(always)]
+fn finish<S: Simd>(s: S, g: &Group, c: usize, sums: &[S::F; PIXELS]) {
+    let left = g.channels - c;
+    let (low, high) = (s.splat(g.low), s.splat(g.high));
+    for (p, &sum) in sums.iter().enumerate().take(g.pixels) {
+        let at = p * g.out_stride + c;
+        let mut x = sum;
+        let mut residual = s.splat(0.0);
+        if !g.residual.is_null() {
+            // SAFETY: `left` residual values remain in this pixel.
+            residual = unsafe {
+                let from = g.residual.add(at);
+                if left >= S::LANES {
+                    s.load(from)
+                } else {
+                    s.load_first(from, left)
+                }
+            };
+            if !g.residual_last {
+                x = s.add(x, residual);
+            }
+        }
+        x = s.min(high, s.max(low, x));
+        if g.residual_last {
+            x = s.add(x, residual);
+        }
+        // SAFETY: `left` output values remain in this pixel.
+        unsafe {
+            let to = g.out.add(at);
+            if left >= S::LANES {
+                s.store(to, x)
+            } else {
+                s.store_first(to, x, left)
+            }
+        }
+    }
+}
+
+/// The first channels of an input pixel from channel `c`.
+#[inline(always)]
+fn read<S: Simd>(s: S, from: *const f32, c: usize, left: usize) -> S::F {
+    // SAFETY: `left` channels remain at every row pointer.
+    unsafe {
+        let from = from.add(c);
+        if left >= S::LANES {
+            s.load(from)
+        } else {
+            s.load_first(from, left)
+        }
+    }
+}
+
+/// Any number of taps: pointers `[tap][pixel]`.
+#[inline(always)]
+fn any_taps<S: Simd>(s: S, g: Group) {
+    for c in (0..g.channels).step_by(S::LANES) {
+        let left = g.channels - c;
+        // SAFETY: groups of packed values are whole vectors.
+        let mut sums = [unsafe { s.load(g.packed.add(c)) }; PIXELS];
+        for tap in 0..g.tap_rows * g.tap_columns {
+            // SAFETY: as above.
+            let weight = unsafe { s.load(g.packed.add((tap + 1) * g.padded + c)) };
+            for (p, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: PIXELS pointers per tap.
+                let from = unsafe { *g.pointers.add(tap * PIXELS + p) };
+                *sum = s.mul_add(read(s, from, c, left), weight, *sum);
+            }
+        }
+        finish(s, &g, c, &sums);
+    }
+}
+
+/// Rows of three taps, `STRIDE` apart for neighbouring pixels: pointers `[row of taps][column]`.
+#[inline(always)]
+fn three_taps<S: Simd, const STRIDE: usize, const COLUMNS: usize>(s: S, g: Group) {
+    for c in (0..g.channels).step_by(S::LANES) {
+        let left = g.channels - c;
+        // SAFETY: groups of packed values are whole vectors.
+        let mut sums = [unsafe { s.load(g.packed.add(c)) }; PIXELS];
+        for row in 0..g.tap_rows {
+            let mut columns = [s.splat(0.0); COLUMNS];
+            for (i, column) in columns.iter_mut().enumerate() {
+                // SAFETY: COLUMNS pointers per row of taps.
+                let from = unsafe { *g.pointers.add(row * COLUMNS + i) };
+                *column = read(s, from, c, left);
+            }
+            for tap in 0..3 {
+                // SAFETY: as above.
+                let weight = unsafe { s.load(g.packed.add((row * 3 + tap + 1) * g.padded + c)) };
+                for (p, sum) in sums.iter_mut().enumerate() {
+                    *sum = s.mul_add(columns[p * STRIDE + tap], weight, *sum);
+                }
+            }
+        }
+        finish(s, &g, c, &sums);
+    }
+}

@@ -193,11 +193,7 @@ impl GemmPlan {
                 right: Right::Packed(right.at(0)),
                 out: c.as_ptr().wrapping_add(rows.start * c_stride),
                 out_stride: c_stride,
-                residual: if added.0.is_null() {
-                    added.0
-                } else {
-                    added.at(rows.start * added_stride)
-                },
+                residual: added.at_unless_null(rows.start * added_stride),
                 residual_stride: added_stride,
                 scale: 1.0,
                 epilogue,

@@ -276,6 +276,11 @@ impl Address {
     pub(crate) fn at(self, index: usize) -> *const f32 {
         self.0.wrapping_add(index)
     }
+
+    /// The address of element `index` of an operand that may be missing.
+    pub(crate) fn at_unless_null(self, index: usize) -> *const f32 {
+        if self.0.is_null() { self.0 } else { self.at(index) }
+    }
 }
 
 /// A mutable slice whose disjoint parts the chunks of a step write.
