@@ -1,7 +1,15 @@
 //! Normalisations over the last dimension, with the residual addition that usually precedes them.
+//!
+//! The variance is summed over differences from the mean, not as a difference of sums, so that it never cancels.
+//!
+//! Not here: normalisations over other dimensions (instance, group), which reshape or transpose to these.
 #![allow(unsafe_code)]
 
-use crate::{Isa, ThreadPool};
+use crate::elementwise::unary::apply_rows;
+use crate::isa::{Kernel, Simd};
+use crate::threads::{Address, Parts, share};
+use crate::{Isa, ThreadPool, Unary};
+use std::ops::Range;
 
 /// Which normalisation of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +50,162 @@ pub fn norm(
     sum: Option<&mut [f32]>,
     output: &mut [f32],
 ) {
-    let _ = (isa, pool, rows, columns, params, input, sum, output);
-    unimplemented!("lands next")
+    let len = rows.checked_mul(columns);
+    assert_eq!(len, Some(input.len()), "norm: length of the input");
+    assert_eq!(len, Some(output.len()), "norm: length of the output");
+    let whole = |slice: Option<&[f32]>| slice.is_none_or(|slice| slice.len() == output.len());
+    assert!(whole(params.residual), "norm: length of the residual");
+    assert!(whole(sum.as_deref()), "norm: length of the sum");
+    let per_column = |slice: Option<&[f32]>| slice.is_none_or(|slice| slice.len() == columns);
+    assert!(per_column(params.scale), "norm: length of the scale");
+    assert!(per_column(params.bias), "norm: length of the bias");
+    if output.is_empty() {
+        return;
+    }
+    let chunks = if output.len() < 8192 {
+        1
+    } else {
+        rows.min(pool.threads() * 4)
+    };
+    let start = |slice: Option<&[f32]>| Address(slice.map_or(std::ptr::null(), <[f32]>::as_ptr));
+    let (scale, bias, residual) = (start(params.scale), start(params.bias), start(params.residual));
+    let input = Address(input.as_ptr());
+    let sum = sum.map(Parts::new);
+    let output = Parts::new(output);
+    pool.run(chunks, &|chunk| {
+        isa.run(&Rows {
+            norm: params.norm,
+            epsilon: params.epsilon,
+            rows: share(rows, chunks, chunk, 1),
+            columns,
+            scale: scale.at(0),
+            bias: bias.at(0),
+            residual: residual.at(0),
+            input: input.at(0),
+            sum: sum.as_ref().map_or(std::ptr::null_mut(), Parts::as_ptr),
+            output: output.as_ptr(),
+        });
+    });
+}
+
+/// A range of rows; pointers to missing operands are null.
+struct Rows {
+    norm: Norm,
+    epsilon: f32,
+    rows: Range<usize>,
+    columns: usize,
+    scale: *const f32,
+    bias: *const f32,
+    residual: *const f32,
+    input: *const f32,
+    sum: *mut f32,
+    output: *mut f32,
+}
+
+/// The first `min(n, LANES)` values at `p`.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn read<S: Simd>(s: S, p: *const f32, n: usize) -> S::F {
+    // SAFETY: the caller promises it.
+    unsafe {
+        if n >= S::LANES {
+            s.load(p)
+        } else {
+            s.load_first(p, n)
+        }
+    }
+}
+
+/// Writes the first `min(n, LANES)` lanes of `x` to `p`.
+///
+/// # Safety
+/// They are writable.
+#[inline(always)]
+unsafe fn write<S: Simd>(s: S, p: *mut f32, x: S::F, n: usize) {
+    // SAFETY: the caller promises it.
+    unsafe {
+        if n >= S::LANES {
+            s.store(p, x)
+        } else {
+            s.store_first(p, x, n)
+        }
+    }
+}
+
+impl Kernel for &Rows {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let n = self.columns;
+        let count = n as f32;
+        let layer = self.norm == Norm::Layer;
+        for row in self.rows.clone() {
+            let offset = row * n;
+            let to = self.output.wrapping_add(offset);
+            // The sums that are normalised: the input itself, or what is stored where the output will be.
+            let mut from = self.input.wrapping_add(offset);
+            let mut total = s.splat(0.0);
+            if self.residual.is_null() {
+                for c in (0..n).step_by(S::LANES) {
+                    // SAFETY: n - c values remain in the row.
+                    let x = unsafe { read(s, from.wrapping_add(c), n - c) };
+                    total = s.add(total, x);
+                    if !self.sum.is_null() {
+                        // SAFETY: as above.
+                        unsafe { write(s, self.sum.wrapping_add(offset + c), x, n - c) };
+                    }
+                }
+            } else {
+                let keep = if self.sum.is_null() {
+                    to
+                } else {
+                    self.sum.wrapping_add(offset)
+                };
+                for c in (0..n).step_by(S::LANES) {
+                    // SAFETY: n - c values remain in each row.
+                    unsafe {
+                        let residual = read(s, self.residual.wrapping_add(offset + c), n - c);
+                        let x = s.add(read(s, from.wrapping_add(c), n - c), residual);
+                        total = s.add(total, x);
+                        write(s, keep.wrapping_add(c), x, n - c);
+                    }
+                }
+                from = keep;
+            }
+            let mean = if layer { s.sum(total) / count } else { 0.0 };
+            let mean_v = s.splat(mean);
+            let mut squares = s.splat(0.0);
+            let whole = n / S::LANES * S::LANES;
+            for c in (0..whole).step_by(S::LANES) {
+                // SAFETY: LANES values remain.
+                let d = s.sub(unsafe { s.load(from.wrapping_add(c)) }, mean_v);
+                squares = s.mul_add(d, d, squares);
+            }
+            let mut square = s.sum(squares);
+            for c in whole..n {
+                // SAFETY: c < n.
+                let d = unsafe { *from.wrapping_add(c) } - mean;
+                square += d * d;
+            }
+            let factor = s.splat(1.0 / (square / count + self.epsilon).sqrt());
+            for c in (0..n).step_by(S::LANES) {
+                let left = n - c;
+                // SAFETY: `left` values remain in each row and in scale and bias.
+                unsafe {
+                    let mut y = s.mul(s.sub(read(s, from.wrapping_add(c), left), mean_v), factor);
+                    if !self.scale.is_null() {
+                        y = s.mul(y, read(s, self.scale.wrapping_add(c), left));
+                    }
+                    if !self.bias.is_null() {
+                        y = s.add(y, read(s, self.bias.wrapping_add(c), left));
+                    }
+                    write(s, to.wrapping_add(c), y, left);
+                }
+            }
+        }
+    }
 }
 
 /// `output[r, c] = f(input[r, c] * scale[c] + shift[c])`: batch normalisation of a channels-last image.
@@ -55,10 +217,151 @@ pub fn scale_shift(
     pool: &ThreadPool,
     scale: &[f32],
     shift: &[f32],
-    activation: crate::Unary,
+    activation: Unary,
     input: &[f32],
     output: &mut [f32],
 ) {
-    let _ = (isa, pool, scale, shift, activation, input, output);
-    unimplemented!("lands next")
+    let columns = scale.len();
+    assert_eq!(shift.len(), columns, "scale_shift: length of the shift");
+    assert_eq!(input.len(), output.len(), "scale_shift: lengths differ");
+    if output.is_empty() {
+        return;
+    }
+    assert!(
+        columns > 0 && output.len().is_multiple_of(columns),
+        "scale_shift: length of the data"
+    );
+    let rows = output.len() / columns;
+    let chunks = if output.len() < 8192 {
+        1
+    } else {
+        rows.min(pool.threads() * 4)
+    };
+    let (scale, shift) = (Address(scale.as_ptr()), Address(shift.as_ptr()));
+    let (input, output) = (Address(input.as_ptr()), Parts::new(output));
+    pool.run(chunks, &|chunk| {
+        isa.run(&Affine {
+            rows: share(rows, chunks, chunk, 1),
+            columns,
+            scale: scale.at(0),
+            shift: shift.at(0),
+            activation,
+            input: input.at(0),
+            output: output.as_ptr(),
+        });
+    });
+}
+
+/// A range of rows.
+struct Affine {
+    rows: Range<usize>,
+    columns: usize,
+    scale: *const f32,
+    shift: *const f32,
+    activation: Unary,
+    input: *const f32,
+    output: *mut f32,
+}
+
+impl Kernel for &Affine {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let n = self.columns;
+        for row in self.rows.clone() {
+            let (from, to) = (
+                self.input.wrapping_add(row * n),
+                self.output.wrapping_add(row * n),
+            );
+            for c in (0..n).step_by(S::LANES) {
+                let left = n - c;
+                // SAFETY: `left` values remain in each operand.
+                unsafe {
+                    let scale = read(s, self.scale.wrapping_add(c), left);
+                    let shift = read(s, self.shift.wrapping_add(c), left);
+                    let x = read(s, from.wrapping_add(c), left);
+                    write(s, to.wrapping_add(c), s.mul_add(x, scale, shift), left);
+                }
+            }
+            if self.activation != Unary::Identity {
+                // SAFETY: this row was just stored.
+                unsafe { apply_rows(s, self.activation, to, 1, n, 0, std::ptr::null(), 0) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_f64() {
+        for threads in [1, 2] {
+            let pool = ThreadPool::new(threads);
+            for isa in Isa::available() {
+                for (rows, n) in [(1, 1), (3, 7), (128, 384), (5, 33), (2, 64), (0, 4)] {
+                    let value = |i: usize, p: usize| ((i * p) % 997) as f32 / 500.0 - 1.0;
+                    let input: Vec<f32> = (0..rows * n).map(|i| value(i, 7919)).collect();
+                    let residual: Vec<f32> = (0..rows * n).map(|i| value(i, 104_729)).collect();
+                    let scale: Vec<f32> = (0..n).map(|i| value(i, 31)).collect();
+                    let bias: Vec<f32> = (0..n).map(|i| value(i, 37)).collect();
+                    for case in 0..16 {
+                        let on = |bit: usize| case >> bit & 1 == 1;
+                        let params = NormParams {
+                            norm: if on(0) { Norm::Layer } else { Norm::Rms },
+                            epsilon: 1e-5,
+                            scale: on(1).then_some(&scale),
+                            bias: on(1).then_some(&bias),
+                            residual: on(2).then_some(&residual),
+                        };
+                        let (mut sum, mut got) = (vec![f32::NAN; rows * n], vec![f32::NAN; rows * n]);
+                        norm(
+                            isa,
+                            &pool,
+                            rows,
+                            n,
+                            params,
+                            &input,
+                            on(3).then_some(&mut sum),
+                            &mut got,
+                        );
+                        for row in 0..rows {
+                            let x: Vec<f64> = (row * n..(row + 1) * n)
+                                .map(|i| {
+                                    f64::from(input[i]) + if on(2) { f64::from(residual[i]) } else { 0.0 }
+                                })
+                                .collect();
+                            let mean = if on(0) {
+                                x.iter().sum::<f64>() / n as f64
+                            } else {
+                                0.0
+                            };
+                            let var = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+                            for (c, &x) in x.iter().enumerate() {
+                                let mut want = (x - mean) / (var + f64::from(params.epsilon)).sqrt();
+                                if on(1) {
+                                    want = want * f64::from(scale[c]) + f64::from(bias[c]);
+                                }
+                                let got = f64::from(got[row * n + c]);
+                                assert!(
+                                    (got - want).abs() < 1e-5,
+                                    "{isa:?} {rows}x{n} case {case}: {got} {want}"
+                                );
+                                if on(3) {
+                                    assert!((f64::from(sum[row * n + c]) - x).abs() < 1e-6);
+                                }
+                            }
+                        }
+                    }
+                    let mut got = vec![f32::NAN; rows * n];
+                    scale_shift(isa, &pool, &scale, &bias, Unary::Relu, &input, &mut got);
+                    for (i, got) in got.iter().enumerate() {
+                        let want = (input[i] * scale[i % n] + bias[i % n]).max(0.0);
+                        assert!((got - want).abs() < 1e-6);
+                    }
+                }
+            }
+        }
+    }
 }

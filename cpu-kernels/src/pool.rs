@@ -1,8 +1,16 @@
 //! Pooling of channels-last images: maximum, average, and both over the whole image.
+//!
+//! Taps outside the image are skipped, never read as zeros.
+//!
+//! Not here: indices of maxima, and powers (`LpPool`).
 #![allow(unsafe_code)]
 
 use crate::conv::Window;
+use crate::error::product;
+use crate::isa::{Kernel, Simd};
+use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, ThreadPool};
+use std::ops::Range;
 
 /// Which pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +41,8 @@ pub struct PoolParams {
 #[derive(Debug, Clone)]
 pub struct PoolPlan {
     params: PoolParams,
+    in_len: usize,
+    out_len: usize,
 }
 
 impl PoolPlan {
@@ -41,13 +51,33 @@ impl PoolPlan {
     /// # Errors
     /// If a kernel size, stride or dilation is zero, or a size does not fit the address space.
     pub fn new(params: PoolParams) -> Result<Self, Error> {
-        Ok(Self { params })
+        const NAME: &str = "pool";
+        let PoolParams {
+            batch,
+            channels,
+            window,
+            pads_end,
+        } = params;
+        window.check(NAME)?;
+        for i in 0..3 {
+            window.input[i]
+                .checked_add(window.pads[i])
+                .and_then(|size| size.checked_add(pads_end[i]))
+                .ok_or_else(|| Error::too_large(NAME, "the padded input"))?;
+        }
+        let [id, ih, iw] = window.input;
+        let [od, oh, ow] = window.output;
+        Ok(Self {
+            params,
+            in_len: product(NAME, "the input", &[batch, id, ih, iw, channels])?,
+            out_len: product(NAME, "the output", &[batch, od, oh, ow, channels])?,
+        })
     }
 
     /// A pooling over the whole image: `[batch, pixels, channels]` to `[batch, channels]`.
     ///
     /// # Errors
-    /// If the size does not fit the address space.
+    /// If `pixels` is zero or the size does not fit the address space.
     pub fn global(batch: usize, pixels: usize, channels: usize) -> Result<Self, Error> {
         Self::new(PoolParams {
             batch,
@@ -59,10 +89,252 @@ impl PoolPlan {
 
     /// Pools `input` `[batch, in spatial, channels]` to `output` `[batch, out spatial, channels]`.
     ///
+    /// A window that lies outside the image gives minus infinity as its maximum and zero as its average.
+    ///
     /// # Panics
     /// If a slice's length is not that of its shape.
     pub fn run(&self, isa: Isa, pool: &ThreadPool, pooling: Pooling, input: &[f32], output: &mut [f32]) {
-        let _ = (isa, pool, pooling, input, output, self.params);
-        unimplemented!("lands next")
+        assert_eq!(input.len(), self.in_len, "pool: length of the input");
+        assert_eq!(output.len(), self.out_len, "pool: length of the output");
+        if self.out_len == 0 {
+            return;
+        }
+        let PoolParams {
+            batch,
+            channels,
+            window,
+            ..
+        } = self.params;
+        let pixels = batch * window.out_pixels();
+        let work = self.out_len.saturating_mul(window.taps());
+        // few pixels with many taps (global pooling) are cut by channels instead
+        let cuts = if pixels < pool.threads() {
+            channels.div_ceil(256).min(pool.threads())
+        } else {
+            1
+        };
+        let chunks = if work < 100_000 {
+            1
+        } else {
+            pixels.min(pool.threads() * 4)
+        };
+        let cuts = if chunks == 1 && work < 100_000 { 1 } else { cuts };
+        let (input, output) = (Address(input.as_ptr()), Parts::new(output));
+        pool.run(chunks * cuts, &|chunk| {
+            isa.run(&Pixels {
+                plan: self,
+                pixels: share(pixels, chunks, chunk / cuts, 1),
+                channels: share(channels, cuts, chunk % cuts, 16),
+                pooling,
+                input: input.at(0),
+                output: output.as_ptr(),
+            });
+        });
+    }
+}
+
+/// A range of output pixels and of channels.
+struct Pixels<'a> {
+    plan: &'a PoolPlan,
+    pixels: Range<usize>,
+    channels: Range<usize>,
+    pooling: Pooling,
+    input: *const f32,
+    output: *mut f32,
+}
+
+impl Kernel for &Pixels<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let PoolParams {
+            channels,
+            window,
+            pads_end,
+            ..
+        } = self.plan.params;
+        let (out_pixels, in_pixels) = (window.out_pixels(), window.in_pixels());
+        let maximum = self.pooling == Pooling::Max;
+        let start = s.splat(if maximum { f32::NEG_INFINITY } else { 0.0 });
+        for pixel in self.pixels.clone() {
+            let first = window.first_tap(pixel % out_pixels);
+            // per dimension: the taps inside the image, and the count inside image and padding
+            let mut taps = [(0usize, 0usize); 3];
+            let mut counted = 1usize;
+            for i in 0..3 {
+                let step = window.dilations[i] as isize;
+                let end = window.input[i] as isize;
+                let before = |limit: isize| {
+                    // taps whose coordinate is below `limit`
+                    let count = (limit - first[i] + step - 1).div_euclid(step);
+                    count.clamp(0, window.kernel[i] as isize) as usize
+                };
+                taps[i] = (before(0), before(end));
+                counted *= before(end + pads_end[i] as isize) - before(-(window.pads[i] as isize));
+            }
+            let inside: usize = taps.iter().map(|(low, high)| high - low).product();
+            let scale = match self.pooling {
+                Pooling::Max => 1.0,
+                Pooling::Average => 1.0 / inside.max(1) as f32,
+                Pooling::AverageCountPadding => 1.0 / counted.max(1) as f32,
+            };
+            let image = self.input.wrapping_add(pixel / out_pixels * in_pixels * channels);
+            let out = self.output.wrapping_add(pixel * channels);
+            let scale = s.splat(scale);
+            let mut c = self.channels.start;
+            while c < self.channels.end {
+                let left = self.channels.end - c;
+                let mut sum = start;
+                for kd in taps[0].0..taps[0].1 {
+                    for kh in taps[1].0..taps[1].1 {
+                        for kw in taps[2].0..taps[2].1 {
+                            let from = window.tap(first, [kd, kh, kw], image, image, channels);
+                            // SAFETY: the tap lies in the image, and `left` channels remain.
+                            let x = unsafe {
+                                let from = from.add(c);
+                                if left >= S::LANES {
+                                    s.load(from)
+                                } else {
+                                    s.load_first(from, left)
+                                }
+                            };
+                            // maximum: a NaN on either side stays
+                            sum = if maximum {
+                                s.select(s.eq(x, x), s.max(x, sum), x)
+                            } else {
+                                s.add(sum, x)
+                            };
+                        }
+                    }
+                }
+                let y = if maximum { sum } else { s.mul(sum, scale) };
+                // SAFETY: `left` channels of this pixel remain.
+                unsafe {
+                    let to = out.add(c);
+                    if left >= S::LANES {
+                        s.store(to, y)
+                    } else {
+                        s.store_first(to, y, left)
+                    }
+                }
+                c += S::LANES;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naive(p: &PoolParams, pooling: Pooling, input: &[f32]) -> Vec<f32> {
+        let w = &p.window;
+        let mut out = Vec::new();
+        for (b, pixel) in (0..p.batch).flat_map(|b| (0..w.out_pixels()).map(move |pixel| (b, pixel))) {
+            for c in 0..p.channels {
+                let first = w.first_tap(pixel);
+                let (mut values, mut counted) = (Vec::new(), 0);
+                for tap in 0..w.taps() {
+                    let k = [
+                        tap / w.kernel[2] / w.kernel[1],
+                        tap / w.kernel[2] % w.kernel[1],
+                        tap % w.kernel[2],
+                    ];
+                    let at: [isize; 3] = std::array::from_fn(|i| first[i] + (k[i] * w.dilations[i]) as isize);
+                    if (0..3).all(|i| (0..w.input[i] as isize).contains(&at[i])) {
+                        let [d, h, x] = at.map(|v| v as usize);
+                        let pixel = (d * w.input[1] + h) * w.input[2] + x;
+                        values.push(input[(b * w.in_pixels() + pixel) * p.channels + c]);
+                    }
+                    let padded = |i: usize| -(w.pads[i] as isize)..(w.input[i] + p.pads_end[i]) as isize;
+                    counted += usize::from((0..3).all(|i| padded(i).contains(&at[i])));
+                }
+                let sum: f32 = values.iter().sum();
+                out.push(match pooling {
+                    Pooling::Max => values.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+                    Pooling::Average => sum / values.len().max(1) as f32,
+                    Pooling::AverageCountPadding => sum / counted.max(1) as f32,
+                });
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn agrees_with_nested_loops() {
+        let windows = [
+            (
+                Window::new_2d([7, 8], [3, 4], [3, 3], [2, 2], [1, 1], [0, 1]),
+                [0, 0, 1],
+            ),
+            // the last window reaches past the padding, as ceil_mode allows
+            (
+                Window::new_2d([6, 6], [3, 3], [3, 3], [2, 2], [1, 1], [0, 0]),
+                [0, 0, 0],
+            ),
+            (
+                Window::new_2d([9, 9], [3, 3], [2, 3], [3, 2], [2, 3], [1, 2]),
+                [0, 1, 2],
+            ),
+            (
+                Window::new_2d([1, 50], [1, 1], [1, 50], [1, 1], [1, 1], [0, 0]),
+                [0; 3],
+            ),
+            (
+                Window {
+                    input: [3, 4, 5],
+                    output: [2, 2, 3],
+                    kernel: [2, 3, 2],
+                    strides: [1, 2, 2],
+                    dilations: [1; 3],
+                    pads: [0, 1, 1],
+                },
+                [0, 1, 1],
+            ),
+        ];
+        for threads in [1, 2] {
+            let pool = ThreadPool::new(threads);
+            for (window, pads_end) in windows {
+                for (batch, channels) in [(1, 1), (2, 3), (1, 16), (2, 37), (1, 700)] {
+                    let params = PoolParams {
+                        batch,
+                        channels,
+                        window,
+                        pads_end,
+                    };
+                    let plan = PoolPlan::new(params).unwrap();
+                    let input: Vec<f32> = (0..plan.in_len)
+                        .map(|i| ((i * 7919) % 1013) as f32 - 500.0)
+                        .collect();
+                    for pooling in [Pooling::Max, Pooling::Average, Pooling::AverageCountPadding] {
+                        let want = naive(&params, pooling, &input);
+                        for isa in Isa::available() {
+                            let mut got = vec![f32::NAN; plan.out_len];
+                            plan.run(isa, &pool, pooling, &input, &mut got);
+                            for (got, want) in got.iter().zip(&want) {
+                                assert!(
+                                    (got - want).abs() < 1e-3,
+                                    "{isa:?} {pooling:?} {params:?}: {got} {want}"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_nan_reaches_the_maximum() {
+        let plan = PoolPlan::global(1, 3, 2).unwrap();
+        for isa in Isa::available() {
+            for at in 0..3 {
+                let mut input = [1.0; 6];
+                input[at * 2] = f32::NAN;
+                let mut output = [0.0; 2];
+                plan.run(isa, &ThreadPool::new(1), Pooling::Max, &input, &mut output);
+                assert!(output[0].is_nan() && output[1] == 1.0, "{isa:?} {at}: {output:?}");
+            }
+        }
     }
 }

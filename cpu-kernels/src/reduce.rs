@@ -1,6 +1,14 @@
 //! Reductions of any set of axes of a dense array.
+//!
+//! Chunks are cut by outputs, so the result does not depend on the number of threads.
+//!
+//! Not here: reductions that return indices, and those of integers.
 #![allow(unsafe_code)]
 
+use crate::copy::{Loops, Nest};
+use crate::elementwise::CHUNK;
+use crate::isa::{Kernel, Simd};
+use crate::threads::{Address, Parts};
 use crate::{Error, Isa, ThreadPool};
 
 /// Which reduction.
@@ -28,9 +36,25 @@ pub enum Reduce {
 }
 
 /// The loops of a reduction, worked out once.
+///
+/// ```
+/// use polychip_cpu_kernels::{Isa, ThreadPool, reduce::{Reduce, ReducePlan}};
+///
+/// let plan = ReducePlan::new(&[2, 3], &[false, true])?;
+/// let mut sums = [0.0; 2];
+/// plan.run(Isa::detect(), &ThreadPool::new(1), Reduce::Sum, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &mut sums);
+/// assert_eq!(sums, [6.0, 15.0]);
+/// # Ok::<(), polychip_cpu_kernels::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ReducePlan {
-    loops: crate::copy::Loops<2>,
+    /// Strides of the input and of the output.
+    kept: Loops<2>,
+    /// Strides of the input.
+    reduced: Loops<1>,
+    /// Whether the innermost dimension that is longer than 1 is reduced.
+    inner_reduced: bool,
+    in_len: usize,
 }
 
 impl ReducePlan {
@@ -39,8 +63,40 @@ impl ReducePlan {
     /// # Errors
     /// If the slices differ in length, or too many dimensions remain after merging.
     pub fn new(shape: &[usize], reduced: &[bool]) -> Result<Self, Error> {
-        let _ = (shape, reduced);
-        unimplemented!("lands next")
+        const NAME: &str = "reduce";
+        if shape.len() != reduced.len() {
+            let rule = "there must be one flag per dimension";
+            return Err(Error::parameter(NAME, "axes", reduced.len(), rule));
+        }
+        let in_len = crate::error::product(NAME, "the input", shape)?;
+        let (mut kept, mut gone) = (Nest::new(NAME), Nest::new(NAME));
+        let (mut in_stride, mut out_stride) = (1usize, 1usize);
+        let mut inner_reduced = None;
+        for (&size, &reduced) in shape.iter().zip(reduced).rev() {
+            if reduced {
+                gone.outer(size, [in_stride as isize])?;
+            } else {
+                kept.outer(size, [in_stride as isize, out_stride as isize])?;
+                out_stride = crate::error::product(NAME, "the output", &[out_stride, size])?;
+            }
+            if size != 1 {
+                inner_reduced.get_or_insert(reduced);
+            }
+            in_stride = in_stride.saturating_mul(size);
+        }
+        let inner_reduced = inner_reduced.unwrap_or(false);
+        Ok(Self {
+            kept: kept.finish(),
+            reduced: gone.finish(),
+            inner_reduced,
+            in_len,
+        })
+    }
+
+    /// Elements of the output.
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.kept.len()
     }
 
     /// `output = f(input)` over the planned axes.
@@ -48,7 +104,300 @@ impl ReducePlan {
     /// # Panics
     /// If a slice's length is not that of its planned shape.
     pub fn run(&self, isa: Isa, pool: &ThreadPool, f: Reduce, input: &[f32], output: &mut [f32]) {
-        let _ = (isa, pool, f, input, output, &self.loops);
-        unimplemented!("lands next")
+        assert_eq!(input.len(), self.in_len, "reduce: length of the input");
+        assert_eq!(output.len(), self.output_len(), "reduce: length of the output");
+        let count = self.reduced.len();
+        let (input, output) = (Address(input.as_ptr()), Parts::new(output));
+        // a chunk reads about as much whatever the ratio of input to output is
+        let chunk = (CHUNK / count.max(1)).max(1);
+        self.kept
+            .for_each_run(pool, chunk, &|[from, to], len, [from_step, to_step]| {
+                if self.inner_reduced {
+                    let (run, _) = self.reduced.dims().first().copied().unwrap_or((1, [0]));
+                    for i in 0..len as isize {
+                        let mut total = f.start();
+                        let mut at = 0;
+                        while at < count {
+                            // the first index of each run of the innermost reduced dimension
+                            self.reduced.for_each(at..at + 1, &mut |[offset]| {
+                                let start = from + i * from_step + offset;
+                                let part = isa.run(&Across {
+                                    f,
+                                    len: run,
+                                    input: input.at(start as usize),
+                                });
+                                total = f.combine(total, part);
+                            });
+                            at += run;
+                        }
+                        // SAFETY: one output per kept index, which no other chunk has.
+                    let out = unsafe { output.part((to + i * to_step) as usize, 1) };
+                    out[0] = f.finish(total, count);
+                    }
+                    return;
+                }
+                // SAFETY: the outputs of this run, which no other chunk has; the output is dense.
+                let sums = unsafe { output.part(to as usize, len) };
+                sums.fill(f.start());
+                self.reduced.for_each(0..count, &mut |[offset]| {
+                    if from_step == 1 {
+                        let input = input.at((from + offset) as usize);
+                        isa.run(&Down {
+                            f,
+                            len,
+                            input,
+                            sums: sums.as_mut_ptr(),
+                        });
+                    } else {
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            let at = input.at((from + offset + i as isize * from_step) as usize);
+                            *sum = f.combine(*sum, isa.run(&Across { f, len: 1, input: at }));
+                        }
+                    }
+                });
+                for sum in sums {
+                    *sum = f.finish(*sum, count);
+                }
+            });
+    }
+}
+
+impl Reduce {
+    fn start(self) -> f32 {
+        match self {
+            Reduce::Max => f32::NEG_INFINITY,
+            Reduce::Min => f32::INFINITY,
+            Reduce::Prod => 1.0,
+            _ => 0.0,
+        }
+    }
+
+    fn combine(self, a: f32, b: f32) -> f32 {
+        match self {
+            Reduce::Max if a.is_nan() || b.is_nan() => f32::NAN,
+            Reduce::Max => a.max(b),
+            Reduce::Min if a.is_nan() || b.is_nan() => f32::NAN,
+            Reduce::Min => a.min(b),
+            Reduce::Prod => a * b,
+            _ => a + b,
+        }
+    }
+
+    fn finish(self, x: f32, count: usize) -> f32 {
+        match self {
+            Reduce::Mean => x / count as f32,
+            Reduce::L2 => x.sqrt(),
+            Reduce::LogSum => x.ln(),
+            _ => x,
+        }
+    }
+}
+
+/// One vector of inputs joined to one of sums.
+#[inline(always)]
+fn join<S: Simd>(s: S, f: Reduce, sum: S::F, x: S::F) -> S::F {
+    match f {
+        Reduce::Sum | Reduce::Mean | Reduce::LogSum => s.add(sum, x),
+        Reduce::L1 => s.add(sum, s.abs(x)),
+        Reduce::L2 | Reduce::SumSquare => s.mul_add(x, x, sum),
+        Reduce::Prod => s.mul(sum, x),
+        // a NaN on either side stays
+        Reduce::Max => s.select(s.eq(x, x), s.max(x, sum), x),
+        Reduce::Min => s.select(s.eq(x, x), s.min(x, sum), x),
+    }
+}
+
+/// The reduction of `len` neighbouring values.
+struct Across {
+    f: Reduce,
+    len: usize,
+    input: *const f32,
+}
+
+impl Kernel for &Across {
+    type Output = f32;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let Across { f, len, input } = *self;
+        let mut sums = [s.splat(f.start()); 4];
+        let mut at = 0;
+        while at + 4 * S::LANES <= len {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the maker promised `len` values.
+                *sum = join(s, f, *sum, unsafe { s.load(input.add(at + i * S::LANES)) });
+            }
+            at += 4 * S::LANES;
+        }
+        while at + S::LANES <= len {
+            // SAFETY: as above.
+            sums[0] = join(s, f, sums[0], unsafe { s.load(input.add(at)) });
+            at += S::LANES;
+        }
+        let mut lanes = [f.start(); 256];
+        for (i, sum) in sums.iter().enumerate() {
+            // SAFETY: four vectors fit the array.
+            unsafe { s.store(lanes.as_mut_ptr().add(i * S::LANES), *sum) };
+        }
+        // pairwise, so that rounding does not depend on one long chain
+        let mut half = 2 * S::LANES;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = f.combine(lanes[i], lanes[i + half]);
+            }
+            half /= 2;
+        }
+        let mut total = lanes[0];
+        while at < len {
+            // SAFETY: as above.
+            let x = unsafe { *input.add(at) };
+            let x = match f {
+                Reduce::L1 => x.abs(),
+                Reduce::L2 | Reduce::SumSquare => x * x,
+                _ => x,
+            };
+            total = f.combine(total, x);
+            at += 1;
+        }
+        total
+    }
+}
+
+/// `sums[i] = join(sums[i], input[i])`.
+struct Down {
+    f: Reduce,
+    len: usize,
+    input: *const f32,
+    sums: *mut f32,
+}
+
+impl Kernel for &Down {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Down { f, len, input, sums } = *self;
+        for c in (0..len).step_by(S::LANES) {
+            let left = len - c;
+            // SAFETY: the maker promised `len` values of each operand.
+            unsafe {
+                if left >= S::LANES {
+                    let sum = join(s, f, s.load(sums.add(c)), s.load(input.add(c)));
+                    s.store(sums.add(c), sum);
+                } else {
+                    let sum = join(
+                        s,
+                        f,
+                        s.load_first(sums.add(c), left),
+                        s.load_first(input.add(c), left),
+                    );
+                    s.store_first(sums.add(c), sum, left);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_f64() {
+        let all = [
+            Reduce::Sum,
+            Reduce::Mean,
+            Reduce::Max,
+            Reduce::Min,
+            Reduce::Prod,
+            Reduce::L1,
+            Reduce::L2,
+            Reduce::SumSquare,
+            Reduce::LogSum,
+        ];
+        let cases: [(&[usize], &[bool]); 11] = [
+            (&[], &[]),
+            (&[1], &[true]),
+            (&[1000], &[true]),
+            (&[7, 33], &[false, true]),
+            (&[33, 37], &[true, false]),
+            (&[2, 3, 4, 5], &[false, true, false, true]),
+            (&[2, 3, 4, 5], &[true, false, true, false]),
+            (&[2, 49, 64], &[false, true, false]),
+            (&[3, 1, 5], &[false, true, false]),
+            (&[3, 0], &[false, true]),
+            (&[4, 5], &[false, false]),
+        ];
+        for threads in [1, 2] {
+            let pool = ThreadPool::new(threads);
+            for isa in Isa::available() {
+                for (shape, reduced) in cases {
+                    let plan = ReducePlan::new(shape, reduced).unwrap();
+                    let input: Vec<f32> = (0..plan.in_len)
+                        .map(|i| ((i * 7919) % 97) as f32 / 97.0 + 0.5)
+                        .collect();
+                    for f in all {
+                        let mut want = vec![f64::from(f.start()); plan.output_len()];
+                        for (flat, &x) in input.iter().enumerate() {
+                            let (mut rest, mut at, mut stride) = (flat, 0, 1);
+                            for (&size, &reduced) in shape.iter().zip(reduced).rev() {
+                                if !reduced {
+                                    at += rest % size * stride;
+                                    stride *= size;
+                                }
+                                rest /= size;
+                            }
+                            let (x, want) = (f64::from(x), &mut want[at]);
+                            *want = match f {
+                                Reduce::Max => want.max(x),
+                                Reduce::Min => want.min(x),
+                                Reduce::Prod => *want * x,
+                                Reduce::L2 | Reduce::SumSquare => *want + x * x,
+                                _ => *want + x,
+                            };
+                        }
+                        let count = plan.reduced.len() as f64;
+                        let mut got = vec![f32::NAN; plan.output_len()];
+                        plan.run(isa, &pool, f, &input, &mut got);
+                        for (got, want) in got.iter().zip(&want) {
+                            let want = match f {
+                                Reduce::Mean => want / count,
+                                Reduce::L2 => want.sqrt(),
+                                Reduce::LogSum => want.ln(),
+                                _ => *want,
+                            };
+                            let got = f64::from(*got);
+                            let same = got == want || got.is_nan() && want.is_nan();
+                            let error = (got - want).abs() / want.abs().max(1e-30);
+                            assert!(
+                                same || error < 1e-5,
+                                "{isa:?} {f:?} {shape:?} {reduced:?}: {got} {want}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        assert!(ReducePlan::new(&[2], &[]).is_err());
+    }
+
+    #[test]
+    fn a_nan_reaches_extremes() {
+        for isa in Isa::available() {
+            for (reduced, n) in [([true, false], 3), ([false, true], 40)] {
+                let plan = ReducePlan::new(&[40, 3], &reduced).unwrap();
+                for at in [0, 1, 119] {
+                    let mut input = [1.0; 120];
+                    input[at] = f32::NAN;
+                    let mut output = vec![0.0; n];
+                    for f in [Reduce::Max, Reduce::Min] {
+                        plan.run(isa, &ThreadPool::new(1), f, &input, &mut output);
+                        assert_eq!(
+                            output.iter().filter(|x| x.is_nan()).count(),
+                            1,
+                            "{isa:?} {f:?} {at}"
+                        );
+                    }
+                }
+            }
+        }
     }
 }
