@@ -11,13 +11,31 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod attention;
 mod call;
+mod cast;
 mod compare;
+mod conv;
+mod detect;
 mod elementwise;
 mod error;
 mod evaluate;
+mod gather;
 mod literal;
+mod matmul;
+mod norm;
+mod pool;
+mod quantise;
+mod recurrent;
+mod reduce;
+mod resize;
+mod shape;
+mod signal;
+mod softmax;
+mod sort;
 mod table;
+mod text;
+mod window;
 
 pub use error::{ErrorKind, EvaluateError, Reason};
 pub use evaluate::{evaluate, supported};

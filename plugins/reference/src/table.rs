@@ -45,6 +45,23 @@ pub(crate) fn row(op: Op) -> Option<Row> {
         crate::elementwise::row,
         crate::activation::row,
         crate::compare::row,
+        crate::cast::row,
+        crate::reduce::row,
+        crate::matmul::row,
+        crate::conv::row,
+        crate::pool::row,
+        crate::norm::row,
+        crate::softmax::row,
+        crate::shape::row,
+        crate::gather::row,
+        crate::resize::row,
+        crate::quantise::row,
+        crate::attention::row,
+        crate::recurrent::row,
+        crate::signal::row,
+        crate::sort::row,
+        crate::detect::row,
+        crate::text::row,
     ];
     FAMILIES.iter().find_map(|family| family(op))
 }
