@@ -17,6 +17,9 @@ pub(super) type Result<T> = std::result::Result<T, InferError>;
 /// The most elements of a value that shape arithmetic carries.
 pub(super) const MAX_VALUE: usize = 4096;
 
+/// The most axes that a shape may be given by a list of sizes or axes.
+const MAX_RANK: usize = 255;
+
 /// Ends the shape function with an error of this kind.
 macro_rules! bail {
     ($call:expr, $kind:ident, $($message:tt)*) => {
@@ -330,6 +333,19 @@ impl<'a> Call<'a> {
     pub(super) fn length(&self, index: usize) -> Result<Option<usize>> {
         self.rank_is(index, 1)?;
         Ok(self.dims(index).and_then(|dims| dims[0].known()))
+    }
+
+    /// The length of an input of rank 1 that has one value per axis, so no more than a rank can be.
+    pub(super) fn list_length(&self, index: usize) -> Result<Option<usize>> {
+        let length = self.length(index)?;
+        if length.is_some_and(|length| length > MAX_RANK) {
+            bad_input!(
+                self,
+                index,
+                "longer than the {MAX_RANK} axes that a tensor may have"
+            );
+        }
+        Ok(length)
     }
 
     /// An error where the rank of an input is known and another.

@@ -178,7 +178,7 @@ fn causal(call: &Call<'_>) -> Result<Vec<Out>> {
 
 fn col2im(call: &Call<'_>) -> Result<Vec<Out>> {
     call.rank_is(0, 3)?;
-    let axes = match (call.length(1)?, call.length(2)?) {
+    let axes = match (call.list_length(1)?, call.list_length(2)?) {
         (Some(a), Some(b)) if a != b => {
             bail!(call, Shape, "image_shape has {a} axes, block_shape {b}")
         }

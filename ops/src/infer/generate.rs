@@ -107,7 +107,7 @@ fn of_shape(call: &Call<'_>) -> Result<Vec<Out>> {
         );
     }
     let dtype = fill.map_or(DType::F32, |fill| fill.dtype);
-    let count = call.length(0)?;
+    let count = call.list_length(0)?;
     let Some(elements) = call.elements(0) else {
         return Ok(vec![Out::new(count.map(unknown)).typed(Some(dtype))]);
     };

@@ -47,7 +47,7 @@ fn scaled(call: &Call<'_>, dim: &Dim, scale: f32) -> Result<Dim> {
 }
 
 fn upsample(call: &Call<'_>) -> Result<Vec<Out>> {
-    let count = call.length(1)?;
+    let count = call.list_length(1)?;
     let Some(dims) = call.dims(0) else {
         return Ok(vec![Out::new(count.map(unknown))]);
     };
@@ -73,7 +73,7 @@ fn resize(call: &Call<'_>) -> Result<Vec<Out>> {
     let policy = call.word(Attr::KeepAspectRatioPolicy, &policies)?;
     // Older exporters leave a port empty by a tensor without elements.
     let given = |index: usize| -> Result<bool> {
-        let count = call.length(index)?;
+        let count = call.list_length(index)?;
         Ok(call.has(index) && count != Some(0))
     };
     let (by_scales, by_sizes) = (given(2)?, given(3)?);
@@ -89,7 +89,7 @@ fn resize(call: &Call<'_>) -> Result<Vec<Out>> {
         None => (0..dims.len()).collect(),
     };
     let source = if by_scales { 2 } else { 3 };
-    if let Some(count) = call.length(source)?
+    if let Some(count) = call.list_length(source)?
         && count != axes.len()
     {
         bad_input!(call, source, "{} axes need as many values", axes.len());
@@ -178,12 +178,13 @@ fn grid_sample(call: &Call<'_>) -> Result<Vec<Out>> {
 
 fn affine_grid(call: &Call<'_>) -> Result<Vec<Out>> {
     call.rank_is(0, 3)?;
-    let axes = match call.length(1)? {
+    let axes = match call.list_length(1)? {
         Some(4) => 2,
         Some(5) => 3,
         Some(count) => bad_input!(call, 1, "{count} sizes are neither 4 nor 5"),
         None => match call.dims(0).map(|dims| &dims[1]) {
-            Some(Dim::Known(axes)) => *axes,
+            Some(Dim::Known(axes @ 2..=3)) => *axes,
+            Some(Dim::Known(_)) => bad_input!(call, 0, "neither [n, 2, 3] nor [n, 3, 4]"),
             _ => return Ok(vec![Out::unranked()]),
         },
     };

@@ -80,8 +80,8 @@ fn unpool(call: &Call<'_>) -> Result<Vec<Out>> {
         call.expect_dims(1, dims)?;
     }
     if call.has(2) {
-        let rank = call.dims(0).map(<[_]>::len).or(call.length(2)?);
-        if let (Some(rank), Some(count)) = (rank, call.length(2)?)
+        let rank = call.dims(0).map(<[_]>::len).or(call.list_length(2)?);
+        if let (Some(rank), Some(count)) = (rank, call.list_length(2)?)
             && rank != count
         {
             bad_input!(call, 2, "the image has rank {rank}");

@@ -35,7 +35,7 @@ fn reduce(call: &Call<'_>) -> Result<Vec<Out>> {
     let keep = call.flag(Attr::Keepdims);
     let noop = call.flag(Attr::NoopWithEmptyAxes);
     let axes = if call.has(1) {
-        match (call.length(1)?, call.ints(1)) {
+        match (call.list_length(1)?, call.ints(1)) {
             (Some(0), _) => Some(Vec::new()),
             (_, Some(axes)) => Some(axes),
             (count, None) => {

@@ -133,7 +133,7 @@ fn joined(call: &Call<'_>) -> Option<Value> {
 }
 
 fn expand(call: &Call<'_>) -> Result<Vec<Out>> {
-    let count = call.length(1)?;
+    let count = call.list_length(1)?;
     let Some(elements) = call.elements(1) else {
         let rank = count.zip(call.dims(0)).map(|(count, dims)| count.max(dims.len()));
         return Ok(vec![Out::new(rank.map(unknown))]);
@@ -187,7 +187,7 @@ fn axes_of(call: &Call<'_>, index: usize, rank: usize) -> Result<Option<Vec<usiz
 
 fn pad(call: &Call<'_>) -> Result<Vec<Out>> {
     let mode = call.word(Attr::Mode, &["constant", "reflect", "edge", "wrap"])?;
-    let count = call.length(1)?;
+    let count = call.list_length(1)?;
     call.check_scalar(2)?;
     let Some(dims) = call.dims(0) else {
         return Ok(vec![Out::unranked()]);
@@ -231,7 +231,7 @@ fn pad(call: &Call<'_>) -> Result<Vec<Out>> {
 }
 
 fn center(call: &Call<'_>) -> Result<Vec<Out>> {
-    let count = call.length(1)?;
+    let count = call.list_length(1)?;
     let Some(dims) = call.dims(0) else {
         return Ok(vec![Out::unranked()]);
     };
@@ -312,7 +312,7 @@ fn split(call: &Call<'_>) -> Result<Vec<Out>> {
             call.outputs
         );
     }
-    if let Some(count) = call.length(1)?
+    if let Some(count) = call.list_length(1)?
         && count != call.outputs
     {
         bad_input!(call, 1, "the node has {} outputs", call.outputs);
@@ -368,7 +368,7 @@ fn split(call: &Call<'_>) -> Result<Vec<Out>> {
 }
 
 fn squeeze(call: &Call<'_>) -> Result<Vec<Out>> {
-    let count = call.length(1)?;
+    let count = call.list_length(1)?;
     let Some(dims) = call.dims(0) else {
         return Ok(vec![Out::unranked()]);
     };
@@ -400,9 +400,11 @@ fn squeeze(call: &Call<'_>) -> Result<Vec<Out>> {
 fn unsqueeze(call: &Call<'_>) -> Result<Vec<Out>> {
     call.check_axes_rank(1)?;
     let (dims, Some(axes)) = (call.dims(0), call.ints(1)) else {
-        let count = call
-            .dims(1)
-            .and_then(|dims| dims.first().map_or(Some(1), Dim::known));
+        let count = match call.dims(1) {
+            Some([]) => Some(1),
+            Some(_) => call.list_length(1)?,
+            None => None,
+        };
         let rank = count.zip(call.dims(0)).map(|(count, dims)| count + dims.len());
         return Ok(vec![Out::new(rank.map(unknown))]);
     };
@@ -426,7 +428,7 @@ fn unsqueeze(call: &Call<'_>) -> Result<Vec<Out>> {
 }
 
 fn tile(call: &Call<'_>) -> Result<Vec<Out>> {
-    let count = call.length(1)?;
+    let count = call.list_length(1)?;
     let Some(dims) = call.dims(0) else {
         return Ok(vec![Out::new(count.map(unknown))]);
     };

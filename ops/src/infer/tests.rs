@@ -8,6 +8,7 @@ use crate::{Attr, Dim, Element, Literal};
 
 mod errors;
 mod families;
+mod robust;
 mod values;
 
 /// A type and the known values after `=`, as `i64[2] = {n, -1}`.

@@ -12,7 +12,7 @@ use crate::infer::call::{Call, Out, Result, bad_input, bail, show, unknown};
 use crate::{Attr, Dim, Element};
 
 pub(super) fn infer(call: &Call<'_>) -> Result<Vec<Out>> {
-    let count = call.length(1)?;
+    let count = call.list_length(1)?;
     let Some(elements) = call.elements(1) else {
         return Ok(vec![Out::new(count.map(unknown))]);
     };

@@ -12,7 +12,7 @@ use crate::{Dim, Element};
 pub(super) fn infer(call: &Call<'_>) -> Result<Vec<Out>> {
     let mut count = None;
     for index in 1..=4 {
-        let length = call.length(index)?;
+        let length = call.list_length(index)?;
         if let (Some(count), Some(length)) = (count, length)
             && count != length
         {
