@@ -6,11 +6,12 @@
 //! Deliberately not here: measuring (the scheduler does) and transfers (see `link`).
 
 use crate::unit::{Microjoules, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Where a figure comes from, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Provenance {
     /// Measured on the device, for exactly this node or part.
@@ -43,7 +44,7 @@ impl Provenance {
 }
 
 /// A cost of one node or part on one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Time on the device, without launch and transfers; JSON holds picoseconds.
     #[serde(rename = "time_ps")]

@@ -43,6 +43,11 @@ impl Weights {
         }
     }
 
+    /// The weighted cost, forbidden where it does not fit.
+    pub(crate) fn of_cost(self, cost: &Cost) -> u64 {
+        self.value(cost.time, cost.energy.unwrap_or_default())
+    }
+
     /// The weighted sum, forbidden where it does not fit.
     pub(crate) fn value(self, time: Nanos, energy: Microjoules) -> u64 {
         let time = u128::from(time.picoseconds()) * u128::from(self.time);

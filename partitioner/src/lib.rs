@@ -7,8 +7,10 @@
 
 mod assemble;
 pub mod check;
+pub mod compare;
 pub mod cost;
 pub mod error;
+pub mod explain;
 mod fingerprint;
 mod instance;
 mod limit;
@@ -21,18 +23,22 @@ pub mod part;
 mod partition;
 pub mod plan;
 pub mod problem;
+pub mod report;
 pub mod solve;
 pub mod target;
 pub mod unit;
 
 pub use check::{Violation, ViolationKind, check};
+pub use compare::{Comparison, cheapest_per_node, greedy_by_priority};
 pub use cost::{Cost, CostTable, Provenance};
 pub use error::{Error, ErrorKind};
+pub use explain::{Alternative, Explanation, NodeExplanation, Reason, Unlock, explain};
 pub use link::{Link, LinkMode, LinkTable};
 pub use objective::Objective;
 pub use options::Options;
 pub use part::{Part, part_id};
 pub use partition::partition;
 pub use plan::{Certificate, Crossing, PLAN_VERSION, Plan, Totals};
+pub use report::{CrossingLine, MemoryLine, PartLine, Report};
 pub use target::{Refusal, Target};
 pub use unit::{Microjoules, Milliwatts, Nanos};

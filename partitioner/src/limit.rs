@@ -222,6 +222,20 @@ fn assemble_runs(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usi
     )
 }
 
+/// The first limit that a placement exceeds, in words.
+pub(crate) fn broken_limit(
+    inputs: &Inputs<'_>,
+    edges: &[(usize, usize)],
+    placement: &[usize],
+) -> Option<String> {
+    let plan = assemble_runs(inputs, edges, placement).ok()?;
+    let over = exceeded(inputs, &plan).into_iter().next()?;
+    Some(format!(
+        "{}: limit {}, would need {}",
+        over.what, over.limit, over.seen
+    ))
+}
+
 fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Over> {
     let mut over = Vec::new();
     if let Some(deadline) = inputs.objective.deadline

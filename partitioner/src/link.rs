@@ -5,10 +5,11 @@
 //! Deliberately not here: memory kinds and handles (the scheduler and the plugins know those).
 
 use crate::unit::{Microjoules, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the bytes of a tensor get to the reading device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMode {
     /// Both devices address the memory that the writer allocated.

@@ -100,6 +100,12 @@ pub(crate) fn solve_with_parts(
     })
 }
 
+/// The value of a placement, stated parts included; forbidden where the placement is.
+pub(crate) fn value_of(inputs: &Inputs<'_>, problem: &Problem, placement: &[usize]) -> u64 {
+    let runs = stated_runs(inputs, Weights::of(inputs.objective), problem);
+    value(problem, &runs, placement)
+}
+
 /// Stated parts that are one run of nodes on a device that may run them all.
 fn stated_runs(
     inputs: &Inputs<'_>,

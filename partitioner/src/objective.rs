@@ -5,10 +5,11 @@
 //! Deliberately not here: temperature and throughput, which the governor turns into weights and limits.
 
 use crate::unit::{Microjoules, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What to minimise, and what a plan must not exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Objective {
     /// Weight of a nanosecond.
     pub time_weight: u32,
@@ -68,6 +69,34 @@ impl Objective {
     #[must_use]
     pub fn needs_energy(&self) -> bool {
         self.energy_weight > 0 || self.energy_budget.is_some()
+    }
+
+    /// What is minimised, in words.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let mut words = match (self.time_weight, self.energy_weight) {
+            (_, 0) => "least time".to_owned(),
+            (0, _) => "least energy".to_owned(),
+            (time, energy) => format!("least {time} × ns + {energy} × µJ"),
+        };
+        if let Some(deadline) = self.deadline {
+            words += &format!(", within {deadline}");
+        }
+        if let Some(budget) = self.energy_budget {
+            words += &format!(", within {budget}");
+        }
+        words
+    }
+
+    /// An amount of the objective in words: a time or an energy where it is one.
+    #[must_use]
+    pub fn words(&self, value: u64) -> String {
+        match (self.time_weight, self.energy_weight) {
+            (0, 0) => value.to_string(),
+            (time, 0) => Nanos::from_picoseconds(value / u64::from(time)).to_string(),
+            (0, energy) => Microjoules::from_nanojoules(value / u64::from(energy)).to_string(),
+            (time, energy) => format!("{} of {time} × ns + {energy} × µJ", value / 1000),
+        }
     }
 
     /// The weighted sum; none where it does not fit.

@@ -6,10 +6,11 @@
 
 use crate::cost::Cost;
 use crate::unit::{Microjoules, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One part of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     /// Stable id: sixteen hexadecimal digits.

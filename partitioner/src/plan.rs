@@ -11,13 +11,14 @@ use crate::link::LinkMode;
 use crate::objective::Objective;
 use crate::part::Part;
 use crate::unit::{Microjoules, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan file that this crate writes and reads.
 pub const PLAN_VERSION: u32 = 1;
 
 /// A placement of every node of one model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Version of the format.
@@ -45,7 +46,7 @@ pub struct Plan {
 }
 
 /// One tensor that leaves its part, once per destination device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Crossing {
     /// The tensor, by index.
@@ -72,7 +73,7 @@ pub struct Crossing {
 
 /// How good a placement is. It speaks of the objective of maximal runs in canonical order: merging
 /// parts afterwards only lowers the cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
     /// Value of the placement, in the objective's own units.
@@ -102,7 +103,7 @@ impl Certificate {
 }
 
 /// Predicted totals of a plan run part after part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Totals {
     /// Time of all parts; JSON holds picoseconds.

@@ -4,6 +4,7 @@
 //! thousandth of the named unit is never lost; arithmetic that could overflow is checked.
 //! Deliberately not here: floating point, except in words for people.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -11,7 +12,18 @@ macro_rules! quantity {
     ($name:ident, $fine:ident, $whole:ident, $from_fine:ident, $from_whole:ident, $doc:literal, $fine_doc:literal, $scale:expr) => {
         #[doc = $doc]
         #[derive(
-            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+            Clone,
+            Copy,
+            Debug,
+            Default,
+            PartialEq,
+            Eq,
+            PartialOrd,
+            Ord,
+            Hash,
+            Serialize,
+            Deserialize,
+            JsonSchema,
         )]
         #[serde(transparent)]
         pub struct $name(u64);

@@ -1,0 +1,90 @@
+//! Two simple rules that other runtimes use, as comparators for plans; never used to plan.
+//!
+//! Invariants: both are priced with the same objective as plans are.
+//! Deliberately not here: anything that would make them better.
+
+use crate::cost::CostTable;
+use crate::error::Error;
+use crate::instance::{Inputs, Weights};
+use crate::link::LinkTable;
+use crate::objective::Objective;
+use crate::options::Options;
+use crate::problem::FORBIDDEN;
+use crate::target::Target;
+use polychip_graph::Graph;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a simple rule would have cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// The rule.
+    pub rule: String,
+    /// Its objective, in the objective's own units; none where its placement is not possible.
+    pub objective: Option<u64>,
+    /// Device of every node, by index.
+    pub placement: Vec<usize>,
+}
+
+/// The first device of a priority list that supports a node takes it, as ONNX Runtime, LiteRT and
+/// OpenVINO HETERO do; devices not listed come last.
+///
+/// # Errors
+/// As `partition`.
+pub fn greedy_by_priority(
+    graph: &Graph,
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    objective: &Objective,
+    options: &Options,
+    priority: &[usize],
+) -> Result<Comparison, Error> {
+    let inputs = Inputs::new(graph, targets, costs, links, objective, options)?;
+    let rank = |device: usize| {
+        priority
+            .iter()
+            .position(|&other| other == device)
+            .unwrap_or(priority.len())
+    };
+    let names: Vec<&str> = priority
+        .iter()
+        .filter_map(|&device| Some(targets.get(device)?.name.as_str()))
+        .collect();
+    by_rule(&inputs, format!("priority {}", names.join(" > ")), |_, device| {
+        rank(device) as u64
+    })
+}
+
+/// Each node goes where it alone is cheapest.
+///
+/// # Errors
+/// As `partition`.
+pub fn cheapest_per_node(
+    graph: &Graph,
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    objective: &Objective,
+    options: &Options,
+) -> Result<Comparison, Error> {
+    let inputs = Inputs::new(graph, targets, costs, links, objective, options)?;
+    by_rule(&inputs, "cheapest per node".to_owned(), |cost, _| cost)
+}
+
+fn by_rule(inputs: &Inputs<'_>, rule: String, key: impl Fn(u64, usize) -> u64) -> Result<Comparison, Error> {
+    let problem = inputs.problem(Weights::of(inputs.objective))?;
+    problem.bounded()?;
+    let choose = |node: usize| {
+        let allowed = (0..problem.devices()).filter(|&device| problem.cost(node, device) != FORBIDDEN);
+        allowed
+            .min_by_key(|&device| (key(problem.cost(node, device), device), device))
+            .expect("invariant: every node has a device, or the problem is an error")
+    };
+    let placement: Vec<usize> = (0..problem.nodes()).map(choose).collect();
+    Ok(Comparison {
+        rule,
+        objective: problem.objective(&placement),
+        placement,
+    })
+}

@@ -1,0 +1,389 @@
+//! Says why each node is where it is, and what support for one more op would save.
+//!
+//! Invariants: every node has one reason per other device; a counterfactual is the plan's cost with
+//! this node alone on the other device; figures carry unit and provenance.
+//! Deliberately not here: layout on a page (`report`).
+
+use crate::cost::{Cost, CostTable};
+use crate::error::Error;
+use crate::instance::{Inputs, Weights};
+use crate::limit::broken_limit;
+use crate::link::LinkTable;
+use crate::measured;
+use crate::options::Options;
+use crate::partition::edges;
+use crate::plan::Plan;
+use crate::problem::{FORBIDDEN, Problem};
+use crate::solve::{Limits, solve};
+use crate::target::Target;
+use crate::unit::{Microjoules, Nanos};
+use polychip_graph::{Graph, NodeId};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How many kinds of unsupported ops are tried for the unlock list.
+const UNLOCKS: usize = 48;
+
+/// Why a plan is as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Explanation {
+    /// Every node, in canonical order.
+    pub nodes: Vec<NodeExplanation>,
+    /// Unsupported ops by what their support would save, largest saving first.
+    pub unlocks: Vec<Unlock>,
+}
+
+/// Why one node is on its device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NodeExplanation {
+    /// Index in canonical order.
+    pub node: u32,
+    /// Name in the model.
+    pub name: String,
+    /// The op.
+    pub op: String,
+    /// Index of its part.
+    pub part: u32,
+    /// Its device.
+    pub device: String,
+    /// Its cost there, by itself.
+    pub cost: Option<Cost>,
+    /// Every other device.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A device that a node is not on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Alternative {
+    /// The device.
+    pub device: String,
+    /// The node's cost there by itself, where known.
+    pub cost: Option<Cost>,
+    /// Why the node is not there.
+    pub reason: Reason,
+}
+
+/// Why a node is not on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// The device cannot run it.
+    Unsupported {
+        /// Reason code of the plugin ABI.
+        code: u32,
+        /// The device's words.
+        words: String,
+    },
+    /// The device is out of use.
+    Quarantined {
+        /// Why.
+        words: String,
+    },
+    /// The caller pinned the node elsewhere.
+    Pinned {
+        /// The device it is pinned to.
+        to: String,
+    },
+    /// Nothing states what the node costs there.
+    NoCost,
+    /// A tensor would have to move between devices that have no link, or its size is not known.
+    NoLink,
+    /// The move would break a limit.
+    OverLimit {
+        /// The limit and the value that would be seen.
+        words: String,
+    },
+    /// The plan would cost as much or more.
+    Dearer {
+        /// Change of the objective, in its own units.
+        by: u64,
+        /// Change of the predicted time in picoseconds.
+        time_ps: i64,
+        /// Change of the predicted energy in nanojoules, where energies are known.
+        energy_nj: Option<i64>,
+    },
+    /// The plan would cost less: the search left a gap, which the certificate states.
+    Cheaper {
+        /// Change of the objective, in its own units.
+        by: u64,
+    },
+}
+
+/// One op that a device does not support, and what its support would save.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Unlock {
+    /// The op.
+    pub op: String,
+    /// The device.
+    pub device: String,
+    /// How many nodes it refuses.
+    pub nodes: u32,
+    /// What the objective would fall by, in its own units.
+    pub saving: u64,
+    /// The same in words, with a unit.
+    pub words: String,
+    /// Costs of the refused nodes were derived from the device's other nodes.
+    pub derived: bool,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported { code, words } => write!(f, "unsupported: {words} (code {code})"),
+            Self::Quarantined { words } => write!(f, "quarantined: {words}"),
+            Self::Pinned { to } => write!(f, "pinned to {to}"),
+            Self::NoCost => f.write_str("cost unknown"),
+            Self::NoLink => f.write_str("a tensor cannot get there"),
+            Self::OverLimit { words } => write!(f, "over limit: {words}"),
+            Self::Dearer {
+                time_ps, energy_nj, ..
+            } => {
+                let sign = |negative: bool| if negative { '-' } else { '+' };
+                let time = Nanos::from_picoseconds(time_ps.unsigned_abs());
+                write!(f, "dearer: {}{time}", sign(*time_ps < 0))?;
+                if let Some(energy) = energy_nj {
+                    let used = Microjoules::from_nanojoules(energy.unsigned_abs());
+                    write!(f, ", {}{used}", sign(*energy < 0))?;
+                }
+                Ok(())
+            }
+            Self::Cheaper { by } => write!(f, "cheaper by {by}: the plan has a gap"),
+        }
+    }
+}
+
+/// Explains a plan that `check` accepts.
+///
+/// # Errors
+/// Inputs that do not fit together or do not fit the plan.
+pub fn explain(
+    graph: &Graph,
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    plan: &Plan,
+    options: &Options,
+) -> Result<Explanation, Error> {
+    let inputs = Inputs::new(graph, targets, costs, links, &plan.objective, options)?;
+    if plan.model != inputs.model {
+        return Err(Error::bad_input("the plan is for another model"));
+    }
+    let devices = plan.devices_of_nodes(graph.node_count());
+    let placement: Option<Vec<usize>> = devices
+        .into_iter()
+        .map(|device| device.map(|device| device as usize))
+        .collect();
+    let placement = placement
+        .filter(|placement| placement.iter().all(|&device| device < targets.len()))
+        .ok_or_else(|| Error::bad_input("the plan does not place every node on a device"))?;
+    let mut part_of = vec![0; placement.len()];
+    for (index, part) in plan.parts.iter().enumerate() {
+        for &node in &part.nodes {
+            part_of[node as usize] = index as u32;
+        }
+    }
+    let view = View::new(&inputs, placement)?;
+    let mut moved = view.placement.clone();
+    let mut nodes = Vec::with_capacity(moved.len());
+    for (id, node) in graph.nodes() {
+        let (index, device) = (id.index(), view.placement[id.index()]);
+        let others = (0..targets.len()).filter(|&other| other != device);
+        let alternatives = others.map(|other| Alternative {
+            device: targets[other].name.clone(),
+            cost: inputs.node_cost(index, other),
+            reason: view.reason(&mut moved, index, other),
+        });
+        nodes.push(NodeExplanation {
+            node: index as u32,
+            name: node.name.clone(),
+            op: node.label(),
+            part: part_of[index],
+            device: targets[device].name.clone(),
+            cost: inputs.node_cost(index, device),
+            alternatives: alternatives.collect(),
+        });
+    }
+    let unlocks = view.unlocks();
+    Ok(Explanation { nodes, unlocks })
+}
+
+/// The plan's placement with the problems that price a change of it.
+struct View<'a> {
+    inputs: &'a Inputs<'a>,
+    placement: Vec<usize>,
+    problem: Problem,
+    time: Problem,
+    energy: Option<Problem>,
+    edges: Vec<(usize, usize)>,
+}
+
+impl<'a> View<'a> {
+    fn new(inputs: &'a Inputs<'a>, placement: Vec<usize>) -> Result<Self, Error> {
+        let problem = inputs.problem(Weights::of(inputs.objective))?;
+        let time = inputs.problem(Weights { time: 1, energy: 0 })?;
+        let known = |node: usize| {
+            inputs
+                .node_cost(node, placement[node])
+                .is_some_and(|cost| cost.energy.is_some())
+        };
+        let energy = match (0..placement.len()).all(known) {
+            true => Some(inputs.problem(Weights { time: 0, energy: 1 })?),
+            false => None,
+        };
+        Ok(Self {
+            edges: edges(inputs.graph),
+            inputs,
+            placement,
+            problem,
+            time,
+            energy,
+        })
+    }
+
+    /// Why a node is not on another device. `moved` is the placement, and is left as it was.
+    fn reason(&self, moved: &mut [usize], node: usize, device: usize) -> Reason {
+        let inputs = self.inputs;
+        let target = &inputs.targets[device];
+        if let Some(words) = &target.quarantined {
+            return Reason::Quarantined { words: words.clone() };
+        }
+        if let Some(refusal) = &target.refusals[node] {
+            return Reason::Unsupported {
+                code: refusal.code,
+                words: refusal.words.clone(),
+            };
+        }
+        if let Some(&pin) = inputs.options.pins.get(&node)
+            && pin != device
+        {
+            return Reason::Pinned {
+                to: inputs.targets[pin].name.clone(),
+            };
+        }
+        if inputs.node_cost(node, device).is_none() {
+            return Reason::NoCost;
+        }
+        let Some(mut change) = self.problem.difference(moved, node, device) else {
+            return Reason::NoLink;
+        };
+        let time_ps = self.time.difference(moved, node, device).unwrap_or(0);
+        let energy_nj = self.energy.as_ref().and_then(|energy| {
+            inputs.node_cost(node, device)?.energy?;
+            energy.difference(moved, node, device)
+        });
+        if change < 0 {
+            // rare: a limit, a stated part or a gap keeps the node where it is
+            let old = std::mem::replace(&mut moved[node], device);
+            let broken = broken_limit(inputs, &self.edges, moved);
+            let after = measured::value_of(inputs, &self.problem, moved);
+            moved[node] = old;
+            if let Some(words) = broken {
+                return Reason::OverLimit { words };
+            }
+            let before = measured::value_of(inputs, &self.problem, moved);
+            change = i64::try_from(i128::from(after) - i128::from(before)).unwrap_or(i64::MAX);
+        }
+        match u64::try_from(change) {
+            Ok(by) => Reason::Dearer {
+                by,
+                time_ps,
+                energy_nj,
+            },
+            Err(_) => Reason::Cheaper {
+                by: change.unsigned_abs(),
+            },
+        }
+    }
+
+    /// Kinds of refused nodes, ranked by what the plan would gain if a device ran them.
+    fn unlocks(&self) -> Vec<Unlock> {
+        let inputs = self.inputs;
+        let Some(now) = self.problem.objective(&self.placement) else {
+            return Vec::new();
+        };
+        let mut kinds: BTreeMap<(String, usize), Vec<usize>> = BTreeMap::new();
+        for (device, target) in inputs.targets.iter().enumerate() {
+            if target.quarantined.is_some() {
+                continue;
+            }
+            for (node, _) in target
+                .refusals
+                .iter()
+                .enumerate()
+                .filter(|(_, refusal)| refusal.is_some())
+            {
+                if !inputs.options.pins.contains_key(&node) {
+                    kinds
+                        .entry((inputs.graph.node(NodeId::new(node)).label(), device))
+                        .or_default()
+                        .push(node);
+                }
+            }
+        }
+        // what can be saved at most is what the nodes cost now
+        let worth = |nodes: &[usize]| {
+            nodes.iter().fold(0u64, |sum, &node| {
+                sum.saturating_add(self.problem.cost(node, self.placement[node]))
+            })
+        };
+        let mut ranked: Vec<_> = kinds.into_iter().collect();
+        ranked.sort_by_key(|((op, device), nodes)| (std::cmp::Reverse(worth(nodes)), op.clone(), *device));
+        let limits = Limits {
+            table: inputs.options.table_limit,
+            moves: 30,
+            seed: inputs.options.seed,
+        };
+        let mut unlocks = Vec::new();
+        for ((op, device), nodes) in ranked.into_iter().take(UNLOCKS) {
+            let mut unlocked = self.problem.clone();
+            let mut derived = false;
+            for &node in &nodes {
+                let stated = inputs.node_cost(node, device);
+                let stated = stated.map(|cost| Weights::of(inputs.objective).of_cost(&cost));
+                derived |= stated.is_none();
+                if let Some(cost) = stated.or_else(|| self.derived(node, device)) {
+                    unlocked.set_cost(node, device, cost);
+                }
+            }
+            let Ok(solution) = solve(&unlocked, &limits) else {
+                continue;
+            };
+            let saving = now.saturating_sub(solution.objective);
+            if saving > 0 {
+                unlocks.push(Unlock {
+                    op,
+                    device: inputs.targets[device].name.clone(),
+                    nodes: nodes.len() as u32,
+                    saving,
+                    words: inputs.objective.words(saving),
+                    derived,
+                });
+            }
+        }
+        unlocks.sort_by(|a, b| {
+            b.saving
+                .cmp(&a.saving)
+                .then_with(|| (&a.op, &a.device).cmp(&(&b.op, &b.device)))
+        });
+        unlocks
+    }
+
+    /// A cost for a node that a device refuses: the node's present cost, scaled as the device's other
+    /// nodes compare with where they are.
+    fn derived(&self, node: usize, device: usize) -> Option<u64> {
+        let (mut there, mut here) = (0u128, 0u128);
+        for other in 0..self.problem.nodes() {
+            let cost = self.problem.cost(other, device);
+            if cost != FORBIDDEN {
+                there += u128::from(cost);
+                here += u128::from(self.problem.cost(other, self.placement[other]));
+            }
+        }
+        let now = u128::from(self.problem.cost(node, self.placement[node]));
+        let scaled = (now * there).checked_div(here)?;
+        u64::try_from(scaled).ok().filter(|&cost| cost < u64::MAX / 8)
+    }
+}

@@ -1,0 +1,295 @@
+//! A plan for people: a table with units, and the same as JSON values.
+//!
+//! Invariants: every figure has a unit and its provenance; figures of emulated devices say so.
+//! Deliberately not here: colours and terminals (the CLI has them).
+
+use crate::compare::Comparison;
+use crate::cost::Cost;
+use crate::link::LinkMode;
+use crate::plan::{Certificate, Plan, Totals};
+use crate::unit::Nanos;
+use polychip_graph::{Graph, NodeId, TensorId};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+/// A plan for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Report {
+    /// Name of the model.
+    pub model: String,
+    /// The objective in words.
+    pub objective: String,
+    /// Parts in order.
+    pub parts: Vec<PartLine>,
+    /// Tensors between parts.
+    pub crossings: Vec<CrossingLine>,
+    /// Bytes that each device holds.
+    pub memory: Vec<MemoryLine>,
+    /// Predicted totals.
+    pub totals: Totals,
+    /// How good the placement is.
+    pub certificate: Certificate,
+    /// What simple rules would have cost.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// One part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PartLine {
+    /// Index in the plan.
+    pub part: u32,
+    /// Stable id.
+    pub id: String,
+    /// Device.
+    pub device: String,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// Ops with their counts, most frequent first.
+    pub ops: Vec<(String, u32)>,
+    /// Predicted cost of its nodes.
+    pub cost: Cost,
+    /// Launch time; JSON holds picoseconds.
+    #[serde(rename = "launch_ps")]
+    pub launch: Nanos,
+}
+
+/// One tensor that goes to another part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CrossingLine {
+    /// Name of the tensor.
+    pub tensor: String,
+    /// Device that writes it.
+    pub from: String,
+    /// Device that reads it.
+    pub to: String,
+    /// Its size, where known.
+    pub bytes: Option<u64>,
+    /// How it gets there.
+    pub mode: LinkMode,
+    /// Time of the transfer; JSON holds picoseconds.
+    #[serde(rename = "time_ps")]
+    pub time: Nanos,
+}
+
+/// What one device holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MemoryLine {
+    /// Device.
+    pub device: String,
+    /// Bytes of constants and boundary tensors.
+    pub bytes: u64,
+}
+
+impl Report {
+    /// The report of a plan that `check` accepts for this graph.
+    #[must_use]
+    pub fn new(graph: &Graph, plan: &Plan, comparisons: Vec<Comparison>) -> Self {
+        let device = |index: u32| plan.devices.get(index as usize).cloned().unwrap_or_default();
+        let parts = plan.parts.iter().enumerate().map(|(index, part)| {
+            let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+            let known = part
+                .nodes
+                .iter()
+                .filter_map(|&node| graph.find_node(NodeId::new(node as usize)));
+            for node in known {
+                *counts.entry(node.label()).or_default() += 1;
+            }
+            let mut ops: Vec<(String, u32)> = counts.into_iter().collect();
+            ops.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            PartLine {
+                part: index as u32,
+                id: part.id.clone(),
+                device: device(part.device),
+                nodes: part.nodes.len() as u32,
+                ops,
+                cost: part.cost,
+                launch: part.launch,
+            }
+        });
+        let crossings = plan.crossings.iter().map(|crossing| CrossingLine {
+            tensor: match (crossing.tensor as usize) < graph.tensor_count() {
+                true => graph.tensor(TensorId::new(crossing.tensor as usize)).name.clone(),
+                false => format!("number {}", crossing.tensor),
+            },
+            from: device(crossing.from_device),
+            to: device(crossing.to_device),
+            bytes: crossing.bytes,
+            mode: crossing.mode,
+            time: crossing.time,
+        });
+        let memory = plan.devices.iter().zip(&plan.memory_bytes);
+        Self {
+            model: graph.name.clone(),
+            objective: plan.objective.description(),
+            parts: parts.collect(),
+            crossings: crossings.collect(),
+            memory: memory
+                .map(|(device, &bytes)| MemoryLine {
+                    device: device.clone(),
+                    bytes,
+                })
+                .collect(),
+            totals: plan.totals,
+            certificate: plan.certificate,
+            comparisons,
+        }
+    }
+}
+
+/// Provenance in words, with the label of emulated devices.
+fn label(provenance: crate::cost::Provenance, emulated: bool) -> String {
+    let emulated = if emulated { ", emulated" } else { "" };
+    format!("{}{emulated}", provenance.word())
+}
+
+/// Bytes in the largest unit that leaves a number of at least one.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{}.{} KiB", bytes / 1024, bytes % 1024 * 10 / 1024),
+        _ => format!("{}.{} MiB", bytes / 1_048_576, bytes % 1_048_576 * 10 / 1_048_576),
+    }
+}
+
+/// Rows with their columns aligned; the columns named in `right` to the right.
+fn table(out: &mut String, rows: &[Vec<String>], right: &[usize]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let gap = if column == 0 { "  " } else { "   " };
+            let fill = " ".repeat(widths[column] - cell.chars().count());
+            match right.contains(&column) {
+                true => line.extend([gap, &fill, cell]),
+                false => line.extend([gap, cell, &fill]),
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        let name = if self.model.is_empty() {
+            "model"
+        } else {
+            &self.model
+        };
+        writeln!(out, "{name}: {} parts, {}", self.parts.len(), self.objective)?;
+        let mut rows = vec![
+            [
+                "part",
+                "device",
+                "nodes",
+                "time",
+                "launch",
+                "energy",
+                "provenance",
+                "ops",
+            ]
+            .map(String::from)
+            .to_vec(),
+        ];
+        for part in &self.parts {
+            let ops: Vec<String> = part
+                .ops
+                .iter()
+                .take(4)
+                .map(|(op, count)| format!("{count} {op}"))
+                .collect();
+            let more = if part.ops.len() > 4 { ", …" } else { "" };
+            rows.push(vec![
+                part.part.to_string(),
+                part.device.clone(),
+                part.nodes.to_string(),
+                part.cost.time.to_string(),
+                part.launch.to_string(),
+                part.cost
+                    .energy
+                    .map_or_else(|| "unknown".to_owned(), |energy| energy.to_string()),
+                label(part.cost.provenance, part.cost.emulated),
+                ops.join(", ") + more,
+            ]);
+        }
+        table(&mut out, &rows, &[0, 2, 3, 4, 5]);
+        if !self.crossings.is_empty() {
+            writeln!(out, "crossings")?;
+            let mut rows = vec![
+                ["tensor", "from", "to", "size", "mode", "time"]
+                    .map(String::from)
+                    .to_vec(),
+            ];
+            for crossing in &self.crossings {
+                rows.push(vec![
+                    crossing.tensor.clone(),
+                    crossing.from.clone(),
+                    crossing.to.clone(),
+                    crossing.bytes.map_or_else(|| "unknown".to_owned(), size),
+                    crossing.mode.word().to_owned(),
+                    crossing.time.to_string(),
+                ]);
+            }
+            table(&mut out, &rows, &[3, 5]);
+        }
+        let totals = &self.totals;
+        writeln!(
+            out,
+            "predicted: {} ({} compute, {} launches, {} transfers), {}, {}",
+            totals.time,
+            totals.compute,
+            totals.launch,
+            totals.transfer,
+            totals
+                .energy
+                .map_or_else(|| "energy unknown".to_owned(), |energy| energy.to_string()),
+            label(totals.provenance, totals.emulated),
+        )?;
+        let memory: Vec<String> = self
+            .memory
+            .iter()
+            .map(|line| format!("{} {}", line.device, size(line.bytes)))
+            .collect();
+        writeln!(out, "memory: {}", memory.join(", "))?;
+        match (self.certificate.is_optimal(), self.certificate.gap_ppm()) {
+            (true, _) => writeln!(out, "certificate: optimal before merging")?,
+            (false, Some(ppm)) => {
+                writeln!(
+                    out,
+                    "certificate: at most {}.{:04} % above the optimum before merging",
+                    ppm / 10_000,
+                    ppm % 10_000
+                )?;
+            }
+            (false, None) => writeln!(out, "certificate: no bound")?,
+        }
+        for comparison in &self.comparisons {
+            match comparison.objective {
+                Some(value) if self.certificate.objective > 0 => {
+                    let ratio = u128::from(value) * 1000 / u128::from(self.certificate.objective);
+                    writeln!(
+                        out,
+                        "{}: {}.{:03} times as much",
+                        comparison.rule,
+                        ratio / 1000,
+                        ratio % 1000
+                    )?;
+                }
+                Some(value) => writeln!(out, "{}: {value} against 0", comparison.rule)?,
+                None => writeln!(out, "{}: not possible", comparison.rule)?,
+            }
+        }
+        f.write_str(&out)
+    }
+}
