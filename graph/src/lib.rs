@@ -28,6 +28,7 @@ mod node;
 pub mod onnx;
 pub mod passes;
 mod tensor;
+pub mod text;
 mod verify;
 
 pub use bind::{bind_dims, dim_names};
