@@ -4,7 +4,7 @@
 //! 1. Every tensor has at most one producer; `producer` and `consumers` follow each edit.
 //! 2. An id names the same item until [`Graph::sort`], which numbers the items anew.
 //! 3. After `sort` the nodes stand in canonical order: depth first from the outputs, inputs left to
-//!    right, so that a node stands right before its first use. The order depends on the graph, not on
+//!    right, then captures, so that a node stands right before its first use. The order depends on the graph, not on
 //!    the order in which the nodes were added (but for nodes that no output needs, which come last).
 //!
 //! Not here: rules of well-formed graphs (`verify`), types (`infer`).
@@ -14,6 +14,7 @@ use crate::{Error, Group, Node, NodeId, Tensor, TensorId};
 mod order;
 
 pub use order::Renumbering;
+pub(crate) use order::execution_order;
 
 /// An input and an output that are one piece of memory between runs, as a key-value cache is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

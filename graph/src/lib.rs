@@ -13,6 +13,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
 mod bind;
 mod body;
 mod constant;
@@ -20,6 +22,7 @@ mod encoding;
 mod error;
 mod evaluate;
 mod extract;
+pub mod fingerprint;
 mod graph;
 mod group;
 mod ids;

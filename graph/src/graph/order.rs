@@ -59,6 +59,11 @@ enum Mark {
     Done,
 }
 
+/// The nodes in canonical order, or in that of their ids where there is none.
+pub(crate) fn execution_order(graph: &Graph) -> Vec<NodeId> {
+    order(graph).unwrap_or_else(|_| graph.node_ids())
+}
+
 /// Depth-first post-order from the outputs; then the nodes that no output needs.
 fn order(graph: &Graph) -> Result<Vec<NodeId>, Error> {
     let mut marks = vec![Mark::New; graph.node_bound()];
