@@ -7,6 +7,23 @@
 //!
 //! Not here: graphs and bodies (`graph`), numbers of tensors (`cpu-kernels`).
 //! Start reading at [`infer()`] and [`OpSpec`].
+//!
+//! ```
+//! use polychip_ops::{Attr, Attributes, DType, InferInput, Op, TensorType, infer};
+//!
+//! let image = TensorType::known(DType::F32, &[1, 3, 224, 224]);
+//! let weights = TensorType::known(DType::F32, &[32, 3, 3, 3]);
+//! let inputs = [&image, &weights].map(|ty| Some(InferInput { ty, value: None }));
+//! let attributes = Attributes::new()
+//!     .with_ints(Attr::Strides, &[2, 2])
+//!     .with_ints(Attr::Pads, &[1, 1, 1, 1]);
+//! let outputs = infer(Op::Conv, &attributes, &inputs, 1)?;
+//! assert_eq!(outputs[0].ty.to_string(), "f32[1, 32, 112, 112]");
+//!
+//! let error = infer(Op::Conv, &attributes, &inputs[..1], 1).unwrap_err();
+//! assert_eq!(error.to_string(), "Conv: has 1 inputs, takes 2 to 3");
+//! # Ok::<(), polychip_ops::InferError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -128,6 +128,19 @@ fn arithmetic_keeps_what_it_can() {
 }
 
 #[test]
+fn casts_by_way_of_floats() {
+    let to = |code| none().with_int(Attr::To, code);
+    gives(Op::Cast, &to(7), &["f32[2] = {2.9, -2.9}"], "i64[2] = {2, -2}");
+    gives(Op::Cast, &to(7), &["f32[1] = {NaN}"], "i64[1]");
+    gives(Op::Cast, &to(2), &["i64[1] = {300}"], "u8[1]");
+    gives(Op::Cast, &to(2), &["i64[2] = {n, 3}"], "u8[2] = {?, 3}");
+    let outs = run(Op::Cast, &to(1), &["i64[2] = {3, 4}"], 1).unwrap();
+    assert_eq!(outs[0].value.as_ref().unwrap().as_f64s(), Some(vec![3.0, 4.0]));
+    let outs = run(Op::Cast, &to(1), &["i64[1] = {16777217}"], 1).unwrap();
+    assert_eq!(outs[0].value, None);
+}
+
+#[test]
 fn made_values() {
     let one = none().with(Attr::Value, crate::AttrValue::Tensor(Literal::i64s(&[1])));
     gives(Op::ConstantOfShape, &one, &["i64[1] = {3}"], "i64[3] = {1, 1, 1}");
