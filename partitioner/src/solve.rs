@@ -12,6 +12,7 @@ mod eliminate;
 mod network;
 mod order;
 mod search;
+mod tighten;
 
 use crate::error::{Error, Repr};
 use crate::problem::{FORBIDDEN, Problem};
@@ -55,7 +56,7 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
             "every placement needs a link that is missing".to_owned(),
         ))
     };
-    let network = Network::new(problem, &domains, limits.table);
+    let mut network = Network::new(problem, &domains, limits.table);
     let exact = network
         .as_ref()
         .map(|network| eliminate::eliminate(network, limits.table));
@@ -71,6 +72,9 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
             })
         }
         Some(Outcome::TooWide) | None => {
+            if let Some(network) = &mut network {
+                tighten::tighten(network);
+            }
             let (bound, guess) = bound::bound(problem, &domains, network.as_ref(), limits.table);
             if bound == FORBIDDEN {
                 return Err(infeasible());
