@@ -38,7 +38,9 @@ fn main() {
                 continue;
             }
         };
-        match onnx::import(bytes, &Folder(folder.clone()), &Options::default()) {
+        let mut options = Options::default();
+        options.declared = false;
+        match onnx::import(bytes, &Folder(folder.clone()), &options) {
             Ok(graph) => {
                 let custom: Vec<String> = graph
                     .nodes()

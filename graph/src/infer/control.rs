@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A type of a loop-carried tensor holds for every turn: what differs from turn to turn is unknown.
-//! 2. A size common to both branches of an If is known; one that differs is not.
+//! 2. A size common to both branches of an If is known; one that differs is not. A branch that breaks
+//!    a rule is one that can never run: it is an error only where no other branch is left.
 
 use polychip_ops::{Attr, DType, Dim, Inferred, Op, TensorType, Value};
 
@@ -87,6 +88,7 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId, values: &mut Values) -> Resul
         };
         seeds.push(body.captures.iter().map(known).collect::<Vec<_>>());
     }
+    let condition = node.input(0).and_then(|id| value_of(graph, values, id)?.scalar());
     let result = {
         let mut run = |index: usize, formals: &[Known]| -> Result<(Vec<Known>, Vec<Option<Value>>), Error> {
             let body: &mut crate::Body = &mut bodies[index];
@@ -114,7 +116,7 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId, values: &mut Values) -> Resul
             Ok((found, known))
         };
         match node.op {
-            Op::If => infer_if(seeds.len(), &mut run),
+            Op::If => infer_if(seeds.len(), condition, &mut run),
             Op::Loop => infer_loop(graph, &node, values, &mut run),
             _ => infer_scan(graph, &node, &mut run),
         }
@@ -141,16 +143,28 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId, values: &mut Values) -> Resul
 
 type Run<'a> = dyn FnMut(usize, &[Known]) -> Result<(Vec<Known>, Vec<Option<Value>>), Error> + 'a;
 
-fn infer_if(branches: usize, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {
+fn infer_if(branches: usize, condition: Option<i64>, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {
     let mut joined: Option<Vec<Known>> = None;
+    let mut failed = None;
     for branch in 0..branches {
-        let (found, _) = run(branch, &[])?;
-        joined = Some(match joined {
-            None => found,
-            Some(before) => before.iter().zip(&found).map(|(a, b)| a.join(b)).collect(),
-        });
+        let found = run(branch, &[]);
+        // then stands before else
+        let taken = condition.is_none_or(|condition| (condition != 0) == (branch == 0));
+        match found {
+            Ok((found, _)) if taken => {
+                joined = Some(match joined {
+                    None => found,
+                    Some(before) => before.iter().zip(&found).map(|(a, b)| a.join(b)).collect(),
+                });
+            }
+            Err(error) if taken => failed = Some(error),
+            _ => {}
+        }
     }
-    Ok(joined.unwrap_or_default())
+    match (joined, failed) {
+        (None, Some(error)) => Err(error),
+        (joined, _) => Ok(joined.unwrap_or_default()),
+    }
 }
 
 fn infer_loop(graph: &Graph, node: &Node, values: &Values, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {

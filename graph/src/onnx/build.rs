@@ -39,6 +39,7 @@ pub(super) struct Importer<'m> {
     symbols: BTreeSet<Arc<str>>,
     nodes: usize,
     node_limit: usize,
+    declared: bool,
 }
 
 /// One graph under construction.
@@ -48,6 +49,8 @@ struct Level {
     captures: Vec<Capture>,
     /// The graph's own scope, then those of functions being inlined.
     scopes: Vec<Scope>,
+    /// Whether this is a branch of an If.
+    branch: bool,
 }
 
 /// Names of one graph or function call.
@@ -64,12 +67,13 @@ struct Scope {
 }
 
 impl Level {
-    fn new(name: &str, scope: Scope) -> Level {
+    fn new(name: &str, scope: Scope, branch: bool) -> Level {
         Level {
             graph: Graph::new(name),
             values: Values::default(),
             captures: Vec::new(),
             scopes: vec![scope],
+            branch,
         }
     }
 
@@ -90,6 +94,7 @@ impl<'m> Importer<'m> {
             symbols: BTreeSet::new(),
             nodes: 0,
             node_limit: options.node_limit,
+            declared: options.declared,
         }
     }
 
@@ -113,7 +118,7 @@ impl<'m> Importer<'m> {
             open: false,
             prefix: String::new(),
         };
-        self.levels.push(Level::new(&graph.name, scope));
+        self.levels.push(Level::new(&graph.name, scope, false));
         self.graph(graph, &[])?;
         let level = self.levels.pop().expect("invariant: the main graph's level");
         let mut graph = level.graph;
@@ -127,11 +132,26 @@ impl<'m> Importer<'m> {
         self.levels.last_mut().expect("invariant: a graph is being built")
     }
 
+    /// Where the nodes of the innermost level go.
+    fn target(&mut self) -> Target<'_> {
+        // a branch whose shapes do not fit may be one that never runs: its If decides
+        let lenient = self.levels.iter().any(|level| level.branch);
+        let level = self.level();
+        Target {
+            graph: &mut level.graph,
+            values: &mut level.values,
+            lenient,
+        }
+    }
+
     /// Fills the innermost level from a graph message; `passed` are element types of its inputs that
     /// are known better than what it declares.
     fn graph(&mut self, message: &messages::Graph, passed: &[Option<DType>]) -> Result<(), Error> {
         for info in message.value_info.iter().chain(&message.output) {
-            let declared = self.weakened(types::declared(info)?);
+            let mut declared = self.weakened(types::declared(info)?);
+            if let (false, Some(ty)) = (self.declared, &mut declared.ty) {
+                ty.shape = None;
+            }
             let known = self.level().scope().declared.entry(info.name.clone());
             known.or_insert(declared);
         }
@@ -310,11 +330,7 @@ impl<'m> Importer<'m> {
         }
         node.attributes = read.values;
         node.bodies = bodies;
-        let level = self.level();
-        let mut target = Target {
-            graph: &mut level.graph,
-            values: &mut level.values,
-        };
+        let mut target = self.target();
         if listed.is_some() {
             convert::convert(&mut target, node, version)
         } else {
@@ -450,7 +466,8 @@ impl<'m> Importer<'m> {
             prefix: scope.prefix.clone(),
         };
         let passed = self.passed(op, inputs, attributes);
-        self.levels.push(Level::new(&message.name, inner));
+        self.levels
+            .push(Level::new(&message.name, inner, op == Some(Op::If)));
         let result = self.graph(message, &passed);
         let mut level = self.levels.pop().expect("invariant: the body's own level");
         result?;
@@ -591,12 +608,8 @@ impl<'m> Importer<'m> {
             } else {
                 // a constant, an input or one tensor twice: each output needs a name of its own
                 let output = self.define(actual, Tensor::untyped(name))?;
-                let level = self.level();
-                let mut target = Target {
-                    graph: &mut level.graph,
-                    values: &mut level.values,
-                };
-                target.add(Node::new(Op::Identity, vec![Some(id)], vec![Some(output)]))?;
+                self.target()
+                    .add(Node::new(Op::Identity, vec![Some(id)], vec![Some(output)]))?;
             }
         }
         Ok(())
@@ -633,14 +646,17 @@ impl<'m> Importer<'m> {
 pub(super) struct Target<'g> {
     pub(super) graph: &'g mut Graph,
     values: &'g mut Values,
+    lenient: bool,
 }
 
 impl Target<'_> {
     /// Adds a node and infers its outputs.
     pub(super) fn add(&mut self, node: Node) -> Result<NodeId, Error> {
         let id = self.graph.add_node(node);
-        infer::node(self.graph, id, self.values)?;
-        Ok(id)
+        match infer::node(self.graph, id, self.values) {
+            Err(error) if !self.lenient => Err(error),
+            _ => Ok(id),
+        }
     }
 
     /// Adds a constant that the conversion makes.

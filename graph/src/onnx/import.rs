@@ -28,11 +28,17 @@ const IR_VERSIONS: std::ops::RangeInclusive<i64> = 3..=14;
 pub struct Options {
     /// Most nodes after functions are inlined.
     pub node_limit: usize,
+    /// Whether sizes that the model declares of intermediate values and outputs are believed where
+    /// inference knows none. Element types are always believed.
+    pub declared: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { node_limit: 1 << 20 }
+        Options {
+            node_limit: 1 << 20,
+            declared: true,
+        }
     }
 }
 
