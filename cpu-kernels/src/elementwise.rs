@@ -62,7 +62,7 @@ pub enum Unary {
     Tanh,
     /// `1 / (1 + e^-x)` (4).
     Sigmoid,
-    /// `x * sigmoid(alpha * x)`, which is SiLU for `alpha` = 1 (6).
+    /// `x * sigmoid(alpha * x)`, which is SiLU for `alpha` = 1 (6; flushed to zero where `alpha * x` is below -88).
     Swish {
         /// The factor inside the sigmoid.
         alpha: f32,

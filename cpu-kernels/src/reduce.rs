@@ -131,8 +131,8 @@ impl ReducePlan {
                             at += run;
                         }
                         // SAFETY: one output per kept index, which no other chunk has.
-                    let out = unsafe { output.part((to + i * to_step) as usize, 1) };
-                    out[0] = f.finish(total, count);
+                        let out = unsafe { output.part((to + i * to_step) as usize, 1) };
+                        out[0] = f.finish(total, count);
                     }
                     return;
                 }

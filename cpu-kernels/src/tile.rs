@@ -189,49 +189,80 @@ impl<const MR: usize, const NV: usize> Kernel for Tile<MR, NV> {
                 b = b.wrapping_add(b_step);
             }
         }
+        // Each pass over the accumulators is short enough to be unrolled whole: an index that is not a constant
+        // would move them from registers to memory, in the loop above too.
         if t.scale != 1.0 {
             let scale = s.splat(t.scale);
-            for acc in acc.as_flattened_mut() {
-                *acc = s.mul(*acc, scale);
+            for acc in &mut acc {
+                for x in acc {
+                    *x = s.mul(*x, scale);
+                }
             }
         }
+        let full = columns == NV * S::LANES;
+        // only the last vector of a tile may be partly filled
+        let last = columns - (NV - 1) * S::LANES;
+        if !t.residual.is_null() && !t.residual_last {
+            add_residual(s, &t, full, last, &mut acc);
+        }
         let (low, high) = (s.splat(t.low), s.splat(t.high));
-        for (r, acc) in acc.iter().enumerate() {
-            // SAFETY: the block has MR output rows of `columns` values.
-            let out = unsafe { t.out.add(r * t.out_stride) };
-            for (v, &x) in acc.iter().enumerate() {
-                let left = columns.saturating_sub(v * S::LANES);
-                let mut x = x;
-                let mut residual = s.splat(0.0);
-                if !t.residual.is_null() {
-                    // SAFETY: the residual has MR rows of `columns` values; `left` of them from here.
-                    residual = unsafe {
-                        let p = t.residual.add(r * t.residual_stride).wrapping_add(v * S::LANES);
-                        if left >= S::LANES {
-                            s.load(p)
-                        } else {
-                            s.load_first(p, left)
-                        }
-                    };
-                    if !t.residual_last {
-                        x = s.add(x, residual);
-                    }
-                }
+        for acc in &mut acc {
+            for x in acc {
                 // operand order: a NaN in x stays
-                x = s.min(high, s.max(low, x));
-                if t.residual_last {
-                    x = s.add(x, residual);
-                }
-                // SAFETY: `left` output values remain from here.
-                unsafe {
-                    let p = out.wrapping_add(v * S::LANES);
-                    if left >= S::LANES {
-                        s.store(p, x)
-                    } else {
-                        s.store_first(p, x, left)
-                    }
-                }
+                *x = s.min(high, s.max(low, *x));
             }
+        }
+        if t.residual_last && !t.residual.is_null() {
+            add_residual(s, &t, full, last, &mut acc);
+        }
+        let mut out = t.out;
+        if full {
+            for acc in &acc {
+                for (v, &x) in acc.iter().enumerate() {
+                    // SAFETY: the block has MR output rows of NV vectors.
+                    unsafe { s.store(out.add(v * S::LANES), x) };
+                }
+                out = out.wrapping_add(t.out_stride);
+            }
+        } else {
+            for acc in &acc {
+                for (v, &x) in acc.iter().enumerate() {
+                    let n = if v + 1 == NV { last } else { S::LANES };
+                    // SAFETY: the block has MR output rows of `columns` values.
+                    unsafe { s.store_first(out.add(v * S::LANES), x, n) };
+                }
+                out = out.wrapping_add(t.out_stride);
+            }
+        }
+    }
+}
+
+/// Adds the residual's tile to the accumulators.
+#[inline(always)]
+fn add_residual<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    t: &Args,
+    full: bool,
+    last: usize,
+    acc: &mut [[S::F; NV]; MR],
+) {
+    let mut from = t.residual;
+    if full {
+        for acc in acc {
+            for (v, x) in acc.iter_mut().enumerate() {
+                // SAFETY: the residual has MR rows of NV vectors.
+                *x = s.add(*x, unsafe { s.load(from.add(v * S::LANES)) });
+            }
+            from = from.wrapping_add(t.residual_stride);
+        }
+    } else {
+        for acc in acc {
+            for (v, x) in acc.iter_mut().enumerate() {
+                let n = if v + 1 == NV { last } else { S::LANES };
+                // SAFETY: the residual has MR rows of `columns` values.
+                *x = s.add(*x, unsafe { s.load_first(from.add(v * S::LANES), n) });
+            }
+            from = from.wrapping_add(t.residual_stride);
         }
     }
 }
