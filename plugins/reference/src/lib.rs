@@ -6,7 +6,7 @@
 //! 2. Same node and inputs, same bits out, on every run.
 //! 3. Bad inputs are an [`EvaluateError`], never a panic.
 //!
-//! Not here: graphs of nodes, memory planning, speed. Start reading at [`evaluate`].
+//! Not here: memory planning, speed. Start reading at [`evaluate`]; [`Program`] runs a whole graph.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod attention;
 mod call;
 mod cast;
 mod compare;
+mod control;
 mod conv;
 mod detect;
 mod elementwise;
@@ -25,6 +26,7 @@ mod literal;
 mod matmul;
 mod norm;
 mod pool;
+mod program;
 mod quantise;
 mod recurrent;
 mod reduce;
@@ -37,7 +39,9 @@ mod table;
 mod text;
 mod window;
 
+pub use control::{Body, evaluate_control};
 pub use error::{ErrorKind, EvaluateError, Reason};
 pub use evaluate::{evaluate, supported};
 pub use literal::{dtype, element, tensor_from_literal, tensor_to_literal};
 pub use polychip_cpu_kernels::reference::Tensor;
+pub use program::{Program, node_supported};

@@ -15,6 +15,10 @@ pub(crate) fn row(op: Op) -> Option<Row> {
             takes: &[NUMBERS_AND_BOOL, INDEX],
             run: reduce,
         },
+        Op::GlobalAveragePool | Op::GlobalMaxPool => Row {
+            takes: &[FLOATS],
+            run: global,
+        },
         op if reduction(op).is_some() => Row {
             takes: &[NUMBERS, INDEX],
             run: reduce,
@@ -26,10 +30,6 @@ pub(crate) fn row(op: Op) -> Option<Row> {
         Op::CumSum | Op::CumProd => Row {
             takes: &[NUMBERS, INDEX],
             run: cumulate,
-        },
-        Op::GlobalAveragePool | Op::GlobalMaxPool => Row {
-            takes: &[FLOATS],
-            run: global,
         },
         _ => return None,
     })

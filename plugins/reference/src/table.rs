@@ -113,6 +113,7 @@ fn absent(op: Op) -> &'static str {
         | Op::SplitToSequence
         | Op::ConcatFromSequence => "sequences are not tensors",
         Op::Optional | Op::OptionalGetElement | Op::OptionalHasElement => "optionals are not tensors",
+        Op::RegexFullMatch => "no regular expressions are carried for it",
         Op::ImageDecoder => "image files are decoded before the graph, not in it",
         _ => "no reference kernel computes it",
     }
