@@ -13,6 +13,11 @@ pub const POLYCHIP_TENSOR_CONSTANT: u32 = 1;
 pub const POLYCHIP_TENSOR_UPPER_BOUND: u32 = 2;
 /// Not even the rank is known: `rank` is 0 and says nothing.
 pub const POLYCHIP_TENSOR_UNRANKED: u32 = 4;
+/// Not even the data type is known: `dtype` says nothing. Comes with `POLYCHIP_TENSOR_UNRANKED`.
+pub const POLYCHIP_TENSOR_UNTYPED: u32 = 8;
+/// A sequence or optional of tensors of this data type, which no port carries. Comes with
+/// `POLYCHIP_TENSOR_UNRANKED`.
+pub const POLYCHIP_TENSOR_CONTAINER: u32 = 16;
 
 /// No file stands behind a constant.
 pub const POLYCHIP_NO_FD: i64 = -1;

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use bytes::Bytes;
 use polychip_abi as abi;
 use polychip_abi::Sized;
-use polychip_graph::{Encoding, EncodingAxis, Graph, GroupKind, Node, Tensor, TensorId};
+use polychip_graph::{Container, Encoding, EncodingAxis, Graph, GroupKind, Node, Tensor, TensorId};
 use polychip_ops::{AttrKey, AttrValue, Dim, Literal};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -204,24 +204,28 @@ impl Keep {
     }
 
     fn tensor(&mut self, tensor: &Tensor, descriptors: &[i64]) -> Result<abi::polychip_tensor> {
-        let Some(shape) = &tensor.ty.shape else {
-            let words = format!(
-                "tensor {:?} has no known rank, so no device can be asked about it",
-                tensor.name
-            );
-            return Err(Error::new(ErrorKind::Unsupported, "graph", words));
-        };
         let mut flat = abi::polychip_tensor::sized();
         flat.dtype = tensor.ty.dtype.code();
-        flat.rank = shape.len() as u32;
-        let dims = shape
-            .iter()
-            .map(|dim| match dim {
-                Dim::Known(size) => i64::try_from(*size).unwrap_or(abi::POLYCHIP_DIM_UNKNOWN),
-                _ => abi::POLYCHIP_DIM_UNKNOWN,
-            })
-            .collect();
-        flat.dims = self.dims(dims);
+        if !tensor.typed {
+            flat.flags |= abi::POLYCHIP_TENSOR_UNTYPED;
+        }
+        if tensor.container != Container::Tensor {
+            flat.flags |= abi::POLYCHIP_TENSOR_CONTAINER;
+        }
+        match &tensor.ty.shape {
+            Some(shape) if flat.flags == 0 => {
+                flat.rank = shape.len() as u32;
+                let dims = shape
+                    .iter()
+                    .map(|dim| match dim {
+                        Dim::Known(size) => i64::try_from(*size).unwrap_or(abi::POLYCHIP_DIM_UNKNOWN),
+                        _ => abi::POLYCHIP_DIM_UNKNOWN,
+                    })
+                    .collect();
+                flat.dims = self.dims(dims);
+            }
+            _ => flat.flags |= abi::POLYCHIP_TENSOR_UNRANKED,
+        }
         flat.name = self.text(&tensor.name);
         if tensor.upper_bound {
             flat.flags |= abi::POLYCHIP_TENSOR_UPPER_BOUND;
@@ -282,11 +286,13 @@ impl Keep {
         flat.name = self.text(&node.name);
         (flat.inputs, flat.input_count) = self.index_array(node.inputs.iter().map(of).collect());
         (flat.outputs, flat.output_count) = self.index_array(node.outputs.iter().map(of).collect());
-        let attributes: Vec<abi::polychip_attribute> = node
+        let mut attributes: Vec<abi::polychip_attribute> = node
             .attributes
             .iter()
             .map(|(key, value)| self.attribute(key, value))
             .collect();
+        // stable: names outside the list have code 0, stand sorted by name, and come first
+        attributes.sort_by_key(|attribute| attribute.code);
         flat.attributes = attributes.as_ptr();
         flat.attribute_count = attributes.len() as u64;
         flat.attribute_stride = size_of::<abi::polychip_attribute>() as u64;

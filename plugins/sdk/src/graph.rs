@@ -563,6 +563,12 @@ impl<'a> TensorView<'a> {
         DType::from_code(self.raw.dtype).expect(CHECKED)
     }
 
+    /// Whether it is a tensor of a known data type, and not a sequence or optional of them.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.raw.flags & (abi::POLYCHIP_TENSOR_UNTYPED | abi::POLYCHIP_TENSOR_CONTAINER) == 0
+    }
+
     /// Extents, −1 where not known; `None` where not even the rank is known.
     #[must_use]
     pub fn dims(&self) -> Option<&'a [i64]> {

@@ -111,9 +111,9 @@ pub fn plugin_table<P: Plugin>() -> &'static polychip_plugin_table {
     TableOf::<P>::TABLE
 }
 
-/// What the one export of a plugin library answers: the table, or null for another major version.
-#[must_use]
-pub fn plugin_query<P: Plugin>(host_major: u32) -> *const polychip_plugin_table {
+/// What the one export of a plugin library answers: the table, or null for another major version. A
+/// host takes this function itself for a plugin that is linked into the program.
+pub extern "C" fn plugin_query<P: Plugin>(host_major: u32, _host_minor: u32) -> *const polychip_plugin_table {
     if host_major == POLYCHIP_ABI_MAJOR {
         plugin_table::<P>()
     } else {
@@ -130,9 +130,9 @@ macro_rules! export_plugin {
         #[unsafe(no_mangle)]
         pub extern "C" fn polychip_plugin_query(
             host_major: u32,
-            _host_minor: u32,
+            host_minor: u32,
         ) -> *const $crate::abi::polychip_plugin_table {
-            $crate::plugin_query::<$plugin>(host_major)
+            $crate::plugin_query::<$plugin>(host_major, host_minor)
         }
     };
 }
