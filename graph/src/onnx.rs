@@ -18,8 +18,6 @@ mod external;
 mod import;
 mod messages;
 mod order;
-#[cfg(test)]
-mod testing;
 mod types;
 mod weights;
 

@@ -24,6 +24,8 @@ pub enum ErrorKind {
     DeviceFailed,
     /// A device is gone until it is reset.
     DeviceLost,
+    /// Memory or a run slot is in use by a run in flight.
+    InFlight,
     /// The wait ran out of time; the run goes on.
     Timeout,
     /// The run was cancelled.
@@ -42,7 +44,11 @@ enum Inner {
     #[error("{message}")]
     Plain { kind: ErrorKind, message: String },
     #[error("{context}: {source}")]
-    Caused { kind: ErrorKind, context: String, source: Box<dyn std::error::Error + Send + Sync> },
+    Caused {
+        kind: ErrorKind,
+        context: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
 }
@@ -50,7 +56,10 @@ enum Inner {
 impl Error {
     /// An error in our own words.
     pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
-        Self(Box::new(Inner::Plain { kind, message: message.to_string() }))
+        Self(Box::new(Inner::Plain {
+            kind,
+            message: message.to_string(),
+        }))
     }
 
     /// An error with a cause, and what was being done.
@@ -59,12 +68,19 @@ impl Error {
         context: impl fmt::Display,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self(Box::new(Inner::Caused { kind, context: context.to_string(), source: source.into() }))
+        Self(Box::new(Inner::Caused {
+            kind,
+            context: context.to_string(),
+            source: source.into(),
+        }))
     }
 
     /// A file that cannot be read or written.
     pub(crate) fn file(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
-        Self(Box::new(Inner::File { path: path.into(), source }))
+        Self(Box::new(Inner::File {
+            path: path.into(),
+            source,
+        }))
     }
 
     /// What kind of failure this is.
@@ -101,3 +117,14 @@ impl std::error::Error for Error {
 
 /// Result with the runtime's error.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The kind of a device's failure.
+pub(crate) fn kind_of_host(kind: polychip_host::ErrorKind) -> ErrorKind {
+    match kind {
+        polychip_host::ErrorKind::DeviceLost => ErrorKind::DeviceLost,
+        polychip_host::ErrorKind::Cancelled => ErrorKind::Cancelled,
+        polychip_host::ErrorKind::Timeout => ErrorKind::Timeout,
+        polychip_host::ErrorKind::InUse => ErrorKind::InFlight,
+        _ => ErrorKind::DeviceFailed,
+    }
+}

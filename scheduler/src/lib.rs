@@ -1,9 +1,61 @@
 //! Runs one neural-network model across every chip of a device: the crate that apps integrate.
+//!
+//! A [`Runtime`] holds plugins and their devices. It reads a [`Model`], asks every device what it can run
+//! and what that costs, splits the model into parts, gives each part to the device where it is cheapest,
+//! and makes a [`Session`] that runs them over shared memory.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use polychip::{Policy, Runtime};
+//!
+//! # fn main() -> Result<(), polychip::Error> {
+//! let runtime = Runtime::builder().plugins("plugins/").profiles("device.profile").build()?;
+//! let model = runtime.load("mobilenet_v2.onnx")?;
+//! let session = runtime.session(&model, Policy::balanced().deadline(Duration::from_millis(33)))?;
+//!
+//! let mut image = session.input("image")?; // memory that the first device reads in place
+//! image.write(&vec![0.5f32; 3 * 96 * 96])?;
+//! let outputs = session.submit(&[&image])?.wait(Duration::from_secs(1))?;
+//! println!("{:?}", outputs.get("probabilities")?.values::<f32>()?);
+//! println!("{}", session.report()); // parts, devices, predicted and measured times
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Invariants:
+//! 1. Every plan that reaches a device has passed the independent checker; a run executes one plan.
+//! 2. The warm path (`submit`, `wait`) allocates nothing and holds no lock while a device is called.
+//! 3. A device that fails is an error that names it, never a silent move to another.
+//!
+//! Not here: what is computed (`graph`), where (`partitioner`), by whom (`plugins`).
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod evaluate;
+mod model;
+mod planned;
+mod policy;
+mod price;
 mod profile;
+mod report;
+mod run;
+mod runtime;
+mod session;
+mod tensor;
+mod unit;
+mod work;
 
 pub use error::{Error, ErrorKind, Result};
+pub use model::Model;
+pub use planned::Planned;
+pub use policy::{Aim, Policy};
+pub use polychip_host::{Device, DeviceInfo, DeviceKind, Query, Refusal};
+pub use polychip_ops::DType;
 pub use profile::{Measurement, PartKey, Profile, Summary};
+pub use report::{CrossingReport, PartReport, Report};
+pub use run::{OutputView, Outputs, Run};
+pub use runtime::{Builder, Runtime};
+pub use session::Session;
+pub use tensor::{Element, Input, Output, TensorSpec};
+pub use unit::MilliCelsius;

@@ -43,19 +43,28 @@ impl Policy {
     /// Shortest time of a run.
     #[must_use]
     pub fn latency() -> Self {
-        Self { aim: Aim::Latency, ..Self::default() }
+        Self {
+            aim: Aim::Latency,
+            ..Self::default()
+        }
     }
 
     /// Least energy of a run.
     #[must_use]
     pub fn energy() -> Self {
-        Self { aim: Aim::Energy, ..Self::default() }
+        Self {
+            aim: Aim::Energy,
+            ..Self::default()
+        }
     }
 
     /// Time and energy weighed alike.
     #[must_use]
     pub fn balanced() -> Self {
-        Self { aim: Aim::Balanced, ..Self::default() }
+        Self {
+            aim: Aim::Balanced,
+            ..Self::default()
+        }
     }
 
     /// No plan whose predicted time is longer, where there is one.
@@ -115,7 +124,9 @@ impl Policy {
         match self.deadline {
             None => objective,
             Some(deadline) => {
-                let ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX / 1000).min(u64::MAX / 1000);
+                let ns = u64::try_from(deadline.as_nanos())
+                    .unwrap_or(u64::MAX / 1000)
+                    .min(u64::MAX / 1000);
                 objective.within(Nanos::from_nanoseconds(ns))
             }
         }

@@ -6,7 +6,7 @@
 //! Invariants:
 //! 1. A file that is not ours, is torn, or has another version is refused and left as it is.
 //! 2. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
-//! 3. At most [`KEPT`] newest measurements are kept per key.
+//! 3. At most 101 newest measurements are kept per key.
 //!
 //! Not here: what to do with a cost (`price`), measuring (`session`).
 
@@ -20,7 +20,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Measurements kept per device, part and operating point.
-pub const KEPT: u32 = 101;
+pub(crate) const KEPT: u32 = 101;
 
 /// "PLYC": marks a SQLite file as ours.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"PLYC");
@@ -119,8 +119,12 @@ impl Profile {
             check_ours(path, &connection)?;
         }
         // Write-ahead logging lets readers go on while a writer commits, and survives a crash.
-        connection.pragma_update(None, "journal_mode", "WAL").map_err(refuse)?;
-        connection.pragma_update(None, "synchronous", "NORMAL").map_err(refuse)?;
+        connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .map_err(refuse)?;
+        connection
+            .pragma_update(None, "synchronous", "NORMAL")
+            .map_err(refuse)?;
         if is_new {
             create(&mut connection).map_err(refuse)?;
             check_ours(path, &connection)?;
@@ -141,7 +145,10 @@ impl Profile {
 
     fn ready(path: Option<PathBuf>, connection: Connection) -> rusqlite::Result<Self> {
         connection.pragma_update(None, "foreign_keys", true)?;
-        Ok(Self { path, connection: Mutex::new(connection) })
+        Ok(Self {
+            path,
+            connection: Mutex::new(connection),
+        })
     }
 
     /// The file, or `None` for a database in memory.
@@ -195,7 +202,10 @@ impl Profile {
     pub fn set_plugin_value(&self, plugin: &str, key: &str, value: &[u8]) -> Result<()> {
         let connection = self.lock();
         let result = if value.is_empty() {
-            connection.execute("DELETE FROM plugin_value WHERE plugin = ?1 AND key = ?2", params![plugin, key])
+            connection.execute(
+                "DELETE FROM plugin_value WHERE plugin = ?1 AND key = ?2",
+                params![plugin, key],
+            )
         } else {
             connection.execute(
                 "INSERT INTO plugin_value (plugin, key, value) VALUES (?1, ?2, ?3)
@@ -219,7 +229,10 @@ impl Profile {
 fn refused(path: &Path, error: rusqlite::Error) -> Error {
     Error::caused(
         ErrorKind::BadProfile,
-        format!("profile database {} (left as it is; give another file or move it away)", path.display()),
+        format!(
+            "profile database {} (left as it is; give another file or move it away)",
+            path.display()
+        ),
         error,
     )
 }
@@ -238,17 +251,28 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 
 fn check_ours(path: &Path, connection: &Connection) -> Result<()> {
     let number = |name| {
-        connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(|error| refused(path, error))
+        connection
+            .pragma_query_value(None, name, |row| row.get::<_, i32>(0))
+            .map_err(|error| refused(path, error))
     };
     let (application, version) = (number("application_id")?, number("user_version")?);
     let words = if application != APPLICATION_ID {
-        format!("{} is a SQLite file of another program (application id {application:#x})", path.display())
+        format!(
+            "{} is a SQLite file of another program (application id {application:#x})",
+            path.display()
+        )
     } else if version != VERSION {
-        format!("profile database {} has version {version}, this build reads version {VERSION}", path.display())
+        format!(
+            "profile database {} has version {version}, this build reads version {VERSION}",
+            path.display()
+        )
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::BadProfile, format!("{words}; it is left as it is, give another file")))
+    Err(Error::new(
+        ErrorKind::BadProfile,
+        format!("{words}; it is left as it is, give another file"),
+    ))
 }
 
 fn add(
@@ -261,14 +285,21 @@ fn add(
         "INSERT INTO part (device, fingerprint, operating_point, emulated) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (device, fingerprint, operating_point) DO UPDATE SET emulated = excluded.emulated
          RETURNING id",
-        params![key.device, key.fingerprint.as_slice(), key.operating_point, emulated],
+        params![
+            key.device,
+            key.fingerprint.as_slice(),
+            key.operating_point,
+            emulated
+        ],
         |row| row.get(0),
     )?;
     let mut insert =
         transaction.prepare("INSERT INTO measurement (part, time_ns, energy_uj) VALUES (?1, ?2, ?3)")?;
     for measurement in measurements {
         let time = i64::try_from(measurement.time.nanoseconds()).unwrap_or(i64::MAX);
-        let energy = measurement.energy_uj.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        let energy = measurement
+            .energy_uj
+            .map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         insert.execute(params![part, time, energy])?;
     }
     transaction.execute(
@@ -286,13 +317,24 @@ fn summary(connection: &Connection, key: PartKey<'_>) -> rusqlite::Result<Option
     )?;
     let rows = statement.query_map(
         params![key.device, key.fingerprint.as_slice(), key.operating_point],
-        |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, bool>(2)?)),
+        |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, Option<i64>>(1)?,
+                row.get::<_, bool>(2)?,
+            ))
+        },
     )?;
     let rows: Vec<(i64, Option<i64>, bool)> = rows.collect::<rusqlite::Result<_>>()?;
-    let Some(last) = rows.len().checked_sub(1) else { return Ok(None) };
-    let at = |permille: usize| Nanos::from_nanoseconds(u64::try_from(rows[last * permille / 1000].0).unwrap_or(0));
-    let mut energies: Vec<u64> =
-        rows.iter().filter_map(|row| row.1.and_then(|value| u64::try_from(value).ok())).collect();
+    let Some(last) = rows.len().checked_sub(1) else {
+        return Ok(None);
+    };
+    let at =
+        |permille: usize| Nanos::from_nanoseconds(u64::try_from(rows[last * permille / 1000].0).unwrap_or(0));
+    let mut energies: Vec<u64> = rows
+        .iter()
+        .filter_map(|row| row.1.and_then(|value| u64::try_from(value).ok()))
+        .collect();
     energies.sort_unstable();
     Ok(Some(Summary {
         samples: u32::try_from(rows.len()).unwrap_or(u32::MAX),

@@ -32,8 +32,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Type of the export of a plugin that is linked in.
-type Query = abi::polychip_plugin_query_fn;
+/// The export of a plugin that is linked in: pure, gives a static table or null.
+pub type Query = abi::polychip_plugin_query_fn;
 
 /// What to load, and the services that plugins get.
 pub struct Builder {

@@ -37,9 +37,11 @@ pub use error::{Error, ErrorKind, Result};
 pub use executable::{Executable, ExecutableInfo, Layout, Port};
 pub use fence::{Fence, Signal, Timing};
 pub use flat::FlatGraph;
-pub use host::{Builder, Host, Refusal};
+pub use host::{Builder, Host, Query, Refusal};
 pub use mapped_file::{MappedFile, ModelFolder};
 pub use memory::Memory;
+/// Extents that a tensor at a port may have.
+pub const MAX_RANK: usize = polychip_abi::POLYCHIP_MAX_RANK;
 pub use plugin::{Plugin, PluginInfo};
 pub use services::Store;
 pub use submission::{Priority, Submission};

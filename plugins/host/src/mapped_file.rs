@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use memmap2::Mmap;
+use polychip_graph::onnx::ExternalData;
 
 /// A file as bytes, with the descriptor that devices may map it by.
 #[derive(Debug)]
@@ -145,6 +146,12 @@ impl ModelFolder {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(location.to_owned(), mapped);
         Ok(bytes)
+    }
+}
+
+impl ExternalData for ModelFolder {
+    fn open(&self, location: &str) -> io::Result<Bytes> {
+        self.open_external(location)
     }
 }
 

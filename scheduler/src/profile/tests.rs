@@ -5,28 +5,52 @@ use super::*;
 const FINGERPRINT: [u8; 32] = [7; 32];
 
 fn key(device: &str) -> PartKey<'_> {
-    PartKey { device, fingerprint: &FINGERPRINT, operating_point: "" }
+    PartKey {
+        device,
+        fingerprint: &FINGERPRINT,
+        operating_point: "",
+    }
 }
 
 fn times(values: impl IntoIterator<Item = u64>) -> Vec<Measurement> {
-    values.into_iter().map(|ns| Measurement { time: Nanos::from_nanoseconds(ns), energy_uj: None }).collect()
+    values
+        .into_iter()
+        .map(|ns| Measurement {
+            time: Nanos::from_nanoseconds(ns),
+            energy_uj: None,
+        })
+        .collect()
 }
 
 #[test]
 fn percentiles_come_from_single_measurements() {
     let profile = Profile::in_memory().unwrap();
     assert_eq!(profile.part(key("cpu:0")).unwrap(), None);
-    profile.record(key("cpu:0"), false, &times((1..=11).rev())).unwrap();
+    profile
+        .record(key("cpu:0"), false, &times((1..=11).rev()))
+        .unwrap();
     let summary = profile.part(key("cpu:0")).unwrap().unwrap();
-    assert_eq!((summary.samples, summary.p10, summary.p50, summary.p90), (11, Nanos::from_nanoseconds(2), Nanos::from_nanoseconds(6), Nanos::from_nanoseconds(10)));
+    assert_eq!(
+        (summary.samples, summary.p10, summary.p50, summary.p90),
+        (
+            11,
+            Nanos::from_nanoseconds(2),
+            Nanos::from_nanoseconds(6),
+            Nanos::from_nanoseconds(10)
+        )
+    );
     assert_eq!(profile.part(key("cpu:1")).unwrap(), None);
 }
 
 #[test]
 fn only_the_newest_measurements_are_kept() {
     let profile = Profile::in_memory().unwrap();
-    profile.record(key("cpu:0"), false, &times(std::iter::repeat_n(5, 300))).unwrap();
-    profile.record(key("cpu:0"), false, &times(std::iter::repeat_n(9, 101))).unwrap();
+    profile
+        .record(key("cpu:0"), false, &times(std::iter::repeat_n(5, 300)))
+        .unwrap();
+    profile
+        .record(key("cpu:0"), false, &times(std::iter::repeat_n(9, 101)))
+        .unwrap();
     let summary = profile.part(key("cpu:0")).unwrap().unwrap();
     assert_eq!((summary.samples, summary.p10), (KEPT, Nanos::from_nanoseconds(9)));
 }
@@ -42,7 +66,10 @@ fn a_second_opening_finds_what_the_first_stored() {
     }
     let profile = Profile::open(&path).unwrap();
     assert!(profile.part(key("npu:0")).unwrap().unwrap().emulated);
-    assert_eq!(profile.plugin_value("cpu", "tile").unwrap().as_deref(), Some(&b"12x32"[..]));
+    assert_eq!(
+        profile.plugin_value("cpu", "tile").unwrap().as_deref(),
+        Some(&b"12x32"[..])
+    );
     assert_eq!(profile.plugin_value("gpu", "tile").unwrap(), None);
     profile.set_plugin_value("cpu", "tile", b"").unwrap();
     assert_eq!(profile.plugin_value("cpu", "tile").unwrap(), None);
@@ -52,22 +79,43 @@ fn a_second_opening_finds_what_the_first_stored() {
 fn foreign_corrupt_and_newer_files_are_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("notes.txt");
-    std::fs::write(&text, "not a database at all, but longer than a page header needs to be".repeat(40)).unwrap();
+    std::fs::write(
+        &text,
+        "not a database at all, but longer than a page header needs to be".repeat(40),
+    )
+    .unwrap();
     let foreign = folder.path().join("foreign.sqlite");
-    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    Connection::open(&foreign)
+        .unwrap()
+        .execute_batch("CREATE TABLE t (a)")
+        .unwrap();
     let newer = folder.path().join("newer.profile");
     drop(Profile::open(&newer).unwrap());
     let connection = Connection::open(&newer).unwrap();
-    connection.pragma_update(None, "user_version", VERSION + 1).unwrap();
+    connection
+        .pragma_update(None, "user_version", VERSION + 1)
+        .unwrap();
     connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
     drop(connection);
-    for (path, words) in [(&text, "not a database"), (&foreign, "another program"), (&newer, "version 2")] {
+    for (path, words) in [
+        (&text, "not a database"),
+        (&foreign, "another program"),
+        (&newer, "version 2"),
+    ] {
         let before = std::fs::read(path).unwrap();
         let error = Profile::open(path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadProfile);
         let message = error.to_string();
-        assert!(message.contains(words) && message.contains("left as it is"), "{message}");
-        assert_eq!(std::fs::read(path).unwrap(), before, "{} was changed", path.display());
+        assert!(
+            message.contains(words) && message.contains("left as it is"),
+            "{message}"
+        );
+        assert_eq!(
+            std::fs::read(path).unwrap(),
+            before,
+            "{} was changed",
+            path.display()
+        );
     }
 }
 
@@ -82,10 +130,20 @@ fn two_writers_of_one_file_lose_nothing() {
             scope.spawn(move || {
                 let profile = Profile::open(path).unwrap();
                 for step in 0..20 {
-                    profile.record(key("cpu:0"), false, &times([writer * 100 + step])).unwrap();
+                    profile
+                        .record(key("cpu:0"), false, &times([writer * 100 + step]))
+                        .unwrap();
                 }
             });
         }
     });
-    assert_eq!(Profile::open(&path).unwrap().part(key("cpu:0")).unwrap().unwrap().samples, 40);
+    assert_eq!(
+        Profile::open(&path)
+            .unwrap()
+            .part(key("cpu:0"))
+            .unwrap()
+            .unwrap()
+            .samples,
+        40
+    );
 }

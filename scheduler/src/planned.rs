@@ -1,0 +1,276 @@
+//! A plan with everything it was made from: the canonical graph, the devices, what they answered.
+//!
+//! Invariants:
+//! 1. The plan has passed the independent checker against the very graph and answers kept here.
+//! 2. A plan read from a file is checked in the same way as one just made.
+
+use std::collections::BTreeMap;
+
+use polychip_graph::{Graph, passes};
+use polychip_host::{Device, FlatGraph};
+use polychip_partitioner::{self as partitioner, Options, Plan};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::evaluate::DeviceEvaluator;
+use crate::model::Model;
+use crate::policy::Policy;
+use crate::price::{self, Prices};
+use crate::runtime::Shared;
+
+/// Planning rounds in which measured parts may change the plan.
+const ROUNDS: usize = 8;
+
+/// A model with its plan, ready to be compiled.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    pub(crate) model: Model,
+    pub(crate) graph: Graph,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) prices: Prices,
+    plan: Plan,
+}
+
+impl Planned {
+    pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Planned> {
+        let mut made = Prepared::new(shared, model, policy)?;
+        let options = made.options(policy)?;
+        let objective = policy.objective();
+        let mut plan = None;
+        for _ in 0..ROUNDS {
+            let found = partitioner::partition(
+                &made.graph,
+                &made.prices.targets,
+                &made.prices.costs,
+                &made.prices.links,
+                &objective,
+                &options,
+            )
+            .map_err(|error| no_plan(model, &error))?;
+            let changed = price::use_measured(
+                &made.graph,
+                &made.devices,
+                &found.parts,
+                &shared.profile,
+                &mut made.prices.costs,
+            )?;
+            plan = Some(found);
+            if changed == 0 {
+                break;
+            }
+        }
+        let plan = plan.expect("invariant: there is at least one round");
+        made.checked(plan)
+    }
+
+    /// The same model with a plan that was made before, on the same devices.
+    pub(crate) fn with_plan(shared: &Shared, model: &Model, policy: &Policy, plan: Plan) -> Result<Planned> {
+        // the plan's devices in the plan's order, whatever the policy says of devices
+        let policy = policy.clone().devices(plan.devices.iter().cloned());
+        let mut made = Prepared::new(shared, model, &policy)?;
+        price::use_measured(
+            &made.graph,
+            &made.devices,
+            &plan.parts,
+            &shared.profile,
+            &mut made.prices.costs,
+        )?;
+        made.checked(plan)
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The canonical graph that the plan is for.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The devices that were asked, in the plan's order.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// Per device: what it supports, what its launches cost.
+    #[must_use]
+    pub fn targets(&self) -> &[partitioner::Target] {
+        &self.prices.targets
+    }
+
+    /// Costs of nodes and parts.
+    #[must_use]
+    pub fn costs(&self) -> &partitioner::CostTable {
+        &self.prices.costs
+    }
+
+    /// Links between the devices.
+    #[must_use]
+    pub fn links(&self) -> &partitioner::LinkTable {
+        &self.prices.links
+    }
+}
+
+/// What planning starts from.
+struct Prepared {
+    model: Model,
+    graph: Graph,
+    devices: Vec<Device>,
+    prices: Prices,
+}
+
+impl Prepared {
+    fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Prepared> {
+        let open = model.open_dims();
+        if !open.is_empty() {
+            let words = format!(
+                "{}: dimensions {} have no size; give each one (--dim NAME=N, or Model::bind)",
+                model.path().display(),
+                open.join(", ")
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
+        }
+        let devices = choose_devices(shared, policy)?;
+        let graph = canonical(shared, model)?;
+        let descriptors = model.descriptors(&graph);
+        let flat = FlatGraph::new(&graph, &descriptors)
+            .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
+        let prices = price::ask(&graph, &flat, &devices)?;
+        Ok(Prepared {
+            model: model.clone(),
+            graph,
+            devices,
+            prices,
+        })
+    }
+
+    fn options(&self, policy: &Policy) -> Result<Options> {
+        let mut pins = BTreeMap::new();
+        for (node, device) in policy.pins() {
+            let row = self.graph.nodes().position(|(_, found)| found.name == *node);
+            let column = self.devices.iter().position(|found| found.name() == device);
+            match (row, column) {
+                (Some(row), Some(column)) => {
+                    pins.insert(row, column);
+                }
+                (None, _) => {
+                    let words = format!("pinned node {node:?} is not in the canonical graph");
+                    return Err(Error::new(ErrorKind::BadInput, words));
+                }
+                (_, None) => {
+                    let words =
+                        format!("node {node:?} is pinned to {device}, which is not among the devices");
+                    return Err(Error::new(ErrorKind::BadPlugin, words));
+                }
+            }
+        }
+        Ok(Options {
+            pins,
+            ..Options::default()
+        })
+    }
+
+    fn checked(self, plan: Plan) -> Result<Planned> {
+        let Prepared {
+            model,
+            graph,
+            devices,
+            prices,
+        } = self;
+        partitioner::check(&graph, &prices.targets, &prices.costs, &prices.links, &plan)
+            .map_err(|violation| Error::caused(ErrorKind::BadPlan, model.path().display(), violation))?;
+        Ok(Planned {
+            model,
+            graph,
+            devices,
+            prices,
+            plan,
+        })
+    }
+}
+
+fn no_plan(model: &Model, error: &partitioner::Error) -> Error {
+    let kind = match error.kind() {
+        partitioner::ErrorKind::NoDevice
+        | partitioner::ErrorKind::Infeasible
+        | partitioner::ErrorKind::OverLimit
+        | partitioner::ErrorKind::MissingCost => ErrorKind::NoDevice,
+        _ => ErrorKind::BadPlan,
+    };
+    Error::new(kind, format!("{}: {error}", model.path().display()))
+}
+
+fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Device>> {
+    let all = shared.host.devices();
+    let mut devices: Vec<Device> = match policy.wanted_devices() {
+        None => all.to_vec(),
+        Some(names) => {
+            let mut chosen: Vec<Device> = Vec::new();
+            for name in names {
+                let matches = |device: &&Device| device.name() == name || device.plugin().name == *name;
+                let found: Vec<&Device> = all.iter().filter(matches).collect();
+                if found.is_empty() {
+                    return Err(no_such_device(shared, name));
+                }
+                for device in found {
+                    if !chosen.iter().any(|other| other.name() == device.name()) {
+                        chosen.push(device.clone());
+                    }
+                }
+            }
+            chosen
+        }
+    };
+    if let Some(limit) = policy.hottest() {
+        devices.retain(|device| {
+            let temperature = device
+                .telemetry()
+                .ok()
+                .and_then(|telemetry| telemetry.temperature_mc);
+            temperature.is_none_or(|found| found <= limit.millidegrees())
+        });
+    }
+    if devices.is_empty() {
+        return Err(Error::new(
+            ErrorKind::NoDevice,
+            "no device is left: none was found, or all are too hot",
+        ));
+    }
+    Ok(devices)
+}
+
+fn no_such_device(shared: &Shared, name: &str) -> Error {
+    let known: Vec<&str> = shared.host.devices().iter().map(Device::name).collect();
+    let mut words = format!("there is no device {name}; there are: {}", known.join(", "));
+    for refusal in shared.host.refusals() {
+        words.push_str(&format!("; not used: {refusal}"));
+    }
+    Error::new(ErrorKind::BadPlugin, words)
+}
+
+/// The canonical form of a model. Constants are folded by the first CPU there is.
+fn canonical(shared: &Shared, model: &Model) -> Result<Graph> {
+    let mut graph = model.graph().clone();
+    let is_cpu =
+        |device: &&Device| device.info().kind == polychip_host::DeviceKind::Cpu && !device.info().emulated;
+    let folder = shared
+        .host
+        .devices()
+        .iter()
+        .find(is_cpu)
+        .or(shared.host.devices().first());
+    let device = folder.ok_or_else(|| Error::new(ErrorKind::NoDevice, "no plugin is loaded"))?;
+    let evaluator = DeviceEvaluator::new(device.clone());
+    passes::canonicalise(&mut graph, &evaluator, &passes::Options::default())
+        .map_err(|error| model.bad(error))?;
+    Ok(graph)
+}

@@ -1,0 +1,216 @@
+//! What each node costs on each device, with where the figure comes from.
+//!
+//! Order of trust: measured parts of the profile, the plugin's estimate, the roofline of the device's
+//! stated peaks. A device that states neither has the roofline of a slow core: it is then never
+//! preferred to one that is known.
+//!
+//! Not here: what to do with the costs (`partitioner`), measuring (`session`).
+
+use polychip_graph::{Graph, NodeId, TensorId, extract, fingerprint};
+use polychip_host::{Device, FlatGraph};
+use polychip_partitioner::{
+    Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::profile::{PartKey, Profile};
+use crate::work;
+
+/// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
+/// magnitude below one core of any machine that runs this.
+const UNKNOWN_MACS_PER_S: u64 = 1_000_000_000;
+const UNKNOWN_BYTES_PER_S: u64 = 1_000_000_000;
+/// Handing a buffer that both devices address from one to the other: a fence and a wake-up. Measured as
+/// 6 to 9 µs for a fork and join of sleeping threads on a two-core x86 machine.
+const HANDOVER: Nanos = Nanos::from_nanoseconds(8_000);
+/// Copying through host memory; one core of the same machine copies 8 to 17 GB/s beside busy neighbours.
+const COPY_BYTES_PER_S: u64 = 8_000_000_000;
+
+/// Everything the partitioner needs of the devices.
+#[derive(Debug, Clone)]
+pub(crate) struct Prices {
+    pub(crate) targets: Vec<Target>,
+    pub(crate) costs: CostTable,
+    pub(crate) links: LinkTable,
+}
+
+/// Asks every device what it supports and what that costs.
+pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device]) -> Result<Prices> {
+    let nodes = graph.node_count();
+    let mut prices = Prices {
+        targets: Vec::with_capacity(devices.len()),
+        costs: CostTable::new(nodes, devices.len()),
+        links: links(devices),
+    };
+    for (column, device) in devices.iter().enumerate() {
+        let target = ask_one(graph, flat, device, column, &mut prices.costs)?;
+        prices.targets.push(target);
+    }
+    Ok(prices)
+}
+
+fn ask_one(
+    graph: &Graph,
+    flat: &FlatGraph,
+    device: &Device,
+    column: usize,
+    costs: &mut CostTable,
+) -> Result<Target> {
+    let info = device.info();
+    let mut target = Target::new(device.name(), graph.node_count());
+    target.memory_limit = info.memory_bytes;
+    target.emulated = info.emulated;
+    if device.is_quarantined() {
+        target.quarantined = Some("lost or hung, and not reset since".into());
+        return Ok(target);
+    }
+    let failed =
+        |error: polychip_host::Error| Error::caused(ErrorKind::DeviceFailed, "asking for support", error);
+    let support = device.query_support(flat).map_err(failed)?;
+    for (row, (support, (_, node))) in support.iter().zip(graph.nodes()).enumerate() {
+        if support.reason != 0 {
+            let words = reason_words(support.reason, &support.detail);
+            target = target.refuse(
+                row,
+                Refusal {
+                    code: support.reason,
+                    words,
+                },
+            );
+            continue;
+        }
+        let index = u32::try_from(row).expect("invariant: a flat graph counts nodes in 32 bits");
+        let estimate = device
+            .estimate(flat, &[index])
+            .map_err(failed)?
+            .unwrap_or_default();
+        let mut cost = match estimate.time_ns {
+            Some(ns) => Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated),
+            None => Cost::time(roofline(graph, node, device), Provenance::Roofline),
+        };
+        let energy = estimate.energy_uj.map(Microjoules::from_microjoules).or_else(|| {
+            estimate
+                .power_mw
+                .and_then(|power| Milliwatts::new(power).over(cost.time))
+        });
+        if let Some(energy) = energy {
+            cost = cost.with_energy(energy);
+        }
+        if info.emulated || estimate.emulated {
+            cost = cost.emulated();
+        }
+        costs.set_node(row, column, cost);
+        if let Some(launch) = estimate.launch_ns {
+            target.launch = target.launch.max(Nanos::from_nanoseconds(launch));
+        }
+        if let Some(power) = estimate.power_mw {
+            target.power = target.power.max(Some(Milliwatts::new(power)));
+        }
+    }
+    Ok(target)
+}
+
+fn roofline(graph: &Graph, node: &polychip_graph::Node, device: &Device) -> Nanos {
+    let (info, work) = (device.info(), work::of_node(graph, node));
+    let ns = |amount: u64, per_second: u64| {
+        u64::try_from(u128::from(amount) * 1_000_000_000 / u128::from(per_second.max(1))).unwrap_or(u64::MAX)
+    };
+    let arithmetic = ns(work.macs, info.peak_macs_per_s.unwrap_or(UNKNOWN_MACS_PER_S));
+    let traffic = ns(work.bytes, info.peak_bytes_per_s.unwrap_or(UNKNOWN_BYTES_PER_S));
+    // the partitioner counts picoseconds in 64 bits
+    Nanos::from_nanoseconds(arithmetic.max(traffic).clamp(1, u64::MAX / 1_000_000))
+}
+
+fn links(devices: &[Device]) -> LinkTable {
+    let mut links = LinkTable::new(devices.len());
+    for (from, a) in devices.iter().enumerate() {
+        for (to, b) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
+            let (a, b) = (a.info(), b.info());
+            let link = if a.shares_host_memory && b.shares_host_memory {
+                Link::native(HANDOVER)
+            } else if a.imports_host_memory && b.imports_host_memory {
+                Link::imported(HANDOVER)
+            } else {
+                Link::copy(HANDOVER, COPY_BYTES_PER_S)
+            };
+            links.set(from, to, link);
+        }
+    }
+    links
+}
+
+/// Words for a reason code, with the device's own detail.
+fn reason_words(code: u32, detail: &str) -> String {
+    let words = match code {
+        1 => "op not offered",
+        2 => "data type not offered",
+        3 => "shape out of bounds",
+        4 => "rank not offered",
+        5 => "attribute not offered",
+        6 => "layout not offered",
+        7 => "input must be a constant",
+        8 => "shape known only at run time",
+        9 => "body graph not offered",
+        10 => "encoding not offered",
+        11 => "memory too small",
+        12 => "quarantined",
+        13 => "refused by the vendor's library",
+        _ => "refused",
+    };
+    if detail.is_empty() {
+        words.to_owned()
+    } else {
+        format!("{words}: {detail}")
+    }
+}
+
+/// The graph of a part of a plan.
+pub(crate) fn part_graph(graph: &Graph, part: &Part) -> Graph {
+    let nodes: Vec<NodeId> = part
+        .nodes
+        .iter()
+        .map(|index| NodeId::new(*index as usize))
+        .collect();
+    let tensors =
+        |ids: &[u32]| -> Vec<TensorId> { ids.iter().map(|id| TensorId::new(*id as usize)).collect() };
+    extract(graph, &nodes, &tensors(&part.inputs), &tensors(&part.outputs))
+}
+
+/// Replaces composed costs by measured ones for the parts of a plan that the profile knows. Gives the
+/// number of parts whose cost changed.
+pub(crate) fn use_measured(
+    graph: &Graph,
+    devices: &[Device],
+    parts: &[Part],
+    profile: &Profile,
+    costs: &mut CostTable,
+) -> Result<usize> {
+    let mut changed = 0;
+    for part in parts {
+        let column = part.device as usize;
+        let Some(device) = devices.get(column) else {
+            continue;
+        };
+        let structure = fingerprint::structure(&part_graph(graph, part));
+        let identity = device.identity();
+        let key = PartKey {
+            device: &identity,
+            fingerprint: &structure,
+            operating_point: "",
+        };
+        let Some(known) = profile.part(key)? else { continue };
+        let mut cost = Cost::time(known.p50, Provenance::Measured);
+        if let Some(energy) = known.energy_uj {
+            cost = cost.with_energy(Microjoules::from_microjoules(energy));
+        }
+        if known.emulated {
+            cost = cost.emulated();
+        }
+        let nodes: Vec<usize> = part.nodes.iter().map(|node| *node as usize).collect();
+        if costs.part(&nodes, column) != Some(&cost) {
+            costs.set_part(&nodes, column, cost);
+            changed += 1;
+        }
+    }
+    Ok(changed)
+}

@@ -1,0 +1,193 @@
+//! What a session runs where, predicted and measured, for people (`Display`) and programs (JSON).
+//!
+//! Invariant: every figure has a unit in its name and a provenance; emulated ones are labelled.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::session::Inner;
+
+/// Figures of a session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Model file.
+    pub model: String,
+    /// Whether the placement is proved optimal.
+    pub optimal: bool,
+    /// Predicted time of a run in nanoseconds.
+    pub predicted_ns: u64,
+    /// Where the prediction comes from: measured, composed, estimated, roofline.
+    pub provenance: &'static str,
+    /// At least one figure is an emulated device's.
+    pub emulated: bool,
+    /// Measured median latency in nanoseconds, from submit to the end of the last part.
+    pub measured_ns: Option<u64>,
+    /// Runs of this session so far.
+    pub runs: u64,
+    /// Shared memory of tensors between parts, in bytes.
+    pub arena_bytes: u64,
+    /// The same tensors without sharing bytes, in bytes.
+    pub unshared_bytes: u64,
+    /// The parts in order.
+    pub parts: Vec<PartReport>,
+    /// Tensors that cross between devices or parts.
+    pub crossings: Vec<CrossingReport>,
+}
+
+/// Figures of one part.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PartReport {
+    /// Stable id.
+    pub id: String,
+    /// Device, `plugin:index`.
+    pub device: String,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Predicted time in nanoseconds, without launch.
+    pub predicted_ns: u64,
+    /// Where the prediction comes from.
+    pub provenance: &'static str,
+    /// The figures are an emulated device's.
+    pub emulated: bool,
+    /// Measured median time on the device in nanoseconds.
+    pub measured_ns: Option<u64>,
+    /// Device memory of constants and code, in bytes.
+    pub constant_bytes: u64,
+    /// Device memory of intermediate tensors, in bytes.
+    pub intermediate_bytes: u64,
+    /// The compiled part came from the cache.
+    pub cached: bool,
+}
+
+/// One crossing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CrossingReport {
+    /// Name of the tensor.
+    pub tensor: String,
+    /// Device that writes it.
+    pub from: String,
+    /// Device that reads it.
+    pub to: String,
+    /// Bytes, where known before the run.
+    pub bytes: Option<u64>,
+    /// native, imported or copy.
+    pub mode: &'static str,
+}
+
+impl Report {
+    pub(crate) fn new(inner: &Inner) -> Report {
+        let history = inner
+            .history
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (planned, plan) = (&inner.planned, inner.planned.plan());
+        let device = |index: u32| planned.devices()[index as usize].name().to_owned();
+        let parts = plan.parts.iter().zip(&inner.wiring.parts).enumerate();
+        Report {
+            model: planned.model().path().display().to_string(),
+            optimal: plan.certificate.is_optimal(),
+            predicted_ns: plan.totals.time.nanoseconds(),
+            provenance: plan.totals.provenance.word(),
+            emulated: plan.totals.emulated,
+            measured_ns: history.latency_median(),
+            runs: history.runs(),
+            arena_bytes: inner.footprint.arena_bytes,
+            unshared_bytes: inner.footprint.unshared_bytes,
+            parts: parts
+                .map(|(index, (part, wired))| PartReport {
+                    id: part.id.clone(),
+                    device: device(part.device),
+                    nodes: part.nodes.len(),
+                    predicted_ns: part.cost.time.nanoseconds(),
+                    provenance: part.cost.provenance.word(),
+                    emulated: part.cost.emulated,
+                    measured_ns: history.part_median(index),
+                    constant_bytes: wired.executable.info().constant_bytes,
+                    intermediate_bytes: wired.executable.info().arena_bytes,
+                    cached: inner.cached[index],
+                })
+                .collect(),
+            crossings: plan
+                .crossings
+                .iter()
+                .map(|crossing| {
+                    let id = polychip_graph::TensorId::new(crossing.tensor as usize);
+                    CrossingReport {
+                        tensor: planned.graph().tensor(id).name.clone(),
+                        from: device(crossing.from_device),
+                        to: device(crossing.to_device),
+                        bytes: crossing.bytes,
+                        mode: crossing.mode.word(),
+                    }
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Nanoseconds as milliseconds or microseconds.
+fn time(ns: u64) -> String {
+    if ns >= 1_000_000 {
+        format!("{:.2} ms", ns as f64 / 1e6)
+    } else {
+        format!("{:.1} µs", ns as f64 / 1e3)
+    }
+}
+
+fn measured(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "not yet".into(), time)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = |emulated: bool| if emulated { ", emulated" } else { "" };
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        table.set_header([
+            "part",
+            "device",
+            "nodes",
+            "predicted",
+            "from",
+            "measured",
+            "constants",
+        ]);
+        for part in &self.parts {
+            table.add_row([
+                part.id.clone(),
+                part.device.clone(),
+                part.nodes.to_string(),
+                time(part.predicted_ns),
+                format!("{}{}", part.provenance, label(part.emulated)),
+                measured(part.measured_ns),
+                format!("{:.1} MiB", part.constant_bytes as f64 / f64::from(1 << 20)),
+            ]);
+        }
+        writeln!(f, "{table}")?;
+        for crossing in &self.crossings {
+            let bytes = crossing
+                .bytes
+                .map_or_else(|| "size known at run time".into(), |bytes| format!("{bytes} B"));
+            writeln!(
+                f,
+                "{} → {}: {} ({bytes}, {})",
+                crossing.from, crossing.to, crossing.tensor, crossing.mode
+            )?;
+        }
+        let proof = if self.optimal {
+            "optimal for these costs"
+        } else {
+            "not proved optimal"
+        };
+        write!(
+            f,
+            "plan: {} ({}{}), {proof}; measured: {} over {} runs",
+            time(self.predicted_ns),
+            self.provenance,
+            label(self.emulated),
+            measured(self.measured_ns),
+            self.runs
+        )
+    }
+}

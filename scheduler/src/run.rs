@@ -1,0 +1,322 @@
+//! A run in flight, and its outputs.
+//!
+//! Invariants:
+//! 1. A run that is dropped goes on; its slot is taken back once it has ended.
+//! 2. Outputs hold their slot: their memory is not reused before they are dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polychip_host::{Access, AccessGuard, MAX_RANK};
+use polychip_ops::DType;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Inner;
+use crate::session::slot::{Progress, Slot};
+use crate::session::wiring::OutputSource;
+use crate::tensor::Element;
+
+/// A run that has been submitted.
+#[derive(Debug)]
+pub struct Run {
+    inner: Arc<Inner>,
+    index: usize,
+    state: State,
+}
+
+enum State {
+    /// All parts are with their devices.
+    Issued(Box<Slot>),
+    /// A thread of the session drives it.
+    Conducted,
+    /// The outputs have been handed out, or it failed.
+    Over,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            State::Issued(_) => "Issued",
+            State::Conducted => "Conducted",
+            State::Over => "Over",
+        })
+    }
+}
+
+impl Run {
+    pub(crate) fn issued(inner: Arc<Inner>, index: usize, slot: Box<Slot>) -> Run {
+        Run {
+            inner,
+            index,
+            state: State::Issued(slot),
+        }
+    }
+
+    pub(crate) fn conducted(inner: Arc<Inner>, index: usize) -> Run {
+        Run {
+            inner,
+            index,
+            state: State::Conducted,
+        }
+    }
+
+    /// Waits for the outputs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] where the run goes on (it is given up then; use [`Run::poll`] to keep it),
+    /// or what a device failed of.
+    pub fn wait(mut self, timeout: Duration) -> Result<Outputs> {
+        match self.poll(timeout)? {
+            Some(outputs) => Ok(outputs),
+            None => {
+                let words = format!("the run goes on after {} ms", timeout.as_millis());
+                Err(Error::new(ErrorKind::Timeout, words))
+            }
+        }
+    }
+
+    /// Waits at most `timeout`; `None` where the run goes on.
+    ///
+    /// # Errors
+    /// What a device failed of; or the outputs were handed out before.
+    pub fn poll(&mut self, timeout: Duration) -> Result<Option<Outputs>> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Issued(mut slot) => match slot.finish_all(&self.inner.wiring, timeout) {
+                Ok(Progress::Done) => Ok(Some(self.outputs(slot))),
+                Ok(Progress::Waiting) => {
+                    self.state = State::Issued(slot);
+                    Ok(None)
+                }
+                Err(error) => {
+                    slot.give_up(timeout);
+                    self.inner.put_back(self.index, slot);
+                    Err(error)
+                }
+            },
+            State::Conducted => match self.inner.wait_conducted(self.index, timeout) {
+                Some((slot, Ok(()))) => Ok(Some(self.outputs(slot))),
+                Some((slot, Err(error))) => {
+                    self.inner.put_back(self.index, slot);
+                    Err(error)
+                }
+                None => {
+                    self.state = State::Conducted;
+                    Ok(None)
+                }
+            },
+            State::Over => Err(Error::new(
+                ErrorKind::BadInput,
+                "the run has given its outputs already",
+            )),
+        }
+    }
+
+    /// Asks the run to end early. `wait` then fails as cancelled, unless it ends as it would have.
+    pub fn cancel(&self) {
+        match &self.state {
+            State::Issued(slot) => slot.cancel(),
+            State::Conducted => self.inner.cancel_conducted(self.index),
+            State::Over => {}
+        }
+    }
+
+    fn outputs(&self, slot: Box<Slot>) -> Outputs {
+        self.inner.keep_figures(&slot);
+        Outputs {
+            inner: Arc::clone(&self.inner),
+            index: self.index,
+            slot: Some(slot),
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Issued(slot) => self.inner.abandon(self.index, Some(slot)),
+            State::Conducted => self.inner.abandon(self.index, None),
+            State::Over => {}
+        }
+    }
+}
+
+/// The outputs of a run, in the model's order.
+pub struct Outputs {
+    inner: Arc<Inner>,
+    index: usize,
+    slot: Option<Box<Slot>>,
+}
+
+impl Outputs {
+    /// The output of this name.
+    ///
+    /// # Errors
+    /// The model has no such output, or the app bound it itself.
+    pub fn get(&self, name: &str) -> Result<OutputView<'_>> {
+        let outputs = &self.inner.wiring.outputs;
+        let index = outputs
+            .iter()
+            .position(|output| output.spec.name == name)
+            .ok_or_else(|| Error::new(ErrorKind::BadInput, format!("the model has no output {name:?}")))?;
+        self.at(index)
+    }
+
+    /// Number of outputs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.wiring.outputs.len()
+    }
+
+    /// Whether the model has no outputs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The output at this place.
+    ///
+    /// # Errors
+    /// There is none, or the app bound it itself.
+    pub fn at(&self, index: usize) -> Result<OutputView<'_>> {
+        let outputs = &self.inner.wiring.outputs;
+        let Some(output) = outputs.get(index) else {
+            let words = format!("there is no output {index}, the model has {}", outputs.len());
+            return Err(Error::new(ErrorKind::BadInput, words));
+        };
+        let slot = self
+            .slot
+            .as_ref()
+            .expect("invariant: outputs hold their slot until they are dropped");
+        let spec = &output.spec;
+        let mut view = OutputView {
+            name: &spec.name,
+            dtype: spec.dtype,
+            dims: [0; MAX_RANK],
+            rank: 0,
+            content: Content::Constant(&[]),
+        };
+        view.set_dims(spec.shape.iter().copied())?;
+        match &output.source {
+            OutputSource::Same(first) => {
+                let mut same = self.at(*first)?;
+                same.name = &spec.name;
+                return Ok(same);
+            }
+            OutputSource::Constant(bytes) => view.content = Content::Constant(bytes),
+            OutputSource::Input(_) => {
+                let memory = slot.outputs[index]
+                    .as_ref()
+                    .expect("invariant: an input handed through has memory");
+                view.content = Content::Computed(memory.access(Access::Read)?);
+            }
+            OutputSource::Part(part, port) => {
+                let memory = slot.outputs[index]
+                    .as_ref()
+                    .filter(|_| !slot.app_bound[index])
+                    .ok_or_else(|| {
+                        let words = format!("output {:?} was bound by the app; read it there", spec.name);
+                        Error::new(ErrorKind::BadInput, words)
+                    })?;
+                if spec.upper_bound {
+                    let extents = slot.extents(*part, *port);
+                    let dims = &extents.dims[..extents.rank];
+                    view.set_dims(dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)))?;
+                }
+                view.content = Content::Computed(memory.access(Access::Read)?);
+            }
+        }
+        Ok(view)
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.inner.put_back(self.index, slot);
+        }
+    }
+}
+
+impl std::fmt::Debug for Outputs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.inner.wiring.outputs.iter().map(|output| &output.spec))
+            .finish()
+    }
+}
+
+/// One output, in place.
+pub struct OutputView<'a> {
+    name: &'a str,
+    dtype: DType,
+    dims: [usize; MAX_RANK],
+    rank: usize,
+    content: Content<'a>,
+}
+
+enum Content<'a> {
+    Computed(AccessGuard<'a>),
+    Constant(&'a [u8]),
+}
+
+impl OutputView<'_> {
+    fn set_dims(&mut self, dims: impl ExactSizeIterator<Item = usize>) -> Result<()> {
+        if dims.len() > MAX_RANK {
+            let words = format!("output {:?} has rank {}, above {MAX_RANK}", self.name, dims.len());
+            return Err(Error::new(ErrorKind::BadInput, words));
+        }
+        self.rank = dims.len();
+        self.dims.iter_mut().zip(dims).for_each(|(slot, dim)| *slot = dim);
+        Ok(())
+    }
+
+    /// Name in the model.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// True shape in ONNX order.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.dims[..self.rank]
+    }
+
+    /// The elements as bytes: little-endian in row-major order, types of less than a byte packed.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let all: &[u8] = match &self.content {
+            Content::Computed(guard) => guard,
+            Content::Constant(bytes) => bytes,
+        };
+        let wanted = polychip_ops::axis::product(self.shape()).and_then(|count| self.dtype.byte_len(count));
+        &all[..wanted.unwrap_or(all.len()).min(all.len())]
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// The output holds another type.
+    pub fn values<T: Element>(&self) -> Result<std::borrow::Cow<'_, [T]>> {
+        if T::DTYPE != self.dtype {
+            let words = format!(
+                "output {:?} holds {}, not {}",
+                self.name,
+                self.dtype.name(),
+                T::DTYPE.name()
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
+        }
+        // memory of a run is aligned; a constant in a model file need not be
+        Ok(match bytemuck::try_cast_slice(self.bytes()) {
+            Ok(values) => std::borrow::Cow::Borrowed(values),
+            Err(_) => std::borrow::Cow::Owned(bytemuck::allocation::pod_collect_to_vec(self.bytes())),
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! The runtime: plugins and their devices, the profile database, and where models come from.
+//!
+//! Invariants:
+//! 1. A plugin that cannot be used is listed with its reason; it never makes the runtime fail.
+//! 2. The CPU plugin is linked in (feature `cpu`), so every model has a device.
+//! 3. Libraries are loaded only from the folders given, `POLYCHIP_PLUGINS`, and beside the executable.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
+
+use crate::error::Result;
+use crate::model::Model;
+use crate::planned::Planned;
+use crate::policy::Policy;
+use crate::profile::Profile;
+use crate::session::Session;
+
+/// Environment variable with further plugin folders, separated as in `PATH`.
+const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
+
+/// Plugins, devices and profile, shared by all models and sessions. Clones share it.
+///
+/// ```
+/// # fn main() -> Result<(), polychip::Error> {
+/// let runtime = polychip::Runtime::builder().build()?;
+/// for device in runtime.devices() {
+///     println!("{}: {}", device.name(), device.info().name);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Runtime(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Host,
+    pub(crate) profile: Arc<Profile>,
+    /// Compiled parts are kept here between processes.
+    pub(crate) cache: Option<PathBuf>,
+}
+
+/// What a runtime is made of.
+#[derive(Debug)]
+pub struct Builder {
+    linked: Vec<Query>,
+    folders: Vec<PathBuf>,
+    profile: Option<PathBuf>,
+    cache: Option<PathBuf>,
+    clock: Clock,
+    configuration: Vec<(String, String, String)>,
+    usual_places: bool,
+}
+
+impl Runtime {
+    /// The defaults: the linked CPU plugin, plugins from the usual places, a profile in memory.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            linked: Vec::new(),
+            folders: Vec::new(),
+            profile: None,
+            cache: None,
+            clock: Clock::real(),
+            configuration: Vec::new(),
+            usual_places: true,
+        }
+    }
+
+    /// The devices that are open.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        self.0.host.devices()
+    }
+
+    /// Plugins, folders and devices that are not used, each with its reason.
+    #[must_use]
+    pub fn refusals(&self) -> &[Refusal] {
+        self.0.host.refusals()
+    }
+
+    /// The profile database.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.0.profile
+    }
+
+    /// Reads an ONNX model and brings it to the canonical form. Weights stay in the mapped file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a model that this build reads.
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<Model> {
+        Model::load(path.as_ref())
+    }
+
+    /// Plans a model without compiling anything.
+    ///
+    /// # Errors
+    /// A symbolic dimension is not bound, a named device is not there, or no device can run some node.
+    pub fn plan(&self, model: &Model, policy: &Policy) -> Result<Planned> {
+        Planned::new(&self.0, model, policy)
+    }
+
+    /// A plan made before (read from a file, say) for this model, checked anew against the devices.
+    ///
+    /// # Errors
+    /// The plan is for another model, names a device that is not there, or breaks a rule.
+    pub fn with_plan(
+        &self,
+        model: &Model,
+        policy: &Policy,
+        plan: polychip_partitioner::Plan,
+    ) -> Result<Planned> {
+        Planned::with_plan(&self.0, model, policy, plan)
+    }
+
+    /// Plans, checks, compiles and loads a model: ready to run.
+    ///
+    /// # Errors
+    /// As [`Runtime::plan`], or a device refused its part.
+    pub fn session(&self, model: &Model, policy: Policy) -> Result<Session> {
+        let planned = self.plan(model, &policy)?;
+        self.session_of(planned, policy)
+    }
+
+    /// Compiles and loads a plan made before, or one read from a file.
+    ///
+    /// # Errors
+    /// A device refused its part.
+    pub fn session_of(&self, planned: Planned, policy: Policy) -> Result<Session> {
+        Session::new(Arc::clone(&self.0), planned, policy)
+    }
+}
+
+impl Builder {
+    /// A plugin that is linked into the program, by its query function.
+    #[must_use]
+    pub fn link(mut self, query: Query) -> Self {
+        self.linked.push(query);
+        self
+    }
+
+    /// A folder to look for plugin libraries in, before the usual places.
+    #[must_use]
+    pub fn plugins(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folders.push(folder.into());
+        self
+    }
+
+    /// The profile database, made where there is none. Runs record their measured times in it.
+    #[must_use]
+    pub fn profiles(mut self, file: impl Into<PathBuf>) -> Self {
+        self.profile = Some(file.into());
+        self
+    }
+
+    /// A folder for compiled parts, so that a later process need not compile them again.
+    #[must_use]
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = Some(folder.into());
+        self
+    }
+
+    /// A configuration string for one plugin (`"cpu"`, `"threads"`, `"2"`).
+    #[must_use]
+    pub fn configure(mut self, plugin: &str, key: &str, value: impl Into<String>) -> Self {
+        self.configuration
+            .push((plugin.to_owned(), key.to_owned(), value.into()));
+        self
+    }
+
+    /// Virtual time for emulated devices, instead of the machine's clock.
+    #[must_use]
+    pub fn virtual_time(mut self) -> Self {
+        self.clock = Clock::virtual_time();
+        self
+    }
+
+    /// Loads plugins from the folders given only, not from the environment or beside the executable.
+    #[must_use]
+    pub fn only_given_folders(mut self) -> Self {
+        self.usual_places = false;
+        self
+    }
+
+    /// Loads the plugins and opens their devices.
+    ///
+    /// # Errors
+    /// The profile database is foreign, corrupt or of another version.
+    pub fn build(self) -> Result<Runtime> {
+        let profile = Arc::new(match &self.profile {
+            Some(path) => Profile::open(path)?,
+            None => Profile::in_memory()?,
+        });
+        let store: Arc<dyn Store> = Arc::new(PluginValues(Arc::clone(&profile)));
+        let mut host = Host::builder().clock(self.clock.clone()).store(store);
+        #[cfg(feature = "cpu")]
+        {
+            host = host.linked(polychip_cpu::query);
+        }
+        for query in &self.linked {
+            host = host.linked(*query);
+        }
+        for folder in self.all_folders() {
+            host = host.folder(folder);
+        }
+        for (plugin, key, value) in self.configuration {
+            host = host.configure(&plugin, &key, value);
+        }
+        Ok(Runtime(Arc::new(Shared {
+            host: host.build(),
+            profile,
+            cache: self.cache,
+        })))
+    }
+
+    fn all_folders(&self) -> Vec<PathBuf> {
+        let mut folders = self.folders.clone();
+        if self.usual_places {
+            if let Some(list) = std::env::var_os(PLUGINS_VARIABLE) {
+                folders.extend(std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()));
+            }
+            let beside = std::env::current_exe()
+                .ok()
+                .and_then(|path| path.parent().map(Path::to_owned));
+            folders.extend(beside);
+        }
+        folders
+    }
+}
+
+/// The plugins' own values, kept in the profile database.
+struct PluginValues(Arc<Profile>);
+
+impl Store for PluginValues {
+    fn read(&self, plugin: &str, key: &str) -> Option<Vec<u8>> {
+        self.0.plugin_value(plugin, key).unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            None
+        })
+    }
+
+    fn write(&self, plugin: &str, key: &str, value: &[u8]) -> bool {
+        let written = self.0.set_plugin_value(plugin, key, value);
+        if let Err(error) = &written {
+            tracing::warn!("{error}");
+        }
+        written.is_ok()
+    }
+}

@@ -1,0 +1,200 @@
+//! Parts compiled and loaded, several at once, from a cache where there is one.
+//!
+//! Invariants:
+//! 1. A cached blob is used only where our own hash of it holds and its key names the part's content,
+//!    the device, the plugin's build and the options; else it is compiled anew and the reason logged.
+//! 2. A device that refuses a part is an error with the device's words, never a silent move.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use polychip_graph::{Graph, fingerprint};
+use polychip_host::{CompileOptions, Device, Executable, FlatGraph, MappedFile};
+
+use crate::error::{Error, Result};
+use crate::planned::Planned;
+use crate::price::part_graph;
+
+/// A part of the plan, loaded.
+#[derive(Debug)]
+pub(crate) struct LoadedPart {
+    pub(crate) device: usize,
+    pub(crate) executable: Executable,
+    /// Structure fingerprint: the key of measurements.
+    pub(crate) structure: [u8; 32],
+    /// The blob came from the cache.
+    pub(crate) cached: bool,
+}
+
+/// "PLYB": a cached blob of ours.
+const MAGIC: [u8; 4] = *b"PLYB";
+/// Magic, then key and hash of the payload; the payload follows at a multiple of 64.
+const HEADER: usize = 128;
+
+/// Compiles and loads all parts of a plan.
+pub(crate) fn all(planned: &Planned, threads: u32, cache: Option<&Path>) -> Result<Vec<LoadedPart>> {
+    let descriptors = planned.model().descriptors(planned.graph());
+    let parts = &planned.plan().parts;
+    let one = |index: usize| -> Result<LoadedPart> {
+        let part = &parts[index];
+        let device = part.device as usize;
+        let graph = part_graph(planned.graph(), part);
+        load(&planned.devices()[device], &graph, &descriptors, threads, cache)
+            .map(|(executable, structure, cached)| LoadedPart {
+                device,
+                executable,
+                structure,
+                cached,
+            })
+            .map_err(|error| {
+                let kind = crate::error::kind_of_host(error.kind());
+                Error::caused(
+                    kind,
+                    format!("part {} of {} nodes", part.id, part.nodes.len()),
+                    error,
+                )
+            })
+    };
+    if parts.len() == 1 {
+        return Ok(vec![one(0)?]);
+    }
+    let lanes = std::thread::available_parallelism()
+        .map_or(1, std::num::NonZero::get)
+        .min(parts.len());
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let mut loaded: Vec<Option<Result<LoadedPart>>> = Vec::new();
+    loaded.resize_with(parts.len(), || None);
+    let slots = std::sync::Mutex::new(&mut loaded);
+    std::thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if index >= parts.len() {
+                        break;
+                    }
+                    let result = one(index);
+                    let mut slots = slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    slots[index] = Some(result);
+                }
+            });
+        }
+    });
+    loaded
+        .into_iter()
+        .map(|slot| slot.expect("invariant: every part was taken"))
+        .collect()
+}
+
+fn load(
+    device: &Device,
+    graph: &Graph,
+    descriptors: &[i64],
+    threads: u32,
+    cache: Option<&Path>,
+) -> std::result::Result<(Executable, [u8; 32], bool), polychip_host::Error> {
+    let (structure, content) = (fingerprint::structure(graph), fingerprint::content(graph));
+    let flat = FlatGraph::new(graph, descriptors)?.with_fingerprints(structure, content);
+    let key = key(device, &content, threads);
+    let file = cache.map(|folder| folder.join(format!("{}.blob", key.to_hex())));
+    if let Some(file) = &file {
+        match read(file, &key) {
+            Ok(Some(bytes)) => match device.load_bytes(bytes, &flat, threads) {
+                Ok(executable) => return Ok((executable, structure, true)),
+                Err(error) => tracing::warn!("{}: {error}; compiling anew", file.display()),
+            },
+            Ok(None) => {}
+            Err(reason) => tracing::warn!("{}: {reason}; compiling anew", file.display()),
+        }
+    }
+    let options = CompileOptions {
+        threads,
+        ..CompileOptions::default()
+    };
+    let mut blob = device.compile(&flat, &options)?;
+    if let Some(file) = &file
+        && let Err(error) = blob
+            .bytes()
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| write(file, &key, bytes))
+    {
+        tracing::warn!("{}: {error}; the part is not cached", file.display());
+    }
+    let executable = device.load(blob, &flat, threads)?;
+    Ok((executable, structure, false))
+}
+
+fn key(device: &Device, content: &[u8; 32], threads: u32) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(content);
+    hasher.update(device.identity().as_bytes());
+    hasher.update(&threads.to_le_bytes());
+    hasher.finalize()
+}
+
+/// The payload of a cached blob, `None` where there is no file, or why it is refused.
+fn read(file: &Path, key: &blake3::Hash) -> std::result::Result<Option<Bytes>, String> {
+    let mapped = match MappedFile::open(file) {
+        Ok(mapped) => mapped,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let bytes = mapped.bytes();
+    if bytes.len() < HEADER || bytes[..4] != MAGIC {
+        return Err("not a cached blob, or torn".into());
+    }
+    if bytes[32..64] != *key.as_bytes() {
+        return Err("made for another part, device or build".into());
+    }
+    let payload = bytes.slice(HEADER..);
+    if bytes[64..96] != *blake3::hash(&payload).as_bytes() {
+        return Err("its hash does not hold: torn or changed".into());
+    }
+    Ok(Some(payload))
+}
+
+fn write(file: &Path, key: &blake3::Hash, payload: &[u8]) -> std::result::Result<(), String> {
+    let mut bytes = vec![0; HEADER];
+    bytes[..4].copy_from_slice(&MAGIC);
+    bytes[32..64].copy_from_slice(key.as_bytes());
+    bytes[64..96].copy_from_slice(blake3::hash(payload).as_bytes());
+    bytes.extend_from_slice(payload);
+    let words = |error: std::io::Error| error.to_string();
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(words)?;
+    }
+    // written aside and moved, so that nobody ever reads half a file
+    let aside: PathBuf = file.with_extension(format!("{}.part", std::process::id()));
+    std::fs::write(&aside, bytes)
+        .and_then(|()| std::fs::rename(&aside, file))
+        .map_err(|error| {
+            let _ = std::fs::remove_file(&aside);
+            words(error)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cached_blob_that_does_not_hold_is_refused_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a/b.blob");
+        let key = blake3::hash(b"key");
+        assert_eq!(read(&file, &key), Ok(None));
+        write(&file, &key, b"payload").unwrap();
+        assert_eq!(read(&file, &key).unwrap().unwrap(), "payload");
+        assert!(
+            read(&file, &blake3::hash(b"other"))
+                .unwrap_err()
+                .contains("another part")
+        );
+        let mut bytes = std::fs::read(&file).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(&file, &bytes).unwrap();
+        assert!(read(&file, &key).unwrap_err().contains("hash"));
+        std::fs::write(&file, &bytes[..60]).unwrap();
+        assert!(read(&file, &key).unwrap_err().contains("torn"));
+    }
+}

@@ -1,0 +1,168 @@
+//! A thread that drives one slot's run where a part must wait for something that no device waits for.
+//!
+//! Invariants:
+//! 1. A slot is moved in and out whole: no lock is held while a device is called.
+//! 2. Handing over allocates nothing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::session::slot::{Progress, Slot};
+use crate::session::wiring::Wiring;
+
+/// A step of waiting: how soon a stop or a cancellation is noticed while a device is busy.
+const STEP: Duration = Duration::from_millis(50);
+
+enum Mail {
+    Idle,
+    Start(Box<Slot>),
+    Running,
+    Done(Box<Slot>, Result<()>),
+    Stop,
+}
+
+struct Post {
+    mail: Mutex<Mail>,
+    changed: Condvar,
+    cancelled: AtomicBool,
+}
+
+/// The thread of one slot.
+pub(crate) struct Conductor {
+    post: Arc<Post>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Conductor {
+    pub(crate) fn new(wiring: Arc<Wiring>, patience: Duration) -> std::io::Result<Conductor> {
+        let post = Arc::new(Post {
+            mail: Mutex::new(Mail::Idle),
+            changed: Condvar::new(),
+            cancelled: AtomicBool::new(false),
+        });
+        let own = Arc::clone(&post);
+        let thread = std::thread::Builder::new()
+            .name("polychip-run".into())
+            .spawn(move || conduct(&own, &wiring, patience))?;
+        Ok(Conductor {
+            post,
+            thread: Some(thread),
+        })
+    }
+
+    /// Asks the run to end early.
+    pub(crate) fn cancel(&self) {
+        self.post.cancelled.store(true, Ordering::Release);
+    }
+
+    /// Hands a slot over.
+    pub(crate) fn start(&self, slot: Box<Slot>) {
+        self.post.cancelled.store(false, Ordering::Release);
+        *self.lock() = Mail::Start(slot);
+        self.post.changed.notify_all();
+    }
+
+    /// The slot back, where the run has ended within `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<(Box<Slot>, Result<()>)> {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut mail = self.lock();
+        loop {
+            if let Mail::Done(..) = *mail {
+                let Mail::Done(slot, result) = std::mem::replace(&mut *mail, Mail::Idle) else {
+                    unreachable!("the variant was just seen")
+                };
+                return Some((slot, result));
+            }
+            let left = deadline.map_or(Duration::from_secs(3600), |end| {
+                end.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                return None;
+            }
+            mail = self
+                .post
+                .changed
+                .wait_timeout(mail, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mail> {
+        self.post.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Conductor {
+    fn drop(&mut self) {
+        let last = std::mem::replace(&mut *self.lock(), Mail::Stop);
+        self.post.changed.notify_all();
+        drop(last);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a run's thread panicked");
+        }
+    }
+}
+
+fn conduct(post: &Post, wiring: &Wiring, patience: Duration) {
+    let lock = || post.mail.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut mail = lock();
+    loop {
+        match std::mem::replace(&mut *mail, Mail::Running) {
+            Mail::Start(mut slot) => {
+                drop(mail);
+                let stopped = || post.cancelled.load(Ordering::Acquire) || matches!(*lock(), Mail::Stop);
+                let result = drive(&mut slot, wiring, patience, stopped);
+                if result.is_err() {
+                    slot.cancel();
+                    slot.give_up(patience);
+                }
+                mail = lock();
+                if !matches!(*mail, Mail::Stop) {
+                    *mail = Mail::Done(slot, result);
+                    post.changed.notify_all();
+                }
+            }
+            Mail::Stop => return,
+            other => {
+                *mail = other;
+                mail = post.changed.wait(mail).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+fn drive(slot: &mut Slot, wiring: &Wiring, patience: Duration, stopped: impl Fn() -> bool) -> Result<()> {
+    let start = Instant::now();
+    let go_on = || start.elapsed() < patience && !stopped();
+    while slot.issue(wiring, Some(STEP))? == Progress::Waiting {
+        if !go_on() {
+            return Err(ended_early(start, stopped()));
+        }
+    }
+    while slot.finish_all(wiring, STEP)? == Progress::Waiting {
+        if !go_on() {
+            return Err(ended_early(start, stopped()));
+        }
+    }
+    Ok(())
+}
+
+fn ended_early(start: Instant, stopped: bool) -> crate::Error {
+    let seconds = start.elapsed().as_secs_f64();
+    if stopped {
+        return crate::Error::new(
+            crate::ErrorKind::Cancelled,
+            format!("a run was cancelled after {seconds:.1} s"),
+        );
+    }
+    crate::Error::new(
+        crate::ErrorKind::Timeout,
+        format!("a run was given up after {seconds:.1} s"),
+    )
+}

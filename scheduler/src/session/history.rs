@@ -1,0 +1,114 @@
+//! The newest figures of a session's runs, in rings of fixed size.
+
+use std::time::Duration;
+
+use polychip_host::Timing;
+
+use crate::profile::KEPT;
+
+/// Measured part times and run latencies.
+#[derive(Debug)]
+pub(crate) struct History {
+    parts: Vec<Ring<(u64, Option<u64>)>>,
+    latencies: Ring<u64>,
+    runs: u64,
+}
+
+#[derive(Debug)]
+struct Ring<T> {
+    values: Vec<T>,
+    next: usize,
+}
+
+impl<T: Copy> Ring<T> {
+    fn new() -> Ring<T> {
+        Ring {
+            values: Vec::with_capacity(KEPT as usize),
+            next: 0,
+        }
+    }
+
+    fn push(&mut self, value: T) {
+        if self.values.len() < KEPT as usize {
+            self.values.push(value);
+        } else {
+            self.values[self.next] = value;
+        }
+        self.next = (self.next + 1) % KEPT as usize;
+    }
+}
+
+impl History {
+    pub(crate) fn new(parts: usize) -> History {
+        History {
+            parts: (0..parts).map(|_| Ring::new()).collect(),
+            latencies: Ring::new(),
+            runs: 0,
+        }
+    }
+
+    /// Adds a run. The first one of a session warms caches and is not kept.
+    pub(crate) fn add(&mut self, timings: &[Timing], latency: Duration) {
+        self.runs += 1;
+        if self.runs == 1 {
+            return;
+        }
+        for (ring, timing) in self.parts.iter_mut().zip(timings) {
+            if let Some((start, end)) = timing.span_ns {
+                ring.push((end.saturating_sub(start), timing.energy_uj));
+            }
+        }
+        self.latencies
+            .push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Runs so far, with the first.
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Times in nanoseconds and energies in microjoules of a part.
+    pub(crate) fn part(&self, index: usize) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        self.parts[index].values.iter().copied()
+    }
+
+    /// Median time of a part in nanoseconds.
+    pub(crate) fn part_median(&self, index: usize) -> Option<u64> {
+        median(self.part(index).map(|(ns, _)| ns))
+    }
+
+    /// Median latency of a run in nanoseconds, from submit to the end of the last part.
+    pub(crate) fn latency_median(&self) -> Option<u64> {
+        median(self.latencies.values.iter().copied())
+    }
+}
+
+fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_run_is_not_kept_and_the_ring_stays_small() {
+        let mut history = History::new(1);
+        let timing = |ns| {
+            [Timing {
+                span_ns: Some((0, ns)),
+                ..Timing::default()
+            }]
+        };
+        history.add(&timing(1_000_000), Duration::from_millis(9));
+        assert_eq!((history.runs(), history.part_median(0)), (1, None));
+        for ns in 1..=500 {
+            history.add(&timing(ns), Duration::from_nanos(ns));
+        }
+        assert_eq!(history.part(0).count(), KEPT as usize);
+        assert_eq!(history.part_median(0), Some(450));
+        assert_eq!(history.latency_median(), Some(450));
+    }
+}

@@ -1,0 +1,242 @@
+//! The memory of a slot: crossings in an arena, outputs, and the copies between devices that share none.
+//!
+//! Invariant: a tensor whose users all import host memory lies in one place; any other has a buffer per
+//! device and explicit copies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use polychip_host::{Access, Buffer, Device, Memory, Submission};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::arena::{self, Resident};
+use crate::session::copy::Copy;
+use crate::session::slot::Slot;
+use crate::session::wiring::{Between, OutputSource, Wiring};
+use crate::tensor::{TensorMemory, TensorSpec};
+
+/// What the crossings and outputs of one slot occupy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Footprint {
+    /// The shared arena, in bytes.
+    pub(crate) arena_bytes: u64,
+    /// The same tensors without sharing, in bytes.
+    pub(crate) unshared_bytes: u64,
+    /// Outputs of the model, in bytes.
+    pub(crate) output_bytes: u64,
+}
+
+type Place = (Arc<Buffer>, u64);
+
+/// Makes a slot with everything bound but the graph inputs.
+pub(crate) fn slot(wiring: &Wiring, devices: &[Device]) -> Result<(Slot, Footprint)> {
+    let mut submissions: Vec<Submission> = wiring
+        .parts
+        .iter()
+        .map(|part| Submission::new(&part.executable, part.after_on_device.len()))
+        .collect();
+    let mut copies: Vec<Vec<Copy>> = wiring.parts.iter().map(|_| Vec::new()).collect();
+    let mut outputs: Vec<Option<TensorMemory>> = wiring.outputs.iter().map(|_| None).collect();
+    let mut footprint = Footprint::default();
+
+    let (resident, alone): (Vec<&Between>, Vec<&Between>) = wiring.between.iter().partition(|tensor| {
+        let imported = users(wiring, tensor, devices)
+            .iter()
+            .all(|(_, device)| device.info().imports_host_memory);
+        tensor.output.is_none() && imported
+    });
+    let residents: Vec<Resident> = resident
+        .iter()
+        .map(|tensor| Resident {
+            bytes: tensor.bytes,
+            writer: tensor.writer.0,
+            readers: tensor.readers.iter().map(|(part, _)| *part).collect(),
+        })
+        .collect();
+    let layout = arena::place(&residents, &wiring.after);
+    footprint.arena_bytes = layout.bytes;
+    footprint.unshared_bytes = residents.iter().map(|resident| resident.bytes).sum();
+    let shared = Memory::new(layout.bytes).map_err(no_memory)?;
+    let mut arenas: BTreeMap<usize, Arc<Buffer>> = BTreeMap::new();
+    for (tensor, offset) in resident.iter().zip(&layout.offsets) {
+        let ports = std::iter::once(&tensor.writer).chain(&tensor.readers);
+        for &(part, port) in ports {
+            let index = wiring.parts[part].device;
+            let buffer = match arenas.get(&index) {
+                Some(buffer) => Arc::clone(buffer),
+                None => {
+                    let buffer = Arc::new(devices[index].import_buffer(&shared).map_err(no_memory)?);
+                    Arc::clone(arenas.entry(index).or_insert(buffer))
+                }
+            };
+            bind(wiring, &mut submissions, part, port, &(buffer, *offset))?;
+        }
+    }
+    for tensor in alone {
+        let spec = spec_of(wiring, tensor);
+        let memory = TensorMemory::new(&spec, &users(wiring, tensor, devices))?;
+        for &(part, port) in std::iter::once(&tensor.writer).chain(&tensor.readers) {
+            let buffer = memory
+                .buffer(wiring.parts[part].device)
+                .expect("invariant: every user has a buffer");
+            bind(wiring, &mut submissions, part, port, &(Arc::clone(buffer), 0))?;
+        }
+        let writer = wiring.parts[tensor.writer.0].device;
+        copies[tensor.writer.0].extend(copies_from(&memory, writer, devices));
+        if let Some(output) = tensor.output {
+            footprint.output_bytes += tensor.bytes;
+            outputs[output] = Some(memory);
+        }
+    }
+    for (index, output) in wiring.outputs.iter().enumerate() {
+        if let OutputSource::Input(_) = output.source {
+            let first = vec![(0, devices[0].clone())];
+            outputs[index] = Some(TensorMemory::new(&output.spec, &first)?);
+            footprint.output_bytes += output.spec.bytes;
+        }
+    }
+    Ok((Slot::new(submissions, outputs, copies, wiring), footprint))
+}
+
+/// Writes an output that is an input handed through: an explicit copy, because the app may write the
+/// input again while it reads the output.
+pub(crate) fn hand_through(input: &TensorMemory, output: &TensorMemory) -> Result<()> {
+    let source = input.access(Access::Read)?;
+    output.access(Access::Write)?.copy_from_slice(&source);
+    Ok(())
+}
+
+/// Memory for an output that the app binds itself.
+pub(crate) fn output(wiring: &Wiring, index: usize, devices: &[Device]) -> Result<TensorMemory> {
+    let between = wiring.between.iter().find(|tensor| tensor.output == Some(index));
+    let between = between.filter(|_| matches!(wiring.outputs[index].source, OutputSource::Part(..)));
+    let tensor = between.ok_or_else(|| {
+        let words = format!(
+            "output {:?} is a constant or an input, which no run writes",
+            wiring.outputs[index].spec.name
+        );
+        Error::new(ErrorKind::BadInput, words)
+    })?;
+    TensorMemory::new(&spec_of(wiring, tensor), &users(wiring, tensor, devices))
+}
+
+/// Binds an output's memory to the parts that write and read it.
+pub(crate) fn bind_output(
+    wiring: &Wiring,
+    slot: &mut Slot,
+    index: usize,
+    memory: &TensorMemory,
+    devices: &[Device],
+) -> Result<()> {
+    let Some(tensor) = wiring.between.iter().find(|tensor| tensor.output == Some(index)) else {
+        return Ok(());
+    };
+    for &(part, port) in std::iter::once(&tensor.writer).chain(&tensor.readers) {
+        let buffer = memory
+            .buffer(wiring.parts[part].device)
+            .expect("invariant: every user has a buffer");
+        slot.submissions[part]
+            .bind(port, buffer, 0)
+            .map_err(|error| wiring.parts[part].failed(error))?;
+    }
+    // copies name buffers, so another output needs others; where none are needed nothing is allocated
+    let writer = wiring.parts[tensor.writer.0].device;
+    if memory.buffers.len() > 1 {
+        let own: Vec<Copy> = copies_from(memory, writer, devices);
+        let others = slot.copies[tensor.writer.0]
+            .iter()
+            .filter(|copy| !same_tensor(copy, slot.outputs[index].as_ref()))
+            .cloned();
+        slot.copies[tensor.writer.0] = others.chain(own).collect();
+    }
+    Ok(())
+}
+
+fn same_tensor(copy: &Copy, memory: Option<&TensorMemory>) -> bool {
+    memory.is_some_and(|memory| {
+        memory
+            .buffers
+            .iter()
+            .any(|(_, buffer)| Arc::ptr_eq(buffer, &copy.from.0))
+    })
+}
+
+/// Copies of a tensor from the device that wrote it to those that share no memory with it.
+fn copies_from(memory: &TensorMemory, writer: usize, devices: &[Device]) -> Vec<Copy> {
+    let imports = |index: usize| devices[index].info().imports_host_memory;
+    let Some(from) = memory.buffer(writer) else {
+        return Vec::new();
+    };
+    let mut shared_done = imports(writer);
+    let mut copies = Vec::new();
+    for (index, buffer) in &memory.buffers {
+        let reached = *index == writer || (imports(*index) && shared_done);
+        if !reached {
+            shared_done |= imports(*index);
+            copies.push(Copy {
+                from: (Arc::clone(from), 0),
+                to: (Arc::clone(buffer), 0),
+                bytes: memory.bytes,
+            });
+        }
+    }
+    copies
+}
+
+/// Copies of an input from where the app wrote it to devices that do not share that memory.
+pub(crate) fn input_copies(memory: &TensorMemory, devices: &[Device]) -> Result<()> {
+    let Some((first, from)) = memory.buffers.first() else {
+        return Ok(());
+    };
+    let imports = |index: usize| devices[index].info().imports_host_memory;
+    for (index, buffer) in memory.buffers.iter().skip(1) {
+        if !(imports(*index) && imports(*first)) {
+            let copy = Copy {
+                from: (Arc::clone(from), 0),
+                to: (Arc::clone(buffer), 0),
+                bytes: memory.bytes,
+            };
+            copy.run()?;
+        }
+    }
+    Ok(())
+}
+
+fn users(wiring: &Wiring, tensor: &Between, devices: &[Device]) -> Vec<(usize, Device)> {
+    let parts = std::iter::once(tensor.writer.0).chain(tensor.readers.iter().map(|(part, _)| *part));
+    wiring.devices_of(parts, devices)
+}
+
+fn spec_of(wiring: &Wiring, tensor: &Between) -> TensorSpec {
+    let port = &wiring.parts[tensor.writer.0].executable.ports()[tensor.writer.1 as usize];
+    TensorSpec {
+        name: tensor.output.map_or_else(
+            || format!("#{}", tensor.tensor.index()),
+            |i| wiring.outputs[i].spec.name.clone(),
+        ),
+        dtype: port.dtype,
+        shape: port
+            .dims
+            .iter()
+            .map(|dim| usize::try_from(*dim).unwrap_or(0))
+            .collect(),
+        upper_bound: port.upper_bound,
+        bytes: port.bytes,
+    }
+}
+
+fn bind(
+    wiring: &Wiring,
+    submissions: &mut [Submission],
+    part: usize,
+    port: u32,
+    place: &Place,
+) -> Result<()> {
+    submissions[part]
+        .bind(port, &place.0, place.1)
+        .map_err(|error| wiring.parts[part].failed(error))
+}
+
+fn no_memory(error: polychip_host::Error) -> Error {
+    Error::caused(ErrorKind::DeviceFailed, "memory of a run", error)
+}
