@@ -1,1 +1,36 @@
-//! (polychip-cpu: to be written)
+//! The CPU plugin: every op that Polychip knows, on the cores of this machine.
+//!
+//! Invariants:
+//! 1. `compile` decides everything: kernels, layouts, memory, packed weights. A run of known shapes makes no
+//!    decision, allocates nothing and takes no lock but the device's turn.
+//! 2. What a fast kernel does not cover runs on the reference evaluator: slow and right, never wrong.
+//! 3. Runs of one device take turns; within a run all threads of its pool work on one step.
+//!
+//! Not here: kernels (`cpu-kernels`), the meaning of ops (`plugins/reference`), the C symbol (`cdylib`).
+//! Start reading at [`CpuPlugin`], then `lower`, then `exec`.
+
+#![deny(unsafe_code)]
+
+mod arena;
+mod blob;
+mod buffer;
+mod caps;
+mod estimate;
+mod exec;
+mod interpret;
+mod lower;
+mod part;
+mod plugin;
+mod step;
+mod telemetry;
+mod view;
+
+pub use blob::CpuBlob;
+pub use exec::{CpuExecutable, CpuRun};
+pub use plugin::{CpuDevice, CpuPlugin};
+
+/// The table of this plugin, for a host that links it statically.
+#[must_use]
+pub fn table() -> &'static polychip_sdk::abi::polychip_plugin_table {
+    polychip_sdk::plugin_table::<CpuPlugin>()
+}

@@ -671,6 +671,16 @@ impl Constant {
         })
     }
 
+    /// Bytes that live as long as the program.
+    #[must_use]
+    pub fn of_static(bytes: &'static [u8]) -> Constant {
+        Constant {
+            data: bytes.as_ptr(),
+            bytes: bytes.len() as u64,
+            fd: None,
+        }
+    }
+
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

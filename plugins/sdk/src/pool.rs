@@ -83,7 +83,8 @@ impl RunFence {
         }
     }
 
-    fn renew(&mut self) {
+    /// Makes a fence that nobody else holds ready to signal again; what it has allocated stays.
+    pub fn renew(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.result = None;
         state.timing = None;

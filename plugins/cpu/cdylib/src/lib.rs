@@ -1,1 +1,3 @@
-//! (polychip-plugin-cpu: to be written)
+//! The CPU plugin as a library that a host opens: one export, nothing else.
+
+polychip_sdk::export_plugin!(polychip_cpu::CpuPlugin);

@@ -1,0 +1,153 @@
+//! Compiled parts: the packed weights with what they were packed for, and bytes for a cache.
+//!
+//! Invariants:
+//! 1. A blob just compiled hands its memory over to `load`; cached bytes are used where they lie.
+//! 2. Bytes are refused unless build, instruction set, part and layouts are those of the load.
+
+use std::sync::{Arc, OnceLock};
+
+use polychip_cpu_kernels::{AlignedVec, Isa};
+use polychip_sdk::{AlignedBytes, Blob, BlobReader, BlobWriter, Constant, Error, GraphView, Layout, Result};
+
+use crate::step::Program;
+
+/// Identifies what is in a blob: changes whenever lowering or packing may differ.
+pub(crate) const BUILD_ID: &str = concat!("cpu ", env!("CARGO_PKG_VERSION"), " 1");
+
+const GUARD: u32 = 1;
+const PACKED: u32 = 2;
+
+/// What a blob was made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Guard {
+    /// Code of the instruction set.
+    pub(crate) isa: u32,
+    /// Hash of the part with its constants.
+    pub(crate) content: [u8; 32],
+    /// Granted layouts of the ports.
+    pub(crate) layouts: Vec<Layout>,
+    /// Floats of packed weights.
+    pub(crate) packed_len: usize,
+}
+
+impl Guard {
+    /// The guard of a part.
+    pub(crate) fn new(isa: Isa, graph: &GraphView<'_>, layouts: &[Layout], packed_len: usize) -> Self {
+        Self {
+            isa: isa.code(),
+            content: graph.content_fingerprint(),
+            layouts: layouts.to_vec(),
+            packed_len,
+        }
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.isa.to_le_bytes().to_vec();
+        bytes.extend(self.content);
+        bytes.extend((self.packed_len as u64).to_le_bytes());
+        bytes.extend(self.layouts.iter().map(|&layout| layout as u8));
+        bytes
+    }
+}
+
+/// Packed weights in memory.
+pub(crate) enum Packed {
+    /// Packed by this process.
+    Owned(AlignedVec),
+    /// In cached bytes, from an offset in bytes.
+    Cached(Constant, usize),
+}
+
+impl Packed {
+    /// The address of the first float.
+    pub(crate) fn as_ptr(&self) -> *const f32 {
+        match self {
+            Packed::Owned(memory) => memory.as_ptr(),
+            Packed::Cached(constant, offset) => constant.bytes()[*offset..].as_ptr().cast(),
+        }
+    }
+}
+
+/// A compiled part.
+pub struct CpuBlob {
+    pub(crate) guard: Guard,
+    pub(crate) program: Arc<Program>,
+    pub(crate) packed: Arc<Packed>,
+    /// Threads that the program was lowered for.
+    pub(crate) threads: usize,
+    pub(crate) bytes: OnceLock<AlignedBytes>,
+}
+
+impl Blob for CpuBlob {
+    fn bytes(&self) -> Result<&[u8]> {
+        if let Some(bytes) = self.bytes.get() {
+            return Ok(bytes);
+        }
+        let packed = match &*self.packed {
+            Packed::Owned(memory) => floats_as_bytes(memory),
+            Packed::Cached(constant, offset) => &constant.bytes()[*offset..][..4 * self.guard.packed_len],
+        };
+        let guard = self.guard.to_bytes();
+        let bytes = BlobWriter::new(BUILD_ID)
+            .section(GUARD, &guard)
+            .section(PACKED, packed)
+            .finish()?;
+        Ok(self.bytes.get_or_init(|| bytes))
+    }
+}
+
+/// The layouts of ports that cached bytes were compiled for.
+pub(crate) fn layouts(bytes: &[u8], ports: usize) -> Result<Vec<Layout>> {
+    let guard = BlobReader::open(bytes, BUILD_ID)?.section(GUARD)?;
+    guard
+        .get(44..)
+        .filter(|codes| codes.len() == ports)
+        .and_then(|codes| {
+            codes
+                .iter()
+                .map(|&code| Layout::from_code(u32::from(code)))
+                .collect()
+        })
+        .ok_or_else(|| Error::bad_blob("the blob was compiled for a part with other ports"))
+}
+
+/// The packed weights in cached bytes.
+pub(crate) fn open(bytes: Constant, guard: &Guard) -> Result<Packed> {
+    let (offset, len) = {
+        let reader = BlobReader::open(bytes.bytes(), BUILD_ID)?;
+        if reader.section(GUARD)? != guard.to_bytes() {
+            return Err(Error::bad_blob(
+                "the blob was compiled for another part, instruction set or layout of ports",
+            ));
+        }
+        let packed = reader.section(PACKED)?;
+        (
+            packed.as_ptr() as usize - bytes.bytes().as_ptr() as usize,
+            packed.len(),
+        )
+    };
+    if len != 4 * guard.packed_len {
+        return Err(Error::bad_blob(format!(
+            "the blob holds {len} bytes of weights, not {}",
+            4 * guard.packed_len
+        )));
+    }
+    if (bytes.bytes()[offset..].as_ptr() as usize).is_multiple_of(crate::arena::ALIGN) || len == 0 {
+        return Ok(Packed::Cached(bytes, offset));
+    }
+    // memory that is not aligned would slow every run down: copied once
+    let mut memory = AlignedVec::zeroed(guard.packed_len);
+    for (target, &word) in memory
+        .iter_mut()
+        .zip(bytes.bytes()[offset..offset + len].as_chunks().0)
+    {
+        *target = f32::from_le_bytes(word);
+    }
+    Ok(Packed::Owned(memory))
+}
+
+#[allow(unsafe_code)]
+fn floats_as_bytes(floats: &[f32]) -> &[u8] {
+    // SAFETY: floats have no padding, and any byte is a u8.
+    unsafe { std::slice::from_raw_parts(floats.as_ptr().cast(), size_of_val(floats)) }
+}

@@ -1,0 +1,96 @@
+//! What the CPU runs: everything that a fast kernel or the reference evaluator computes.
+//!
+//! Invariant: a yes is exact; what `compile` then refuses is a port that cannot be bound, never an op.
+
+use polychip_ops::{DType, Op};
+use polychip_sdk::{Reason, Support};
+
+use crate::interpret;
+use crate::lower::{is_fast, range};
+use crate::part::{Node, Part, TensorIndex};
+
+/// The answer for each node of a graph.
+pub(crate) fn support(part: &Part) -> Vec<Support> {
+    part.nodes.iter().map(|node| one(part, node)).collect()
+}
+
+fn one(part: &Part, node: &Node) -> Support {
+    let tensors = || node.reads().chain(node.outputs.iter().copied().flatten());
+    for tensor in tensors() {
+        if let Some(refusal) = encoding(part, tensor).or_else(|| port(part, tensor)) {
+            return refusal;
+        }
+    }
+    if !node.bodies.is_empty() {
+        if !matches!(node.op, Op::If | Op::Loop | Op::Scan) {
+            return Support::no(
+                Reason::Body,
+                format!("{} with body graphs is not computed", node.op_name),
+            );
+        }
+        return match node.bodies.iter().find_map(|body| interpret::refusal(&body.part)) {
+            Some(why) => Support::no(Reason::Body, format!("in the body: {why}")),
+            None => Support::Yes,
+        };
+    }
+    if is_fast(part, node) {
+        return Support::Yes;
+    }
+    let real = |t: TensorIndex| {
+        let t = &part.tensors[t];
+        t.encoding
+            .as_ref()
+            .map_or(t.dtype, |encoding| encoding.real_dtype)
+    };
+    let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(real)).collect();
+    match polychip_reference::supported(node.op, &node.attributes, &dtypes) {
+        Ok(()) => Support::Yes,
+        Err(why) => {
+            let words = why.to_string();
+            let reason = if words.starts_with("input ") {
+                Reason::DType
+            } else {
+                Reason::Op
+            };
+            Support::no(reason, words)
+        }
+    }
+}
+
+fn encoding(part: &Part, tensor: TensorIndex) -> Option<Support> {
+    let t = &part.tensors[tensor];
+    let encoding = t.encoding.as_ref()?;
+    if encoding.real_dtype != DType::F32 {
+        let detail = format!(
+            "'{}' is quantised from {}, not f32",
+            t.name,
+            encoding.real_dtype.name()
+        );
+        return Some(Support::no(Reason::Encoding, detail));
+    }
+    if range(t.dtype).is_none() {
+        return Some(Support::no(
+            Reason::Encoding,
+            format!("'{}' is quantised to {}", t.name, t.dtype.name()),
+        ));
+    }
+    if t.dims.is_none() {
+        return Some(Support::no(
+            Reason::Encoding,
+            format!("'{}' is quantised and of unknown shape", t.name),
+        ));
+    }
+    None
+}
+
+/// Strings have no size that a buffer could be bound with.
+fn port(part: &Part, tensor: TensorIndex) -> Option<Support> {
+    let t = &part.tensors[tensor];
+    let bound = part.inputs.contains(&tensor) || part.outputs.contains(&tensor) || t.constant.is_some();
+    (t.dtype == DType::String && bound).then(|| {
+        Support::no(
+            Reason::DType,
+            format!("'{}' holds strings, which no buffer can", t.name),
+        )
+    })
+}

@@ -1,0 +1,295 @@
+//! Loaded parts, and one run of one.
+//!
+//! Invariants:
+//! 1. Runs of a device take turns, so an executable has one arena however many runs are in flight.
+//! 2. A run of known shapes neither allocates nor decides; a panic of a kernel ends the run, not the process.
+//!
+//! Not here: the queue and the fences (`exec/run`), what the steps are (`lower`).
+#![allow(unsafe_code)]
+
+mod queue;
+mod run;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use polychip_cpu_kernels::{AlignedVec, ThreadPool};
+use polychip_ops::DType;
+use polychip_sdk::{Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Port, Result, Submit};
+
+pub(crate) use queue::{Queue, Runner};
+use run::Bound;
+pub use run::CpuRun;
+
+use crate::blob::Packed;
+use crate::part::Part;
+use crate::step::{Memory, Operands, Program, Slots, tensor_from_bytes};
+
+/// What a run works in.
+struct Workplace {
+    memory: Memory,
+    slots: Slots,
+    /// Held for its memory, which `memory.arena` points to.
+    _arena: AlignedVec,
+}
+
+/// A loaded part.
+pub struct CpuExecutable {
+    queue: Arc<Queue>,
+    program: Arc<Program>,
+    /// Held for its memory, which the workplace points to.
+    _packed: Arc<Packed>,
+    ports: Vec<Port>,
+    inputs: usize,
+    pool: Arc<ThreadPool>,
+    workplace: Mutex<Workplace>,
+    info: ExecutableInfo,
+    /// How long the last run took, in nanoseconds; a guess before the first.
+    last_ns: AtomicU64,
+}
+
+/// The ports of a part, with the layouts that are granted.
+pub(crate) fn ports(part: &Part, layouts: &[Layout]) -> Result<Vec<Port>> {
+    let mut ports = Vec::new();
+    let all = part
+        .inputs
+        .iter()
+        .map(|t| (t, false))
+        .chain(part.outputs.iter().map(|t| (t, true)));
+    for (index, (&tensor, output)) in all.enumerate() {
+        let t = &part.tensors[tensor];
+        let Some(dims) = t.dims.as_ref().or(t.bounds.as_ref()) else {
+            return Err(
+                Error::unsupported(format!("tensor '{}' at a port has no known bound", t.name))
+                    .at_tensor(tensor as u32),
+            );
+        };
+        let mut port = Port::dense(output, t.dtype, dims).map_err(|error| error.at_tensor(tensor as u32))?;
+        port.memory_kinds = crate::buffer::KINDS;
+        port.upper_bound = t.dims.is_none();
+        port.layout = layouts[index];
+        port.encoding.clone_from(&t.encoding);
+        let state = part
+            .states
+            .iter()
+            .find(|state| tensor == if output { state.1 } else { state.0 });
+        if let Some(&(input, result)) = state {
+            let other = if output {
+                part.inputs.iter().position(|&t| t == input)
+            } else {
+                part.outputs
+                    .iter()
+                    .position(|&t| t == result)
+                    .map(|i| part.inputs.len() + i)
+            };
+            port.state_port = other.map(|port| port as u32);
+        }
+        ports.push(port);
+    }
+    Ok(ports)
+}
+
+/// The layouts that are granted of those that are asked for.
+pub(crate) fn grant(part: &Part, requests: &[polychip_sdk::PortRequest]) -> Vec<Layout> {
+    part.inputs
+        .iter()
+        .chain(&part.outputs)
+        .enumerate()
+        .map(|(index, &tensor)| {
+            let t = &part.tensors[tensor];
+            let images = t.dims.as_ref().is_some_and(|dims| dims.len() >= 3)
+                && t.dtype == DType::F32
+                && t.encoding.is_none()
+                && t.constant.is_none()
+                && !part
+                    .states
+                    .iter()
+                    .any(|&(input, output)| tensor == input || tensor == output);
+            let asked = requests
+                .iter()
+                .any(|request| request.port as usize == index && request.layout == Layout::ChannelsLast);
+            if images && asked {
+                Layout::ChannelsLast
+            } else {
+                Layout::RowMajor
+            }
+        })
+        .collect()
+}
+
+impl CpuExecutable {
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        program: Arc<Program>,
+        packed: Arc<Packed>,
+        ports: Vec<Port>,
+        inputs: usize,
+        pool: Arc<ThreadPool>,
+    ) -> Self {
+        let mut arena = AlignedVec::zeroed(program.arena_bytes.div_ceil(4));
+        let memory = Memory {
+            arena: arena.as_mut_ptr().cast(),
+            packed: packed.as_ptr(),
+            ports: vec![(std::ptr::null_mut(), 0); ports.len()],
+        };
+        let info = ExecutableInfo {
+            constant_bytes: 4 * program.packed_len as u64
+                + program.copies.iter().map(|copy| copy.len() as u64).sum::<u64>(),
+            arena_bytes: program.arena_bytes as u64,
+        };
+        Self {
+            workplace: Mutex::new(Workplace {
+                memory,
+                slots: vec![None; program.slots],
+                _arena: arena,
+            }),
+            queue,
+            program,
+            _packed: packed,
+            ports,
+            inputs,
+            pool,
+            info,
+            last_ns: AtomicU64::new(1_000_000_000),
+        }
+    }
+
+    /// How long a run is expected to take, in nanoseconds.
+    pub(crate) fn expected_ns(&self) -> u64 {
+        self.last_ns.load(Ordering::Relaxed)
+    }
+
+    /// Takes the measure of a run.
+    pub(crate) fn took(&self, ns: u64) {
+        self.last_ns.store(ns, Ordering::Relaxed);
+    }
+
+    /// Runs all steps over bound buffers; `shape` is told the actual extents of outputs that state bounds.
+    fn compute(
+        &self,
+        bound: &[Bound],
+        is_cancelled: impl Fn() -> bool,
+        shape: impl FnMut(u32, &[i64]),
+    ) -> Result<()> {
+        let mut workplace = self.workplace.lock().unwrap_or_else(PoisonError::into_inner);
+        catch_unwind(AssertUnwindSafe(|| {
+            self.steps(&mut workplace, bound, is_cancelled, shape)
+        }))
+        .unwrap_or_else(|panic| {
+            let words = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            Err(Error::new(
+                ErrorKind::Persistent,
+                format!("a kernel panicked: {words}"),
+            ))
+        })
+    }
+
+    fn steps(
+        &self,
+        workplace: &mut Workplace,
+        bound: &[Bound],
+        is_cancelled: impl Fn() -> bool,
+        mut shape: impl FnMut(u32, &[i64]),
+    ) -> Result<()> {
+        let program = &*self.program;
+        for (port, bound) in bound.iter().enumerate() {
+            workplace.memory.ports[port] = (bound.address(), bound.bytes);
+            if program.ports[port].boxed && port < self.inputs {
+                let dims: Vec<usize> = match &bound.dims[..bound.rank] {
+                    [] => self.ports[port].dims.clone(),
+                    dims => dims
+                        .iter()
+                        .map(|&dim| usize::try_from(dim).unwrap_or(0))
+                        .collect(),
+                };
+                let dtype = self.ports[port].dtype;
+                let bytes = polychip_ops::axis::product(&dims)
+                    .and_then(|elements| dtype.byte_len(elements))
+                    .filter(|&bytes| bytes <= bound.bytes)
+                    .ok_or_else(|| Error::bad_argument(format!("port {port} is bound to too few bytes")))?;
+                // SAFETY: the host bound at least `bytes` bytes, which no run writes meanwhile.
+                let source = unsafe { std::slice::from_raw_parts(bound.address(), bytes) };
+                let crate::step::Home::Slot(slot) = self.home(port) else {
+                    continue;
+                };
+                workplace.slots[slot] = Some(tensor_from_bytes(dtype, &dims, source)?);
+            }
+        }
+        let _region = self.pool.region();
+        for step in &program.steps {
+            if is_cancelled() {
+                return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
+            }
+            // SAFETY: the workplace's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
+            // checked that each binding is as large as its port; the workplace is locked.
+            let mut operands =
+                unsafe { Operands::new(program, step, &workplace.memory, &mut workplace.slots, &self.pool) };
+            (step.run)(&mut operands).map_err(|error| match error.node() {
+                None => error.at_node(step.node),
+                Some(_) => error,
+            })?;
+        }
+        for port in self.inputs..self.ports.len() {
+            if !program.ports[port].boxed {
+                continue;
+            }
+            let crate::step::Home::Slot(slot) = self.home(port) else {
+                continue;
+            };
+            let tensor = workplace.slots[slot].take().ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Persistent,
+                    format!("output port {port} was not computed"),
+                )
+            })?;
+            let bytes = tensor.to_bytes();
+            if bytes.len() > bound[port].bytes {
+                return Err(Error::new(
+                    ErrorKind::Persistent,
+                    format!(
+                        "output port {port} holds {} bytes, the result has {}",
+                        bound[port].bytes,
+                        bytes.len()
+                    ),
+                ));
+            }
+            let dims: Vec<i64> = tensor.shape().iter().map(|&dim| dim as i64).collect();
+            // SAFETY: the binding is that long, and is the run's to write.
+            let target = unsafe { std::slice::from_raw_parts_mut(bound[port].address(), bytes.len()) };
+            target.copy_from_slice(&bytes);
+            shape(port as u32, &dims);
+        }
+        Ok(())
+    }
+
+    fn home(&self, port: usize) -> crate::step::Home {
+        let value = self.program.ports[port].value;
+        let storage = self.program.values[value.0 as usize].storage;
+        self.program.storages[storage.0 as usize].home.clone()
+    }
+}
+
+impl Executable for CpuExecutable {
+    type Buffer = HostBuffer;
+    type Fence = CpuRun;
+
+    fn info(&self) -> ExecutableInfo {
+        self.info
+    }
+
+    fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, CpuRun>) -> Result<Arc<CpuRun>> {
+        let run = self.queue.take();
+        run.fill(self, &self.queue, submit)?;
+        self.queue.push(&run);
+        Ok(run)
+    }
+}

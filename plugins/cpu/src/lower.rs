@@ -1,0 +1,721 @@
+//! Lowering: a part becomes steps over values, with layouts, fusion, packing and memory decided once.
+//!
+//! Invariants:
+//! 1. Same part, options and instruction set: the same program, and the same packed weights, byte for byte.
+//!    So a blob holds the packed weights only, and `load` lowers again.
+//! 2. A tensor may exist row-major, channels last, or both; a step asks for the form it wants and the
+//!    transposition is made once, where it is first asked for.
+//! 3. A step is *fast* (a kernel of `cpu-kernels` on known shapes) or *reference* (the evaluator on boxed
+//!    tensors); what a family does not cover falls to the reference, never to a wrong answer.
+//!
+//! Not here: running (`exec`), reading the flat graph (`view`), offsets (`arena`).
+//! Start reading at [`lower`].
+
+mod attention;
+mod body;
+mod concat;
+mod conv;
+mod convert;
+mod elementwise;
+mod finish;
+mod fuse;
+mod gather;
+mod matmul;
+mod movement;
+mod normalise;
+mod pool;
+mod reduce;
+mod reference;
+mod resize;
+mod softmax;
+
+pub(crate) use convert::range;
+
+use polychip_cpu_kernels::transpose::TransposePlan;
+use polychip_cpu_kernels::{Isa, ThreadPool, Unary};
+use polychip_ops::DType;
+use polychip_sdk::{AlignedBytes, Error, ErrorKind, Layout, Result};
+
+use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
+use crate::step::{Home, Program, Run, Section, Step, Storage, StorageId, Value, ValueId};
+
+/// What lowering depends on beside the part.
+pub(crate) struct Options<'a> {
+    /// Instruction set.
+    pub(crate) isa: Isa,
+    /// Threads that will run the program.
+    pub(crate) pool: &'a ThreadPool,
+    /// Granted layout of each port: `RowMajor` or `ChannelsLast`.
+    pub(crate) layouts: &'a [Layout],
+}
+
+/// In what order a tensor's elements lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// ONNX order.
+    Rows,
+    /// `[n, spatial..., c]`.
+    Channels,
+}
+
+/// The forms in which a tensor exists so far.
+#[derive(Debug, Clone, Default)]
+struct Forms {
+    /// Real values, row-major; for a tensor without known shape the boxed tensor.
+    rows: Option<ValueId>,
+    /// Real values, channels last.
+    channels: Option<ValueId>,
+    /// Stored integers of a quantised tensor, row-major.
+    stored: Option<ValueId>,
+}
+
+/// A part being lowered.
+pub(crate) struct Lowering<'a> {
+    part: &'a Part,
+    isa: Isa,
+    pool: &'a ThreadPool,
+    layouts: &'a [Layout],
+    /// Output port in whose memory a tensor should be computed.
+    wishes: Vec<Option<usize>>,
+    forms: Vec<Forms>,
+    values: Vec<Value>,
+    storages: Vec<Storage>,
+    steps: Vec<Step>,
+    sections: Vec<Section>,
+    packed_len: usize,
+    copies: Vec<AlignedBytes>,
+    slots: usize,
+    node: usize,
+}
+
+/// Lowers a part.
+pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
+    let mut lowering = Lowering {
+        part,
+        isa: options.isa,
+        pool: options.pool,
+        layouts: options.layouts,
+        wishes: finish::wishes(part),
+        forms: vec![Forms::default(); part.tensors.len()],
+        values: Vec::new(),
+        storages: Vec::new(),
+        steps: Vec::new(),
+        sections: Vec::new(),
+        packed_len: 0,
+        copies: Vec::new(),
+        slots: 0,
+        node: 0,
+    };
+    lowering.feed()?;
+    let fusion = fuse::plan(part);
+    for index in 0..part.nodes.len() {
+        lowering.node = index;
+        if let Some((anchor, tail)) = fusion.at(index) {
+            lowering.emit(&part.nodes[anchor], tail).map_err(|error| {
+                if error.node().is_none() {
+                    error.at_node(index as u32)
+                } else {
+                    error
+                }
+            })?;
+        }
+    }
+    finish::finish(lowering)
+}
+
+/// Whether a fast kernel covers a node of a part; what is not covered runs on the reference evaluator.
+pub(crate) fn is_fast(part: &Part, node: &Node) -> bool {
+    conv::covers(part, node) || matmul::covers(part, node) || elementwise::covers(part, node)
+}
+
+impl<'a> Lowering<'a> {
+    /// Emits one node with what is fused behind it.
+    fn emit(&mut self, node: &'a Node, tail: &fuse::Tail) -> Result<()> {
+        let done = self.known(node)
+            && (conv::lower(self, node, tail)?
+                || matmul::lower(self, node, tail)?
+                || elementwise::lower(self, node)?
+                || movement::lower(self, node)?
+                || concat::lower(self, node)?
+                || pool::lower(self, node)?
+                || normalise::lower(self, node)?
+                || softmax::lower(self, node)?
+                || reduce::lower(self, node)?
+                || gather::lower(self, node)?
+                || convert::lower(self, node)?
+                || resize::lower(self, node)?
+                || attention::lower(self, node)?);
+        if !done {
+            if node.bodies.is_empty() {
+                reference::lower(self, node)?;
+            } else {
+                body::lower(self, node)?;
+            }
+        }
+        let output = tail.output.map(Some);
+        let outputs = output.as_slice();
+        for &tensor in if outputs.is_empty() {
+            &node.outputs
+        } else {
+            outputs
+        } {
+            if let Some(tensor) = tensor {
+                convert::round_to_encoding(self, tensor)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every shape that the node touches is known before the run.
+    fn known(&self, node: &Node) -> bool {
+        node.bodies.is_empty()
+            && node
+                .reads()
+                .chain(node.outputs.iter().copied().flatten())
+                .all(|t| self.is_known(t))
+    }
+
+    /// Whether a tensor has an address: known extents and elements of a fixed size.
+    fn is_known(&self, tensor: TensorIndex) -> bool {
+        let t = &self.part.tensors[tensor];
+        t.dims.is_some() && t.dtype != DType::String
+    }
+
+    /// Makes values of the input ports.
+    fn feed(&mut self) -> Result<()> {
+        for (port, &tensor) in self.part.inputs.iter().enumerate() {
+            let t = &self.part.tensors[tensor];
+            if !self.is_known(tensor) {
+                let value = self.boxed(t.dtype);
+                self.forms[tensor].rows = Some(value);
+                continue;
+            }
+            let dims = self.shape(tensor)?.to_vec();
+            let channels = self.layouts[port] == Layout::ChannelsLast;
+            let shape = if channels { channels_last(&dims) } else { dims };
+            let bytes = bytes_of(t.dtype, &shape)?;
+            let storage = self.storage(bytes, Home::Port(port));
+            let value = self.value(t.dtype, shape, bytes, storage);
+            let forms = &mut self.forms[tensor];
+            match (&t.encoding, channels) {
+                (Some(_), _) => forms.stored = Some(value),
+                (None, true) => forms.channels = Some(value),
+                (None, false) => forms.rows = Some(value),
+            }
+        }
+        Ok(())
+    }
+
+    fn storage(&mut self, bytes: usize, home: Home) -> StorageId {
+        self.storages.push(Storage { bytes, home });
+        StorageId(self.storages.len() as u32 - 1)
+    }
+
+    fn value(&mut self, dtype: DType, shape: Vec<usize>, bytes: usize, storage: StorageId) -> ValueId {
+        self.values.push(Value {
+            dtype,
+            shape: Some(shape),
+            offset: 0,
+            bytes,
+            storage,
+        });
+        ValueId(self.values.len() as u32 - 1)
+    }
+
+    /// A new boxed tensor.
+    fn boxed(&mut self, dtype: DType) -> ValueId {
+        let storage = self.storage(0, Home::Slot(self.slots));
+        self.slots += 1;
+        self.values.push(Value {
+            dtype,
+            shape: None,
+            offset: 0,
+            bytes: 0,
+            storage,
+        });
+        ValueId(self.values.len() as u32 - 1)
+    }
+
+    /// A new value in the arena.
+    fn fresh(&mut self, dtype: DType, shape: Vec<usize>) -> Result<ValueId> {
+        let bytes = bytes_of(dtype, &shape)?;
+        let storage = self.storage(bytes, Home::Arena(0));
+        Ok(self.value(dtype, shape, bytes, storage))
+    }
+
+    /// The same memory seen with another shape of as many elements.
+    fn view(&mut self, value: ValueId, shape: Vec<usize>) -> ValueId {
+        let Value {
+            dtype,
+            offset,
+            bytes,
+            storage,
+            ..
+        } = self.values[value.0 as usize];
+        self.values.push(Value {
+            dtype,
+            shape: Some(shape),
+            offset,
+            bytes,
+            storage,
+        });
+        ValueId(self.values.len() as u32 - 1)
+    }
+
+    /// A contiguous piece of a value, from element `start`.
+    fn piece(&mut self, value: ValueId, start: usize, shape: Vec<usize>) -> Result<ValueId> {
+        let Value {
+            dtype,
+            offset,
+            bytes: whole,
+            storage,
+            ..
+        } = self.values[value.0 as usize];
+        let (first, bytes) = (bytes_of(dtype, &[start])?, bytes_of(dtype, &shape)?);
+        if first + bytes > whole {
+            return Err(Error::bad_argument(format!(
+                "a piece of {bytes} bytes at {first} leaves {whole}"
+            )));
+        }
+        self.values.push(Value {
+            dtype,
+            shape: Some(shape),
+            offset: offset + first,
+            bytes,
+            storage,
+        });
+        Ok(ValueId(self.values.len() as u32 - 1))
+    }
+
+    /// Scratch of this many floats, none where it is 0.
+    fn scratch(&mut self, floats: usize) -> Result<Option<ValueId>> {
+        if floats == 0 {
+            Ok(None)
+        } else {
+            self.fresh(DType::F32, vec![floats]).map(Some)
+        }
+    }
+
+    /// A piece of the packed weights, `pack`ed at compile time.
+    fn packed(
+        &mut self,
+        shape: Vec<usize>,
+        pack: impl Fn(&mut [f32]) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<ValueId> {
+        let bytes = bytes_of(DType::F32, &shape)?;
+        let len = bytes / 4;
+        let start = self.packed_len;
+        self.packed_len = start
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(16))
+            .ok_or_else(|| Error::unsupported("the packed weights do not fit the address space"))?;
+        self.sections.push(Section {
+            start,
+            len,
+            pack: Box::new(pack),
+        });
+        let storage = self.storage(bytes, Home::Packed(start));
+        Ok(self.value(DType::F32, shape, bytes, storage))
+    }
+
+    /// Extents of a tensor, in ONNX order.
+    fn shape(&self, tensor: TensorIndex) -> Result<&'a [usize]> {
+        self.part.dims(tensor).ok_or_else(|| {
+            let name = &self.part.tensors[tensor].name;
+            Error::unsupported(format!("the shape of tensor '{name}' is not known")).at_tensor(tensor as u32)
+        })
+    }
+
+    /// Shape of a value, in the order of memory.
+    fn value_shape(&self, value: ValueId) -> &[usize] {
+        self.values[value.0 as usize].shape.as_deref().unwrap_or(&[])
+    }
+
+    fn dtype(&self, tensor: TensorIndex) -> DType {
+        self.part.tensors[tensor].dtype
+    }
+
+    /// Whether the ops see f32 values: f32 itself, or a quantised tensor that stands for f32.
+    fn is_f32(&self, tensor: TensorIndex) -> bool {
+        let t = &self.part.tensors[tensor];
+        match &t.encoding {
+            Some(encoding) => encoding.real_dtype == DType::F32,
+            None => t.dtype == DType::F32,
+        }
+    }
+
+    /// Type of the values that an op sees.
+    fn real_dtype(&self, tensor: TensorIndex) -> DType {
+        let t = &self.part.tensors[tensor];
+        t.encoding
+            .as_ref()
+            .map_or(t.dtype, |encoding| encoding.real_dtype)
+    }
+
+    /// Whether every given input and output is f32 to the op.
+    fn all_f32(&self, node: &Node) -> bool {
+        node.inputs
+            .iter()
+            .chain(&node.outputs)
+            .copied()
+            .flatten()
+            .all(|t| self.is_f32(t))
+    }
+
+    /// Whether a tensor exists channels last but not row-major.
+    fn is_channels_only(&self, tensor: TensorIndex) -> bool {
+        self.forms[tensor].channels.is_some() && self.forms[tensor].rows.is_none()
+    }
+
+    /// Whether a tensor exists channels last.
+    fn has_channels(&self, tensor: TensorIndex) -> bool {
+        self.forms[tensor].channels.is_some()
+    }
+
+    /// The real values of a tensor, row-major; the boxed tensor where its shape is not known.
+    fn rows(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        if let Some(value) = self.forms[tensor].rows {
+            return Ok(value);
+        }
+        let part = self.part;
+        let t = &part.tensors[tensor];
+        let value = if let Some(value) = self.forms[tensor].channels {
+            let dims = self.shape(tensor)?;
+            if is_trivial(dims) {
+                self.view(value, dims.to_vec())
+            } else {
+                let [n, c, spatial] = image(dims)?;
+                let plan = TransposePlan::channels_first(n, c, spatial).map_err(kernel_error)?;
+                let result = self.target(tensor, dims.to_vec(), Layout::RowMajor)?;
+                self.transpose("to row-major", plan, value, result);
+                result
+            }
+        } else if t.constant.is_some() {
+            match &t.encoding {
+                Some(_) => self.decoded_constant(tensor, Form::Rows)?,
+                None => self.constant(tensor)?,
+            }
+        } else if self.forms[tensor].stored.is_some() {
+            convert::decode(self, tensor)?
+        } else {
+            return Err(self.not_computed(tensor));
+        };
+        self.forms[tensor].rows = Some(value);
+        Ok(value)
+    }
+
+    /// The real values of a tensor of rank 3 or more, channels last.
+    fn channels(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        if let Some(value) = self.forms[tensor].channels {
+            return Ok(value);
+        }
+        let dims = self.shape(tensor)?;
+        let target = channels_last(dims);
+        let value = if is_trivial(dims) {
+            let rows = self.rows(tensor)?;
+            self.view(rows, target)
+        } else if self.part.tensors[tensor].constant.is_some() && self.is_f32(tensor) {
+            self.decoded_constant(tensor, Form::Channels)?
+        } else {
+            let rows = self.rows(tensor)?;
+            let [n, c, spatial] = image(dims)?;
+            let plan = TransposePlan::channels_last(n, c, spatial).map_err(kernel_error)?;
+            let result = self.target(tensor, target, Layout::ChannelsLast)?;
+            self.transpose("to channels last", plan, rows, result);
+            result
+        };
+        self.forms[tensor].channels = Some(value);
+        Ok(value)
+    }
+
+    /// The tensor in this form.
+    fn form(&mut self, tensor: TensorIndex, form: Form) -> Result<ValueId> {
+        match form {
+            Form::Rows => self.rows(tensor),
+            Form::Channels => self.channels(tensor),
+        }
+    }
+
+    /// The stored elements, row-major: integers of a quantised tensor, else the values themselves.
+    fn stored(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        if self.part.tensors[tensor].encoding.is_none() {
+            return self.rows(tensor);
+        }
+        if let Some(value) = self.forms[tensor].stored {
+            return Ok(value);
+        }
+        let value = if self.part.tensors[tensor].constant.is_some() {
+            self.constant(tensor)?
+        } else {
+            convert::encode(self, tensor)?
+        };
+        self.forms[tensor].stored = Some(value);
+        Ok(value)
+    }
+
+    fn not_computed(&self, tensor: TensorIndex) -> Error {
+        let name = &self.part.tensors[tensor].name;
+        Error::bad_argument(format!("tensor '{name}' is read but nothing computes it"))
+            .at_tensor(tensor as u32)
+    }
+
+    /// The stored elements of a constant, in the model's memory where that is aligned.
+    fn constant(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        let t = &self.part.tensors[tensor];
+        let constant = t.constant.as_ref().expect("invariant: asked of constants only");
+        if t.dtype == DType::String {
+            return Err(Error::unsupported(
+                "a constant of strings has no place in a program",
+            ));
+        }
+        let dims = self.shape(tensor)?.to_vec();
+        let bytes = bytes_of(t.dtype, &dims)?;
+        if constant.bytes().len() < bytes {
+            return Err(Error::bad_argument(format!(
+                "constant '{}' has {} bytes, its shape needs {bytes}",
+                t.name,
+                constant.bytes().len()
+            ))
+            .at_tensor(tensor as u32));
+        }
+        let home = if (constant.bytes().as_ptr() as usize).is_multiple_of(8) || bytes == 0 {
+            Home::Constant(constant.clone())
+        } else {
+            let mut copy = AlignedBytes::zeroed(bytes, crate::arena::ALIGN)?;
+            copy[..bytes].copy_from_slice(&constant.bytes()[..bytes]);
+            self.copies.push(copy);
+            Home::Copy(self.copies.len() - 1)
+        };
+        let storage = self.storage(bytes, home);
+        Ok(self.value(t.dtype, dims, bytes, storage))
+    }
+
+    /// The f32 values of a constant, in packed memory.
+    fn decoded_constant(&mut self, tensor: TensorIndex, form: Form) -> Result<ValueId> {
+        let dims = self.shape(tensor)?.to_vec();
+        let source = self.source(tensor)?;
+        match form {
+            Form::Rows => self.packed(dims, move |target| {
+                target.copy_from_slice(&source.values()?);
+                Ok(())
+            }),
+            Form::Channels => {
+                let [n, c, spatial] = image(&dims)?;
+                self.packed(channels_last(&dims), move |target| {
+                    let values = source.values()?;
+                    for image in 0..n {
+                        for channel in 0..c {
+                            for pixel in 0..spatial {
+                                target[(image * spatial + pixel) * c + channel] =
+                                    values[(image * c + channel) * spatial + pixel];
+                            }
+                        }
+                    }
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    /// A constant as f32 values, to be read when weights are packed.
+    fn source(&self, tensor: TensorIndex) -> Result<Source> {
+        let t = &self.part.tensors[tensor];
+        let (Some(constant), Some(dims)) = (&t.constant, &t.dims) else {
+            return Err(
+                Error::unsupported(format!("tensor '{}' would have to be a constant", t.name))
+                    .at_tensor(tensor as u32),
+            );
+        };
+        Ok(Source {
+            dtype: t.dtype,
+            dims: dims.clone(),
+            constant: constant.clone(),
+            encoding: t.encoding.clone(),
+        })
+    }
+
+    /// The value in which a node computes a tensor: in the memory of its output port where that fits, else in
+    /// the arena; boxed where the shape is not known.
+    fn result(&mut self, tensor: TensorIndex, form: Form) -> Result<ValueId> {
+        let t = &self.part.tensors[tensor];
+        if !self.is_known(tensor) {
+            let value = self.boxed(t.dtype);
+            self.forms[tensor].rows = Some(value);
+            return Ok(value);
+        }
+        let dims = self.shape(tensor)?;
+        let shape = if form == Form::Channels {
+            channels_last(dims)
+        } else {
+            dims.to_vec()
+        };
+        let dtype = self.real_dtype(tensor);
+        let bytes = bytes_of(dtype, &shape)?;
+        let home = match self.wishes[tensor] {
+            Some(port) if t.encoding.is_none() => {
+                let last = self.layouts[port] == Layout::ChannelsLast;
+                let same = is_trivial(dims) || last == (form == Form::Channels);
+                if same { Home::Port(port) } else { Home::Arena(0) }
+            }
+            _ => Home::Arena(0),
+        };
+        let storage = self.storage(bytes, home);
+        let value = self.value(dtype, shape, bytes, storage);
+        match form {
+            Form::Rows => self.forms[tensor].rows = Some(value),
+            Form::Channels => self.forms[tensor].channels = Some(value),
+        }
+        Ok(value)
+    }
+
+    /// A new value for another form of a computed tensor: in its output port's memory where that wants this form.
+    fn target(&mut self, tensor: TensorIndex, shape: Vec<usize>, layout: Layout) -> Result<ValueId> {
+        let dtype = self.real_dtype(tensor);
+        match self.wishes[tensor] {
+            Some(port) if self.layouts[port] == layout && self.part.tensors[tensor].encoding.is_none() => {
+                let bytes = bytes_of(dtype, &shape)?;
+                let storage = self.storage(bytes, Home::Port(port));
+                Ok(self.value(dtype, shape, bytes, storage))
+            }
+            _ => self.fresh(dtype, shape),
+        }
+    }
+
+    /// Adds a step; its results are `writes`, then scratch.
+    fn step(
+        &mut self,
+        name: &'static str,
+        reads: &[ValueId],
+        writes: &[ValueId],
+        scratch: Option<ValueId>,
+        run: Run,
+    ) -> &mut Step {
+        self.steps.push(Step {
+            node: self.node as u32,
+            name,
+            reads: reads.to_vec(),
+            writes: writes.iter().copied().chain(scratch).collect(),
+            may_share: Vec::new(),
+            shared: None,
+            run,
+        });
+        self.steps.last_mut().expect("invariant: a step was just added")
+    }
+
+    /// A permutation of elements of any fixed size.
+    fn transpose(&mut self, name: &'static str, plan: TransposePlan, from: ValueId, to: ValueId) {
+        let width = self.values[from.0 as usize].dtype.byte_width().unwrap_or(1);
+        self.step(
+            name,
+            &[from],
+            &[to],
+            None,
+            Box::new(move |o| {
+                match width {
+                    1 => plan.run(o.pool, o.read::<u8>(0), o.write::<u8>(0)),
+                    2 => plan.run(o.pool, o.read::<u16>(0), o.write::<u16>(0)),
+                    4 => plan.run(o.pool, o.read::<u32>(0), o.write::<u32>(0)),
+                    _ => plan.run(o.pool, o.read::<u64>(0), o.write::<u64>(0)),
+                }
+                Ok(())
+            }),
+        );
+    }
+}
+
+/// A constant whose values are read as f32 when weights are packed.
+#[derive(Clone)]
+pub(crate) struct Source {
+    dtype: DType,
+    dims: Vec<usize>,
+    constant: polychip_sdk::Constant,
+    encoding: Option<Encoding>,
+}
+
+impl Source {
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// The values, decoded and as f32.
+    pub(crate) fn values(&self) -> Result<Vec<f32>> {
+        convert::decode_bytes(
+            self.dtype,
+            &self.dims,
+            self.constant.bytes(),
+            self.encoding.as_ref(),
+        )
+    }
+}
+
+/// An error of a kernel's plan.
+fn kernel_error(error: polychip_cpu_kernels::Error) -> Error {
+    Error::unsupported(error.to_string())
+}
+
+/// An error of inference or geometry.
+fn shape_error(error: polychip_ops::InferError) -> Error {
+    Error::unsupported(error.to_string())
+}
+
+/// Bytes of a dense tensor.
+fn bytes_of(dtype: DType, shape: &[usize]) -> Result<usize> {
+    polychip_ops::axis::product(shape)
+        .and_then(|elements| dtype.byte_len(elements))
+        .filter(|&bytes| bytes <= isize::MAX as usize)
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::OutOfMemory,
+                format!("a tensor of shape {shape:?} is too large"),
+            )
+        })
+}
+
+/// `[n, c, spatial...]` as `[n, spatial..., c]`.
+fn channels_last(dims: &[usize]) -> Vec<usize> {
+    if dims.len() < 3 {
+        return dims.to_vec();
+    }
+    let mut shape = vec![dims[0]];
+    shape.extend(&dims[2..]);
+    shape.push(dims[1]);
+    shape
+}
+
+/// Where an axis of ONNX order stands channels last.
+fn channels_axis(axis: usize, rank: usize) -> usize {
+    match axis {
+        0 => 0,
+        1 => rank - 1,
+        _ => axis - 1,
+    }
+}
+
+/// `[n, c, spatial]` of an image's shape.
+fn image(dims: &[usize]) -> Result<[usize; 3]> {
+    match dims {
+        [n, c, spatial @ ..] if !spatial.is_empty() => Ok([*n, *c, spatial.iter().product()]),
+        _ => Err(Error::unsupported(format!("shape {dims:?} is not an image's"))),
+    }
+}
+
+/// Whether both forms are the same bytes.
+fn is_trivial(dims: &[usize]) -> bool {
+    dims.len() < 3 || dims[1] == 1 || dims[2..].iter().product::<usize>() == 1
+}
+
+/// Channels of encodings per axis, seen channels last.
+fn encoding_axis(encoding: &Encoding, form: Form, rank: usize) -> Option<usize> {
+    match encoding.kind {
+        EncodingKind::PerAxis { axis } if form == Form::Channels => Some(channels_axis(axis, rank)),
+        EncodingKind::PerAxis { axis } => Some(axis),
+        _ => None,
+    }
+}
+
+/// The activation that changes nothing.
+const IDENTITY: Unary = Unary::Identity;
+
+#[cfg(test)]
+mod tests;

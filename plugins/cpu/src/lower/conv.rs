@@ -1,0 +1,128 @@
+//! Convolutions with constant weights: channels last, packed weights, everything behind them in the epilogue.
+
+use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
+use polychip_cpu_kernels::{Epilogue, Residual};
+use polychip_ops::{Op, geometry};
+use polychip_sdk::{Error, Result};
+
+use super::convert::stands_for_f32;
+use super::fuse::Tail;
+use super::{Lowering, kernel_error, shape_error};
+use crate::part::{Node, Part};
+
+/// Whether this family covers a node.
+pub(crate) fn covers(part: &Part, node: &Node) -> bool {
+    let covered = || -> Option<bool> {
+        let (x, w, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
+        let dims = part.dims(x)?;
+        let weights = part.dims(w)?;
+        let constant = |t: usize| part.tensors[t].constant.is_some() && stands_for_f32(part, t);
+        Some(
+            node.op == Op::Conv
+                && part.dims(y).is_some()
+                && stands_for_f32(part, x)
+                && stands_for_f32(part, y)
+                && constant(w)
+                && node.input(2).is_none_or(constant)
+                && (3..=5).contains(&dims.len())
+                && weights.len() == dims.len(),
+        )
+    };
+    covered().unwrap_or(false)
+}
+
+/// A window of 1 to 3 spatial dimensions, extended in front.
+pub(super) fn window(
+    window: &geometry::Window,
+    input: &[usize],
+    placement: &geometry::Placement,
+) -> Result<Window> {
+    let extend = |values: &[usize], fill: usize| -> Result<[usize; 3]> {
+        let mut all = [fill; 3];
+        let first = 3usize
+            .checked_sub(values.len())
+            .ok_or_else(|| Error::unsupported(format!("{} spatial dimensions", values.len())))?;
+        all[first..].copy_from_slice(values);
+        Ok(all)
+    };
+    Ok(Window {
+        input: extend(input, 1)?,
+        output: extend(&placement.output, 1)?,
+        kernel: extend(&window.kernel, 1)?,
+        strides: extend(&window.strides, 1)?,
+        dilations: extend(&window.dilations, 1)?,
+        pads: extend(&placement.begin, 0)?,
+    })
+}
+
+/// Lowers a convolution with its tail.
+pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+    let part = l.part;
+    if !covers(part, node) {
+        return Ok(false);
+    }
+    let (Some(x), Some(w), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
+        return Ok(false);
+    };
+    let (dims, weights, out) = (l.shape(x)?, l.shape(w)?, l.shape(y)?);
+    let groups = usize::try_from(node.attributes.int(polychip_ops::Attr::Group).unwrap_or(1))
+        .map_err(|_| Error::unsupported("a negative group count"))?;
+    let shape = geometry::Window::new(node.op, &node.attributes, &weights[2..]).map_err(shape_error)?;
+    let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
+    if placement.output[..] != out[2..]
+        || out[1] != weights[0]
+        || dims[1] != weights[1].saturating_mul(groups)
+    {
+        return Err(Error::bad_argument(format!(
+            "a convolution of {dims:?} with {weights:?} in {groups} groups does not give {out:?}"
+        )));
+    }
+    let params = ConvParams::dense(
+        dims[0],
+        dims[1],
+        weights[0],
+        groups,
+        window(&shape, &dims[2..], &placement)?,
+    );
+    let plan = ConvPlan::new(l.isa, params).map_err(kernel_error)?;
+
+    let (kernel, bias) = (
+        l.source(w)?,
+        node.input(2).or(tail.bias).map(|b| l.source(b)).transpose()?,
+    );
+    let packer = plan.clone();
+    let packed = l.packed(vec![plan.packed_len()], move |target| {
+        let bias = bias.as_ref().map(super::Source::values).transpose()?;
+        packer.pack(&kernel.values()?, bias.as_deref(), target);
+        Ok(())
+    })?;
+    let input = l.channels(x)?;
+    let mut reads = vec![input, packed];
+    if let Some(residual) = tail.residual {
+        reads.push(l.channels(residual)?);
+    }
+    let output = l.result(tail.output.unwrap_or(y), super::Form::Channels)?;
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    let epilogue = Epilogue {
+        activation: tail.activation,
+        residual: if tail.after {
+            Residual::AfterActivation
+        } else {
+            Residual::BeforeActivation
+        },
+    };
+    let has_residual = tail.residual.is_some();
+    l.step(
+        "conv",
+        &reads,
+        &[output],
+        scratch,
+        Box::new(move |o| {
+            let residual = has_residual.then(|| o.read::<f32>(2));
+            let (y, scratch) = (o.write(0), o.scratch(1));
+            plan.run(o.pool, o.read(1), o.read(0), residual, epilogue, y, scratch);
+            Ok(())
+        }),
+    );
+    Ok(true)
+}

@@ -1,0 +1,575 @@
+//! Between stored elements and the f32 values that kernels compute on: encodings and Cast.
+//!
+//! Invariants:
+//! 1. An op on a quantised tensor means dequantise, op, quantise: behind each op the f32 values of a quantised
+//!    result are rounded to what its integers can hold, so that every later reader sees those.
+//! 2. Rounding is to nearest even and saturates, as ONNX says of QuantizeLinear.
+
+use half::{bf16, f16};
+use polychip_ops::{Attr, DType, Op};
+use polychip_sdk::{Error, Result};
+
+use super::{Form, Lowering, bytes_of, encoding_axis};
+use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
+use crate::step::{Operands, Plain, ValueId};
+
+/// Whether an op sees f32 values: f32 itself, or integers with an encoding of f32.
+pub(super) fn stands_for_f32(part: &Part, tensor: TensorIndex) -> bool {
+    let t = &part.tensors[tensor];
+    match &t.encoding {
+        Some(encoding) => encoding.real_dtype == DType::F32 && range(t.dtype).is_some(),
+        None => t.dtype == DType::F32,
+    }
+}
+
+/// The integers that a stored type holds.
+pub(crate) fn range(dtype: DType) -> Option<(f32, f32)> {
+    Some(match dtype {
+        DType::I8 => (-128.0, 127.0),
+        DType::U8 => (0.0, 255.0),
+        DType::I16 => (-32768.0, 32767.0),
+        DType::U16 => (0.0, 65535.0),
+        DType::I32 => (i32::MIN as f32, i32::MAX as f32),
+        DType::I4 => (-8.0, 7.0),
+        DType::U4 => (0.0, 15.0),
+        DType::I2 => (-2.0, 1.0),
+        DType::U2 => (0.0, 3.0),
+        _ => return None,
+    })
+}
+
+/// Stored integers as numbers.
+fn integers(dtype: DType, elements: usize, bytes: &[u8]) -> Result<Vec<i32>> {
+    let packed = |bits: usize, signed: bool| -> Vec<i32> {
+        let per_byte = 8 / bits;
+        let mask = (1i32 << bits) - 1;
+        (0..elements)
+            .map(|i| {
+                let code = (i32::from(bytes[i / per_byte]) >> (i % per_byte * bits)) & mask;
+                if signed && code > mask / 2 {
+                    code - mask - 1
+                } else {
+                    code
+                }
+            })
+            .collect()
+    };
+    if dtype.byte_len(elements).is_none_or(|needed| needed > bytes.len()) {
+        return Err(Error::bad_argument(format!(
+            "{} bytes do not hold {elements} {}",
+            bytes.len(),
+            dtype.name()
+        )));
+    }
+    Ok(match dtype {
+        DType::I8 => bytes[..elements].iter().map(|&b| i32::from(b as i8)).collect(),
+        DType::U8 => bytes[..elements].iter().map(|&b| i32::from(b)).collect(),
+        DType::I16 => bytes.as_chunks().0[..elements]
+            .iter()
+            .map(|&b| i32::from(i16::from_le_bytes(b)))
+            .collect(),
+        DType::U16 => bytes.as_chunks().0[..elements]
+            .iter()
+            .map(|&b| i32::from(u16::from_le_bytes(b)))
+            .collect(),
+        DType::I32 => bytes.as_chunks().0[..elements]
+            .iter()
+            .map(|&b| i32::from_le_bytes(b))
+            .collect(),
+        DType::I4 => packed(4, true),
+        DType::U4 => packed(4, false),
+        DType::I2 => packed(2, true),
+        DType::U2 => packed(2, false),
+        _ => {
+            return Err(Error::unsupported(format!(
+                "an encoding of {} is not computed",
+                dtype.name()
+            )));
+        }
+    })
+}
+
+/// Bytes of a constant as f32 values.
+pub(super) fn decode_bytes(
+    dtype: DType,
+    dims: &[usize],
+    bytes: &[u8],
+    encoding: Option<&Encoding>,
+) -> Result<Vec<f32>> {
+    let elements: usize = dims.iter().product();
+    let Some(encoding) = encoding else {
+        if bytes_of(dtype, dims)? > bytes.len() {
+            return Err(Error::bad_argument(format!(
+                "{} bytes do not hold shape {dims:?}",
+                bytes.len()
+            )));
+        }
+        return Ok(match dtype {
+            DType::F32 => bytes.as_chunks().0[..elements]
+                .iter()
+                .map(|&b| f32::from_le_bytes(b))
+                .collect(),
+            DType::F16 => bytes.as_chunks().0[..elements]
+                .iter()
+                .map(|&b| f16::from_le_bytes(b).to_f32())
+                .collect(),
+            DType::BF16 => bytes.as_chunks().0[..elements]
+                .iter()
+                .map(|&b| bf16::from_le_bytes(b).to_f32())
+                .collect(),
+            _ => {
+                return Err(Error::unsupported(format!(
+                    "a constant of {} is not read as f32",
+                    dtype.name()
+                )));
+            }
+        });
+    };
+    let stored = integers(dtype, elements, bytes)?;
+    let index = ScaleIndex::new(encoding, dims, Form::Rows)?;
+    Ok(stored
+        .into_iter()
+        .enumerate()
+        .map(|(i, stored)| {
+            let at = index.at(i);
+            let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
+            (stored.wrapping_sub(zero)) as f32 * encoding.scales[at]
+        })
+        .collect())
+}
+
+/// Which scale belongs to an element.
+struct ScaleIndex {
+    /// Elements per index of the axis.
+    inner: usize,
+    /// Size of the axis.
+    axis: usize,
+    /// Elements along the axis that share a scale; all of them where there is one scale.
+    block: usize,
+    /// Scales along the axis.
+    blocks: usize,
+    kind: EncodingKind,
+}
+
+impl ScaleIndex {
+    fn new(encoding: &Encoding, dims: &[usize], form: Form) -> Result<Self> {
+        let wrong = || Error::bad_argument(format!("an encoding does not fit a tensor of shape {dims:?}"));
+        let shape = if form == Form::Channels {
+            super::channels_last(dims)
+        } else {
+            dims.to_vec()
+        };
+        let along = |axis: usize| -> Result<(usize, usize)> {
+            let size = *shape.get(axis).ok_or_else(wrong)?;
+            Ok((shape[axis + 1..].iter().product(), size))
+        };
+        let (index, needed) = match encoding.kind {
+            EncodingKind::PerTensor => (
+                Self {
+                    inner: 1,
+                    axis: 1,
+                    block: 1,
+                    blocks: 1,
+                    kind: encoding.kind,
+                },
+                1,
+            ),
+            EncodingKind::PerAxis { .. } => {
+                let axis = encoding_axis(encoding, form, dims.len()).ok_or_else(wrong)?;
+                let (inner, size) = along(axis)?;
+                (
+                    Self {
+                        inner,
+                        axis: size,
+                        block: 1,
+                        blocks: size,
+                        kind: encoding.kind,
+                    },
+                    size,
+                )
+            }
+            EncodingKind::PerBlock { axis, block } => {
+                let axis = if form == Form::Channels {
+                    super::channels_axis(axis, dims.len())
+                } else {
+                    axis
+                };
+                let (inner, size) = along(axis)?;
+                if block == 0 {
+                    return Err(wrong());
+                }
+                let blocks = size.div_ceil(block);
+                let outer: usize = shape[..axis].iter().product();
+                if form == Form::Channels {
+                    return Err(Error::unsupported(
+                        "an encoding per block of a channels-last tensor",
+                    ));
+                }
+                (
+                    Self {
+                        inner,
+                        axis: size,
+                        block,
+                        blocks,
+                        kind: encoding.kind,
+                    },
+                    outer * blocks * inner,
+                )
+            }
+        };
+        let zero_points = encoding.zero_points.len();
+        if encoding.scales.len() < needed || (zero_points != 0 && zero_points < needed) {
+            return Err(wrong());
+        }
+        Ok(index)
+    }
+
+    fn at(&self, element: usize) -> usize {
+        match self.kind {
+            EncodingKind::PerTensor => 0,
+            EncodingKind::PerAxis { .. } => element / self.inner % self.axis,
+            EncodingKind::PerBlock { .. } => {
+                let (outer, within) = (element / (self.inner * self.axis), element % self.inner);
+                let along = element / self.inner % self.axis / self.block;
+                (outer * self.blocks + along) * self.inner + within
+            }
+        }
+    }
+
+    /// Runs of elements that share a scale: the longest stretch for which `at` is constant.
+    fn run(&self) -> usize {
+        match self.kind {
+            EncodingKind::PerTensor => usize::MAX,
+            EncodingKind::PerAxis { .. } => self.inner.max(1),
+            EncodingKind::PerBlock { .. } => 1,
+        }
+    }
+}
+
+/// Calls `f(range, scale, zero point)` for each stretch of `len` elements that share a scale.
+fn stretches(
+    encoding: &Encoding,
+    index: &ScaleIndex,
+    len: usize,
+    mut f: impl FnMut(std::ops::Range<usize>, f32, f32),
+) {
+    let run = index.run();
+    let mut start = 0;
+    while start < len {
+        let end = start.saturating_add(run).min(len);
+        let at = index.at(start);
+        let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
+        f(start..end, encoding.scales[at], zero as f32);
+        start = end;
+    }
+}
+
+/// Adds a step that makes real values of stored integers.
+pub(super) fn decode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueId> {
+    let part = l.part;
+    let t = &part.tensors[tensor];
+    let encoding = t
+        .encoding
+        .clone()
+        .expect("invariant: asked of quantised tensors only");
+    let stored = l.forms[tensor].stored.ok_or_else(|| l.not_computed(tensor))?;
+    let dims = l.shape(tensor)?.to_vec();
+    let index = ScaleIndex::new(&encoding, &dims, Form::Rows)?;
+    let elements: usize = dims.iter().product();
+    let dtype = t.dtype;
+    let result = l.fresh(DType::F32, dims)?;
+    l.step(
+        "dequantise",
+        &[stored],
+        &[result],
+        None,
+        Box::new(move |o| {
+            let y = o.write::<f32>(0);
+            fn each<T: Plain>(o: &Operands<'_>, encoding: &Encoding, index: &ScaleIndex, y: &mut [f32])
+            where
+                f32: FromLossy<T>,
+            {
+                let x = o.read::<T>(0);
+                stretches(encoding, index, y.len(), |range, scale, zero| {
+                    for (y, &x) in y[range.clone()].iter_mut().zip(&x[range]) {
+                        *y = (f32::from_lossy(x) - zero) * scale;
+                    }
+                });
+            }
+            match dtype {
+                DType::I8 => each::<i8>(o, &encoding, &index, y),
+                DType::U8 => each::<u8>(o, &encoding, &index, y),
+                DType::I16 => each::<i16>(o, &encoding, &index, y),
+                DType::U16 => each::<u16>(o, &encoding, &index, y),
+                DType::I32 => {
+                    // the difference is taken in integers, which f32 cannot hold
+                    let x = o.read::<i32>(0);
+                    for (i, (y, &x)) in y.iter_mut().zip(x).enumerate() {
+                        let at = index.at(i);
+                        let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
+                        *y = x.wrapping_sub(zero) as f32 * encoding.scales[at];
+                    }
+                }
+                _ => {
+                    let stored = integers(dtype, elements, o.read::<u8>(0))?;
+                    for (i, (y, x)) in y.iter_mut().zip(stored).enumerate() {
+                        let at = index.at(i);
+                        let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
+                        *y = (x - zero) as f32 * encoding.scales[at];
+                    }
+                }
+            }
+            Ok(())
+        }),
+    );
+    Ok(result)
+}
+
+/// Adds a step that makes stored integers of real values.
+pub(super) fn encode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueId> {
+    let part = l.part;
+    let t = &part.tensors[tensor];
+    let encoding = t
+        .encoding
+        .clone()
+        .expect("invariant: asked of quantised tensors only");
+    let (low, high) = range(t.dtype)
+        .ok_or_else(|| Error::unsupported(format!("an encoding of {} is not computed", t.dtype.name())))?;
+    let real = l.rows(tensor)?;
+    let dims = l.shape(tensor)?.to_vec();
+    let index = ScaleIndex::new(&encoding, &dims, Form::Rows)?;
+    let bytes = bytes_of(t.dtype, &dims)?;
+    let inputs = l.part.inputs.len();
+    let home = match l.wishes[tensor] {
+        // a wish that came through a view is for the memory of another tensor
+        Some(port) if l.part.outputs.get(port - inputs) == Some(&tensor) => crate::step::Home::Port(port),
+        _ => crate::step::Home::Arena(0),
+    };
+    let storage = l.storage(bytes, home);
+    let result = l.value(t.dtype, dims, bytes, storage);
+    let dtype = t.dtype;
+    l.step(
+        "quantise",
+        &[real],
+        &[result],
+        None,
+        Box::new(move |o| {
+            let x = o.read::<f32>(0);
+            fn each<T: Plain + FromLossy<f32>>(
+                o: &mut Operands<'_>,
+                encoding: &Encoding,
+                index: &ScaleIndex,
+                x: &[f32],
+                (low, high): (f32, f32),
+            ) {
+                let y = o.write::<T>(0);
+                stretches(encoding, index, x.len(), |range, scale, zero| {
+                    for (y, &x) in y[range.clone()].iter_mut().zip(&x[range]) {
+                        *y = T::from_lossy(quantised(x, scale, zero, low, high));
+                    }
+                });
+            }
+            let limits = (low, high);
+            match dtype {
+                DType::I8 => each::<i8>(o, &encoding, &index, x, limits),
+                DType::U8 => each::<u8>(o, &encoding, &index, x, limits),
+                DType::I16 => each::<i16>(o, &encoding, &index, x, limits),
+                DType::U16 => each::<u16>(o, &encoding, &index, x, limits),
+                DType::I32 => each::<i32>(o, &encoding, &index, x, limits),
+                _ => {
+                    let bits = dtype.bits().unwrap_or(8).min(8);
+                    let per_byte = 8 / bits;
+                    let y = o.write::<u8>(0);
+                    y.fill(0);
+                    for (i, &x) in x.iter().enumerate() {
+                        let at = index.at(i);
+                        let zero = encoding.zero_points.get(at).copied().unwrap_or(0) as f32;
+                        let code = quantised(x, encoding.scales[at], zero, low, high) as i32;
+                        y[i / per_byte] |= ((code & ((1 << bits) - 1)) << (i % per_byte * bits)) as u8;
+                    }
+                }
+            }
+            Ok(())
+        }),
+    );
+    Ok(result)
+}
+
+fn quantised(x: f32, scale: f32, zero: f32, low: f32, high: f32) -> f32 {
+    ((x / scale).round_ties_even() + zero).clamp(low, high)
+}
+
+/// Adds a step that rounds the f32 values of a quantised tensor to what its integers can hold.
+pub(super) fn round_to_encoding(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<()> {
+    let part = l.part;
+    let t = &part.tensors[tensor];
+    let Some(encoding) = t.encoding.clone() else {
+        return Ok(());
+    };
+    let (value, form) = match &l.forms[tensor] {
+        super::Forms { stored: Some(_), .. } => return Ok(()),
+        super::Forms {
+            channels: Some(value),
+            rows: None,
+            ..
+        } => (*value, Form::Channels),
+        super::Forms {
+            rows: Some(value), ..
+        } => (*value, Form::Rows),
+        _ => return Ok(()),
+    };
+    let (low, high) = range(t.dtype)
+        .ok_or_else(|| Error::unsupported(format!("an encoding of {} is not computed", t.dtype.name())))?;
+    let dims = l.shape(tensor)?;
+    let index = ScaleIndex::new(&encoding, dims, form)?;
+    // memory that something else also sees (a view, an operand) is left alone
+    let old = &l.values[value.0 as usize];
+    let shape = old.shape.clone().unwrap_or_default();
+    let result = l.fresh(DType::F32, shape)?;
+    l.step(
+        "round to encoding",
+        &[value],
+        &[result],
+        None,
+        Box::new(move |o| {
+            if o.shared().is_none() {
+                let x = o.read::<f32>(0);
+                let y = o.write::<f32>(0);
+                stretches(&encoding, &index, y.len(), |range, scale, zero| {
+                    for (y, &x) in y[range.clone()].iter_mut().zip(&x[range]) {
+                        *y = (quantised(x, scale, zero, low, high) - zero) * scale;
+                    }
+                });
+            } else {
+                let y = o.write::<f32>(0);
+                stretches(&encoding, &index, y.len(), |range, scale, zero| {
+                    for y in &mut y[range] {
+                        *y = (quantised(*y, scale, zero, low, high) - zero) * scale;
+                    }
+                });
+            }
+            Ok(())
+        }),
+    )
+    .may_share = vec![0];
+    match form {
+        Form::Rows => {
+            l.forms[tensor].rows = Some(result);
+            // what was made of the unrounded values is of no use
+            l.forms[tensor].channels = None;
+        }
+        Form::Channels => l.forms[tensor].channels = Some(result),
+    }
+    Ok(())
+}
+
+/// Numeric conversion that saturates and truncates, as `as` does.
+pub(crate) trait FromLossy<T> {
+    /// The nearest value of this type.
+    fn from_lossy(value: T) -> Self;
+}
+
+macro_rules! lossy {
+    ($($from:ty => $($to:ty),+;)+) => {$($(
+        impl FromLossy<$from> for $to {
+            #[inline(always)]
+            fn from_lossy(value: $from) -> $to {
+                value as $to
+            }
+        }
+    )+)+};
+}
+lossy! {
+    f32 => f32, i8, u8, i16, u16, i32, u32, i64, u64;
+    i8 => f32;
+    u8 => f32, i32, i64;
+    i16 => f32;
+    u16 => f32;
+    i32 => f32, i32, i64;
+    u32 => f32;
+    i64 => f32, i32, i64;
+    u64 => f32;
+}
+
+/// Lowers Cast between the types that models compute with.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    if node.op != Op::Cast {
+        return Ok(false);
+    }
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    if l.part.tensors[x].encoding.is_some() || l.part.tensors[y].encoding.is_some() {
+        return Ok(false);
+    }
+    let (from, to) = (l.dtype(x), l.dtype(y));
+    if node.attributes.int(Attr::To) != Some(i64::from(to.code())) {
+        return Ok(false);
+    }
+    fn plain<A: Plain, B: Plain + FromLossy<A>>(o: &mut Operands<'_>) {
+        for (y, &x) in o.write::<B>(0).iter_mut().zip(o.read::<A>(0)) {
+            *y = B::from_lossy(x);
+        }
+    }
+    fn is_true<A: Plain + Default + PartialEq>(o: &mut Operands<'_>) {
+        for (y, &x) in o.write::<u8>(0).iter_mut().zip(o.read::<A>(0)) {
+            *y = u8::from(x != A::default());
+        }
+    }
+    use DType::{BF16, Bool, F16, F32, I8, I32, I64, U8};
+    let run: fn(&mut Operands<'_>) = match (from, to) {
+        (F32, F32) => plain::<f32, f32>,
+        (I64, I64) => plain::<i64, i64>,
+        (I32, I32) => plain::<i32, i32>,
+        (I64, F32) => plain::<i64, f32>,
+        (I32, F32) => plain::<i32, f32>,
+        (U8 | Bool, F32) => plain::<u8, f32>,
+        (I8, F32) => plain::<i8, f32>,
+        (U8 | Bool, I32) => plain::<u8, i32>,
+        (U8 | Bool, I64) => plain::<u8, i64>,
+        (I32, I64) => plain::<i32, i64>,
+        (I64, I32) => plain::<i64, i32>,
+        (F32, Bool) => is_true::<f32>,
+        (I32, Bool) => is_true::<i32>,
+        (I64, Bool) => is_true::<i64>,
+        (U8, Bool) => is_true::<u8>,
+        (F16, F32) => |o| {
+            for (y, &x) in o.write::<f32>(0).iter_mut().zip(o.read::<u16>(0)) {
+                *y = f16::from_bits(x).to_f32();
+            }
+        },
+        (BF16, F32) => |o| {
+            for (y, &x) in o.write::<f32>(0).iter_mut().zip(o.read::<u16>(0)) {
+                *y = bf16::from_bits(x).to_f32();
+            }
+        },
+        (F32, F16) => |o| {
+            for (y, &x) in o.write::<u16>(0).iter_mut().zip(o.read::<f32>(0)) {
+                *y = f16::from_f32(x).to_bits();
+            }
+        },
+        (F32, BF16) => |o| {
+            for (y, &x) in o.write::<u16>(0).iter_mut().zip(o.read::<f32>(0)) {
+                *y = bf16::from_f32(x).to_bits();
+            }
+        },
+        _ => return Ok(false),
+    };
+    let form = if l.is_channels_only(x) {
+        Form::Channels
+    } else {
+        Form::Rows
+    };
+    let (input, output) = (l.form(x, form)?, l.result(y, form)?);
+    l.step(
+        "cast",
+        &[input],
+        &[output],
+        None,
+        Box::new(move |o| {
+            run(o);
+            Ok(())
+        }),
+    );
+    Ok(true)
+}

@@ -1,0 +1,222 @@
+//! Which nodes are computed in the epilogue of a convolution or matrix product.
+//!
+//! Invariants:
+//! 1. A tensor inside a chain has one reader, no encoding, and is no output of the part.
+//! 2. A chain is emitted at the place of its last node, so that a residual from another branch exists by then.
+//! 3. A node is in at most one chain.
+//!
+//! The graph's own groups are hints of the same patterns; since a group may hold more than an epilogue can do,
+//! the chains are found here, from the nodes themselves.
+
+use polychip_cpu_kernels::Unary;
+use polychip_ops::Op;
+
+use super::{IDENTITY, conv, elementwise, matmul};
+use crate::part::{Part, TensorIndex};
+
+/// What is computed behind an anchor.
+#[derive(Debug, Clone)]
+pub(crate) struct Tail {
+    /// A constant added per output channel or column, as many elements as there are of them.
+    pub(crate) bias: Option<TensorIndex>,
+    /// A tensor of the result's shape that is added.
+    pub(crate) residual: Option<TensorIndex>,
+    /// The residual is added after the activation.
+    pub(crate) after: bool,
+    /// Applied to the sum.
+    pub(crate) activation: Unary,
+    /// Factor of a product of two computed operands.
+    pub(crate) alpha: f32,
+    /// The tensor that comes out, where nodes are fused behind the anchor.
+    pub(crate) output: Option<TensorIndex>,
+}
+
+impl Tail {
+    /// Nothing behind the anchor.
+    pub(crate) const NONE: Tail = Tail {
+        bias: None,
+        residual: None,
+        after: false,
+        activation: IDENTITY,
+        alpha: 1.0,
+        output: None,
+    };
+}
+
+/// The chains of a part.
+pub(crate) struct Fusion {
+    /// Per node: the anchor emitted in its place and what is behind it, or nothing where it is part of a chain.
+    emitted: Vec<Option<(usize, Tail)>>,
+}
+
+impl Fusion {
+    /// The anchor that is emitted at the place of a node.
+    pub(crate) fn at(&self, node: usize) -> Option<(usize, &Tail)> {
+        self.emitted[node].as_ref().map(|(anchor, tail)| (*anchor, tail))
+    }
+}
+
+/// Finds the chains of a part.
+pub(crate) fn plan(part: &Part) -> Fusion {
+    let uses = part.uses();
+    let mut reader: Vec<Option<usize>> = vec![None; part.tensors.len()];
+    for (index, node) in part.nodes.iter().enumerate() {
+        for tensor in node.reads() {
+            reader[tensor] = Some(index);
+        }
+    }
+    let mut taken = vec![false; part.nodes.len()];
+    let mut emitted: Vec<Option<(usize, Tail)>> = vec![None; part.nodes.len()];
+    for (index, node) in part.nodes.iter().enumerate() {
+        if taken[index] {
+            continue;
+        }
+        let anchor = if conv::covers(part, node) {
+            Anchor::Conv
+        } else if matmul::covers_constant(part, node) {
+            Anchor::Product
+        } else if matmul::covers(part, node) {
+            Anchor::Computed
+        } else {
+            emitted[index] = Some((index, Tail::NONE));
+            continue;
+        };
+        let Some(mut current) = node.output(0) else {
+            emitted[index] = Some((index, Tail::NONE));
+            continue;
+        };
+        let mut chain = Chain {
+            part,
+            anchor,
+            tail: Tail::NONE,
+            has_bias: has_bias(part, index),
+        };
+        let mut last = index;
+        while uses[current] == 1 && part.plain_f32(current) {
+            let Some(next) = reader[current].filter(|&next| !taken[next]) else {
+                break;
+            };
+            let Some(output) = chain.absorb(next, current) else {
+                break;
+            };
+            taken[next] = true;
+            last = next;
+            current = output;
+        }
+        if last != index {
+            chain.tail.output = Some(current);
+        }
+        emitted[last] = Some((index, chain.tail));
+    }
+    Fusion { emitted }
+}
+
+fn has_bias(part: &Part, node: usize) -> bool {
+    part.nodes[node].input(2).is_some()
+}
+
+/// What an anchor's epilogue can do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    /// Convolution: bias per channel, residual, activation.
+    Conv,
+    /// Product with a constant: bias per column, residual, activation.
+    Product,
+    /// Product of two computed operands: factor, activation.
+    Computed,
+}
+
+struct Chain<'a> {
+    part: &'a Part,
+    anchor: Anchor,
+    tail: Tail,
+    has_bias: bool,
+}
+
+impl Chain<'_> {
+    /// Takes a node that reads `current` into the chain, and gives the tensor that comes out.
+    fn absorb(&mut self, next: usize, current: TensorIndex) -> Option<TensorIndex> {
+        let part = self.part;
+        let node = &part.nodes[next];
+        let output = node.output(0)?;
+        // an output with an encoding is rounded behind the chain, so it may only be its last tensor
+        let f32_out = super::convert::stands_for_f32(part, output);
+        if !f32_out || self.tail.after || part.dims(output)? != part.dims(current)? {
+            return None;
+        }
+        let bare = self.tail.activation == IDENTITY;
+        if let Some(activation) = elementwise::activation(part, node) {
+            if node.input(0) != Some(current) || !bare {
+                return None;
+            }
+            self.tail.activation = activation;
+            return Some(output);
+        }
+        match node.op {
+            Op::Add => {
+                let other = [node.input(0)?, node.input(1)?]
+                    .into_iter()
+                    .find(|&t| t != current)?;
+                if self.anchor == Anchor::Computed {
+                    return None;
+                }
+                if !self.has_bias && bare && self.tail.residual.is_none() && self.is_bias(other, output) {
+                    self.tail.bias = Some(other);
+                    self.has_bias = true;
+                    return Some(output);
+                }
+                let same = part.dims(other)? == part.dims(output)?;
+                if !same || self.tail.residual.is_some() || !super::convert::stands_for_f32(part, other) {
+                    return None;
+                }
+                self.tail.residual = Some(other);
+                self.tail.after = !bare;
+                Some(output)
+            }
+            Op::Mul | Op::Div if self.anchor == Anchor::Computed && bare && !self.has_bias => {
+                let (other, is_left) = match (node.input(0)?, node.input(1)?) {
+                    (a, b) if a == current && b != current => (b, true),
+                    (a, b) if b == current && a != current => (a, false),
+                    _ => return None,
+                };
+                if !part.plain_f32(other) || (node.op == Op::Div && !is_left) {
+                    return None;
+                }
+                let factor = part.scalar(other)?;
+                let factor = if node.op == Op::Div { 1.0 / factor } else { factor };
+                let alpha = (f64::from(self.tail.alpha) * factor) as f32;
+                if !alpha.is_finite() {
+                    return None;
+                }
+                self.tail.alpha = alpha;
+                Some(output)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a constant is a bias per channel of an image, or per column of a matrix.
+    fn is_bias(&self, tensor: TensorIndex, output: TensorIndex) -> bool {
+        let part = self.part;
+        let (Some(dims), Some(shape)) = (part.dims(tensor), part.dims(output)) else {
+            return false;
+        };
+        if part.tensors[tensor].constant.is_none() || !part.plain_f32(tensor) || dims.len() > shape.len() {
+            return false;
+        }
+        let axis = if self.anchor == Anchor::Conv {
+            1
+        } else {
+            shape.len() - 1
+        };
+        let first = shape.len() - dims.len();
+        axis >= first
+            && dims.iter().enumerate().all(|(i, &size)| {
+                if first + i == axis {
+                    size == shape[axis]
+                } else {
+                    size == 1
+                }
+            })
+    }
+}

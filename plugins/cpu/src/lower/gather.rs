@@ -1,0 +1,184 @@
+//! Gather of whole slices along an axis, and Where.
+
+use polychip_ops::{Attr, DType, Op, axis, broadcast};
+use polychip_sdk::{Error, ErrorKind, Result};
+
+use super::{Form, Lowering};
+use crate::part::Node;
+use crate::step::{Operands, Plain};
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    match node.op {
+        Op::Gather => gather(l, node),
+        Op::Where => choose(l, node),
+        _ => Ok(false),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Gather {
+    outer: usize,
+    axis: usize,
+    inner: usize,
+}
+
+impl Gather {
+    fn run<T: Plain>(&self, o: &mut Operands<'_>, at: impl Fn(usize) -> i64, count: usize) -> Result<()> {
+        let (x, y) = (o.read::<T>(0), o.write::<T>(0));
+        if self.inner == 0 {
+            return Ok(());
+        }
+        let mut rows = y.chunks_exact_mut(self.inner);
+        for outer in 0..self.outer {
+            for i in 0..count {
+                let index = at(i);
+                let wrapped = if index < 0 {
+                    index + self.axis as i64
+                } else {
+                    index
+                };
+                let Some(row) = usize::try_from(wrapped).ok().filter(|&row| row < self.axis) else {
+                    return Err(Error::new(
+                        ErrorKind::BadArgument,
+                        format!("gather: index {index} is outside an axis of {}", self.axis),
+                    ));
+                };
+                let from = (outer * self.axis + row) * self.inner;
+                let Some(target) = rows.next() else { break };
+                target.copy_from_slice(&x[from..from + self.inner]);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(indices), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
+        return Ok(false);
+    };
+    let dims = l.shape(x)?;
+    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let axis = axis::normalise(along, dims.len())
+        .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {}", dims.len())))?;
+    let width = l.real_dtype(x).byte_width();
+    let wide = match l.dtype(indices) {
+        DType::I64 => true,
+        DType::I32 => false,
+        _ => return Ok(false),
+    };
+    if !matches!(width, Some(1 | 2 | 4 | 8)) || l.real_dtype(x) != l.real_dtype(y) {
+        return Ok(false);
+    }
+    let shape = Gather {
+        outer: dims[..axis].iter().product(),
+        axis: dims[axis],
+        inner: dims[axis + 1..].iter().product(),
+    };
+    let count: usize = l.shape(indices)?.iter().product();
+    if l.shape(y)?.iter().product::<usize>() != shape.outer * count * shape.inner {
+        return Err(Error::bad_argument(format!(
+            "gathering {count} of {dims:?} does not give {:?}",
+            l.shape(y)?
+        )));
+    }
+    let reads = [l.rows(x)?, l.rows(indices)?];
+    let output = l.result(y, Form::Rows)?;
+    l.step(
+        "gather",
+        &reads,
+        &[output],
+        None,
+        Box::new(move |o| {
+            fn sized<T: Plain>(o: &mut Operands<'_>, shape: Gather, wide: bool, count: usize) -> Result<()> {
+                if wide {
+                    let at = o.read::<i64>(1);
+                    shape.run::<T>(o, |i| at[i], count)
+                } else {
+                    let at = o.read::<i32>(1);
+                    shape.run::<T>(o, |i| i64::from(at[i]), count)
+                }
+            }
+            match width {
+                Some(1) => sized::<u8>(o, shape, wide, count),
+                Some(2) => sized::<u16>(o, shape, wide, count),
+                Some(4) => sized::<u32>(o, shape, wide, count),
+                _ => sized::<u64>(o, shape, wide, count),
+            }
+        }),
+    );
+    Ok(true)
+}
+
+fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(mask), Some(a), Some(b), Some(y)) =
+        (node.input(0), node.input(1), node.input(2), node.output(0))
+    else {
+        return Ok(false);
+    };
+    let dtype = l.real_dtype(y);
+    if l.dtype(mask) != DType::Bool || l.real_dtype(a) != dtype || l.real_dtype(b) != dtype {
+        return Ok(false);
+    }
+    let width = dtype.byte_width();
+    if !matches!(width, Some(1 | 4 | 8)) {
+        return Ok(false);
+    }
+    let out = l.shape(y)?.to_vec();
+    let mut strides = Vec::new();
+    for t in [mask, a, b] {
+        let from = l.shape(t)?;
+        let Some(mut own) = broadcast::strides(from, &out) else {
+            return Err(Error::bad_argument(format!(
+                "{from:?} does not broadcast to {out:?}"
+            )));
+        };
+        if own.is_empty() {
+            own.push(0);
+        }
+        strides.push(own);
+    }
+    let out = if out.is_empty() { vec![1] } else { out };
+    let reads = [l.rows(mask)?, l.rows(a)?, l.rows(b)?];
+    let output = l.result(y, Form::Rows)?;
+    l.step(
+        "where",
+        &reads,
+        &[output],
+        None,
+        Box::new(move |o| {
+            match width {
+                Some(1) => each::<u8>(o, &out, &strides),
+                Some(4) => each::<u32>(o, &out, &strides),
+                _ => each::<u64>(o, &out, &strides),
+            }
+            Ok(())
+        }),
+    );
+    Ok(true)
+}
+
+fn each<T: Plain>(o: &mut Operands<'_>, out: &[usize], strides: &[Vec<usize>]) {
+    let (mask, a, b) = (o.read::<u8>(0), o.read::<T>(1), o.read::<T>(2));
+    let last = out.len() - 1;
+    let row = out[last];
+    if row == 0 {
+        return;
+    }
+    let step = [strides[0][last], strides[1][last], strides[2][last]];
+    for (index, y) in o.write::<T>(0).chunks_exact_mut(row).enumerate() {
+        let mut rest = index;
+        let mut start = [0usize; 3];
+        for axis in (0..last).rev() {
+            let at = rest % out[axis];
+            rest /= out[axis];
+            for (start, strides) in start.iter_mut().zip(strides) {
+                *start += at * strides[axis];
+            }
+        }
+        for (i, y) in y.iter_mut().enumerate() {
+            let at = |operand: usize| start[operand] + i * step[operand];
+            *y = if mask[at(0)] != 0 { a[at(1)] } else { b[at(2)] };
+        }
+    }
+}

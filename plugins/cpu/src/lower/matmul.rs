@@ -1,0 +1,332 @@
+//! Matrix products: Gemm and MatMul, with a constant right operand packed once or with two computed ones.
+
+use polychip_cpu_kernels::gemm::{GemmPlan, MAX_BATCH_DIMS, MatMulParams, MatMulPlan, Matrix, Strides};
+use polychip_cpu_kernels::{Binary, Epilogue, Residual};
+use polychip_ops::{Attr, Op};
+use polychip_sdk::{Error, Result};
+
+use super::convert::stands_for_f32;
+use super::fuse::Tail;
+use super::{Form, IDENTITY, Lowering, Source, elementwise, kernel_error};
+use crate::part::{Node, Part};
+
+fn f32s(part: &Part, node: &Node) -> bool {
+    node.inputs
+        .iter()
+        .chain(&node.outputs)
+        .flatten()
+        .all(|&t| stands_for_f32(part, t) && part.dims(t).is_some())
+}
+
+/// Whether a node is a product with a constant right operand, and a constant bias or none.
+pub(crate) fn covers_constant(part: &Part, node: &Node) -> bool {
+    let covered = || -> Option<bool> {
+        let (a, b, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
+        let constant = |t: usize| part.tensors[t].constant.is_some();
+        let (a_dims, b_dims, out) = (part.dims(a)?, part.dims(b)?, part.dims(y)?);
+        Some(
+            f32s(part, node)
+                && constant(b)
+                && match node.op {
+                    Op::MatMul => b_dims.len() == 2 && a_dims.len() >= 2,
+                    Op::Gemm => {
+                        let n = *out.last()?;
+                        a_dims.len() == 2
+                            && b_dims.len() == 2
+                            && node.input(2).is_none_or(|c| {
+                                constant(c)
+                                    && part.dims(c).is_some_and(|c| {
+                                        let size: usize = c.iter().product();
+                                        size == 1 || (size == n && c.last() == Some(&n))
+                                    })
+                            })
+                    }
+                    _ => false,
+                },
+        )
+    };
+    covered().unwrap_or(false)
+}
+
+/// Whether this family covers a node.
+pub(crate) fn covers(part: &Part, node: &Node) -> bool {
+    covers_constant(part, node) || covers_computed(part, node)
+}
+
+fn covers_computed(part: &Part, node: &Node) -> bool {
+    let covered = || -> Option<bool> {
+        let (a, b, _) = (node.input(0)?, node.input(1)?, node.output(0)?);
+        let (a, b) = (part.dims(a)?, part.dims(b)?);
+        Some(
+            f32s(part, node)
+                && match node.op {
+                    Op::MatMul => !a.is_empty() && !b.is_empty() && a.len() <= 6 && b.len() <= 6,
+                    Op::Gemm => a.len() == 2 && b.len() == 2,
+                    _ => false,
+                },
+        )
+    };
+    covered().unwrap_or(false)
+}
+
+/// Lowers a product with its tail.
+pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+    if covers_constant(l.part, node) {
+        constant(l, node, tail)?;
+    } else if covers_computed(l.part, node) {
+        computed(l, node, tail)?;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn flag(node: &Node, attr: Attr) -> bool {
+    node.op == Op::Gemm && node.attributes.int(attr).unwrap_or(0) != 0
+}
+
+fn factor(node: &Node, attr: Attr) -> f32 {
+    if node.op == Op::Gemm {
+        node.attributes.float(attr).unwrap_or(1.0)
+    } else {
+        1.0
+    }
+}
+
+fn missing() -> Error {
+    Error::bad_argument("a matrix product without operands")
+}
+
+fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
+    let (a, b) = (
+        node.input(0).ok_or_else(missing)?,
+        node.input(1).ok_or_else(missing)?,
+    );
+    let y = node.output(0).ok_or_else(missing)?;
+    let (a_dims, b_dims, out) = (l.shape(a)?, l.shape(b)?, l.shape(y)?);
+    let (trans_a, trans_b) = (flag(node, Attr::TransA), flag(node, Attr::TransB));
+    let (k, n) = if trans_b {
+        (b_dims[1], b_dims[0])
+    } else {
+        (b_dims[0], b_dims[1])
+    };
+    let (m, a_k) = if trans_a {
+        (a_dims[1], a_dims[0])
+    } else {
+        (
+            a_dims[..a_dims.len() - 1].iter().product(),
+            a_dims[a_dims.len() - 1],
+        )
+    };
+    if a_k != k || out.iter().product::<usize>() != m * n {
+        return Err(Error::bad_argument(format!(
+            "a product of {a_dims:?} and {b_dims:?} does not give {out:?}"
+        )));
+    }
+    let plan = GemmPlan::new(l.isa, k, n).map_err(kernel_error)?;
+    let (alpha, beta) = (factor(node, Attr::Alpha), factor(node, Attr::Beta));
+    let weights = l.source(b)?;
+    let (own, behind) = (node.input(2), tail.bias);
+    let bias = own.or(behind).map(|c| l.source(c)).transpose()?;
+    let beta = if own.is_some() { beta } else { 1.0 };
+    let packer = plan.clone();
+    let packed = l.packed(vec![plan.packed_len()], move |target| {
+        let mut values = weights.values()?;
+        if alpha != 1.0 {
+            values.iter_mut().for_each(|value| *value *= alpha);
+        }
+        let bias = bias.as_ref().map(|bias| spread(bias, n, beta)).transpose()?;
+        let b = if trans_b {
+            Matrix::columns(&values, k)
+        } else {
+            Matrix::rows(&values, n)
+        };
+        packer.pack(b, bias.as_deref(), target);
+        Ok(())
+    })?;
+    let input = l.rows(a)?;
+    let mut reads = vec![input, packed];
+    if let Some(residual) = tail.residual {
+        reads.push(l.rows(residual)?);
+    }
+    let output = l.result(tail.output.unwrap_or(y), Form::Rows)?;
+    let scratch = l.scratch(plan.scratch_len(m, l.pool))?;
+    let epilogue = Epilogue {
+        activation: tail.activation,
+        residual: if tail.after {
+            Residual::AfterActivation
+        } else {
+            Residual::BeforeActivation
+        },
+    };
+    let has_residual = tail.residual.is_some();
+    l.step(
+        "gemm",
+        &reads,
+        &[output],
+        scratch,
+        Box::new(move |o| {
+            let a = o.read(0);
+            let a = if trans_a {
+                Matrix::columns(a, m)
+            } else {
+                Matrix::rows(a, k)
+            };
+            let residual = has_residual.then(|| Matrix::rows(o.read(2), n));
+            let (c, scratch) = (o.write(0), o.scratch(1));
+            plan.run(o.pool, m, a, o.read(1), residual, epilogue, c, n, scratch);
+            Ok(())
+        }),
+    );
+    Ok(())
+}
+
+/// A bias of one or `n` elements as `n`, times `beta`.
+fn spread(bias: &Source, n: usize, beta: f32) -> Result<Vec<f32>> {
+    let mut values = bias.values()?;
+    if values.len() == 1 {
+        values = vec![values[0]; n];
+    }
+    values.iter_mut().for_each(|value| *value *= beta);
+    Ok(values)
+}
+
+/// Batch strides of an operand, aligned to the result's batch dimensions.
+fn batch(dims: &[usize], result: &[usize]) -> Result<[usize; MAX_BATCH_DIMS]> {
+    let own = &dims[..dims.len() - 2];
+    let matrix = dims[dims.len() - 2] * dims[dims.len() - 1];
+    let strides = polychip_ops::broadcast::strides(own, result)
+        .ok_or_else(|| Error::bad_argument(format!("batch {own:?} does not broadcast to {result:?}")))?;
+    let mut all = [0; MAX_BATCH_DIMS];
+    let first = MAX_BATCH_DIMS - strides.len();
+    for (target, stride) in all[first..].iter_mut().zip(strides) {
+        *target = stride * matrix;
+    }
+    Ok(all)
+}
+
+fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
+    let (a, b) = (
+        node.input(0).ok_or_else(missing)?,
+        node.input(1).ok_or_else(missing)?,
+    );
+    let y = node.output(0).ok_or_else(missing)?;
+    let (a_dims, b_dims) = (l.shape(a)?, l.shape(b)?);
+    // vectors are matrices of one row or column
+    let mut a_dims = a_dims.to_vec();
+    let mut b_dims = b_dims.to_vec();
+    if a_dims.len() == 1 {
+        a_dims.insert(0, 1);
+    }
+    if b_dims.len() == 1 {
+        b_dims.push(1);
+    }
+    let (a_rank, b_rank) = (a_dims.len(), b_dims.len());
+    let (trans_a, trans_b) = (flag(node, Attr::TransA), flag(node, Attr::TransB));
+    let (a_columns, b_columns) = (a_dims[a_rank - 1], b_dims[b_rank - 1]);
+    let pick = |dims: &[usize], transposed: bool| {
+        let [rows, columns] = [dims[dims.len() - 2], dims[dims.len() - 1]];
+        if transposed {
+            [columns, rows]
+        } else {
+            [rows, columns]
+        }
+    };
+    let ([m, k], [b_k, n]) = (pick(&a_dims, trans_a), pick(&b_dims, trans_b));
+    let whole = polychip_ops::broadcast::shapes(&[&a_dims[..a_rank - 2], &b_dims[..b_rank - 2]]);
+    let (true, Some(whole)) = (k == b_k, whole) else {
+        return Err(Error::bad_argument(format!(
+            "no product of {a_dims:?} and {b_dims:?}"
+        )));
+    };
+    let mut sizes = [1; MAX_BATCH_DIMS];
+    sizes[MAX_BATCH_DIMS - whole.len()..].copy_from_slice(&whole);
+    let mut c_batch = [0; MAX_BATCH_DIMS];
+    let mut stride = m * n;
+    for i in (0..MAX_BATCH_DIMS).rev() {
+        c_batch[i] = stride;
+        stride *= sizes[i];
+    }
+    let strides = |batch, columns: usize, transposed: bool| Strides {
+        batch,
+        row: if transposed { 1 } else { columns },
+        column: if transposed { columns } else { 1 },
+    };
+    let params = MatMulParams {
+        batch: sizes,
+        m,
+        k,
+        n,
+        a: strides(batch(&a_dims, &whole)?, a_columns, trans_a),
+        b: strides(batch(&b_dims, &whole)?, b_columns, trans_b),
+        c: strides(c_batch, n, false),
+        alpha: factor(node, Attr::Alpha) * tail.alpha,
+        activation: tail.activation,
+    };
+    // a Gemm's C joins behind the product, so its activation must wait
+    let summand = node.input(2).filter(|_| node.op == Op::Gemm);
+    let params = MatMulParams {
+        activation: if summand.is_some() {
+            IDENTITY
+        } else {
+            params.activation
+        },
+        ..params
+    };
+    let target = tail.output.unwrap_or(y);
+    let (a, b) = (l.rows(a)?, l.rows(b)?);
+    let Some(c) = summand else {
+        let output = l.result(target, Form::Rows)?;
+        return product(l, params, a, b, output);
+    };
+    let raw = l.fresh(polychip_ops::DType::F32, l.shape(y)?.to_vec())?;
+    product(l, params, a, b, raw)?;
+    let mut c = l.rows(c)?;
+    let beta = factor(node, Attr::Beta);
+    if beta != 1.0 {
+        let scaled = l.fresh(polychip_ops::DType::F32, l.value_shape(c).to_vec())?;
+        elementwise::apply(
+            l,
+            polychip_cpu_kernels::Unary::Affine {
+                scale: beta,
+                shift: 0.0,
+            },
+            c,
+            scaled,
+        );
+        c = scaled;
+    }
+    if tail.activation == IDENTITY {
+        let output = l.result(target, Form::Rows)?;
+        return elementwise::emit(l, Binary::Add, raw, c, output);
+    }
+    let sum = l.fresh(polychip_ops::DType::F32, l.shape(y)?.to_vec())?;
+    elementwise::emit(l, Binary::Add, raw, c, sum)?;
+    let output = l.result(target, Form::Rows)?;
+    elementwise::apply(l, tail.activation, sum, output);
+    Ok(())
+}
+
+/// Adds a step for a product of two computed operands.
+pub(super) fn product(
+    l: &mut Lowering<'_>,
+    params: MatMulParams,
+    a: crate::step::ValueId,
+    b: crate::step::ValueId,
+    c: crate::step::ValueId,
+) -> Result<()> {
+    let plan = MatMulPlan::new(l.isa, params).map_err(kernel_error)?;
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    l.step(
+        "matmul",
+        &[a, b],
+        &[c],
+        scratch,
+        Box::new(move |o| {
+            let (c, scratch) = (o.write(0), o.scratch(1));
+            plan.run(o.pool, o.read(0), o.read(1), c, scratch);
+            Ok(())
+        }),
+    );
+    Ok(())
+}

@@ -1,0 +1,435 @@
+//! Ops that move elements and compute nothing: reshapes as views, the others as strided copies.
+//!
+//! Invariant: works on elements of 1, 2, 4 and 8 bytes, whatever they mean.
+
+use polychip_cpu_kernels::copy::CopyPlan;
+use polychip_cpu_kernels::transpose::TransposePlan;
+use polychip_ops::{Attr, Op, axis, broadcast};
+use polychip_sdk::{Error, Result};
+
+use super::{Form, Lowering, channels_axis, channels_last, is_trivial, kernel_error};
+use crate::part::{Node, TensorIndex};
+use crate::step::ValueId;
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.outputs.iter().copied().flatten().next()) else {
+        return Ok(false);
+    };
+    if !matches!(l.real_dtype(x).byte_width(), Some(1 | 2 | 4 | 8)) || l.real_dtype(x) != l.real_dtype(y) {
+        return Ok(false);
+    }
+    match node.op {
+        Op::Identity => same(l, x, y),
+        Op::Dropout if node.outputs.len() <= 1 && !trains(l, node) => same(l, x, y),
+        Op::Reshape | Op::Flatten | Op::Squeeze | Op::Unsqueeze => {
+            let shape = l.shape(y)?.to_vec();
+            if shape.iter().product::<usize>() != l.shape(x)?.iter().product::<usize>() {
+                return Err(Error::bad_argument(format!(
+                    "{:?} is not reshaped to {shape:?}",
+                    l.shape(x)?
+                )));
+            }
+            let rows = l.rows(x)?;
+            let view = l.view(rows, shape);
+            l.forms[y].rows = Some(view);
+            Ok(true)
+        }
+        Op::Transpose => transpose(l, node, x, y),
+        Op::Slice => slice(l, node, x, y),
+        Op::Split => split(l, node, x),
+        Op::Expand => {
+            let (from, into) = (l.shape(x)?, l.shape(y)?.to_vec());
+            let strides = broadcast::strides(from, &into)
+                .ok_or_else(|| Error::bad_argument(format!("{from:?} does not expand to {into:?}")))?;
+            let rows = l.rows(x)?;
+            let result = l.result(y, Form::Rows)?;
+            strided(
+                l,
+                "expand",
+                &into,
+                (rows, 0, &signed(&strides)),
+                (result, 0, &signed(&dense(&into)?)),
+            )?;
+            Ok(true)
+        }
+        Op::Pad => pad(l, node, x, y),
+        Op::DepthToSpace | Op::SpaceToDepth => blocks(l, node, x, y),
+        _ => Ok(false),
+    }
+}
+
+/// Whether a Dropout is asked to drop anything.
+fn trains(l: &Lowering<'_>, node: &Node) -> bool {
+    node.input(2).is_some_and(|t| l.part.scalar(t) != Some(0.0))
+}
+
+fn same(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    if l.is_channels_only(x) {
+        let value = l.channels(x)?;
+        let shape = channels_last(l.shape(y)?);
+        l.forms[y].channels = Some(l.view(value, shape));
+    } else {
+        let value = l.rows(x)?;
+        let shape = l.shape(y)?.to_vec();
+        l.forms[y].rows = Some(l.view(value, shape));
+    }
+    Ok(true)
+}
+
+fn dense(shape: &[usize]) -> Result<Vec<usize>> {
+    axis::strides(shape)
+        .ok_or_else(|| Error::unsupported(format!("a tensor of shape {shape:?} is too large")))
+}
+
+fn signed(strides: &[usize]) -> Vec<isize> {
+    strides.iter().map(|&stride| stride as isize).collect()
+}
+
+/// Adds a copy between two strided views: value, offset and strides in elements.
+pub(super) fn strided(
+    l: &mut Lowering<'_>,
+    name: &'static str,
+    shape: &[usize],
+    (from, from_offset, from_strides): (ValueId, usize, &[isize]),
+    (to, to_offset, to_strides): (ValueId, usize, &[isize]),
+) -> Result<()> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let plan =
+        CopyPlan::new(shape, from_offset, from_strides, to_offset, to_strides).map_err(kernel_error)?;
+    let width = l.values[from.0 as usize].dtype.byte_width().unwrap_or(1);
+    l.step(
+        name,
+        &[from],
+        &[to],
+        None,
+        Box::new(move |o| {
+            match width {
+                1 => plan.run(o.pool, o.read::<u8>(0), o.write::<u8>(0)),
+                2 => plan.run(o.pool, o.read::<u16>(0), o.write::<u16>(0)),
+                4 => plan.run(o.pool, o.read::<u32>(0), o.write::<u32>(0)),
+                _ => plan.run(o.pool, o.read::<u64>(0), o.write::<u64>(0)),
+            }
+            Ok(())
+        }),
+    );
+    Ok(())
+}
+
+fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    let dims = l.shape(x)?;
+    let rank = dims.len();
+    let permutation: Vec<usize> = match node.attributes.ints(Attr::Perm) {
+        Some(perm) => axis::normalise_all(perm, rank)
+            .ok_or_else(|| Error::bad_argument(format!("perm {perm:?} of a tensor of rank {rank}")))?,
+        None => (0..rank).rev().collect(),
+    };
+    if permutation.len() != rank {
+        return Err(Error::bad_argument(format!(
+            "perm {permutation:?} of a tensor of rank {rank}"
+        )));
+    }
+    let moved: Vec<usize> = permutation.iter().map(|&axis| dims[axis]).collect();
+    let shape = l.shape(y)?.to_vec();
+    if moved != shape {
+        return Err(Error::bad_argument(format!(
+            "{dims:?} permuted by {permutation:?} is not {shape:?}"
+        )));
+    }
+    // where only axes of size 1 move, memory stays as it is
+    let order = |permutation: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
+        permutation.filter(|&axis| dims[axis] != 1).collect()
+    };
+    let to_last: Vec<usize> = channels_last(&(0..rank).collect::<Vec<_>>());
+    if rank >= 3 && permutation == to_last && l.has_channels(x) {
+        let value = l.channels(x)?;
+        l.forms[y].rows = Some(l.view(value, shape));
+        return Ok(true);
+    }
+    if order(&mut permutation.iter().copied()).is_sorted() {
+        let value = l.rows(x)?;
+        l.forms[y].rows = Some(l.view(value, shape));
+        return Ok(true);
+    }
+    let mut to_first = vec![0usize, rank.saturating_sub(1)];
+    to_first.extend(1..rank.saturating_sub(1));
+    if rank >= 3 && permutation == to_first && l.wishes[y].is_none() {
+        // y's channels-last form is x as it is; it is moved only where someone wants it row-major
+        let value = l.rows(x)?;
+        let view = channels_last(&shape);
+        l.forms[y].channels = Some(l.view(value, view));
+        return Ok(true);
+    }
+    let plan = TransposePlan::new(dims, &permutation).map_err(kernel_error)?;
+    let rows = l.rows(x)?;
+    let result = l.result(y, Form::Rows)?;
+    l.transpose("transpose", plan, rows, result);
+    Ok(true)
+}
+
+/// The form to keep, and the tensor's shape and an axis map in that form.
+pub(super) fn keep(l: &Lowering<'_>, x: TensorIndex) -> Result<(Form, Vec<usize>)> {
+    let dims = l.shape(x)?;
+    Ok(if l.is_channels_only(x) && !is_trivial(dims) {
+        (Form::Channels, channels_last(dims))
+    } else {
+        (Form::Rows, dims.to_vec())
+    })
+}
+
+/// Where an axis of ONNX order stands in a form.
+pub(super) fn place(form: Form, axis: usize, rank: usize) -> usize {
+    match form {
+        Form::Rows => axis,
+        Form::Channels => channels_axis(axis, rank),
+    }
+}
+
+fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    let rank = l.shape(x)?.len();
+    let list = |i: usize| node.input(i).map(|t| l.part.integers(t));
+    let (Some(Some(starts)), Some(Some(_))) = (list(1), list(2)) else {
+        return Ok(false);
+    };
+    let axes = match list(3) {
+        None => (0..starts.len() as i64).collect(),
+        Some(Some(axes)) => axes,
+        Some(None) => return Ok(false),
+    };
+    let steps = match list(4) {
+        None => vec![1; starts.len()],
+        Some(Some(steps)) => steps,
+        Some(None) => return Ok(false),
+    };
+    let axes = axis::normalise_all(&axes, rank)
+        .filter(|axes| axes.len() == starts.len() && steps.len() == starts.len())
+        .ok_or_else(|| Error::bad_argument(format!("a slice with axes {axes:?} of rank {rank}")))?;
+    let (form, dims) = keep(l, x)?;
+    let out = l.shape(y)?;
+    let out = if form == Form::Channels {
+        channels_last(out)
+    } else {
+        out.to_vec()
+    };
+    let strides = dense(&dims)?;
+    let mut from = signed(&strides);
+    let mut offset = 0usize;
+    for ((&axis, start), step) in axes.iter().zip(starts).zip(steps) {
+        let at = place(form, axis, rank);
+        let size = dims[at] as i64;
+        let start = if start < 0 {
+            start.saturating_add(size)
+        } else {
+            start
+        };
+        let start = start.clamp(0, if step < 0 { (size - 1).max(0) } else { size });
+        offset += start as usize * strides[at];
+        let step =
+            isize::try_from(step).map_err(|_| Error::unsupported("a step beyond the address space"))?;
+        from[at] = from[at].saturating_mul(step);
+    }
+    let value = l.form(x, form)?;
+    let is_piece = from == signed(&strides) && contiguous(&dims, &out);
+    if is_piece && l.wishes[y].is_none() && !out.contains(&0) {
+        let piece = l.piece(value, offset, out)?;
+        match form {
+            Form::Rows => l.forms[y].rows = Some(piece),
+            Form::Channels => l.forms[y].channels = Some(piece),
+        }
+        return Ok(true);
+    }
+    let result = l.result(y, form)?;
+    strided(
+        l,
+        "slice",
+        &out,
+        (value, offset, &from),
+        (result, 0, &signed(&dense(&out)?)),
+    )?;
+    Ok(true)
+}
+
+/// Whether a box of `part` sizes in a tensor of `dims` is one stretch of memory.
+fn contiguous(dims: &[usize], part: &[usize]) -> bool {
+    let Some(first) = dims.iter().zip(part).position(|(whole, part)| whole != part) else {
+        return true;
+    };
+    part[..first].iter().all(|&size| size == 1)
+}
+
+fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
+    let rank = l.shape(x)?.len();
+    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let axis = axis::normalise(along, rank)
+        .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {rank}")))?;
+    // an output that nobody wants still has a size: only the list or the others tell it
+    let sizes: Vec<usize> = match node.input(1).map(|t| l.part.integers(t)) {
+        Some(Some(sizes)) => sizes
+            .iter()
+            .map(|&size| usize::try_from(size).unwrap_or(usize::MAX))
+            .collect(),
+        Some(None) => return Ok(false),
+        None if node.outputs.iter().all(Option::is_some) => node
+            .outputs
+            .iter()
+            .flatten()
+            .map(|&t| l.shape(t).map(|s| s[axis]))
+            .collect::<Result<_>>()?,
+        None => return Ok(false),
+    };
+    let (form, dims) = keep(l, x)?;
+    let at = place(form, axis, rank);
+    if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(dims[at]) {
+        return Err(Error::bad_argument(format!(
+            "{dims:?} is not split into {sizes:?}"
+        )));
+    }
+    let value = l.form(x, form)?;
+    let strides = dense(&dims)?;
+    let mut offset = 0;
+    for (output, &size) in node.outputs.iter().zip(&sizes) {
+        if let Some(y) = *output {
+            let mut shape = dims.clone();
+            shape[at] = size;
+            let view = contiguous(&dims, &shape) && l.wishes[y].is_none() && !shape.contains(&0);
+            if view {
+                let piece = l.piece(value, offset, shape)?;
+                match form {
+                    Form::Rows => l.forms[y].rows = Some(piece),
+                    Form::Channels => l.forms[y].channels = Some(piece),
+                }
+            } else {
+                let result = l.result(y, form)?;
+                let to = signed(&dense(&shape)?);
+                strided(
+                    l,
+                    "split",
+                    &shape,
+                    (value, offset, &signed(&strides)),
+                    (result, 0, &to),
+                )?;
+            }
+        }
+        offset += size * strides[at];
+    }
+    Ok(true)
+}
+
+fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    if node.attributes.str(Attr::Mode).unwrap_or("constant") != "constant" {
+        return Ok(false);
+    }
+    let rank = l.shape(x)?.len();
+    let Some(pads) = node.input(1).and_then(|t| l.part.integers(t)) else {
+        return Ok(false);
+    };
+    let axes: Vec<usize> = match node.input(3) {
+        None => (0..rank).collect(),
+        Some(t) => match l
+            .part
+            .integers(t)
+            .and_then(|axes| axis::normalise_all(&axes, rank))
+        {
+            Some(axes) => axes,
+            None => return Ok(false),
+        },
+    };
+    // what a negative pad cuts away is the reference's
+    if pads.len() != 2 * axes.len() || pads.iter().any(|&pad| pad < 0) {
+        return Ok(false);
+    }
+    let value = match node.input(2) {
+        None => 0.0,
+        Some(t) => match l.part.scalar(t) {
+            Some(value) => value,
+            None => return Ok(false),
+        },
+    };
+    let is_f32 = l.is_f32(x);
+    if !is_f32 && value != 0.0 {
+        return Ok(false);
+    }
+    let (form, dims) = keep(l, x)?;
+    let out = l.shape(y)?;
+    let out = if form == Form::Channels {
+        channels_last(out)
+    } else {
+        out.to_vec()
+    };
+    let strides = dense(&out)?;
+    let mut offset = 0usize;
+    for (i, &axis) in axes.iter().enumerate() {
+        let at = place(form, axis, rank);
+        let (before, after) = (pads[i] as usize, pads[axes.len() + i] as usize);
+        if before
+            .checked_add(dims[at])
+            .and_then(|sum| sum.checked_add(after))
+            != Some(out[at])
+        {
+            return Err(Error::bad_argument(format!(
+                "{dims:?} padded by {pads:?} is not {out:?}"
+            )));
+        }
+        offset += before * strides[at];
+    }
+    let from = l.form(x, form)?;
+    let result = l.result(y, form)?;
+    let word = value as f32;
+    l.step(
+        "fill",
+        &[],
+        &[result],
+        None,
+        Box::new(move |o| {
+            if is_f32 {
+                o.write::<f32>(0).fill(word);
+            } else {
+                o.write::<u8>(0).fill(0);
+            }
+            Ok(())
+        }),
+    );
+    strided(
+        l,
+        "pad",
+        &dims,
+        (from, 0, &signed(&dense(&dims)?)),
+        (result, offset, &signed(&strides)),
+    )?;
+    Ok(true)
+}
+
+fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    let (&[n, c, h, w], &[_, out_c, out_h, out_w]) = (l.shape(x)?, l.shape(y)?) else {
+        return Ok(false);
+    };
+    let Some(b) = node
+        .attributes
+        .int(Attr::Blocksize)
+        .and_then(|b| usize::try_from(b).ok())
+    else {
+        return Ok(false);
+    };
+    let (shape, permutation) = if node.op == Op::SpaceToDepth {
+        if out_h.checked_mul(b) != Some(h) || out_w.checked_mul(b) != Some(w) {
+            return Ok(false);
+        }
+        ([n, c, out_h, b, out_w, b], [0, 3, 5, 1, 2, 4])
+    } else {
+        if b.checked_mul(b).and_then(|bb| bb.checked_mul(out_c)) != Some(c) {
+            return Ok(false);
+        }
+        match node.attributes.str(Attr::Mode).unwrap_or("DCR") {
+            "DCR" => ([n, b, b, out_c, h, w], [0, 3, 4, 1, 5, 2]),
+            "CRD" => ([n, out_c, b, b, h, w], [0, 1, 4, 2, 5, 3]),
+            _ => return Ok(false),
+        }
+    };
+    let plan = TransposePlan::new(&shape, &permutation).map_err(kernel_error)?;
+    let rows = l.rows(x)?;
+    let result = l.result(y, Form::Rows)?;
+    l.transpose("blocks", plan, rows, result);
+    Ok(true)
+}

@@ -1,0 +1,273 @@
+//! Normalisations: over the last dimensions, per channel with constant statistics, per image, and across
+//! neighbouring channels.
+
+use polychip_cpu_kernels::norm::{self as kernel, Norm, NormParams};
+use polychip_cpu_kernels::{Binary, Unary};
+use polychip_ops::{Attr, DType, Op, axis};
+use polychip_sdk::{Error, Result};
+
+use super::{Form, Lowering, elementwise, image};
+use crate::part::Node;
+use crate::step::ValueId;
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let extra = node.outputs.iter().skip(1).any(Option::is_some);
+    if extra || node.input(0).is_none() || node.output(0).is_none() || !l.all_f32(node) {
+        return Ok(false);
+    }
+    match node.op {
+        Op::LayerNormalization => rows(l, node, Norm::Layer),
+        Op::RMSNormalization => rows(l, node, Norm::Rms),
+        Op::BatchNormalization => batch(l, node),
+        Op::InstanceNormalization => grouped(l, node, None),
+        Op::GroupNormalization => match node.attributes.int(Attr::NumGroups).map(usize::try_from) {
+            Some(Ok(groups)) => grouped(l, node, Some(groups)),
+            _ => Ok(false),
+        },
+        Op::LRN => across(l, node),
+        _ => Ok(false),
+    }
+}
+
+fn epsilon(node: &Node) -> f32 {
+    node.attributes.float(Attr::Epsilon).unwrap_or(1e-5)
+}
+
+fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let dims = l.shape(x)?;
+    let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+    let axis = axis::normalise(along, dims.len())
+        .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {}", dims.len())))?;
+    let (rows, columns) = (
+        dims[..axis].iter().product::<usize>(),
+        dims[axis..].iter().product::<usize>(),
+    );
+    let mut reads = vec![l.rows(x)?];
+    let mut parameter = |l: &mut Lowering<'_>, i: usize| -> Result<Option<Option<usize>>> {
+        let Some(t) = node.input(i) else {
+            return Ok(Some(None));
+        };
+        if l.shape(t)?.iter().product::<usize>() != columns {
+            return Ok(None);
+        }
+        reads.push(l.rows(t)?);
+        Ok(Some(Some(reads.len() - 1)))
+    };
+    let (Some(scale), Some(bias)) = (parameter(l, 1)?, parameter(l, 2)?) else {
+        return Ok(false);
+    };
+    let output = l.result(y, Form::Rows)?;
+    let (isa, epsilon) = (l.isa, epsilon(node));
+    l.step(
+        "norm",
+        &reads,
+        &[output],
+        None,
+        Box::new(move |o| {
+            let params = NormParams {
+                norm,
+                epsilon,
+                scale: scale.map(|i| o.read(i)),
+                bias: bias.map(|i| o.read(i)),
+                residual: None,
+            };
+            kernel::norm(isa, o.pool, rows, columns, params, o.read(0), None, o.write(0));
+            Ok(())
+        }),
+    );
+    Ok(true)
+}
+
+fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    if node.attributes.int(Attr::TrainingMode).unwrap_or(0) != 0 || l.shape(x)?.len() < 2 {
+        return Ok(false);
+    }
+    let channels = l.shape(x)?[1];
+    let mut sources = Vec::new();
+    for i in 1..5 {
+        match node.input(i) {
+            Some(t) if l.part.tensors[t].constant.is_some() => sources.push(l.source(t)?),
+            _ => return Ok(false),
+        }
+    }
+    if sources.iter().any(|source| source.len() != channels) {
+        return Err(Error::bad_argument(format!(
+            "batch normalisation of {channels} channels"
+        )));
+    }
+    let epsilon = f64::from(epsilon(node));
+    // in f64, as folding would
+    let factors = move |shift: bool| -> Result<Vec<f32>> {
+        let values = sources
+            .iter()
+            .map(super::Source::values)
+            .collect::<Result<Vec<_>>>()?;
+        Ok((0..channels)
+            .map(|c| {
+                let [scale, bias, mean, variance] = [0, 1, 2, 3].map(|i| f64::from(values[i][c]));
+                let factor = scale / (variance + epsilon).sqrt();
+                if shift {
+                    (bias - mean * factor) as f32
+                } else {
+                    factor as f32
+                }
+            })
+            .collect())
+    };
+    let again = factors.clone();
+    let scale = l.packed(vec![channels], move |target| {
+        target.copy_from_slice(&factors(false)?);
+        Ok(())
+    })?;
+    let shift = l.packed(vec![channels], move |target| {
+        target.copy_from_slice(&again(true)?);
+        Ok(())
+    })?;
+    let (input, form) = if l.shape(x)?.len() == 2 {
+        (l.rows(x)?, Form::Rows)
+    } else {
+        (l.channels(x)?, Form::Channels)
+    };
+    let output = l.result(y, form)?;
+    let isa = l.isa;
+    l.step(
+        "scale shift",
+        &[input, scale, shift],
+        &[output],
+        None,
+        Box::new(move |o| {
+            kernel::scale_shift(
+                isa,
+                o.pool,
+                o.read(1),
+                o.read(2),
+                Unary::Identity,
+                o.read(0),
+                o.write(0),
+            );
+            Ok(())
+        }),
+    );
+    Ok(true)
+}
+
+/// Normalisation over each channel's pixels, or over each group of channels, then scale and bias per channel.
+fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let (Some(scale), Some(bias)) = (node.input(1), node.input(2)) else {
+        return Ok(false);
+    };
+    let dims = l.shape(x)?.to_vec();
+    let Ok([n, c, spatial]) = image(&dims) else {
+        return Ok(false);
+    };
+    let groups = groups.unwrap_or(c);
+    if groups == 0 || c % groups != 0 || [scale, bias].iter().any(|&t| l.part.dims(t) != Some(&[c][..])) {
+        return Ok(false);
+    }
+    let (rows, columns) = (n * groups, c / groups * spatial);
+    let input = l.rows(x)?;
+    let normal = l.fresh(DType::F32, dims.clone())?;
+    let (isa, epsilon) = (l.isa, epsilon(node));
+    l.step(
+        "norm",
+        &[input],
+        &[normal],
+        None,
+        Box::new(move |o| {
+            let params = NormParams {
+                norm: Norm::Layer,
+                epsilon,
+                scale: None,
+                bias: None,
+                residual: None,
+            };
+            kernel::norm(isa, o.pool, rows, columns, params, o.read(0), None, o.write(0));
+            Ok(())
+        }),
+    );
+    let mut shape = vec![1; dims.len() - 1];
+    shape[0] = c;
+    let per_channel = |l: &mut Lowering<'_>, t: usize| -> Result<ValueId> {
+        let value = l.rows(t)?;
+        Ok(l.view(value, shape.clone()))
+    };
+    let (scale, bias) = (per_channel(l, scale)?, per_channel(l, bias)?);
+    let scaled = l.fresh(DType::F32, dims)?;
+    elementwise::emit(l, Binary::Mul, normal, scale, scaled)?;
+    let output = l.result(y, Form::Rows)?;
+    elementwise::emit(l, Binary::Add, scaled, bias, output)?;
+    Ok(true)
+}
+
+/// Local response normalisation: each value over a power of the squares of neighbouring channels.
+fn across(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let Some(size) = node
+        .attributes
+        .int(Attr::Size)
+        .and_then(|s| usize::try_from(s).ok())
+        .filter(|&s| s > 0)
+    else {
+        return Ok(false);
+    };
+    let Ok([_, c, _]) = image(l.shape(x)?) else {
+        return Ok(false);
+    };
+    if c == 0 {
+        return Ok(false);
+    }
+    let alpha = node.attributes.float(Attr::Alpha).unwrap_or(1e-4) / size as f32;
+    let beta = node.attributes.float(Attr::Beta).unwrap_or(0.75);
+    let bias = node.attributes.float(Attr::Bias).unwrap_or(1.0);
+    let (before, after) = ((size - 1) / 2, size - 1 - (size - 1) / 2);
+    let (input, output) = (l.channels(x)?, l.result(y, Form::Channels)?);
+    l.step(
+        "across channels",
+        &[input],
+        &[output],
+        None,
+        Box::new(move |o| {
+            let (x, y) = (o.read::<f32>(0), o.write::<f32>(0));
+            for (x, y) in x.chunks_exact(c).zip(y.chunks_exact_mut(c)) {
+                y.fill(0.0);
+                for shift in 0..=(before + after).min(2 * c) {
+                    // y[i] += x[i + shift - before]^2 where that channel exists
+                    if shift < before {
+                        let skip = before - shift;
+                        if skip < c {
+                            y[skip..].iter_mut().zip(x).for_each(|(y, x)| *y += x * x);
+                        }
+                    } else if shift - before < c {
+                        y.iter_mut()
+                            .zip(&x[shift - before..])
+                            .for_each(|(y, x)| *y += x * x);
+                    }
+                }
+                if beta == 0.75 {
+                    for (y, x) in y.iter_mut().zip(x) {
+                        let root = (bias + alpha * *y).sqrt();
+                        *y = x / (root * root.sqrt());
+                    }
+                } else {
+                    for (y, x) in y.iter_mut().zip(x) {
+                        *y = x / (bias + alpha * *y).powf(beta);
+                    }
+                }
+            }
+            Ok(())
+        }),
+    );
+    Ok(true)
+}

@@ -1,0 +1,90 @@
+//! Reductions over any set of axes, in the form that the operand has.
+
+use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
+use polychip_ops::{Attr, Op, axis};
+use polychip_sdk::{Error, Result};
+
+use super::movement::{keep, place};
+use super::{Form, Lowering, channels_last, kernel_error};
+use crate::part::Node;
+
+/// Lowers Reduce*, but for the logarithm of a sum of exponentials.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let function = match node.op {
+        Op::ReduceSum => Reduce::Sum,
+        Op::ReduceMean => Reduce::Mean,
+        Op::ReduceMax => Reduce::Max,
+        Op::ReduceMin => Reduce::Min,
+        Op::ReduceProd => Reduce::Prod,
+        Op::ReduceL1 => Reduce::L1,
+        Op::ReduceL2 => Reduce::L2,
+        Op::ReduceSumSquare => Reduce::SumSquare,
+        Op::ReduceLogSum => Reduce::LogSum,
+        _ => return Ok(false),
+    };
+    if !l.is_f32(x) || !l.is_f32(y) {
+        return Ok(false);
+    }
+    let rank = l.shape(x)?.len();
+    let axes = match node.input(1) {
+        Some(t) => match l.part.integers(t) {
+            Some(axes) => axes,
+            None => return Ok(false),
+        },
+        None => node.attributes.ints(Attr::Axes).unwrap_or(&[]).to_vec(),
+    };
+    let keeps = node.attributes.int(Attr::Keepdims).unwrap_or(1) != 0;
+    if axes.is_empty() && node.attributes.int(Attr::NoopWithEmptyAxes).unwrap_or(0) != 0 {
+        return Ok(false);
+    }
+    let axes = if axes.is_empty() {
+        (0..rank).collect()
+    } else {
+        axis::normalise_all(&axes, rank)
+            .ok_or_else(|| Error::bad_argument(format!("axes {axes:?} of a tensor of rank {rank}")))?
+    };
+    let (mut form, mut dims) = keep(l, x)?;
+    // without the reduced axes, what is left of a channels-last tensor is in ONNX order only if one of
+    // channels and spatial axes is gone
+    let spatial_gone = (2..rank).all(|axis| axes.contains(&axis));
+    if form == Form::Channels && !keeps && !spatial_gone && !axes.contains(&1) {
+        form = Form::Rows;
+        dims = l.shape(x)?.to_vec();
+    }
+    let mut reduced = vec![false; rank];
+    for &axis in &axes {
+        reduced[place(form, axis, rank)] = true;
+    }
+    let plan = ReducePlan::new(&dims, &reduced).map_err(kernel_error)?;
+    let isa = l.isa;
+    let input = l.form(x, form)?;
+    let out = l.shape(y)?;
+    let left: usize = dims
+        .iter()
+        .zip(&reduced)
+        .filter(|(_, gone)| !**gone)
+        .map(|(size, _)| size)
+        .product();
+    if left != out.iter().product::<usize>() {
+        return Err(Error::bad_argument(format!(
+            "reducing {dims:?} over {axes:?} does not give {out:?}"
+        )));
+    }
+    let target = if keeps { form } else { Form::Rows };
+    let output = l.result(y, target)?;
+    debug_assert!(target == Form::Rows || l.value_shape(output) == channels_last(out));
+    l.step(
+        "reduce",
+        &[input],
+        &[output],
+        None,
+        Box::new(move |o| {
+            plan.run(isa, o.pool, function, o.read(0), o.write(0));
+            Ok(())
+        }),
+    );
+    Ok(true)
+}

@@ -1,0 +1,60 @@
+//! Steps that the reference evaluator computes, on boxed tensors: any element type, any shape.
+
+use polychip_sdk::{Error, ErrorKind, Result};
+
+use super::{Form, Lowering};
+use crate::part::Node;
+
+/// Adds a step that evaluates a node.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
+    let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(|t| l.real_dtype(t))).collect();
+    polychip_reference::supported(node.op, &node.attributes, &dtypes)
+        .map_err(|reason| Error::unsupported(format!("{}: {reason}", node.op_name)))?;
+    let mut reads = Vec::new();
+    let mut places = Vec::new();
+    for input in &node.inputs {
+        places.push(match *input {
+            Some(t) => {
+                reads.push(l.rows(t)?);
+                Some(reads.len() - 1)
+            }
+            None => None,
+        });
+    }
+    let mut writes = Vec::new();
+    let mut results = Vec::new();
+    for (i, output) in node.outputs.iter().enumerate() {
+        if let Some(t) = *output {
+            writes.push(l.result(t, Form::Rows)?);
+            results.push(i);
+        }
+    }
+    let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
+    l.step(
+        node.op.name(),
+        &reads,
+        &writes,
+        None,
+        Box::new(move |o| {
+            let mut tensors = Vec::with_capacity(places.len());
+            for place in &places {
+                tensors.push(place.map(|i| o.tensor(i)).transpose()?);
+            }
+            let inputs: Vec<_> = tensors.iter().map(Option::as_ref).collect();
+            let computed = polychip_reference::evaluate(op, &attributes, &inputs, outputs)
+                .map_err(|error| Error::new(ErrorKind::BadArgument, error.to_string()))?;
+            let mut computed: Vec<_> = computed.into_iter().map(Some).collect();
+            for (write, &i) in results.iter().enumerate() {
+                let tensor = computed.get_mut(i).and_then(Option::take).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::Persistent,
+                        format!("{} gives no output {i}", op.name()),
+                    )
+                })?;
+                o.store(write, tensor)?;
+            }
+            Ok(())
+        }),
+    );
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Resize of images, channels last: nearest and linear in two spatial dimensions.
+
+use polychip_ops::{Attr, Op};
+use polychip_sdk::Result;
+
+use super::{Form, Lowering};
+use crate::part::Node;
+
+/// How an output coordinate maps to the input.
+#[derive(Clone, Copy)]
+enum Coordinates {
+    HalfPixel,
+    PytorchHalfPixel,
+    Asymmetric,
+    AlignCorners,
+}
+
+impl Coordinates {
+    /// The input coordinate of output pixel `x`.
+    fn source(self, x: usize, scale: f64, input: usize, output: usize) -> f64 {
+        let x = x as f64;
+        match self {
+            Coordinates::HalfPixel => (x + 0.5) / scale - 0.5,
+            Coordinates::PytorchHalfPixel if output > 1 => (x + 0.5) / scale - 0.5,
+            Coordinates::PytorchHalfPixel => 0.0,
+            Coordinates::Asymmetric => x / scale,
+            Coordinates::AlignCorners if output > 1 => x * (input as f64 - 1.0) / (output as f64 - 1.0),
+            Coordinates::AlignCorners => 0.0,
+        }
+    }
+}
+
+/// Lowers Resize.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    if node.op != Op::Resize || !l.is_f32(x) || !l.is_f32(y) {
+        return Ok(false);
+    }
+    let (&[n, c, h, w], &[out_n, out_c, out_h, out_w]) = (l.shape(x)?, l.shape(y)?) else {
+        return Ok(false);
+    };
+    let attributes = &node.attributes;
+    let stretches = attributes.str(Attr::KeepAspectRatioPolicy).unwrap_or("stretch") == "stretch";
+    if (n, c) != (out_n, out_c)
+        || attributes.int(Attr::Antialias).unwrap_or(0) != 0
+        || !stretches
+        || attributes.get(Attr::Axes).is_some()
+        || [h, w, out_h, out_w].contains(&0)
+    {
+        return Ok(false);
+    }
+    let coordinates = match attributes
+        .str(Attr::CoordinateTransformationMode)
+        .unwrap_or("half_pixel")
+    {
+        "half_pixel" => Coordinates::HalfPixel,
+        "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
+        "asymmetric" => Coordinates::Asymmetric,
+        "align_corners" => Coordinates::AlignCorners,
+        _ => return Ok(false),
+    };
+    // an empty list of scales means sizes
+    let scales = match node
+        .input(2)
+        .map(|t| (l.shape(t).map(|s| s.iter().product::<usize>()), l.part.numbers(t)))
+    {
+        Some((Ok(4), Some(scales))) if scales[0] == 1.0 && scales[1] == 1.0 => [scales[2], scales[3]],
+        None | Some((Ok(0), _)) if node.input(3).is_some() => {
+            [out_h as f64 / h as f64, out_w as f64 / w as f64]
+        }
+        _ => return Ok(false),
+    };
+    match attributes.str(Attr::Mode).unwrap_or("nearest") {
+        "nearest" => {
+            let round: fn(f64) -> f64 =
+                match attributes.str(Attr::NearestMode).unwrap_or("round_prefer_floor") {
+                    "round_prefer_floor" => |x| (x - 0.5).ceil(),
+                    "round_prefer_ceil" => |x| (x + 0.5).floor(),
+                    "floor" => f64::floor,
+                    "ceil" => f64::ceil,
+                    _ => return Ok(false),
+                };
+            let map = |scale: f64, input: usize, output: usize| -> Vec<usize> {
+                (0..output)
+                    .map(|x| {
+                        round(coordinates.source(x, scale, input, output)).clamp(0.0, (input - 1) as f64)
+                            as usize
+                    })
+                    .collect()
+            };
+            let (rows, columns) = (map(scales[0], h, out_h), map(scales[1], w, out_w));
+            let (input, output) = (l.channels(x)?, l.result(y, Form::Channels)?);
+            l.step(
+                "resize nearest",
+                &[input],
+                &[output],
+                None,
+                Box::new(move |o| {
+                    let x = o.read::<f32>(0);
+                    let line = columns.len() * c;
+                    for (index, y) in o.write::<f32>(0).chunks_exact_mut(line.max(1)).enumerate() {
+                        let from = (index / rows.len() * h + rows[index % rows.len()]) * w;
+                        for (y, column) in y.chunks_exact_mut(c).zip(&columns) {
+                            let start = (from + column) * c;
+                            y.copy_from_slice(&x[start..start + c]);
+                        }
+                    }
+                    Ok(())
+                }),
+            );
+        }
+        "linear" => {
+            let map = |scale: f64, input: usize, output: usize| -> Vec<(usize, usize, f32)> {
+                (0..output)
+                    .map(|x| {
+                        let last = (input - 1) as f64;
+                        let source = coordinates.source(x, scale, input, output).clamp(0.0, last);
+                        let low = source.floor();
+                        (
+                            low as usize,
+                            (low + 1.0).min(last) as usize,
+                            (source - low) as f32,
+                        )
+                    })
+                    .collect()
+            };
+            let (rows, columns) = (map(scales[0], h, out_h), map(scales[1], w, out_w));
+            let (input, output) = (l.channels(x)?, l.result(y, Form::Channels)?);
+            l.step(
+                "resize linear",
+                &[input],
+                &[output],
+                None,
+                Box::new(move |o| {
+                    let x = o.read::<f32>(0);
+                    let line = columns.len() * c;
+                    for (index, y) in o.write::<f32>(0).chunks_exact_mut(line.max(1)).enumerate() {
+                        let image = index / rows.len() * h;
+                        let (top, bottom, down) = rows[index % rows.len()];
+                        for (y, &(left, right, along)) in y.chunks_exact_mut(c).zip(&columns) {
+                            let pixel = |row: usize, column: usize| {
+                                let start = ((image + row) * w + column) * c;
+                                &x[start..start + c]
+                            };
+                            let corners = [
+                                pixel(top, left),
+                                pixel(top, right),
+                                pixel(bottom, left),
+                                pixel(bottom, right),
+                            ];
+                            for (i, y) in y.iter_mut().enumerate() {
+                                let above = corners[0][i] + (corners[1][i] - corners[0][i]) * along;
+                                let below = corners[2][i] + (corners[3][i] - corners[2][i]) * along;
+                                *y = above + (below - above) * down;
+                            }
+                        }
+                    }
+                    Ok(())
+                }),
+            );
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}

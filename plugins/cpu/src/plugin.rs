@@ -1,0 +1,243 @@
+//! The plugin and its one device: this machine's CPU.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use polychip_cpu_kernels::{AlignedVec, Isa, ThreadPool};
+use polychip_sdk::{
+    CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
+    HostServices, LoadSource, LoadedFrom, Memory, Offers, Plugin, PluginInfo, Result, Support, Telemetry,
+};
+
+use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
+use crate::estimate::Peaks;
+use crate::exec::{self, CpuExecutable, CpuRun, Queue, Runner};
+use crate::lower::{self, Options};
+use crate::part::Part;
+use crate::telemetry::{self, Sensors};
+use crate::{buffer, caps, view};
+
+/// The plugin.
+pub struct CpuPlugin {
+    host: HostServices,
+    threads: usize,
+}
+
+impl Plugin for CpuPlugin {
+    type Device = CpuDevice;
+
+    const INFO: PluginInfo = PluginInfo {
+        name: "cpu",
+        version: env!("CARGO_PKG_VERSION"),
+        build_id: BUILD_ID,
+    };
+
+    fn create(host: HostServices) -> Result<Self> {
+        let threads = match host
+            .configuration("cpu.threads")
+            .or_else(|| host.configuration("threads"))
+        {
+            None => 0,
+            Some(text) => text.trim().parse().map_err(|_| {
+                Error::bad_argument(format!("configuration cpu.threads is '{text}', not a number"))
+            })?,
+        };
+        Ok(Self { host, threads })
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(1)
+    }
+
+    fn open(&self, index: u32) -> Result<CpuDevice> {
+        if index != 0 {
+            return Err(Error::bad_argument(format!(
+                "there is one CPU, not {}",
+                index.saturating_add(1)
+            )));
+        }
+        CpuDevice::open(&self.host, self.threads)
+    }
+}
+
+/// The CPU.
+pub struct CpuDevice {
+    info: DeviceInfo,
+    isa: Isa,
+    host: HostServices,
+    threads: usize,
+    peaks: Peaks,
+    sensors: Sensors,
+    /// Pools by their number of threads, shared by all executables.
+    pools: Mutex<BTreeMap<usize, Arc<ThreadPool>>>,
+    queue: Arc<Queue>,
+    /// Held so that its thread ends with the device.
+    _runner: Runner,
+}
+
+impl CpuDevice {
+    fn open(host: &HostServices, threads: usize) -> Result<Self> {
+        let isa = Isa::detect();
+        let threads = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let peaks = Peaks::known_or_measured(host, isa);
+        let queue = Arc::new(Queue::new(host.clone()));
+        let info = DeviceInfo {
+            shares_host_memory: true,
+            serial: true,
+            import_kinds: buffer::KINDS,
+            export_kinds: buffer::KINDS,
+            vendor: telemetry::cpu_vendor(),
+            driver: format!("{} {}", env!("CARGO_PKG_NAME"), isa.name()),
+            peak_macs_per_s: peaks.macs_per_s.saturating_mul(threads as u64),
+            peak_bytes_per_s: peaks.bytes_per_s,
+            ..DeviceInfo::new(DeviceKind::Cpu, telemetry::cpu_name())
+        };
+        Ok(Self {
+            info,
+            isa,
+            host: host.clone(),
+            threads,
+            peaks,
+            sensors: Sensors::find(),
+            pools: Mutex::new(BTreeMap::new()),
+            _runner: Runner::start(&queue)?,
+            queue,
+        })
+    }
+
+    fn pool(&self, threads: u32) -> Arc<ThreadPool> {
+        let threads = if threads == 0 {
+            self.threads
+        } else {
+            threads as usize
+        };
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(
+            pools
+                .entry(threads)
+                .or_insert_with(|| Arc::new(ThreadPool::new(threads))),
+        )
+    }
+
+    fn lower(
+        &self,
+        part: &Part,
+        layouts: &[polychip_sdk::Layout],
+        pool: &ThreadPool,
+    ) -> Result<crate::step::Program> {
+        lower::lower(
+            part,
+            &Options {
+                isa: self.isa,
+                pool,
+                layouts,
+            },
+        )
+    }
+}
+
+impl Device for CpuDevice {
+    type Blob = CpuBlob;
+    type Executable = CpuExecutable;
+    type Buffer = HostBuffer;
+    type Fence = CpuRun;
+
+    const OFFERS: Offers = Offers {
+        estimate: true,
+        buffer_export: true,
+        cancel: true,
+        fence_on_signal: true,
+        fence_timing: true,
+        fence_output_shape: true,
+        telemetry: true,
+        ..Offers::NONE
+    };
+
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
+        Ok(caps::support(&view::part(graph)?))
+    }
+
+    fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
+        Ok(self.peaks.estimate(&view::part(graph)?, nodes, self.threads))
+    }
+
+    fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<CpuBlob> {
+        let part = view::part(graph)?;
+        let layouts = exec::grant(&part, &options.ports);
+        exec::ports(&part, &layouts)?;
+        let pool = self.pool(options.threads);
+        let program = self.lower(&part, &layouts, &pool)?;
+        let mut packed = AlignedVec::zeroed(program.packed_len);
+        program.pack(&mut packed)?;
+        Ok(CpuBlob {
+            guard: Guard::new(self.isa, graph, &layouts, program.packed_len),
+            program: Arc::new(program),
+            packed: Arc::new(Packed::Owned(packed)),
+            threads: pool.threads(),
+            bytes: OnceLock::new(),
+        })
+    }
+
+    fn load(&self, source: LoadSource<'_, CpuBlob>) -> Result<Arc<CpuExecutable>> {
+        let graph = source.graph.ok_or_else(|| {
+            Error::bad_argument("a blob of the CPU is loaded beside the part it was compiled from")
+        })?;
+        let part = view::part(&graph)?;
+        let pool = self.pool(source.threads);
+        let (layouts, program, packed) = match source.from {
+            LoadedFrom::Blob(blob) => {
+                let layouts = blob.guard.layouts.clone();
+                if blob.guard != Guard::new(self.isa, &graph, &layouts, blob.guard.packed_len) {
+                    return Err(Error::bad_blob("the blob was compiled from another part"));
+                }
+                let program = if blob.threads == pool.threads() {
+                    blob.program
+                } else {
+                    Arc::new(self.lower(&part, &layouts, &pool)?)
+                };
+                if program.packed_len != blob.guard.packed_len {
+                    return Err(Error::new(
+                        ErrorKind::Persistent,
+                        "lowering again packs other weights",
+                    ));
+                }
+                (layouts, program, blob.packed)
+            }
+            LoadedFrom::Bytes(bytes) => {
+                let layouts = blob::layouts(bytes.bytes(), part.inputs.len() + part.outputs.len())?;
+                let program = self.lower(&part, &layouts, &pool)?;
+                let packed = blob::open(bytes, &Guard::new(self.isa, &graph, &layouts, program.packed_len))?;
+                (layouts, Arc::new(program), Arc::new(packed))
+            }
+        };
+        let ports = exec::ports(&part, &layouts)?;
+        let queue = Arc::clone(&self.queue);
+        Ok(Arc::new(CpuExecutable::new(
+            queue,
+            program,
+            packed,
+            ports,
+            part.inputs.len(),
+            pool,
+        )))
+    }
+
+    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
+        buffer::create(wanted)
+    }
+
+    fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
+        buffer::import(memory)
+    }
+
+    fn telemetry(&self) -> Result<Telemetry> {
+        Ok(self.sensors.read(self.host.now_ns()))
+    }
+}

@@ -1,0 +1,146 @@
+//! The compiled form of a part: values in storages, and steps over them.
+//!
+//! Invariants:
+//! 1. A value has known extents and bytes in a storage, or it is a boxed tensor in a slot.
+//! 2. Storages in the arena that are alive at one step do not overlap (`arena`), but for a step whose
+//!    `shared` is set: its result overwrites its operand.
+//! 3. A step's closure reaches memory only through [`Operands`], by position in `reads` and `writes`.
+//!
+//! Not here: how steps come about (`lower`), who runs them (`exec`).
+
+use polychip_ops::DType;
+use polychip_sdk::{Constant, Error, Result};
+
+mod operands;
+
+pub(crate) use operands::{Memory, Operands, Plain, Slots, tensor_from_bytes};
+
+/// Index of a value in [`Program::values`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ValueId(pub(crate) u32);
+
+/// Index of a storage in [`Program::storages`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct StorageId(pub(crate) u32);
+
+/// A tensor in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    /// Type of the elements.
+    pub(crate) dtype: DType,
+    /// Extents in the order of memory; `None` for a boxed tensor.
+    pub(crate) shape: Option<Vec<usize>>,
+    /// Where it starts in the storage, in bytes.
+    pub(crate) offset: usize,
+    /// Size, in bytes.
+    pub(crate) bytes: usize,
+    /// Where they are.
+    pub(crate) storage: StorageId,
+}
+
+/// Where a storage is.
+#[derive(Debug, Clone)]
+pub(crate) enum Home {
+    /// In the arena, at an offset in bytes that is planned last.
+    Arena(usize),
+    /// In the memory bound to a port.
+    Port(usize),
+    /// In the model's mapping.
+    Constant(Constant),
+    /// In memory of the executable: a constant of the model that is not aligned.
+    Copy(usize),
+    /// In the packed weights, at an offset in floats.
+    Packed(usize),
+    /// A boxed tensor.
+    Slot(usize),
+}
+
+/// A piece of memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Storage {
+    /// Size.
+    pub(crate) bytes: usize,
+    /// Place.
+    pub(crate) home: Home,
+}
+
+/// What a step does.
+pub(crate) type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>;
+
+/// One kernel call.
+pub(crate) struct Step {
+    /// Node it stands for, or the last of several; for messages.
+    pub(crate) node: u32,
+    /// What it is, for messages and tests.
+    pub(crate) name: &'static str,
+    /// Operands.
+    pub(crate) reads: Vec<ValueId>,
+    /// Results and scratch.
+    pub(crate) writes: Vec<ValueId>,
+    /// Operands that the first result may overwrite, where they are not used later, in order of liking.
+    pub(crate) may_share: Vec<usize>,
+    /// The operand that the first result overwrites.
+    pub(crate) shared: Option<usize>,
+    /// The kernel call.
+    pub(crate) run: Run,
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?} -> {:?}", self.name, self.reads, self.writes)
+    }
+}
+
+/// A piece of the packed weights and how it is made.
+pub(crate) struct Section {
+    /// Start, in floats.
+    pub(crate) start: usize,
+    /// Length, in floats.
+    pub(crate) len: usize,
+    /// Fills it.
+    pub(crate) pack: Box<dyn Fn(&mut [f32]) -> Result<()> + Send + Sync>,
+}
+
+/// What a port needs at run time.
+#[derive(Debug, Clone)]
+pub(crate) struct PortUse {
+    /// The value at the port; for a boxed output the slot's value.
+    pub(crate) value: ValueId,
+    /// Extents are known only at run time: the bytes are copied from or to a boxed tensor.
+    pub(crate) boxed: bool,
+}
+
+/// A lowered part.
+pub(crate) struct Program {
+    /// Values.
+    pub(crate) values: Vec<Value>,
+    /// Storages.
+    pub(crate) storages: Vec<Storage>,
+    /// Steps in order of execution.
+    pub(crate) steps: Vec<Step>,
+    /// Bytes of the arena.
+    pub(crate) arena_bytes: usize,
+    /// Number of boxed tensors.
+    pub(crate) slots: usize,
+    /// Constants that had to be copied because the model does not align them.
+    pub(crate) copies: Vec<polychip_sdk::AlignedBytes>,
+    /// Pieces of the packed weights.
+    pub(crate) sections: Vec<Section>,
+    /// Floats of the packed weights.
+    pub(crate) packed_len: usize,
+    /// Input ports, then output ports.
+    pub(crate) ports: Vec<PortUse>,
+}
+
+impl Program {
+    /// Packs the weights into `packed`, which is `packed_len` floats of zeros.
+    pub(crate) fn pack(&self, packed: &mut [f32]) -> Result<()> {
+        for section in &self.sections {
+            let piece = packed
+                .get_mut(section.start..section.start + section.len)
+                .ok_or_else(|| Error::bad_blob("packed weights are too short"))?;
+            (section.pack)(piece)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! What a step sees of memory: its operands as slices.
+//!
+//! Invariants:
+//! 1. Every storage is at least as long as each of its values, and aligned to the value's elements; `bind`
+//!    of the executable has checked it for ports.
+//! 2. A result is handed out as a mutable slice once per step, and an operand that the first result
+//!    overwrites is never handed out beside it.
+//! 3. One thread at a time runs the steps over one [`Memory`].
+#![allow(unsafe_code)]
+
+use polychip_cpu_kernels::ThreadPool;
+use polychip_ops::DType;
+use polychip_reference::Tensor;
+use polychip_sdk::{Error, ErrorKind, Result};
+
+use super::{Home, Program, Step, Value, ValueId};
+
+/// Element types that may be read from and written to raw memory.
+///
+/// # Safety
+/// Every bit pattern is a value, and there are no padding bytes.
+pub(crate) unsafe trait Plain: Copy + Send + Sync + 'static {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for f32 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for u8 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for i8 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for u16 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for i16 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for u32 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for i32 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for u64 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for i64 {}
+
+/// Boxed tensors of a run.
+pub(crate) type Slots = Vec<Option<Tensor>>;
+
+/// Addresses of one run.
+pub(crate) struct Memory {
+    /// Start of the arena.
+    pub(crate) arena: *mut u8,
+    /// Start of the packed weights.
+    pub(crate) packed: *const f32,
+    /// Start and length of the memory bound to each port.
+    pub(crate) ports: Vec<(*mut u8, usize)>,
+}
+
+// SAFETY: the addresses are used by the one thread that runs the steps (invariant 3).
+unsafe impl Send for Memory {}
+
+/// The operands of one step.
+pub(crate) struct Operands<'a> {
+    program: &'a Program,
+    step: &'a Step,
+    memory: &'a Memory,
+    slots: &'a mut Slots,
+    /// Threads.
+    pub(crate) pool: &'a ThreadPool,
+    taken: u64,
+}
+
+impl<'a> Operands<'a> {
+    /// The operands of `step`.
+    ///
+    /// # Safety
+    /// `memory` holds addresses that are valid for `program` during `'a`: the arena for `arena_bytes`, the
+    /// packed weights for `packed_len`, each port for the bytes of its value. No other thread uses the arena
+    /// or writes the ports meanwhile.
+    pub(crate) unsafe fn new(
+        program: &'a Program,
+        step: &'a Step,
+        memory: &'a Memory,
+        slots: &'a mut Slots,
+        pool: &'a ThreadPool,
+    ) -> Self {
+        Self {
+            program,
+            step,
+            memory,
+            slots,
+            pool,
+            taken: 0,
+        }
+    }
+
+    fn value(&self, id: ValueId) -> &'a Value {
+        &self.program.values[id.0 as usize]
+    }
+
+    fn address(&self, value: &Value) -> *mut u8 {
+        let start: *mut u8 = match &self.program.storages[value.storage.0 as usize].home {
+            Home::Arena(offset) => self.memory.arena.wrapping_add(*offset),
+            Home::Port(port) => self.memory.ports[*port].0,
+            Home::Constant(constant) => constant.bytes().as_ptr().cast_mut(),
+            Home::Copy(index) => self.program.copies[*index].as_ptr().cast_mut(),
+            Home::Packed(start) => self.memory.packed.wrapping_add(*start).cast_mut().cast(),
+            Home::Slot(_) => unreachable!("invariant: a boxed tensor has no address"),
+        };
+        start.wrapping_add(value.offset)
+    }
+
+    /// Whether the first result overwrites an operand, and which.
+    pub(crate) fn shared(&self) -> Option<usize> {
+        self.step.shared
+    }
+
+    /// Operand `i`.
+    ///
+    /// # Panics
+    /// If it is boxed, is overwritten by the first result, or its elements have another size.
+    pub(crate) fn read<T: Plain>(&self, i: usize) -> &'a [T] {
+        assert!(
+            self.step.shared != Some(i),
+            "invariant: an overwritten operand is not read"
+        );
+        let value = self.value(self.step.reads[i]);
+        let address = self.address(value);
+        debug_assert!(address as usize % align_of::<T>() == 0);
+        // SAFETY: the storage is alive for 'a, long enough and aligned (invariant 1); nobody writes it during the
+        // step, because storages that are alive together do not overlap and the shared operand is excluded above.
+        unsafe { std::slice::from_raw_parts(address.cast::<T>(), value.bytes / size_of::<T>()) }
+    }
+
+    /// Result or scratch `i`; where [`shared`](Self::shared) says so, result 0 holds the operand.
+    ///
+    /// # Panics
+    /// If it is boxed or was handed out before.
+    pub(crate) fn write<T: Plain>(&mut self, i: usize) -> &'a mut [T] {
+        assert!(
+            self.taken & (1 << i) == 0,
+            "invariant: a result is handed out once"
+        );
+        self.taken |= 1 << i;
+        let value = self.value(self.step.writes[i]);
+        let address = self.address(value);
+        debug_assert!(address as usize % align_of::<T>() == 0);
+        // SAFETY: as in `read`; handed out once, and no operand or other result overlaps it.
+        unsafe { std::slice::from_raw_parts_mut(address.cast::<T>(), value.bytes / size_of::<T>()) }
+    }
+
+    /// Scratch that the step may have been given as its last result.
+    pub(crate) fn scratch(&mut self, i: usize) -> &'a mut [f32] {
+        if i < self.step.writes.len() {
+            self.write(i)
+        } else {
+            &mut []
+        }
+    }
+
+    /// Operand `i` as a boxed tensor.
+    pub(crate) fn tensor(&self, i: usize) -> Result<Tensor> {
+        let value = self.value(self.step.reads[i]);
+        match &self.program.storages[value.storage.0 as usize].home {
+            Home::Slot(slot) => self.slots[*slot]
+                .clone()
+                .ok_or_else(|| Error::new(ErrorKind::Persistent, "a tensor is used before it is computed")),
+            _ => {
+                let shape = value
+                    .shape
+                    .as_ref()
+                    .expect("invariant: a value with an address has a shape");
+                tensor_from_bytes(value.dtype, shape, self.read::<u8>(i))
+            }
+        }
+    }
+
+    /// Stores a boxed tensor as result `i`.
+    pub(crate) fn store(&mut self, i: usize, tensor: Tensor) -> Result<()> {
+        let value = self.value(self.step.writes[i]);
+        match &self.program.storages[value.storage.0 as usize].home {
+            Home::Slot(slot) => self.slots[*slot] = Some(tensor),
+            _ => {
+                let shape = value.shape.as_deref().unwrap_or(&[]);
+                if tensor.shape() != shape || polychip_reference::dtype(tensor.element()) != value.dtype {
+                    return Err(Error::new(
+                        ErrorKind::Persistent,
+                        format!(
+                            "{}: the result is {}{:?}, the part says {}{shape:?}",
+                            self.step.name,
+                            polychip_reference::dtype(tensor.element()).name(),
+                            tensor.shape(),
+                            value.dtype.name()
+                        ),
+                    ));
+                }
+                let bytes = tensor.to_bytes();
+                let target = self.write::<u8>(i);
+                if bytes.len() != target.len() {
+                    return Err(Error::new(
+                        ErrorKind::Persistent,
+                        "a result has another size than its type says",
+                    ));
+                }
+                target.copy_from_slice(&bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A boxed tensor of these bytes.
+pub(crate) fn tensor_from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Tensor> {
+    Tensor::from_bytes(polychip_reference::element(dtype), shape.to_vec(), bytes)
+        .map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))
+}
