@@ -119,10 +119,10 @@ fn plan(nodes: usize) -> Duration {
         .collect();
     let mut costs = CostTable::new(nodes, 3);
     let mut links = LinkTable::new(3);
-    for a in 0..3 {
+    for (a, target) in targets.iter_mut().enumerate() {
         for node in 0..nodes {
             if a > 0 && next(&mut state).is_multiple_of(8) {
-                targets[a].refusals[node] = Some(Refusal {
+                target.refusals[node] = Some(Refusal {
                     code: 1,
                     words: "op".into(),
                 });

@@ -10,7 +10,7 @@ mod figures;
 mod shape;
 
 use crate::cost::CostTable;
-use crate::fingerprint::fingerprint;
+use crate::fingerprint::model_fingerprint;
 use crate::link::LinkTable;
 use crate::plan::{PLAN_VERSION, Plan};
 use crate::target::Target;
@@ -134,7 +134,7 @@ fn identity(e: &Evidence<'_>) -> Result<(), Violation> {
     if e.graph.node_bound() != nodes {
         return wrong(Inputs, "graph has removed nodes: it must be sorted".to_owned());
     }
-    let model = fingerprint(e.graph);
+    let model = model_fingerprint(e.graph);
     if e.plan.model != model {
         return wrong(
             OtherModel,

@@ -182,7 +182,9 @@ pub fn explain(
     let mut part_of = vec![0; placement.len()];
     for (index, part) in plan.parts.iter().enumerate() {
         for &node in &part.nodes {
-            part_of[node as usize] = index as u32;
+            if let Some(slot) = part_of.get_mut(node as usize) {
+                *slot = index as u32;
+            }
         }
     }
     let view = View::new(&inputs, placement)?;
@@ -340,11 +342,12 @@ impl<'a> View<'a> {
         for ((op, device), nodes) in ranked.into_iter().take(UNLOCKS) {
             let mut unlocked = self.problem.clone();
             let mut derived = false;
+            let comparison = self.comparison(device);
             for &node in &nodes {
                 let stated = inputs.node_cost(node, device);
                 let stated = stated.map(|cost| Weights::of(inputs.objective).of_cost(&cost));
                 derived |= stated.is_none();
-                if let Some(cost) = stated.or_else(|| self.derived(node, device)) {
+                if let Some(cost) = stated.or_else(|| self.derived(node, comparison)) {
                     unlocked.set_cost(node, device, cost);
                 }
             }
@@ -371,19 +374,24 @@ impl<'a> View<'a> {
         unlocks
     }
 
-    /// A cost for a node that a device refuses: the node's present cost, scaled as the device's other
-    /// nodes compare with where they are.
-    fn derived(&self, node: usize, device: usize) -> Option<u64> {
+    /// How a device's nodes compare with where they are: their sum there, and their sum here.
+    fn comparison(&self, device: usize) -> (u128, u128) {
         let (mut there, mut here) = (0u128, 0u128);
-        for other in 0..self.problem.nodes() {
-            let cost = self.problem.cost(other, device);
+        for node in 0..self.problem.nodes() {
+            let cost = self.problem.cost(node, device);
             if cost != FORBIDDEN {
                 there += u128::from(cost);
-                here += u128::from(self.problem.cost(other, self.placement[other]));
+                here += u128::from(self.problem.cost(node, self.placement[node]));
             }
         }
+        (there, here)
+    }
+
+    /// A cost for a node that a device refuses: the node's present cost, scaled as the device's other
+    /// nodes compare with where they are.
+    fn derived(&self, node: usize, (there, here): (u128, u128)) -> Option<u64> {
         let now = u128::from(self.problem.cost(node, self.placement[node]));
-        let scaled = (now * there).checked_div(here)?;
+        let scaled = now.checked_mul(there)?.checked_div(here)?;
         u64::try_from(scaled).ok().filter(|&cost| cost < u64::MAX / 8)
     }
 }

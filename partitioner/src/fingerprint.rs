@@ -1,67 +1,34 @@
-//! The model's name in a plan: its structure and the tensors and nodes that the plan's numbers mean.
+//! The model's name in a plan: its structure, and which node and tensor each number means.
 //!
-//! Invariants: two graphs with one fingerprint have the same nodes at the same indices, reading and
-//! writing tensors of the same indices, types and sizes, so a plan of one means the same for the other.
-//! Deliberately not here: names and weights, which do not change a plan.
+//! Invariants: two graphs with one fingerprint have the same structure and the same nodes at the same
+//! indices, reading and writing tensors of the same indices, so a plan of one means the same for the
+//! other. Names and weights do not count.
+//! Deliberately not here: the structure's own hash (`graph` has it).
 
-use polychip_graph::{Graph, TensorId};
+use polychip_graph::{Graph, TensorId, fingerprint};
 
-/// The fingerprint, hexadecimal.
-pub(crate) fn fingerprint(graph: &Graph) -> String {
+/// The name of a model in its plans: 64 hexadecimal digits.
+#[must_use]
+pub fn model_fingerprint(graph: &Graph) -> String {
     let mut hasher = blake3::Hasher::new();
-    write(graph, &mut hasher);
-    hasher.finalize().to_hex().to_string()
-}
-
-fn write(graph: &Graph, hasher: &mut blake3::Hasher) {
-    let number = |hasher: &mut blake3::Hasher, value: usize| {
-        hasher.update(&(value as u64).to_le_bytes());
-    };
-    let words = |hasher: &mut blake3::Hasher, text: &str| {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    };
-    let ids = |hasher: &mut blake3::Hasher, ids: &mut dyn Iterator<Item = Option<TensorId>>| {
-        for id in ids {
-            hasher.update(&id.map_or(u64::MAX, |id| id.index() as u64).to_le_bytes());
-        }
-        hasher.update(&(u64::MAX - 1).to_le_bytes());
-    };
-    number(hasher, graph.tensor_count());
-    for (_, tensor) in graph.tensors() {
-        words(
-            hasher,
-            &format!(
-                "{:?}",
-                (&tensor.ty, tensor.typed, tensor.upper_bound, tensor.container)
-            ),
-        );
-        words(hasher, &format!("{:?}", tensor.encoding));
-        number(hasher, usize::from(tensor.is_constant()));
-    }
-    ids(hasher, &mut graph.inputs.iter().copied().map(Some));
-    ids(hasher, &mut graph.outputs.iter().copied().map(Some));
-    ids(
-        hasher,
-        &mut graph
-            .states
-            .iter()
-            .flat_map(|state| [Some(state.input), Some(state.output)]),
-    );
-    number(hasher, graph.node_count());
+    hasher.update(&fingerprint::structure(graph));
+    let mut wiring: Vec<u8> = Vec::with_capacity(graph.node_count() * 24);
+    let mut number = |value: usize| wiring.extend((value as u64).to_le_bytes());
+    number(graph.tensor_count());
+    number(graph.node_count());
     for (_, node) in graph.nodes() {
-        words(hasher, &node.label());
-        ids(hasher, &mut node.inputs.iter().copied());
-        ids(hasher, &mut node.outputs.iter().copied());
-        words(hasher, &format!("{:?}", node.attributes));
-        number(hasher, node.bodies.len());
-        for body in &node.bodies {
-            words(hasher, &format!("{:?}", body.attr));
-            ids(
-                hasher,
-                &mut body.captures.iter().flat_map(|c| [Some(c.outer), Some(c.inner)]),
-            );
-            write(&body.graph, hasher);
+        let (reads, writes): (Vec<TensorId>, Vec<TensorId>) =
+            (node.reads().collect(), node.writes().collect());
+        for list in [reads, writes] {
+            number(list.len());
+            list.iter().for_each(|tensor| number(tensor.index()));
         }
     }
+    graph
+        .inputs
+        .iter()
+        .chain(&graph.outputs)
+        .for_each(|tensor| number(tensor.index()));
+    hasher.update(&wiring);
+    hasher.finalize().to_hex().to_string()
 }

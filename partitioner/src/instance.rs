@@ -7,7 +7,7 @@
 
 use crate::cost::{Cost, CostTable, Provenance};
 use crate::error::{Error, Repr};
-use crate::fingerprint::fingerprint;
+use crate::fingerprint::model_fingerprint;
 use crate::link::LinkTable;
 use crate::objective::Objective;
 use crate::options::Options;
@@ -131,7 +131,7 @@ impl<'a> Inputs<'a> {
             )));
         }
         Ok(Self {
-            model: fingerprint(graph),
+            model: model_fingerprint(graph),
             graph,
             targets,
             costs,

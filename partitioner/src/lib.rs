@@ -33,6 +33,7 @@ pub use compare::{Comparison, cheapest_per_node, greedy_by_priority};
 pub use cost::{Cost, CostTable, Provenance};
 pub use error::{Error, ErrorKind};
 pub use explain::{Alternative, Explanation, NodeExplanation, Reason, Unlock, explain};
+pub use fingerprint::model_fingerprint;
 pub use link::{Link, LinkMode, LinkTable};
 pub use objective::Objective;
 pub use options::Options;

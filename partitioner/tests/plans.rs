@@ -8,11 +8,11 @@ mod mutate;
 mod world;
 
 use mutate::{MUTATIONS, mutate};
-use polychip_graph::{Graph, Node, Tensor, TensorId};
+use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, Dim, Op, TensorType};
 use polychip_partitioner::{
     Cost, CostTable, ErrorKind, Link, LinkMode, LinkTable, Milliwatts, Nanos, Objective, Options, Plan,
-    Provenance, Refusal, Target, ViolationKind,
+    Provenance, Reason, Refusal, Target, ViolationKind, explain,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Random, World, add_state, world};
@@ -197,6 +197,122 @@ fn check_rejects_1000_mutated_plans() {
             "no mutant broke rule {kind:?}: {kinds:?}"
         );
     }
+}
+
+#[test]
+fn damaged_plan_files_are_errors_and_never_pass() {
+    let mut random = Random::new(77);
+    let (mut unreadable, mut rejected) = (0, 0);
+    for _ in 0..10 {
+        let nodes = 6 + random.below(12);
+        let world = world(&mut random, nodes, 2);
+        let plan = world.partition().unwrap();
+        let text = plan.to_json();
+        for _ in 0..500 {
+            let mut bytes = text.clone().into_bytes();
+            let at = random.below(bytes.len());
+            match random.below(4) {
+                0 => bytes.truncate(at),
+                1 => drop(bytes.remove(at)),
+                2 => bytes[at] = b"0123456789-[]{},\"nl"[random.below(19)],
+                _ => bytes.insert(at, b'0' + random.below(10) as u8),
+            }
+            let damaged = String::from_utf8(bytes).unwrap();
+            let Ok(mut read) = Plan::from_json(&damaged) else {
+                unreadable += 1;
+                continue;
+            };
+            // whatever can be read can be reported, explained and judged without a panic
+            let World {
+                graph,
+                targets,
+                costs,
+                links,
+                options,
+                ..
+            } = &world;
+            let _ = polychip_partitioner::Report::new(graph, &read, Vec::new()).to_string();
+            let _ = explain(graph, targets, costs, links, &read, options);
+            if world.check(&read).is_ok() {
+                // a looser bound is still true
+                read.certificate.bound = plan.certificate.bound;
+                assert_eq!(read, plan);
+            } else {
+                rejected += 1;
+            }
+        }
+    }
+    assert!(
+        unreadable > 500 && rejected > 300,
+        "{unreadable} unreadable, {rejected} rejected"
+    );
+}
+
+#[test]
+fn every_node_has_a_reason_for_every_other_device() {
+    let (mut reasons, mut unlocks) = (0, 0);
+    for seed in 0..40 {
+        let mut random = Random::new(500 + seed);
+        let (nodes, devices) = (1 + random.below(30), 2 + random.below(3));
+        let world = world(&mut random, nodes, devices);
+        let plan = world.partition().unwrap();
+        let World {
+            graph,
+            targets,
+            costs,
+            links,
+            options,
+            ..
+        } = &world;
+        let explanation = explain(graph, targets, costs, links, &plan, options).unwrap();
+        assert_eq!(explanation.nodes.len(), nodes);
+        for node in &explanation.nodes {
+            assert_eq!(node.alternatives.len(), devices - 1);
+            for other in &node.alternatives {
+                // an optimal plan has nothing cheaper
+                assert!(
+                    !matches!(other.reason, Reason::Cheaper { .. }),
+                    "seed {seed}: {other:?}"
+                );
+                let index = targets
+                    .iter()
+                    .position(|target| target.name == other.device)
+                    .unwrap();
+                let unsupported = matches!(other.reason, Reason::Unsupported { .. });
+                assert_eq!(unsupported, !targets[index].supports(node.node as usize));
+                reasons += 1;
+            }
+        }
+        for unlock in &explanation.unlocks {
+            // the saving is what planning with that support gives
+            let mut open = world.clone();
+            let index = targets
+                .iter()
+                .position(|target| target.name == unlock.device)
+                .unwrap();
+            let refused = targets[index]
+                .refusals
+                .iter()
+                .enumerate()
+                .filter(|(_, refusal)| refusal.is_some());
+            for (node, _) in refused {
+                if graph.node(NodeId::new(node)).label() == unlock.op {
+                    open.targets[index].refusals[node] = None;
+                }
+            }
+            let better = open.partition().unwrap().certificate.objective;
+            assert_eq!(
+                plan.certificate.objective - better,
+                unlock.saving,
+                "seed {seed}: {unlock:?}"
+            );
+            unlocks += 1;
+        }
+    }
+    assert!(
+        reasons > 500 && unlocks > 20,
+        "{reasons} reasons, {unlocks} unlocks"
+    );
 }
 
 #[test]
