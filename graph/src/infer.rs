@@ -4,7 +4,8 @@
 //! 1. What inference finds replaces what was declared, but for sizes it cannot tell.
 //! 2. A size that depends on values is a bound (`Tensor::upper_bound`), and so is what follows from
 //!    it; `Shape` of such a tensor has no known value.
-//! 3. An op outside the list leaves its outputs as they are declared; it is no error.
+//! 3. An op on a tensor with an encoding sees the real type; the tensor keeps that of its integers.
+//! 4. An op outside the list leaves its outputs as they are declared; it is no error.
 //!
 //! Not here: the rules of each op (`polychip_ops::infer`).
 
@@ -78,6 +79,11 @@ pub(crate) fn value_of(graph: &Graph, values: &Values, id: TensorId) -> Option<V
     (tensor.ty.elements()? <= VALUE_ELEMENTS).then(|| data.to_literal(&tensor.ty).map(Value::Literal))?
 }
 
+/// Whether an op reads and writes the integers of tensors with an encoding, not what they stand for.
+fn stores(node: &Node) -> bool {
+    matches!(node.op, Op::QuantizeLinear | Op::DequantizeLinear)
+}
+
 /// Infers the outputs of one node from its inputs.
 pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result<(), Error> {
     match graph.node(id).op {
@@ -101,7 +107,14 @@ pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result
             return Ok(());
         }
         bound |= tensor.upper_bound;
-        inputs.push(Some((tensor.ty.clone(), value_of(graph, values, input))));
+        inputs.push(match tensor.encoding.as_ref().filter(|_| !stores(node)) {
+            Some(encoding) => {
+                let mut ty = tensor.ty.clone();
+                ty.dtype = encoding.real;
+                Some((ty, None))
+            }
+            None => Some((tensor.ty.clone(), value_of(graph, values, input))),
+        });
     }
     let run = |inputs: &[Option<(TensorType, Option<Value>)>]| {
         let inputs: Vec<Option<InferInput<'_>>> = inputs
@@ -158,6 +171,13 @@ pub(crate) fn assign(
     values: &mut Values,
 ) -> Result<(), Error> {
     let tensor = graph.tensor(output);
+    let mut inferred = inferred;
+    if let Some(encoding) = tensor.encoding.as_ref().filter(|_| !stores(graph.node(node))) {
+        if encoding.real == inferred.ty.dtype {
+            inferred.ty.dtype = tensor.ty.dtype;
+        }
+        inferred.value = None;
+    }
     if tensor.typed && tensor.ty.dtype != inferred.ty.dtype {
         return Err(Error::inference(format!(
             "node {}: output \"{}\" is declared as {}, but is {}",

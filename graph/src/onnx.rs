@@ -18,6 +18,8 @@ mod external;
 mod import;
 mod messages;
 mod order;
+#[cfg(test)]
+mod testing;
 mod types;
 mod weights;
 

@@ -17,7 +17,7 @@
 //!
 //! Not here: op conversion between opsets (`onnx`), binding of size names, device choices.
 
-use crate::{Error, Evaluate, Graph, Node};
+use crate::{Error, Evaluate, Graph, Node, infer, verify};
 
 mod batch_norm;
 mod duplicate;
@@ -115,7 +115,11 @@ impl Pipeline<'_> {
 
     /// The passes that make the graph smaller, until none finds anything.
     fn clean(&self, graph: &mut Graph, report: &mut Report, dequantise: bool) -> Result<(), Error> {
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
+            if round > 0 {
+                // what was folded tells shapes that were unknown before
+                infer(graph)?;
+            }
             let mut changes = self.pass(graph, report, "fold", |graph| {
                 fold::run(graph, self.evaluate, self.options.fold_limit, dequantise)
             })?;
@@ -144,6 +148,11 @@ impl Pipeline<'_> {
         report.add(name, changes);
         if changes > 0 {
             graph.sort()?;
+            if cfg!(debug_assertions) {
+                verify(graph).unwrap_or_else(|error| {
+                    panic!("invariant: pass {name} keeps graphs well formed: {error}")
+                });
+            }
         }
         Ok(changes)
     }

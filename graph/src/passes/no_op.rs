@@ -88,7 +88,7 @@ fn permutation(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
 }
 
 /// Takes the node out and connects its readers with `from`.
-fn bypass(graph: &mut Graph, id: NodeId, from: TensorId) -> bool {
+pub(super) fn bypass(graph: &mut Graph, id: NodeId, from: TensorId) -> bool {
     let Some(to) = graph.node(id).output(0) else {
         return false;
     };

@@ -108,11 +108,6 @@ pub(super) fn with_scalar(graph: &Graph, node: &Node) -> Option<(TensorId, f64)>
     }
 }
 
-/// Whether two numbers are the same constant as exporters write it, in single or half precision.
-pub(super) fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-3 * b.abs().max(1e-6)
-}
-
 /// The axes of a reduction, from the front and ascending; `None` where they are not known.
 pub(super) fn reduced_axes(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.tensor(node.input(0)?).ty.rank()?;
@@ -213,9 +208,12 @@ pub(super) fn replace_region(
 ) -> NodeId {
     let mut inner = Graph::new(node.op.name());
     let mut map: BTreeMap<TensorId, TensorId> = BTreeMap::new();
-    for input in node.inputs.iter().copied().flatten() {
+    for (place, input) in node.inputs.iter().copied().flatten().enumerate() {
         let mut copy = graph.tensor(input).clone();
         copy.data = None;
+        if map.contains_key(&input) {
+            copy.name = format!("{}.{place}", copy.name);
+        }
         let id = inner.add_tensor(copy);
         inner.inputs.push(id);
         map.entry(input).or_insert(id);
@@ -225,6 +223,7 @@ pub(super) fn replace_region(
     }
     for &id in region {
         let mut copy = graph.node(id).clone();
+        copy.decomposition = None;
         for tensor in copy.inputs.iter_mut().chain(&mut copy.outputs).flatten() {
             *tensor = *map
                 .entry(*tensor)
@@ -249,4 +248,11 @@ pub(super) fn float(node: &Node, attr: Attr, default: f32) -> f32 {
         Some(AttrValue::Float(value)) => *value,
         _ => default,
     }
+}
+
+/// The sizes of a tensor from this axis on, if all are known and no bounds.
+pub(super) fn sizes_from(graph: &Graph, id: TensorId, first: usize) -> Option<Vec<usize>> {
+    let tensor = graph.tensor(id);
+    let shape = tensor.ty.shape.as_ref().filter(|_| !tensor.upper_bound)?;
+    shape.get(first..)?.iter().map(Dim::known).collect()
 }

@@ -1,0 +1,161 @@
+//! Folding, ops without effect, duplicates and dead code.
+
+use insta::assert_snapshot;
+use polychip_ops::{Attr, AttrValue, DType, Dim, Literal, Op};
+
+use super::build::{Build, ints};
+use super::{Options, canonical, nodes_of, proven};
+
+#[test]
+fn constants_are_computed_once() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3]);
+    let (one, two) = (b.weights("one", &[3, 2]), b.weights("two", &[3, 2]));
+    let sum = b.op(Op::Add, &[one, two]);
+    let turned = b.op_with(Op::Transpose, &[sum], &[(Attr::Perm, ints(&[1, 0]))]);
+    let y = b.op(Op::Mul, &[x, turned]);
+    let (after, report) = proven(&b.finish(&[y]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    y0 = Mul(x, t1)
+    ");
+    assert!(report.changes("fold") >= 2, "{report:?}");
+}
+
+#[test]
+fn shapes_fold_where_sizes_are_known() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3, 4]);
+    let shape = b.op_with(Op::Shape, &[x], &[(Attr::Start, AttrValue::Int(-2))]);
+    let size = b.op(Op::Size, &[x]);
+    let flat = b.list(&[-1]);
+    let size = b.op(Op::Reshape, &[size, flat]);
+    let all = b.op_with(Op::Concat, &[shape, size], &[(Attr::Axis, AttrValue::Int(0))]);
+    let (after, _) = proven(&b.finish(&[all]), &Options::default());
+    assert_eq!(after.node_count(), 0);
+    let output = after.tensor(after.outputs[0]);
+    assert_eq!(
+        output.data.as_ref().unwrap().to_literal(&output.ty),
+        Some(Literal::i64s(&[3, 4, 24]))
+    );
+}
+
+#[test]
+fn large_results_and_random_numbers_are_not_stored() {
+    let mut b = Build::new();
+    let shape = b.list(&[64, 64]);
+    let zeros = b.op(Op::ConstantOfShape, &[shape]);
+    let x = b.input("x", &[64, 64]);
+    let noise = b.op(Op::RandomNormalLike, &[zeros]);
+    let sum = b.op(Op::Sub, &[zeros, x]);
+    let graph = b.finish(&[sum, noise]);
+    let mut options = Options::default();
+    options.fold_limit = 64 * 64 * 4 - 1;
+    let (after, _) = canonical(&graph, &options);
+    let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
+    assert_eq!(ops, [Op::ConstantOfShape, Op::Sub, Op::RandomNormalLike]);
+    let (after, _) = canonical(&graph, &Options::default());
+    let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
+    assert_eq!(ops, [Op::Sub, Op::RandomNormalLike]);
+}
+
+#[test]
+fn ops_without_effect_go_and_outputs_keep_their_names() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3, 4]);
+    let to_f32 = [(Attr::To, AttrValue::Int(DType::F32.code().into()))];
+    let mut t = b.op_with(Op::Cast, &[x], &to_f32);
+    t = b.op(Op::Dropout, &[t]);
+    let shape = b.list(&[2, -1, 4]);
+    t = b.op(Op::Reshape, &[t, shape]);
+    t = b.op_with(Op::Transpose, &[t], &[(Attr::Perm, ints(&[1, 2, 0]))]);
+    t = b.op_with(Op::Transpose, &[t], &[(Attr::Perm, ints(&[2, 0, 1]))]);
+    let pads = b.list(&[0; 6]);
+    t = b.op(Op::Pad, &[t, pads]);
+    let (one, zero) = (b.number(1.0), b.number(0.0));
+    t = b.op(Op::Mul, &[one, t]);
+    t = b.op(Op::Sub, &[t, zero]);
+    t = b.op(Op::Clip, &[t]);
+    t = b.op(Op::Neg, &[t]);
+    t = b.op_with(Op::Concat, &[t], &[(Attr::Axis, AttrValue::Int(0))]);
+    let y = b.op(Op::Identity, &[t]);
+    // an input given back keeps its node
+    let same = b.op(Op::Identity, &[x]);
+    let (after, _) = proven(&b.finish(&[y, same]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    y0 = Neg(x)
+    y1 = Identity(x)
+    ");
+}
+
+#[test]
+fn what_looks_without_effect_but_is_not_stays() {
+    let mut b = Build::new();
+    let x = b.input("x", &[3, 3]);
+    let (start, end, axis, back) = (b.list(&[-1]), b.list(&[i64::MIN]), b.list(&[0]), b.list(&[-1]));
+    let turned = b.op(Op::Slice, &[x, start, end, axis, back]);
+    let pads = b.list(&[1, 0, -1, 0]);
+    let moved = b.op(Op::Pad, &[x, pads]);
+    let swapped = b.op(Op::Transpose, &[x]);
+    let wide = b.weights("wide", &[2, 3, 3]);
+    let zero = b.op(Op::Sub, &[wide, wide]);
+    let spread = b.op(Op::Add, &[x, zero]);
+    let (after, _) = proven(&b.finish(&[turned, moved, swapped, spread]), &Options::default());
+    assert_eq!(after.node_count(), 4);
+}
+
+#[test]
+fn reshapes_of_reshapes_become_one() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3, 4]);
+    let flat = b.op_with(Op::Flatten, &[x], &[(Attr::Axis, AttrValue::Int(1))]);
+    let shape = b.list(&[4, -1]);
+    let y = b.op(Op::Reshape, &[flat, shape]);
+    let keep = b.list(&[0, 2, -1]);
+    let z = b.op(Op::Reshape, &[flat, keep]);
+    let (after, _) = proven(&b.finish(&[y, z]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    y0 = Reshape(x, [4, -1])
+    t0 = Flatten(x) axis=Int(1)
+    y1 = Reshape(t0, [0, 2, -1])
+    ");
+}
+
+#[test]
+fn equal_nodes_become_one() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3]);
+    let (first, second) = (b.number(2.0), b.number(2.0));
+    let (p, q) = (b.op(Op::Mul, &[x, first]), b.op(Op::Mul, &[x, second]));
+    let (p, q) = (b.op(Op::Exp, &[p]), b.op(Op::Exp, &[q]));
+    let other = b.op(Op::Exp, &[x]);
+    let sum = b.op(Op::Add, &[p, q]);
+    let y = b.op(Op::Div, &[sum, other]);
+    let dead = b.op(Op::Sqrt, &[other]);
+    b.op(Op::Neg, &[dead]);
+    let (after, report) = proven(&b.finish(&[y]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    t0 = Mul(x, 2)
+    t2 = Exp(t0)
+    t5 = Add(t2, t2)
+    t4 = Exp(x)
+    y0 = Div(t5, t4)
+    ");
+    assert_eq!((report.changes("duplicate"), report.changes("dead")), (3, 2));
+}
+
+#[test]
+fn bounds_and_unknown_sizes_are_not_equal() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3]);
+    b.graph.tensor_mut(x).ty.shape = Some(vec![Dim::symbol("n"), 3.into()]);
+    let found = b.op(Op::NonZero, &[x]);
+    let flat = b.list(&[2, -1]);
+    let y = b.op(Op::Reshape, &[found, flat]);
+    let shape = b.op(Op::Shape, &[x]);
+    let z = b.op(Op::Reshape, &[x, shape]);
+    let graph = b.finish(&[y, z]);
+    let (after, _) = canonical(&graph, &Options::default());
+    // the second reshape keeps the named size, so that it goes; the first depends on values
+    let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
+    assert!(ops.starts_with(&[Op::NonZero, Op::Reshape]), "{ops:?}");
+}
