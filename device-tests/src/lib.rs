@@ -1,1 +1,17 @@
-//! (polychip-device-tests: to be written)
+//! Proof: what the tests of whole models and of suites on disk share.
+//!
+//! Invariants:
+//! 1. Expected values come from others: the ONNX package's data sets, ONNX Runtime's outputs.
+//! 2. A known failure is listed with its reason; one that passes unexpectedly fails the suite.
+//! 3. What cannot run here (no Python, no generated data) is reported as skipped, with the reason.
+//!
+//! Not here: unit tests (beside the code), benchmarks against peers (`peers/`), the Python that makes
+//! expected values (`witness/`).
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod expectations;
+pub mod model;
+pub mod npy;
+pub mod paths;

@@ -1,0 +1,23 @@
+//! Where models and data lie.
+
+use std::path::{Path, PathBuf};
+
+/// The repository's root folder.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("invariant: device-tests lies in the root")
+}
+
+/// Models and ONNX Runtime's outputs, made by `cargo xtask models`.
+#[must_use]
+pub fn models() -> PathBuf {
+    root().join("models/generated")
+}
+
+/// The ONNX backend suite, made by `cargo xtask models`.
+#[must_use]
+pub fn suite() -> PathBuf {
+    root().join("device-tests/generated/onnx")
+}
