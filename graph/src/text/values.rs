@@ -204,7 +204,7 @@ mod tests {
         for (dtype, values) in [
             (
                 DType::F32,
-                vec![
+                [
                     0.1f32.to_bits().to_le_bytes(),
                     (-0.0f32).to_bits().to_le_bytes(),
                     1e-45f32.to_le_bytes(),
@@ -213,7 +213,7 @@ mod tests {
             ),
             (
                 DType::F64,
-                vec![0.1f64.to_le_bytes(), f64::INFINITY.to_le_bytes()].concat(),
+                [0.1f64.to_le_bytes(), f64::INFINITY.to_le_bytes()].concat(),
             ),
             (DType::F16, vec![0x01, 0x00, 0xff, 0x7b]),
             (DType::BF16, vec![0x80, 0x3f, 0x01, 0x00]),

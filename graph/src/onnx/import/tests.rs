@@ -549,8 +549,10 @@ fn functions_that_call_themselves_or_grow_without_end_are_refused() {
         });
     }
     model.graph.as_mut().unwrap().node[0].op_type = "f39".to_owned();
-    let mut options = Options::default();
-    options.node_limit = 1000;
+    let options = Options {
+        node_limit: 1000,
+        ..Options::default()
+    };
     let error = import(Bytes::from(model.encode_to_vec()), &NoExternalData, &options).unwrap_err();
     assert_eq!(
         error.to_string(),
