@@ -1,1 +1,3 @@
-//! (polychip-plugin-null: to be written)
+//! The null plugin as a library of its own: the export and nothing else.
+
+polychip_sdk::export_plugin!(polychip_null::NullPlugin);

@@ -1,0 +1,173 @@
+//! The end of a scripted run: known when it starts, reached when the host's clock gets there.
+//!
+//! Invariants:
+//! 1. A run has ended when the clock is past its end; who waits moves a virtual clock there.
+//! 2. Callbacks are made once, by whoever first sees the end.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use polychip_sdk::{Error, ErrorKind, Fence, HostServices, NO_TIMEOUT, Result, SignalCallback, Timing};
+
+/// A wait looks up this often for a cancel, in nanoseconds of the host's clock.
+const LOOK_UP_NS: u64 = 10_000_000;
+
+/// The end of one run.
+pub struct NullFence {
+    host: HostServices,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// When the run ends; `None` while it hangs.
+    end_ns: Option<u64>,
+    result: Result<()>,
+    timing: Timing,
+    shapes: Vec<(u32, Vec<i64>)>,
+    callbacks: Vec<SignalCallback>,
+}
+
+/// What a run will have come to.
+pub(crate) struct End {
+    pub(crate) end_ns: Option<u64>,
+    pub(crate) result: Result<()>,
+    pub(crate) timing: Timing,
+    pub(crate) shapes: Vec<(u32, Vec<i64>)>,
+}
+
+impl NullFence {
+    pub(crate) fn new(host: HostServices, end: End) -> Arc<NullFence> {
+        Arc::new(NullFence {
+            host,
+            state: Mutex::new(State {
+                end_ns: end.end_ns,
+                result: end.result,
+                timing: end.timing,
+                shapes: end.shapes,
+                callbacks: Vec::new(),
+            }),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the run ends and how, as a later run of the same device sees it; `None` while it hangs.
+    pub(crate) fn outcome(&self) -> Option<(u64, Result<()>)> {
+        let state = self.state();
+        Some((state.end_ns?, state.result.clone()))
+    }
+
+    /// Whether the run has ended by now.
+    pub(crate) fn has_ended(&self) -> bool {
+        let now_ns = self.host.now_ns();
+        self.state().end_ns.is_some_and(|end_ns| end_ns <= now_ns)
+    }
+
+    /// Whether somebody waits to be told and the run will end by itself.
+    pub(crate) fn end_to_tell(&self) -> Option<u64> {
+        let state = self.state();
+        state.end_ns.filter(|_| !state.callbacks.is_empty())
+    }
+
+    /// Ends a run that has not ended.
+    pub(crate) fn end_early(&self, error: Error) {
+        let now_ns = self.host.now_ns();
+        let mut state = self.state();
+        if state.end_ns.is_some_and(|end_ns| end_ns <= now_ns) {
+            return;
+        }
+        state.end_ns = Some(now_ns);
+        state.result = Err(error);
+        state.timing.span_ns = state
+            .timing
+            .span_ns
+            .map(|(start_ns, _)| (start_ns.min(now_ns), now_ns));
+        drop(state);
+        self.tell();
+    }
+
+    /// Makes the callbacks of a run that has ended.
+    pub(crate) fn tell(&self) {
+        let mut state = self.state();
+        let result = state.result.clone();
+        let callbacks = std::mem::take(&mut state.callbacks);
+        self.changed.notify_all();
+        drop(state);
+        for callback in callbacks {
+            callback.call(&result);
+        }
+    }
+
+    fn ended(&self) -> Result<MutexGuard<'_, State>> {
+        let now_ns = self.host.now_ns();
+        let state = self.state();
+        if state.end_ns.is_some_and(|end_ns| end_ns <= now_ns) {
+            Ok(state)
+        } else {
+            Err(Error::new(ErrorKind::Timeout, "the run goes on"))
+        }
+    }
+}
+
+impl Fence for NullFence {
+    fn wait(&self, timeout_ns: u64) -> Result<()> {
+        let until_ns = self.host.now_ns().saturating_add(timeout_ns);
+        loop {
+            let now_ns = self.host.now_ns();
+            let state = self.state();
+            match state.end_ns {
+                Some(end_ns) if end_ns <= now_ns => {
+                    let result = state.result.clone();
+                    drop(state);
+                    self.tell();
+                    return result;
+                }
+                _ if now_ns >= until_ns => return Err(Error::new(ErrorKind::Timeout, "the run goes on")),
+                None if timeout_ns == NO_TIMEOUT => {
+                    // only a cancel or a reset ends it; the clock must not race away
+                    let wait = self.changed.wait_timeout(state, Duration::from_millis(50));
+                    drop(wait.unwrap_or_else(PoisonError::into_inner));
+                }
+                end_ns => {
+                    drop(state);
+                    let step = until_ns.min(now_ns.saturating_add(LOOK_UP_NS));
+                    self.host.sleep_until_ns(step.min(end_ns.unwrap_or(u64::MAX)));
+                }
+            }
+        }
+    }
+
+    fn on_signal(&self, signalled: SignalCallback) -> Result<()> {
+        self.state().callbacks.push(signalled);
+        if self.has_ended() {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn timing(&self) -> Result<Timing> {
+        Ok(self.ended()?.timing)
+    }
+
+    fn output_shape(&self, port: u32, dims: &mut [i64]) -> Result<usize> {
+        let state = self.ended()?;
+        let (_, shape) = state
+            .shapes
+            .iter()
+            .find(|(of, _)| *of == port)
+            .ok_or_else(|| Error::bad_argument(format!("port {port} is no output of the run")))?;
+        for (to, from) in dims.iter_mut().zip(shape) {
+            *to = *from;
+        }
+        Ok(shape.len())
+    }
+
+    fn cancel(&self) -> Result<()> {
+        self.end_early(Error::new(ErrorKind::Cancelled, "cancelled on request"));
+        Ok(())
+    }
+}

@@ -1,0 +1,351 @@
+//! The plugin and its devices.
+//!
+//! Invariants:
+//! 1. The state of a device is changed under one lock, which is never held while a callback is made.
+//! 2. The timer's thread ends before the device is dropped.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use polychip_sdk::{
+    AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, Error, ErrorKind, GraphView, HostBuffer,
+    HostServices, LoadSource, Memory, MemoryKind, MemoryKinds, Offers, OperatingPoint, Plugin, PluginInfo,
+    Result, Support, Telemetry,
+};
+
+use crate::exec::NullExecutable;
+use crate::fence::NullFence;
+use crate::script::{DeviceScript, FaultKind, Script};
+use crate::telemetry::Meter;
+use crate::work::Price;
+use crate::{caps, lower};
+
+const BUILD_ID: &str = concat!("null-", env!("CARGO_PKG_VERSION"));
+
+/// The plugin of scripted devices.
+pub struct NullPlugin {
+    host: HostServices,
+    script: Script,
+}
+
+impl Plugin for NullPlugin {
+    type Device = NullDevice;
+    const INFO: PluginInfo = PluginInfo {
+        name: "null",
+        version: env!("CARGO_PKG_VERSION"),
+        build_id: BUILD_ID,
+    };
+
+    fn create(host: HostServices) -> Result<Self> {
+        let file = || {
+            host.configuration("script_file")
+                .or_else(|| std::env::var("POLYCHIP_NULL_SCRIPT").ok())
+        };
+        let text = match host.configuration("script") {
+            Some(text) => text,
+            None => match file() {
+                Some(path) => std::fs::read_to_string(&path)
+                    .map_err(|error| Error::bad_argument(format!("script {path}: {error}")))?,
+                None => String::new(),
+            },
+        };
+        let script = Script::parse(&text).map_err(|error| Error::bad_argument(error.to_string()))?;
+        Ok(NullPlugin { host, script })
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(self.script.devices.len() as u32)
+    }
+
+    fn open(&self, index: u32) -> Result<NullDevice> {
+        let script =
+            self.script.devices.get(index as usize).ok_or_else(|| {
+                Error::bad_argument(format!("device {index} of {}", self.script.devices.len()))
+            })?;
+        NullDevice::new(self.host.clone(), script.clone())
+    }
+}
+
+/// What the executables of a device share with it.
+pub(crate) struct Shared {
+    pub(crate) host: HostServices,
+    pub(crate) script: DeviceScript,
+    state: Mutex<State>,
+    woken: Condvar,
+}
+
+pub(crate) struct State {
+    pub(crate) meter: Meter,
+    pub(crate) runs: u64,
+    compilations: u64,
+    loads: u64,
+    pub(crate) lost: bool,
+    pub(crate) generation: u64,
+    pub(crate) in_flight: Vec<Arc<NullFence>>,
+    closing: bool,
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the timer look at the runs in flight.
+    pub(crate) fn wake_timer(&self) {
+        self.woken.notify_all();
+    }
+
+    /// Tells those who asked when runs end. A real device has an interrupt for this.
+    fn run_timer(&self) {
+        let mut state = self.state();
+        while !state.closing {
+            // an ended run whose callbacks were made needs nobody
+            state
+                .in_flight
+                .retain(|fence| !fence.has_ended() || fence.end_to_tell().is_some());
+            let next = state
+                .in_flight
+                .iter()
+                .filter_map(|fence| Some((fence.end_to_tell()?, Arc::clone(fence))))
+                .min_by_key(|(end_ns, _)| *end_ns);
+            match next {
+                None if state.in_flight.is_empty() => {
+                    state = self.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                None => {
+                    // a callback may be asked for without anybody waking us
+                    let pause = std::time::Duration::from_millis(1);
+                    let woken = self.woken.wait_timeout(state, pause);
+                    state = woken.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Some((end_ns, fence)) => {
+                    drop(state);
+                    self.host.sleep_until_ns(end_ns);
+                    if fence.has_ended() {
+                        fence.tell();
+                    }
+                    state = self.state();
+                }
+            }
+        }
+    }
+}
+
+/// A scripted device.
+pub struct NullDevice {
+    shared: Arc<Shared>,
+    info: DeviceInfo,
+    points: Vec<OperatingPoint>,
+    timer: Option<JoinHandle<()>>,
+}
+
+impl NullDevice {
+    fn new(host: HostServices, script: DeviceScript) -> Result<NullDevice> {
+        let kind = script.device_kind().map_err(Error::bad_argument)?;
+        let imports = script.import_kinds().map_err(Error::bad_argument)?;
+        let info = DeviceInfo {
+            emulated: true,
+            shares_host_memory: true,
+            serial: script.serial,
+            import_kinds: MemoryKinds::of(&imports),
+            export_kinds: MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd]),
+            import_alignment: 1,
+            vendor: "Polychip".into(),
+            soc: "emulated".into(),
+            driver: env!("CARGO_PKG_VERSION").into(),
+            memory_bytes: script.memory_bytes,
+            peak_macs_per_s: rate(script.cost.ps_per_mac),
+            peak_bytes_per_s: rate(script.cost.ps_per_byte),
+            ..DeviceInfo::new(kind, script.name.clone())
+        };
+        let points = script
+            .operating_point
+            .iter()
+            .map(|point| OperatingPoint {
+                name: point.name.clone(),
+                frequency_khz: point.frequency_khz,
+                power_mw: point.power_mw,
+            })
+            .collect();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                meter: Meter::new(&script),
+                runs: 0,
+                compilations: 0,
+                loads: 0,
+                lost: false,
+                generation: 0,
+                in_flight: Vec::new(),
+                closing: false,
+            }),
+            host,
+            script,
+            woken: Condvar::new(),
+        });
+        let of_timer = Arc::clone(&shared);
+        let timer = std::thread::Builder::new()
+            .name("polychip-null-timer".into())
+            .spawn(move || of_timer.run_timer())
+            .map_err(|error| Error::new(ErrorKind::Transient, format!("no thread for the timer: {error}")))?;
+        Ok(NullDevice {
+            shared,
+            info,
+            points,
+            timer: Some(timer),
+        })
+    }
+}
+
+/// Things per second at so many picoseconds each; 0 where it takes none.
+fn rate(ps: f64) -> u64 {
+    if ps > 0.0 { (1e12 / ps) as u64 } else { 0 }
+}
+
+impl Drop for NullDevice {
+    fn drop(&mut self) {
+        self.shared.state().closing = true;
+        self.shared.wake_timer();
+        if let Some(timer) = self.timer.take() {
+            // a panic of the timer was reported when it happened
+            let _ = timer.join();
+        }
+    }
+}
+
+impl Device for NullDevice {
+    type Blob = AlignedBytes;
+    type Executable = NullExecutable;
+    type Buffer = HostBuffer;
+    type Fence = NullFence;
+    const OFFERS: Offers = Offers {
+        operating_points: true,
+        set_operating_point: true,
+        estimate: true,
+        buffer_export: true,
+        cancel: true,
+        device_reset: true,
+        fence_on_signal: true,
+        fence_timing: true,
+        fence_output_shape: true,
+        telemetry: true,
+        ..Offers::NONE
+    };
+
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn operating_points(&self) -> &[OperatingPoint] {
+        &self.points
+    }
+
+    fn set_operating_point(&self, index: u32) -> Result<()> {
+        if index as usize >= self.points.len() {
+            return Err(Error::bad_argument(format!(
+                "operating point {index} of {}",
+                self.points.len()
+            )));
+        }
+        self.shared.state().meter.point = index as usize;
+        Ok(())
+    }
+
+    fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
+        Ok(graph
+            .nodes()
+            .map(|node| caps::support(&self.shared.script, graph, &node))
+            .collect())
+    }
+
+    fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
+        let script = &self.shared.script;
+        let price = Price::of(script, graph, nodes.iter().map(|&node| node as usize));
+        let energy_nj = price.nj + script.launch_nj;
+        Ok(Cost {
+            time_ns: Some(price.ns.round() as u64),
+            launch_ns: Some(script.launch_ns),
+            energy_uj: Some((energy_nj / 1e3).round() as u64),
+            power_mw: (price.ns > 0.0).then(|| (energy_nj / price.ns * 1e3).round() as u64),
+            memory_bytes: None,
+            error_permille: Some(script.noise_permille),
+            emulated: true,
+        })
+    }
+
+    fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
+        let mut state = self.shared.state();
+        let number = state.compilations;
+        state.compilations += 1;
+        drop(state);
+        let script = &self.shared.script;
+        let fault = script
+            .fault
+            .iter()
+            .find(|fault| fault.kind == FaultKind::Compile && fault.strikes(number));
+        if let Some(fault) = fault {
+            return Err(Error::new(
+                fault.class.kind(),
+                format!("scripted refusal of compilation {number}"),
+            ));
+        }
+        lower::compile(script, BUILD_ID, graph, options)
+    }
+
+    fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<NullExecutable>> {
+        let script = &self.shared.script;
+        let mut part = lower::load(script, BUILD_ID, source)?;
+        let mut state = self.shared.state();
+        let number = state.loads;
+        state.loads += 1;
+        let lies =
+            |fault: &&crate::script::Fault| fault.kind == FaultKind::WrongSize && fault.strikes(number);
+        if script.fault.iter().any(|fault| lies(&fault)) {
+            lower::lie(&mut part.ports)?;
+        }
+        let bytes = part.constant_bytes + part.arena_bytes;
+        let used = state.meter.memory_used_bytes.saturating_add(bytes);
+        if script.memory_bytes > 0 && used > script.memory_bytes {
+            return Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!(
+                    "the part needs {bytes} bytes; {} of {} are in use",
+                    state.meter.memory_used_bytes, script.memory_bytes
+                ),
+            ));
+        }
+        state.meter.memory_used_bytes = used;
+        let generation = state.generation;
+        drop(state);
+        Ok(Arc::new(NullExecutable {
+            device: Arc::clone(&self.shared),
+            part,
+            generation,
+        }))
+    }
+
+    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
+        HostBuffer::create(wanted).map(Arc::new)
+    }
+
+    fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
+        HostBuffer::import(memory).map(Arc::new)
+    }
+
+    fn reset(&self) -> Result<()> {
+        let mut state = self.shared.state();
+        state.lost = false;
+        state.generation += 1;
+        let ended = std::mem::take(&mut state.in_flight);
+        state.meter.busy_until_ns = self.shared.host.now_ns();
+        drop(state);
+        for fence in ended {
+            fence.end_early(Error::new(ErrorKind::DeviceLost, "the device was reset"));
+        }
+        Ok(())
+    }
+
+    fn telemetry(&self) -> Result<Telemetry> {
+        let now_ns = self.shared.host.now_ns();
+        Ok(self.shared.state().meter.read(&self.shared.script, now_ns))
+    }
+}

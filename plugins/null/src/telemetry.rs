@@ -1,0 +1,222 @@
+//! Time, energy and heat of a device: what a run takes, and what the sensors say.
+//!
+//! Invariants:
+//! 1. Same script and same runs at the same times, same figures.
+//! 2. Temperature follows one resistance and one capacity: towards ambient + power × resistance.
+
+use polychip_sdk::{Telemetry, Throttle};
+
+use crate::script::{DeviceScript, Heat};
+use crate::work::Price;
+
+/// What the device remembers of its past.
+#[derive(Debug, Clone)]
+pub(crate) struct Meter {
+    /// When the last run ends.
+    pub(crate) busy_until_ns: u64,
+    /// Time spent computing.
+    busy_ns: u64,
+    /// Energy of all runs, in nanojoules.
+    energy_nj: f64,
+    temperature_mc: f64,
+    /// When the temperature was that.
+    heat_ns: u64,
+    throttled: bool,
+    power_mw: f64,
+    /// Operating point in use.
+    pub(crate) point: usize,
+    pub(crate) memory_used_bytes: u64,
+}
+
+/// Span and energy of one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spent {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) energy_uj: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(script: &DeviceScript) -> Meter {
+        Meter {
+            busy_until_ns: 0,
+            busy_ns: 0,
+            energy_nj: 0.0,
+            temperature_mc: script.heat.map_or(0.0, |heat| heat.ambient_mc),
+            heat_ns: 0,
+            throttled: false,
+            power_mw: 0.0,
+            point: 0,
+            memory_used_bytes: 0,
+        }
+    }
+
+    /// Spends a run that may start at `ready_ns`.
+    pub(crate) fn spend(
+        &mut self,
+        script: &DeviceScript,
+        price: Price,
+        ready_ns: u64,
+        run: u64,
+        slow_permille: u32,
+    ) -> Spent {
+        let start_ns = if script.serial {
+            ready_ns.max(self.busy_until_ns)
+        } else {
+            ready_ns
+        };
+        self.cool(script, start_ns);
+        let (time_permille, energy_permille) = script
+            .operating_point
+            .get(self.point)
+            .map_or((1000, 1000), |point| (point.time_permille, point.energy_permille));
+        let throttle = match script.heat {
+            Some(heat) if self.throttled => f64::from(heat.throttle_permille) / 1e3,
+            _ => 1.0,
+        };
+        let scale = f64::from(time_permille) / 1e3 * throttle * f64::from(slow_permille) / 1e3;
+        let noise = 1.0 + f64::from(script.noise_permille) / 1e3 * unit_noise(script.seed, run);
+        let ns = ((script.launch_ns as f64 + price.ns * scale) * noise)
+            .max(0.0)
+            .round();
+        let nj = (script.launch_nj + price.nj) * f64::from(energy_permille) / 1e3;
+        let end_ns = start_ns.saturating_add(ns as u64);
+        if let Some(heat) = script.heat.filter(|_| ns > 0.0) {
+            // nanojoules per nanosecond are watts
+            self.warm(&heat, nj / ns * 1e3, ns);
+            self.heat_ns = end_ns;
+        }
+        self.power_mw = if ns > 0.0 { nj / ns * 1e3 } else { 0.0 };
+        self.busy_until_ns = self.busy_until_ns.max(end_ns);
+        self.busy_ns = self.busy_ns.saturating_add(ns as u64);
+        self.energy_nj += nj;
+        Spent {
+            start_ns,
+            end_ns,
+            energy_uj: (nj / 1e3).round() as u64,
+        }
+    }
+
+    /// Heats up or cools down for a time at a power.
+    fn warm(&mut self, heat: &Heat, power_mw: f64, ns: f64) {
+        let settled = heat.ambient_mc + power_mw * heat.mc_per_mw;
+        let left = if heat.settle_ms > 0.0 {
+            (-ns / 1e6 / heat.settle_ms).exp()
+        } else {
+            0.0
+        };
+        self.temperature_mc = settled + (self.temperature_mc - settled) * left;
+        if let Some(throttle_mc) = heat.throttle_mc {
+            let release_mc = heat.release_mc.unwrap_or(throttle_mc - 5000.0);
+            if self.temperature_mc >= throttle_mc {
+                self.throttled = true;
+            } else if self.temperature_mc < release_mc {
+                self.throttled = false;
+            }
+        }
+    }
+
+    /// Cools down until a moment.
+    fn cool(&mut self, script: &DeviceScript, now_ns: u64) {
+        if let Some(heat) = script.heat
+            && now_ns > self.heat_ns
+        {
+            self.warm(&heat, 0.0, (now_ns - self.heat_ns) as f64);
+            self.heat_ns = now_ns;
+        }
+    }
+
+    /// What the sensors say.
+    pub(crate) fn read(&mut self, script: &DeviceScript, now_ns: u64) -> Telemetry {
+        self.cool(script, now_ns);
+        let computing = now_ns < self.busy_until_ns;
+        let point = script.operating_point.get(self.point);
+        let pending = self.busy_until_ns.saturating_sub(now_ns);
+        let busy = self.busy_ns.saturating_sub(pending);
+        Telemetry {
+            time_ns: now_ns,
+            temperature_mc: script.heat.map(|_| self.temperature_mc.round() as i64),
+            power_mw: Some(if computing {
+                self.power_mw.round() as u64
+            } else {
+                0
+            }),
+            energy_uj: Some((self.energy_nj / 1e3).round() as u64),
+            frequency_khz: point
+                .map(|point| point.frequency_khz)
+                .filter(|&frequency| frequency > 0),
+            memory_used_bytes: Some(self.memory_used_bytes),
+            load_permille: (now_ns > 0).then(|| (busy as f64 / now_ns as f64 * 1e3).min(1e3) as u32),
+            throttle: script.heat.map(|_| Throttle {
+                heat: self.throttled,
+                power: false,
+            }),
+        }
+    }
+}
+
+/// A number between −1 and 1 for a run, by the SplitMix64 generator.
+fn unit_noise(seed: u64, run: u64) -> f64 {
+    let mut z = seed.wrapping_add(run.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Script;
+
+    fn script(text: &str) -> DeviceScript {
+        Script::parse(&format!("[[device]]\n{text}")).unwrap().devices[0].clone()
+    }
+
+    const WORK: Price = Price { ns: 1e6, nj: 2e6 };
+
+    #[test]
+    fn runs_of_a_serial_device_follow_each_other() {
+        let script = script("launch_ns = 500");
+        let mut meter = Meter::new(&script);
+        let first = meter.spend(&script, WORK, 10, 0, 1000);
+        let second = meter.spend(&script, WORK, 10, 1, 3000);
+        assert_eq!(
+            (first.start_ns, first.end_ns, first.energy_uj),
+            (10, 1_000_510, 2000)
+        );
+        assert_eq!(second.start_ns, first.end_ns);
+        assert_eq!(second.end_ns - second.start_ns, 3_000_500);
+    }
+
+    #[test]
+    fn work_heats_until_clocks_drop_and_rest_cools() {
+        let script = script("heat = { mc_per_mw = 20.0, settle_ms = 10.0, throttle_mc = 60000 }");
+        let mut meter = Meter::new(&script);
+        // 2 W: the settled temperature is 25 + 40 degrees
+        let mut now = 0;
+        let mut durations = Vec::new();
+        for run in 0..60 {
+            let spent = meter.spend(&script, WORK, now, run, 1000);
+            durations.push(spent.end_ns - spent.start_ns);
+            now = spent.end_ns;
+        }
+        assert_eq!(durations[0], 1_000_000);
+        assert!(durations.contains(&2_000_000), "{durations:?}");
+        let hot = meter.read(&script, now);
+        assert!(hot.temperature_mc.unwrap() > 40_000, "{hot:?}");
+        let cold = meter.read(&script, now + 1_000_000_000);
+        assert_eq!(cold.temperature_mc, Some(25_000));
+        assert_eq!(cold.throttle, Some(Throttle::default()));
+    }
+
+    #[test]
+    fn noise_is_bounded_and_repeats() {
+        let script = script("noise_permille = 100\nseed = 7");
+        let run = |run| Meter::new(&script).spend(&script, WORK, 0, run, 1000).end_ns;
+        let all: Vec<u64> = (0..100).map(run).collect();
+        assert_eq!(all, (0..100).map(run).collect::<Vec<_>>());
+        assert!(all.iter().all(|ns| (900_000..=1_100_000).contains(ns)));
+        assert!(all.iter().any(|&ns| ns < 950_000) && all.iter().any(|&ns| ns > 1_050_000));
+    }
+}
