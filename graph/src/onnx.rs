@@ -15,6 +15,7 @@ mod attribute;
 mod build;
 mod convert;
 mod external;
+mod header;
 mod import;
 mod messages;
 mod order;
@@ -24,5 +25,6 @@ mod types;
 mod weights;
 
 pub use external::{ExternalData, NoExternalData};
+pub use header::{Header, read_header};
 pub use import::{Options, import};
 pub use weights::read_tensor;

@@ -48,6 +48,14 @@ impl Model {
         &self.0.graph
     }
 
+    /// What the file says of itself: versions, maker, metadata.
+    ///
+    /// # Errors
+    /// The file is no ONNX model any more.
+    pub fn header(&self) -> Result<onnx::Header> {
+        onnx::read_header(self.0.files.bytes()).map_err(|error| self.bad(error))
+    }
+
     /// Names of the dimensions that have no size yet.
     #[must_use]
     pub fn open_dims(&self) -> Vec<String> {

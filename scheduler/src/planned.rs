@@ -121,15 +121,15 @@ impl Planned {
 }
 
 /// What planning starts from.
-struct Prepared {
+pub(crate) struct Prepared {
     model: Model,
-    graph: Graph,
-    devices: Vec<Device>,
-    prices: Prices,
+    pub(crate) graph: Graph,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) prices: Prices,
 }
 
 impl Prepared {
-    fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Prepared> {
+    pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Prepared> {
         let open = model.open_dims();
         if !open.is_empty() {
             let words = format!(

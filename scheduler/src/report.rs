@@ -4,12 +4,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::session::Inner;
 
 /// Figures of a session.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Model file.
     pub model: String,
@@ -36,7 +37,7 @@ pub struct Report {
 }
 
 /// Figures of one part.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PartReport {
     /// Stable id.
     pub id: String,
@@ -61,7 +62,7 @@ pub struct PartReport {
 }
 
 /// One crossing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CrossingReport {
     /// Name of the tensor.
     pub tensor: String,

@@ -16,6 +16,7 @@ use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::profile::Profile;
 use crate::session::Session;
+use crate::support::Support;
 
 /// Environment variable with further plugin folders, separated as in `PATH`.
 const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
@@ -93,6 +94,14 @@ impl Runtime {
     /// The file cannot be read, or is not a model that this build reads.
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Model> {
         Model::load(path.as_ref())
+    }
+
+    /// Asks the devices which nodes of a model they run, without planning.
+    ///
+    /// # Errors
+    /// A symbolic dimension is not bound, a named device is not there, or a plugin failed.
+    pub fn support(&self, model: &Model, policy: &Policy) -> Result<Support> {
+        Support::new(&self.0, model, policy)
     }
 
     /// Plans a model without compiling anything.

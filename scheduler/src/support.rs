@@ -1,0 +1,55 @@
+//! Which device runs which node of a model, asked without planning.
+//!
+//! Not here: what nodes cost and where they go ([`Planned`](crate::Planned)).
+
+use polychip_graph::Graph;
+use polychip_host::Device;
+use polychip_partitioner::Target;
+
+use crate::error::Result;
+use crate::model::Model;
+use crate::planned::Prepared;
+use crate::policy::Policy;
+use crate::runtime::Shared;
+
+/// What each device says of each node of a model.
+#[derive(Debug, Clone)]
+pub struct Support {
+    graph: Graph,
+    devices: Vec<Device>,
+    targets: Vec<Target>,
+}
+
+impl Support {
+    pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Support> {
+        let Prepared {
+            graph,
+            devices,
+            prices,
+            ..
+        } = Prepared::new(shared, model, policy)?;
+        Ok(Support {
+            graph,
+            devices,
+            targets: prices.targets,
+        })
+    }
+
+    /// The canonical graph that the devices were asked about.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The devices that were asked.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// Per device: what it refuses, by node, with the reason.
+    #[must_use]
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+}
