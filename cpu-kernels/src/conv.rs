@@ -144,6 +144,22 @@ impl ConvParams {
     }
 }
 
+/// The most input channels for which rows of taps are merged: a vector's worth of taps per pointer is enough above.
+const MERGED_CHANNELS: usize = 8;
+
+/// The size of the padded image that every tap of the window stays in.
+fn padded(window: &Window) -> Option<[usize; 3]> {
+    let mut size = [0; 3];
+    for (i, size) in size.iter_mut().enumerate() {
+        let reach = window.output[i].checked_sub(1)?.checked_mul(window.strides[i])?;
+        let reach = reach
+            .checked_add((window.kernel[i] - 1).checked_mul(window.dilations[i])?)?
+            .checked_add(1)?;
+        *size = reach.max(window.input[i].checked_add(window.pads[i])?);
+    }
+    Some(size)
+}
+
 /// A convolution with constant weights, worked out once.
 ///
 /// ```
@@ -173,6 +189,9 @@ pub struct ConvPlan {
 enum Kind {
     /// One group of channels at a time, by row pointers.
     Indirect(Panels),
+    /// Few input channels: the input is copied into a padded image once, so that a row of taps is one tap with the
+    /// channels of all of them. Packed as [`Kind::Indirect`].
+    Merged(Panels),
     Depthwise(Depthwise),
 }
 
@@ -224,6 +243,18 @@ impl ConvPlan {
         product(NAME, "the weights", &[groups, width, depth.saturating_add(1)])?;
         let kind = if groups > 1 && in_channels == groups && out_channels == groups {
             Kind::Depthwise(Depthwise::new(isa, params))
+        } else if groups == 1
+            && in_channels <= MERGED_CHANNELS
+            && window.kernel[2] > 1
+            && window.dilations[2] == 1
+            && padded(&window)
+                .and_then(|size| {
+                    size.iter()
+                        .try_fold(batch * in_channels, |n, &size| n.checked_mul(size))
+                })
+                .is_some_and(|floats| floats <= isize::MAX as usize / 16)
+        {
+            Kind::Merged(Panels::new(isa, depth, out_channels))
         } else {
             Kind::Indirect(Panels::new(isa, depth, out_channels / groups))
         };
@@ -240,7 +271,7 @@ impl ConvPlan {
     #[must_use]
     pub fn packed_len(&self) -> usize {
         match &self.kind {
-            Kind::Indirect(panels) => panels.len() * self.params.groups,
+            Kind::Indirect(panels) | Kind::Merged(panels) => panels.len() * self.params.groups,
             Kind::Depthwise(depthwise) => depthwise.packed_len(),
         }
     }
@@ -273,7 +304,7 @@ impl ConvPlan {
         );
         match &self.kind {
             Kind::Depthwise(depthwise) => depthwise.pack(weights, bias, packed),
-            Kind::Indirect(panels) => {
+            Kind::Indirect(panels) | Kind::Merged(panels) => {
                 if panels.len() == 0 {
                     return;
                 }
@@ -286,6 +317,41 @@ impl ConvPlan {
                     );
                 }
             }
+        }
+    }
+
+    /// The convolution that runs: of the padded image where rows of taps are merged.
+    fn inner(&self) -> Inner {
+        let ConvParams {
+            in_channels,
+            groups,
+            window,
+            in_stride,
+            ..
+        } = self.params;
+        let taps = window.taps();
+        if matches!(self.kind, Kind::Merged(_)) {
+            let input = padded(&window).expect("invariant: `new` computed the padded size");
+            let window = Window {
+                input,
+                pads: [0; 3],
+                ..window
+            };
+            let width = window.kernel[2];
+            return Inner {
+                window,
+                stride: in_channels,
+                k: in_channels * width,
+                taps: taps / width,
+                step: width,
+            };
+        }
+        Inner {
+            window,
+            stride: in_stride,
+            k: in_channels / groups,
+            taps,
+            step: 1,
         }
     }
 
@@ -302,7 +368,7 @@ impl ConvPlan {
         Extent {
             rows,
             panels: panels.count(),
-            taps: window.taps(),
+            taps: self.inner().taps,
             row_bytes: in_channels / groups * 4 * stride.min(window.taps()),
             panel_bytes: panels.len() * 4,
             flops: rows.saturating_mul(2 * panels.n).saturating_mul(panels.depth),
@@ -313,13 +379,14 @@ impl ConvPlan {
         .cut()
     }
 
-    /// Floats of scratch for all threads (a row of zeros) and for each (row pointers).
-    fn scratch(&self, panels: &Panels, cut: Cut) -> (usize, usize) {
-        let _ = panels;
-        (
-            self.params.in_channels / self.params.groups,
-            2 * cut.block_rows * self.params.window.taps(),
-        )
+    /// Floats of scratch for all threads (a row of zeros, or the padded image) and for each (row pointers).
+    fn scratch(&self, cut: Cut) -> (usize, usize) {
+        let inner = self.inner();
+        let shared = match self.kind {
+            Kind::Merged(_) => self.params.batch * inner.window.in_pixels() * inner.stride,
+            _ => inner.k,
+        };
+        (shared, 2 * cut.block_rows * inner.taps)
     }
 
     /// Floats of scratch that a run needs.
@@ -327,8 +394,8 @@ impl ConvPlan {
     pub fn scratch_len(&self, pool: &ThreadPool) -> usize {
         match &self.kind {
             Kind::Depthwise(depthwise) => depthwise.scratch_len(pool),
-            Kind::Indirect(panels) => {
-                let (shared, own) = self.scratch(panels, self.cut(panels, pool.threads()));
+            Kind::Indirect(panels) | Kind::Merged(panels) => {
+                let (shared, own) = self.scratch(self.cut(panels, pool.threads()));
                 Scratch::len(shared, own, pool.threads())
             }
         }
@@ -382,7 +449,7 @@ impl ConvPlan {
             return;
         }
         match &self.kind {
-            Kind::Indirect(panels) => {
+            Kind::Indirect(panels) | Kind::Merged(panels) => {
                 self.run_indirect(pool, panels, packed, input, residual, epilogue, output, scratch);
             }
             Kind::Depthwise(depthwise) => {
@@ -404,22 +471,27 @@ impl ConvPlan {
     ) {
         let ConvParams {
             batch,
-            in_channels,
             groups,
             window,
             out_stride,
             ..
         } = self.params;
-        let (inner, taps) = (in_channels / groups, window.taps());
+        let inner = self.inner();
         let rows = batch * window.out_pixels();
         let tile_rows = tile::tile_rows(self.isa);
         let cut = self.cut(panels, pool.threads());
-        let (shared, own) = self.scratch(panels, cut);
+        let (shared, own) = self.scratch(cut);
         let scratch = Scratch::new(scratch, shared, own, pool.threads());
         // SAFETY: no chunk runs yet.
-        let zeros = unsafe { scratch.shared() };
-        zeros.fill(0.0);
-        let zeros = Address(zeros.as_ptr());
+        let shared = unsafe { scratch.shared() };
+        let merged = matches!(self.kind, Kind::Merged(_));
+        if merged {
+            self.pad(&inner.window, input, shared);
+        } else {
+            shared.fill(0.0);
+        }
+        let zeros = Address(shared.as_ptr());
+        let input = if merged { shared } else { input };
         let (input, right, output) = (
             Address(input.as_ptr()),
             Address(packed.as_ptr()),
@@ -435,10 +507,10 @@ impl ConvPlan {
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const f32>();
             // SAFETY: the part has room for the pointers of the longest block.
             unsafe {
-                self.row_pointers(
+                inner.row_pointers(
                     pointers,
                     block.clone(),
-                    input.at(group * inner),
+                    input.at(group * inner.k),
                     zeros.at(0),
                     tile_rows,
                 )
@@ -447,8 +519,8 @@ impl ConvPlan {
             let block = Block {
                 rows: block.len(),
                 pointers,
-                taps,
-                k: inner,
+                taps: inner.taps,
+                k: inner.k,
                 a_step: 1,
                 panels: *panels,
                 range,
@@ -465,6 +537,51 @@ impl ConvPlan {
         });
     }
 
+    /// Copies the input into the middle of a padded image.
+    fn pad(&self, window: &Window, input: &[f32], image: &mut [f32]) {
+        let ConvParams {
+            batch,
+            in_channels: channels,
+            in_stride,
+            window: from,
+            ..
+        } = self.params;
+        let [_, height, width] = window.input;
+        image.fill(0.0);
+        for b in 0..batch {
+            for line in 0..from.input[0] * from.input[1] {
+                let (d, h) = (
+                    line / from.input[1] + from.pads[0],
+                    line % from.input[1] + from.pads[1],
+                );
+                let to = ((b * window.input[0] + d) * height + h) * width + from.pads[2];
+                let to = &mut image[to * channels..][..from.input[2] * channels];
+                let first = (b * from.in_pixels() + line * from.input[2]) * in_stride;
+                if in_stride == channels {
+                    to.copy_from_slice(&input[first..][..to.len()]);
+                } else {
+                    for (i, pixel) in to.chunks_exact_mut(channels).enumerate() {
+                        pixel.copy_from_slice(&input[first + i * in_stride..][..channels]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A convolution as the tile sees it.
+struct Inner {
+    window: Window,
+    /// Elements between two input pixels.
+    stride: usize,
+    /// Values per tap.
+    k: usize,
+    taps: usize,
+    /// Taps of the window, along the width, that one tap stands for.
+    step: usize,
+}
+
+impl Inner {
     /// Writes the row pointers `[tile][tap][row]` of the output pixels `rows`.
     ///
     /// # Safety
@@ -477,9 +594,12 @@ impl ConvPlan {
         zeros: *const f32,
         tile_rows: usize,
     ) {
-        let ConvParams {
-            window, in_stride, ..
-        } = self.params;
+        let Inner {
+            window,
+            stride: in_stride,
+            step,
+            ..
+        } = *self;
         if window.is_pointwise() {
             for row in rows {
                 // SAFETY: one pointer per row.
@@ -502,7 +622,7 @@ impl ConvPlan {
             }
             for kd in 0..window.kernel[0] {
                 for kh in 0..window.kernel[1] {
-                    for kw in 0..window.kernel[2] {
+                    for kw in (0..window.kernel[2]).step_by(step) {
                         let tap = [kd, kh, kw];
                         for &(start, image) in first.iter() {
                             // SAFETY: one pointer per row and tap.

@@ -187,28 +187,39 @@ impl Kernel for &Line<'_> {
         let after = self.epilogue.residual == Residual::AfterActivation;
         let columns = self.plan.shared_columns;
         let [kernel_d, kernel_h, kernel_w] = window.kernel;
+        let first = window.first_tap(self.line % lines_per_image * width);
         for x in (0..width).step_by(PIXELS) {
             let pixels = PIXELS.min(width - x);
-            let first = window.first_tap(self.line % lines_per_image * width + x);
             let mut to = self.pointers;
-            let mut put = |first: [isize; 3], tap: [usize; 3]| {
+            let mut put = |p: *const f32| {
                 // SAFETY: the scratch has room for the pointers of one group.
-                unsafe { to.write(window.tap(first, tap, image, self.zeros, in_stride)) };
+                unsafe { to.write(p) };
                 to = to.wrapping_add(1);
             };
+            let left = (x * window.strides[2]) as isize - window.pads[2] as isize;
+            let inside = left >= 0 && left as usize + columns <= window.input[2];
             for kd in 0..kernel_d {
                 for kh in 0..kernel_h {
-                    if columns > 0 {
+                    let first = [first[0], first[1], left];
+                    if columns > 0 && inside {
+                        // the whole group lies in the image, or its row of taps outside
+                        let start = window.tap(first, [kd, kh, 0], image, self.zeros, in_stride);
+                        let step = if start == self.zeros { 0 } else { in_stride };
+                        for kw in 0..columns {
+                            put(start.wrapping_add(kw * step));
+                        }
+                    } else if columns > 0 {
                         // dilation is 1 here, so column i of the group is tap i of its first pixel
                         for kw in 0..columns {
-                            put(first, [kd, kh, kw]);
+                            put(window.tap(first, [kd, kh, kw], image, self.zeros, in_stride));
                         }
                     } else {
                         for kw in 0..kernel_w {
                             for p in 0..PIXELS {
                                 // missing pixels repeat the last one, whose result is stored once
                                 let step = (p.min(pixels - 1) * window.strides[2]) as isize;
-                                put([first[0], first[1], first[2] + step], [kd, kh, kw]);
+                                let first = [first[0], first[1], left + step];
+                                put(window.tap(first, [kd, kh, kw], image, self.zeros, in_stride));
                             }
                         }
                     }

@@ -166,6 +166,13 @@ impl<const MR: usize, const NV: usize> Kernel for Tile<MR, NV> {
             *x = unsafe { s.load(t.bias.add(v * S::LANES)) };
         }
         let mut acc = [start; MR];
+        // what the epilogue will touch arrives while the product runs
+        for r in 0..MR {
+            for v in 0..NV {
+                s.prefetch(t.out.cast_const().wrapping_add(r * t.out_stride + v * S::LANES));
+                s.prefetch(t.residual.wrapping_add(r * t.residual_stride + v * S::LANES));
+            }
+        }
         let mut b = t.panel;
         for tap in 0..taps {
             // SAFETY: the block holds MR pointers per tap.
