@@ -13,8 +13,9 @@ use crate::schedule::Scratch;
 use crate::threads::{Address, Parts, share};
 use crate::{Epilogue, Isa, Residual, ThreadPool, Unary};
 
-/// Output pixels that are computed together: enough independent sums to hide the latency of an addition.
-const PIXELS: usize = 4;
+/// Output pixels that are computed together: enough independent sums to hide the latency of an addition, and a
+/// divisor of the widths 7, 14, 28, 56 and 112 that image models have.
+const PIXELS: usize = 7;
 
 /// A depthwise convolution, worked out once.
 #[derive(Debug, Clone)]
@@ -252,8 +253,8 @@ impl Kernel for &Line<'_> {
             };
             match (columns, window.strides[2]) {
                 (0, _) => any_taps(s, group),
-                (_, 1) => three_taps::<S, 1, 6>(s, group),
-                (_, _) => three_taps::<S, 2, 9>(s, group),
+                (_, 1) => three_taps::<S, 1, 9>(s, group),
+                (_, _) => three_taps::<S, 2, 15>(s, group),
             }
             if later {
                 let added = if after { residual } else { std::ptr::null() };
@@ -288,11 +289,7 @@ fn finish<S: Simd>(s: S, g: &Group, c: usize, sums: &[S::F; PIXELS]) {
             // SAFETY: `left` residual values remain in this pixel.
             residual = unsafe {
                 let from = g.residual.add(at);
-                if left >= S::LANES {
-                    s.load(from)
-                } else {
-                    s.load_first(from, left)
-                }
+                s.read(from, left)
             };
             if !g.residual_last {
                 x = s.add(x, residual);
@@ -305,25 +302,7 @@ fn finish<S: Simd>(s: S, g: &Group, c: usize, sums: &[S::F; PIXELS]) {
         // SAFETY: `left` output values remain in this pixel.
         unsafe {
             let to = g.out.add(at);
-            if left >= S::LANES {
-                s.store(to, x)
-            } else {
-                s.store_first(to, x, left)
-            }
-        }
-    }
-}
-
-/// The first channels of an input pixel from channel `c`.
-#[inline(always)]
-fn read<S: Simd>(s: S, from: *const f32, c: usize, left: usize) -> S::F {
-    // SAFETY: `left` channels remain at every row pointer.
-    unsafe {
-        let from = from.add(c);
-        if left >= S::LANES {
-            s.load(from)
-        } else {
-            s.load_first(from, left)
+            s.write(to, x, left)
         }
     }
 }
@@ -341,7 +320,9 @@ fn any_taps<S: Simd>(s: S, g: Group) {
             for (p, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: PIXELS pointers per tap.
                 let from = unsafe { *g.pointers.add(tap * PIXELS + p) };
-                *sum = s.mul_add(read(s, from, c, left), weight, *sum);
+                // SAFETY: `left` channels remain at every row pointer.
+                let x = unsafe { s.read(from.add(c), left) };
+                *sum = s.mul_add(x, weight, *sum);
             }
         }
         finish(s, &g, c, &sums);
@@ -360,7 +341,8 @@ fn three_taps<S: Simd, const STRIDE: usize, const COLUMNS: usize>(s: S, g: Group
             for (i, column) in columns.iter_mut().enumerate() {
                 // SAFETY: COLUMNS pointers per row of taps.
                 let from = unsafe { *g.pointers.add(row * COLUMNS + i) };
-                *column = read(s, from, c, left);
+                // SAFETY: `left` channels remain at every row pointer.
+                *column = unsafe { s.read(from.add(c), left) };
             }
             for tap in 0..3 {
                 // SAFETY: as above.

@@ -77,7 +77,7 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     fn to_int(self, a: Self::F) -> Self::I;
     fn to_float(self, a: Self::I) -> Self::F;
     fn bits(self, a: Self::F) -> Self::I;
-    fn from_bits(self, a: Self::I) -> Self::F;
+    fn to_floats(self, a: Self::I) -> Self::F;
     fn add_i(self, a: Self::I, b: Self::I) -> Self::I;
     fn sub_i(self, a: Self::I, b: Self::I) -> Self::I;
     fn and_i(self, a: Self::I, b: Self::I) -> Self::I;
@@ -90,21 +90,50 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// Asks for the cache line at `p`; any address is allowed.
     fn prefetch(self, p: *const f32);
 
+    /// The first `n` lanes from `p`, or all where `n` is larger; zero in the others.
+    /// # Safety
+    /// `min(n, LANES)` values are readable at `p`.
+    #[inline(always)]
+    unsafe fn read(self, p: *const f32, n: usize) -> Self::F {
+        // SAFETY: the caller promises as many values as are read.
+        unsafe {
+            if n >= Self::LANES {
+                self.load(p)
+            } else {
+                self.load_first(p, n)
+            }
+        }
+    }
+    /// The first `n` lanes of `x` to `p`, or all where `n` is larger.
+    /// # Safety
+    /// `min(n, LANES)` values are writable at `p`.
+    #[inline(always)]
+    unsafe fn write(self, p: *mut f32, x: Self::F, n: usize) {
+        // SAFETY: the caller promises as many values as are written.
+        unsafe {
+            if n >= Self::LANES {
+                self.store(p, x)
+            } else {
+                self.store_first(p, x, n)
+            }
+        }
+    }
+
     #[inline(always)]
     fn abs(self, a: Self::F) -> Self::F {
-        self.from_bits(self.and_i(self.bits(a), self.splat_i(i32::MAX)))
+        self.to_floats(self.and_i(self.bits(a), self.splat_i(i32::MAX)))
     }
     #[inline(always)]
     fn neg(self, a: Self::F) -> Self::F {
         let sign = self.splat_i(i32::MIN);
         // flipping the sign bit by an addition modulo 2^32
-        self.from_bits(self.add_i(self.bits(a), sign))
+        self.to_floats(self.add_i(self.bits(a), sign))
     }
     /// `magnitude` (not negative) with the sign of `sign`.
     #[inline(always)]
     fn copysign(self, magnitude: Self::F, sign: Self::F) -> Self::F {
         let sign = self.and_i(self.bits(sign), self.splat_i(i32::MIN));
-        self.from_bits(self.or_i(self.bits(magnitude), sign))
+        self.to_floats(self.or_i(self.bits(magnitude), sign))
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     // 2^n in two factors, so that both ends of the range are reached
     let n = s.to_int(n);
     let half = s.shr_i::<1>(n);
-    let power = |s: S, n: S::I| s.from_bits(s.shl_i::<23>(s.add_i(n, s.splat_i(127))));
+    let power = |s: S, n: S::I| s.to_floats(s.shl_i::<23>(s.add_i(n, s.splat_i(127))));
     s.mul(s.mul(p, power(s, half)), power(s, s.sub_i(n, half)))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn log<S: Simd>(s: S, x: S::F) -> S::F {
     // x = m 2^e with m in [sqrt 1/2, sqrt 2)
     let bits = s.bits(scaled);
     let e = s.shr_i::<23>(s.sub_i(bits, s.splat_i(0x3f35_04f3)));
-    let m = s.from_bits(s.sub_i(bits, s.shl_i::<23>(e)));
+    let m = s.to_floats(s.sub_i(bits, s.shl_i::<23>(e)));
     let e = s.add(s.to_float(e), bias);
     let f = s.sub(m, s.splat(1.0));
     let t = s.div(f, s.add(f, s.splat(2.0)));
@@ -108,20 +108,20 @@ const EXP: [f32; 6] = [
 ];
 
 /// `((ln((1 + t) / (1 - t)) / t) - 2) / t²` of `t²` on [0, 0.0295], error 1.2e-9.
-const LOG: [f32; 4] = [6.666_666_9e-1, 4.000_012_3e-1, 2.855_068_7e-1, 2.333_390_7e-1];
+const LOG: [f32; 4] = [6.666_667e-1, 4.000_012_3e-1, 2.855_068_7e-1, 2.333_390_7e-1];
 
 /// `(tanh(x) / x - 1) / x²` of `x²` on [0, 0.625²], error 4.2e-8.
 const TANH: [f32; 5] = [
     -3.333_332_8e-1,
     1.333_278_3e-1,
-    -5.385_249_9e-2,
+    -5.385_25e-2,
     2.100_364_3e-2,
     -6.104_949_4e-3,
 ];
 
 /// `erf(x) / x` of `x²` on [0, 0.95²], error 6.2e-10.
 const ERF: [f32; 7] = [
-    1.128_379_2,
+    std::f32::consts::FRAC_2_SQRT_PI,
     -3.761_263_2e-1,
     1.128_367_1e-1,
     -2.685_803_2e-2,
@@ -137,7 +137,7 @@ const LOG_ERFC: [f32; 9] = [
     -6.319_313_6e-1,
     -1.099_833e-1,
     2.636_741_5e-2,
-    -4.741_117_8e-3,
+    -4.741_118e-3,
     5.929_505_6e-4,
     -4.561_102e-5,
     1.615_045e-6,

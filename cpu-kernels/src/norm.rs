@@ -102,38 +102,6 @@ struct Rows {
     output: *mut f32,
 }
 
-/// The first `min(n, LANES)` values at `p`.
-///
-/// # Safety
-/// They are readable.
-#[inline(always)]
-unsafe fn read<S: Simd>(s: S, p: *const f32, n: usize) -> S::F {
-    // SAFETY: the caller promises it.
-    unsafe {
-        if n >= S::LANES {
-            s.load(p)
-        } else {
-            s.load_first(p, n)
-        }
-    }
-}
-
-/// Writes the first `min(n, LANES)` lanes of `x` to `p`.
-///
-/// # Safety
-/// They are writable.
-#[inline(always)]
-unsafe fn write<S: Simd>(s: S, p: *mut f32, x: S::F, n: usize) {
-    // SAFETY: the caller promises it.
-    unsafe {
-        if n >= S::LANES {
-            s.store(p, x)
-        } else {
-            s.store_first(p, x, n)
-        }
-    }
-}
-
 impl Kernel for &Rows {
     type Output = ();
     #[inline(always)]
@@ -150,11 +118,11 @@ impl Kernel for &Rows {
             if self.residual.is_null() {
                 for c in (0..n).step_by(S::LANES) {
                     // SAFETY: n - c values remain in the row.
-                    let x = unsafe { read(s, from.wrapping_add(c), n - c) };
+                    let x = unsafe { s.read(from.wrapping_add(c), n - c) };
                     total = s.add(total, x);
                     if !self.sum.is_null() {
                         // SAFETY: as above.
-                        unsafe { write(s, self.sum.wrapping_add(offset + c), x, n - c) };
+                        unsafe { s.write(self.sum.wrapping_add(offset + c), x, n - c) };
                     }
                 }
             } else {
@@ -166,10 +134,10 @@ impl Kernel for &Rows {
                 for c in (0..n).step_by(S::LANES) {
                     // SAFETY: n - c values remain in each row.
                     unsafe {
-                        let residual = read(s, self.residual.wrapping_add(offset + c), n - c);
-                        let x = s.add(read(s, from.wrapping_add(c), n - c), residual);
+                        let residual = s.read(self.residual.wrapping_add(offset + c), n - c);
+                        let x = s.add(s.read(from.wrapping_add(c), n - c), residual);
                         total = s.add(total, x);
-                        write(s, keep.wrapping_add(c), x, n - c);
+                        s.write(keep.wrapping_add(c), x, n - c);
                     }
                 }
                 from = keep;
@@ -194,14 +162,14 @@ impl Kernel for &Rows {
                 let left = n - c;
                 // SAFETY: `left` values remain in each row and in scale and bias.
                 unsafe {
-                    let mut y = s.mul(s.sub(read(s, from.wrapping_add(c), left), mean_v), factor);
+                    let mut y = s.mul(s.sub(s.read(from.wrapping_add(c), left), mean_v), factor);
                     if !self.scale.is_null() {
-                        y = s.mul(y, read(s, self.scale.wrapping_add(c), left));
+                        y = s.mul(y, s.read(self.scale.wrapping_add(c), left));
                     }
                     if !self.bias.is_null() {
-                        y = s.add(y, read(s, self.bias.wrapping_add(c), left));
+                        y = s.add(y, s.read(self.bias.wrapping_add(c), left));
                     }
-                    write(s, to.wrapping_add(c), y, left);
+                    s.write(to.wrapping_add(c), y, left);
                 }
             }
         }
@@ -277,10 +245,10 @@ impl Kernel for &Affine {
                 let left = n - c;
                 // SAFETY: `left` values remain in each operand.
                 unsafe {
-                    let scale = read(s, self.scale.wrapping_add(c), left);
-                    let shift = read(s, self.shift.wrapping_add(c), left);
-                    let x = read(s, from.wrapping_add(c), left);
-                    write(s, to.wrapping_add(c), s.mul_add(x, scale, shift), left);
+                    let scale = s.read(self.scale.wrapping_add(c), left);
+                    let shift = s.read(self.shift.wrapping_add(c), left);
+                    let x = s.read(from.wrapping_add(c), left);
+                    s.write(to.wrapping_add(c), s.mul_add(x, scale, shift), left);
                 }
             }
             if self.activation != Unary::Identity {

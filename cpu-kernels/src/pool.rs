@@ -59,10 +59,10 @@ impl PoolPlan {
             pads_end,
         } = params;
         window.check(NAME)?;
-        for i in 0..3 {
-            window.input[i]
-                .checked_add(window.pads[i])
-                .and_then(|size| size.checked_add(pads_end[i]))
+        for ((input, before), after) in window.input.iter().zip(window.pads).zip(pads_end) {
+            input
+                .checked_add(before)
+                .and_then(|size| size.checked_add(after))
                 .ok_or_else(|| Error::too_large(NAME, "the padded input"))?;
         }
         let [id, ih, iw] = window.input;
@@ -192,11 +192,7 @@ impl Kernel for &Pixels<'_> {
                             // SAFETY: the tap lies in the image, and `left` channels remain.
                             let x = unsafe {
                                 let from = from.add(c);
-                                if left >= S::LANES {
-                                    s.load(from)
-                                } else {
-                                    s.load_first(from, left)
-                                }
+                                s.read(from, left)
                             };
                             // maximum: a NaN on either side stays
                             sum = if maximum {
@@ -211,11 +207,7 @@ impl Kernel for &Pixels<'_> {
                 // SAFETY: `left` channels of this pixel remain.
                 unsafe {
                     let to = out.add(c);
-                    if left >= S::LANES {
-                        s.store(to, y)
-                    } else {
-                        s.store_first(to, y, left)
-                    }
+                    s.write(to, y, left)
                 }
                 c += S::LANES;
             }

@@ -279,18 +279,8 @@ impl Kernel for &Down {
             let left = len - c;
             // SAFETY: the maker promised `len` values of each operand.
             unsafe {
-                if left >= S::LANES {
-                    let sum = join(s, f, s.load(sums.add(c)), s.load(input.add(c)));
-                    s.store(sums.add(c), sum);
-                } else {
-                    let sum = join(
-                        s,
-                        f,
-                        s.load_first(sums.add(c), left),
-                        s.load_first(input.add(c), left),
-                    );
-                    s.store_first(sums.add(c), sum, left);
-                }
+                let sum = join(s, f, s.read(sums.add(c), left), s.read(input.add(c), left));
+                s.write(sums.add(c), sum, left);
             }
         }
     }

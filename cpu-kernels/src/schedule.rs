@@ -122,6 +122,7 @@ impl<'a> Scratch<'a> {
     ///
     /// # Safety
     /// No chunk is running, or all of them only read.
+    #[allow(clippy::mut_from_ref)] // exclusiveness is the caller's promise
     pub(crate) unsafe fn shared(&self) -> &mut [f32] {
         // SAFETY: the caller promises exclusiveness.
         unsafe { self.parts.part(self.first, self.shared) }
@@ -131,6 +132,7 @@ impl<'a> Scratch<'a> {
     ///
     /// # Safety
     /// Only that thread asks, once per chunk.
+    #[allow(clippy::mut_from_ref)] // exclusiveness is the caller's promise
     pub(crate) unsafe fn own(&self, thread: usize) -> &mut [f32] {
         // SAFETY: parts of different threads are disjoint; the caller promises the rest.
         unsafe {

@@ -158,11 +158,7 @@ impl Kernel for &Rows {
                 unsafe {
                     let to = to.add(c);
                     let left = n - c;
-                    if left >= S::LANES {
-                        s.store(to, s.mul_add(s.load(to), scale, shift));
-                    } else {
-                        s.store_first(to, s.mul_add(s.load_first(to, left), scale, shift), left);
-                    }
+                    s.write(to, s.mul_add(s.read(to, left), scale, shift), left);
                 }
             }
         }

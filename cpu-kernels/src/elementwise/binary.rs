@@ -38,43 +38,17 @@ impl Kernel for &Run {
         let (first_a, first_b) = unsafe { (s.splat(*a), s.splat(*b)) };
         // A macro and not a closure: only code that is part of this function is compiled for the instruction set.
         macro_rules! each {
-            (|$x:ident, $y:ident| $z:expr) => {{
-                let mut c = 0;
-                while c + S::LANES <= len {
-                    // SAFETY: the maker of `Run` promised `len` values of an operand with step 1.
-                    let $x = if one_a {
-                        first_a
-                    } else {
-                        unsafe { s.load(a.add(c)) }
-                    };
-                    // SAFETY: as above.
-                    let $y = if one_b {
-                        first_b
-                    } else {
-                        unsafe { s.load(b.add(c)) }
-                    };
-                    // SAFETY: as above.
-                    unsafe { s.store(out.add(c), $z) };
-                    c += S::LANES;
-                }
-                if c < len {
+            (|$x:ident, $y:ident| $z:expr) => {
+                for c in (0..len).step_by(S::LANES) {
                     let left = len - c;
-                    // SAFETY: `left` values remain.
-                    let $x = if one_a {
-                        first_a
-                    } else {
-                        unsafe { s.load_first(a.add(c), left) }
-                    };
-                    // SAFETY: as above.
-                    let $y = if one_b {
-                        first_b
-                    } else {
-                        unsafe { s.load_first(b.add(c), left) }
-                    };
-                    // SAFETY: as above.
-                    unsafe { s.store_first(out.add(c), $z, left) };
+                    // SAFETY: the maker of `Run` promised `len` values of each operand with step 1, and of the output.
+                    unsafe {
+                        let $x = if one_a { first_a } else { s.read(a.add(c), left) };
+                        let $y = if one_b { first_b } else { s.read(b.add(c), left) };
+                        s.write(out.add(c), $z, left);
+                    }
                 }
-            }};
+            };
         }
         let zero = s.splat(0.0);
         match self.f {
@@ -110,7 +84,7 @@ fn pow(x: f32, y: f32) -> f32 {
         x
     } else if y == 3.0 {
         x * x * x
-    } else if y == 0.5 && x >= 0.0 && x < f32::INFINITY {
+    } else if y == 0.5 && (0.0..f32::INFINITY).contains(&x) {
         x.sqrt()
     } else {
         x.powf(y)

@@ -89,11 +89,11 @@ fn packed_products_agree_with_a_loop() {
                     );
                     let (mut want, mut got) = (Vec::new(), Vec::new());
                     for i in 0..m {
-                        for j in 0..n {
+                        for (j, &bias) in bias.iter().enumerate() {
                             let at = |x: Matrix<'_>, r, c| {
                                 f64::from(x.data[r * x.row_stride + c * x.column_stride])
                             };
-                            let mut x = f64::from(bias[j]);
+                            let mut x = f64::from(bias);
                             x += (0..k).map(|l| at(a, i, l) * at(b, l, j)).sum::<f64>();
                             let plus = residual.map_or(0.0, |r| at(r, i, j));
                             let f = |x: f64| {

@@ -153,7 +153,7 @@ unsafe impl Simd for Avx2 {
         op!(_mm256_castps_si256(a))
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::I) -> Self::F {
+    fn to_floats(self, a: Self::I) -> Self::F {
         op!(_mm256_castsi256_ps(a))
     }
     #[inline(always)]

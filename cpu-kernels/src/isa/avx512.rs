@@ -157,7 +157,7 @@ unsafe impl Simd for Avx512 {
         op!(_mm512_castps_si512(a))
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::I) -> Self::F {
+    fn to_floats(self, a: Self::I) -> Self::F {
         op!(_mm512_castsi512_ps(a))
     }
     #[inline(always)]

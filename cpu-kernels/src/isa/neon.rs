@@ -149,7 +149,7 @@ unsafe impl Simd for Neon {
         op!(vreinterpretq_s32_f32(a))
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::I) -> Self::F {
+    fn to_floats(self, a: Self::I) -> Self::F {
         op!(vreinterpretq_f32_s32(a))
     }
     #[inline(always)]

@@ -140,7 +140,7 @@ unsafe impl Simd for Scalar {
         std::array::from_fn(|i| a[i].to_bits() as i32)
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::I) -> Self::F {
+    fn to_floats(self, a: Self::I) -> Self::F {
         std::array::from_fn(|i| f32::from_bits(a[i] as u32))
     }
     #[inline(always)]
