@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
@@ -146,6 +146,7 @@ pub(crate) struct Open {
     info: DeviceInfo,
     /// Set when the device was lost or hung; cleared by a reset.
     lost: AtomicBool,
+    pub(crate) resets: AtomicU64,
 }
 
 // SAFETY: the contract allows calls on a device from any thread; those that this crate makes at once
@@ -228,6 +229,7 @@ impl Device {
             name,
             info,
             lost: AtomicBool::new(false),
+            resets: AtomicU64::new(0),
         };
         let mut found = abi::polychip_device_info::sized();
         let mut record = abi::polychip_error::sized();
@@ -331,6 +333,7 @@ impl Device {
         // SAFETY: the device is open.
         let status = unsafe { call(self.0.raw, &raw mut record) };
         self.0.check("device_reset", status, &record)?;
+        self.0.resets.fetch_add(1, Ordering::AcqRel);
         self.0.lost.store(false, Ordering::Release);
         Ok(())
     }

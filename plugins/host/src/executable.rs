@@ -7,10 +7,12 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use polychip_abi as abi;
 use polychip_abi::Sized;
+use polychip_graph::{Encoding, EncodingAxis};
 use polychip_ops::DType;
 
 use crate::blob::Blob;
@@ -79,6 +81,8 @@ pub struct Port {
     pub upper_bound: bool,
     /// The other port of an in-out pair.
     pub state_port: Option<u32>,
+    /// How its integers stand for real values.
+    pub encoding: Option<Encoding>,
 }
 
 /// What an executable is.
@@ -103,6 +107,8 @@ pub(crate) struct Loaded {
     pub(crate) raw: *mut abi::polychip_executable,
     info: ExecutableInfo,
     pub(crate) ports: Vec<Port>,
+    /// Resets of the device when this was loaded: a later one makes it void.
+    resets: u64,
     /// What the blob may point to.
     _constants: Vec<Bytes>,
     _blob: Option<Bytes>,
@@ -178,6 +184,7 @@ impl Executable {
         };
         // owned first, so that it is destroyed where its ports cannot be read
         let mut loaded = Loaded {
+            resets: device.resets.load(Ordering::Acquire),
             device,
             raw,
             info,
@@ -208,6 +215,13 @@ impl Executable {
     /// A port has no buffer, memory is in use by the host, the device is quarantined, or it refused.
     pub fn execute(&self, submission: &mut Submission, waits: &[&Fence]) -> Result<Fence> {
         self.0.device.usable()?;
+        if self.0.device.resets.load(Ordering::Acquire) != self.0.resets {
+            return Err(Error::new(
+                ErrorKind::Persistent,
+                &self.0.device.name,
+                "the executable was loaded before the device was reset",
+            ));
+        }
         submission.start(self, waits)
     }
 }
@@ -239,12 +253,12 @@ impl Loaded {
             arena_bytes: found.arena_bytes,
         };
         self.ports = (0..found.input_count + found.output_count)
-            .map(|port| self.port(port))
+            .map(|port| self.port(port, graph))
             .collect::<Result<_>>()?;
         Ok(())
     }
 
-    fn port(&self, index: u32) -> Result<Port> {
+    fn port(&self, index: u32, graph: &FlatGraph) -> Result<Port> {
         let mut found = abi::polychip_port::sized();
         found.state_port = abi::POLYCHIP_NO_INDEX;
         let mut record = abi::polychip_error::sized();
@@ -274,10 +288,42 @@ impl Loaded {
             return Err(broken("it stands on the wrong side".into()));
         }
         let strides = &found.strides[..rank];
+        let dims = &found.dims[..rank];
+        if let Some((code, wanted)) = graph.port(index) {
+            let same = |wanted: &Vec<i64>| {
+                wanted.len() == rank
+                    && wanted
+                        .iter()
+                        .zip(dims)
+                        .all(|(want, have)| *want < 0 || want == have)
+            };
+            if *code != found.dtype || !wanted.as_ref().is_none_or(same) {
+                let wanted_dtype = DType::from_code(*code).map_or("an unknown type", DType::name);
+                return Err(broken(format!(
+                    "it is {dtype} of shape {dims:?}, the graph says {wanted_dtype} of shape {:?}",
+                    wanted.as_deref().unwrap_or_default()
+                )));
+            }
+        }
+        let dense =
+            strides.iter().all(|stride| *stride == 0) && found.layout == abi::POLYCHIP_LAYOUT_ROW_MAJOR;
+        let needed = dims
+            .iter()
+            .try_fold(1usize, |product, dim| {
+                product.checked_mul(usize::try_from(*dim).ok()?)
+            })
+            .and_then(|elements| dtype.byte_len(elements))
+            .ok_or_else(|| broken(format!("{dtype} of shape {dims:?} has no size")))?;
+        if dense && found.bytes < needed as u64 {
+            return Err(broken(format!(
+                "{dtype} of shape {dims:?} needs {needed} bytes, it states {}",
+                found.bytes
+            )));
+        }
         Ok(Port {
             dtype,
             layout: Layout::of_code(found.layout),
-            dims: found.dims[..rank].to_vec(),
+            dims: dims.to_vec(),
             strides: if strides.iter().all(|s| *s == 0) {
                 Vec::new()
             } else {
@@ -288,8 +334,58 @@ impl Loaded {
             output,
             upper_bound: found.flags & abi::POLYCHIP_PORT_UPPER_BOUND != 0,
             state_port: (found.state_port != abi::POLYCHIP_NO_INDEX).then_some(found.state_port),
+            // SAFETY: the encoding lives as long as the executable.
+            encoding: unsafe { encoding(found.encoding) }.map_err(broken)?,
         })
     }
+}
+
+/// The encoding behind a port's pointer, copied.
+///
+/// # Safety
+/// `at` is null or points to an encoding that is valid now.
+unsafe fn encoding(at: *const abi::polychip_encoding) -> std::result::Result<Option<Encoding>, String> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: an encoding begins with its size, by the caller's promise.
+    let size = unsafe { at.cast::<u32>().read() } as usize;
+    if !abi::layout::is_whole::<abi::polychip_encoding>(size) {
+        return Err(format!("its encoding of {size} bytes ends inside a field"));
+    }
+    let mut found = abi::polychip_encoding::sized();
+    let count = size.min(size_of::<abi::polychip_encoding>());
+    // SAFETY: both have that many bytes, and every bit pattern there is a number or an address.
+    unsafe { std::ptr::copy_nonoverlapping(at.cast::<u8>(), (&raw mut found).cast::<u8>(), count) };
+    let axis = match found.kind {
+        abi::POLYCHIP_ENCODING_PER_TENSOR => EncodingAxis::PerTensor,
+        abi::POLYCHIP_ENCODING_PER_AXIS => EncodingAxis::PerAxis(found.axis as usize),
+        abi::POLYCHIP_ENCODING_PER_BLOCK => EncodingAxis::PerBlock {
+            axis: found.axis as usize,
+            block: found.block_size as usize,
+        },
+        kind => return Err(format!("its encoding is of unknown kind {kind}")),
+    };
+    let real = DType::from_code(found.real_dtype)
+        .ok_or_else(|| format!("its encoding is of unknown type {}", found.real_dtype))?;
+    Ok(Some(Encoding {
+        axis,
+        // SAFETY: the arrays live as long as the encoding.
+        scales: unsafe { copied(found.scales, found.scale_count) },
+        // SAFETY: as above.
+        zero_points: unsafe { copied(found.zero_points, found.zero_point_count) },
+        real,
+    }))
+}
+
+/// # Safety
+/// `at` is null or readable for `count` values.
+unsafe fn copied<T: Copy>(at: *const T, count: u64) -> Vec<T> {
+    if at.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { std::slice::from_raw_parts(at, usize::try_from(count).unwrap_or(0)) }.to_vec()
 }
 
 impl std::fmt::Debug for Executable {

@@ -23,6 +23,8 @@ pub struct FlatGraph {
     /// One element. Vectors throughout, because moving a box would forbid the pointers into it.
     raw: Vec<abi::polychip_graph>,
     keep: Keep,
+    /// Element type and extents (-1 for unknown, nothing for an unknown rank) of inputs, then outputs.
+    ports: Vec<(u32, Option<Vec<i64>>)>,
 }
 
 /// Everything that the arrays point to. The elements of a vector do not move when this moves.
@@ -119,7 +121,30 @@ impl FlatGraph {
         raw.group_stride = size_of::<abi::polychip_group>() as u64;
         raw.states = keep.states.as_ptr();
         raw.state_count = keep.states.len() as u64;
-        Ok(FlatGraph { raw: vec![raw], keep })
+        let ports = graph
+            .inputs
+            .iter()
+            .chain(&graph.outputs)
+            .map(|id| {
+                let ty = &graph.tensor(*id).ty;
+                let dims = ty.shape.as_ref().map(|shape| {
+                    shape
+                        .iter()
+                        .map(|dim| {
+                            dim.known()
+                                .and_then(|size| i64::try_from(size).ok())
+                                .unwrap_or(-1)
+                        })
+                        .collect()
+                });
+                (ty.dtype.code(), dims)
+            })
+            .collect();
+        Ok(FlatGraph {
+            raw: vec![raw],
+            keep,
+            ports,
+        })
     }
 
     /// The same graph with its fingerprints, which devices may key their own caches by.
@@ -146,6 +171,11 @@ impl FlatGraph {
     #[must_use]
     pub fn output_count(&self) -> usize {
         self.raw[0].output_count as usize
+    }
+
+    /// What the graph says of a port: element type, and extents as far as they are known.
+    pub(crate) fn port(&self, port: u32) -> Option<&(u32, Option<Vec<i64>>)> {
+        self.ports.get(port as usize)
     }
 
     /// The graph as plugins read it; valid as long as this.

@@ -38,6 +38,7 @@ pub type Query = abi::polychip_plugin_query_fn;
 /// What to load, and the services that plugins get.
 pub struct Builder {
     linked: Vec<Query>,
+    files: Vec<PathBuf>,
     folders: Vec<PathBuf>,
     clock: Clock,
     store: Option<Arc<dyn Store>>,
@@ -59,6 +60,7 @@ impl Host {
     pub fn builder() -> Builder {
         Builder {
             linked: Vec::new(),
+            files: Vec::new(),
             folders: Vec::new(),
             clock: Clock::real(),
             store: None,
@@ -96,6 +98,13 @@ impl Builder {
     #[must_use]
     pub fn linked(mut self, query: Query) -> Self {
         self.linked.push(query);
+        self
+    }
+
+    /// One plugin library, whatever its name; tried before the folders.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.push(path.into());
         self
     }
 
@@ -148,6 +157,9 @@ impl Builder {
                 }),
             }
         }
+        for path in &self.files {
+            self.add_file(&mut host, path.clone());
+        }
         for folder in &self.folders {
             self.add_folder(&mut host, folder);
         }
@@ -167,13 +179,17 @@ impl Builder {
             }
         };
         for path in paths {
-            match library::open(&path) {
-                Ok(found) => self.add(host, found, Some(path)),
-                Err(reason) => host.refusals.push(Refusal {
-                    subject: path.display().to_string(),
-                    reason,
-                }),
-            }
+            self.add_file(host, path);
+        }
+    }
+
+    fn add_file(&self, host: &mut Host, path: PathBuf) {
+        match library::open(&path) {
+            Ok(found) => self.add(host, found, Some(path)),
+            Err(reason) => host.refusals.push(Refusal {
+                subject: path.display().to_string(),
+                reason,
+            }),
         }
     }
 

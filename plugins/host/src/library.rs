@@ -6,6 +6,8 @@
 
 #![allow(unsafe_code)]
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use libloading::Library;
@@ -38,6 +40,13 @@ pub(crate) fn candidates(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Opens a library and reads its table, or says why it is refused.
 pub(crate) fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_table, String> {
+    let mut head = [0u8; 20];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    match read {
+        Ok(()) => check_format(&head)?,
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => check_format(&[])?,
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    }
     // SAFETY: opening a library runs its initialisers. The app named the folder that it lies in and
     // thereby trusts it, as it would a library that it links.
     let library = unsafe { Library::new(path) }.map_err(|error| words(path, &error))?;
@@ -52,6 +61,51 @@ pub(crate) fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_tabl
     unsafe { table::read(found) }
 }
 
+/// Refuses what is no library of this system, in words of our own: loaders say less.
+fn check_format(head: &[u8]) -> std::result::Result<(), String> {
+    if cfg!(any(target_vendor = "apple", windows)) {
+        return Ok(());
+    }
+    if head.len() < 20 || head[..4] != *b"\x7fELF" {
+        return Err("it is no shared library of this system (ELF)".into());
+    }
+    let little = head[5] == 1;
+    let machine = [head[18], head[19]];
+    let machine = if little {
+        u16::from_le_bytes(machine)
+    } else {
+        u16::from_be_bytes(machine)
+    };
+    let bits = if head[4] == 2 { 64 } else { 32 };
+    // `e_machine` of the ELF specification; an unlisted target leaves the question to the loader
+    let here = match std::env::consts::ARCH {
+        "x86" => 3,
+        "arm" => 40,
+        "x86_64" => 62,
+        "aarch64" => 183,
+        "riscv32" | "riscv64" => 243,
+        "loongarch64" => 258,
+        _ => machine,
+    };
+    if machine == here && bits == usize::BITS && little == cfg!(target_endian = "little") {
+        return Ok(());
+    }
+    let name = match machine {
+        3 => "x86".to_owned(),
+        40 => "arm".to_owned(),
+        62 => "x86_64".to_owned(),
+        183 => "aarch64".to_owned(),
+        243 => "riscv".to_owned(),
+        258 => "loongarch".to_owned(),
+        other => format!("ELF machine {other}"),
+    };
+    Err(format!(
+        "it is built for {name}, {bits} bits; this program runs on {}, {} bits",
+        std::env::consts::ARCH,
+        usize::BITS
+    ))
+}
+
 fn words(path: &Path, error: &libloading::Error) -> String {
     let mut text = error.to_string();
     if let Some(source) = std::error::Error::source(error) {
@@ -61,4 +115,22 @@ fn words(path: &Path, error: &libloading::Error) -> String {
     text.trim_start_matches(&*path.display().to_string())
         .trim_start_matches(": ")
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn headers_tell_format_and_processor() {
+        let mut elf = [0u8; 20];
+        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        elf[18] = 62;
+        assert_eq!(super::check_format(&elf), Ok(()));
+        elf[18] = 183;
+        assert_eq!(
+            super::check_format(&elf).unwrap_err(),
+            "it is built for aarch64, 64 bits; this program runs on x86_64, 64 bits"
+        );
+        assert!(super::check_format(b"hello").unwrap_err().contains("ELF"));
+    }
 }
