@@ -222,6 +222,15 @@ pub(crate) fn to_bytes(bytes: &[u8]) -> polychip_bytes {
     }
 }
 
+/// Bytes posing as text.
+#[cfg(test)]
+pub(crate) fn to_text_of(bytes: &'static [u8]) -> polychip_text {
+    polychip_text {
+        data: bytes.as_ptr(),
+        len: bytes.len() as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
