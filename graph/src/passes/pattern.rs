@@ -211,7 +211,7 @@ pub(super) fn replace_region(
     for (place, input) in node.inputs.iter().copied().flatten().enumerate() {
         let mut copy = graph.tensor(input).clone();
         copy.data = None;
-        if map.contains_key(&input) {
+        if inner.input_named(&copy.name).is_some() {
             copy.name = format!("{}.{place}", copy.name);
         }
         let id = inner.add_tensor(copy);

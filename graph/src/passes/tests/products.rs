@@ -28,9 +28,7 @@ fn batch_norm_goes_into_conv() {
     let conv = b.op_with(Op::Conv, &[x, w, c], &[(Attr::Group, AttrValue::Int(2))]);
     let y = batch_norm(&mut b, conv, 6);
     let (after, report) = proven(&b.finish(&[y]), &Options::default());
-    assert_snapshot!(nodes_of(&after), @r"
-    y0 = Conv(x, w.scaled, y0.bias) group=Int(2)
-    ");
+    assert_snapshot!(nodes_of(&after), @"y0 = Conv(x, w.scaled, y0.bias) group=Int(2)");
     assert_eq!(report.changes("batch_norm"), 1);
 }
 
@@ -80,9 +78,7 @@ fn factors_and_summands_go_into_conv() {
     t = b.op(Op::Sub, &[t, half]);
     t = b.op(Op::Div, &[t, two]);
     let (after, report) = proven(&b.finish(&[t]), &Options::default());
-    assert_snapshot!(nodes_of(&after), @r"
-    y0 = Conv(x, w.scaled.scaled, y0.bias)
-    ");
+    assert_snapshot!(nodes_of(&after), @"y0 = Conv(x, w.scaled.scaled, y0.bias)");
     assert_eq!(report.changes("batch_norm"), 4);
 }
 
