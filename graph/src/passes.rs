@@ -120,11 +120,12 @@ impl Pipeline<'_> {
                 // what was folded tells shapes that were unknown before
                 infer(graph)?;
             }
-            let mut changes = self.pass(graph, report, "fold", |graph| {
+            // equal nodes first, so that folding makes each constant once
+            let mut changes = self.pass(graph, report, "duplicate", duplicate::run)?;
+            changes += self.pass(graph, report, "fold", |graph| {
                 fold::run(graph, self.evaluate, self.options.fold_limit, dequantise)
             })?;
             changes += self.pass(graph, report, "no_op", no_op::run)?;
-            changes += self.pass(graph, report, "duplicate", duplicate::run)?;
             changes += self.pass(graph, report, "batch_norm", batch_norm::run)?;
             if self.options.recompose {
                 changes += self.pass(graph, report, "recompose", recompose::run)?;

@@ -4,6 +4,8 @@
 //! `scale / sqrt(variance + epsilon)` of their output channel, the bias follows. So are Mul, Div, Add
 //! and Sub by a constant with one element per channel (or one in all) behind Conv and ConvTranspose.
 //!
+//! Mul, Div, Add and Sub behind a BatchNormalization go into its own scale and bias.
+//!
 //! Invariants:
 //! 1. The product's result is read by that one node only; weights and bias are constants of a float
 //!    type without an encoding. New weights are computed in `f64` and rounded once.
@@ -32,6 +34,15 @@ struct Affine {
     product: TensorId,
     factor: Vec<f64>,
     shift: Vec<f64>,
+}
+
+impl Affine {
+    fn is_finite(&self) -> bool {
+        self.factor
+            .iter()
+            .chain(&self.shift)
+            .all(|value| value.is_finite())
+    }
 }
 
 /// Where the output channels stand in the weights: element `i` has channel `i / inner % count`, plus
@@ -68,20 +79,18 @@ fn try_fold(graph: &mut Graph, id: NodeId) -> Option<()> {
     if a.encoding.is_some() || b.encoding.is_some() {
         return None;
     }
+    if graph.node(before).op == Op::BatchNormalization {
+        let channels = normalisation(graph, graph.node(before), None)?.factor.len();
+        let affine = arithmetic(graph, graph.node(id), product, channels)?;
+        return into_normalisation(graph, id, before, &affine);
+    }
     let layout = layout(graph, graph.node(before))?;
     let affine = match graph.node(id).op {
-        Op::BatchNormalization => normalisation(graph, graph.node(id), layout.channels)?,
+        Op::BatchNormalization => normalisation(graph, graph.node(id), Some(layout.channels))?,
         _ if graph.node(before).op == Op::Gemm => return None,
         _ => arithmetic(graph, graph.node(id), product, layout.channels)?,
     };
-    if !affine
-        .factor
-        .iter()
-        .chain(&affine.shift)
-        .all(|value| value.is_finite())
-    {
-        return None;
-    }
+    affine.is_finite().then_some(())?;
     apply(graph, id, before, &layout, &affine)
 }
 
@@ -130,13 +139,14 @@ fn layout(graph: &Graph, node: &Node) -> Option<Layout> {
     }
 }
 
-fn normalisation(graph: &Graph, node: &Node, channels: usize) -> Option<Affine> {
+fn normalisation(graph: &Graph, node: &Node, channels: Option<usize>) -> Option<Affine> {
     if node.attributes.int(Attr::TrainingMode).unwrap_or(0) != 0
         || node.outputs.iter().skip(1).any(Option::is_some)
     {
         return None;
     }
     let epsilon = f64::from(pattern::float(node, Attr::Epsilon, 1e-5));
+    let channels = channels.or(graph.tensor(node.input(1)?).ty.elements())?;
     let parameter = |index: usize| {
         let values = pattern::floats(graph, node.input(index)?)?;
         (values.len() == channels).then_some(values)
@@ -251,5 +261,36 @@ fn apply(graph: &mut Graph, id: NodeId, before: NodeId, layout: &Layout, affine:
         node.attributes = attributes;
     });
     debug_assert!(graph.consumers(affine.product).is_empty());
+    Some(())
+}
+
+/// Moves factors and summands into scale and bias of the normalisation before.
+fn into_normalisation(graph: &mut Graph, id: NodeId, before: NodeId, affine: &Affine) -> Option<()> {
+    affine.is_finite().then_some(())?;
+    let result = graph.node(id).output(0)?;
+    let (scale, bias) = (graph.node(before).input(1)?, graph.node(before).input(2)?);
+    let scales = pattern::floats(graph, scale)?;
+    let biases = pattern::floats(graph, bias)?;
+    let scaled: Vec<f64> = scales
+        .iter()
+        .zip(&affine.factor)
+        .map(|(s, factor)| s * factor)
+        .collect();
+    let shifted: Vec<f64> = (0..biases.len())
+        .map(|c| biases[c] * affine.factor[c] + affine.shift[c])
+        .collect();
+    let mut add = |role: &str, old: TensorId, values: &[f64]| {
+        let name = format!("{}.{role}", graph.tensor(result).name);
+        let dtype = graph.tensor(old).ty.dtype;
+        pattern::add_floats(graph, name, dtype, &[values.len()], values)
+    };
+    let scale = add("scale", scale, &scaled)?;
+    let bias = add("bias", bias, &shifted)?;
+    graph.remove_node(id);
+    graph.edit_node(before, |node| {
+        node.inputs[1] = Some(scale);
+        node.inputs[2] = Some(bias);
+        node.outputs[0] = Some(result);
+    });
     Some(())
 }

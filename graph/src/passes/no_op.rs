@@ -3,7 +3,7 @@
 //! Gone afterwards: Identity; Dropout outside training; Cast to the same type; Reshape, Flatten,
 //! Squeeze, Unsqueeze, Expand, Tile, Slice and Pad that change nothing; Transpose that keeps the order;
 //! Concat, Sum, Max, Min and Mean of one tensor; Add 0, Sub 0, Mul 1, Div 1; Clip without limits.
-//! Merged: Transpose of Transpose, Reshape of a reshaping op, Relu of Relu.
+//! Merged: Transpose of Transpose, Reshape of a reshaping op, Relu of Relu. A Sum of two is an Add.
 //!
 //! Invariants:
 //! 1. An output of the graph keeps its name: the tensor before the removed node takes it over, unless
@@ -22,7 +22,7 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
         if graph.find_node(id).is_none() {
             continue;
         }
-        let merged = merge(graph, id);
+        let merged = rename(graph, id) || merge(graph, id);
         let source = source(graph, graph.node(id));
         let removed = source.is_some_and(|source| bypass(graph, id, source));
         changes += usize::from(merged) + usize::from(removed);
@@ -116,6 +116,19 @@ pub(super) fn bypass(graph: &mut Graph, id: NodeId, from: TensorId) -> bool {
         *graph.tensor_mut(to) = crate::Tensor { name, ..source };
     }
     true
+}
+
+/// Gives a node that is a special case the simpler op's name.
+fn rename(graph: &mut Graph, id: NodeId) -> bool {
+    let node = graph.node(id);
+    let found = node.op == Op::Sum && node.inputs.len() == 2;
+    if found {
+        graph.edit_node(id, |node| {
+            node.op = Op::Add;
+            node.op_name = std::sync::Arc::from(Op::Add.name());
+        });
+    }
+    found
 }
 
 /// Merges the node with the one before it, so that it reads what that one reads.

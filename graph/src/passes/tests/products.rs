@@ -83,6 +83,25 @@ fn factors_and_summands_go_into_conv() {
 }
 
 #[test]
+fn factors_and_summands_go_into_a_lone_batch_norm() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 5, 4, 4]);
+    let mut t = batch_norm(&mut b, x, 5);
+    let (factor, summand) = (
+        b.weights("factor", &[5, 1, 1]),
+        b.weights("summand", &[1, 5, 1, 1]),
+    );
+    t = b.op(Op::Mul, &[t, factor]);
+    t = b.op(Op::Add, &[summand, t]);
+    t = b.op(Op::Sum, &[t, x]);
+    let (after, _) = proven(&b.finish(&[t]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    t2 = BatchNormalization(x, t2.scale, t2.bias, mean, variance) epsilon=Float(0.001)
+    y0 = Add(t2, x)
+    ");
+}
+
+#[test]
 fn a_product_that_others_read_is_left_alone() {
     let mut b = Build::new();
     let x = b.input("x", &[1, 3, 4, 4]);
