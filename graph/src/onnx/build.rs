@@ -490,6 +490,8 @@ impl<'m> Importer<'m> {
         attributes: &Attributes,
     ) -> Vec<Option<DType>> {
         let level = self.level();
+        // before 9 the lengths of sequences came first, which the body does not see
+        let lengths = usize::from(level.scope().opsets.get("").is_some_and(|&version| version < 9));
         let of = |input: &Option<TensorId>| {
             let tensor = level.graph.tensor((*input)?);
             tensor.typed.then_some(tensor.ty.dtype)
@@ -503,7 +505,7 @@ impl<'m> Importer<'m> {
                     .collect()
             }
             Some(Op::Scan) if attributes.get(Attr::NumScanInputs).is_some() => {
-                inputs.iter().map(of).collect()
+                inputs.iter().skip(lengths).map(of).collect()
             }
             _ => Vec::new(),
         }

@@ -19,6 +19,7 @@ mod axes;
 mod limits;
 mod normal;
 mod resize;
+mod scan;
 mod softmax;
 
 /// Adds the node, and whatever else says in opset 28 what it said in `version`.
@@ -33,9 +34,6 @@ pub(super) fn convert(target: &mut Target<'_>, node: Node, version: i64) -> Resu
         Op::BatchNormalization if version < 14 => normal::batch(&mut rewrite)?,
         Op::GroupNormalization if version < 21 => normal::group(&mut rewrite)?,
         Op::Dropout if version < 12 => normal::dropout(&mut rewrite)?,
-        Op::Scan if version < 9 => {
-            return Err(rewrite.unsupported("Scan of opset 8, with a batch dimension,"));
-        }
         op => {
             match op {
                 Op::Squeeze | Op::Unsqueeze | Op::ReduceSum if version < 13 => {
@@ -60,8 +58,10 @@ pub(super) fn convert(target: &mut Target<'_>, node: Node, version: i64) -> Resu
                 Op::DFT if version < 20 => axes::dft(&mut rewrite),
                 Op::Clip if version < 11 => limits::clip(&mut rewrite)?,
                 Op::Pad if version < 11 => limits::pad(&mut rewrite)?,
+                Op::Scan if version < 9 => scan::batched(&mut rewrite)?,
                 Op::Upsample => resize::upsample(&mut rewrite)?,
                 Op::Resize if version < 11 => resize::resize(&mut rewrite),
+                Op::Resize => resize::tidy(&mut rewrite),
                 Op::RoiAlign if version < 16 => resize::roi_align(&mut rewrite),
                 Op::GridSample if version < 20 => resize::grid_sample(&mut rewrite),
                 Op::Scatter => rewrite.rename(Op::ScatterElements),
@@ -91,6 +91,11 @@ impl Rewrite<'_, '_> {
             self.target.graph.tensor(id).name.as_str()
         });
         format!("{output}.{role}")
+    }
+
+    /// Whether an input is known to have no elements.
+    fn is_empty(&self, slot: usize) -> bool {
+        self.input_ty(slot).is_some_and(|ty| ty.elements() == Some(0))
     }
 
     fn unsupported(&self, what: &str) -> Error {

@@ -1,6 +1,9 @@
 //! The text form round-trips on graphs that use every part of it, and bad text names its line.
 
+use proptest::prelude::*;
+
 use super::{parse, print, print_full};
+use crate::arbitrary::Gene;
 use crate::{ErrorKind, verify};
 
 const EVERYTHING: &str = r#"graph "all \"parts\"" {
@@ -129,3 +132,39 @@ fn bad_text_names_its_line() {
         assert_eq!(error.to_string(), message);
     }
 }
+
+proptest! {
+    #[test]
+    fn damaged_text_is_an_error_or_a_graph(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), "[ -~\n]{0,3}"), 1..5),
+    ) {
+        let mut text: Vec<char> = print(&crate::arbitrary::build(2, &GENES, true)).chars().collect();
+        for (place, with) in damage {
+            let place = place.index(text.len());
+            text.splice(place..=place, with.chars());
+            prop_assume!(!text.is_empty());
+        }
+        let text: String = text.into_iter().collect();
+        if let Ok(graph) = parse(&text) {
+            let printed = print(&graph);
+            if verify(&graph).is_ok() {
+                prop_assert_eq!(print(&parse(&printed).unwrap()), printed);
+            }
+        }
+    }
+}
+
+/// One node of every kind.
+const GENES: [Gene; 12] = {
+    let mut genes = [Gene {
+        op: 0,
+        reads: [1, 2],
+        extra: 3,
+    }; 12];
+    let mut index = 0;
+    while index < 12 {
+        genes[index].op = index as u8;
+        index += 1;
+    }
+    genes
+};

@@ -34,6 +34,32 @@ pub(super) fn resize(rewrite: &mut Rewrite<'_, '_>) {
     corner_rules(rewrite);
 }
 
+/// Empty `roi` and `scales`, which 11 required where they were not used, are left out. The mode that
+/// 11 had for TensorFlow's nearest neighbours, (i + 0.5) / scale, is half a pixel more than `half_pixel`.
+pub(super) fn tidy(rewrite: &mut Rewrite<'_, '_>) {
+    for slot in [1, 2] {
+        if rewrite.is_empty(slot) {
+            rewrite.node.inputs[slot] = None;
+        }
+    }
+    while rewrite.node.inputs.last() == Some(&None) {
+        rewrite.node.inputs.pop();
+    }
+    let attributes = &mut rewrite.node.attributes;
+    if attributes.str(Attr::CoordinateTransformationMode) == Some("tf_half_pixel_for_nn") {
+        let nearest = match attributes.str(Attr::NearestMode) {
+            Some("floor") => "round_prefer_ceil",
+            Some("round_prefer_floor") | None => "ceil",
+            Some(_) => return,
+        };
+        attributes.set(Attr::NearestMode, AttrValue::String(nearest.into()));
+        attributes.set(
+            Attr::CoordinateTransformationMode,
+            AttrValue::String("half_pixel".into()),
+        );
+    }
+}
+
 fn corner_rules(rewrite: &mut Rewrite<'_, '_>) {
     let attributes = &mut rewrite.node.attributes;
     attributes.set(

@@ -309,25 +309,84 @@ fn names_defaults_and_deprecated_ops() {
 }
 
 #[test]
-fn scans_of_opset_8_are_refused() {
+fn resize_without_what_it_does_not_use() {
+    let constants = [f32s("none", &[0], &[]), i64s("sizes", &[4], &[2, 3, 8, 8])];
+    assert_eq!(
+        converted(
+            11,
+            node(
+                "Resize",
+                "x none none sizes",
+                "y",
+                &[
+                    string("coordinate_transformation_mode", "tf_half_pixel_for_nn"),
+                    string("nearest_mode", "floor")
+                ],
+            ),
+            &x(),
+            &constants,
+        ),
+        format!(
+            "{X}const t1 \"sizes\": i64[4] = [2, 3, 8, 8]\n\
+             t2 \"y\": f32[2, 3, 8, 8] = Resize \"\"(t0, _, _, t1) \
+             {{coordinate_transformation_mode: \"half_pixel\", nearest_mode: \"round_prefer_ceil\"}}\n"
+        )
+    );
+}
+
+#[test]
+fn scans_over_batches_are_nested() {
     let step = Graph {
-        input: vec![named("a")],
-        output: vec![named("a")],
+        name: "step".to_owned(),
+        input: vec![named("sum"), named("row")],
+        node: vec![
+            node("Add", "sum row", "some", &[]),
+            node("Mul", "some weight", "next", &[]),
+            node("Identity", "next", "seen", &[]),
+        ],
+        output: vec![named("next"), named("seen")],
         ..Graph::default()
     };
-    let graph = Graph {
-        input: x(),
-        node: vec![node(
+    let scan = |inputs: &str| {
+        node(
             "Scan",
-            "_ x",
-            "y",
-            &[int("num_scan_inputs", 1), body("body", step)],
-        )],
+            inputs,
+            "y z",
+            &[
+                int("num_scan_inputs", 1),
+                ints("directions", &[1]),
+                body("body", step.clone()),
+            ],
+        )
+    };
+    let inputs = [
+        value("first", DType::F32, &[2, 3]),
+        value("x", DType::F32, &[2, 7, 3]),
+    ];
+    let text = converted(
+        8,
+        scan("_ first x"),
+        &inputs,
+        &[f32s("weight", &[3], &[1.0, 2.0, 3.0])],
+    );
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("Scan")).collect();
+    assert_eq!(
+        lines,
+        [
+            "t3 \"y\": f32[2, 3], t4 \"z\": f32[2, 7, 3] = Scan \"\"(t0, t1) {num_scan_inputs: 2}",
+            "t3 \"result.0\": f32[3], t4 \"result.1\": f32[7, 3] = Scan \"\"(t0, t1) \
+             {num_scan_inputs: 1, scan_input_directions: ints [1]}",
+        ]
+    );
+    let graph = Graph {
+        input: inputs.to_vec(),
+        initializer: vec![f32s("weight", &[3], &[1.0; 3]), i64s("lengths", &[2], &[7, 5])],
+        node: vec![scan("lengths first x")],
         output: vec![named("y")],
         ..Graph::default()
     };
     assert_eq!(
         read(&model(8, graph)).unwrap_err().to_string(),
-        "node Scan of \"y\": Scan of opset 8, with a batch dimension, is not supported"
+        "node Scan of \"y\": Scan of opset 8 with lengths of sequences is not supported"
     );
 }
