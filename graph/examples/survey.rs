@@ -1,7 +1,7 @@
 //! Imports every model below the given folders and says which fail, and where the inferred shape of an
 //! output is not that of the data beside the model (`test_data_set_*/output_*.pb`).
 //!
-//! `cargo run -p polychip-graph --example survey -- DIR...`
+//! `cargo run -p polychip-graph --example survey -- DIR...`; with `VERBOSE` set, a line per model.
 
 #![allow(clippy::print_stdout)] // a report is what it is for
 
@@ -50,6 +50,20 @@ fn main() {
                 if !custom.is_empty() {
                     *counts.entry("with custom ops".to_owned()).or_default() += 1;
                     println!("{name}: custom ops {}", custom.join(" "));
+                }
+                let open = graph
+                    .tensors()
+                    .filter(|(_, tensor)| tensor.ty.sizes().is_none())
+                    .count();
+                if open > 0 {
+                    *counts.entry("with tensors of open size".to_owned()).or_default() += 1;
+                }
+                if std::env::var_os("VERBOSE").is_some() {
+                    println!(
+                        "{name}: {} nodes, {open} of {} tensors of open size",
+                        graph.node_count(),
+                        graph.tensor_count()
+                    );
                 }
                 let verdict = outputs(&graph, &folder, &name.to_string());
                 *counts.entry(verdict.to_owned()).or_default() += 1;

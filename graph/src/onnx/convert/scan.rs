@@ -25,7 +25,7 @@ pub(super) fn batched(rewrite: &mut Rewrite<'_, '_>) -> Result<(), Error> {
         return Err(rewrite.malformed("the body is missing"));
     };
     let mut sample = Graph::new(format!("{}.sample", step.graph.name));
-    let mut add = |graph: &mut Graph, name: &str| -> TensorId { graph.add_tensor(Tensor::untyped(name)) };
+    let add = |graph: &mut Graph, name: &str| -> TensorId { graph.add_tensor(Tensor::untyped(name)) };
     let formals: Vec<TensorId> = (0..count)
         .map(|index| add(&mut sample, &format!("sample.{index}")))
         .collect();
