@@ -29,8 +29,7 @@ pub use blob::CpuBlob;
 pub use exec::{CpuExecutable, CpuRun};
 pub use plugin::{CpuDevice, CpuPlugin};
 
-/// The table of this plugin, for a host that links it statically.
-#[must_use]
-pub fn table() -> &'static polychip_sdk::abi::polychip_plugin_table {
-    polychip_sdk::plugin_table::<CpuPlugin>()
+/// The export of this plugin, for a host that links it statically instead of opening its library.
+pub extern "C" fn query(host_major: u32, host_minor: u32) -> *const polychip_sdk::abi::polychip_plugin_table {
+    polychip_sdk::plugin_query::<CpuPlugin>(host_major, host_minor)
 }
