@@ -82,7 +82,8 @@ pub fn attention(
         }
     };
     let (qs, ks, vs) = (q.to_f64s()?, k.to_f64s()?, v.to_f64s()?);
-    let mut out = vec![0f64; b * hq * s * dv];
+    super::tensor::elements(&[b, hq, s, t])?;
+    let mut out = vec![0f64; super::tensor::elements(&[b, hq, s, dv])?];
     let mut scores = Vec::with_capacity(b * hq * s * t);
     for line in 0..b * hq * s {
         let (entry, head, i) = (line / (hq * s), line / s % hq, line % s);

@@ -34,7 +34,7 @@ pub fn convolve<T: Number>(
     );
     let (image, taps) = (index::product(spatial), index::product(&window.kernel));
     let places = index::product(&window.output);
-    let mut out = vec![T::ZERO; n * m * places];
+    let mut out = vec![T::ZERO; super::tensor::elements(&[n, m, places])?];
     let mut place = 0;
     index::each(&window.output, |o| {
         let seen: Vec<(usize, usize)> = window
@@ -118,7 +118,7 @@ pub fn conv_transpose(
     let (image, taps) = (index::product(spatial), index::product(&window.kernel));
     let places = index::product(&window.output);
     let (xs, ws) = (x.to_f64s()?, w.to_f64s()?);
-    let mut out = vec![0f64; n * m * places];
+    let mut out = vec![0f64; super::tensor::elements(&[n, m, places])?];
     let mut at = 0;
     index::each(spatial, |i| {
         let mut k_flat = 0;
@@ -205,7 +205,7 @@ pub fn deform_conv(
     );
     let (xs, ws, offsets) = (x.to_f64s()?, w.to_f64s()?, offset.to_f64s()?);
     let masks = mask.map(Tensor::to_f64s).transpose()?;
-    let mut out = vec![0f64; n * m * oh * ow];
+    let mut out = vec![0f64; super::tensor::elements(&[n, m, oh, ow])?];
     for b in 0..n {
         for y in 0..oh {
             for xo in 0..ow {
@@ -262,7 +262,7 @@ pub fn col2im(columns: &Tensor, image: &[usize], window: &Window) -> Result<Tens
     );
     let (c, pixels) = (rows / taps, index::product(image));
     let v = columns.to_f64s()?;
-    let mut out = vec![0f64; n * c * pixels];
+    let mut out = vec![0f64; super::tensor::elements(&[n, c, pixels])?];
     let mut place = 0;
     index::each(&window.output, |o| {
         for tap in window.taps(image, o) {

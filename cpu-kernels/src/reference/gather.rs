@@ -20,6 +20,7 @@ fn wrap(i: i64, d: usize) -> Result<usize> {
 /// # Errors
 /// If an index is out of range.
 pub fn gather(x: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor> {
+    require!(axis < x.rank(), "axis {axis} is outside shape {:?}", x.shape());
     let (outer, n, inner) = index::around(x.shape(), axis);
     let at: Vec<usize> = indices
         .to_i64s()?
@@ -229,10 +230,7 @@ pub fn one_hot(indices: &Tensor, depth: usize, values: &Tensor, axis: usize) -> 
     shape.insert(axis, depth);
     let inner = index::product(&shape[axis + 1..]);
     let d = depth as i128;
-    let n = super::tensor::count(&shape).filter(|&n| n <= super::tensor::MAX_ELEMENTS);
-    let Some(n) = n else {
-        refuse!("shape {shape:?} is too large");
-    };
+    let n = super::tensor::elements(&shape)?;
     let from: Vec<usize> = (0..n)
         .map(|i| {
             let (outer, k, at) = (i / (depth * inner), i / inner % depth, i % inner);

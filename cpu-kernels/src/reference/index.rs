@@ -7,9 +7,9 @@ use super::error::{Result, refuse, require};
 /// Row-major strides of `shape`, in elements.
 #[must_use]
 pub fn strides(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
+    let mut strides = vec![1usize; shape.len()];
     for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i] * shape[i].max(1);
+        strides[i - 1] = strides[i].saturating_mul(shape[i].max(1));
     }
     strides
 }
@@ -34,7 +34,7 @@ pub fn ravel(coords: &[usize], shape: &[usize]) -> usize {
 /// The product of dims that belong to a tensor that exists.
 #[must_use]
 pub fn product(dims: &[usize]) -> usize {
-    dims.iter().product()
+    super::tensor::count(dims).unwrap_or(usize::MAX)
 }
 
 /// `axis` counted from the front, for a tensor of `rank` dimensions.
@@ -75,7 +75,7 @@ pub fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
 /// The shape to which all `shapes` broadcast (numpy's rule).
 ///
 /// # Errors
-/// If two dims differ and neither is 1.
+/// If two dims differ and neither is 1, or the result is too large.
 pub fn broadcast(shapes: &[&[usize]]) -> Result<Vec<usize>> {
     let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
     let mut out = vec![1; rank];
@@ -88,6 +88,7 @@ pub fn broadcast(shapes: &[&[usize]]) -> Result<Vec<usize>> {
             }
         }
     }
+    super::tensor::elements(&out)?;
     Ok(out)
 }
 

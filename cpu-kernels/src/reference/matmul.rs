@@ -71,7 +71,7 @@ pub fn product<T: Number>(
     let batch = index::broadcast(&[&sa[..la], &sb[..lb]])?;
     let ia = index::broadcast_index(&sa[..la], &batch)?;
     let ib = index::broadcast_index(&sb[..lb], &batch)?;
-    let mut out = vec![T::ZERO; ia.len() * m * n];
+    let mut out = vec![T::ZERO; super::tensor::elements(&[ia.len(), m, n])?];
     for (g, (&ga, &gb)) in ia.iter().zip(&ib).enumerate() {
         for i in 0..m {
             for p in 0..k {
@@ -301,7 +301,10 @@ pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
     let Some(first) = operands.first() else {
         refuse!("an einstein sum needs an operand");
     };
-    let (n, sums) = (index::product(&shape), index::product(&summed));
+    let (n, sums) = (
+        super::tensor::elements(&shape)?,
+        super::tensor::elements(&summed)?,
+    );
     let wide = if first.element().is_int() {
         let values: Vec<Vec<i128>> = operands.iter().map(|t| t.to_i128s()).collect::<Result<_>>()?;
         Wide::Int(total(&values, &bases, &offsets, n, sums))

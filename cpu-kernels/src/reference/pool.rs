@@ -30,7 +30,7 @@ pub fn max_pool(x: &Tensor, window: &Window, column_major: bool) -> Result<(Tens
     let (spatial, planes, shape) = planes(x, window)?;
     let (image, places) = (index::product(spatial), index::product(&window.output));
     let v = x.to_f64s()?;
-    let mut out = vec![f64::NEG_INFINITY; planes * places];
+    let mut out = vec![f64::NEG_INFINITY; super::tensor::elements(&[planes, places])?];
     let mut at = vec![0i64; planes * places];
     if x.element().is_int() {
         let low = x.element().int_range().map_or(0, |r| r.0) as f64;
@@ -91,7 +91,7 @@ pub fn sum_pool(x: &Tensor, window: &Window, how: PoolSum) -> Result<Tensor> {
     let (spatial, planes, shape) = planes(x, window)?;
     let (image, places) = (index::product(spatial), index::product(&window.output));
     let v = x.to_f64s()?;
-    let mut out = vec![0f64; planes * places];
+    let mut out = vec![0f64; super::tensor::elements(&[planes, places])?];
     let mut place = 0;
     index::each(&window.output, |o| {
         let all = window.taps(spatial, o);
@@ -133,7 +133,7 @@ pub fn max_unpool(x: &Tensor, places: &[i64], counted: &[usize], shape: Vec<usiz
         "shapes {counted:?} and {shape:?} differ in rank"
     );
     let v = x.to_f64s()?;
-    let mut out = vec![0f64; index::product(&shape)];
+    let mut out = vec![0f64; super::tensor::elements(&shape)?];
     for (&p, v) in places.iter().zip(v) {
         let p = usize::try_from(p).ok().filter(|&p| p < index::product(counted));
         let Some(p) = p else {
@@ -159,7 +159,7 @@ pub fn max_roi_pool(x: &Tensor, rois: &Tensor, (ph, pw): (usize, usize), scale: 
         refuse!("regions {:?} of images {:?}", rois.shape(), x.shape());
     };
     let (v, boxes) = (x.to_f64s()?, rois.to_f64s()?);
-    let mut out = Vec::with_capacity(r * c * ph * pw);
+    let mut out = Vec::with_capacity(super::tensor::elements(&[r, c, ph, pw])?);
     for roi in boxes.chunks_exact(5) {
         let image = roi[0] as usize;
         require!(
@@ -222,7 +222,12 @@ pub fn roi_align(x: &Tensor, rois: &Tensor, images: &[i64], p: RoiAlign) -> Resu
     let (v, boxes) = (x.to_f64s()?, rois.to_f64s()?);
     let (ph, pw) = p.output;
     let shift = if p.half_pixel { 0.5 } else { 0.0 };
-    let mut out = Vec::with_capacity(r * c * ph * pw);
+    let mut out = Vec::with_capacity(super::tensor::elements(&[r, c, ph, pw])?);
+    require!(
+        p.sampling_ratio <= 4096,
+        "{} samples along a cell",
+        p.sampling_ratio
+    );
     for (roi, &image) in boxes.chunks_exact(4).zip(images) {
         let Some(image) = usize::try_from(image).ok().filter(|&i| i < n) else {
             refuse!("a region of image {image}, there are {n}");
@@ -269,6 +274,9 @@ pub fn roi_align(x: &Tensor, rois: &Tensor, images: &[i64], p: RoiAlign) -> Resu
 /// weighted neighbour instead of their sum.
 fn align_sample(plane: &[f64], (h, w): (usize, usize), y: f64, x: f64, max: bool) -> Option<f64> {
     if !(-1.0..=h as f64).contains(&y) || !(-1.0..=w as f64).contains(&x) {
+        return Some(0.0);
+    }
+    if h == 0 || w == 0 {
         return Some(0.0);
     }
     let (y, x) = (y.clamp(0.0, h as f64 - 1.0), x.clamp(0.0, w as f64 - 1.0));

@@ -163,11 +163,10 @@ pub fn resize(x: &Tensor, axes: &[Axis], p: &Resize) -> Result<Tensor> {
         }
         require!(n > 0 || axis.output == 0, "an empty axis cannot be resampled");
         require!(axis.scale > 0.0, "axis {d} is scaled by {}", axis.scale);
-        let lines: Vec<_> = (0..axis.output).map(|o| taps(o, n, axis, p)).collect();
         let mut shape = out.shape().to_vec();
         shape[d] = axis.output;
-        let total = super::tensor::count(&shape).filter(|&n| n <= super::tensor::MAX_ELEMENTS);
-        require!(total.is_some(), "shape {shape:?} is too large");
+        super::tensor::elements(&shape)?;
+        let lines: Vec<_> = (0..axis.output).map(|o| taps(o, n, axis, p)).collect();
         if matches!(p.interpolation, Interpolation::Nearest(_)) && lines.iter().all(Option::is_some) {
             let mut from = Vec::new();
             for o in 0..outer {
@@ -263,7 +262,7 @@ pub fn grid_sample(
     let output = &grid.shape()[1..grid.rank() - 1];
     let (dims, image, places) = (spatial.len(), index::product(spatial), index::product(output));
     let (v, g) = (x.to_f64s()?, grid.to_f64s()?);
-    let mut out = vec![0f64; n * c * places];
+    let mut out = vec![0f64; super::tensor::elements(&[n, c, places])?];
     for b in 0..n {
         for at in 0..places {
             // (element of the image, weight), the product over the dims
@@ -320,7 +319,7 @@ pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Resul
         refuse!("maps {:?} for size {size:?}", theta.shape());
     }
     let t = theta.to_f64s()?;
-    let mut out = Vec::with_capacity(n * index::product(spatial) * d);
+    let mut out = Vec::with_capacity(super::tensor::elements(&[n, index::product(spatial), d])?);
     for b in 0..n {
         index::each(spatial, |c| {
             // coordinates, the last spatial dim first

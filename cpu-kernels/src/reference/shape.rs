@@ -91,7 +91,7 @@ pub fn slice(x: &Tensor, runs: &[Run]) -> Result<Tensor> {
             "run {r:?} leaves a dim of {d}"
         );
     }
-    let mut from = Vec::with_capacity(index::product(&shape));
+    let mut from = Vec::with_capacity(super::tensor::elements(&shape)?);
     index::each(&shape, |c| {
         let at = c.iter().zip(runs).zip(x.shape()).fold(0, |at, ((&c, r), &d)| {
             at * d + (r.start + r.step * c as i64) as usize
@@ -152,6 +152,7 @@ pub fn part(x: &Tensor, axis: usize, start: usize, len: usize) -> Result<Tensor>
 /// # Errors
 /// If it does not broadcast.
 pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    super::tensor::elements(shape)?;
     x.select(shape.to_vec(), &index::broadcast_index(x.shape(), shape)?)
 }
 
@@ -172,10 +173,7 @@ pub fn tile(x: &Tensor, repeats: &[usize]) -> Result<Tensor> {
         .zip(repeats)
         .map(|(&d, &r)| d.saturating_mul(r))
         .collect();
-    require!(
-        super::tensor::count(&shape).is_some_and(|n| n <= super::tensor::MAX_ELEMENTS),
-        "shape {shape:?} is too large"
-    );
+    super::tensor::elements(&shape)?;
     let mut from = Vec::with_capacity(index::product(&shape));
     index::each(&shape, |c| {
         from.push(c.iter().zip(x.shape()).fold(0, |at, (&c, &d)| at * d + c % d));
@@ -245,7 +243,7 @@ pub fn space_to_depth(x: &Tensor, b: usize, column_first: bool) -> Result<Tensor
 /// # Errors
 /// If the element type has no one.
 pub fn eye(element: Element, rows: usize, cols: usize, k: i64) -> Result<Tensor> {
-    let mut v = vec![0i128; rows.saturating_mul(cols)];
+    let mut v = vec![0i128; super::tensor::elements(&[rows, cols])?];
     for r in 0..rows {
         if let Some(c) = (r as i64).checked_add(k).and_then(|c| usize::try_from(c).ok())
             && c < cols

@@ -48,11 +48,11 @@ pub fn dft(x: &Tensor, axis: usize, length: Option<usize>, inverse: bool, onesid
     } else {
         have
     });
-    require!(n > 0, "a transform of length {n}");
+    require!((1..=1 << 20).contains(&n), "a transform of length {n}");
     let count = if onesided && !inverse { n / 2 + 1 } else { n };
     let v = x.to_f64s()?;
     let out_parts = if real_out { 1 } else { 2 };
-    let mut out = vec![0f64; outer * count * inner * out_parts];
+    let mut out = vec![0f64; super::tensor::elements(&[outer, count, inner, out_parts])?];
     for o in 0..outer {
         for i in 0..inner {
             let mut line: Vec<[f64; 2]> = (0..have)
@@ -138,7 +138,7 @@ pub fn stft(
 /// # Errors
 /// If the size is too large.
 pub fn window(element: Element, size: usize, periodic: bool, [a0, a1, a2]: [f64; 3]) -> Result<Tensor> {
-    require!(size <= super::tensor::MAX_ELEMENTS, "a window of {size}");
+    super::tensor::elements(&[size])?;
     let n = if periodic { size as f64 } else { size as f64 - 1.0 };
     let v: Vec<f64> = (0..size)
         .map(|i| {
@@ -177,7 +177,7 @@ pub fn mel_weights(
         edges.iter().all(|&e| e <= spectrum) && edges[bins] < spectrum,
         "mel bins up to {high} Hz leave a spectrum of {spectrum}"
     );
-    let mut out = vec![0f64; spectrum * bins];
+    let mut out = vec![0f64; super::tensor::elements(&[spectrum, bins])?];
     for b in 0..bins {
         let (low, centre, high) = (edges[b], edges[b + 1], edges[b + 2]);
         if low == centre {

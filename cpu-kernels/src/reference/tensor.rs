@@ -142,7 +142,18 @@ pub fn count(shape: &[usize]) -> Option<usize> {
 }
 
 /// The most elements that a kernel makes: a larger tensor is an error, not an allocation failure.
-pub const MAX_ELEMENTS: usize = 1 << 33;
+pub const MAX_ELEMENTS: usize = 1 << 28;
+
+/// The number of elements of a shape that a kernel is about to make.
+///
+/// # Errors
+/// If it is more than [`MAX_ELEMENTS`], or would be if no dim were 0: lists per dim stay small too.
+pub fn elements(shape: &[usize]) -> Result<usize> {
+    match shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1))) {
+        Some(n) if n <= MAX_ELEMENTS => Ok(if shape.contains(&0) { 0 } else { n }),
+        _ => super::error::refuse!("shape {shape:?} holds more than {MAX_ELEMENTS} elements"),
+    }
+}
 
 /// A dense row-major tensor.
 ///
@@ -161,13 +172,16 @@ impl Tensor {
     /// A tensor of `shape` over `data`.
     ///
     /// # Errors
-    /// If the storage does not hold the product of the shape.
+    /// If the storage does not hold the product of the shape, or the shape is empty but unreasonably wide.
     pub fn new(shape: Vec<usize>, data: Storage) -> Result<Self> {
         require!(
             count(&shape) == Some(data.len()),
             "shape {shape:?} needs another number of elements than {}",
             data.len()
         );
+        if data.is_empty() {
+            elements(&shape)?;
+        }
         Ok(Self { shape, data })
     }
 
@@ -218,10 +232,7 @@ impl Tensor {
     /// # Errors
     /// If the shape holds more than [`MAX_ELEMENTS`].
     pub fn zeros(element: Element, shape: Vec<usize>) -> Result<Self> {
-        let n = match count(&shape) {
-            Some(n) if n <= MAX_ELEMENTS => n,
-            _ => super::error::refuse!("shape {shape:?} holds more than {MAX_ELEMENTS} elements"),
-        };
+        let n = elements(&shape)?;
         let data = match element {
             Element::F32 => Storage::F32(vec![0.0; n]),
             Element::F64 => Storage::F64(vec![0.0; n]),
@@ -477,10 +488,8 @@ impl Tensor {
     /// # Errors
     /// If this tensor is empty or the shape too large.
     pub fn filled(&self, shape: Vec<usize>) -> Result<Self> {
-        match count(&shape) {
-            Some(n) if n <= MAX_ELEMENTS => self.select(shape, &vec![0; n]),
-            _ => super::error::refuse!("shape {shape:?} holds more than {MAX_ELEMENTS} elements"),
-        }
+        let n = elements(&shape)?;
+        self.select(shape, &vec![0; n])
     }
 
     /// Copies `len` elements of `from`, starting at `from_at`, over this tensor's at `at`.

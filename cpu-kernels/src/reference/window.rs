@@ -53,6 +53,20 @@ impl Window {
             self.strides,
             self.dilations
         );
+        super::tensor::elements(&self.kernel)?;
+        super::tensor::elements(&self.output)?;
+        let far = |v: usize| v > super::tensor::MAX_ELEMENTS;
+        require!(
+            !self.strides.iter().chain(&self.dilations).any(|&v| far(v))
+                && !self
+                    .pads
+                    .iter()
+                    .any(|p| far(p.0.unsigned_abs() as usize) || far(p.1.unsigned_abs() as usize)),
+            "strides {:?}, dilations {:?} and pads {:?} are too large",
+            self.strides,
+            self.dilations,
+            self.pads
+        );
         Ok(())
     }
 
