@@ -1,6 +1,6 @@
 //! The layout of the contract equals the committed golden file.
 //!
-//! `UPDATE=1 cargo test -p polychip-abi --test layout` (or `cargo xtask layout`) rewrites it.
+//! `POLYCHIP_BLESS=1 cargo test -p polychip-abi --test layout` (or `cargo xtask layout --bless`) rewrites it.
 
 #![cfg(target_pointer_width = "64")]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 fn layout_is_the_golden_one() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layout.golden.64");
     let now = polychip_abi::layout::golden();
-    if std::env::var_os("UPDATE").is_some() {
+    if std::env::var_os("POLYCHIP_BLESS").is_some() {
         std::fs::write(&path, &now).unwrap();
     }
     let golden = std::fs::read_to_string(&path).unwrap();
