@@ -161,7 +161,7 @@ fn merge(graph: &mut Graph, id: NodeId) -> bool {
         (Op::Reshape | Op::Flatten | Op::Squeeze | Op::Unsqueeze, Op::Reshape) => {
             // a 0 takes a size over from the input, so that it must stay the same input
             let shape = node.input(1).and_then(|shape| pattern::ints(graph, shape));
-            if !shape.is_some_and(|shape| !shape.contains(&0)) {
+            if shape.is_none_or(|shape| shape.contains(&0)) {
                 return false;
             }
             graph.edit_node(id, |node| node.inputs[0] = Some(source));

@@ -192,9 +192,7 @@ pub(super) fn region(graph: &Graph, result: TensorId, stops: &[TensorId]) -> Opt
                     .iter()
                     .all(|reader| nodes.contains(reader))
     };
-    let closed = nodes
-        .iter()
-        .all(|&id| graph.node(id).writes().all(|tensor| inside(tensor)));
+    let closed = nodes.iter().all(|&id| graph.node(id).writes().all(&inside));
     closed.then_some(nodes)
 }
 

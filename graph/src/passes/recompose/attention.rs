@@ -103,7 +103,7 @@ fn product(
     let agree = (0..2).all(|axis| of_q[axis].same(transposed[axis]) && of_q[axis].same(&of_v[axis]))
         && of_q[3].same(transposed[2])
         && keys.same(&of_v[2]);
-    if !agree || !(scale.is_finite() && scale > 0.0) {
+    if !(agree && scale.is_finite() && scale > 0.0) {
         return None;
     }
     if let Some(mask) = mask {

@@ -27,8 +27,10 @@ fn becomes(op: Op, attributes: &str, formula: impl Fn(&mut Build, TensorId) -> T
         .collect();
     assert_eq!(have.join(" "), attributes);
     assert!(nodes[1].decomposition.as_ref().unwrap().node_count() > 1);
-    let mut options = Options::default();
-    options.recompose = false;
+    let options = Options {
+        recompose: false,
+        ..Options::default()
+    };
     assert!(proven(&graph, &options).0.nodes().all(|(_, node)| node.op != op));
     for inner in graph.node_ids().into_iter().skip(1) {
         let output = graph.node(inner).output(0).unwrap();

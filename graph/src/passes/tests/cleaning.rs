@@ -46,8 +46,10 @@ fn large_results_and_random_numbers_are_not_stored() {
     let noise = b.op(Op::RandomNormalLike, &[zeros]);
     let sum = b.op(Op::Sub, &[zeros, x]);
     let graph = b.finish(&[sum, noise]);
-    let mut options = Options::default();
-    options.fold_limit = 64 * 64 * 4 - 1;
+    let options = Options {
+        fold_limit: 64 * 64 * 4 - 1,
+        ..Options::default()
+    };
     let (after, _) = canonical(&graph, &options);
     let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
     assert_eq!(ops, [Op::ConstantOfShape, Op::Sub, Op::RandomNormalLike]);

@@ -5,7 +5,7 @@ use polychip_reference::{Tensor, dtype, element, evaluate, tensor_from_literal};
 
 use crate::{Encoding, EncodingAxis, Graph, TensorId};
 
-/// Inputs for every graph input, from a seed: floats in -1.5..1.5, integers 0 to 9.
+/// Inputs for every graph input, from a seed: floats in -1.5..1.5, integers 0 or 1.
 pub(super) fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -30,8 +30,7 @@ pub(super) fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
                 Tensor::from_f64s(element(ty.dtype), shape, &values).unwrap()
             }
             false => {
-                let most = if ty.dtype == DType::Bool { 2.0 } else { 10.0 };
-                let values: Vec<i128> = (0..count).map(|_| (next() * most) as i128).collect();
+                let values: Vec<i128> = (0..count).map(|_| (next() * 2.0) as i128).collect();
                 Tensor::from_i128s(element(ty.dtype), shape, &values).unwrap()
             }
         }
@@ -41,6 +40,11 @@ pub(super) fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
 
 /// The outputs of a graph. `apart` runs decompositions in place of recomposed nodes.
 pub(super) fn run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Vec<Tensor> {
+    try_run(graph, inputs, apart).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`run`], or why a node cannot be computed.
+pub(super) fn try_run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Result<Vec<Tensor>, String> {
     let mut values: Vec<Option<Tensor>> = vec![None; graph.tensor_count()];
     for (id, tensor) in graph.tensors() {
         if let Some(data) = &tensor.data {
@@ -58,7 +62,7 @@ pub(super) fn run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Vec<Tensor> 
             .iter()
             .map(|input| {
                 let id = (*input)?;
-                let value = values[id.index()].clone().unwrap();
+                let value = values[id.index()].clone()?;
                 Some(match graph.tensor(id).encoding.as_ref().filter(|_| !stores) {
                     None => value,
                     Some(encoding) => code(Op::DequantizeLinear, &value, encoding, dtype(value.element())),
@@ -68,12 +72,12 @@ pub(super) fn run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Vec<Tensor> 
         let outputs = match &node.decomposition {
             Some(inner) if apart => {
                 let inputs: Vec<Tensor> = reals.into_iter().flatten().collect();
-                run(inner, &inputs, apart)
+                try_run(inner, &inputs, apart)?
             }
             _ => {
                 let inputs: Vec<Option<&Tensor>> = reals.iter().map(Option::as_ref).collect();
                 evaluate(node.op, &node.attributes, &inputs, node.outputs.len())
-                    .unwrap_or_else(|error| panic!("node {}: {error}", node.label()))
+                    .map_err(|error| format!("node {}: {error}", node.label()))?
             }
         };
         for (output, value) in node.outputs.iter().zip(outputs) {
@@ -93,11 +97,12 @@ pub(super) fn run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Vec<Tensor> 
             values[id.index()] = Some(value);
         }
     }
-    graph
-        .outputs
-        .iter()
-        .map(|output| values[output.index()].clone().unwrap())
-        .collect()
+    let output = |id: &TensorId| {
+        values[id.index()]
+            .clone()
+            .ok_or_else(|| format!("{id} has no value"))
+    };
+    graph.outputs.iter().map(output).collect()
 }
 
 /// Quantises or dequantises by an encoding.

@@ -120,7 +120,9 @@ fn elementwise_chains() {
     elementwise [n0 n1]
     elementwise [n2 n3]
     ");
-    let mut options = Options::default();
-    options.groups = false;
+    let options = Options {
+        groups: false,
+        ..Options::default()
+    };
     assert!(canonical(&graph, &options).0.groups.is_empty());
 }

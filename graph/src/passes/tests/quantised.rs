@@ -83,8 +83,10 @@ fn a_convolution_with_bias_and_activation() {
         "weights are not copied"
     );
 
-    let mut options = Options::default();
-    options.quantised = false;
+    let options = Options {
+        quantised: false,
+        ..Options::default()
+    };
     let (after, _) = proven(&graph, &options);
     assert_snapshot!(nodes_of(&after), @r"
     t0 = QuantizeLinear(x, 0.02, 100u8)
