@@ -1,2 +1,92 @@
-//! (to be written)
-fn main() {}
+//! The `polychip` command: devices, run, bench, partition, explain, inspect.
+//!
+//! Invariants:
+//! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
+//!    before a plugin is loaded, because vendors' libraries print.
+//! 2. Exit codes are a contract: 0 ok, 2 bad usage, 3 bad model or input, 4 no device could run it,
+//!    5 device failed.
+//! 3. A file that is written appears whole or not at all.
+//!
+//! Not here: everything that an app could want too; that is the library's (`polychip`).
+//! Start reading at [`Command`].
+
+#![forbid(unsafe_code)]
+
+mod array;
+mod bench;
+mod devices;
+mod exit;
+mod explain;
+mod file;
+mod fill;
+mod input;
+mod inspect;
+mod label;
+mod npy;
+mod output;
+mod partition;
+mod picture;
+mod progress;
+mod run;
+#[cfg(test)]
+mod schema;
+mod setup;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use output::Output;
+
+/// Runs a neural-network model across every chip of this device.
+#[derive(Debug, Parser)]
+#[command(
+    name = "polychip",
+    version,
+    arg_required_else_help = true,
+    after_help = "exit codes: 0 ok, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List devices, and plugins that are not used with the reason
+    Devices(devices::Arguments),
+    /// Run a model once
+    Run(run::Arguments),
+    /// Measure the latency of a model
+    Bench(bench::Arguments),
+    /// Split a model into parts and give each to a device
+    Partition(partition::Arguments),
+    /// Say why each node is on its device and on no other
+    Explain(explain::Arguments),
+    /// Summarise a model: ops, shapes, and what each device does not support
+    Inspect(inspect::Arguments),
+}
+
+fn main() -> ExitCode {
+    // usage errors and help leave here, with clap's exit codes 2 and 0
+    let arguments = Arguments::parse();
+    let filter = tracing_subscriber::EnvFilter::try_from_env("POLYCHIP_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
+    let done = Output::take().and_then(|mut out| match arguments.command {
+        Command::Devices(arguments) => devices::run(&arguments, &mut out),
+        Command::Run(arguments) => run::run(&arguments, &mut out),
+        Command::Bench(arguments) => bench::run(&arguments, &mut out),
+        Command::Partition(arguments) => partition::run(&arguments, &mut out),
+        Command::Explain(arguments) => explain::run(&arguments, &mut out),
+        Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}

@@ -1,0 +1,205 @@
+//! `polychip bench`: latency of warm runs, with what each part took.
+//!
+//! Invariant: a run's time is from submit to outputs; inputs are written once, before the first run.
+
+use std::time::Instant;
+
+use polychip::Report;
+use polychip_partitioner::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::input::InputArguments;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::run::{PATIENCE, feed};
+use crate::setup::{ModelArguments, SessionArguments};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    inputs: InputArguments,
+    /// Runs before the first that counts
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    warmup: u64,
+    /// Runs that count
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    iters: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    session: SessionArguments,
+}
+
+/// What `bench --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model file.
+    model: String,
+    /// Runs before the first that counts.
+    warmup: u64,
+    /// Runs that count.
+    iters: u64,
+    /// Threads asked for; none where the plugin chose.
+    threads: Option<u32>,
+    /// Time of a run from submit to outputs, in nanoseconds.
+    latency_ns: Latency,
+    /// Most memory that the process ever held, in bytes; none where the system does not say.
+    peak_bytes: Option<u64>,
+    /// What ran where; times of parts are medians of the newest runs.
+    report: Report,
+}
+
+/// Percentiles of the latency, in nanoseconds: each is the time of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+struct Latency {
+    /// Shortest run.
+    min: u64,
+    /// Tenth percentile.
+    p10: u64,
+    /// Median.
+    p50: u64,
+    /// Ninetieth percentile.
+    p90: u64,
+    /// Longest run.
+    max: u64,
+}
+
+impl Latency {
+    /// The percentiles of at least one time.
+    fn of(mut times: Vec<u64>) -> Latency {
+        times.sort_unstable();
+        // nearest rank
+        let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
+        Latency {
+            min: at(0),
+            p10: at(10),
+            p50: at(50),
+            p90: at(90),
+            max: at(100),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let runtime = arguments.session.runtime()?;
+    let model = arguments.model.load(&runtime)?;
+    let inputs = InputArguments {
+        inputs: arguments.inputs.inputs.clone(),
+        // what is measured needs values, and which ones seldom matters
+        fill: Some(arguments.inputs.fill.unwrap_or(0)),
+    };
+    let (model, given) = inputs.read(&model)?;
+    let session = arguments.session.session(&runtime, &model)?;
+    let memory = feed(&session, &given)?;
+    let inputs: Vec<&polychip::Input> = memory.iter().collect();
+    let progress = Progress::steps("measuring", arguments.warmup.saturating_add(arguments.iters));
+    let once = || -> anyhow::Result<u64> {
+        let start = Instant::now();
+        drop(session.submit(&inputs)?.wait(PATIENCE)?);
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        progress.step();
+        Ok(took)
+    };
+    for _ in 0..arguments.warmup {
+        once()?;
+    }
+    let times = (0..arguments.iters)
+        .map(|_| once())
+        .collect::<anyhow::Result<Vec<u64>>>()?;
+    drop(progress);
+    let answer = Answer {
+        model: arguments.model.model.display().to_string(),
+        warmup: arguments.warmup,
+        iters: arguments.iters,
+        threads: arguments.session.threads,
+        latency_ns: Latency::of(times),
+        peak_bytes: peak_bytes(),
+        report: session.report(),
+    };
+    if arguments.json {
+        out.json(&answer)
+    } else {
+        out.text(&answer.to_string())
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Latency {
+            min,
+            p10,
+            p50,
+            p90,
+            max,
+        } = self.latency_ns;
+        let time = |ns: u64| Nanos::from_nanoseconds(ns);
+        writeln!(
+            f,
+            "latency: p50 {}, p10 {}, p90 {}, min {}, max {} over {} runs",
+            time(p50),
+            time(p10),
+            time(p90),
+            time(min),
+            time(max),
+            self.iters
+        )?;
+        if let Some(bytes) = self.peak_bytes {
+            writeln!(
+                f,
+                "peak memory of the process: {:.1} MiB",
+                bytes as f64 / f64::from(1 << 20)
+            )?;
+        }
+        write!(f, "\n{}", self.report)
+    }
+}
+
+/// Most memory that this process ever held: "VmHWM" of Linux.
+fn peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_times_of_runs() {
+        let latency = Latency::of((1..=100).rev().collect());
+        assert_eq!(
+            latency,
+            Latency {
+                min: 1,
+                p10: 10,
+                p50: 50,
+                p90: 90,
+                max: 100
+            }
+        );
+        assert_eq!(
+            Latency::of(vec![7]),
+            Latency {
+                min: 7,
+                p10: 7,
+                p50: 7,
+                p90: 7,
+                max: 7
+            }
+        );
+        assert_eq!(Latency::of(vec![3, 1]).p50, 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_process_has_a_peak() {
+        assert!(peak_bytes().unwrap() > 1 << 16);
+    }
+}

@@ -1,0 +1,292 @@
+//! `polychip devices`: what was loaded, and what was refused with the reason.
+//!
+//! Invariant: a figure that a device does not state, or a sensor that it has not, is null, never zero.
+
+use std::fmt::Write as _;
+
+use polychip::{Device, Runtime};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::output::Output;
+use crate::setup::RuntimeArguments;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    runtime: RuntimeArguments,
+}
+
+/// What `devices --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// The devices, plugin by plugin.
+    devices: Vec<DeviceLine>,
+    /// Plugins, folders and devices that are not used.
+    refused: Vec<RefusalLine>,
+}
+
+/// One device.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DeviceLine {
+    /// Name for `--devices`, `plugin:index`.
+    name: String,
+    /// What it is.
+    kind: &'static str,
+    /// Name for people.
+    title: String,
+    /// Maker.
+    vendor: String,
+    /// System on chip, or empty.
+    soc: String,
+    /// Version of the driver or the vendor's library.
+    driver: String,
+    /// Its plugin.
+    plugin: PluginLine,
+    /// Memory that parts may use, in bytes, where limited.
+    memory_bytes: Option<u64>,
+    /// Peak arithmetic rate for f32, in multiply-adds per second, where stated.
+    peak_macs_per_s: Option<u64>,
+    /// Peak memory rate, in bytes per second, where stated.
+    peak_bytes_per_s: Option<u64>,
+    /// Computes on host memory without a copy.
+    shares_host_memory: bool,
+    /// Takes host memory by import.
+    imports_host_memory: bool,
+    /// The figures are not a real chip's.
+    emulated: bool,
+    /// Lost or hung, and not reset since.
+    quarantined: bool,
+    /// Settings of clocks that it can be put to.
+    operating_points: Vec<OperatingPointLine>,
+    /// What its sensors say; none where it has none or they failed.
+    telemetry: Option<TelemetryLine>,
+}
+
+/// The plugin of a device.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PluginLine {
+    /// Short name.
+    name: String,
+    /// Version.
+    version: String,
+    /// Changes with every build whose compiled parts or figures may differ.
+    build_id: String,
+    /// The library; none for a plugin that is linked in.
+    path: Option<String>,
+}
+
+/// A setting of clocks.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OperatingPointLine {
+    /// Name.
+    name: String,
+    /// Clock in kilohertz.
+    frequency_khz: Option<u64>,
+    /// Typical power under load in milliwatts.
+    power_mw: Option<u64>,
+}
+
+/// What sensors say.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TelemetryLine {
+    /// Temperature in thousandths of a degree Celsius.
+    temperature_mc: Option<i64>,
+    /// Power in milliwatts.
+    power_mw: Option<u64>,
+    /// Energy since some fixed moment in microjoules.
+    energy_uj: Option<u64>,
+    /// Clock in kilohertz.
+    frequency_khz: Option<u64>,
+    /// Share of time spent computing, in thousandths.
+    load_permille: Option<u32>,
+    /// Bits of the reasons for which the chip slows itself down.
+    throttle: Option<u32>,
+    /// Memory in use, in bytes.
+    memory_used_bytes: Option<u64>,
+}
+
+/// Something that is not used.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RefusalLine {
+    /// File, folder, plugin or device.
+    subject: String,
+    /// Why.
+    reason: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let runtime = arguments.runtime.runtime(None)?;
+    let answer = Answer::new(&runtime);
+    if arguments.json {
+        out.json(&answer)
+    } else {
+        out.text(&answer.to_string())
+    }
+}
+
+impl Answer {
+    fn new(runtime: &Runtime) -> Answer {
+        let refused = runtime.refusals().iter();
+        Answer {
+            devices: runtime.devices().iter().map(DeviceLine::new).collect(),
+            refused: refused
+                .map(|refusal| RefusalLine {
+                    subject: refusal.subject.clone(),
+                    reason: refusal.reason.clone(),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl DeviceLine {
+    fn new(device: &Device) -> DeviceLine {
+        let (info, plugin) = (device.info(), device.plugin());
+        let points = device.operating_points().unwrap_or_default();
+        let telemetry = device.telemetry().ok().map(|found| TelemetryLine {
+            temperature_mc: found.temperature_mc,
+            power_mw: found.power_mw,
+            energy_uj: found.energy_uj,
+            frequency_khz: found.frequency_khz,
+            load_permille: found.load_permille,
+            throttle: found.throttle,
+            memory_used_bytes: found.memory_used_bytes,
+        });
+        DeviceLine {
+            name: device.name().to_owned(),
+            kind: info.kind.word(),
+            title: info.name.clone(),
+            vendor: info.vendor.clone(),
+            soc: info.soc.clone(),
+            driver: info.driver.clone(),
+            plugin: PluginLine {
+                name: plugin.name.clone(),
+                version: plugin.version.clone(),
+                build_id: plugin.build_id.clone(),
+                path: plugin.path.as_ref().map(|path| path.display().to_string()),
+            },
+            memory_bytes: info.memory_bytes,
+            peak_macs_per_s: info.peak_macs_per_s,
+            peak_bytes_per_s: info.peak_bytes_per_s,
+            shares_host_memory: info.shares_host_memory,
+            imports_host_memory: info.imports_host_memory,
+            emulated: info.emulated,
+            quarantined: device.is_quarantined(),
+            operating_points: points
+                .into_iter()
+                .map(|point| OperatingPointLine {
+                    name: point.name,
+                    frequency_khz: point.frequency_khz,
+                    power_mw: point.power_mw,
+                })
+                .collect(),
+            telemetry: telemetry.filter(TelemetryLine::says_something),
+        }
+    }
+}
+
+impl TelemetryLine {
+    fn says_something(&self) -> bool {
+        !self.words().is_empty()
+    }
+
+    fn words(&self) -> Vec<String> {
+        let thousandths = |value: i64| value as f64 / 1000.0;
+        let mut words = Vec::new();
+        words.extend(
+            self.temperature_mc
+                .map(|value| format!("{:.1} °C", thousandths(value))),
+        );
+        words.extend(
+            self.power_mw
+                .map(|value| format!("{:.2} W", value as f64 / 1000.0)),
+        );
+        words.extend(
+            self.energy_uj
+                .map(|value| format!("{:.3} J used", value as f64 / 1e6)),
+        );
+        words.extend(self.frequency_khz.map(|value| format!("{} MHz", value / 1000)));
+        words.extend(
+            self.load_permille
+                .map(|value| format!("load {:.1} %", f64::from(value) / 10.0)),
+        );
+        words.extend(self.throttle.map(|bits| match bits {
+            0 => "not throttled".to_owned(),
+            bits => format!("throttled (bits {bits:#x})"),
+        }));
+        words.extend(
+            self.memory_used_bytes
+                .map(|bytes| format!("{} MiB in use", bytes >> 20)),
+        );
+        words
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::new();
+        if self.devices.is_empty() {
+            text.push_str("no devices\n");
+        }
+        for device in &self.devices {
+            let emulated = if device.emulated { ", emulated" } else { "" };
+            writeln!(
+                text,
+                "{}: {} ({}{emulated})",
+                device.name, device.title, device.kind
+            )?;
+            let plugin = &device.plugin;
+            let place = plugin.path.as_deref().unwrap_or("linked in");
+            writeln!(text, "  plugin {} {} ({place})", plugin.name, plugin.version)?;
+            let mut facts = Vec::new();
+            for (word, value) in [
+                ("", &device.vendor),
+                ("", &device.soc),
+                ("driver ", &device.driver),
+            ] {
+                if !value.is_empty() {
+                    facts.push(format!("{word}{value}"));
+                }
+            }
+            facts.extend(device.memory_bytes.map(|bytes| format!("{} MiB", bytes >> 20)));
+            facts.extend(
+                device
+                    .peak_macs_per_s
+                    .map(|rate| format!("{:.1} GMAC/s stated", rate as f64 / 1e9)),
+            );
+            facts.extend(
+                device
+                    .peak_bytes_per_s
+                    .map(|rate| format!("{:.1} GB/s stated", rate as f64 / 1e9)),
+            );
+            let memory = match (device.shares_host_memory, device.imports_host_memory) {
+                (true, _) => "computes on host memory",
+                (false, true) => "imports host memory",
+                (false, false) => "memory of its own",
+            };
+            facts.push(memory.to_owned());
+            if device.quarantined {
+                facts.push("quarantined until it is reset".to_owned());
+            }
+            writeln!(text, "  {}", facts.join(", "))?;
+            if let Some(telemetry) = &device.telemetry {
+                writeln!(text, "  now: {}", telemetry.words().join(", "))?;
+            }
+            for point in &device.operating_points {
+                writeln!(text, "  operating point {}", point.name)?;
+            }
+        }
+        if !self.refused.is_empty() {
+            text.push_str("not used:\n");
+        }
+        for refusal in &self.refused {
+            writeln!(text, "  {}: {}", refusal.subject, refusal.reason)?;
+        }
+        f.write_str(&text)
+    }
+}

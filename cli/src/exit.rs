@@ -1,0 +1,164 @@
+//! From an error to its message and exit code.
+//!
+//! Invariant: every failure has one of the contract's codes and one message on standard error, with
+//! the remedy where there is a general one.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use polychip::ErrorKind;
+
+/// The exit codes that scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// The command line asks for something that cannot be.
+    Usage = 2,
+    /// The model, an input or another file that was given is bad.
+    BadInput = 3,
+    /// No device could run the model.
+    NoDevice = 4,
+    /// A device failed.
+    DeviceFailed = 5,
+}
+
+/// A failure that the command line found itself.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An error with this code.
+pub(crate) fn failure(code: Code, message: impl fmt::Display) -> anyhow::Error {
+    Failure {
+        code,
+        message: message.to_string(),
+    }
+    .into()
+}
+
+/// An error about the command line.
+pub(crate) fn usage(message: impl fmt::Display) -> anyhow::Error {
+    failure(Code::Usage, message)
+}
+
+/// An error about a model, an input or another file.
+pub(crate) fn bad_input(message: impl fmt::Display) -> anyhow::Error {
+    failure(Code::BadInput, message)
+}
+
+/// The code of an error, and the general remedy for its kind.
+fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
+    for cause in error.chain() {
+        if let Some(failure) = cause.downcast_ref::<Failure>() {
+            return (failure.code, None);
+        }
+        if let Some(error) = cause.downcast_ref::<polychip::Error>() {
+            return of_kind(error.kind());
+        }
+        if cause.downcast_ref::<polychip_partitioner::Error>().is_some() {
+            return (Code::BadInput, None);
+        }
+    }
+    (Code::Usage, None)
+}
+
+fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
+    match kind {
+        ErrorKind::NoDevice => (
+            Code::NoDevice,
+            Some("`polychip inspect MODEL` lists what each device does not support, and why"),
+        ),
+        ErrorKind::BadPlugin => (
+            Code::NoDevice,
+            Some("`polychip devices` lists the devices, and the plugins that are not used with the reason"),
+        ),
+        ErrorKind::DeviceFailed => (
+            Code::DeviceFailed,
+            Some("`--devices LIST` chooses other devices; `polychip devices` lists them"),
+        ),
+        ErrorKind::DeviceLost | ErrorKind::Timeout => (
+            Code::DeviceFailed,
+            Some("reset the device, or choose others with `--devices LIST`"),
+        ),
+        ErrorKind::InFlight | ErrorKind::Cancelled => (Code::DeviceFailed, None),
+        ErrorKind::BadPlan => (
+            Code::BadInput,
+            Some("`polychip partition MODEL -o PLAN` makes a new plan"),
+        ),
+        ErrorKind::BadProfile => (
+            Code::BadInput,
+            Some("the file is left as it is; give another one with `--profile FILE`"),
+        ),
+        ErrorKind::BadModel => (
+            Code::BadInput,
+            Some("export the model again, or check it with the tool that made it"),
+        ),
+        _ => (Code::BadInput, None),
+    }
+}
+
+/// The message: each cause that the text before it does not name already.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+    }
+    text
+}
+
+/// Prints the error and gives its exit code.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    let is_closed_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(is_closed_pipe) {
+        // the reader of our output has seen enough
+        return ExitCode::SUCCESS;
+    }
+    let (code, remedy) = classify(error);
+    eprintln!("error: {}", message(error));
+    if let Some(remedy) = remedy {
+        eprintln!("help: {remedy}");
+    }
+    ExitCode::from(code as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_printed_once() {
+        let cause = std::io::Error::other("disk is full");
+        let error = anyhow::Error::from(cause).context("x.npy");
+        assert_eq!(message(&error), "x.npy: disk is full");
+        let error = anyhow::Error::from(std::io::Error::other("disk is full")).context("x.npy: disk is full");
+        assert_eq!(message(&error), "x.npy: disk is full");
+    }
+
+    #[test]
+    fn a_context_keeps_the_code_of_its_cause() {
+        let error = Err::<(), _>(bad_input("wrong shape"))
+            .context("input x")
+            .unwrap_err();
+        assert_eq!(classify(&error).0, Code::BadInput);
+        assert_eq!(classify(&usage("no")).0, Code::Usage);
+    }
+}

@@ -1,0 +1,122 @@
+//! `polychip explain`: for each node its device and cost, and for every other device why it is not there.
+
+use std::fmt::Write as _;
+
+use polychip_partitioner::{self as partitioner, Explanation, NodeExplanation, Options, Report, Unlock};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit::bad_input;
+use crate::output::Output;
+use crate::partition;
+use crate::setup::{ModelArguments, PlanArguments};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    plan: PlanArguments,
+}
+
+/// What `explain --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model file.
+    model: String,
+    /// The plan with names.
+    report: Report,
+    /// Every node in canonical order.
+    nodes: Vec<NodeExplanation>,
+    /// Unsupported ops by what their support would save, largest saving first.
+    unlocks: Vec<Unlock>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let planned = partition::planned(&arguments.plan, &arguments.model)?;
+    let Explanation { nodes, unlocks } = partitioner::explain(
+        planned.graph(),
+        planned.targets(),
+        planned.costs(),
+        planned.links(),
+        planned.plan(),
+        &Options::default(),
+    )
+    .map_err(|error| bad_input(format!("explaining the plan: {error}")))?;
+    let report = partition::report(&planned)?;
+    let model = arguments.model.model.display().to_string();
+    let answer = Answer {
+        model,
+        report,
+        nodes,
+        unlocks,
+    };
+    if arguments.json {
+        out.json(&answer)
+    } else {
+        out.text(&answer.to_string())
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = self.report.to_string();
+        text.push_str("\nnodes\n");
+        for node in &self.nodes {
+            write!(
+                text,
+                "{:>5} {} {:?} → {} (part {}",
+                node.node, node.op, node.name, node.device, node.part
+            )?;
+            match &node.cost {
+                Some(cost) => writeln!(
+                    text,
+                    ", {}, {}{})",
+                    cost.time,
+                    cost.provenance.word(),
+                    label(cost.emulated)
+                )?,
+                None => writeln!(text, ", cost unknown)")?,
+            }
+            for other in &node.alternatives {
+                write!(text, "        not {}: {}", other.device, other.reason)?;
+                match &other.cost {
+                    Some(cost) => {
+                        writeln!(
+                            text,
+                            " (alone {}, {}{})",
+                            cost.time,
+                            cost.provenance.word(),
+                            label(cost.emulated)
+                        )?;
+                    }
+                    None => text.push('\n'),
+                }
+            }
+        }
+        if !self.unlocks.is_empty() {
+            text.push_str("\nwhat support of one more op would save\n");
+        }
+        for unlock in &self.unlocks {
+            let derived = if unlock.derived {
+                ", cost derived from other nodes"
+            } else {
+                ""
+            };
+            writeln!(
+                text,
+                "  {} on {}: {} ({} nodes{derived})",
+                unlock.op, unlock.device, unlock.words, unlock.nodes
+            )?;
+        }
+        f.write_str(&text)
+    }
+}
+
+fn label(emulated: bool) -> &'static str {
+    if emulated { ", emulated" } else { "" }
+}

@@ -1,0 +1,133 @@
+//! Files that appear whole or not at all.
+//!
+//! Invariant: a file is written beside its place under another name, and renamed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::exit::{Code, bad_input, failure, usage};
+
+/// Reads a file that the command line names.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))
+}
+
+/// Reads a text file that the command line names.
+pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(read(path)?).map_err(|_| bad_input(format!("{}: not a text in UTF-8", path.display())))
+}
+
+/// Writes one file.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let name = path
+        .file_name()
+        .with_context(|| format!("{}: not the name of a file", path.display()))?;
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let written = || {
+        let temporary = tempfile::Builder::new().prefix(".polychip-").tempdir_in(folder)?;
+        let place = temporary.path().join(name);
+        std::fs::write(&place, bytes)?;
+        std::fs::rename(&place, path)
+    };
+    written().map_err(|error| unwritable(path, &error))
+}
+
+/// An error for a folder that cannot hold the outputs, before anything is run for it.
+pub(crate) fn check_folder(folder: &Path) -> anyhow::Result<()> {
+    match std::fs::metadata(folder) {
+        Ok(metadata) if !metadata.is_dir() => Err(usage(format!("{}: not a folder", folder.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes files into a folder, which is made where there is none; all of them, or none where one
+/// cannot be written.
+pub(crate) fn write_all(folder: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<()> {
+    let is_new = !folder.exists();
+    let written = || -> std::io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let temporary = tempfile::Builder::new().prefix(".polychip-").tempdir_in(folder)?;
+        for (name, bytes) in files {
+            std::fs::write(temporary.path().join(name), bytes)?;
+        }
+        for name in files.keys() {
+            std::fs::rename(temporary.path().join(name), folder.join(name))?;
+        }
+        Ok(())
+    };
+    written().map_err(|error| {
+        if is_new {
+            // only an empty folder can be removed like this
+            let _ = std::fs::remove_dir(folder);
+        }
+        unwritable(folder, &error)
+    })
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    failure(
+        Code::Usage,
+        format!("{}: cannot be written: {error}", path.display()),
+    )
+}
+
+/// The file name of a tensor: characters that a file cannot hold on some system become `_`.
+pub(crate) fn name_of(tensor: &str) -> String {
+    let is_kept = |c: char| !c.is_control() && !"/\\:*?\"<>|".contains(c);
+    let name: String = tensor.chars().map(|c| if is_kept(c) { c } else { '_' }).collect();
+    let stem = if name.is_empty() { "_" } else { &name };
+    format!("{stem}.npy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_only_what_files_can() {
+        assert_eq!(name_of("probabilities"), "probabilities.npy");
+        assert_eq!(name_of("/model/a:0"), "_model_a_0.npy");
+        assert_eq!(name_of("a\0\n\\b"), "a___b.npy");
+        assert_eq!(name_of(".."), "...npy");
+        assert_eq!(name_of(""), "_.npy");
+        assert_eq!(name_of("größe"), "größe.npy");
+    }
+
+    #[test]
+    fn files_appear_all_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("new");
+        let good = BTreeMap::from([("a.npy".to_owned(), vec![1]), ("b.npy".to_owned(), vec![2])]);
+        write_all(&place, &good).unwrap();
+        let names = |path: &Path| -> Vec<_> {
+            let mut names: Vec<_> = std::fs::read_dir(path)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&place), ["a.npy", "b.npy"]);
+        // a name in a folder that is not there: nothing may be left
+        let bad = BTreeMap::from([("a.npy".to_owned(), vec![1]), ("x/b.npy".to_owned(), vec![2])]);
+        let other = folder.path().join("other");
+        assert!(write_all(&other, &bad).is_err());
+        assert!(!other.exists());
+    }
+
+    #[test]
+    fn a_file_replaces_its_forerunner_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.json");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write(&folder.path().join("none/plan.json"), b"x").is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! Inputs made from a seed: floats normal, integers and truths 0 or 1.
+//!
+//! Invariants:
+//! 1. The same seed gives the same bytes on every host (ChaCha8).
+//! 2. Each input has its own stream, chosen by its place among all input names in order of the
+//!    alphabet, so that giving one input from a file leaves the others as they are.
+
+use half::{bf16, f16};
+use polychip::DType;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+use rand_distr::{Distribution as _, StandardNormal};
+
+use crate::array::{Array, count};
+
+/// Values for the input at this place in the order of names.
+pub(crate) fn fill(seed: u64, place: u64, dtype: DType, shape: &[usize]) -> anyhow::Result<Array> {
+    let mut source = ChaCha8Rng::seed_from_u64(seed);
+    source.set_stream(place);
+    let count = count(shape).filter(|count| {
+        dtype
+            .byte_len(*count)
+            .is_some_and(|bytes| bytes < isize::MAX as usize)
+    });
+    let Some(count) = count else {
+        anyhow::bail!("has a shape past all memory: {shape:?}");
+    };
+    let mut bytes = Vec::new();
+    match dtype {
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => {
+            for _ in 0..count {
+                let value: f64 = StandardNormal.sample(&mut source);
+                match dtype {
+                    DType::F32 => bytes.extend((value as f32).to_le_bytes()),
+                    DType::F64 => bytes.extend(value.to_le_bytes()),
+                    DType::F16 => bytes.extend(f16::from_f64(value).to_le_bytes()),
+                    _ => bytes.extend(bf16::from_f64(value).to_le_bytes()),
+                }
+            }
+        }
+        dtype => {
+            let is_bit = dtype == DType::Bool || dtype.is_int();
+            let Some(size) = dtype
+                .bits()
+                .filter(|bits| is_bit && bits % 8 == 0)
+                .map(|bits| bits / 8)
+            else {
+                anyhow::bail!("cannot be made from a seed: it holds {}", dtype.name());
+            };
+            for _ in 0..count {
+                bytes.push((source.next_u32() & 1) as u8);
+                bytes.resize(bytes.len() + size - 1, 0);
+            }
+        }
+    }
+    Ok(Array {
+        dtype,
+        shape: shape.to_vec(),
+        bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::numbers;
+
+    fn values(seed: u64, place: u64, dtype: DType) -> Vec<f64> {
+        let array = fill(seed, place, dtype, &[50, 20]).unwrap();
+        numbers(dtype, &array.bytes).unwrap()
+    }
+
+    #[test]
+    fn floats_are_normal() {
+        for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+            let values = values(7, 0, dtype);
+            let mean = values.iter().sum::<f64>() / 1000.0;
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 1000.0;
+            assert!(
+                mean.abs() < 0.1 && (variance - 1.0).abs() < 0.2,
+                "{dtype:?}: {mean} {variance}"
+            );
+        }
+    }
+
+    #[test]
+    fn integers_and_truths_are_bits() {
+        use DType::*;
+        for dtype in [Bool, I8, I16, I32, I64, U8, U16, U32, U64] {
+            let values = values(7, 0, dtype);
+            assert!(values.iter().all(|value| *value == 0.0 || *value == 1.0));
+            let ones = values.iter().sum::<f64>();
+            assert!((400.0..600.0).contains(&ones), "{dtype:?}: {ones} of 1000");
+        }
+    }
+
+    #[test]
+    fn seed_and_place_decide() {
+        assert_eq!(values(7, 0, DType::F32), values(7, 0, DType::F32));
+        assert_ne!(values(7, 0, DType::F32), values(8, 0, DType::F32));
+        assert_ne!(values(7, 0, DType::F32), values(7, 1, DType::F32));
+        // pinned: scripts compare runs of different builds
+        let first = fill(7, 0, DType::I32, &[8]).unwrap();
+        insta::assert_debug_snapshot!(numbers(DType::I32, &first.bytes).unwrap().iter().map(|v| *v as u8).collect::<Vec<_>>(), @"");
+    }
+
+    #[test]
+    fn texts_cannot_be_made() {
+        assert!(fill(7, 0, DType::String, &[1]).is_err());
+        assert!(fill(7, 0, DType::F32, &[usize::MAX, 2]).is_err());
+    }
+}

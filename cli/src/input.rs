@@ -1,0 +1,224 @@
+//! The inputs of a run: from files, or made from a seed.
+//!
+//! Invariants:
+//! 1. Every input has a value of its very type and shape, or there is an error that names it.
+//! 2. Files give names to sizes: a dimension that the model only names takes the size that the file has.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use polychip::{DType, Model};
+use polychip_graph::Tensor;
+
+use crate::array::Array;
+use crate::exit::{bad_input, usage};
+use crate::{file, fill, npy, picture};
+
+/// Where the inputs come from.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Inputs")]
+pub(crate) struct InputArguments {
+    /// Value of an input: a .npy file of its type and shape, or a .png picture for f32 [1,3,h,w]
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
+    pub(crate) inputs: Vec<(String, PathBuf)>,
+    /// Make inputs that have no file from this seed: floats normal, integers 0 or 1
+    #[arg(long, value_name = "SEED")]
+    pub(crate) fill: Option<u64>,
+}
+
+/// Reads `NAME=FILE`.
+fn assignment(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !file.is_empty() => Ok((name.to_owned(), file.into())),
+        _ => Err("write NAME=FILE.npy or NAME=FILE.png".into()),
+    }
+}
+
+/// An input with its value.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) name: String,
+    pub(crate) array: Array,
+    /// The file, or none where it was made from the seed.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl InputArguments {
+    /// Reads or makes every input of the model. Gives also the model with the sizes that the files have.
+    pub(crate) fn read(&self, model: &Model) -> anyhow::Result<(Model, Vec<Given>)> {
+        let mut arrays: BTreeMap<&str, (Array, &PathBuf)> = BTreeMap::new();
+        for (name, path) in &self.inputs {
+            if arrays.contains_key(&**name) {
+                return Err(usage(format!("--input {name} is given twice")));
+            }
+            let Some(id) = model.graph().input_named(name) else {
+                return Err(no_input(model, name));
+            };
+            let array = array(path, model.graph().tensor(id))
+                .map_err(|error| bad_input(format!("input {name:?}: {}: {error:#}", path.display())))?;
+            arrays.insert(name, (array, path));
+        }
+        let model = bind_sizes(model, &arrays)?;
+        let open = model.open_dims();
+        if !open.is_empty() {
+            return Err(bad_input(format!(
+                "{}: the size of {} is open; give each one with --dim NAME=N",
+                model.path().display(),
+                open.join(", ")
+            )));
+        }
+        let graph = model.graph();
+        let mut names: Vec<&str> = graph.inputs.iter().map(|id| &*graph.tensor(*id).name).collect();
+        names.sort_unstable();
+        let mut given = Vec::with_capacity(names.len());
+        for id in &graph.inputs {
+            let tensor = graph.tensor(*id);
+            let (dtype, shape) = wanted(tensor)?;
+            let name = tensor.name.clone();
+            let value = match (arrays.remove(&*name), self.fill) {
+                (Some((array, path)), _) => {
+                    if (array.dtype, &array.shape) != (dtype, &shape) {
+                        return Err(bad_input(format!(
+                            "input {name:?} is {} {shape:?}; {} holds {} {:?}",
+                            dtype.name(),
+                            path.display(),
+                            array.dtype.name(),
+                            array.shape
+                        )));
+                    }
+                    Given {
+                        name,
+                        array,
+                        file: Some(path.clone()),
+                    }
+                }
+                (None, Some(seed)) => {
+                    let place = names.iter().position(|other| **other == *name).unwrap_or(0);
+                    let array = fill::fill(seed, place as u64, dtype, &shape)
+                        .map_err(|error| bad_input(format!("input {name:?} {error}")))?;
+                    Given {
+                        name,
+                        array,
+                        file: None,
+                    }
+                }
+                (None, None) => {
+                    return Err(bad_input(format!(
+                        "input {name:?} has no value; give --input {name}=FILE, or --fill SEED to make one up"
+                    )));
+                }
+            };
+            given.push(value);
+        }
+        Ok((model, given))
+    }
+}
+
+/// Type and shape of an input whose sizes are bound.
+fn wanted(tensor: &Tensor) -> anyhow::Result<(DType, Vec<usize>)> {
+    let name = &tensor.name;
+    if !tensor.typed || tensor.container != polychip_graph::Container::Tensor {
+        return Err(bad_input(format!(
+            "input {name:?} is no tensor of a known type; such inputs cannot be given"
+        )));
+    }
+    let shape = tensor.ty.sizes().ok_or_else(|| {
+        bad_input(format!(
+            "input {name:?} has a dimension without size or name; export the model with one"
+        ))
+    })?;
+    Ok((tensor.ty.dtype, shape))
+}
+
+/// Reads a file as the value of an input.
+fn array(path: &PathBuf, tensor: &Tensor) -> anyhow::Result<Array> {
+    let extension = path
+        .extension()
+        .map(|extension| extension.to_string_lossy().to_lowercase());
+    let bytes = || std::fs::read(path);
+    match extension.as_deref() {
+        Some("npy") => npy::read(&bytes()?),
+        Some("png") => {
+            let dims = tensor.ty.shape.as_deref().unwrap_or_default();
+            anyhow::ensure!(
+                tensor.ty.dtype == DType::F32 && (dims.len() == 4 || tensor.ty.shape.is_none()),
+                "a picture is f32 [1, 3, h, w], the input {}",
+                tensor.ty
+            );
+            picture::read(&bytes()?, dims.get(1).and_then(|dim| dim.known()).unwrap_or(3))
+        }
+        _ => anyhow::bail!("inputs are .npy or .png files"),
+    }
+}
+
+/// The model with the sizes that files have for dimensions that are only named.
+fn bind_sizes(model: &Model, arrays: &BTreeMap<&str, (Array, &PathBuf)>) -> anyhow::Result<Model> {
+    let open = model.open_dims();
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for (name, (array, _)) in arrays {
+        let Some(id) = model.graph().input_named(name) else {
+            continue;
+        };
+        let dims = model.graph().tensor(id).ty.shape.as_deref().unwrap_or_default();
+        if dims.len() != array.shape.len() {
+            continue; // named as a wrong shape later
+        }
+        for (dim, size) in dims.iter().zip(&array.shape) {
+            let symbol = dim.to_string();
+            if dim.known().is_none() && open.contains(&symbol) {
+                let before = sizes.entry(symbol.clone()).or_insert(*size);
+                if before != size {
+                    return Err(bad_input(format!(
+                        "the files have sizes {before} and {size} for dimension {symbol}"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(model.bind(sizes)?)
+}
+
+fn no_input(model: &Model, name: &str) -> anyhow::Error {
+    let graph = model.graph();
+    let known: Vec<&str> = graph.inputs.iter().map(|id| &*graph.tensor(*id).name).collect();
+    let path = model.path().display();
+    match &known[..] {
+        [] => bad_input(format!("{path} has no input {name:?}; it takes none")),
+        known => bad_input(format!(
+            "{path} has no input {name:?}; its inputs are: {}",
+            known.join(", ")
+        )),
+    }
+}
+
+/// Reads the lines of a file of labels.
+pub(crate) fn labels(path: &std::path::Path) -> anyhow::Result<Vec<String>> {
+    let text = file::read_text(path)?;
+    let labels: Vec<String> = text
+        .trim_end()
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect();
+    if labels.is_empty() {
+        return Err(bad_input(format!(
+            "{}: holds no labels, one a line",
+            path.display()
+        )));
+    }
+    Ok(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_a_name_and_a_file() {
+        assert_eq!(
+            assignment("image=a=b.png"),
+            Ok(("image".into(), "a=b.png".into()))
+        );
+        assert!(assignment("image").is_err());
+        assert!(assignment("image=").is_err());
+    }
+}

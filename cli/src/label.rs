@@ -1,0 +1,154 @@
+//! The label of the highest value of an output.
+//!
+//! Invariant: a value is called a probability only where its row sums to one; else it is a score.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::array::{Array, numbers};
+use crate::exit::bad_input;
+
+/// How far from one a row of probabilities may sum, for rounding to half precision.
+const SLACK: f64 = 5e-3;
+
+/// The highest value of one row.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Top {
+    /// Name of the output.
+    pub(crate) output: String,
+    /// Row of the output, from 0.
+    pub(crate) row: usize,
+    /// Place of the value in its row, from 0.
+    pub(crate) index: usize,
+    /// Its label.
+    pub(crate) label: String,
+    /// The value.
+    pub(crate) value: f64,
+    /// What the value is.
+    pub(crate) is: Meaning,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Meaning {
+    /// The row is in 0 to 1 and sums to one.
+    Probability,
+    /// Anything else.
+    Score,
+}
+
+/// The highest value of each row of the first output that has as many columns as there are labels.
+pub(crate) fn top(outputs: &[(String, Array)], labels: &[String]) -> anyhow::Result<Vec<Top>> {
+    let fits = |array: &Array| array.dtype.is_float() && array.shape.last() == Some(&labels.len());
+    let found = outputs.iter().filter(|(_, array)| fits(array));
+    let Some((name, values)) = found
+        .map(|(name, array)| (name, numbers(array.dtype, &array.bytes)))
+        .next()
+    else {
+        let shapes: Vec<String> = outputs
+            .iter()
+            .map(|(name, array)| format!("{name} {} {:?}", array.dtype.name(), array.shape))
+            .collect();
+        return Err(bad_input(format!(
+            "no output has floats in rows of {}, the number of labels; there are: {}",
+            labels.len(),
+            shapes.join(", ")
+        )));
+    };
+    let values = values.unwrap_or_default();
+    let mut tops = Vec::new();
+    for (row, values) in values.chunks_exact(labels.len().max(1)).enumerate() {
+        let best = values
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| !value.is_nan())
+            .fold(None, |best: Option<(usize, f64)>, (index, value)| match best {
+                Some((_, highest)) if highest >= *value => best,
+                _ => Some((index, *value)),
+            });
+        let Some((index, value)) = best.filter(|_| values.iter().all(|value| !value.is_nan())) else {
+            return Err(bad_input(format!(
+                "output {name:?} is not a number in row {row}: no label is the top"
+            )));
+        };
+        let is_probability = values.iter().all(|value| (0.0..=1.0 + SLACK).contains(value))
+            && (values.iter().sum::<f64>() - 1.0).abs() <= SLACK;
+        let is = if is_probability {
+            Meaning::Probability
+        } else {
+            Meaning::Score
+        };
+        tops.push(Top {
+            output: name.clone(),
+            row,
+            index,
+            label: labels[index].clone(),
+            value,
+            is,
+        });
+    }
+    Ok(tops)
+}
+
+impl std::fmt::Display for Top {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.is {
+            Meaning::Probability => write!(f, "{}: probability {:.4}", self.label, self.value),
+            Meaning::Score => write!(f, "{}: score {:.4}", self.label, self.value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polychip::DType;
+
+    use super::*;
+
+    fn output(name: &str, shape: &[usize], values: &[f32]) -> (String, Array) {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        (
+            name.into(),
+            Array {
+                dtype: DType::F32,
+                shape: shape.to_vec(),
+                bytes,
+            },
+        )
+    }
+
+    fn labels() -> Vec<String> {
+        ["cat", "dog", "eel"].map(String::from).to_vec()
+    }
+
+    #[test]
+    fn each_row_has_its_top() {
+        let outputs = [
+            output("other", &[2], &[9.0, 9.0]),
+            output("p", &[2, 3], &[0.1, 0.7, 0.2, 0.5, 0.25, 0.25]),
+        ];
+        let tops = top(&outputs, &labels()).unwrap();
+        let words: Vec<String> = tops.iter().map(ToString::to_string).collect();
+        assert_eq!(words, ["dog: probability 0.7000", "cat: probability 0.5000"]);
+        assert_eq!((tops[1].row, tops[1].index, &*tops[1].output), (1, 0, "p"));
+    }
+
+    #[test]
+    fn what_does_not_sum_to_one_is_a_score() {
+        let top = top(&[output("logits", &[1, 3], &[-1.0, 2.0, 7.5])], &labels()).unwrap();
+        assert_eq!(top[0].to_string(), "eel: score 7.5000");
+    }
+
+    #[test]
+    fn no_fitting_output_and_no_number_are_errors() {
+        let error = top(&[output("p", &[1, 2], &[0.5, 0.5])], &labels())
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "no output has floats in rows of 3, the number of labels; there are: p f32 [1, 2]"
+        );
+        assert!(top(&[output("p", &[3], &[0.5, f32::NAN, 0.5])], &labels()).is_err());
+    }
+}

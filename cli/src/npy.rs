@@ -1,0 +1,247 @@
+//! NumPy's array files: reading inputs, writing outputs.
+//!
+//! Invariants:
+//! 1. What is written is read back with the same type, shape and bytes, but for types that NumPy has
+//!    not: those are written as integers of the same size, with a note.
+//! 2. A file's size is checked against its header before anything of its size is allocated.
+
+use anyhow::Context as _;
+use npyz::{
+    DType as NpyType, Endianness, NpyFile, Order, TypeChar, TypeStr, WriteOptions, WriterBuilder as _,
+};
+use polychip::DType;
+
+use crate::array::{Array, count};
+
+/// The type that an element type of the file stands for.
+fn dtype(found: &TypeStr) -> Option<DType> {
+    Some(match (found.type_char(), found.size_field()) {
+        (TypeChar::Bool, 1) => DType::Bool,
+        (TypeChar::Int, 1) => DType::I8,
+        (TypeChar::Int, 2) => DType::I16,
+        (TypeChar::Int, 4) => DType::I32,
+        (TypeChar::Int, 8) => DType::I64,
+        (TypeChar::Uint, 1) => DType::U8,
+        (TypeChar::Uint, 2) => DType::U16,
+        (TypeChar::Uint, 4) => DType::U32,
+        (TypeChar::Uint, 8) => DType::U64,
+        (TypeChar::Float, 2) => DType::F16,
+        (TypeChar::Float, 4) => DType::F32,
+        (TypeChar::Float, 8) => DType::F64,
+        (TypeChar::Complex, 8) => DType::C64,
+        (TypeChar::Complex, 16) => DType::C128,
+        _ => return None,
+    })
+}
+
+/// How a type is written: NumPy's type, and a note where that is not the type itself.
+fn written_as(dtype: DType) -> Option<(&'static str, Option<&'static str>)> {
+    Some(match dtype {
+        DType::Bool => ("|b1", None),
+        DType::I8 => ("|i1", None),
+        DType::I16 => ("<i2", None),
+        DType::I32 => ("<i4", None),
+        DType::I64 => ("<i8", None),
+        DType::U8 => ("|u1", None),
+        DType::U16 => ("<u2", None),
+        DType::U32 => ("<u4", None),
+        DType::U64 => ("<u8", None),
+        DType::F16 => ("<f2", None),
+        DType::F32 => ("<f4", None),
+        DType::F64 => ("<f8", None),
+        DType::C64 => ("<c8", None),
+        DType::C128 => ("<c16", None),
+        DType::BF16 => ("<u2", Some("written as u16, the bits of each value")),
+        DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ | DType::F8E8M0 => {
+            ("|u1", Some("written as u8, the bits of each value"))
+        }
+        // packed types: several values a byte, so the shape cannot stay
+        dtype if dtype.bits().is_some_and(|bits| bits < 8) => {
+            ("|u1", Some("written as one row of u8, values packed"))
+        }
+        _ => return None,
+    })
+}
+
+/// A note on how values of this type are written, where that is not as they are.
+pub(crate) fn note(dtype: DType) -> Option<&'static str> {
+    written_as(dtype).and_then(|(_, note)| note)
+}
+
+/// Reads the bytes of a file.
+pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
+    let file = NpyFile::new(bytes).context("not a .npy file")?;
+    let NpyType::Plain(found) = file.dtype() else {
+        anyhow::bail!("holds records, not numbers");
+    };
+    let Some(dtype) = dtype(&found) else {
+        anyhow::bail!("holds elements of type {found}, which no tensor has");
+    };
+    let shape: Option<Vec<usize>> = file
+        .shape()
+        .iter()
+        .map(|dim| usize::try_from(*dim).ok())
+        .collect();
+    let shape = shape.context("has a shape past all memory")?;
+    let wanted = count(&shape)
+        .and_then(|count| dtype.byte_len(count))
+        .context("has a shape past all memory")?;
+    let (order, is_big) = (file.order(), found.endianness() == Endianness::Big);
+    let data = file.into_inner();
+    anyhow::ensure!(
+        data.len() == wanted,
+        "is torn or too long: {} bytes of data where shape {shape:?} of {} needs {wanted}",
+        data.len(),
+        dtype.name()
+    );
+    let mut bytes = data.to_vec();
+    if is_big {
+        // a complex value is two words
+        let words = if found.type_char() == TypeChar::Complex {
+            2
+        } else {
+            1
+        };
+        let word = usize::try_from(found.size_field()).unwrap_or(1) / words;
+        bytes.chunks_exact_mut(word).for_each(<[u8]>::reverse);
+    }
+    if order == Order::Fortran && shape.len() > 1 {
+        bytes = row_major(&bytes, &shape);
+    }
+    Ok(Array { dtype, shape, bytes })
+}
+
+/// Column-major bytes in row-major order.
+fn row_major(bytes: &[u8], shape: &[usize]) -> Vec<u8> {
+    let total: usize = shape.iter().product();
+    if total == 0 {
+        return Vec::new();
+    }
+    let size = bytes.len() / total;
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut index = vec![0usize; shape.len()];
+    for _ in 0..total {
+        let mut at = 0;
+        for (dim, place) in shape.iter().zip(&index).rev() {
+            at = at * dim + place;
+        }
+        out.extend_from_slice(&bytes[at * size..(at + 1) * size]);
+        for (place, dim) in index.iter_mut().zip(shape).rev() {
+            *place += 1;
+            if *place < *dim {
+                break;
+            }
+            *place = 0;
+        }
+    }
+    out
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// The type is one of texts.
+pub(crate) fn write(array: &Array) -> anyhow::Result<Vec<u8>> {
+    let Some((descriptor, _)) = written_as(array.dtype) else {
+        anyhow::bail!(
+            "tensors of {} cannot be written to a .npy file",
+            array.dtype.name()
+        );
+    };
+    let is_packed = array.dtype.bits().is_some_and(|bits| bits < 8);
+    let shape: Vec<u64> = if is_packed {
+        vec![array.bytes.len() as u64]
+    } else {
+        array.shape.iter().map(|dim| *dim as u64).collect()
+    };
+    let descriptor: TypeStr = descriptor.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
+    let mut file = WriteOptions::new_header_only()
+        .dtype(NpyType::new_scalar(descriptor))
+        .shape(&shape)
+        .writer(Vec::with_capacity(array.bytes.len() + 128))
+        .write_header_only()?;
+    file.extend_from_slice(&array.bytes);
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(dtype: DType, shape: &[usize]) -> Array {
+        let bytes = dtype.byte_len(shape.iter().product()).unwrap();
+        let bytes = (0..bytes).map(|index| {
+            if dtype == DType::Bool {
+                (index % 2) as u8
+            } else {
+                index as u8
+            }
+        });
+        Array {
+            dtype,
+            shape: shape.to_vec(),
+            bytes: bytes.collect(),
+        }
+    }
+
+    #[test]
+    fn every_type_that_numpy_has_comes_back() {
+        use DType::*;
+        for dtype in [
+            Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128,
+        ] {
+            for shape in [&[][..], &[0], &[3], &[2, 3], &[1, 2, 0, 4]] {
+                let array = array(dtype, shape);
+                assert_eq!(
+                    read(&write(&array).unwrap()).unwrap(),
+                    array,
+                    "{dtype:?} {shape:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn types_that_numpy_has_not_are_written_as_their_bits() {
+        let read_back = read(&write(&array(DType::BF16, &[2, 3])).unwrap()).unwrap();
+        assert_eq!((read_back.dtype, &*read_back.shape), (DType::U16, &[2, 3][..]));
+        assert_eq!(note(DType::BF16), Some("written as u16, the bits of each value"));
+        let packed = read(&write(&array(DType::I4, &[3])).unwrap()).unwrap();
+        assert_eq!((packed.dtype, &*packed.shape), (DType::U8, &[2][..]));
+        assert!(
+            write(&Array {
+                dtype: DType::String,
+                shape: vec![0],
+                bytes: vec![]
+            })
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn other_byte_and_axis_orders_are_brought_to_ours() {
+        // numpy.asfortranarray([[1, 2, 3], [4, 5, 6]], dtype='>i2')
+        let header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n";
+        let mut file = b"\x93NUMPY\x01\x00".to_vec();
+        file.extend((header.len() as u16).to_le_bytes());
+        file.extend(header.as_bytes());
+        file.extend([0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6]);
+        let array = read(&file).unwrap();
+        assert_eq!(array.shape, [2, 3]);
+        assert_eq!(array.bytes, [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]);
+    }
+
+    #[test]
+    fn bad_files_are_errors() {
+        let good = write(&array(DType::F32, &[2, 3])).unwrap();
+        for end in 0..good.len() {
+            assert!(read(&good[..end]).is_err(), "{end}");
+        }
+        assert!(read(b"not an array").is_err());
+        let torn = read(&good[..good.len() - 1]).unwrap_err().to_string();
+        assert!(
+            torn.contains("23 bytes of data where shape [2, 3] of f32 needs 24"),
+            "{torn}"
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! `polychip partition`: the plan of a model, for people, for programs, and as a file to run later.
+
+use std::path::PathBuf;
+
+use polychip::{DeviceKind, Planned};
+use polychip_partitioner::{self as partitioner, Options, Plan, Report};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit::bad_input;
+use crate::file;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::{ModelArguments, PlanArguments};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// Write the plan, for `polychip run --plan`
+    #[arg(short, long, value_name = "PLAN")]
+    output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    plan: PlanArguments,
+}
+
+/// What `partition --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model file.
+    model: String,
+    /// The plan with names, and what simple rules would have cost.
+    report: Report,
+    /// The plan as `-o` writes it.
+    plan: Plan,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let planned = planned(&arguments.plan, &arguments.model)?;
+    let report = report(&planned)?;
+    if let Some(path) = &arguments.output {
+        file::write(path, planned.plan().to_json().as_bytes())?;
+    }
+    if arguments.json {
+        let model = arguments.model.model.display().to_string();
+        return out.json(&Answer {
+            model,
+            report,
+            plan: planned.plan().clone(),
+        });
+    }
+    out.text(&report.to_string())
+}
+
+/// The plan of a model.
+pub(crate) fn planned(arguments: &PlanArguments, model: &ModelArguments) -> anyhow::Result<Planned> {
+    let runtime = arguments.runtime(None)?;
+    let model = model.load(&runtime)?;
+    let _progress = Progress::of("planning");
+    Ok(runtime.plan(&model, &arguments.policy())?)
+}
+
+/// The report of a plan, compared with what simple rules would have cost.
+pub(crate) fn report(planned: &Planned) -> anyhow::Result<Report> {
+    let (graph, plan, options) = (planned.graph(), planned.plan(), Options::default());
+    let (targets, costs, links) = (planned.targets(), planned.costs(), planned.links());
+    let objective = &plan.objective;
+    let mut comparisons = Vec::new();
+    // with one device there is nothing to choose
+    if targets.len() > 1 {
+        let failed = |error: partitioner::Error| bad_input(format!("comparing plans: {error}"));
+        // what other runtimes would list: special chips first, the CPU last
+        let mut priority: Vec<usize> = (0..targets.len()).collect();
+        priority.sort_by_key(|index| planned.devices()[*index].info().kind == DeviceKind::Cpu);
+        let greedy =
+            partitioner::greedy_by_priority(graph, targets, costs, links, objective, &options, &priority);
+        comparisons.push(greedy.map_err(failed)?);
+        let cheapest = partitioner::cheapest_per_node(graph, targets, costs, links, objective, &options);
+        comparisons.push(cheapest.map_err(failed)?);
+    }
+    Ok(Report::new(graph, plan, comparisons))
+}

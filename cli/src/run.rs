@@ -1,0 +1,327 @@
+//! `polychip run`: one run of a model, its outputs, and what ran where.
+//!
+//! Invariant: no file is written unless the whole run went well.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use polychip::{Report, Session};
+use polychip_partitioner::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::array::{Array, numbers};
+use crate::exit::bad_input;
+use crate::input::{Given, InputArguments, labels};
+use crate::label::{Top, top};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::{ModelArguments, SessionArguments};
+use crate::{file, npy};
+
+/// How long a run may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+/// Values of an output that are shown.
+const SHOWN: usize = 6;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    inputs: InputArguments,
+    /// Labels, one a line: prints the one of the highest value
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
+    labels: Option<PathBuf>,
+    /// Write NAME.npy for each output, and for each input made from the seed
+    #[arg(long, value_name = "DIR", help_heading = "Outputs")]
+    save: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, help_heading = "Outputs")]
+    json: bool,
+    #[command(flatten)]
+    session: SessionArguments,
+}
+
+/// What `run --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model file.
+    model: String,
+    /// The inputs in the model's order.
+    inputs: Vec<InputLine>,
+    /// The outputs in the model's order.
+    outputs: Vec<OutputLine>,
+    /// The label of the highest value of each row, with `--labels`.
+    labels: Option<Vec<Top>>,
+    /// Time from submit to the outputs, of this first run, in nanoseconds.
+    first_run_ns: u64,
+    /// What ran where.
+    report: Report,
+}
+
+/// An input.
+#[derive(Debug, Serialize, JsonSchema)]
+struct InputLine {
+    /// Name in the model.
+    name: String,
+    /// Element type.
+    dtype: &'static str,
+    /// Shape.
+    shape: Vec<usize>,
+    /// The file that it was read from; none where it was made from the seed.
+    file: Option<String>,
+}
+
+/// An output.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OutputLine {
+    /// Name in the model.
+    name: String,
+    /// Element type.
+    dtype: &'static str,
+    /// Shape.
+    shape: Vec<usize>,
+    /// Least value; none where there is no number.
+    min: Option<f64>,
+    /// Greatest value; none where there is no number.
+    max: Option<f64>,
+    /// Mean value; none where there is no number, or one is not finite.
+    mean: Option<f64>,
+    /// The file that it was written to, with `--save`.
+    file: Option<String>,
+    /// How the file differs from the tensor, where it does.
+    note: Option<&'static str>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    // what is wrong with the command line is said before anything is loaded
+    let labels = arguments.labels.as_deref().map(labels).transpose()?;
+    if let Some(folder) = &arguments.save {
+        file::check_folder(folder)?;
+    }
+    let runtime = arguments.session.runtime()?;
+    let model = arguments.model.load(&runtime)?;
+    let (model, given) = arguments.inputs.read(&model)?;
+    let session = arguments.session.session(&runtime, &model)?;
+    if arguments.save.is_some() {
+        check_names(&session, &given)?;
+    }
+    let (outputs, first_run) = run_once(&session, &given)?;
+    let labels = labels.map(|labels| top(&outputs, &labels)).transpose()?;
+    if let Some(folder) = &arguments.save {
+        save(folder, &given, &outputs)?;
+    }
+    let report = session.report();
+    if arguments.json {
+        let folder = arguments.save.as_deref();
+        return out.json(&Answer {
+            model: arguments.model.model.display().to_string(),
+            inputs: given.iter().map(input_line).collect(),
+            outputs: outputs
+                .iter()
+                .map(|(name, array)| output_line(name, array, folder))
+                .collect(),
+            labels,
+            first_run_ns: u64::try_from(first_run.as_nanos()).unwrap_or(u64::MAX),
+            report,
+        });
+    }
+    let mut text = String::new();
+    match &labels {
+        Some(tops) => tops.iter().for_each(|top| text.push_str(&format!("{top}\n"))),
+        None => outputs
+            .iter()
+            .for_each(|(name, array)| text.push_str(&format!("{}\n", summary(name, array)))),
+    }
+    if let Some(folder) = &arguments.save {
+        for (name, array) in &outputs {
+            let note = npy::note(array.dtype)
+                .map(|note| format!(" ({note})"))
+                .unwrap_or_default();
+            text.push_str(&format!(
+                "wrote {}{note}\n",
+                folder.join(file::name_of(name)).display()
+            ));
+        }
+    }
+    let nanoseconds = u64::try_from(first_run.as_nanos()).unwrap_or(u64::MAX);
+    text.push_str(&format!(
+        "\n{report}\nthis run: {}\n",
+        Nanos::from_nanoseconds(nanoseconds)
+    ));
+    out.text(&text)
+}
+
+/// Writes the inputs into the session's memory.
+pub(crate) fn feed(session: &Session, given: &[Given]) -> anyhow::Result<Vec<polychip::Input>> {
+    let mut inputs = Vec::with_capacity(given.len());
+    for value in given {
+        let mut input = session.input(&value.name)?;
+        input.write_bytes(&value.array.bytes)?;
+        inputs.push(input);
+    }
+    Ok(inputs)
+}
+
+/// One run, with copies of its outputs.
+fn run_once(session: &Session, given: &[Given]) -> anyhow::Result<(Vec<(String, Array)>, Duration)> {
+    let inputs = feed(session, given)?;
+    let inputs: Vec<&polychip::Input> = inputs.iter().collect();
+    let _progress = Progress::of("running");
+    let start = Instant::now();
+    let done = session.submit(&inputs)?.wait(PATIENCE)?;
+    let took = start.elapsed();
+    let graph = session.planned().graph();
+    let mut outputs = Vec::with_capacity(done.len());
+    for (index, id) in graph.outputs.iter().enumerate() {
+        let name = &graph.tensor(*id).name;
+        // an output that is an input of the model is read where it was written
+        let same = given
+            .iter()
+            .find(|given| graph.is_input(*id) && given.name == *name);
+        let array = match same {
+            Some(given) => given.array.clone(),
+            None => {
+                let view = done.at(index)?;
+                Array {
+                    dtype: view.dtype(),
+                    shape: view.shape().to_vec(),
+                    bytes: view.bytes().to_vec(),
+                }
+            }
+        };
+        outputs.push((name.clone(), array));
+    }
+    Ok((outputs, took))
+}
+
+/// The tensors that `--save` writes: outputs, and inputs that have no file yet.
+fn saved<'a>(
+    given: &'a [Given],
+    outputs: impl Iterator<Item = &'a str> + 'a,
+) -> impl Iterator<Item = &'a str> + 'a {
+    given
+        .iter()
+        .filter(|given| given.file.is_none())
+        .map(|given| &*given.name)
+        .chain(outputs)
+}
+
+/// An error where two tensors would be written to one file.
+fn check_names(session: &Session, given: &[Given]) -> anyhow::Result<()> {
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    for tensor in saved(given, session.outputs().map(|spec| &*spec.name)) {
+        if let Some(other) = names.insert(file::name_of(tensor), tensor)
+            && other != tensor
+        {
+            return Err(bad_input(format!(
+                "--save: tensors {other:?} and {tensor:?} would both be written to {}",
+                file::name_of(tensor)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn save(folder: &Path, given: &[Given], outputs: &[(String, Array)]) -> anyhow::Result<()> {
+    let inputs = given
+        .iter()
+        .filter(|given| given.file.is_none())
+        .map(|given| (&given.name, &given.array));
+    let mut files = BTreeMap::new();
+    for (name, array) in inputs.chain(outputs.iter().map(|(name, array)| (name, array))) {
+        let bytes = npy::write(array).map_err(|error| bad_input(format!("--save: {name:?}: {error}")))?;
+        files.insert(file::name_of(name), bytes);
+    }
+    file::write_all(folder, &files)
+}
+
+fn input_line(given: &Given) -> InputLine {
+    InputLine {
+        name: given.name.clone(),
+        dtype: given.array.dtype.name(),
+        shape: given.array.shape.clone(),
+        file: given.file.as_ref().map(|file| file.display().to_string()),
+    }
+}
+
+fn output_line(name: &str, array: &Array, folder: Option<&Path>) -> OutputLine {
+    let values = numbers(array.dtype, &array.bytes).unwrap_or_default();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let finite = |value: f64| value.is_finite().then_some(value);
+    OutputLine {
+        name: name.to_owned(),
+        dtype: array.dtype.name(),
+        shape: array.shape.clone(),
+        min: values.iter().copied().reduce(f64::min).and_then(finite),
+        max: values.iter().copied().reduce(f64::max).and_then(finite),
+        mean: finite(mean),
+        file: folder.map(|folder| folder.join(file::name_of(name)).display().to_string()),
+        note: folder.and_then(|_| npy::note(array.dtype)),
+    }
+}
+
+/// A line with the first values.
+fn summary(name: &str, array: &Array) -> String {
+    let values = numbers(array.dtype, &array.bytes).unwrap_or_default();
+    let mut words: Vec<String> = values
+        .iter()
+        .take(SHOWN)
+        .map(|value| format!("{value:.5}"))
+        .collect();
+    if array.dtype.is_int() || array.dtype == polychip::DType::Bool {
+        words = values
+            .iter()
+            .take(SHOWN)
+            .map(|value| format!("{value}"))
+            .collect();
+    }
+    if values.len() > SHOWN {
+        words.push("…".into());
+    }
+    format!(
+        "{name}: {} {:?}: {}",
+        array.dtype.name(),
+        array.shape,
+        words.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use polychip::DType;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_an_output_has_its_figures() {
+        let bytes = [1.0f32, -2.0, 4.0]
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        let array = Array {
+            dtype: DType::F32,
+            shape: vec![3],
+            bytes,
+        };
+        let line = output_line("y", &array, None);
+        assert_eq!(
+            (line.min, line.max, line.mean),
+            (Some(-2.0), Some(4.0), Some(1.0))
+        );
+        assert_eq!(summary("y", &array), "y: f32 [3]: 1.00000 -2.00000 4.00000");
+        let empty = Array {
+            dtype: DType::I64,
+            shape: vec![0],
+            bytes: vec![],
+        };
+        let line = output_line("y", &empty, Some(Path::new("out")));
+        assert_eq!(
+            (line.min, line.mean, line.file),
+            (None, None, Some("out/y.npy".into()))
+        );
+    }
+}

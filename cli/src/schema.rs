@@ -1,0 +1,36 @@
+//! The schemas of what `--json` prints, held to the committed files in `cli/schemas`.
+//!
+//! Invariant: `cli/schemas/COMMAND.schema.json` is what the types say. `POLYCHIP_BLESS=1 cargo test -p
+//! polychip-cli schema` writes the files anew.
+
+#[cfg(test)]
+mod tests {
+    use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+
+    fn check<T: JsonSchema>(command: &str) {
+        // what is written, not what could be read: a field that may be null is always there
+        let generator: SchemaGenerator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut schema = generator.into_root_schema_for::<T>();
+        schema.insert("title".into(), format!("polychip {command} --json").into());
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = format!("{}/schemas/{command}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("POLYCHIP_BLESS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == text,
+            "{path} is out of date; run the test with POLYCHIP_BLESS=1"
+        );
+    }
+
+    #[test]
+    fn committed_schemas_are_what_the_types_say() {
+        check::<crate::devices::Answer>("devices");
+        check::<crate::run::Answer>("run");
+        check::<crate::bench::Answer>("bench");
+        check::<crate::partition::Answer>("partition");
+        check::<crate::explain::Answer>("explain");
+        check::<crate::inspect::Answer>("inspect");
+    }
+}

@@ -1,0 +1,209 @@
+//! Options that several commands share, and the runtime, model and plan that they ask for.
+//!
+//! Invariant: an option means the same in every command.
+
+use std::path::PathBuf;
+
+use polychip::{Model, Planned, Policy, Runtime, Session};
+use polychip_partitioner::Plan;
+
+use crate::exit::{bad_input, usage};
+use crate::file;
+use crate::progress::Progress;
+
+/// Where plugins and measured costs are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Devices")]
+pub(crate) struct RuntimeArguments {
+    /// Folder to look for plugin libraries in, before the usual places
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plugins: Vec<PathBuf>,
+    /// Database of measured times, made where there is none: runs record into it, plans are made from it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+}
+
+/// Which devices, and to what aim.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Devices")]
+pub(crate) struct PlanArguments {
+    /// Use only these devices: `plugin:index`, or `plugin` for all of a plugin, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) devices: Vec<String>,
+    /// What to minimise
+    #[arg(long, value_enum, default_value_t = Aim::Latency)]
+    pub(crate) policy: Aim,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArguments,
+}
+
+/// How parts are compiled and run.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Devices")]
+pub(crate) struct SessionArguments {
+    #[command(flatten)]
+    pub(crate) plan_arguments: PlanArguments,
+    /// Run this plan, made by `polychip partition -o`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "policy"])]
+    pub(crate) plan: Option<PathBuf>,
+    /// Threads that a CPU may use; without it, the plugin chooses
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Option<u32>,
+    /// Folder where compiled parts are kept for the next time
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+}
+
+/// The model.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelArguments {
+    /// ONNX model
+    pub(crate) model: PathBuf,
+    /// Size of a dimension that the model only names
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
+    pub(crate) dims: Vec<(String, usize)>,
+}
+
+/// What to minimise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Aim {
+    /// The time of a run
+    Latency,
+    /// The energy of a run
+    Energy,
+    /// Both, a nanosecond weighed as a microjoule
+    Balanced,
+}
+
+/// Reads `NAME=N`.
+fn dimension(text: &str) -> Result<(String, usize), String> {
+    let (name, size) = text.rsplit_once('=').ok_or("write NAME=N")?;
+    if name.is_empty() {
+        return Err("the name is empty; write NAME=N".into());
+    }
+    let size = size
+        .parse()
+        .map_err(|_| format!("{size:?} is not a size; write NAME=N"))?;
+    Ok((name.to_owned(), size))
+}
+
+impl RuntimeArguments {
+    /// Loads the plugins.
+    pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
+        let mut builder = Runtime::builder();
+        for folder in &self.plugins {
+            if !folder.is_dir() {
+                return Err(usage(format!(
+                    "--plugins {}: there is no such folder",
+                    folder.display()
+                )));
+            }
+            builder = builder.plugins(folder);
+        }
+        if let Some(file) = &self.profile {
+            builder = builder.profiles(file);
+        }
+        if let Some(folder) = cache {
+            file::check_folder(folder)?;
+            builder = builder.cache(folder);
+        }
+        Ok(builder.build()?)
+    }
+
+    /// Says on standard error which plugins of the folders given are not used.
+    pub(crate) fn say_refusals(&self, runtime: &Runtime) {
+        for refusal in runtime.refusals() {
+            if self
+                .plugins
+                .iter()
+                .any(|folder| refusal.subject.starts_with(&*folder.to_string_lossy()))
+            {
+                eprintln!("warning: not used: {refusal}");
+            }
+        }
+    }
+}
+
+impl PlanArguments {
+    /// Loads the plugins, and says which are not used.
+    pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
+        let runtime = self.runtime.runtime(cache)?;
+        self.runtime.say_refusals(&runtime);
+        Ok(runtime)
+    }
+
+    /// The policy asked for.
+    pub(crate) fn policy(&self) -> Policy {
+        let policy = match self.policy {
+            Aim::Latency => Policy::latency(),
+            Aim::Energy => Policy::energy(),
+            Aim::Balanced => Policy::balanced(),
+        };
+        if self.devices.is_empty() {
+            policy
+        } else {
+            policy.devices(&self.devices)
+        }
+    }
+}
+
+impl SessionArguments {
+    /// Loads the plugins, and says which are not used.
+    pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
+        self.plan_arguments.runtime(self.cache.as_ref())
+    }
+
+    /// The policy asked for, with the threads. One run is in flight at a time.
+    pub(crate) fn policy(&self) -> Policy {
+        let policy = self.plan_arguments.policy().in_flight(1);
+        self.threads
+            .map_or(policy.clone(), |threads| policy.threads(threads))
+    }
+
+    /// Plans the model, or checks the plan given.
+    pub(crate) fn planned(&self, runtime: &Runtime, model: &Model) -> anyhow::Result<Planned> {
+        let _progress = Progress::of("planning");
+        let policy = self.policy();
+        let Some(path) = &self.plan else {
+            return Ok(runtime.plan(model, &policy)?);
+        };
+        let plan = Plan::from_json(&file::read_text(path)?)
+            .map_err(|error| bad_input(format!("{}: not a plan: {error}", path.display())))?;
+        Ok(runtime.with_plan(model, &policy, plan)?)
+    }
+
+    /// Plans, compiles and loads.
+    pub(crate) fn session(&self, runtime: &Runtime, model: &Model) -> anyhow::Result<Session> {
+        let planned = self.planned(runtime, model)?;
+        let _progress = Progress::of("compiling");
+        Ok(runtime.session_of(planned, self.policy())?)
+    }
+}
+
+impl ModelArguments {
+    /// Reads the model and gives the named dimensions their sizes.
+    pub(crate) fn load(&self, runtime: &Runtime) -> anyhow::Result<Model> {
+        let _progress = Progress::of("reading the model");
+        for (index, (name, _)) in self.dims.iter().enumerate() {
+            if self.dims[..index].iter().any(|(other, _)| other == name) {
+                return Err(usage(format!("--dim {name} is given twice")));
+            }
+        }
+        let model = runtime.load(&self.model)?;
+        Ok(model.bind(self.dims.iter().cloned())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_are_a_name_and_a_size() {
+        assert_eq!(dimension("batch=4"), Ok(("batch".into(), 4)));
+        assert_eq!(dimension("a=b=2"), Ok(("a=b".into(), 2)));
+        for bad in ["batch", "=4", "batch=", "batch=-1", "batch=x"] {
+            assert!(dimension(bad).is_err(), "{bad}");
+        }
+    }
+}
