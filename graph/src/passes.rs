@@ -17,7 +17,7 @@
 //!
 //! Not here: op conversion between opsets (`onnx`), binding of size names, device choices.
 
-use crate::{Error, Evaluate, Graph, Node, infer, verify};
+use crate::{Error, Evaluate, Graph, Node, verify};
 
 mod batch_norm;
 mod duplicate;
@@ -86,7 +86,11 @@ const ROUNDS: usize = 64;
 /// If the graph is cyclic, or types do not fit an op.
 pub fn canonicalise(graph: &mut Graph, evaluate: &dyn Evaluate, options: &Options) -> Result<Report, Error> {
     let mut report = Report::default();
-    let pipeline = Pipeline { evaluate, options };
+    let pipeline = Pipeline {
+        evaluate,
+        options,
+        body: false,
+    };
     pipeline.graph(graph, &mut report)?;
     Ok(report)
 }
@@ -94,6 +98,7 @@ pub fn canonicalise(graph: &mut Graph, evaluate: &dyn Evaluate, options: &Option
 struct Pipeline<'a> {
     evaluate: &'a dyn Evaluate,
     options: &'a Options,
+    body: bool,
 }
 
 impl Pipeline<'_> {
@@ -115,16 +120,16 @@ impl Pipeline<'_> {
 
     /// The passes that make the graph smaller, until none finds anything.
     fn clean(&self, graph: &mut Graph, report: &mut Report, dequantise: bool) -> Result<(), Error> {
-        for round in 0..ROUNDS {
-            if round > 0 {
-                // what was folded tells shapes that were unknown before
-                infer(graph)?;
-            }
+        let folding = fold::Folding {
+            evaluate: self.evaluate,
+            limit: self.options.fold_limit,
+            dequantise,
+            body: self.body,
+        };
+        for _ in 0..ROUNDS {
             // equal nodes first, so that folding makes each constant once
             let mut changes = self.pass(graph, report, "duplicate", duplicate::run)?;
-            changes += self.pass(graph, report, "fold", |graph| {
-                fold::run(graph, self.evaluate, self.options.fold_limit, dequantise)
-            })?;
+            changes += self.pass(graph, report, "fold", |graph| fold::run(graph, &folding))?;
             changes += self.pass(graph, report, "no_op", no_op::run)?;
             changes += self.pass(graph, report, "batch_norm", batch_norm::run)?;
             if self.options.recompose {
@@ -170,7 +175,8 @@ impl Pipeline<'_> {
     fn bodies_of(&self, node: &mut Node, report: &mut Report) -> Result<(), Error> {
         for body in &mut node.bodies {
             // sorting numbers inputs first and in their order, so that captures stay the last of them
-            self.graph(&mut body.graph, report)?;
+            let inner = Pipeline { body: true, ..*self };
+            inner.graph(&mut body.graph, report)?;
             let first = body.graph.inputs.len().saturating_sub(body.captures.len());
             let inputs = body.graph.inputs[first..].iter();
             for (capture, &inner) in body.captures.iter_mut().zip(inputs) {

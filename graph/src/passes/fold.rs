@@ -10,20 +10,40 @@
 use polychip_ops::{Attr, DType, Literal, Op};
 
 use super::pattern;
-use crate::{Constant, Container, Error, Evaluate, Graph, Node, NodeId, TensorId};
+use crate::{Constant, Container, Error, Evaluate, Graph, Node, NodeId, TensorId, Values, infer};
+
+/// How to fold.
+pub(super) struct Folding<'a> {
+    pub(super) evaluate: &'a dyn Evaluate,
+    /// Most bytes of a constant that is made.
+    pub(super) limit: usize,
+    /// Whether dequantised constants are folded, too.
+    pub(super) dequantise: bool,
+    /// Whether this is a body: one that never runs may break the rules of its ops.
+    pub(super) body: bool,
+}
 
 /// Runs the pass; returns the number of nodes folded.
-pub(super) fn run(
-    graph: &mut Graph,
-    evaluate: &dyn Evaluate,
-    limit: usize,
-    dequantise: bool,
-) -> Result<usize, Error> {
+pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Error> {
+    let Folding {
+        evaluate,
+        limit,
+        dequantise,
+        body,
+    } = *folding;
+    // what was folded before tells shapes that were unknown
+    let values = match infer(graph) {
+        Err(_) if body => Values::default(),
+        inferred => inferred?,
+    };
     let mut folded = 0;
     for id in graph.node_ids() {
         let node = graph.node(id);
-        let results = match shape_of(graph, node) {
-            Some(literal) => Some(vec![literal]),
+        let known = shape_of(graph, node)
+            .map(|literal| vec![literal])
+            .or_else(|| by_arithmetic(graph, node, &values));
+        let results = match known {
+            Some(results) => Some(results),
             None if node.op == Op::DequantizeLinear && !dequantise => None,
             None => compute(graph, node, evaluate, limit),
         };
@@ -63,6 +83,23 @@ fn shape_of(graph: &Graph, node: &Node) -> Option<Literal> {
         .map(|dim| i64::try_from(dim.known()?).ok())
         .collect();
     Some(Literal::i64s(&sizes?))
+}
+
+/// The results of a node that inference knows in full, as of a size picked from a partly known shape.
+fn by_arithmetic(graph: &Graph, node: &Node, values: &Values) -> Option<Vec<Literal>> {
+    if !node.bodies.is_empty() || !pattern::is_pure(node) || node.outputs.is_empty() {
+        return None;
+    }
+    let literal = |output: &Option<TensorId>| {
+        let id = (*output)?;
+        let tensor = graph.tensor(id);
+        if tensor.encoding.is_some() || tensor.container != Container::Tensor || tensor.upper_bound {
+            return None;
+        }
+        let literal = values.get(id)?.to_literal(&tensor.ty.sizes()?)?;
+        (literal.dtype == tensor.ty.dtype).then_some(literal)
+    };
+    node.outputs.iter().map(literal).collect()
 }
 
 fn compute(graph: &Graph, node: &Node, evaluate: &dyn Evaluate, limit: usize) -> Option<Vec<Literal>> {

@@ -5,6 +5,7 @@ use polychip_ops::{Attr, AttrValue, DType, Dim, Literal, Op};
 
 use super::build::{Build, ints};
 use super::{Options, canonical, nodes_of, proven};
+use crate::{Body, Capture};
 
 #[test]
 fn constants_are_computed_once() {
@@ -35,6 +36,64 @@ fn shapes_fold_where_sizes_are_known() {
         output.data.as_ref().unwrap().to_literal(&output.ty),
         Some(Literal::i64s(&[3, 4, 24]))
     );
+}
+
+#[test]
+fn a_known_size_of_a_partly_known_shape_folds() {
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3]);
+    b.graph.tensor_mut(x).ty.shape = Some(vec![Dim::symbol("n"), 3.into()]);
+    let shape = b.op(Op::Shape, &[x]);
+    let (zero, one) = (b.list(&[0]), b.list(&[1]));
+    let known = b.op(Op::Gather, &[shape, one]);
+    let named = b.op(Op::Gather, &[shape, zero]);
+    let known = b.op(Op::Mul, &[known, known]);
+    let known = b.op_with(
+        Op::Cast,
+        &[known],
+        &[(Attr::To, AttrValue::Int(DType::F32.code().into()))],
+    );
+    let (after, _) = proven(&b.finish(&[known, named]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    t0 = Shape(x)
+    y1 = Gather(t0, [0])
+    ");
+}
+
+#[test]
+fn bodies_are_canonical_too() {
+    let mut inner = Build::new();
+    let x = inner.input("inner", &[2]);
+    let (one, two) = (inner.number(1.0), inner.number(2.0));
+    let three = inner.op(Op::Add, &[one, two]);
+    let t = inner.op(Op::Identity, &[x]);
+    let t = inner.op(Op::Mul, &[t, three]);
+    let body = inner.finish(&[t]);
+    let mut b = Build::new();
+    let condition = b.typed_input("condition", DType::Bool, &[]);
+    let x = b.input("x", &[2]);
+    let outer = b.op(Op::Identity, &[x]);
+    let y = b.op(Op::If, &[condition]);
+    let id = b.graph.producer(y).unwrap();
+    b.graph.edit_node(id, |node| {
+        for attr in [Attr::ThenBranch, Attr::ElseBranch] {
+            let capture = Capture {
+                outer,
+                inner: body.inputs[0],
+            };
+            node.bodies.push(Body {
+                attr,
+                graph: body.clone(),
+                captures: vec![capture],
+            });
+        }
+    });
+    let (after, report) = canonical(&b.finish(&[y]), &Options::default());
+    let (_, node) = after.nodes().next().unwrap();
+    assert_eq!((after.node_count(), node.op), (1, Op::If));
+    assert_eq!(node.bodies[0].captures[0].outer, after.inputs[1]);
+    assert_snapshot!(nodes_of(&node.bodies[0].graph), @"y0 = Mul(inner, t0)");
+    assert_eq!(report.changes("fold"), 2);
 }
 
 #[test]
