@@ -67,6 +67,10 @@ impl Buffer {
         given.fd = abi::POLYCHIP_NO_FD;
         given.data = memory.data();
         given.bytes = memory.bytes();
+        if let Some(fd) = memory.fd().filter(|_| !device.info.imports_host_memory) {
+            given.kind = abi::POLYCHIP_MEMORY_MEMFD;
+            given.fd = fd;
+        }
         let call = device
             .table()
             .buffer_import

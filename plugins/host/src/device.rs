@@ -73,6 +73,8 @@ pub struct DeviceInfo {
     pub shares_host_memory: bool,
     /// Takes host memory by `buffer_import`.
     pub imports_host_memory: bool,
+    /// Anonymous memory files can be imported without a copy.
+    pub imports_memory_files: bool,
     /// The figures are not a real chip's.
     pub emulated: bool,
 }
@@ -143,7 +145,7 @@ pub(crate) struct Open {
     pub(crate) instance: Arc<Instance>,
     pub(crate) raw: *mut abi::polychip_device,
     pub(crate) name: String,
-    info: DeviceInfo,
+    pub(crate) info: DeviceInfo,
     /// Set when the device was lost or hung; cleared by a reset.
     lost: AtomicBool,
     pub(crate) resets: AtomicU64,
@@ -220,6 +222,7 @@ impl Device {
             peak_bytes_per_s: None,
             shares_host_memory: false,
             imports_host_memory: false,
+            imports_memory_files: false,
             emulated: false,
         };
         // owned first, so that the device is closed where its information cannot be read
@@ -267,6 +270,7 @@ impl Device {
             peak_bytes_per_s: known(found.peak_bytes_per_s),
             shares_host_memory: found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,
             imports_host_memory: found.import_kinds & (1 << abi::POLYCHIP_MEMORY_HOST) != 0,
+            imports_memory_files: found.import_kinds & (1 << abi::POLYCHIP_MEMORY_MEMFD) != 0,
             emulated: found.flags & abi::POLYCHIP_DEVICE_EMULATED != 0,
         };
         Ok(Device(Arc::new(open)))

@@ -23,6 +23,9 @@ pub struct Memory {
 pub(crate) struct Shared {
     /// `None` for memory of a device's own.
     mapping: Option<MmapMut>,
+    /// The anonymous file that is mapped, where it is one.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    file: Option<std::os::fd::OwnedFd>,
     usage: Mutex<Usage>,
 }
 
@@ -38,6 +41,8 @@ impl Shared {
     pub(crate) fn of_device() -> Arc<Shared> {
         Arc::new(Shared {
             mapping: None,
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            file: None,
             usage: Mutex::default(),
         })
     }
@@ -112,10 +117,61 @@ impl Memory {
         Ok(Memory {
             shared: Arc::new(Shared {
                 mapping: Some(mapping),
+                #[cfg(any(target_os = "linux", target_os = "android"))]
+                file: None,
                 usage: Mutex::default(),
             }),
             bytes,
         })
+    }
+
+    /// Maps `bytes` bytes of an anonymous file, which devices that take no host address map themselves.
+    /// Where the system has no such files, the same as [`Memory::new`].
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn file(bytes: u64) -> Result<Memory> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            let failed = |words: String| {
+                Error::new(
+                    ErrorKind::OutOfMemory,
+                    format!("{bytes} bytes of shared memory"),
+                    words,
+                )
+            };
+            let file = rustix::fs::memfd_create("polychip", rustix::fs::MemfdFlags::CLOEXEC)
+                .map_err(|error| failed(error.to_string()))?;
+            rustix::fs::ftruncate(&file, bytes.max(1)).map_err(|error| failed(error.to_string()))?;
+            // SAFETY: the file is anonymous and ours: nobody cuts it short, and who writes when is kept
+            // apart by `Usage`, as for any shared memory.
+            let mapping = unsafe { MmapMut::map_mut(&file) }.map_err(|error| failed(error.to_string()))?;
+            Ok(Memory {
+                shared: Arc::new(Shared {
+                    mapping: Some(mapping),
+                    file: Some(file),
+                    usage: Mutex::default(),
+                }),
+                bytes,
+            })
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        {
+            Memory::new(bytes)
+        }
+    }
+
+    /// Descriptor of the anonymous file, where the memory is one.
+    pub(crate) fn fd(&self) -> Option<i64> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            use std::os::fd::AsRawFd;
+            self.shared.file.as_ref().map(|file| i64::from(file.as_raw_fd()))
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        {
+            None
+        }
     }
 
     /// Bytes asked for.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::bench::{Bench, add_relu, device, floats, host, node, tensor, to_floats};
 use polychip_graph::{Body, Capture, Constant, Encoding, EncodingAxis, Graph, Node, State, Tensor};
-use polychip_host::{Access, CompileOptions, Device, ErrorKind, FlatGraph, Layout, Signal, Submission};
+use polychip_host::{
+    Access, CompileOptions, Device, ErrorKind, FlatGraph, Layout, Memory, Signal, Submission,
+};
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 
 fn inputs() -> [Vec<u8>; 2] {
@@ -462,4 +464,58 @@ fn bindings_are_checked_before_a_run_starts() {
         .unwrap()
         .wait(Duration::MAX)
         .unwrap();
+}
+
+/// One memory file is the output of a device that takes addresses and the input of one that takes files.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))] // Miri has no memory files
+fn a_tensor_crosses_between_devices_without_a_copy() {
+    let host = host("[[device]]\nimports = [\"host\"]\n[[device]]\nimports = [\"memfd\"]");
+    let [first, second] = host.devices() else {
+        panic!("two devices")
+    };
+    assert!(first.info().imports_host_memory && !first.info().imports_memory_files);
+    assert!(!second.info().imports_host_memory && second.info().imports_memory_files);
+    let mut graph = Graph::new("neg");
+    let x = tensor(&mut graph, "x", DType::F32, &[4]);
+    let y = tensor(&mut graph, "y", DType::F32, &[4]);
+    node(&mut graph, Op::Neg, &[x], y);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let load = |device: &Device| {
+        let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+        device.load(blob, &flat, 1).unwrap()
+    };
+    let [start, middle, end] = [0; 3].map(|_| Memory::file(16).unwrap());
+    let import = |device: &Device, memory: &Memory| Arc::new(device.import_buffer(memory).unwrap());
+    let input = import(first, &start);
+    input
+        .access(Access::Write, 0, 16)
+        .unwrap()
+        .copy_from_slice(&floats(&[1.0, 2.0, 3.0, 4.0]));
+    let executables = [load(first), load(second)];
+    let mut there = Submission::new(&executables[0], 0);
+    there.bind(0, &input, 0).unwrap();
+    there.bind(1, &import(first, &middle), 0).unwrap();
+    let mut back = Submission::new(&executables[1], 0);
+    back.bind(0, &import(second, &middle), 0).unwrap();
+    let output = import(second, &end);
+    back.bind(1, &output, 0).unwrap();
+    executables[0]
+        .execute(&mut there, &[])
+        .unwrap()
+        .wait(Duration::MAX)
+        .unwrap();
+    executables[1]
+        .execute(&mut back, &[])
+        .unwrap()
+        .wait(Duration::MAX)
+        .unwrap();
+    assert_eq!(
+        to_floats(&output.access(Access::Read, 0, 16).unwrap()),
+        [1.0, 2.0, 3.0, 4.0]
+    );
+    let pages = second.import_buffer(&Memory::new(16).unwrap());
+    assert_eq!(pages.err().unwrap().kind(), ErrorKind::Unsupported);
 }
