@@ -5,7 +5,6 @@
 use polychip_ops::{DType, Op};
 use polychip_sdk::{Reason, Support};
 
-use crate::interpret;
 use crate::lower::{is_fast, range};
 use crate::part::{Node, Part, TensorIndex};
 
@@ -28,7 +27,7 @@ fn one(part: &Part, node: &Node) -> Support {
                 format!("{} with body graphs is not computed", node.op_name),
             );
         }
-        return match node.bodies.iter().find_map(|body| interpret::refusal(&body.part)) {
+        return match node.bodies.iter().find_map(|body| body.program.as_ref().err()) {
             Some(why) => Support::no(Reason::Body, format!("in the body: {why}")),
             None => Support::Yes,
         };
@@ -45,6 +44,7 @@ fn one(part: &Part, node: &Node) -> Support {
     let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(real)).collect();
     match polychip_reference::supported(node.op, &node.attributes, &dtypes) {
         Ok(()) => Support::Yes,
+        Err(_) if node.decomposition.is_some() => Support::Yes,
         Err(why) => {
             let words = why.to_string();
             let reason = if words.starts_with("input ") {

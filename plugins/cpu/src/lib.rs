@@ -17,7 +17,6 @@ mod buffer;
 mod caps;
 mod estimate;
 mod exec;
-mod interpret;
 mod lower;
 mod part;
 mod plugin;

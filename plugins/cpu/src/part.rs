@@ -7,7 +7,10 @@
 //!
 //! Not here: what to do with the nodes (`lower`), the reading of the flat graph (`view`).
 
+use std::sync::Arc;
+
 use polychip_ops::{Attr, Attributes, DType, Op};
+use polychip_reference::Program;
 use polychip_sdk::Constant;
 
 /// Index of a tensor in [`Part::tensors`].
@@ -48,15 +51,17 @@ impl Tensor {
     }
 }
 
-/// A body graph of a node.
+/// A body graph of a node, ready to be evaluated.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     /// Attribute that held it.
     pub(crate) attr: Attr,
-    /// The body.
-    pub(crate) part: Part,
-    /// Tensors of the outer graph and the body's inputs that stand for them.
-    pub(crate) captures: Vec<(TensorIndex, TensorIndex)>,
+    /// The body, or why it cannot be computed.
+    pub(crate) program: Result<Arc<Program>, String>,
+    /// For each input of the body the tensor of this part that it captures, or nothing where the op passes it.
+    pub(crate) captured: Vec<Option<TensorIndex>>,
+    /// Element type and sizes (0 where not known) of each output.
+    pub(crate) outputs: Vec<Option<(DType, Vec<usize>)>>,
 }
 
 /// A node of a part.
@@ -74,6 +79,8 @@ pub(crate) struct Node {
     pub(crate) outputs: Vec<Option<TensorIndex>>,
     /// Body graphs.
     pub(crate) bodies: Vec<Body>,
+    /// The primitive ops that the node was recomposed from, where they can be computed.
+    pub(crate) decomposition: Option<Arc<Program>>,
 }
 
 impl Node {
@@ -87,6 +94,7 @@ impl Node {
             inputs: inputs.iter().map(|&i| Some(i)).collect(),
             outputs: outputs.iter().map(|&i| Some(i)).collect(),
             bodies: Vec::new(),
+            decomposition: None,
         }
     }
 
@@ -105,7 +113,7 @@ impl Node {
         let captures = self
             .bodies
             .iter()
-            .flat_map(|body| body.captures.iter().map(|c| c.0));
+            .flat_map(|body| body.captured.iter().copied().flatten());
         self.inputs.iter().copied().flatten().chain(captures)
     }
 }

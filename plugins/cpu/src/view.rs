@@ -2,6 +2,9 @@
 //!
 //! Invariant: constants stay where the host has them; everything else is copied out of the call.
 
+use std::sync::Arc;
+
+use polychip_reference::Program;
 use polychip_sdk::{Error, GraphView, Result};
 
 use crate::part::{Body, Node, Part, Tensor};
@@ -34,17 +37,38 @@ pub(crate) fn part(graph: &GraphView<'_>) -> Result<Part> {
     for view in graph.nodes() {
         let mut bodies = Vec::new();
         for body in view.bodies() {
+            let captures: Vec<_> = body.captures().collect();
+            let captured = |input: &u32| {
+                let capture = captures.iter().find(|(_, inner)| inner == input);
+                capture.map(|&(outer, _)| outer as usize)
+            };
             bodies.push(Body {
                 attr: body.attr.ok_or_else(|| {
                     Error::unsupported("a body graph under an unknown attribute").at_node(view.index())
                 })?,
-                part: part(&body.graph)?,
-                captures: body
-                    .captures()
-                    .map(|(outer, inner)| (outer as usize, inner as usize))
+                program: Program::new(&body.graph)
+                    .map(Arc::new)
+                    .map_err(|error| error.to_string()),
+                captured: body.graph.inputs().iter().map(captured).collect(),
+                outputs: body
+                    .graph
+                    .outputs()
+                    .iter()
+                    .map(|&output| {
+                        let tensor = body.graph.tensor(output);
+                        let sizes = tensor
+                            .dims()?
+                            .iter()
+                            .map(|&dim| usize::try_from(dim).unwrap_or(0));
+                        Some((tensor.dtype(), sizes.collect()))
+                    })
                     .collect(),
             });
         }
+        let decomposition = view
+            .decomposition()
+            .and_then(|graph| Program::new(&graph).ok())
+            .map(Arc::new);
         nodes.push(Node {
             op: view.op(),
             op_name: view.op_name().to_owned(),
@@ -52,6 +76,7 @@ pub(crate) fn part(graph: &GraphView<'_>) -> Result<Part> {
             inputs: view.inputs().map(index).collect(),
             outputs: view.outputs().map(index).collect(),
             bodies,
+            decomposition,
         });
     }
     Ok(Part {

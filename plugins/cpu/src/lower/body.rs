@@ -1,22 +1,53 @@
-//! Nodes with body graphs: If, Loop and Scan, interpreted on boxed tensors.
+//! Nodes with body graphs: If, Loop and Scan, evaluated on boxed tensors.
+//!
+//! Not here: fast kernels inside a body; whatever it computes runs on the reference evaluator.
 
 use std::sync::Arc;
 
-use polychip_ops::{Attr, Op};
-use polychip_sdk::{Error, Result};
+use polychip_ops::DType;
+use polychip_reference::{Body as Callable, EvaluateError, Program, Tensor, evaluate_control};
+use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::{Form, Lowering};
-use crate::interpret::{self, Interpreted};
 use crate::part::Node;
+use crate::step::Operands;
+
+/// A body with the places of what it captures among the step's operands.
+struct Body {
+    attr: polychip_ops::Attr,
+    program: Arc<Program>,
+    captured: Vec<Option<usize>>,
+    outputs: Vec<Option<(DType, Vec<usize>)>>,
+}
+
+/// A body with the tensors of one run.
+struct Call<'a> {
+    body: &'a Body,
+    captured: Vec<Option<Tensor>>,
+}
+
+impl Callable for Call<'_> {
+    fn run(&self, inputs: Vec<Tensor>) -> std::result::Result<Vec<Tensor>, EvaluateError> {
+        let mut passed = inputs.into_iter();
+        let all = self
+            .captured
+            .iter()
+            .filter_map(|captured| captured.clone().or_else(|| passed.next()));
+        self.body.program.run(all.collect())
+    }
+
+    fn outputs(&self) -> usize {
+        self.body.outputs.len()
+    }
+
+    fn output_type(&self, output: usize) -> Option<(polychip_cpu_kernels::reference::Element, Vec<usize>)> {
+        let (dtype, sizes) = self.body.outputs.get(output)?.as_ref()?;
+        Some((polychip_reference::element(*dtype), sizes.clone()))
+    }
+}
 
 /// Adds a step that runs a node with bodies.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
-    if !matches!(node.op, Op::If | Op::Loop | Op::Scan) {
-        return Err(Error::unsupported(format!(
-            "{} with body graphs is not computed",
-            node.op_name
-        )));
-    }
     let mut reads = Vec::new();
     let mut place = |l: &mut Lowering<'_>, t: usize| -> Result<usize> {
         reads.push(l.rows(t)?);
@@ -27,17 +58,19 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         places.push(input.map(|t| place(l, t)).transpose()?);
     }
     let mut bodies = Vec::new();
-    let mut captures: Vec<(Attr, Vec<usize>)> = Vec::new();
     for body in &node.bodies {
-        bodies.push((body.attr, Interpreted::new(&body.part)?));
-        // captures follow the op's own inputs, in the order of the body's inputs
-        let mut own: Vec<_> = body.captures.clone();
-        own.sort_by_key(|&(_, inner)| body.part.inputs.iter().position(|&input| input == inner));
-        let own = own
-            .iter()
-            .map(|&(outer, _)| place(l, outer))
-            .collect::<Result<_>>()?;
-        captures.push((body.attr, own));
+        let program = body
+            .program
+            .clone()
+            .map_err(|why| Error::unsupported(format!("{}: in the body: {why}", node.op_name)))?;
+        let captured = body.captured.iter().map(|t| t.map(|t| place(l, t)).transpose());
+        let captured = captured.collect::<Result<_>>()?;
+        bodies.push(Body {
+            attr: body.attr,
+            program,
+            captured,
+            outputs: body.outputs.clone(),
+        });
     }
     let mut writes = Vec::new();
     let mut results = Vec::new();
@@ -47,33 +80,42 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             results.push(i);
         }
     }
-    let call = interpret::Control {
-        op: node.op,
-        attributes: node.attributes.clone(),
-        bodies: Arc::new(bodies),
-        outputs: node.outputs.len(),
-    };
+    let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
     l.step(
         node.op.name(),
         &reads,
         &writes,
         None,
         Box::new(move |o| {
-            let mut inputs = Vec::with_capacity(places.len());
-            for place in &places {
-                inputs.push(place.map(|i| o.tensor(i)).transpose()?);
+            let get = |o: &Operands<'_>, place: &Option<usize>| place.map(|i| o.tensor(i)).transpose();
+            let inputs = places
+                .iter()
+                .map(|place| get(o, place))
+                .collect::<Result<Vec<_>>>()?;
+            let inputs: Vec<_> = inputs.iter().map(Option::as_ref).collect();
+            let mut calls = Vec::with_capacity(bodies.len());
+            for body in &bodies {
+                let captured = body
+                    .captured
+                    .iter()
+                    .map(|place| get(o, place))
+                    .collect::<Result<_>>()?;
+                calls.push(Call { body, captured });
             }
-            let mut captured = Vec::new();
-            for (attr, places) in &captures {
-                let tensors = places.iter().map(|&i| o.tensor(i)).collect::<Result<Vec<_>>>()?;
-                captured.push((*attr, tensors));
-            }
-            let mut computed: Vec<_> = call.run(&inputs, &captured)?.into_iter().map(Some).collect();
+            let calls: Vec<_> = calls
+                .iter()
+                .map(|call| (call.body.attr, call as &dyn Callable))
+                .collect();
+            let computed = evaluate_control(op, &attributes, &inputs, outputs, &calls)
+                .map_err(|error| Error::new(ErrorKind::BadArgument, error.to_string()))?;
+            let mut computed: Vec<_> = computed.into_iter().map(Some).collect();
             for (write, &i) in results.iter().enumerate() {
-                let tensor = computed
-                    .get_mut(i)
-                    .and_then(Option::take)
-                    .ok_or_else(|| Error::bad_argument(format!("{} gives no output {i}", call.op.name())))?;
+                let tensor = computed.get_mut(i).and_then(Option::take).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::Persistent,
+                        format!("{} gives no output {i}", op.name()),
+                    )
+                })?;
                 o.store(write, tensor)?;
             }
             Ok(())

@@ -8,8 +8,14 @@ use crate::part::Node;
 /// Adds a step that evaluates a node.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(|t| l.real_dtype(t))).collect();
-    polychip_reference::supported(node.op, &node.attributes, &dtypes)
-        .map_err(|reason| Error::unsupported(format!("{}: {reason}", node.op_name)))?;
+    let parts = match polychip_reference::supported(node.op, &node.attributes, &dtypes) {
+        Ok(()) => None,
+        Err(reason) => Some(
+            node.decomposition
+                .clone()
+                .ok_or_else(|| Error::unsupported(format!("{}: {reason}", node.op_name)))?,
+        ),
+    };
     let mut reads = Vec::new();
     let mut places = Vec::new();
     for input in &node.inputs {
@@ -40,9 +46,21 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             for place in &places {
                 tensors.push(place.map(|i| o.tensor(i)).transpose()?);
             }
+            let wrong = |error: polychip_reference::EvaluateError| {
+                Error::new(ErrorKind::BadArgument, error.to_string())
+            };
+            if let Some(parts) = &parts {
+                // the parts take and give what is present, in order
+                let computed = parts
+                    .run(tensors.into_iter().flatten().collect())
+                    .map_err(wrong)?;
+                for (write, tensor) in computed.into_iter().enumerate().take(results.len()) {
+                    o.store(write, tensor)?;
+                }
+                return Ok(());
+            }
             let inputs: Vec<_> = tensors.iter().map(Option::as_ref).collect();
-            let computed = polychip_reference::evaluate(op, &attributes, &inputs, outputs)
-                .map_err(|error| Error::new(ErrorKind::BadArgument, error.to_string()))?;
+            let computed = polychip_reference::evaluate(op, &attributes, &inputs, outputs).map_err(wrong)?;
             let mut computed: Vec<_> = computed.into_iter().map(Some).collect();
             for (write, &i) in results.iter().enumerate() {
                 let tensor = computed.get_mut(i).and_then(Option::take).ok_or_else(|| {
