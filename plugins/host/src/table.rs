@@ -113,13 +113,29 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_an_older_or_a_later_build_is_read() {
+        let mut table = *polychip_null::table();
+        let whole = table.struct_size;
+        table.struct_size = std::mem::offset_of!(abi::polychip_plugin_table, telemetry) as u32;
+        // SAFETY: a whole table of this build, which claims to be shorter.
+        let older = unsafe { read(&raw const table) }.unwrap();
+        assert!(older.telemetry.is_none() && older.fence_destroy.is_some());
+        assert_eq!(older.struct_size, whole);
+
+        #[repr(C)]
+        struct Later(abi::polychip_plugin_table, [usize; 2]);
+        let mut later = Later(*polychip_null::table(), [0; 2]);
+        later.0.struct_size = size_of::<Later>() as u32;
+        // SAFETY: as long as it claims to be.
+        let read = unsafe { read((&raw const later).cast()) }.unwrap();
+        assert!(read.telemetry.is_some());
+    }
+
+    #[test]
     fn each_breach_is_named() {
         // SAFETY: null is allowed.
-        assert!(
-            unsafe { read(std::ptr::null()) }
-                .unwrap_err()
-                .contains("no table")
-        );
+        let nothing = unsafe { read(std::ptr::null()) };
+        assert!(nothing.unwrap_err().contains("no table"));
         let table = abi::polychip_plugin_table {
             abi_major: abi::POLYCHIP_ABI_MAJOR,
             ..Sized::sized()
