@@ -64,7 +64,7 @@ fn block_range(rows: usize, cut: Cut, index: usize, tile_rows: usize) -> std::op
     share(rows, cut.row_blocks, index, tile_rows)
 }
 
-/// A product with a constant right operand `[k, n]`, packed once.
+/// A product with a constant right operand `[k, n]`, packed once; the crate's first page has an example.
 #[derive(Debug, Clone)]
 pub struct GemmPlan {
     isa: Isa,
@@ -272,6 +272,19 @@ impl MatMulParams {
 }
 
 /// A batched product of two computed operands (attention scores and the like).
+///
+/// ```
+/// use polychip_cpu_kernels::{Isa, ThreadPool, gemm::{MatMulParams, MatMulPlan}};
+///
+/// let mut params = MatMulParams::dense(1, 2, 2, 2);
+/// (params.b.row, params.b.column) = (1, 2); // b is read transposed
+/// let plan = MatMulPlan::new(Isa::detect(), params)?;
+/// let pool = ThreadPool::new(1);
+/// let (mut c, mut scratch) = ([0.0; 4], vec![0.0; plan.scratch_len(&pool)]);
+/// plan.run(&pool, &[1.0, 2.0, 3.0, 4.0], &[1.0, 0.0, 0.0, 10.0], &mut c, &mut scratch);
+/// assert_eq!(c, [1.0, 20.0, 3.0, 40.0]);
+/// # Ok::<(), polychip_cpu_kernels::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct MatMulPlan {
     isa: Isa,

@@ -37,6 +37,15 @@ pub struct NormParams<'a> {
 
 /// Normalises each row of `[rows, columns]`; `sum` receives `input + residual` where the caller wants it.
 ///
+/// ```
+/// use polychip_cpu_kernels::{Isa, ThreadPool, norm::{Norm, NormParams, norm}};
+///
+/// let params = NormParams { norm: Norm::Layer, epsilon: 0.0, scale: None, bias: None, residual: None };
+/// let mut y = [0.0; 2];
+/// norm(Isa::detect(), &ThreadPool::new(1), 1, 2, params, &[3.0, 7.0], None, &mut y);
+/// assert_eq!(y, [-1.0, 1.0]);
+/// ```
+///
 /// # Panics
 /// If the length of `input`, `output`, `sum` or the residual is not `rows * columns`, or that of scale or bias is
 /// not `columns`.

@@ -38,6 +38,17 @@ pub struct PoolParams {
 }
 
 /// A pooling, worked out once.
+///
+/// ```
+/// use polychip_cpu_kernels::{Isa, ThreadPool, pool::{PoolPlan, Pooling}};
+///
+/// let plan = PoolPlan::global(1, 3, 2)?; // three pixels of two channels
+/// let mut mean = [0.0; 2];
+/// let image = [1.0, 10.0, 2.0, 20.0, 3.0, 30.0];
+/// plan.run(Isa::detect(), &ThreadPool::new(1), Pooling::Average, &image, &mut mean);
+/// assert!((mean[0] - 2.0).abs() < 1e-6 && (mean[1] - 20.0).abs() < 1e-5);
+/// # Ok::<(), polychip_cpu_kernels::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct PoolPlan {
     params: PoolParams,

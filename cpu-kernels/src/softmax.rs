@@ -187,16 +187,16 @@ impl Kernel for &Columns {
             let mut max = s.splat(f32::NEG_INFINITY);
             for i in 0..self.axis {
                 // SAFETY: `left` columns of row i remain.
-                max = s.max(unsafe { s.load_first(from.add(i * self.inner), left) }, max);
+                max = s.max(unsafe { s.read(from.add(i * self.inner), left) }, max);
             }
             let mut sum = s.splat(0.0);
             for i in 0..self.axis {
                 // SAFETY: as above.
-                let x = s.sub(unsafe { s.load_first(from.add(i * self.inner), left) }, max);
+                let x = s.sub(unsafe { s.read(from.add(i * self.inner), left) }, max);
                 let e = math::exp(s, x);
                 sum = s.add(sum, e);
                 // SAFETY: as above.
-                unsafe { s.store_first(to.add(i * self.inner), if self.log { x } else { e }, left) };
+                unsafe { s.write(to.add(i * self.inner), if self.log { x } else { e }, left) };
             }
             let (scale, shift) = if self.log {
                 (s.splat(1.0), s.neg(math::log(s, sum)))
@@ -207,7 +207,7 @@ impl Kernel for &Columns {
                 // SAFETY: this function has just stored these values.
                 unsafe {
                     let to = to.add(i * self.inner);
-                    s.store_first(to, s.mul_add(s.load_first(to, left), scale, shift), left);
+                    s.write(to, s.mul_add(s.read(to, left), scale, shift), left);
                 }
             }
             c += S::LANES;

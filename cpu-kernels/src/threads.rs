@@ -64,6 +64,8 @@ struct Shared {
     regions: AtomicUsize,
     parked: AtomicUsize,
     stop: AtomicBool,
+    /// Threads that have begun, and with it allocated what a thread of the standard library allocates.
+    begun: AtomicUsize,
 }
 
 impl Shared {
@@ -146,16 +148,24 @@ impl ThreadPool {
             regions: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
+            begun: AtomicUsize::new(0),
         });
-        let threads = (1..threads)
+        let threads: Vec<JoinHandle<()>> = (1..threads)
             .map_while(|index| {
                 let shared = Arc::clone(&shared);
                 std::thread::Builder::new()
                     .name(format!("polychip-cpu-{index}"))
-                    .spawn(move || shared.spin_or_park(index))
+                    .spawn(move || {
+                        let _ = std::thread::current();
+                        shared.begun.fetch_add(1, Release);
+                        shared.spin_or_park(index);
+                    })
                     .ok()
             })
             .collect();
+        while shared.begun.load(Acquire) < threads.len() {
+            std::thread::yield_now();
+        }
         Self { shared, threads }
     }
 
@@ -226,8 +236,8 @@ impl ThreadPool {
         while shared.pending.0.load(Acquire) != 0 {
             std::hint::spin_loop();
             turns += 1;
-            if turns > 20_000 {
-                // far longer than a chunk should take: the machine is oversubscribed
+            if turns > 1_000 {
+                // some tens of microseconds: the machine is oversubscribed, and the missing thread may need this core
                 std::thread::yield_now();
             }
         }
