@@ -10,10 +10,14 @@
 //! What devices may rely on afterwards:
 //! - no Identity, inference Dropout or other op without effect, but where an output of the graph
 //!   needs one to have its name;
-//! - a node with a `decomposition` is a recomposed op ([`recompose`]): compute the node, or the
-//!   primitive graph inside it, whose inputs and outputs are the node's present ones in order;
-//! - a tensor with an `encoding` holds integers that stand for reals ([`quantise`]);
-//! - groups are hints ([`group`]).
+//! - a node with a `decomposition` is a recomposed op: compute the node, or the primitive graph inside
+//!   it, whose inputs and outputs are the node's present ones in order;
+//! - a tensor with an `encoding` holds integers that stand for reals. A node that reads it computes on
+//!   the reals; a result with an encoding is quantised: divided by the scale, rounded half to even,
+//!   moved by the zero point, clamped. Inputs and outputs of one node may be mixed, with encodings and
+//!   floats. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
+//! - groups are hints: the last node gives a group's only result, tensors inside have one reader and no
+//!   encoding.
 //!
 //! Not here: op conversion between opsets (`onnx`), binding of size names, device choices.
 

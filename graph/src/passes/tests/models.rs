@@ -124,3 +124,20 @@ fn case_computes_the_same(case: &Path) -> Option<()> {
     }
     Some(())
 }
+
+proptest::proptest! {
+    #[test]
+    fn random_graphs_compute_the_same(graph in crate::arbitrary::plain_graphs(20)) {
+        let (after, _) = canonical(&graph, &Options::default());
+        let inputs = execute::inputs(&graph, 3);
+        if let Ok(expected) = execute::try_run(&graph, &inputs, false) {
+            for apart in [false, true] {
+                execute::assert_near(&execute::run(&after, &inputs, apart), &expected, 1e-4);
+            }
+        }
+    }
+    #[test]
+    fn random_graphs_with_bodies_and_encodings_stay_well_formed(graph in crate::arbitrary::graphs(20)) {
+        canonical(&graph, &Options::default());
+    }
+}
