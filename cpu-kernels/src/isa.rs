@@ -6,8 +6,8 @@
 //!    through one function per instruction set that carries the `target_feature`s.
 //! 3. A lane mask is a count: vectors are loaded and stored whole, or their first `n` lanes are.
 //!
-//! NEON code is compiled where the target is AArch64 (docs of the crate say how it was tested); nothing here says
-//! anything about its speed.
+//! NEON code is compiled where the target is AArch64; the crate's tests pass there under qemu-user, which says
+//! nothing about speed.
 //!
 //! Not here: any kernel. Dot-product extensions (VNNI, BF16, i8mm) get tokens of their own when kernels use them.
 #![allow(unsafe_code)]
