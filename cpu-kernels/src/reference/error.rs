@@ -36,7 +36,8 @@ macro_rules! refuse {
 /// Refuses unless a condition holds.
 macro_rules! require {
     ($cond:expr, $($arg:tt)*) => {
-        if !$cond {
+        let holds: bool = $cond;
+        if !holds {
             return Err($crate::reference::Error::new(format!($($arg)*)));
         }
     };
