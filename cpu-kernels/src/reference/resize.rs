@@ -162,7 +162,8 @@ pub fn resize(x: &Tensor, axes: &[Axis], p: &Resize) -> Result<Tensor> {
             continue;
         }
         require!(n > 0 || axis.output == 0, "an empty axis cannot be resampled");
-        require!(axis.scale > 0.0, "axis {d} is scaled by {}", axis.scale);
+        let positive = axis.scale > 0.0;
+        require!(positive, "axis {d} is scaled by {}", axis.scale);
         let mut shape = out.shape().to_vec();
         shape[d] = axis.output;
         super::tensor::elements(&shape)?;
