@@ -4,11 +4,9 @@
 //! 1. The memory is mapped as long as anything holds it; a run that never ended holds it for ever.
 //! 2. Either runs use it, or one writer of the host, or any number of readers of the host.
 
-#![allow(unsafe_code)]
-
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapRaw};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,8 +19,9 @@ pub struct Memory {
 
 /// The mapping, kept alive by every buffer over it, and its usage.
 pub(crate) struct Shared {
-    /// `None` for memory of a device's own.
-    mapping: Option<MmapMut>,
+    /// `None` for memory of a device's own. Raw, because devices write while the host holds references
+    /// to the value.
+    mapping: Option<MmapRaw>,
     /// The anonymous file that is mapped, where it is one.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     file: Option<std::os::fd::OwnedFd>,
@@ -109,6 +108,7 @@ impl Memory {
         };
         let len = usize::try_from(bytes.max(1)).map_err(|error| failed(error.to_string()))?;
         let mapping = MmapMut::map_anon(len).map_err(|error| failed(error.to_string()))?;
+        let mapping = MmapRaw::from(mapping);
         #[cfg(target_os = "linux")]
         if len >= 2 << 20 {
             // Fewer translation misses on large tensors; a kernel that refuses loses nothing.
@@ -143,9 +143,7 @@ impl Memory {
             let file = rustix::fs::memfd_create("polychip", rustix::fs::MemfdFlags::CLOEXEC)
                 .map_err(|error| failed(error.to_string()))?;
             rustix::fs::ftruncate(&file, bytes.max(1)).map_err(|error| failed(error.to_string()))?;
-            // SAFETY: the file is anonymous and ours: nobody cuts it short, and who writes when is kept
-            // apart by `Usage`, as for any shared memory.
-            let mapping = unsafe { MmapMut::map_mut(&file) }.map_err(|error| failed(error.to_string()))?;
+            let mapping = MmapRaw::map_raw(&file).map_err(|error| failed(error.to_string()))?;
             Ok(Memory {
                 shared: Arc::new(Shared {
                     mapping: Some(mapping),
@@ -187,7 +185,7 @@ impl Memory {
             .mapping
             .as_ref()
             .expect("invariant: host memory is mapped");
-        mapping.as_ptr().cast_mut()
+        mapping.as_mut_ptr()
     }
 }
 

@@ -78,12 +78,17 @@ fn quietly(call: impl FnOnce()) {
 }
 
 fn panicked(payload: Box<dyn Any + Send>) -> Error {
-    let words = payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "without words".to_owned());
-    std::mem::forget(payload);
+    let words = match payload.downcast::<String>() {
+        Ok(words) => *words,
+        Err(payload) => match payload.downcast::<&str>() {
+            Ok(words) => (*words).to_owned(),
+            Err(payload) => {
+                // dropping something unknown may panic again
+                std::mem::forget(payload);
+                "without words".to_owned()
+            }
+        },
+    };
     Error::new(ErrorKind::Persistent, format!("the plugin panicked: {words}"))
 }
 
