@@ -31,6 +31,9 @@ const ERROR_PERMILLE: u32 = 400;
 const STEP_NS: f64 = 300.0;
 /// Elements per second of the reference evaluator: tens of nanoseconds each.
 const REFERENCE_NS_PER_ELEMENT: f64 = 40.0;
+/// Power of one busy core, in milliwatts: the sustained share per core of common parts (a server or desktop
+/// x86 part of 10 to 20 W, a phone's big core of 1 to 2 W). No sensor, so an energy made of it is an estimate.
+const CORE_MW: u64 = if cfg!(target_arch = "x86_64") { 12_000 } else { 1_500 };
 /// Time from `execute` to the first step, in nanoseconds.
 const LAUNCH_NS: u64 = 5_000;
 
@@ -119,9 +122,13 @@ impl Peaks {
                 }
             }
         }
+        let power_mw = CORE_MW * threads.max(1) as u64;
         Cost {
             time_ns: Some(time as u64),
             launch_ns: Some(LAUNCH_NS),
+            // milliwatts times nanoseconds are picojoules
+            energy_uj: Some((time * power_mw as f64 / 1e6).ceil() as u64),
+            power_mw: Some(power_mw),
             memory_bytes: Some(memory),
             error_permille: Some(ERROR_PERMILLE),
             ..Cost::default()

@@ -125,7 +125,10 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
 
 /// Whether a fast kernel covers a node of a part; what is not covered runs on the reference evaluator.
 pub(crate) fn is_fast(part: &Part, node: &Node) -> bool {
-    conv::covers(part, node) || matmul::covers(part, node) || elementwise::covers(part, node)
+    conv::covers(part, node)
+        || matmul::covers(part, node)
+        || elementwise::covers(part, node)
+        || convert::covers(part, node)
 }
 
 impl<'a> Lowering<'a> {
@@ -159,7 +162,9 @@ impl<'a> Lowering<'a> {
         } else {
             outputs
         } {
-            if let Some(tensor) = tensor {
+            if let Some(tensor) = tensor
+                && !convert::is_rounded(self.part, node, tensor)
+            {
                 convert::round_to_encoding(self, tensor)?;
             }
         }

@@ -274,10 +274,22 @@ pub(super) fn decode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueI
         .expect("invariant: asked of quantised tensors only");
     let stored = l.forms[tensor].stored.ok_or_else(|| l.not_computed(tensor))?;
     let dims = l.shape(tensor)?.to_vec();
-    let index = ScaleIndex::new(&encoding, &dims, Form::Rows)?;
+    let result = l.fresh(DType::F32, dims.clone())?;
+    dequantise(l, t.dtype, &dims, encoding, stored, result)?;
+    Ok(result)
+}
+
+/// Adds a step `result = real(stored)`.
+fn dequantise(
+    l: &mut Lowering<'_>,
+    dtype: DType,
+    dims: &[usize],
+    encoding: Encoding,
+    stored: ValueId,
+    result: ValueId,
+) -> Result<()> {
+    let index = ScaleIndex::new(&encoding, dims, Form::Rows)?;
     let elements: usize = dims.iter().product();
-    let dtype = t.dtype;
-    let result = l.fresh(DType::F32, dims)?;
     l.step(
         "dequantise",
         &[stored],
@@ -322,7 +334,7 @@ pub(super) fn decode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueI
             Ok(())
         }),
     );
-    Ok(result)
+    Ok(())
 }
 
 /// Adds a step that makes stored integers of real values.
@@ -333,11 +345,8 @@ pub(super) fn encode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueI
         .encoding
         .clone()
         .expect("invariant: asked of quantised tensors only");
-    let (low, high) = range(t.dtype)
-        .ok_or_else(|| Error::unsupported(format!("an encoding of {} is not computed", t.dtype.name())))?;
     let real = l.rows(tensor)?;
     let dims = l.shape(tensor)?.to_vec();
-    let index = ScaleIndex::new(&encoding, &dims, Form::Rows)?;
     let bytes = bytes_of(t.dtype, &dims)?;
     let inputs = l.part.inputs.len();
     let home = match l.wishes[tensor] {
@@ -346,8 +355,26 @@ pub(super) fn encode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueI
         _ => crate::step::Home::Arena(0),
     };
     let storage = l.storage(bytes, home);
-    let result = l.value(t.dtype, dims, bytes, storage);
-    let dtype = t.dtype;
+    let result = l.value(t.dtype, dims.clone(), bytes, storage);
+    quantise(l, t.dtype, &dims, encoding, real, result)?;
+    Ok(result)
+}
+
+fn limits(dtype: DType) -> Result<(f32, f32)> {
+    range(dtype).ok_or_else(|| Error::unsupported(format!("an encoding of {} is not computed", dtype.name())))
+}
+
+/// Adds a step `result = stored(real)`.
+fn quantise(
+    l: &mut Lowering<'_>,
+    dtype: DType,
+    dims: &[usize],
+    encoding: Encoding,
+    real: ValueId,
+    result: ValueId,
+) -> Result<()> {
+    let (low, high) = limits(dtype)?;
+    let index = ScaleIndex::new(&encoding, dims, Form::Rows)?;
     l.step(
         "quantise",
         &[real],
@@ -392,7 +419,7 @@ pub(super) fn encode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueI
             Ok(())
         }),
     );
-    Ok(result)
+    Ok(())
 }
 
 fn quantised(x: f32, scale: f32, zero: f32, low: f32, high: f32) -> f32 {
@@ -418,8 +445,7 @@ pub(super) fn round_to_encoding(l: &mut Lowering<'_>, tensor: TensorIndex) -> Re
         } => (*value, Form::Rows),
         _ => return Ok(()),
     };
-    let (low, high) = range(t.dtype)
-        .ok_or_else(|| Error::unsupported(format!("an encoding of {} is not computed", t.dtype.name())))?;
+    let (low, high) = limits(t.dtype)?;
     let dims = l.shape(tensor)?;
     let index = ScaleIndex::new(&encoding, dims, form)?;
     // memory that something else also sees (a view, an operand) is left alone
@@ -491,8 +517,140 @@ lossy! {
     u64 => f32;
 }
 
-/// Lowers Cast between the types that models compute with.
+/// Ops that move or select elements: what they give holds one encoding with what they take.
+fn carries(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Identity
+            | Op::Reshape
+            | Op::Flatten
+            | Op::Squeeze
+            | Op::Unsqueeze
+            | Op::Transpose
+            | Op::Slice
+            | Op::Split
+            | Op::Concat
+            | Op::Expand
+            | Op::MaxPool
+            | Op::Gather
+            | Op::DepthToSpace
+            | Op::SpaceToDepth
+    )
+}
+
+/// Whether a result's values are on its encoding's grid already, because the node only moved them.
+pub(super) fn is_rounded(part: &Part, node: &Node, output: TensorIndex) -> bool {
+    let t = &part.tensors[output];
+    let Some(own) = &t.encoding else { return true };
+    let mut inputs = node.inputs.iter().copied().flatten().map(|t| &part.tensors[t]);
+    carries(node.op)
+        && own.kind == EncodingKind::PerTensor
+        && inputs.all(|x| {
+            let is_index = x.encoding.is_none() && x.dtype.is_int();
+            is_index || (x.encoding.as_ref() == Some(own) && x.dtype == t.dtype)
+        })
+}
+
+/// The encoding that QuantizeLinear or DequantizeLinear states with constants, for a tensor of `dims`.
+fn stated(part: &Part, node: &Node, dims: &[usize], dtype: DType) -> Option<Encoding> {
+    let scale = node.input(1)?;
+    let scales: Vec<f32> = part
+        .numbers(scale)?
+        .into_iter()
+        .map(|value| value as f32)
+        .collect();
+    let zero_points: Vec<i32> = match node.input(2) {
+        None => Vec::new(),
+        Some(t) if part.tensors[t].dtype == dtype => {
+            part.numbers(t)?.into_iter().map(|value| value as i32).collect()
+        }
+        Some(_) => return None,
+    };
+    let fits = zero_points.is_empty() || zero_points.len() == scales.len();
+    if !fits || !part.plain_f32(scale) || node.attributes.int(Attr::BlockSize).unwrap_or(0) != 0 {
+        return None;
+    }
+    let kind = if scales.len() == 1 {
+        EncodingKind::PerTensor
+    } else {
+        let axis = polychip_ops::axis::normalise(node.attributes.int(Attr::Axis).unwrap_or(1), dims.len())?;
+        if dims[axis] != scales.len() {
+            return None;
+        }
+        EncodingKind::PerAxis { axis }
+    };
+    Some(Encoding {
+        kind,
+        scales,
+        zero_points,
+        real_dtype: DType::F32,
+    })
+}
+
+/// Whether a node is QuantizeLinear or DequantizeLinear on a tensor that carries the encoding itself.
+pub(crate) fn covers(part: &Part, node: &Node) -> bool {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return false;
+    };
+    let encoded = |t: usize| part.tensors[t].encoding.is_some() && stands_for_f32(part, t);
+    match node.op {
+        Op::QuantizeLinear => part.plain_f32(x) && encoded(y),
+        Op::DequantizeLinear => encoded(x) && part.plain_f32(y),
+        _ => false,
+    }
+}
+
+/// Lowers QuantizeLinear and DequantizeLinear between f32 and integers.
+fn linear(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let part = l.part;
+    if covers(part, node) {
+        // the values pass; behind QuantizeLinear they are rounded as behind any op
+        let form = if l.is_channels_only(x) {
+            Form::Channels
+        } else {
+            Form::Rows
+        };
+        let value = l.form(x, form)?;
+        let shape = l.value_shape(value).to_vec();
+        let view = Some(l.view(value, shape));
+        match form {
+            Form::Rows => l.forms[y].rows = view,
+            Form::Channels => l.forms[y].channels = view,
+        }
+        return Ok(true);
+    }
+    let (real, integer) = if node.op == Op::QuantizeLinear {
+        (x, y)
+    } else {
+        (y, x)
+    };
+    let dtype = l.dtype(integer);
+    let whole = part.tensors[integer].encoding.is_none() && range(dtype).is_some();
+    if !part.plain_f32(real) || !whole {
+        return Ok(false);
+    }
+    let dims = l.shape(x)?.to_vec();
+    let Some(encoding) = stated(part, node, &dims, dtype) else {
+        return Ok(false);
+    };
+    let input = l.rows(x)?;
+    let output = l.result(y, Form::Rows)?;
+    if node.op == Op::QuantizeLinear {
+        quantise(l, dtype, &dims, encoding, input, output)?;
+    } else {
+        dequantise(l, dtype, &dims, encoding, input, output)?;
+    }
+    Ok(true)
+}
+
+/// Lowers Cast between the types that models compute with, and the two ops of quantisation.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    if matches!(node.op, Op::QuantizeLinear | Op::DequantizeLinear) {
+        return linear(l, node);
+    }
     if node.op != Op::Cast {
         return Ok(false);
     }

@@ -1,0 +1,396 @@
+//! The CPU plugin through the host: linked and loaded, blobs cached and torn, runs in flight, quantised ports,
+//! bodies, outputs whose shape depends on data.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use polychip_graph::{Body, Capture, Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
+use polychip_host::{
+    Access, Buffer, CompileOptions, Device, Executable, FlatGraph, Host, Memory, Submission,
+};
+use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
+
+fn linked() -> Host {
+    let host = Host::builder().linked(polychip_cpu::query).build();
+    assert_eq!(host.refusals(), []);
+    host
+}
+
+/// Builds the library beside this test, as cargo builds no `cdylib` for a test to load.
+fn library() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().unwrap().parent().unwrap();
+    let mut build = Command::new(cargo);
+    build
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "polychip-plugin-cpu",
+            "--target-dir",
+        ])
+        .arg(profile.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    let output = build.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    profile.join(format!("{prefix}polychip_plugin_cpu{suffix}"))
+}
+
+fn tensor(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize]) -> TensorId {
+    graph.add_tensor(Tensor::new(name, TensorType::known(dtype, sizes)))
+}
+
+fn constant(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize], bytes: Vec<u8>) -> TensorId {
+    let data = Constant {
+        bytes: bytes.into(),
+        file: None,
+    };
+    graph.add_tensor(Tensor::constant(name, TensorType::known(dtype, sizes), data))
+}
+
+fn node(graph: &mut Graph, op: Op, attributes: Attributes, inputs: &[TensorId], output: TensorId) {
+    let inputs = inputs.iter().copied().map(Some).collect();
+    graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(attributes));
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn to_floats(bytes: &[u8]) -> Vec<f32> {
+    bytes
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+        .collect()
+}
+
+fn ramp(count: usize) -> Vec<f32> {
+    (0..count).map(|i| (i * 37 % 23) as f32 / 11.0 - 1.0).collect()
+}
+
+/// `y = relu(conv(x)) + x`, `x` of `[1, 4, 5, 5]`.
+fn conv_graph() -> Graph {
+    let mut graph = Graph::new("conv");
+    let shape = [1, 4, 5, 5];
+    let x = tensor(&mut graph, "x", DType::F32, &shape);
+    let w = constant(&mut graph, "w", DType::F32, &[4, 4, 3, 3], floats(&ramp(144)));
+    let b = constant(&mut graph, "b", DType::F32, &[4], floats(&[0.5, -0.5, 0.0, 1.0]));
+    let c = tensor(&mut graph, "c", DType::F32, &shape);
+    let r = tensor(&mut graph, "r", DType::F32, &shape);
+    let y = tensor(&mut graph, "y", DType::F32, &shape);
+    node(
+        &mut graph,
+        Op::Conv,
+        Attributes::new().with_ints(Attr::Pads, &[1, 1, 1, 1]),
+        &[x, w, b],
+        c,
+    );
+    node(&mut graph, Op::Relu, Attributes::new(), &[c], r);
+    node(&mut graph, Op::Add, Attributes::new(), &[r, x], y);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    graph
+}
+
+/// The same by hand.
+fn conv_by_hand(x: &[f32]) -> Vec<f32> {
+    let w = ramp(144);
+    let b = [0.5, -0.5, 0.0, 1.0];
+    let mut y = Vec::new();
+    for o in 0..4 {
+        for row in 0..5i32 {
+            for column in 0..5i32 {
+                let mut sum = b[o];
+                for i in 0..4 {
+                    for (dr, dc) in (0..9).map(|tap| (tap / 3, tap % 3)) {
+                        let (r, c) = (row + dr - 1, column + dc - 1);
+                        if (0..5).contains(&r) && (0..5).contains(&c) {
+                            sum += w[(o * 4 + i) * 9 + (dr * 3 + dc) as usize]
+                                * x[i * 25 + (r * 5 + c) as usize];
+                        }
+                    }
+                }
+                y.push(sum.max(0.0) + x[o * 25 + (row * 5 + column) as usize]);
+            }
+        }
+    }
+    y
+}
+
+struct Bench {
+    executable: Executable,
+    buffers: Vec<Arc<Buffer>>,
+    submission: Submission,
+}
+
+impl Bench {
+    fn new(device: &Device, graph: &Graph) -> Bench {
+        let flat = FlatGraph::new(graph, &[]).unwrap();
+        let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+        Bench::of(device, device.load(blob, &flat, 2).unwrap())
+    }
+
+    fn of(device: &Device, executable: Executable) -> Bench {
+        let mut submission = Submission::new(&executable, 4);
+        let mut buffers = Vec::new();
+        for (number, port) in executable.ports().iter().enumerate() {
+            let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
+            submission.bind(number as u32, &buffer, 0).unwrap();
+            buffers.push(buffer);
+        }
+        Bench {
+            executable,
+            buffers,
+            submission,
+        }
+    }
+
+    fn write(&self, port: usize, bytes: &[u8]) {
+        let mut access = self.buffers[port]
+            .access(Access::Write, 0, bytes.len() as u64)
+            .unwrap();
+        access.copy_from_slice(bytes);
+    }
+
+    fn read(&self, port: usize) -> Vec<u8> {
+        let bytes = self.executable.ports()[port].bytes;
+        self.buffers[port]
+            .access(Access::Read, 0, bytes)
+            .unwrap()
+            .to_vec()
+    }
+
+    fn run(&mut self, inputs: &[Vec<u8>]) -> polychip_host::Fence {
+        for (port, bytes) in inputs.iter().enumerate() {
+            self.write(port, bytes);
+        }
+        let fence = self.executable.execute(&mut self.submission, &[]).unwrap();
+        fence.wait(Duration::from_secs(60)).unwrap();
+        fence
+    }
+}
+
+fn assert_close(have: &[f32], want: &[f32]) {
+    assert_eq!(have.len(), want.len());
+    for (have, want) in have.iter().zip(want) {
+        assert!(
+            (have - want).abs() <= 1e-4 * want.abs().max(1.0),
+            "{have} is not {want}"
+        );
+    }
+}
+
+#[test]
+fn linked_and_loaded_give_the_same_bytes() {
+    let loaded = Host::builder().file(library()).build();
+    assert_eq!(loaded.refusals(), []);
+    let linked = linked();
+    let x = ramp(100);
+    let mut seen = Vec::new();
+    for host in [&loaded, &linked] {
+        let mut bench = Bench::new(&host.devices()[0], &conv_graph());
+        let timing = bench.run(&[floats(&x)]).timing().unwrap();
+        let (start, end) = timing.span_ns.unwrap();
+        assert!(timing.queued_ns.unwrap() <= start && start <= end);
+        seen.push(bench.read(1));
+    }
+    assert_eq!(seen[0], seen[1]);
+    assert_close(&to_floats(&seen[0]), &conv_by_hand(&x));
+    assert_eq!(
+        loaded.plugins()[0].info().build_id,
+        linked.plugins()[0].info().build_id
+    );
+}
+
+#[test]
+fn cached_bytes_load_and_torn_or_foreign_ones_are_refused() {
+    let host = linked();
+    let device = &host.devices()[0];
+    let graph = conv_graph();
+    let flat = FlatGraph::new(&graph, &[])
+        .unwrap()
+        .with_fingerprints([1; 32], [2; 32]);
+    let mut blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+    let bytes = blob.bytes().unwrap().to_vec();
+    let x = ramp(100);
+    let mut bench = Bench::of(device, device.load_bytes(bytes.clone().into(), &flat, 1).unwrap());
+    bench.run(&[floats(&x)]);
+    assert_close(&to_floats(&bench.read(1)), &conv_by_hand(&x));
+
+    let mut torn = bytes.clone();
+    let last = torn.len() - 1;
+    torn[last] ^= 1;
+    let refused = device.load_bytes(torn.into(), &flat, 1).map(drop).unwrap_err();
+    assert_eq!(refused.kind(), polychip_host::ErrorKind::BadBlob);
+    let other = FlatGraph::new(&graph, &[])
+        .unwrap()
+        .with_fingerprints([1; 32], [3; 32]);
+    let refused = device.load_bytes(bytes.into(), &other, 1).map(drop).unwrap_err();
+    assert_eq!(refused.kind(), polychip_host::ErrorKind::BadBlob);
+}
+
+#[test]
+fn a_run_nobody_waits_for_is_computed_and_runs_wait_for_each_other() {
+    let host = linked();
+    let device = &host.devices()[0];
+    let x = ramp(100);
+    let mut first = Bench::new(device, &conv_graph());
+    let mut second = Bench::new(device, &conv_graph());
+    // the second reads what the first writes
+    second.submission.bind(0, &first.buffers[1], 0).unwrap();
+    first.write(0, &floats(&x));
+    let one = first.executable.execute(&mut first.submission, &[]).unwrap();
+    let two = second
+        .executable
+        .execute(&mut second.submission, &[&one])
+        .unwrap();
+    two.wait(Duration::from_secs(60)).unwrap();
+    assert_close(&to_floats(&second.read(1)), &conv_by_hand(&conv_by_hand(&x)));
+    drop((one, two));
+
+    first.write(1, &floats(&[0.0; 100]));
+    let fence = first.executable.execute(&mut first.submission, &[]).unwrap();
+    // polling does not compute: only the device's own thread can end the run
+    while fence.wait(Duration::ZERO).is_err() {
+        std::thread::yield_now();
+    }
+    assert_close(&to_floats(&first.read(1)), &conv_by_hand(&x));
+}
+
+#[test]
+fn every_op_of_the_graph_is_supported_or_named() {
+    let host = linked();
+    let mut graph = conv_graph();
+    let y = graph.outputs[0];
+    let z = tensor(&mut graph, "z", DType::F32, &[1, 4, 5, 5]);
+    graph.add_node(Node::custom(
+        "com.example",
+        "Secret",
+        vec![Some(y)],
+        vec![Some(z)],
+    ));
+    graph.outputs = vec![z];
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let support = host.devices()[0].query_support(&flat).unwrap();
+    let reasons: Vec<u32> = support.iter().map(|support| support.reason).collect();
+    assert_eq!(reasons, [0, 0, 0, polychip_abi::POLYCHIP_SUPPORT_OP]);
+    let cost = host.devices()[0].estimate(&flat, &[0, 1, 2]).unwrap().unwrap();
+    assert!(cost.time_ns.unwrap() > 0);
+    assert!(
+        host.devices()[0]
+            .compile(&flat, &CompileOptions::default())
+            .is_err()
+    );
+}
+
+#[test]
+fn quantised_ports_hold_integers() {
+    let host = linked();
+    let mut graph = Graph::new("quantised");
+    let encoding = |scale: f32, zero: i32| Encoding {
+        axis: EncodingAxis::PerTensor,
+        scales: vec![scale],
+        zero_points: vec![zero],
+        real: DType::F32,
+    };
+    let x = tensor(&mut graph, "x", DType::U8, &[2, 2]);
+    let w = constant(&mut graph, "w", DType::I8, &[2, 2], vec![2, 0xff, 0, 4]);
+    let y = tensor(&mut graph, "y", DType::I8, &[2, 2]);
+    graph.tensor_mut(x).encoding = Some(encoding(0.5, 10));
+    graph.tensor_mut(w).encoding = Some(encoding(0.25, 0));
+    graph.tensor_mut(y).encoding = Some(encoding(0.5, -3));
+    node(&mut graph, Op::MatMul, Attributes::new(), &[x, w], y);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    let mut bench = Bench::new(&host.devices()[0], &graph);
+    bench.run(&[vec![12, 14, 10, 250]]);
+    // x = [1 2; 0 120], w = [0.5 -0.25; 0 1], x·w = [0.5 1.75; 0 120], over 0.5 less 3, clamped
+    assert_eq!(bench.read(1), [(-2i8) as u8, 1, (-3i8) as u8, 127]);
+}
+
+#[test]
+fn a_loop_runs_its_body_and_captures() {
+    let host = linked();
+    let mut inner = Graph::new("body");
+    let trip = tensor(&mut inner, "i", DType::I64, &[]);
+    let going = tensor(&mut inner, "c", DType::Bool, &[]);
+    let sum = tensor(&mut inner, "s", DType::F32, &[2]);
+    let step = tensor(&mut inner, "step", DType::F32, &[2]);
+    let next = tensor(&mut inner, "n", DType::F32, &[2]);
+    node(&mut inner, Op::Add, Attributes::new(), &[sum, step], next);
+    let still = tensor(&mut inner, "still", DType::Bool, &[]);
+    node(&mut inner, Op::Identity, Attributes::new(), &[going], still);
+    let copy = tensor(&mut inner, "copy", DType::F32, &[2]);
+    node(&mut inner, Op::Identity, Attributes::new(), &[next], copy);
+    inner.inputs = vec![trip, going, sum, step];
+    inner.outputs = vec![still, next, copy];
+
+    let mut graph = Graph::new("loop");
+    let count = constant(&mut graph, "count", DType::I64, &[], 3i64.to_le_bytes().to_vec());
+    let x = tensor(&mut graph, "x", DType::F32, &[2]);
+    let by = tensor(&mut graph, "by", DType::F32, &[2]);
+    let last = tensor(&mut graph, "last", DType::F32, &[2]);
+    let all = tensor(&mut graph, "all", DType::F32, &[3, 2]);
+    let mut looped = Node::new(
+        Op::Loop,
+        vec![Some(count), None, Some(x)],
+        vec![Some(last), Some(all)],
+    );
+    looped.bodies = vec![Body {
+        attr: Attr::Body,
+        graph: inner,
+        captures: vec![Capture {
+            outer: by,
+            inner: step,
+        }],
+    }];
+    graph.add_node(looped);
+    graph.inputs = vec![x, by];
+    graph.outputs = vec![last, all];
+    let device = &host.devices()[0];
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    assert!(
+        device
+            .query_support(&flat)
+            .unwrap()
+            .iter()
+            .all(|support| support.reason == 0)
+    );
+    let mut bench = Bench::new(device, &graph);
+    bench.run(&[floats(&[1.0, 2.0]), floats(&[0.5, -1.0])]);
+    assert_eq!(to_floats(&bench.read(2)), [2.5, -1.0]);
+    assert_eq!(to_floats(&bench.read(3)), [1.5, 1.0, 2.0, 0.0, 2.5, -1.0]);
+}
+
+#[test]
+fn an_output_whose_shape_depends_on_data_tells_its_shape() {
+    let host = linked();
+    let mut graph = Graph::new("places");
+    let x = tensor(&mut graph, "x", DType::F32, &[2, 3]);
+    let places = tensor(&mut graph, "places", DType::I64, &[2, 6]);
+    graph.tensor_mut(places).upper_bound = true;
+    node(&mut graph, Op::NonZero, Attributes::new(), &[x], places);
+    graph.inputs = vec![x];
+    graph.outputs = vec![places];
+    let mut bench = Bench::new(&host.devices()[0], &graph);
+    let fence = bench.run(&[floats(&[0.0, 1.0, 0.0, 2.0, 0.0, 3.0])]);
+    let mut dims = [0; 2];
+    assert_eq!(fence.output_dims(1, &mut dims).unwrap(), 2);
+    assert_eq!(dims, [2, 3]);
+    let words: Vec<i64> = bench.read(1)[..48]
+        .chunks_exact(8)
+        .map(|b| i64::from_le_bytes(b.try_into().unwrap()))
+        .collect();
+    assert_eq!(words, [0, 1, 1, 1, 0, 2]);
+}
