@@ -33,7 +33,11 @@ const STEP_NS: f64 = 300.0;
 const REFERENCE_NS_PER_ELEMENT: f64 = 40.0;
 /// Power of one busy core, in milliwatts: the sustained share per core of common parts (a server or desktop
 /// x86 part of 10 to 20 W, a phone's big core of 1 to 2 W). No sensor, so an energy made of it is an estimate.
-const CORE_MW: u64 = if cfg!(target_arch = "x86_64") { 12_000 } else { 1_500 };
+const CORE_MW: u64 = if cfg!(target_arch = "x86_64") {
+    12_000
+} else {
+    1_500
+};
 /// Time from `execute` to the first step, in nanoseconds.
 const LAUNCH_NS: u64 = 5_000;
 

@@ -234,7 +234,7 @@ impl CpuExecutable {
                 Some(_) => error,
             })?;
         }
-        for port in self.inputs..self.ports.len() {
+        for (port, bound) in bound.iter().enumerate().skip(self.inputs) {
             if !program.ports[port].boxed {
                 continue;
             }
@@ -248,19 +248,19 @@ impl CpuExecutable {
                 )
             })?;
             let bytes = tensor.to_bytes();
-            if bytes.len() > bound[port].bytes {
+            if bytes.len() > bound.bytes {
                 return Err(Error::new(
                     ErrorKind::Persistent,
                     format!(
                         "output port {port} holds {} bytes, the result has {}",
-                        bound[port].bytes,
+                        bound.bytes,
                         bytes.len()
                     ),
                 ));
             }
             let dims: Vec<i64> = tensor.shape().iter().map(|&dim| dim as i64).collect();
             // SAFETY: the binding is that long, and is the run's to write.
-            let target = unsafe { std::slice::from_raw_parts_mut(bound[port].address(), bytes.len()) };
+            let target = unsafe { std::slice::from_raw_parts_mut(bound.address(), bytes.len()) };
             target.copy_from_slice(&bytes);
             shape(port as u32, &dims);
         }

@@ -77,6 +77,8 @@ pub(crate) struct Lowering<'a> {
     layouts: &'a [Layout],
     /// Output port in whose memory a tensor should be computed.
     wishes: Vec<Option<usize>>,
+    /// Concatenations into which a tensor is computed at its place.
+    joins: Vec<Option<concat::Join>>,
     forms: Vec<Forms>,
     values: Vec<Value>,
     storages: Vec<Storage>,
@@ -96,6 +98,7 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
         pool: options.pool,
         layouts: options.layouts,
         wishes: finish::wishes(part),
+        joins: concat::joins(part),
         forms: vec![Forms::default(); part.tensors.len()],
         values: Vec::new(),
         storages: Vec::new(),
@@ -484,7 +487,7 @@ impl<'a> Lowering<'a> {
             .at_tensor(tensor as u32));
         }
         let home = if (constant.bytes().as_ptr() as usize).is_multiple_of(8) || bytes == 0 {
-            Home::Constant(constant.clone())
+            Home::Constant(*constant)
         } else {
             let mut copy = AlignedBytes::zeroed(bytes, crate::arena::ALIGN)?;
             copy[..bytes].copy_from_slice(&constant.bytes()[..bytes]);
@@ -534,7 +537,7 @@ impl<'a> Lowering<'a> {
         Ok(Source {
             dtype: t.dtype,
             dims: dims.clone(),
-            constant: constant.clone(),
+            constant: *constant,
             encoding: t.encoding.clone(),
         })
     }

@@ -67,6 +67,9 @@ pub(crate) struct Storage {
 /// What a step does.
 pub(crate) type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>;
 
+/// Makes a piece of the packed weights.
+pub(crate) type Pack = Box<dyn Fn(&mut [f32]) -> Result<()> + Send + Sync>;
+
 /// One kernel call.
 pub(crate) struct Step {
     /// Node it stands for, or the last of several; for messages.
@@ -98,7 +101,7 @@ pub(crate) struct Section {
     /// Length, in floats.
     pub(crate) len: usize,
     /// Fills it.
-    pub(crate) pack: Box<dyn Fn(&mut [f32]) -> Result<()> + Send + Sync>,
+    pub(crate) pack: Pack,
 }
 
 /// What a port needs at run time.

@@ -1,11 +1,70 @@
-//! Concatenation: each operand is copied into its place.
+//! Concatenation: convolutions compute into their place, other operands are copied there.
+//!
+//! Invariant: a tensor that is computed in place has no other reader than the concatenation.
 
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::{Error, Result};
 
 use super::movement::{place, strided};
 use super::{Form, Lowering, channels_last, is_trivial};
-use crate::part::{Node, TensorIndex};
+use crate::part::{Node, Part, TensorIndex};
+use crate::step::ValueId;
+
+/// A place in a concatenation of channels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Join {
+    /// The concatenation's result.
+    output: TensorIndex,
+    /// First channel.
+    first: usize,
+    /// Channels of the result.
+    pub(super) channels: usize,
+}
+
+/// For each tensor the place in a concatenation of images along channels where it may be computed.
+pub(super) fn joins(part: &Part) -> Vec<Option<Join>> {
+    let mut joins = vec![None; part.tensors.len()];
+    let uses = part.uses();
+    for node in part.nodes.iter().filter(|node| node.op == Op::Concat) {
+        let Some(output) = node.output(0).filter(|&t| part.plain_f32(t)) else {
+            continue;
+        };
+        let dims = part.dims(output).unwrap_or(&[]);
+        let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+        let images = (3..=5).contains(&dims.len()) && axis::normalise(along, dims.len()) == Some(1);
+        if !images || !node.inputs.iter().flatten().all(|&t| part.plain_f32(t)) {
+            continue;
+        }
+        let mut first = 0;
+        for &tensor in node.inputs.iter().flatten() {
+            let Some(&[_, channels, ..]) = part.dims(tensor) else {
+                break;
+            };
+            if uses[tensor] == 1 {
+                joins[tensor] = Some(Join {
+                    output,
+                    first,
+                    channels: dims[1],
+                });
+            }
+            first += channels;
+        }
+    }
+    joins
+}
+
+/// The place in its concatenation where a tensor is computed, channels last: from its first channel to the end.
+pub(super) fn place_of(l: &mut Lowering<'_>, tensor: TensorIndex, join: Join) -> Result<ValueId> {
+    let whole = match l.forms[join.output].channels {
+        Some(value) => value,
+        None => l.result(join.output, Form::Channels)?,
+    };
+    let len = l.shape(join.output)?.iter().product::<usize>() - join.first;
+    let value = l.piece(whole, join.first, vec![len])?;
+    // what reads the tensor is the concatenation, which finds it in place
+    l.forms[tensor].channels = Some(value);
+    Ok(value)
+}
 
 /// Lowers Concat.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -25,7 +84,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {rank}")))?;
-    let mut form = Form::Rows;
+    let begun = l.forms[y].channels;
+    let mut form = if begun.is_some() {
+        Form::Channels
+    } else {
+        Form::Rows
+    };
     for &input in &inputs {
         if l.is_channels_only(input) && !is_trivial(l.shape(input)?) {
             form = Form::Channels;
@@ -45,6 +109,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let mut values = Vec::new();
     let mut sum = 0usize;
     for &input in &inputs {
+        let in_place = begun.is_some_and(|whole| {
+            let storage = |value: ValueId| l.values[value.0 as usize].storage;
+            let own = l.forms[input].channels.filter(|_| l.joins[input].is_some());
+            own.is_some_and(|own| storage(own) == storage(whole))
+        });
+        if in_place {
+            let shape = channels_last(l.shape(input)?);
+            sum += shape[at];
+            values.push((None, shape));
+            continue;
+        }
         let value = l.form(input, form)?;
         let shape = l.value_shape(value).to_vec();
         let fits = shape.len() == rank && (0..rank).all(|i| i == at || shape[i] == out[i]);
@@ -54,19 +129,24 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             )));
         }
         sum += shape[at];
-        values.push((value, shape));
+        values.push((Some(value), shape));
     }
     if sum != out[at] {
         return Err(Error::bad_argument(format!(
             "pieces of {sum} in all do not make {out:?} along axis {axis}"
         )));
     }
-    let result = l.result(y, form)?;
+    let result = match begun {
+        Some(whole) => whole,
+        None => l.result(y, form)?,
+    };
     let to = strides(&out)?;
     let mut offset = 0usize;
     for (value, shape) in values {
-        let from = strides(&shape)?;
-        strided(l, "concat", &shape, (value, 0, &from), (result, offset, &to))?;
+        if let Some(value) = value {
+            let from = strides(&shape)?;
+            strided(l, "concat", &shape, (value, 0, &from), (result, offset, &to))?;
+        }
         offset += shape[at] * to[at] as usize;
     }
     Ok(true)

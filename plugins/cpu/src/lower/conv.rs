@@ -77,13 +77,18 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
             "a convolution of {dims:?} with {weights:?} in {groups} groups does not give {out:?}"
         )));
     }
-    let params = ConvParams::dense(
+    let mut params = ConvParams::dense(
         dims[0],
         dims[1],
         weights[0],
         groups,
         window(&shape, &dims[2..], &placement)?,
     );
+    let target = tail.output.unwrap_or(y);
+    let join = l.joins[target].filter(|_| tail.residual.is_none() && part.plain_f32(target));
+    if let Some(join) = join {
+        params.out_stride = join.channels;
+    }
     let plan = ConvPlan::new(l.isa, params).map_err(kernel_error)?;
 
     let (kernel, bias) = (
@@ -101,7 +106,10 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     if let Some(residual) = tail.residual {
         reads.push(l.channels(residual)?);
     }
-    let output = l.result(tail.output.unwrap_or(y), super::Form::Channels)?;
+    let output = match join {
+        Some(join) => super::concat::place_of(l, target, join)?,
+        None => l.result(target, super::Form::Channels)?,
+    };
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let epilogue = Epilogue {
         activation: tail.activation,

@@ -781,6 +781,31 @@ fn channels_last_tensors_keep_their_form_through_a_network() {
 }
 
 #[test]
+fn convolutions_compute_into_their_place_of_a_concatenation() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[2, 3, 6, 5]);
+    let a = net.conv(x, 4, 1, 1, 1);
+    let a = net.plain(Op::Relu, &[a]);
+    let b = net.conv(x, 7, 3, 1, 1);
+    let c = net.conv(x, 5, 3, 1, 1);
+    let d = net.plain(Op::Tanh, &[c]);
+    let pooled = net.plain(Op::GlobalAveragePool, &[c]);
+    let joined = net.node(
+        Op::Concat,
+        Attributes::new().with_int(Attr::Axis, 1),
+        &[a, x, b, d],
+    );
+    net.output(joined);
+    net.output(pooled);
+    let steps = net.check(1e-5);
+    assert_eq!(
+        steps.iter().filter(|&&name| name == "concat").count(),
+        2,
+        "{steps:?}"
+    );
+}
+
+#[test]
 fn what_has_no_fast_kernel_runs_on_the_reference() {
     let mut net = Net::default();
     let x = net.input(DType::F64, &[3, 4]);

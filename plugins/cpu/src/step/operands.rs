@@ -122,7 +122,7 @@ impl<'a> Operands<'a> {
         );
         let value = self.value(self.step.reads[i]);
         let address = self.address(value);
-        debug_assert!(address as usize % align_of::<T>() == 0);
+        debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
         // SAFETY: the storage is alive for 'a, long enough and aligned (invariant 1); nobody writes it during the
         // step, because storages that are alive together do not overlap and the shared operand is excluded above.
         unsafe { std::slice::from_raw_parts(address.cast::<T>(), value.bytes / size_of::<T>()) }
@@ -140,7 +140,7 @@ impl<'a> Operands<'a> {
         self.taken |= 1 << i;
         let value = self.value(self.step.writes[i]);
         let address = self.address(value);
-        debug_assert!(address as usize % align_of::<T>() == 0);
+        debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
         // SAFETY: as in `read`; handed out once, and no operand or other result overlaps it.
         unsafe { std::slice::from_raw_parts_mut(address.cast::<T>(), value.bytes / size_of::<T>()) }
     }
