@@ -1,0 +1,350 @@
+//! Plans over scripted devices: parts on several chips give the CPU's answers, figures are labelled
+//! emulated, and every fault is an error that names the device.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use polychip::{Error, ErrorKind, Model, Policy, Runtime, Session};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn shapes() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx")
+}
+
+fn runtime(script: &str) -> Runtime {
+    Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", script)
+        .virtual_time()
+        .only_given_folders()
+        .build()
+        .unwrap()
+}
+
+/// A device that is fast at these ops and refuses the rest.
+fn device(ops: &str, rest: &str) -> String {
+    format!(
+        "[[device]]\nname = \"npu\"\nops = [{ops}]\nlaunch_ns = 1000\ncost = {{ fixed_ns = 10, ps_per_mac = 0.001 }}\n{rest}\n"
+    )
+}
+
+const CONVOLUTIONS: &str = "\"Conv\", \"Clip\"";
+
+fn image() -> Vec<f32> {
+    (0..3 * 96 * 96).map(|index| (index % 97) as f32 / 97.0).collect()
+}
+
+fn classify(session: &Session) -> Result<Vec<f32>, Error> {
+    let mut input = session.input("image")?;
+    input.write(&image())?;
+    let outputs = session.submit(&[&input])?.wait(PATIENCE)?;
+    Ok(outputs.get("probabilities")?.values::<f32>()?.into_owned())
+}
+
+fn on(runtime: &Runtime, model: &Model, devices: &[&str]) -> Session {
+    runtime
+        .session(model, Policy::latency().devices(devices.iter().copied()))
+        .unwrap()
+}
+
+fn assert_close(found: &[f32], wanted: &[f32]) {
+    assert_eq!(found.len(), wanted.len());
+    let largest = wanted.iter().fold(0f32, |most, value| most.max(value.abs()));
+    for (a, b) in found.iter().zip(wanted) {
+        assert!((a - b).abs() <= 1e-4 * largest, "{found:?} instead of {wanted:?}");
+    }
+}
+
+#[test]
+fn a_plan_over_two_plugins_gives_the_answers_of_one() {
+    let runtime = runtime(&device(CONVOLUTIONS, ""));
+    let model = runtime.load(shapes()).unwrap();
+    let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    let used: std::collections::BTreeSet<u32> = session.plan().parts.iter().map(|part| part.device).collect();
+    assert_eq!(
+        used.len(),
+        2,
+        "both devices have parts: {:?}",
+        session.plan().parts
+    );
+    for _ in 0..3 {
+        assert_close(&classify(&session).unwrap(), &alone);
+    }
+    let report = session.report();
+    assert!(report.emulated && report.optimal);
+    assert!(
+        report
+            .parts
+            .iter()
+            .any(|part| part.device == "null:0" && part.emulated)
+    );
+    assert!(
+        report
+            .parts
+            .iter()
+            .all(|part| part.device == "null:0" || !part.emulated)
+    );
+    assert!(report.to_string().contains("emulated"));
+}
+
+#[test]
+fn a_device_that_imports_nothing_gets_explicit_copies() {
+    let runtime = runtime(&device(CONVOLUTIONS, "imports = []"));
+    let model = runtime.load(shapes()).unwrap();
+    let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    let report = session.report();
+    let between = report
+        .crossings
+        .iter()
+        .filter(|crossing| crossing.from != crossing.to);
+    let modes: std::collections::BTreeSet<&str> = between.map(|crossing| crossing.mode).collect();
+    assert_eq!(modes.into_iter().collect::<Vec<_>>(), ["copy"]);
+    assert_close(&classify(&session).unwrap(), &alone);
+}
+
+#[test]
+fn runs_in_flight_do_not_disturb_each_other() {
+    let runtime = runtime(&device(CONVOLUTIONS, ""));
+    let model = runtime.load(shapes()).unwrap();
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    let wanted = classify(&session).unwrap();
+    let (mut a, mut b) = (session.input("image").unwrap(), session.input("image").unwrap());
+    a.write(&image()).unwrap();
+    b.write(&vec![0.25f32; 3 * 96 * 96]).unwrap();
+    let (first, second) = (session.submit(&[&a]).unwrap(), session.submit(&[&b]).unwrap());
+    let busy = session.submit(&[&a]).unwrap_err();
+    assert_eq!(busy.kind(), ErrorKind::InFlight, "{busy}");
+    let second = second.wait(PATIENCE).unwrap();
+    let first = first.wait(PATIENCE).unwrap();
+    assert_close(&first.at(0).unwrap().values::<f32>().unwrap(), &wanted);
+    assert_ne!(first.at(0).unwrap().bytes(), second.at(0).unwrap().bytes());
+}
+
+#[test]
+fn outputs_bound_by_the_app_are_written_in_place() {
+    let runtime = runtime(&device(CONVOLUTIONS, ""));
+    let model = runtime.load(shapes()).unwrap();
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    let wanted = classify(&session).unwrap();
+    let mut input = session.input("image").unwrap();
+    input.write(&image()).unwrap();
+    let own = session.output("probabilities").unwrap();
+    let outputs = session
+        .submit_into(&[&input], &[&own])
+        .unwrap()
+        .wait(PATIENCE)
+        .unwrap();
+    assert!(
+        outputs
+            .get("probabilities")
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("bound by the app")
+    );
+    let bytes = own.bytes().unwrap();
+    let found: Vec<f32> = bytes
+        .chunks_exact(4)
+        .map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap()))
+        .collect();
+    assert_close(&found, &wanted);
+    drop(bytes);
+    drop(outputs);
+    // and the session's own memory again
+    assert_close(&classify(&session).unwrap(), &wanted);
+}
+
+#[test]
+fn wrong_inputs_are_named() {
+    let runtime = runtime("");
+    let model = runtime.load(shapes()).unwrap();
+    let session = on(&runtime, &model, &["cpu"]);
+    assert!(
+        session
+            .input("picture")
+            .unwrap_err()
+            .to_string()
+            .contains("its inputs are: image")
+    );
+    let mut input = session.input("image").unwrap();
+    let message = input.write(&[0u8; 5]).unwrap_err().to_string();
+    assert!(
+        message.contains("27648 elements of f32") && message.contains("5 of u8"),
+        "{message}"
+    );
+    assert!(
+        session
+            .submit(&[])
+            .unwrap_err()
+            .to_string()
+            .contains("\"image\" is missing")
+    );
+    assert!(
+        session
+            .submit(&[&input, &input])
+            .unwrap_err()
+            .to_string()
+            .contains("given twice")
+    );
+    let other = on(&runtime, &model, &["cpu"]);
+    assert!(
+        other
+            .submit(&[&input])
+            .unwrap_err()
+            .to_string()
+            .contains("another session")
+    );
+}
+
+#[test]
+fn a_plan_is_accepted_for_its_own_model_only() {
+    let runtime = runtime(&device(CONVOLUTIONS, ""));
+    let model = runtime.load(shapes()).unwrap();
+    let policy = Policy::latency().devices(["cpu", "null"]);
+    let plan = runtime.plan(&model, &policy).unwrap().plan().clone();
+    let again = runtime.with_plan(&model, &policy, plan.clone()).unwrap();
+    assert_eq!(again.plan(), &plan);
+    let mut torn = plan.clone();
+    torn.parts[0].nodes.pop();
+    let error = runtime.with_plan(&model, &policy, torn).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadPlan, "{error}");
+    let int8 = runtime.load(shapes().with_file_name("shapes-int8.onnx")).unwrap();
+    let error = runtime.with_plan(&int8, &policy, plan).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadPlan, "{error}");
+}
+
+#[test]
+fn an_unknown_device_is_an_error_that_lists_the_others() {
+    let runtime = runtime("");
+    let model = runtime.load(shapes()).unwrap();
+    let error = runtime
+        .session(&model, Policy::latency().devices(["npu:0"]))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadPlugin);
+    assert!(
+        error.to_string().contains("no device npu:0; there are: cpu:0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_model_that_no_given_device_runs_names_the_node_and_the_reasons() {
+    let runtime = runtime(&device(CONVOLUTIONS, ""));
+    let model = runtime.load(shapes()).unwrap();
+    let error = runtime
+        .session(&model, Policy::latency().devices(["null"]))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+    assert!(error.to_string().contains("null:0 refuses it"), "{error}");
+}
+
+fn fault(kind: &str, more: &str) -> (Runtime, Model) {
+    let runtime = runtime(&device(
+        CONVOLUTIONS,
+        &format!("fault = [{{ kind = \"{kind}\"{more} }}]"),
+    ));
+    let model = runtime.load(shapes()).unwrap();
+    (runtime, model)
+}
+
+#[test]
+fn a_lost_device_fails_the_run_by_name_and_is_left_out_of_the_next_plan() {
+    let (runtime, model) = fault("lost", ", at = 1");
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    let error = classify(&session).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    assert!(error.to_string().contains("null:0"), "{error}");
+    // the session never moves silently; a new one plans without the device
+    assert!(classify(&session).is_err());
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    assert!(session.report().parts.iter().all(|part| part.device == "cpu:0"));
+    classify(&session).unwrap();
+}
+
+#[test]
+fn a_failing_run_names_the_device_and_the_next_one_works() {
+    let (runtime, model) = fault("error", ", at = 1");
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    let error = classify(&session).unwrap_err();
+    assert!(error.to_string().contains("null:0"), "{error}");
+    let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
+    assert_close(&classify(&session).unwrap(), &alone);
+}
+
+#[test]
+fn measured_parts_of_one_session_are_the_costs_of_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("device.profile");
+    let make = || {
+        Runtime::builder()
+            .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+            .configure("null", "script", device(CONVOLUTIONS, ""))
+            .virtual_time()
+            .only_given_folders()
+            .profiles(&profile)
+            .build()
+            .unwrap()
+    };
+    let policy = Policy::latency().devices(["cpu", "null"]);
+    {
+        let runtime = make();
+        let model = runtime.load(shapes()).unwrap();
+        let session = runtime.session(&model, policy.clone()).unwrap();
+        assert!(
+            session
+                .report()
+                .parts
+                .iter()
+                .all(|part| part.provenance != "measured")
+        );
+        for _ in 0..4 {
+            classify(&session).unwrap();
+        }
+    }
+    let runtime = make();
+    let model = runtime.load(shapes()).unwrap();
+    let planned = runtime.plan(&model, &policy).unwrap();
+    assert!(
+        planned.costs().parts().next().is_some(),
+        "the first session's parts are known"
+    );
+    let measured = planned
+        .plan()
+        .parts
+        .iter()
+        .filter(|part| part.cost.provenance.word() == "measured");
+    assert!(measured.count() > 0, "the plan uses what was measured");
+}
+
+#[test]
+fn compiled_parts_are_cached_and_a_torn_cache_is_compiled_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = || {
+        Runtime::builder()
+            .only_given_folders()
+            .cache(folder.path())
+            .build()
+            .unwrap()
+    };
+    let run = |cached: bool| {
+        let runtime = make();
+        let model = runtime.load(shapes()).unwrap();
+        let session = on(&runtime, &model, &["cpu"]);
+        assert_eq!(session.report().parts[0].cached, cached);
+        classify(&session).unwrap()
+    };
+    let first = run(false);
+    assert_eq!(run(true), first);
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x55;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    assert_eq!(run(false), first);
+    assert_eq!(run(true), first);
+}
