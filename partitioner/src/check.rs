@@ -120,6 +120,31 @@ pub fn check(
     figures::certificate(&evidence, &part_of)
 }
 
+/// Checks only where nodes are: version and model, each node in one part, support, order and
+/// boundaries. Figures may be another day's; `restate` prices them anew.
+///
+/// # Errors
+/// The first rule that the placement breaks.
+pub fn check_placement(
+    graph: &Graph,
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    plan: &Plan,
+) -> Result<(), Violation> {
+    let evidence = Evidence {
+        graph,
+        targets,
+        costs,
+        links,
+        plan,
+    };
+    identity(&evidence)?;
+    let part_of = shape::parts(&evidence)?;
+    shape::order(&evidence, &part_of)?;
+    shape::boundaries(&evidence, &part_of)
+}
+
 /// The plan is of this version, for this model, and everything given fits it.
 fn identity(e: &Evidence<'_>) -> Result<(), Violation> {
     use ViolationKind::{Inputs, OtherModel, Version};

@@ -62,11 +62,21 @@ impl Planned {
         made.checked(plan)
     }
 
-    /// The same model with a plan that was made before, on the same devices.
+    /// The same model with the placement of a plan that was made before, priced with today's costs.
     pub(crate) fn with_plan(shared: &Shared, model: &Model, policy: &Policy, plan: Plan) -> Result<Planned> {
         // the plan's devices in the plan's order, whatever the policy says of devices
         let policy = policy.clone().devices(plan.devices.iter().cloned());
         let mut made = Prepared::new(shared, model, &policy)?;
+        let bad = |error: Box<dyn std::error::Error + Send + Sync>| {
+            Error::caused(ErrorKind::BadPlan, model.path().display(), error)
+        };
+        let Prices {
+            targets,
+            costs,
+            links,
+        } = &made.prices;
+        partitioner::check_placement(&made.graph, targets, costs, links, &plan)
+            .map_err(|error| bad(error.into()))?;
         price::use_measured(
             &made.graph,
             &made.devices,
@@ -74,6 +84,13 @@ impl Planned {
             &shared.profile,
             &mut made.prices.costs,
         )?;
+        let Prices {
+            targets,
+            costs,
+            links,
+        } = &made.prices;
+        let plan = partitioner::restate(&made.graph, targets, costs, links, &plan, &Options::default())
+            .map_err(|error| bad(error.into()))?;
         made.checked(plan)
     }
 

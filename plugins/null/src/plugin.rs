@@ -145,7 +145,7 @@ impl NullDevice {
         let imports = script.import_kinds().map_err(Error::bad_argument)?;
         let info = DeviceInfo {
             emulated: true,
-            shares_host_memory: true,
+            shares_host_memory: imports.contains(&MemoryKind::Host),
             serial: script.serial,
             import_kinds: MemoryKinds::of(&imports),
             export_kinds: MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd]),

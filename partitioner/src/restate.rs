@@ -1,0 +1,109 @@
+//! A placement that was decided before, priced with the costs of today.
+//!
+//! Invariants: every node stays on its device; figures, merged parts and certificate are those of the
+//! costs given, so the result passes `check` against them, and the gap says what replanning would gain.
+//! Deliberately not here: whether the placement is allowed (`check_placement`).
+
+use crate::cost::CostTable;
+use crate::error::Error;
+use crate::instance::{Inputs, Weights};
+use crate::limit;
+use crate::link::LinkTable;
+use crate::measured::value_of;
+use crate::options::Options;
+use crate::partition::{edges, plan_of};
+use crate::plan::Plan;
+use crate::target::Target;
+use polychip_graph::Graph;
+
+/// The plan with today's figures. Its placement must have passed `check_placement` for these inputs.
+///
+/// # Errors
+/// As `partition`; also where a node has no place, or no cost where it is.
+pub fn restate(
+    graph: &Graph,
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    plan: &Plan,
+    options: &Options,
+) -> Result<Plan, Error> {
+    let inputs = Inputs::new(graph, targets, costs, links, &plan.objective, options)?;
+    let devices = plan.devices_of_nodes(graph.node_count());
+    let placement: Vec<usize> = devices
+        .iter()
+        .enumerate()
+        .map(|(node, device)| {
+            device
+                .map(|device| device as usize)
+                .ok_or_else(|| Error::bad_input(format!("the plan has no place for node {node}")))
+        })
+        .collect::<Result<_, _>>()?;
+    let edges = edges(graph);
+    let best = limit::place(&inputs, &edges)?;
+    let problem = inputs.problem(Weights::of(inputs.objective))?;
+    let objective = value_of(&inputs, &problem, &placement);
+    plan_of(&inputs, &edges, &placement, objective, best.bound.min(objective))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cost, Nanos, Objective, Provenance, check, check_placement, partition};
+    use polychip_graph::{Node, Tensor};
+    use polychip_ops::{DType, Op, TensorType};
+
+    fn chain() -> Graph {
+        let mut graph = Graph::new("chain");
+        let mut add = |name: &str| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[2])));
+        let (x, y, z) = (add("x"), add("y"), add("z"));
+        graph.add_node(Node::new(Op::Neg, vec![Some(x)], vec![Some(y)]));
+        graph.add_node(Node::new(Op::Relu, vec![Some(y)], vec![Some(z)]));
+        graph.inputs.push(x);
+        graph.outputs.push(z);
+        graph
+    }
+
+    fn costs(first: u64) -> CostTable {
+        let mut costs = CostTable::new(2, 2);
+        for (node, device, ns) in [(0, 0, first), (1, 0, 50), (0, 1, 100), (1, 1, 100)] {
+            costs.set_node(
+                node,
+                device,
+                Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated),
+            );
+        }
+        costs
+    }
+
+    #[test]
+    fn yesterdays_placement_is_priced_with_todays_costs_and_shows_its_gap() {
+        let graph = chain();
+        let targets = [Target::new("a:0", 2), Target::new("b:0", 2)];
+        let mut links = LinkTable::new(2);
+        for (from, to) in [(0, 1), (1, 0)] {
+            links.set(from, to, crate::Link::native(Nanos::from_nanoseconds(10)));
+        }
+        let options = Options::default();
+        let old = partition(
+            &graph,
+            &targets,
+            &costs(10),
+            &links,
+            &Objective::latency(),
+            &options,
+        )
+        .unwrap();
+        assert!(old.certificate.is_optimal());
+        let today = costs(500);
+        assert!(check(&graph, &targets, &today, &links, &old).is_err());
+        check_placement(&graph, &targets, &today, &links, &old).unwrap();
+        let new = restate(&graph, &targets, &today, &links, &old, &options).unwrap();
+        check(&graph, &targets, &today, &links, &new).unwrap();
+        assert_eq!(new.devices_of_nodes(2), old.devices_of_nodes(2));
+        assert_eq!(new.totals.time, Nanos::from_nanoseconds(550));
+        assert!(!new.certificate.is_optimal());
+        let same = restate(&graph, &targets, &costs(10), &links, &old, &options).unwrap();
+        assert_eq!(same, old);
+    }
+}
