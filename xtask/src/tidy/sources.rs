@@ -68,7 +68,9 @@ fn one(file: &Path, text: &str, architecture: &str, findings: &mut Vec<String>) 
         findings.push(format!("{name}: `#![forbid(unsafe_code)]` is missing"));
     }
     let needle = concat!("allow(unsafe", "_code");
-    if text.contains(needle) && !architecture.contains(&format!("`{name}`")) {
+    let is_test = base == "tests.rs" || file.components().any(|part| part.as_os_str() == "tests");
+    let dense: String = text.split_whitespace().collect();
+    if dense.contains(needle) && !is_test && !architecture.contains(&format!("`{name}`")) {
         findings.push(format!(
             "{name}: unsafe code is allowed here, but ARCHITECTURE.md does not list the file"
         ));
