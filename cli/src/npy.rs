@@ -68,8 +68,35 @@ pub(crate) fn note(dtype: DType) -> Option<&'static str> {
     written_as(dtype).and_then(|(_, note)| note)
 }
 
+/// Whether the sizes in the header multiply to less than all memory: the reader of headers multiplies
+/// them unchecked.
+fn has_sane_shape(bytes: &[u8]) -> bool {
+    let header = &bytes[..bytes.len().min(1 << 16)];
+    let key = b"shape";
+    // wherever a shape may stand, quoted in whatever way
+    let mut places = header
+        .windows(key.len())
+        .enumerate()
+        .filter(|(_, window)| *window == key);
+    places.all(|(at, _)| {
+        let rest = &header[at + key.len()..];
+        let tuple = &rest[..rest.iter().position(|byte| *byte == b')').unwrap_or(rest.len())];
+        let sizes = tuple
+            .split(|byte| !byte.is_ascii_digit())
+            .filter(|digits| !digits.is_empty());
+        // a zero would hide a size that is too large for the products before it
+        let mut sizes = sizes.map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
+        let product = sizes.try_fold(1u64, |product, size| product.checked_mul(size?.max(1)));
+        product.is_some_and(|product| product < 1 << 48)
+    })
+}
+
 /// Reads the bytes of a file.
 pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
+    anyhow::ensure!(
+        has_sane_shape(bytes),
+        "not a .npy file, or of a shape past all memory"
+    );
     let file = NpyFile::new(bytes).context("not a .npy file")?;
     let NpyType::Plain(found) = file.dtype() else {
         anyhow::bail!("holds records, not numbers");
@@ -238,6 +265,18 @@ mod tests {
             assert!(read(&good[..end]).is_err(), "{end}");
         }
         assert!(read(b"not an array").is_err());
+        // sizes that overflow, also before a zero
+        for shape in [
+            "(99999999999, 99999999999)",
+            "(18446744073709551615, 2, 0)",
+            "(99999999999999999999999,)",
+        ] {
+            let header = format!("{{'descr': '<f4', 'fortran_order': False, \"shape\": {shape}, }}\n");
+            let mut file = b"\x93NUMPY\x01\x00".to_vec();
+            file.extend((header.len() as u16).to_le_bytes());
+            file.extend(header.as_bytes());
+            assert!(read(&file).is_err(), "{shape}");
+        }
         let torn = read(&good[..good.len() - 1]).unwrap_err().to_string();
         assert!(
             torn.contains("23 bytes of data where shape [2, 3] of f32 needs 24"),

@@ -1,0 +1,249 @@
+//! Devices and plugins: what is listed, what is refused, what fails while it runs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::model::add_relu;
+use crate::tool::{polychip, polychip_with, repository, shapes};
+
+/// Name of a plugin's library.
+fn library_name(name: &str) -> String {
+    format!(
+        "{}polychip_plugin_{name}{}",
+        std::env::consts::DLL_PREFIX,
+        std::env::consts::DLL_SUFFIX
+    )
+}
+
+/// A folder with the null plugin, built as cargo builds no `cdylib` for a test to load.
+fn null_plugin() -> tempfile::TempDir {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // target/<profile>/polychip
+    let profile = Path::new(env!("CARGO_BIN_EXE_polychip")).parent().unwrap();
+    let mut build = Command::new(cargo);
+    build.args([
+        "build",
+        "--quiet",
+        "--package",
+        "polychip-plugin-null",
+        "--target-dir",
+    ]);
+    build.arg(profile.parent().unwrap()).current_dir(repository());
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    let output = build.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(
+        profile.join(library_name("null")),
+        folder.path().join(library_name("null")),
+    )
+    .unwrap();
+    folder
+}
+
+/// Compiles a plugin of C; `None`, with a word to the log, where there is no compiler.
+fn c_plugin(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {
+    let (file, library) = (folder.join("source.c"), folder.join(library_name(name)));
+    std::fs::write(&file, source).unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &file])
+        .output();
+    std::fs::remove_file(&file).unwrap();
+    match built {
+        Ok(output) => {
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            Some(library)
+        }
+        Err(error) => {
+            eprintln!("skipped: no C compiler (cc): {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn the_cpu_is_always_there() {
+    let json = polychip(&["devices", "--json"]).json("devices");
+    let cpu = &json["devices"][0];
+    assert_eq!(
+        (&cpu["name"], &cpu["kind"], &cpu["emulated"]),
+        (&"cpu:0".into(), &"cpu".into(), &false.into())
+    );
+    assert!(cpu["plugin"]["path"].is_null());
+    let text = polychip(&["devices"]).ok();
+    assert!(
+        text.starts_with("cpu:0: ") && text.contains("plugin cpu "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_device_that_is_not_there_is_code_4() {
+    let model = shapes();
+    for command in ["run", "bench", "partition", "explain", "inspect"] {
+        let mut arguments = vec![command, &model, "--devices", "npu:3"];
+        if command == "run" {
+            arguments.extend(["--fill", "1"]);
+        }
+        polychip(&arguments).fails(4, &["there is no device npu:3", "cpu:0", "`polychip devices`"]);
+    }
+}
+
+#[test]
+fn refused_libraries_are_listed_with_their_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file =
+        |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(library_name(name)), bytes).unwrap();
+    file("garbage", b"this is no library at all");
+    file("empty", b"");
+    let mut foreign = vec![0u8; 4096];
+    foreign[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    foreign[18] = if cfg!(target_arch = "s390x") { 62 } else { 22 };
+    file("foreign", &foreign);
+    let mut names = vec!["garbage", "empty", "foreign"];
+    if c_plugin(folder.path(), "nosymbol", "int unrelated;\n").is_some() {
+        names.push("nosymbol");
+    }
+    let plugins = folder.path().to_str().unwrap();
+    let json = polychip(&["devices", "--plugins", plugins, "--json"]).json("devices");
+    for name in &names {
+        let subject = folder.path().join(library_name(name)).display().to_string();
+        let line = json["refused"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|line| line["subject"] == *subject);
+        assert!(!line.unwrap()["reason"].as_str().unwrap().is_empty());
+    }
+    assert_eq!(json["devices"][0]["name"], "cpu:0");
+    let text = polychip(&["devices", "--plugins", plugins]).ok();
+    assert!(text.contains("not used:\n"), "{text}");
+    // a run goes on without them, and says so; one that asks for them cannot
+    let done = polychip(&["run", &shapes(), "--fill", "1", "--plugins", plugins]);
+    assert!(
+        done.stderr.contains("warning: not used: ") && done.stderr.contains("garbage"),
+        "{}",
+        done.stderr
+    );
+    done.ok();
+    let arguments = [
+        "run",
+        &shapes(),
+        "--fill",
+        "1",
+        "--plugins",
+        plugins,
+        "--devices",
+        "garbage",
+    ];
+    polychip(&arguments).fails(
+        4,
+        &[
+            "there is no device garbage",
+            &library_name("garbage"),
+            "no shared library",
+        ],
+    );
+}
+
+#[test]
+fn what_a_library_prints_is_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdio.h>\n#include <stdint.h>\n\
+        const void *polychip_plugin_query(uint32_t a, uint32_t b)\n\
+        { (void)a; (void)b; puts(\"BANNER OF A VENDOR\"); fflush(stdout); return 0; }\n";
+    if c_plugin(folder.path(), "loud", source).is_none() {
+        return;
+    }
+    let done = polychip(&["devices", "--plugins", folder.path().to_str().unwrap(), "--json"]);
+    assert!(done.stderr.contains("BANNER OF A VENDOR"), "{}", done.stderr);
+    assert!(!done.stdout.contains("BANNER"), "{}", done.stdout);
+    done.json("devices");
+}
+
+#[test]
+fn parts_go_where_they_are_cheapest() {
+    let plugins = null_plugin();
+    let plugins = plugins.path().to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    // two devices of one op each: a plan of two parts with a crossing
+    let script = "[[device]]\nname = \"adder\"\nops = [\"Add\"]\n[[device]]\nname = \"rest\"\nwithout_ops = [\"Add\"]\n";
+    let file = folder.path().join("script.toml");
+    std::fs::write(&file, script).unwrap();
+    let variables = [("POLYCHIP_NULL_SCRIPT", file.to_str().unwrap())];
+    let common = [
+        "--dim",
+        "n=2",
+        "--plugins",
+        plugins,
+        "--devices",
+        "null",
+        "--json",
+    ];
+    let with = |command: &'static str, more: &[&str]| {
+        let mut arguments = vec![command, &model];
+        arguments.extend(common);
+        arguments.extend(more);
+        polychip_with(&variables, &arguments).json(command)
+    };
+    let json = with("explain", &[]);
+    let nodes = json["nodes"].as_array().unwrap();
+    let place: Vec<(&str, &str)> = nodes
+        .iter()
+        .map(|node| (node["op"].as_str().unwrap(), node["device"].as_str().unwrap()))
+        .collect();
+    assert_eq!(place, [("Add", "null:0"), ("Relu", "null:1")]);
+    assert_eq!(nodes[0]["alternatives"][0]["reason"]["kind"], "unsupported");
+    assert_eq!(json["report"]["crossings"][0]["to"], "null:1");
+    let json = with("inspect", &[]);
+    assert_eq!(json["support"]["devices"][0]["unsupported"][0]["op"], "Relu");
+    assert_eq!(json["support"]["unsupported"], serde_json::json!([]));
+    let json = with("run", &["--fill", "3"]);
+    assert_eq!(json["report"]["parts"].as_array().unwrap().len(), 2);
+    assert_eq!(json["report"]["emulated"], true);
+    // the CPU gives the same answer
+    let cpu = polychip(&["run", &model, "--dim", "n=2", "--fill", "3", "--json"]).json("run");
+    assert_eq!(json["outputs"], cpu["outputs"]);
+}
+
+#[test]
+fn a_device_that_fails_is_code_5() {
+    let plugins = null_plugin();
+    let plugins = plugins.path().to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    let save = folder.path().join("out");
+    for kind in ["error", "lost", "compile"] {
+        let script = format!("[[device]]\nfault = [{{ kind = \"{kind}\", times = 1000 }}]\n");
+        let arguments = [
+            "run",
+            &model,
+            "--dim",
+            "n=2",
+            "--fill",
+            "1",
+            "--plugins",
+            plugins,
+            "--devices",
+            "null:0",
+            "--save",
+            save.to_str().unwrap(),
+        ];
+        let file = folder.path().join("script.toml");
+        std::fs::write(&file, script).unwrap();
+        polychip_with(&[("POLYCHIP_NULL_SCRIPT", file.to_str().unwrap())], &arguments).fails(5, &["null:0"]);
+        assert!(!save.exists(), "{kind}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Runs the binary and looks at what came out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The repository.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The model that ships.
+pub(crate) fn shapes() -> String {
+    repository()
+        .join("models/shapes/shapes.onnx")
+        .display()
+        .to_string()
+}
+
+/// A file of the model that ships.
+pub(crate) fn shapes_file(name: &str) -> String {
+    repository()
+        .join("models/shapes")
+        .join(name)
+        .display()
+        .to_string()
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the binary, with these variables in its environment.
+pub(crate) fn polychip_with(variables: &[(&str, &str)], arguments: &[&str]) -> Done {
+    let output = Command::new(env!("CARGO_BIN_EXE_polychip"))
+        .args(arguments)
+        .env_remove("POLYCHIP_PLUGINS")
+        .env_remove("POLYCHIP_NULL_SCRIPT")
+        .env_remove("POLYCHIP_LOG")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    Done {
+        code: output.status.code().expect("it ended by itself"),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs the binary.
+pub(crate) fn polychip(arguments: &[&str]) -> Done {
+    polychip_with(&[], arguments)
+}
+
+impl Done {
+    /// What it printed, where it went well.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.stdout
+    }
+
+    /// The JSON that it printed, held to the committed schema of the command.
+    #[track_caller]
+    pub(crate) fn json(self, command: &str) -> Value {
+        let text = self.ok();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let path = repository().join(format!("cli/schemas/{command}.schema.json"));
+        let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{errors:#?}\n{text}");
+        value
+    }
+
+    /// It failed with this code, printed no answer, and its message says all of this.
+    #[track_caller]
+    pub(crate) fn fails(self, code: i32, words: &[&str]) {
+        assert_eq!((self.code, &*self.stdout), (code, ""), "{}", self.stderr);
+        assert!(
+            self.stderr.starts_with("error: ") || self.stderr.contains("\nerror: "),
+            "{}",
+            self.stderr
+        );
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not in: {}", self.stderr);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Speaks the line protocol of `device-tests/peers/peers.py`, so that it runs us interleaved with others:
+//!
+//! ```sh
+//! cargo build --release -p polychip --example bench_peer
+//! device-tests/peers/peers.py MODELS --add polychip=target/release/examples/bench_peer
+//! ```
+//!
+//! `bench_peer PEER MODEL THREADS INPUT=ELEM:DIMS:FILE ...` loads the model and prints `ready SECONDS`.
+//! Then each line `K` on standard input is answered with the `[wall, cpu]` seconds of K runs, and
+//! `out FILE` by writing output 0 there as f32. Inputs are written once; outputs stay where they are.
+
+use std::io::{BufRead, Write};
+use std::time::{Duration, Instant};
+
+use polychip::{DType, Input, OutputView, Policy, Runtime, Session};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// How long a run may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// An input as the command line names it.
+struct Given {
+    name: String,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Given {
+    /// Reads `INPUT=ELEM:DIMS:FILE`, as in `image=FLOAT:1x3x96x96:image.bin`.
+    fn parse(text: &str) -> Result<Given> {
+        let bad = || format!("{text}: not INPUT=ELEM:DIMS:FILE");
+        let (name, rest) = text.split_once('=').ok_or_else(bad)?;
+        let mut rest = rest.splitn(3, ':');
+        let element = match rest.next() {
+            Some("FLOAT") => DType::F32,
+            Some("INT64") => DType::I64,
+            _ => return Err(bad().into()),
+        };
+        let dims = rest.next().ok_or_else(bad)?;
+        let shape: Vec<usize> = match dims {
+            "" => Vec::new(),
+            dims => dims
+                .split('x')
+                .map(str::parse)
+                .collect::<std::result::Result<_, _>>()?,
+        };
+        let bytes = std::fs::read(rest.next().ok_or_else(bad)?)?;
+        if element.byte_len(shape.iter().product()) != Some(bytes.len()) {
+            return Err(format!("{text}: the file has {} bytes", bytes.len()).into());
+        }
+        Ok(Given {
+            name: name.to_owned(),
+            shape,
+            bytes,
+        })
+    }
+}
+
+/// Plans the model for the sizes of the inputs.
+fn session(path: &str, threads: u32, inputs: &[Given]) -> Result<Session> {
+    let runtime = Runtime::builder().only_given_folders().build()?;
+    let model = runtime.load(path)?;
+    let mut sizes = Vec::new();
+    for given in inputs {
+        let id = model
+            .graph()
+            .input_named(&given.name)
+            .ok_or_else(|| format!("no input {}", given.name))?;
+        let open = model.open_dims();
+        let dims = model.graph().tensor(id).ty.shape.clone().unwrap_or_default();
+        for (dim, size) in dims.iter().zip(&given.shape) {
+            if open.contains(&dim.to_string()) {
+                sizes.push((dim.to_string(), *size));
+            }
+        }
+    }
+    let model = model.bind(sizes)?;
+    Ok(runtime.session(&model, Policy::latency().threads(threads).in_flight(1))?)
+}
+
+/// Values of an output as f32.
+fn floats(view: &OutputView<'_>) -> Result<Vec<f32>> {
+    Ok(match view.dtype() {
+        DType::F32 => view.values::<f32>()?.into_owned(),
+        DType::F64 => view.values::<f64>()?.iter().map(|value| *value as f32).collect(),
+        DType::I64 => view.values::<i64>()?.iter().map(|value| *value as f32).collect(),
+        DType::I32 => view.values::<i32>()?.iter().map(|value| *value as f32).collect(),
+        other => return Err(format!("output {} holds {}", view.name(), other.name()).into()),
+    })
+}
+
+/// Processor time of this process so far, in seconds.
+#[cfg(unix)]
+fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+#[cfg(not(unix))]
+fn processor_seconds() -> f64 {
+    f64::NAN
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, _peer, model, threads, inputs @ ..] = &arguments[..] else {
+        return Err("usage: bench_peer PEER MODEL THREADS INPUT=ELEM:DIMS:FILE ...".into());
+    };
+    let given = inputs
+        .iter()
+        .map(|text| Given::parse(text))
+        .collect::<Result<Vec<_>>>()?;
+    let start = Instant::now();
+    let session = session(model, threads.parse()?, &given)?;
+    let mut memory = Vec::new();
+    for given in &given {
+        let mut input = session.input(&given.name)?;
+        input.write_bytes(&given.bytes)?;
+        memory.push(input);
+    }
+    let inputs: Vec<&Input> = memory.iter().collect();
+    drop(session.submit(&inputs)?.wait(PATIENCE)?);
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "ready {}", start.elapsed().as_secs_f64())?;
+    out.flush()?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        if let Some(file) = line.strip_prefix("out ") {
+            let outputs = session.submit(&inputs)?.wait(PATIENCE)?;
+            let bytes: Vec<u8> = floats(&outputs.at(0)?)?
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect();
+            std::fs::write(file.trim(), bytes)?;
+            writeln!(out, "ok")?;
+        } else {
+            let mut times = Vec::new();
+            for _ in 0..line.trim().parse()? {
+                let (wall, processor) = (Instant::now(), processor_seconds());
+                let outputs = session.submit(&inputs)?.wait(PATIENCE)?;
+                times.push(format!(
+                    "[{},{}]",
+                    wall.elapsed().as_secs_f64(),
+                    processor_seconds() - processor
+                ));
+                drop(outputs);
+            }
+            writeln!(out, "[{}]", times.join(","))?;
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
