@@ -137,6 +137,11 @@ pub(crate) fn is_fast(part: &Part, node: &Node) -> bool {
 impl<'a> Lowering<'a> {
     /// Emits one node with what is fused behind it.
     fn emit(&mut self, node: &'a Node, tail: &fuse::Tail) -> Result<()> {
+        let filled = |t: &Option<TensorIndex>| t.is_some_and(|t| self.part.tensors[t].fill.is_some());
+        if node.outputs.iter().all(filled) {
+            // whoever reads it makes it, as a constant
+            return Ok(());
+        }
         let done = self.known(node)
             && (conv::lower(self, node, tail)?
                 || matmul::lower(self, node, tail)?
@@ -403,6 +408,8 @@ impl<'a> Lowering<'a> {
                 Some(_) => self.decoded_constant(tensor, Form::Rows)?,
                 None => self.constant(tensor)?,
             }
+        } else if t.fill.is_some() {
+            self.decoded_constant(tensor, Form::Rows)?
         } else if self.forms[tensor].stored.is_some() {
             convert::decode(self, tensor)?
         } else {
@@ -422,7 +429,7 @@ impl<'a> Lowering<'a> {
         let value = if is_trivial(dims) {
             let rows = self.rows(tensor)?;
             self.view(rows, target)
-        } else if self.part.tensors[tensor].constant.is_some() && self.is_f32(tensor) {
+        } else if self.part.tensors[tensor].is_constant() && self.is_f32(tensor) {
             self.decoded_constant(tensor, Form::Channels)?
         } else {
             let rows = self.rows(tensor)?;
@@ -528,7 +535,7 @@ impl<'a> Lowering<'a> {
     /// A constant as f32 values, to be read when weights are packed.
     fn source(&self, tensor: TensorIndex) -> Result<Source> {
         let t = &self.part.tensors[tensor];
-        let (Some(constant), Some(dims)) = (&t.constant, &t.dims) else {
+        let (true, Some(dims)) = (t.is_constant(), &t.dims) else {
             return Err(
                 Error::unsupported(format!("tensor '{}' would have to be a constant", t.name))
                     .at_tensor(tensor as u32),
@@ -537,7 +544,8 @@ impl<'a> Lowering<'a> {
         Ok(Source {
             dtype: t.dtype,
             dims: dims.clone(),
-            constant: *constant,
+            constant: t.constant,
+            fill: t.fill.unwrap_or(0.0),
             encoding: t.encoding.clone(),
         })
     }
@@ -636,7 +644,9 @@ impl<'a> Lowering<'a> {
 pub(crate) struct Source {
     dtype: DType,
     dims: Vec<usize>,
-    constant: polychip_sdk::Constant,
+    constant: Option<polychip_sdk::Constant>,
+    /// What all values are where there is no constant.
+    fill: f32,
     encoding: Option<Encoding>,
 }
 
@@ -648,12 +658,12 @@ impl Source {
 
     /// The values, decoded and as f32.
     pub(crate) fn values(&self) -> Result<Vec<f32>> {
-        convert::decode_bytes(
-            self.dtype,
-            &self.dims,
-            self.constant.bytes(),
-            self.encoding.as_ref(),
-        )
+        match &self.constant {
+            None => Ok(vec![self.fill; self.len()]),
+            Some(constant) => {
+                convert::decode_bytes(self.dtype, &self.dims, constant.bytes(), self.encoding.as_ref())
+            }
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Tensor {
     pub(crate) bounds: Option<Vec<usize>>,
     /// Elements of a constant.
     pub(crate) constant: Option<Constant>,
+    /// The one value of all elements, where a node fills the tensor with it (f32 only): as good as a constant.
+    pub(crate) fill: Option<f32>,
     /// Quantisation.
     pub(crate) encoding: Option<Encoding>,
     /// Name, for messages.
@@ -45,9 +47,17 @@ impl Tensor {
             bounds: dims.clone(),
             dims,
             constant: None,
+            fill: None,
             encoding: None,
             name: String::new(),
         }
+    }
+}
+
+impl Tensor {
+    /// Whether its values are known when the part is compiled.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.constant.is_some() || self.fill.is_some()
     }
 }
 
@@ -146,6 +156,20 @@ impl Part {
             uses[tensor] += 1;
         }
         uses
+    }
+
+    /// Marks tensors that ConstantOfShape fills, whatever their size: the graph folds small ones only.
+    pub(crate) fn find_fills(&mut self) {
+        for node in self.nodes.iter().filter(|node| node.op == Op::ConstantOfShape) {
+            let Some(tensor) = node.output(0).filter(|&t| self.plain_f32(t)) else {
+                continue;
+            };
+            let value = match node.attributes.tensor(Attr::Value) {
+                None => Some(0.0),
+                Some(literal) => literal.scalar_as_f64().map(|value| value as f32),
+            };
+            self.tensors[tensor].fill = value;
+        }
     }
 
     /// Exact extents of a tensor.

@@ -27,6 +27,7 @@ pub(crate) fn part(graph: &GraphView<'_>) -> Result<Part> {
                 },
                 bounds: shape,
                 constant: view.constant(),
+                fill: None,
                 encoding: view.encoding().map(|encoding| encoding.to_owned()),
                 name: view.name().to_owned(),
             }
@@ -79,11 +80,13 @@ pub(crate) fn part(graph: &GraphView<'_>) -> Result<Part> {
             decomposition,
         });
     }
-    Ok(Part {
+    let mut part = Part {
         nodes,
         tensors,
         inputs: graph.inputs().iter().map(|&t| t as usize).collect(),
         outputs: graph.outputs().iter().map(|&t| t as usize).collect(),
         states: graph.states().map(|(a, b)| (a as usize, b as usize)).collect(),
-    })
+    };
+    part.find_fills();
+    Ok(part)
 }

@@ -16,7 +16,7 @@ pub(crate) fn covers(part: &Part, node: &Node) -> bool {
         let (x, w, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
         let dims = part.dims(x)?;
         let weights = part.dims(w)?;
-        let constant = |t: usize| part.tensors[t].constant.is_some() && stands_for_f32(part, t);
+        let constant = |t: usize| part.tensors[t].is_constant() && stands_for_f32(part, t);
         Some(
             node.op == Op::Conv
                 && part.dims(y).is_some()

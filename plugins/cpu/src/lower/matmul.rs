@@ -22,7 +22,7 @@ fn f32s(part: &Part, node: &Node) -> bool {
 pub(crate) fn covers_constant(part: &Part, node: &Node) -> bool {
     let covered = || -> Option<bool> {
         let (a, b, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
-        let constant = |t: usize| part.tensors[t].constant.is_some();
+        let constant = |t: usize| part.tensors[t].is_constant();
         let (a_dims, b_dims, out) = (part.dims(a)?, part.dims(b)?, part.dims(y)?);
         Some(
             f32s(part, node)

@@ -93,7 +93,7 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let mut sources = Vec::new();
     for i in 1..5 {
         match node.input(i) {
-            Some(t) if l.part.tensors[t].constant.is_some() => sources.push(l.source(t)?),
+            Some(t) if l.part.tensors[t].is_constant() => sources.push(l.source(t)?),
             _ => return Ok(false),
         }
     }

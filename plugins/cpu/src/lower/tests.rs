@@ -806,6 +806,24 @@ fn convolutions_compute_into_their_place_of_a_concatenation() {
 }
 
 #[test]
+fn filled_tensors_are_constants() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[3, 4]);
+    let shape = net.ints(&[4, 5]);
+    let value = polychip_ops::Literal::f32s(&[0.25]);
+    let w = net.node(
+        Op::ConstantOfShape,
+        Attributes::new().with(Attr::Value, AttrValue::Tensor(value)),
+        &[shape],
+    );
+    let y = net.plain(Op::MatMul, &[x, w]);
+    net.output(y);
+    net.output(w);
+    net.part.find_fills();
+    assert_eq!(net.check(1e-6), ["gemm", "to port"]);
+}
+
+#[test]
 fn what_has_no_fast_kernel_runs_on_the_reference() {
     let mut net = Net::default();
     let x = net.input(DType::F64, &[3, 4]);
