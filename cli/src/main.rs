@@ -55,7 +55,7 @@ struct Arguments {
 enum Command {
     /// List devices, and plugins that are not used with the reason
     Devices(devices::Arguments),
-    /// Run a model once
+    /// Run a model on given inputs
     Run(run::Arguments),
     /// Measure the latency of a model
     Bench(bench::Arguments),

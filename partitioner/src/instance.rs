@@ -283,7 +283,11 @@ impl<'a> Inputs<'a> {
             if values[start..].iter().any(|&value| value != FORBIDDEN) {
                 continue;
             }
-            let op = self.graph.node(NodeId::new(node)).label();
+            let found = self.graph.node(NodeId::new(node));
+            let op = match found.name.as_str() {
+                "" => found.label(),
+                name => format!("{} \"{name}\"", found.label()),
+            };
             return Err(if unpriced.is_empty() {
                 Repr::NoDevice {
                     node,

@@ -183,12 +183,14 @@ impl fmt::Display for Report {
         };
         write!(
             f,
-            "plan: {} ({}{}), {proof}; measured: {} over {} runs",
+            "plan: {} ({}{}), {proof}; ",
             time(self.predicted_ns),
             self.provenance,
             label(self.emulated),
-            measured(self.measured_ns),
-            self.runs
-        )
+        )?;
+        match self.measured_ns {
+            Some(ns) => write!(f, "measured: {} over {} runs", time(ns), self.runs),
+            None => f.write_str("not measured yet"),
+        }
     }
 }

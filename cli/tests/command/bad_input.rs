@@ -107,7 +107,7 @@ fn unknown_ops_and_opsets() {
         ..Model::default()
     };
     let path = model.write(folder.path(), "op.onnx");
-    bad_model(&path, 4, &["op.onnx", "Frobnicate", "cpu:0"]);
+    bad_model(&path, 4, &["op.onnx", "Frobnicate \"odd\"", "cpu:0"]);
     // the summary needs no device that runs it
     let json = polychip(&["inspect", &path, "--json"]).json("inspect");
     assert_eq!(json["support"]["unsupported"][0]["op"], "Frobnicate");

@@ -25,7 +25,7 @@ fn every_picture_gets_its_label_with_probability_and_report() {
         let (label, probability) = first.split_once(": probability ").unwrap();
         assert_eq!(label, class);
         assert!(probability.parse::<f64>().unwrap() > 0.5, "{first}");
-        for words in ["part", "cpu:0", "predicted", "plan: ", "optimal"] {
+        for words in ["part", "cpu:0", "predicted", "plan: ", "optimal", "measured: "] {
             assert!(text.contains(words), "{words:?} is not in: {text}");
         }
     }
