@@ -7,8 +7,6 @@
 //! Invariants:
 //! 1. Exactly one thread claims a run; it computes, signals, and lets go of executable and buffers.
 //! 2. A run is used again only when nobody holds its fence any more.
-#![allow(unsafe_code)]
-
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -2,7 +2,7 @@
 
 use polychip_cpu_kernels::gemm::{MAX_BATCH_DIMS, MatMulParams, Strides};
 use polychip_cpu_kernels::{Binary, softmax};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
 use polychip_sdk::Result;
 
 use super::{Form, IDENTITY, Lowering, elementwise, matmul};
@@ -57,7 +57,23 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let attributes = &node.attributes;
     let cached =
         node.inputs.iter().skip(4).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some);
+    // an attribute that this does not know (a window, say) may change the result
+    const KNOWN: &[Attr] = &[
+        Attr::IsCausal,
+        Attr::KvNumHeads,
+        Attr::QNumHeads,
+        Attr::QkMatmulOutputMode,
+        Attr::Scale,
+        Attr::Softcap,
+        Attr::SoftmaxPrecision,
+    ];
+    let strange = attributes.iter().any(|pair| match pair {
+        (AttrKey::Known(Attr::LeftWindowSize | Attr::RightWindowSize), AttrValue::Int(size)) => *size != -1,
+        (AttrKey::Known(attr), _) => !KNOWN.contains(attr),
+        _ => true,
+    });
     if node.op != Op::Attention
+        || strange
         || cached
         || !l.all_f32(node)
         || attributes.int(Attr::IsCausal).unwrap_or(0) != 0

@@ -284,7 +284,7 @@ fn two(
             },
             _ => Unary::Affine {
                 scale: value,
-                shift: 0.0,
+                shift: -0.0,
             },
         };
         let (x, y) = (l.form(b, form)?, l.result(output, form)?);
@@ -296,6 +296,8 @@ fn two(
     emit(l, function, a, b, y)
 }
 
+/// A binary function with a constant on the right, as a function of one value. A product adds minus zero, which
+/// leaves the sign of a zero alone.
 fn with_constant(function: Binary, value: f32) -> Option<Unary> {
     Some(match function {
         Binary::Add => Unary::Affine {
@@ -308,13 +310,13 @@ fn with_constant(function: Binary, value: f32) -> Option<Unary> {
         },
         Binary::Mul => Unary::Affine {
             scale: value,
-            shift: 0.0,
+            shift: -0.0,
         },
         // a quotient is a product only where the reciprocal is exact
         Binary::Div if value.is_normal() && (1.0 / value).is_normal() && value.to_bits() << 9 == 0 => {
             Unary::Affine {
                 scale: 1.0 / value,
-                shift: 0.0,
+                shift: -0.0,
             }
         }
         Binary::Pow if value == 2.0 => Unary::Square,

@@ -416,7 +416,12 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         if out_h.checked_mul(b) != Some(h) || out_w.checked_mul(b) != Some(w) {
             return Ok(false);
         }
-        ([n, c, out_h, b, out_w, b], [0, 3, 5, 1, 2, 4])
+        let permutation = match node.attributes.str(Attr::Mode).unwrap_or("DCR") {
+            "DCR" => [0, 3, 5, 1, 2, 4],
+            "CRD" => [0, 1, 3, 5, 2, 4],
+            _ => return Ok(false),
+        };
+        ([n, c, out_h, b, out_w, b], permutation)
     } else {
         if b.checked_mul(b).and_then(|bb| bb.checked_mul(out_c)) != Some(c) {
             return Ok(false);

@@ -691,6 +691,12 @@ fn movements_keep_every_element() {
             let attributes = Attributes::new()
                 .with_int(Attr::Blocksize, 2)
                 .with_str(Attr::Mode, mode);
+            let even = net.input(dtype, &[1, 3, 4, 6]);
+            let y = net.node(Op::SpaceToDepth, attributes, &[even]);
+            net.output(y);
+            let attributes = Attributes::new()
+                .with_int(Attr::Blocksize, 2)
+                .with_str(Attr::Mode, mode);
             let y = net.node(Op::DepthToSpace, attributes, &[x]);
             net.output(y);
         }
