@@ -15,42 +15,38 @@ use crate::array::{Array, count};
 
 /// Values for the input at this place in the order of names.
 pub(crate) fn fill(seed: u64, place: u64, dtype: DType, shape: &[usize]) -> anyhow::Result<Array> {
-    let mut source = ChaCha8Rng::seed_from_u64(seed);
-    source.set_stream(place);
-    let count = count(shape).filter(|count| {
-        dtype
-            .byte_len(*count)
-            .is_some_and(|bytes| bytes < isize::MAX as usize)
-    });
-    let Some(count) = count else {
+    let is_float = matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
+    let is_bit = dtype == DType::Bool || dtype.is_int();
+    let Some(bits) = dtype.bits().filter(|_| is_float || is_bit) else {
+        anyhow::bail!(
+            "cannot be made from a seed: it holds {}; give its file",
+            dtype.name()
+        );
+    };
+    let size = count(shape)
+        .and_then(|count| dtype.byte_len(count))
+        .filter(|size| *size < isize::MAX as usize);
+    let (Some(count), Some(size)) = (count(shape), size) else {
         anyhow::bail!("has a shape past all memory: {shape:?}");
     };
+    let mut source = ChaCha8Rng::seed_from_u64(seed);
+    source.set_stream(place);
     let mut bytes = Vec::new();
-    match dtype {
-        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => {
-            for _ in 0..count {
-                let value: f64 = StandardNormal.sample(&mut source);
-                match dtype {
-                    DType::F32 => bytes.extend((value as f32).to_le_bytes()),
-                    DType::F64 => bytes.extend(value.to_le_bytes()),
-                    DType::F16 => bytes.extend(f16::from_f64(value).to_le_bytes()),
-                    _ => bytes.extend(bf16::from_f64(value).to_le_bytes()),
-                }
+    if is_float {
+        for _ in 0..count {
+            let value: f64 = StandardNormal.sample(&mut source);
+            match dtype {
+                DType::F32 => bytes.extend((value as f32).to_le_bytes()),
+                DType::F64 => bytes.extend(value.to_le_bytes()),
+                DType::F16 => bytes.extend(f16::from_f64(value).to_le_bytes()),
+                _ => bytes.extend(bf16::from_f64(value).to_le_bytes()),
             }
         }
-        dtype => {
-            let is_bit = dtype == DType::Bool || dtype.is_int();
-            let Some(size) = dtype
-                .bits()
-                .filter(|bits| is_bit && bits % 8 == 0)
-                .map(|bits| bits / 8)
-            else {
-                anyhow::bail!("cannot be made from a seed: it holds {}", dtype.name());
-            };
-            for _ in 0..count {
-                bytes.push((source.next_u32() & 1) as u8);
-                bytes.resize(bytes.len() + size - 1, 0);
-            }
+    } else {
+        bytes.resize(size, 0);
+        for index in 0..count {
+            // the least bit of each element; those of less than a byte are packed from the low end
+            bytes[index * bits / 8] |= ((source.next_u32() & 1) as u8) << (index * bits % 8);
         }
     }
     Ok(Array {
@@ -95,6 +91,22 @@ mod tests {
     }
 
     #[test]
+    fn packed_integers_are_the_bits_of_whole_ones() {
+        let whole: Vec<u8> = values(7, 0, DType::U8).iter().map(|value| *value as u8).collect();
+        for (dtype, each) in [(DType::I4, 2), (DType::U2, 4)] {
+            let packed = fill(7, 0, dtype, &[50, 20]).unwrap().bytes;
+            let bits = 8 / each;
+            let expected = whole.chunks(each).map(|chunk| {
+                chunk
+                    .iter()
+                    .enumerate()
+                    .fold(0, |byte, (place, bit)| byte | bit << (place * bits))
+            });
+            assert!(packed.iter().copied().eq(expected), "{dtype:?}");
+        }
+    }
+
+    #[test]
     fn seed_and_place_decide() {
         assert_eq!(values(7, 0, DType::F32), values(7, 0, DType::F32));
         assert_ne!(values(7, 0, DType::F32), values(8, 0, DType::F32));
@@ -109,7 +121,11 @@ mod tests {
 
     #[test]
     fn texts_cannot_be_made() {
-        assert!(fill(7, 0, DType::String, &[1]).is_err());
+        let error = fill(7, 0, DType::String, &[1]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot be made from a seed: it holds string; give its file"
+        );
         assert!(fill(7, 0, DType::F32, &[usize::MAX, 2]).is_err());
     }
 }

@@ -77,6 +77,7 @@ impl InputArguments {
             let name = tensor.name.clone();
             let value = match (arrays.remove(&*name), self.fill) {
                 (Some((array, path)), _) => {
+                    let array = npy::from_bits(array, dtype, &shape);
                     if (array.dtype, &array.shape) != (dtype, &shape) {
                         return Err(bad_input(format!(
                             "input {name:?} is {} {shape:?}; {} holds {} {:?}",

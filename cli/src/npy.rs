@@ -68,6 +68,35 @@ pub(crate) fn note(dtype: DType) -> Option<&'static str> {
     written_as(dtype).and_then(|(_, note)| note)
 }
 
+/// The array as a value of this type and shape, where NumPy has not the type and the file holds its
+/// bits, as [`write`] writes them.
+pub(crate) fn from_bits(array: Array, dtype: DType, shape: &[usize]) -> Array {
+    let is_written_so = written_as(dtype).is_some_and(|(descriptor, note)| {
+        let bits = if descriptor == "<u2" {
+            DType::U16
+        } else {
+            DType::U8
+        };
+        note.is_some() && array.dtype == bits
+    });
+    let is_packed = dtype.bits().is_some_and(|bits| bits < 8);
+    let has_size = count(shape).and_then(|count| dtype.byte_len(count)) == Some(array.bytes.len());
+    let has_shape = if is_packed {
+        array.shape == [array.bytes.len()]
+    } else {
+        array.shape == shape
+    };
+    if is_written_so && has_size && has_shape {
+        Array {
+            dtype,
+            shape: shape.to_vec(),
+            bytes: array.bytes,
+        }
+    } else {
+        array
+    }
+}
+
 /// Whether the sizes in the header multiply to less than all memory: the reader of headers multiplies
 /// them unchecked.
 fn has_sane_shape(bytes: &[u8]) -> bool {
@@ -235,6 +264,14 @@ mod tests {
         assert_eq!(note(DType::BF16), Some("written as u16, the bits of each value"));
         let packed = read(&write(&array(DType::I4, &[3])).unwrap()).unwrap();
         assert_eq!((packed.dtype, &*packed.shape), (DType::U8, &[2][..]));
+        for dtype in [DType::BF16, DType::F8E5M2, DType::I4, DType::U2] {
+            let array = array(dtype, &[3, 5]);
+            let bits = read(&write(&array).unwrap()).unwrap();
+            assert_eq!(from_bits(bits.clone(), dtype, &[3, 5]), array);
+            // anything else stays what it is, to be named in an error
+            assert_eq!(from_bits(bits.clone(), dtype, &[5, 5]), bits);
+            assert_eq!(from_bits(bits.clone(), DType::F32, &[3, 5]), bits);
+        }
         assert!(
             write(&Array {
                 dtype: DType::String,
