@@ -211,7 +211,11 @@ fn fuzz(seconds: u32) -> Vec<Check> {
         .iter()
         .map(|(name, target)| {
             let mut command = Command::new("cargo");
-            command.args(["+nightly", "fuzz", "run", target, "--"]);
+            // what is found goes to the first folder, which git ignores; the second is committed
+            let corpus = format!("fuzz/corpus/{target}");
+            let ready = std::fs::create_dir_all(root().join(&corpus)).is_ok();
+            command.args(["+nightly", "fuzz", "run", target, &corpus]);
+            command.args([&format!("fuzz/seeds/{target}"), "--"]);
             command
                 .arg(format!("-max_total_time={seconds}"))
                 .args(["-rss_limit_mb=4096", "-timeout=20"]);
@@ -221,6 +225,7 @@ fn fuzz(seconds: u32) -> Vec<Check> {
                 commands: vec![command],
             }
             .skipped_if(!nightly, "no nightly toolchain with cargo-fuzz")
+            .skipped_if(!ready, format!("{corpus} cannot be made"))
         })
         .collect()
 }

@@ -1,0 +1,25 @@
+//! Arbitrary text as the text form of a graph: refused, or a graph whose text is stable.
+//!
+//! Invariant: what parses prints as text that parses and prints the same, short and in full; the
+//! verifier judges any such graph without a panic.
+//! Not here: inference and passes.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use polychip_graph::{Graph, text, verify};
+
+fuzz_target!(|input: &str| {
+    let Ok(graph) = text::parse(input) else {
+        return;
+    };
+    let _refused_or_not = verify(&graph);
+    stable(&graph, text::print);
+    stable(&graph, text::print_full);
+});
+
+fn stable(graph: &Graph, print: fn(&Graph) -> String) {
+    let printed = print(graph);
+    let again = text::parse(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
+    assert_eq!(print(&again), printed);
+}
