@@ -38,7 +38,7 @@ enum Chore {
     Models(models::Options),
     /// Print lines of code per crate
     Size,
-    /// Write a new plugin from the template in plugins/null
+    /// Write a new plugin that works, to be made one's own
     NewPlugin(new_plugin::Options),
 }
 

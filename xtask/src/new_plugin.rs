@@ -1,10 +1,224 @@
-//! (to be written)
+//! `cargo xtask new-plugin NAME`: writes a plugin that works, to be made one's own.
+//!
+//! Invariants:
+//! 1. A plugin is one folder: the workspace takes members by pattern and `tidy` derives its edges, so no other
+//!    file changes.
+//! 2. Nothing is written over: a name that is taken is refused, and a failed attempt leaves no folder behind.
+//! 3. The templates (`xtask/templates/plugin`) are the plugin `xyz`; its name in them is the only placeholder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::MetadataCommand;
+
+use crate::root::root;
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Name
+    /// Name of the plugin, after the SDK it loads: lower-case letters, digits and _
     name: String,
 }
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let _ = &options.name;
+
+/// Files of a plugin and their templates.
+const FILES: &[(&str, &str)] = &[
+    ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml.in")),
+    ("src/lib.rs", include_str!("../templates/plugin/lib.rs")),
+    ("src/plugin.rs", include_str!("../templates/plugin/plugin.rs")),
+    ("src/caps.rs", include_str!("../templates/plugin/caps.rs")),
+    ("src/lower.rs", include_str!("../templates/plugin/lower.rs")),
+    ("src/exec.rs", include_str!("../templates/plugin/exec.rs")),
+    ("src/buffer.rs", include_str!("../templates/plugin/buffer.rs")),
+    (
+        "src/telemetry.rs",
+        include_str!("../templates/plugin/telemetry.rs"),
+    ),
+    ("tests/host.rs", include_str!("../templates/plugin/host_test.rs")),
+    (
+        "cdylib/Cargo.toml",
+        include_str!("../templates/plugin/cdylib.toml.in"),
+    ),
+    ("cdylib/src/lib.rs", include_str!("../templates/plugin/cdylib.rs")),
+];
+
+/// Longest name.
+const MOST_LETTERS: usize = 32;
+
+/// Writes the plugin and says what to do next.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let name = options.name.as_str();
+    check_name(name)?;
+    let metadata = MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()?;
+    for package in packages(name) {
+        ensure!(
+            metadata.packages.iter().all(|taken| *taken.name != package),
+            "the name {name} is taken: the workspace has a package {package}"
+        );
+    }
+    let folder = write(&root().join("plugins"), name)?;
+    // the shape of lines depends on the name; without rustfmt the code is only less tidy
+    let [plugin, wrapper] = packages(name);
+    let formatted = Command::new(env!("CARGO"))
+        .args(["fmt", "--package", &plugin, "--package", &wrapper])
+        .current_dir(root())
+        .status();
+    if !formatted.is_ok_and(|status| status.success()) {
+        eprintln!("cargo fmt could not run; format plugins/{name} by hand");
+    }
+    eprintln!(
+        "{}: a plugin that computes Identity, Relu and Add on f32\n\
+         test it:  cargo test --package {plugin}\n\
+         load it:  cargo build --package {wrapper} && \
+         cargo run --package polychip-cli -- devices --plugins target/debug\n\
+         then:     docs/adding-a-plugin.md",
+        folder.display()
+    );
     Ok(())
+}
+
+/// The packages of a plugin: itself, and its library.
+fn packages(name: &str) -> [String; 2] {
+    [format!("polychip-{name}"), format!("polychip-plugin-{name}")]
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    ensure!(
+        name.bytes().all(letters) && name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()),
+        "plugin name {name:?}: lower-case letters, digits and _ only, a letter first"
+    );
+    ensure!(
+        !name.starts_with("plugin_"),
+        "plugin name {name}: polychip_plugin_… is what libraries of plugins are called"
+    );
+    ensure!(
+        name.len() <= MOST_LETTERS,
+        "plugin name {name}: {} letters; the limit is {MOST_LETTERS}",
+        name.len()
+    );
+    Ok(())
+}
+
+/// Writes the files of a plugin into a new folder of `plugins`.
+fn write(plugins: &Path, name: &str) -> Result<PathBuf> {
+    let folder = plugins.join(name);
+    fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let written = FILES.iter().try_for_each(|(file, template)| {
+        let path = folder.join(file);
+        let parent = path.parent().expect("invariant: a file lies in a folder");
+        fs::create_dir_all(parent)?;
+        fs::write(&path, filled(template, name)).with_context(|| format!("writing {}", path.display()))
+    });
+    if written.is_err() {
+        fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    written.map(|()| folder)
+}
+
+/// A template with the name in it.
+fn filled(template: &str, name: &str) -> String {
+    template.replace("xyz", name).replace("Xyz", &type_name(name))
+}
+
+/// `my_npu` as `MyNpu`.
+fn type_name(name: &str) -> String {
+    name.split('_')
+        .flat_map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            [first.to_ascii_uppercase(), rest.to_owned()]
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_crate_can_have_are_refused() {
+        for name in ["npu", "my_npu2", "x"] {
+            check_name(name).unwrap();
+        }
+        for name in [
+            "",
+            "2x",
+            "plugin_cpu",
+            "_x",
+            "NPU",
+            "a-b",
+            "a/b",
+            "..",
+            "ü",
+            &"x".repeat(33),
+        ] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        assert_eq!(type_name("my_npu2"), "MyNpu2");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_refused_and_nothing_changes() {
+        for name in ["cpu", "graph", "abi"] {
+            let error = run(&Options { name: name.into() }).unwrap_err().to_string();
+            assert!(error.contains("taken"), "{error}");
+        }
+        let plugins = tempfile::tempdir().unwrap();
+        let folder = write(plugins.path(), "npu").unwrap();
+        fs::write(folder.join("src/caps.rs"), "mine").unwrap();
+        assert!(write(plugins.path(), "npu").is_err());
+        assert_eq!(fs::read_to_string(folder.join("src/caps.rs")).unwrap(), "mine");
+    }
+
+    /// A workspace whose members are this one's, by links, and a generated plugin, in the folder of the
+    /// build: cargo finds everything but the new plugin as it left it.
+    #[cfg(unix)]
+    #[test]
+    fn a_new_plugin_checks_with_the_workspace() {
+        use std::os::unix::fs::symlink;
+
+        let test = std::env::current_exe().unwrap();
+        let target = test.ancestors().nth(3).unwrap().join("new-plugin");
+        let overlay = tempfile::tempdir_in(test.parent().unwrap()).unwrap();
+        let overlay = overlay.path();
+        fs::create_dir(overlay.join("plugins")).unwrap();
+        for file in ["Cargo.toml", "Cargo.lock", "rustfmt.toml"] {
+            fs::copy(root().join(file), overlay.join(file)).unwrap();
+        }
+        let folders = |of: &Path| {
+            let entries = fs::read_dir(of).unwrap().map(|entry| entry.unwrap().path());
+            let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+            folders.sort();
+            folders
+        };
+        let skipped = ["plugins", "target", ".git"];
+        for folder in folders(root()) {
+            let name = folder.file_name().unwrap().to_str().unwrap();
+            if !skipped.contains(&name) {
+                symlink(&folder, overlay.join(name)).unwrap();
+            }
+        }
+        for folder in folders(&root().join("plugins")) {
+            symlink(&folder, overlay.join("plugins").join(folder.file_name().unwrap())).unwrap();
+        }
+        write(&overlay.join("plugins"), "made_up").unwrap();
+        let [plugin, wrapper] = packages("made_up");
+        let output = Command::new(env!("CARGO"))
+            .args(["check", "--offline", "--package", &plugin, "--package", &wrapper])
+            .arg("--target-dir")
+            .arg(&target)
+            .current_dir(overlay)
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        if words.contains("offline") {
+            eprintln!("skipped: a crate that a plugin needs is not on this machine: {words}");
+            return;
+        }
+        assert!(output.status.success(), "{words}");
+        assert!(!words.contains("generated"), "warnings: {words}");
+    }
 }

@@ -1,5 +1,5 @@
 //! A device that a script describes: right answers, scripted time, energy, heat and faults. The double
-//! for every test above the contract, and the template of a plugin.
+//! for every test above the contract.
 //!
 //! Devices come from a TOML script (see [`Script`]): configuration `script` holds its text, or
 //! `script_file` its path, or the environment's `POLYCHIP_NULL_SCRIPT` does. Without one there are none.

@@ -10,7 +10,7 @@
 //! 4. Objects behind handles are `Arc`s: a run keeps its executable and its buffers alive.
 //!
 //! Not here: loading plugins (`plugins/host`), any device.
-//! Start reading at [`Plugin`], then [`Device`], then `plugins/null` as the template.
+//! Start reading at [`Plugin`], then [`Device`]; `cargo xtask new-plugin NAME` writes a plugin that works.
 
 #![deny(unsafe_code)]
 

@@ -1,6 +1,8 @@
 //! The allowed edges between our crates (ARCHITECTURE.md, "Edges").
 //!
-//! A new edge is an architectural decision: it changes the table here in the same commit.
+//! A new edge is an architectural decision: it changes the table here in the same commit. A new plugin is
+//! none: `plugins/NAME` without a row may depend on the SDK, the contract, the vocabulary and what it wraps;
+//! its library `plugins/NAME/cdylib` on the plugin and the SDK.
 
 use anyhow::Result;
 use cargo_metadata::{DependencyKind, MetadataCommand};
@@ -48,8 +50,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "polychip-cpu-kernels",
         ],
     ),
-    ("polychip-plugin-cpu", &["polychip-cpu", "polychip-sdk"]),
-    ("polychip-plugin-null", &["polychip-null", "polychip-sdk"]),
     (
         "polychip",
         &[
@@ -72,6 +72,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// What a plugin without a row of its own may depend on: all that it wraps lies below these.
+const OF_PLUGINS: &[&str] = &[
+    "polychip-abi",
+    "polychip-ops",
+    "polychip-sdk",
+    "polychip-cpu-kernels",
+    "polychip-gpu-kernels",
+    "polychip-sys",
+];
+
 /// Crates of tests and witnesses: they may depend on anything of ours.
 const FREE: &[&str] = &["polychip-device-tests"];
 
@@ -91,7 +101,9 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
         if FREE.contains(&name) {
             continue;
         }
-        let Some((_, allowed)) = EDGES.iter().find(|(from, _)| *from == name) else {
+        let folder = package.manifest_path.strip_prefix(root()).ok();
+        let folder = folder.and_then(|manifest| manifest.parent());
+        let Some(allowed) = allowed(name, folder.map_or("", |folder| folder.as_str())) else {
             findings.push(format!(
                 "crate {name} is not in the table of edges (xtask/src/tidy/edges.rs)"
             ));
@@ -100,7 +112,7 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
         for dependency in &package.dependencies {
             let to = dependency.name.as_str();
             let counts = dependency.kind != DependencyKind::Development && ours.contains(&to);
-            if counts && !allowed.contains(&to) {
+            if counts && !allowed.iter().any(|allowed| allowed == to) {
                 findings.push(format!(
                     "crate {name} must not depend on {to}: move the code, or argue for the edge in docs/decisions \
                      and add it to xtask/src/tidy/edges.rs"
@@ -109,4 +121,50 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the crate of this name in this folder may depend on, where it has a row or is a plugin.
+fn allowed(name: &str, folder: &str) -> Option<Vec<String>> {
+    if let Some((_, row)) = EDGES.iter().find(|(from, _)| *from == name) {
+        return Some(row.iter().map(|to| (*to).to_owned()).collect());
+    }
+    let plugin = folder.strip_prefix("plugins/")?;
+    match plugin.split_once('/') {
+        None if name == format!("polychip-{plugin}") => {
+            Some(OF_PLUGINS.iter().map(|to| (*to).to_owned()).collect())
+        }
+        Some((plugin, "cdylib")) if name == format!("polychip-plugin-{plugin}") => {
+            Some(vec![format!("polychip-{plugin}"), "polychip-sdk".to_owned()])
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_needs_no_row_and_another_crate_does() {
+        let plugin = allowed("polychip-qnn", "plugins/qnn").unwrap();
+        assert!(
+            plugin.contains(&"polychip-sdk".to_owned()) && !plugin.contains(&"polychip-graph".to_owned())
+        );
+        let library = allowed("polychip-plugin-qnn", "plugins/qnn/cdylib").unwrap();
+        assert_eq!(library, ["polychip-qnn", "polychip-sdk"]);
+        // the row of a plugin that has one is what counts
+        assert!(
+            allowed("polychip-cpu", "plugins/cpu")
+                .unwrap()
+                .contains(&"polychip-reference".to_owned())
+        );
+        for (name, folder) in [
+            ("polychip-qnn", "qnn"),
+            ("polychip-other", "plugins/qnn"),
+            ("polychip-plugin-other", "plugins/qnn/cdylib"),
+            ("polychip-qnn", "plugins/qnn/tool"),
+        ] {
+            assert_eq!(allowed(name, folder), None, "{name} in {folder}");
+        }
+    }
 }

@@ -1,4 +1,7 @@
 //! Manifests: registry versions stand in the root manifest only; lints, edition and MSRV come from it.
+//!
+//! One path may stand elsewhere: that from a plugin's library to the plugin in the folder above, so that a new
+//! plugin changes no other file.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +56,10 @@ fn one(file: &Path, manifest: &Table, findings: &mut Vec<String>) {
     }
     for (name, dependency) in tables.into_iter().flatten() {
         let from_workspace = dependency.get("workspace").and_then(Value::as_bool) == Some(true);
-        if !from_workspace {
+        let above = dependency
+            .as_table()
+            .is_some_and(|table| table.len() == 1 && table.get("path").and_then(Value::as_str) == Some(".."));
+        if !from_workspace && !above {
             findings.push(format!(
                 "{file}: dependency {name} must be `workspace = true`, with its version in the root Cargo.toml"
             ));
@@ -91,12 +97,14 @@ mod tests {
             bad = "1"
             [target.'cfg(unix)'.dev-dependencies]
             worse = { version = "2" }
+            plugin = { path = ".." }
+            worst = { path = "..", version = "3" }
         "#
         .parse()
         .unwrap();
         let mut findings = Vec::new();
         one(Path::new("x/Cargo.toml"), &manifest, &mut findings);
-        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert_eq!(findings.len(), 3, "{findings:?}");
         assert!(
             findings[0].contains("bad") && findings[1].contains("worse"),
             "{findings:?}"
