@@ -9,6 +9,7 @@
 //! Not here: body graphs of If, Loop and Scan, sequences and optionals (an error names them).
 //! Start reading at [`infer`], then at the file of a family.
 
+use crate::table::Family;
 use crate::{Attributes, DType, ErrorKind, InferError, Op, TensorType, Value};
 
 mod arithmetic;
@@ -76,58 +77,42 @@ pub fn infer(
     call.finish(outs)
 }
 
-/// The shape function of an op.
+/// The shape function of an op: that of the family in whose file its row stands.
 fn by_family(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
-    use Op::*;
-    match call.op {
-        Custom => Err(call.error(ErrorKind::Custom, "nothing is known of a custom op")),
-        Attention | LinearAttention | RotaryEmbedding => attention::infer(call),
-        Cast | CastLike | BitCast => cast::infer(call),
-        If | Loop | Scan => Err(call.error(
+    let Some(family) = call.op.family() else {
+        return Err(call.error(ErrorKind::Custom, "nothing is known of a custom op"));
+    };
+    match family {
+        Family::Attention => attention::infer(call),
+        Family::Cast => cast::infer(call),
+        Family::Convolution => convolution::infer(call),
+        Family::Elementwise => elementwise::infer(call),
+        Family::GatherScatter => gather_scatter::infer(call),
+        Family::Generate => generate::infer(call),
+        Family::Image => image::infer(call),
+        Family::Loss => loss::infer(call),
+        Family::Matrix => matrix::infer(call),
+        Family::Normalisation => normalisation::infer(call),
+        Family::Pooling => pooling::infer(call),
+        Family::Quantise => quantise::infer(call),
+        Family::Recurrent => recurrent::infer(call),
+        Family::Reduction => reduction::infer(call),
+        Family::Shape => shape::infer(call),
+        Family::Signal => signal::infer(call),
+        Family::Text => text::infer(call),
+        Family::ControlFlow => Err(call.error(
             ErrorKind::NeedsBody,
             "the types of its outputs are those of its body graphs, which are inferred first",
         )),
-        CausalConvWithState | Col2Im | Conv | ConvInteger | ConvTranspose | DeformConv => {
-            convolution::infer(call)
-        }
-        Abs | Acos | Acosh | Add | And | Asin | Asinh | Atan | Atanh | BitShift | BitwiseAnd | BitwiseNot
-        | BitwiseOr | BitwiseXor | Ceil | Celu | Clip | Cos | Cosh | Div | Elu | Equal | Erf | Exp
-        | Floor | Gelu | Greater | GreaterOrEqual | HardSigmoid | HardSwish | Identity | IsInf | IsNaN
-        | LeakyRelu | Less | LessOrEqual | Log | Max | Mean | Min | Mish | Mod | Mul | Neg | Not | Or
-        | PRelu | Pow | Reciprocal | Relu | Round | Selu | Shrink | Sigmoid | Sign | Sin | Sinh
-        | Softplus | Softsign | Sqrt | Sub | Sum | SwiGLU | Swish | Tan | Tanh | ThresholdedRelu | Where
-        | Xor => elementwise::infer(call),
-        Compress | Gather | GatherElements | GatherND | Scatter | ScatterElements | ScatterND
-        | TensorScatter => gather_scatter::infer(call),
-        Bernoulli | BlackmanWindow | Constant | ConstantOfShape | EyeLike | HammingWindow | HannWindow
-        | MelWeightMatrix | Multinomial | OneHot | RandomNormal | RandomNormalLike | RandomUniform
-        | RandomUniformLike | Range => generate::infer(call),
-        AffineGrid | GridSample | ImageDecoder | NonMaxSuppression | Resize | Upsample => image::infer(call),
-        NegativeLogLikelihoodLoss | SoftmaxCrossEntropyLoss => loss::infer(call),
-        Det | Einsum | Gemm | MatMul | MatMulInteger | Trilu => matrix::infer(call),
-        BatchNormalization
-        | Dropout
-        | GroupNormalization
-        | Hardmax
-        | InstanceNormalization
-        | LRN
-        | LayerNormalization
-        | LogSoftmax
-        | LpNormalization
-        | MeanVarianceNormalization
-        | RMSNormalization
-        | Softmax => normalisation::infer(call),
-        AveragePool | GlobalAveragePool | GlobalLpPool | GlobalMaxPool | LpPool | MaxPool | MaxRoiPool
-        | MaxUnpool | RoiAlign => pooling::infer(call),
-        DequantizeLinear | DynamicQuantizeLinear | QLinearConv | QLinearMatMul | QuantizeLinear => {
-            quantise::infer(call)
-        }
-        GRU | LSTM | RNN => recurrent::infer(call),
-        ArgMax | ArgMin | CumProd | CumSum | NonZero | ReduceL1 | ReduceL2 | ReduceLogSum
-        | ReduceLogSumExp | ReduceMax | ReduceMean | ReduceMin | ReduceProd | ReduceSum | ReduceSumSquare
-        | TopK | Unique => reduction::infer(call),
-        OptionalHasElement => Ok(vec![Out::scalar().typed(Some(DType::Bool))]),
-        OptionalGetElement => {
+        Family::Sequence => of_sequence(call),
+    }
+}
+
+/// What can be said of ops on sequences and optionals.
+fn of_sequence(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
+    match call.op {
+        Op::OptionalHasElement => Ok(vec![Out::scalar().typed(Some(DType::Bool))]),
+        Op::OptionalGetElement => {
             let shape = call.dims(0).map(<[_]>::to_vec);
             Ok(vec![
                 Out::new(shape)
@@ -135,16 +120,9 @@ fn by_family(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
                     .valued(call.value(0).cloned()),
             ])
         }
-        ConcatFromSequence | Optional | SequenceAt | SequenceConstruct | SequenceEmpty | SequenceErase
-        | SequenceInsert | SequenceLength | SequenceMap | SplitToSequence => Err(call.error(
+        _ => Err(call.error(
             ErrorKind::NotTensor,
             "works on sequences or optionals, which are not tensors",
         )),
-        CenterCropPad | Concat | DepthToSpace | Expand | Flatten | Pad | Reshape | ReverseSequence
-        | Shape | Size | Slice | SpaceToDepth | Split | Squeeze | Tile | Transpose | Unsqueeze => {
-            shape::infer(call)
-        }
-        DFT | STFT => signal::infer(call),
-        RegexFullMatch | StringConcat | StringNormalizer | StringSplit | TfIdfVectorizer => text::infer(call),
     }
 }

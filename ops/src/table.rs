@@ -162,26 +162,50 @@ mod shape;
 mod signal;
 mod text;
 
-const FAMILIES: &[&[OpSpec]] = &[
-    attention::ROWS,
-    cast::ROWS,
-    control_flow::ROWS,
-    convolution::ROWS,
-    elementwise::ROWS,
-    gather_scatter::ROWS,
-    generate::ROWS,
-    image::ROWS,
-    loss::ROWS,
-    matrix::ROWS,
-    normalisation::ROWS,
-    pooling::ROWS,
-    quantise::ROWS,
-    recurrent::ROWS,
-    reduction::ROWS,
-    sequence::ROWS,
-    shape::ROWS,
-    signal::ROWS,
-    text::ROWS,
+/// What ops with one sort of shape function have in common: the file of their rows, and of their shapes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Family {
+    Attention,
+    Cast,
+    ControlFlow,
+    Convolution,
+    Elementwise,
+    GatherScatter,
+    Generate,
+    Image,
+    Loss,
+    Matrix,
+    Normalisation,
+    Pooling,
+    Quantise,
+    Recurrent,
+    Reduction,
+    Sequence,
+    Shape,
+    Signal,
+    Text,
+}
+
+const FAMILIES: &[(Family, &[OpSpec])] = &[
+    (Family::Attention, attention::ROWS),
+    (Family::Cast, cast::ROWS),
+    (Family::ControlFlow, control_flow::ROWS),
+    (Family::Convolution, convolution::ROWS),
+    (Family::Elementwise, elementwise::ROWS),
+    (Family::GatherScatter, gather_scatter::ROWS),
+    (Family::Generate, generate::ROWS),
+    (Family::Image, image::ROWS),
+    (Family::Loss, loss::ROWS),
+    (Family::Matrix, matrix::ROWS),
+    (Family::Normalisation, normalisation::ROWS),
+    (Family::Pooling, pooling::ROWS),
+    (Family::Quantise, quantise::ROWS),
+    (Family::Recurrent, recurrent::ROWS),
+    (Family::Reduction, reduction::ROWS),
+    (Family::Sequence, sequence::ROWS),
+    (Family::Shape, shape::ROWS),
+    (Family::Signal, signal::ROWS),
+    (Family::Text, text::ROWS),
 ];
 
 // Sets of element types that many rows share.
@@ -279,28 +303,28 @@ static CUSTOM: OpSpec = OpSpec {
     attributes: &[],
 };
 
-/// Every row at the place of its op's code less one.
-static TABLE: [OpSpec; Op::ALL.len()] = by_code();
+/// Every row, with its family, at the place of its op's code less one.
+static TABLE: [(Family, OpSpec); Op::ALL.len()] = by_code();
 
-const fn by_code() -> [OpSpec; Op::ALL.len()] {
+const fn by_code() -> [(Family, OpSpec); Op::ALL.len()] {
     let mut rows = [None; Op::ALL.len()];
-    let mut family = 0;
-    while family < FAMILIES.len() {
+    let mut of_family = 0;
+    while of_family < FAMILIES.len() {
+        let (family, specs) = FAMILIES[of_family];
         let mut row = 0;
-        while row < FAMILIES[family].len() {
-            let spec = FAMILIES[family][row];
-            let place = spec.op as usize - 1;
+        while row < specs.len() {
+            let place = specs[row].op as usize - 1;
             assert!(rows[place].is_none(), "an op has two rows");
-            rows[place] = Some(spec);
+            rows[place] = Some((family, specs[row]));
             row += 1;
         }
-        family += 1;
+        of_family += 1;
     }
-    let mut table = [attention::ROWS[0]; Op::ALL.len()];
+    let mut table = [(Family::Attention, attention::ROWS[0]); Op::ALL.len()];
     let mut place = 0;
     while place < table.len() {
         match rows[place] {
-            Some(spec) => table[place] = spec,
+            Some(row) => table[place] = row,
             None => panic!("an op has no row"),
         }
         place += 1;
@@ -313,8 +337,14 @@ impl Op {
     pub fn spec(self) -> &'static OpSpec {
         match self {
             Op::Custom => &CUSTOM,
-            op => &TABLE[op as usize - 1],
+            op => &TABLE[op as usize - 1].1,
         }
+    }
+
+    /// The family of an op; none for a custom op.
+    pub(crate) fn family(self) -> Option<Family> {
+        let place = (self as usize).checked_sub(1)?;
+        Some(TABLE[place].0)
     }
 }
 
