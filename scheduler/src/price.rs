@@ -164,7 +164,8 @@ fn reason_words(code: u32, detail: &str) -> String {
     }
 }
 
-/// The graph of a part of a plan.
+/// The graph of a part of a plan, its nodes in the order that the part alone decides: a cached blob is
+/// found by content, whatever stands around the part in another model.
 pub(crate) fn part_graph(graph: &Graph, part: &Part) -> Graph {
     let nodes: Vec<NodeId> = part
         .nodes
@@ -173,7 +174,14 @@ pub(crate) fn part_graph(graph: &Graph, part: &Part) -> Graph {
         .collect();
     let tensors =
         |ids: &[u32]| -> Vec<TensorId> { ids.iter().map(|id| TensorId::new(*id as usize)).collect() };
-    extract(graph, &nodes, &tensors(&part.inputs), &tensors(&part.outputs))
+    let mut graph = extract(graph, &nodes, &tensors(&part.inputs), &tensors(&part.outputs));
+    sort_part(&mut graph);
+    graph
+}
+
+fn sort_part(part: &mut Graph) {
+    part.sort()
+        .expect("invariant: a part of a sorted graph has no cycle");
 }
 
 /// Replaces composed costs by measured ones for the parts of a plan that the profile knows. Gives the
@@ -213,4 +221,42 @@ pub(crate) fn use_measured(
         }
     }
     Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use polychip_graph::{Node, Tensor};
+    use polychip_ops::{DType, Op, TensorType};
+
+    use super::*;
+
+    /// `c = -x - |x|` in one part, with `first` computed first; what is computed first is read by
+    /// another part too.
+    fn part_ops(first: Op) -> (Vec<Op>, [u8; 32]) {
+        let mut graph = Graph::new("whole");
+        let mut add = |name: &str| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[4])));
+        let [x, a, b, c, d] = ["x", "a", "b", "c", "d"].map(&mut add);
+        let unary = |op, from, to| Node::new(op, vec![Some(from)], vec![Some(to)]);
+        let (neg, abs) = (unary(Op::Neg, x, a), unary(Op::Abs, x, b));
+        let nodes = if first == Op::Neg { [neg, abs] } else { [abs, neg] };
+        for node in nodes {
+            graph.add_node(node);
+        }
+        graph.add_node(Node::new(Op::Sub, vec![Some(a), Some(b)], vec![Some(c)]));
+        graph.add_node(unary(Op::Sin, b, d));
+        graph.inputs = vec![x];
+        graph.outputs = vec![c, d];
+        let nodes: Vec<NodeId> = (0..3).map(NodeId::new).collect();
+        let mut part = extract(&graph, &nodes, &[x], &[b, c]);
+        sort_part(&mut part);
+        let ops = part.nodes().map(|(_, node)| node.op).collect();
+        (ops, fingerprint::content(&part))
+    }
+
+    #[test]
+    fn parts_of_the_same_content_have_their_nodes_in_the_same_order() {
+        let (one, other) = (part_ops(Op::Neg), part_ops(Op::Abs));
+        assert_eq!(one.1, other.1, "a cached blob of one is found for the other");
+        assert_eq!(one.0, other.0);
+    }
 }

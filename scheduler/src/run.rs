@@ -88,15 +88,14 @@ impl Run {
                     Ok(None)
                 }
                 Err(error) => {
-                    slot.give_up(timeout);
-                    self.inner.put_back(self.index, slot);
+                    self.inner.give_up(self.index, slot);
                     Err(error)
                 }
             },
             State::Conducted => match self.inner.wait_conducted(self.index, timeout) {
                 Some((slot, Ok(()))) => Ok(Some(self.outputs(slot))),
                 Some((slot, Err(error))) => {
-                    self.inner.put_back(self.index, slot);
+                    self.inner.give_up(self.index, slot);
                     Err(error)
                 }
                 None => {

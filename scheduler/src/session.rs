@@ -174,6 +174,7 @@ impl Session {
         Ok(Input {
             index,
             session: self.0.id,
+            owner: Arc::downgrade(&self.0),
             memory: TensorMemory::new(&input.spec, &users)?,
         })
     }
@@ -188,6 +189,7 @@ impl Session {
         Ok(Output {
             index,
             session: self.0.id,
+            owner: Arc::downgrade(&self.0),
             memory,
         })
     }
@@ -224,19 +226,13 @@ impl Session {
     pub fn submit_into(&self, inputs: &[&Input], outputs: &[&Output]) -> Result<Run> {
         let inner = &self.0;
         inner.check_inputs(inputs)?;
-        if outputs.iter().any(|output| output.session != inner.id) {
-            return Err(Error::new(
-                ErrorKind::BadInput,
-                "an output belongs to another session",
-            ));
-        }
+        inner.check_outputs(outputs)?;
         let (index, mut slot) = inner.take_slot()?;
         let started = inner.start(&mut slot, inputs, outputs);
         let progress = match started {
             Ok(progress) => progress,
             Err(error) => {
-                slot.give_up(PATIENCE);
-                inner.put_back(index, slot);
+                inner.give_up(index, slot);
                 return Err(error);
             }
         };
@@ -283,6 +279,31 @@ impl Inner {
                     ErrorKind::BadInput,
                     format!("input {:?} is missing", wanted.spec.name),
                 ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_outputs(&self, outputs: &[&Output]) -> Result<()> {
+        for (position, output) in outputs.iter().enumerate() {
+            let name = output.name();
+            if output.session != self.id {
+                let words = format!("output {name:?} belongs to another session");
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            if outputs[..position]
+                .iter()
+                .any(|other| other.index == output.index)
+            {
+                let words = format!("output {name:?} is given twice");
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            if output.memory.is_in_flight() {
+                self.reap_ended();
+                if output.memory.is_in_flight() {
+                    let words = format!("output {name:?} is being written by a run in flight");
+                    return Err(Error::new(ErrorKind::InFlight, words));
+                }
             }
         }
         Ok(())
@@ -342,7 +363,7 @@ impl Inner {
         if let Some(taken) = self.lock().free.pop() {
             return Ok(taken);
         }
-        self.reap(Duration::ZERO);
+        self.reap_ended();
         let mut slots = self.lock();
         slots.free.pop().ok_or_else(|| {
             let words = format!(
@@ -356,6 +377,16 @@ impl Inner {
     /// Gives a slot back after its run.
     pub(crate) fn put_back(&self, index: usize, slot: Box<Slot>) {
         self.lock().free.push((index, slot));
+    }
+
+    /// Takes the slot of a run that failed: back where all of its parts have ended, else once they have.
+    pub(crate) fn give_up(&self, index: usize, mut slot: Box<Slot>) {
+        slot.cancel();
+        if slot.give_up(Duration::ZERO) {
+            self.put_back(index, slot);
+        } else {
+            self.abandon(index, Some(slot));
+        }
     }
 
     /// Takes over the slot of a run that goes on and that nobody waits for.
@@ -372,19 +403,34 @@ impl Inner {
         self.conductors[index].cancel();
     }
 
-    /// Takes back slots of runs that were given up, where they have ended.
+    /// Takes back slots of runs that were given up and have ended.
+    pub(crate) fn reap_ended(&self) {
+        self.reap(Duration::ZERO);
+    }
+
+    /// Takes back slots of runs that were given up, where they end within `patience`.
     fn reap(&self, patience: Duration) {
         let abandoned = std::mem::take(&mut self.lock().abandoned);
         for (index, slot) in abandoned {
             let ended = match slot {
                 Some(mut slot) => match slot.finish_all(&self.wiring, patience) {
                     Ok(Progress::Waiting) => Err(Some(slot)),
-                    Ok(Progress::Done) | Err(_) => Ok(slot),
+                    Ok(Progress::Done) => Ok(slot),
+                    // one part failed; the others may still be with their devices
+                    Err(_) if slot.give_up(patience) => Ok(slot),
+                    Err(_) => Err(Some(slot)),
                 },
-                None => self.conductors[index]
-                    .wait(patience)
-                    .map(|(slot, _)| slot)
-                    .ok_or(None),
+                None => match self.conductors[index].wait(patience) {
+                    Some((slot, Ok(()))) => Ok(slot),
+                    Some((mut slot, Err(_))) => {
+                        if slot.give_up(patience) {
+                            Ok(slot)
+                        } else {
+                            Err(Some(slot))
+                        }
+                    }
+                    None => Err(None),
+                },
             };
             match ended {
                 Ok(slot) => self.put_back(index, slot),

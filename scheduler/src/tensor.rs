@@ -5,7 +5,7 @@
 //!    device cannot import host memory.
 //! 2. A write to an input that is in flight is refused, not delayed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -13,6 +13,7 @@ use polychip_host::{Access, AccessGuard, Buffer, Memory};
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::session::Inner;
 
 /// A Rust type that tensors hold elements of.
 pub trait Element: Pod {
@@ -80,6 +81,22 @@ impl TensorMemory {
             .map(|(_, buffer)| buffer)
     }
 
+    /// Whether a run uses the memory, as far as its end was not seen yet.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.buffers.iter().any(|(_, buffer)| buffer.is_in_flight())
+    }
+
+    /// As [`TensorMemory::access`], once runs of the session that nobody waits for and that have ended
+    /// are taken note of.
+    fn access_of(&self, owner: &Weak<Inner>, access: Access) -> Result<AccessGuard<'_>> {
+        if self.is_in_flight()
+            && let Some(owner) = owner.upgrade()
+        {
+            owner.reap_ended();
+        }
+        self.access(access)
+    }
+
     pub(crate) fn access(&self, access: Access) -> Result<AccessGuard<'_>> {
         let (_, buffer) = self
             .buffers
@@ -115,6 +132,7 @@ pub struct TensorSpec {
 pub struct Input {
     pub(crate) index: usize,
     pub(crate) session: usize,
+    pub(crate) owner: Weak<Inner>,
     pub(crate) memory: TensorMemory,
 }
 
@@ -180,7 +198,7 @@ impl Input {
     /// # Errors
     /// A run that reads the input is in flight.
     pub fn bytes_mut(&mut self) -> Result<AccessGuard<'_>> {
-        self.memory.access(Access::Write)
+        self.memory.access_of(&self.owner, Access::Write)
     }
 }
 
@@ -189,6 +207,7 @@ impl Input {
 pub struct Output {
     pub(crate) index: usize,
     pub(crate) session: usize,
+    pub(crate) owner: Weak<Inner>,
     pub(crate) memory: TensorMemory,
 }
 
@@ -204,6 +223,6 @@ impl Output {
     /// # Errors
     /// A run that writes the output is in flight.
     pub fn bytes(&self) -> Result<AccessGuard<'_>> {
-        self.memory.access(Access::Read)
+        self.memory.access_of(&self.owner, Access::Read)
     }
 }

@@ -111,6 +111,12 @@ impl Buffer {
         self.bytes
     }
 
+    /// Whether a run that was started and not seen to end uses the memory.
+    #[must_use]
+    pub fn is_in_flight(&self) -> bool {
+        self.shared.is_in_flight()
+    }
+
     /// Opens a range to the host.
     ///
     /// # Errors

@@ -65,6 +65,11 @@ impl Shared {
         self.usage().runs -= 1;
     }
 
+    /// Whether a run uses the memory.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.usage().runs > 0
+    }
+
     /// The host begins to read or write.
     pub(crate) fn begin_access(&self, write: bool) -> std::result::Result<(), &'static str> {
         let mut usage = self.usage();

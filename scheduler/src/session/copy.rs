@@ -9,6 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// A copy of a tensor from one device's buffer to another's.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
+    /// The graph output that is copied, where it is one: another run may bind it elsewhere.
+    pub(crate) output: Option<usize>,
     pub(crate) from: (Arc<Buffer>, u64),
     pub(crate) to: (Arc<Buffer>, u64),
     pub(crate) bytes: u64,

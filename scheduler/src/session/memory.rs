@@ -82,7 +82,7 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device]) -> Result<(Slot, Footpri
             bind(wiring, &mut submissions, part, port, &(Arc::clone(buffer), 0))?;
         }
         let writer = wiring.parts[tensor.writer.0].device;
-        copies[tensor.writer.0].extend(copies_from(&memory, writer, devices));
+        copies[tensor.writer.0].extend(copies_from(&memory, writer, tensor.output, devices));
         if let Some(output) = tensor.output {
             footprint.output_bytes += tensor.bytes;
             outputs[output] = Some(memory);
@@ -141,28 +141,14 @@ pub(crate) fn bind_output(
     }
     // copies name buffers, so another output needs others; where none are needed nothing is allocated
     let writer = wiring.parts[tensor.writer.0].device;
-    if memory.buffers.len() > 1 {
-        let own: Vec<Copy> = copies_from(memory, writer, devices);
-        let others = slot.copies[tensor.writer.0]
-            .iter()
-            .filter(|copy| !same_tensor(copy, slot.outputs[index].as_ref()))
-            .cloned();
-        slot.copies[tensor.writer.0] = others.chain(own).collect();
-    }
+    let copies = &mut slot.copies[tensor.writer.0];
+    copies.retain(|copy| copy.output != Some(index));
+    copies.extend(copies_from(memory, writer, Some(index), devices));
     Ok(())
 }
 
-fn same_tensor(copy: &Copy, memory: Option<&TensorMemory>) -> bool {
-    memory.is_some_and(|memory| {
-        memory
-            .buffers
-            .iter()
-            .any(|(_, buffer)| Arc::ptr_eq(buffer, &copy.from.0))
-    })
-}
-
 /// Copies of a tensor from the device that wrote it to those that share no memory with it.
-fn copies_from(memory: &TensorMemory, writer: usize, devices: &[Device]) -> Vec<Copy> {
+fn copies_from(memory: &TensorMemory, writer: usize, output: Option<usize>, devices: &[Device]) -> Vec<Copy> {
     let imports = |index: usize| devices[index].info().imports_host_memory;
     let Some(from) = memory.buffer(writer) else {
         return Vec::new();
@@ -174,6 +160,7 @@ fn copies_from(memory: &TensorMemory, writer: usize, devices: &[Device]) -> Vec<
         if !reached {
             shared_done |= imports(*index);
             copies.push(Copy {
+                output,
                 from: (Arc::clone(from), 0),
                 to: (Arc::clone(buffer), 0),
                 bytes: memory.bytes,
@@ -192,6 +179,7 @@ pub(crate) fn input_copies(memory: &TensorMemory, devices: &[Device]) -> Result<
     for (index, buffer) in memory.buffers.iter().skip(1) {
         if !(imports(*index) && imports(*first)) {
             let copy = Copy {
+                output: None,
                 from: (Arc::clone(from), 0),
                 to: (Arc::clone(buffer), 0),
                 bytes: memory.bytes,

@@ -183,17 +183,21 @@ impl Slot {
         self.extents[part][output]
     }
 
-    /// After a failure: nothing more is issued, what was issued is waited for.
-    pub(crate) fn give_up(&mut self, patience: Duration) {
+    /// After a failure: nothing more is issued, what was issued is waited for. Whether all of it has
+    /// ended: only then may another run have the slot.
+    pub(crate) fn give_up(&mut self, patience: Duration) -> bool {
         let start = Instant::now();
+        self.started = None;
+        let mut ended = true;
         for index in 0..self.next {
             if !self.finished[index]
                 && let Some(fence) = &self.fences[index]
             {
-                let _ = fence.wait(patience.saturating_sub(start.elapsed()));
+                let result = fence.wait(patience.saturating_sub(start.elapsed()));
+                ended &= !result.is_err_and(|error| error.kind() == polychip_host::ErrorKind::Timeout);
             }
         }
-        self.started = None;
+        ended
     }
 }
 

@@ -1,0 +1,167 @@
+//! Runs that fail, are dropped, or write into the app's memory leave their slots, inputs and outputs
+//! usable.
+
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../cli/tests/command/model.rs"]
+mod model;
+
+use std::time::{Duration, Instant};
+
+use model::{F32, node, port};
+use polychip::{ErrorKind, Input, Policy, Runtime, Session};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A session of a model over `x` [4] on the machine's clock, with these scripted devices.
+fn session(nodes: Vec<model::Message>, outputs: &[&str], script: &str, devices: &[&str]) -> Session {
+    let folder = tempfile::tempdir().unwrap();
+    let made = model::Model {
+        nodes,
+        inputs: vec![port("x", F32, &["4"])],
+        outputs: outputs.iter().map(|name| port(name, F32, &["4"])).collect(),
+        ..model::Model::default()
+    };
+    let runtime = Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", script)
+        .only_given_folders()
+        .build()
+        .unwrap();
+    let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
+    let policy = Policy::latency().devices(devices.iter().copied());
+    runtime.session(&model, policy).unwrap()
+}
+
+fn branches() -> Vec<model::Message> {
+    vec![
+        node("Neg", "neg", &["x"], &["a"]),
+        node("Abs", "abs", &["x"], &["b"]),
+    ]
+}
+
+/// Two devices of one plugin, of which the second takes `ms` milliseconds.
+fn two(fault: &str, ms: u64) -> String {
+    let ns = ms * 1_000_000;
+    format!(
+        "[[device]]\nops = [\"Neg\"]\ncost = {{ fixed_ns = 1 }}\n{fault}\n\
+         [[device]]\nops = [\"Abs\"]\ncost = {{ fixed_ns = {ns} }}\n"
+    )
+}
+
+fn filled(session: &Session, values: [f32; 4]) -> Input {
+    let mut input = session.input("x").unwrap();
+    input.write(&values).unwrap();
+    input
+}
+
+/// Tries until it works, or until a minute is over.
+fn soon<T>(mut attempt: impl FnMut() -> Result<T, polychip::Error>) -> T {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Ok(found) => return found,
+            Err(error) if error.kind() == ErrorKind::InFlight && start.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_failed_part_does_not_take_the_slot_from_the_parts_that_go_on() {
+    let script = two("fault = [{ kind = \"error\", at = 0 }]", 300);
+    let session = session(branches(), &["a", "b"], &script, &["null"]);
+    let input = filled(&session, [1.0, -2.0, 3.0, -4.0]);
+    let mut run = session.submit(&[&input]).unwrap();
+    let error = loop {
+        match run.poll(Duration::ZERO) {
+            Ok(found) => assert!(found.is_none(), "the first part fails"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("null:0"), "{error}");
+    // the other device still computes; it must be left in peace, not quarantined
+    for _ in 0..3 {
+        let run = soon(|| session.submit(&[&input]));
+        let outputs = run.wait(PATIENCE).unwrap();
+        assert_eq!(
+            outputs.get("b").unwrap().values::<f32>().unwrap()[..],
+            [1.0, 2.0, 3.0, 4.0]
+        );
+    }
+}
+
+#[test]
+fn an_input_is_free_again_once_a_dropped_run_has_ended() {
+    for devices in [&["cpu"][..], &["null"], &["cpu", "null:1"]] {
+        let session = session(branches(), &["a", "b"], &two("", 2), devices);
+        let mut input = filled(&session, [1.0; 4]);
+        drop(session.submit(&[&input]).unwrap());
+        soon(|| input.write(&[2.0f32; 4]));
+        let outputs = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap();
+        assert_eq!(outputs.get("a").unwrap().values::<f32>().unwrap()[..], [-2.0; 4]);
+    }
+}
+
+#[test]
+fn an_output_of_the_app_belongs_to_one_run_at_a_time() {
+    let session = session(branches(), &["a", "b"], &two("", 200), &["null"]);
+    let input = filled(&session, [1.0; 4]);
+    let (own, other) = (session.output("b").unwrap(), session.output("b").unwrap());
+    let error = session.submit_into(&[&input], &[&own, &other]).unwrap_err();
+    assert!(error.to_string().contains("\"b\" is given twice"), "{error}");
+    let run = session.submit_into(&[&input], &[&own]).unwrap();
+    let error = session.submit_into(&[&input], &[&own]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InFlight, "{error}");
+    assert!(error.to_string().contains("\"b\""), "{error}");
+    drop(run);
+    let run = soon(|| session.submit_into(&[&input], &[&own]));
+    run.wait(PATIENCE).unwrap();
+}
+
+#[test]
+fn copies_go_to_the_output_of_this_run_only() {
+    // `a` is written by a device that shares no memory, and read by the CPU
+    let nodes = vec![
+        node("Neg", "neg", &["x"], &["a"]),
+        node("Abs", "abs", &["a"], &["b"]),
+    ];
+    let script = "[[device]]\nops = [\"Neg\"]\nimports = []\ncost = { fixed_ns = 1 }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let made = model::Model {
+        nodes,
+        inputs: vec![port("x", F32, &["4"])],
+        outputs: vec![port("a", F32, &["4"]), port("b", F32, &["4"])],
+        ..model::Model::default()
+    };
+    let runtime = Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", script)
+        .only_given_folders()
+        .build()
+        .unwrap();
+    let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
+    let policy = Policy::latency().in_flight(1).pin("neg", "null:0");
+    let session = runtime.session(&model, policy).unwrap();
+    let bytes = |value: f32| value.to_le_bytes().repeat(4);
+    let run = |value: f32, own: &[&polychip::Output]| {
+        let input = filled(&session, [value; 4]);
+        session
+            .submit_into(&[&input], own)
+            .unwrap()
+            .wait(PATIENCE)
+            .unwrap()
+    };
+    let (first, second) = (session.output("a").unwrap(), session.output("a").unwrap());
+    drop(run(1.0, &[&first]));
+    let read = first.bytes().unwrap();
+    // the app reads the first output while runs write elsewhere
+    assert_eq!(run(2.0, &[&second]).get("b").unwrap().bytes(), bytes(2.0));
+    let third = run(3.0, &[]);
+    assert_eq!(third.get("a").unwrap().bytes(), bytes(-3.0));
+    assert_eq!(third.get("b").unwrap().bytes(), bytes(3.0));
+    drop(third);
+    assert_eq!(read[..], bytes(-1.0));
+    assert_eq!(second.bytes().unwrap()[..], bytes(-2.0));
+}
