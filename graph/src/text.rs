@@ -10,11 +10,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Text that was printed parses, and prints the same again.
+//! 1. Text that was printed parses, and prints the same again, within the limit of 3.
 //! 2. A sorted graph that is printed in full and parsed is the same graph, but for the places of its
 //!    constants in files.
 //! 3. [`print()`] shows constants of more than 32 elements as `seed 0x…`, made from their bytes; such a
-//!    constant parses as values drawn from that seed, and prints as that seed again.
+//!    constant parses as values drawn from that seed, and prints as that seed again. One text draws at
+//!    most 1 GiB.
 //! 4. Nodes are numbered by their order; groups name them so.
 //!
 //! Not here: files of constants.

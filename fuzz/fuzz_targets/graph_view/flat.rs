@@ -10,6 +10,7 @@ use std::any::Any;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use polychip_abi::{self as abi, Sized};
+use polychip_ops::DType;
 
 /// Bodies and decompositions nest at most so deep.
 const DEEPEST: usize = 3;
@@ -48,10 +49,10 @@ fn mostly<'a, T: Arbitrary<'a>>(u: &mut Unstructured<'a>, usual: T) -> Result<T>
 
 /// An index near the valid ones, none, or any.
 fn index(u: &mut Unstructured<'_>) -> Result<u32> {
-    match u.int_in_range(0..=15u32)? {
-        14 => Ok(abi::POLYCHIP_NO_INDEX),
-        15 => u.arbitrary(),
-        near => Ok(near),
+    match u.int_in_range(0..=31u32)? {
+        30 => Ok(abi::POLYCHIP_NO_INDEX),
+        31 => u.arbitrary(),
+        near => Ok(near / 4),
     }
 }
 
@@ -62,7 +63,7 @@ fn indices(u: &mut Unstructured<'_>, keep: &mut Keep) -> Result<(*const u32, u64
 
 fn text(u: &mut Unstructured<'_>, keep: &mut Keep) -> Result<abi::polychip_text> {
     let bytes = if u.ratio(1, 24)? {
-        several(u, 6, Unstructured::arbitrary)?
+        several(u, 6, |u| u.arbitrary())?
     } else {
         several(u, 3, |u| u.int_in_range(b'a'..=b'z'))?
     };
@@ -113,7 +114,10 @@ pub fn graph(u: &mut Unstructured<'_>, keep: &mut Keep, depth: usize) -> Result<
     graph.struct_size = size::<abi::polychip_graph>(u)?;
     (graph.nodes, graph.node_count, graph.node_stride) = rows(u, keep, nodes)?;
     (graph.tensors, graph.tensor_count, graph.tensor_stride) = rows(u, keep, tensors)?;
-    (graph.inputs, graph.input_count) = indices(u, keep)?;
+    let mut inputs = several(u, 4, index)?;
+    inputs.sort_unstable();
+    inputs.dedup();
+    (graph.inputs, graph.input_count) = keep.array(inputs);
     (graph.outputs, graph.output_count) = indices(u, keep)?;
     (graph.groups, graph.group_count, graph.group_stride) = rows(u, keep, groups)?;
     (graph.states, graph.state_count) = keep.array(states);
@@ -132,22 +136,28 @@ fn size<T>(u: &mut Unstructured<'_>) -> Result<u32> {
 
 fn tensor(u: &mut Unstructured<'_>, keep: &mut Keep) -> Result<abi::polychip_tensor> {
     let mut dims: Vec<i64> = several(u, 4, |u| u.int_in_range(-1..=4))?;
-    if let Some(dim) = dims.first_mut() {
+    for dim in &mut dims {
         *dim = mostly(u, *dim)?;
     }
-    let data: Vec<u8> = several(u, 32, Unstructured::arbitrary)?;
+    let dtype = u.int_in_range(0..=29)?;
+    let flags = *u.choose(&[0, 0, 1, 1, 2, 4, 12, 20])?;
+    let mut data: Vec<u8> = several(u, 32, |u| u.arbitrary())?;
+    if let Some(bytes) = constant_bytes(dtype, &dims)
+        && u.ratio(7, 8)?
+    {
+        data.resize(bytes, 0);
+    }
     let encoding = if u.ratio(1, 4)? {
-        let encoding = encoding(u, keep)?;
+        let encoding = encoding(u, keep, &dims)?;
         keep.one(encoding)
     } else {
         std::ptr::null()
     };
-    let flags = *u.choose(&[0, 0, 1, 2, 4, 12, 20])?;
     let (dims, rank) = keep.array(dims);
     let (data, data_bytes) = keep.array(data);
     Ok(abi::polychip_tensor {
         struct_size: size::<abi::polychip_tensor>(u)?,
-        dtype: u.int_in_range(0..=29)?,
+        dtype,
         flags: mostly(u, flags)?,
         rank: rank as u32,
         dims,
@@ -160,13 +170,43 @@ fn tensor(u: &mut Unstructured<'_>, keep: &mut Keep) -> Result<abi::polychip_ten
     })
 }
 
-fn encoding(u: &mut Unstructured<'_>, keep: &mut Keep) -> Result<abi::polychip_encoding> {
-    let (scales, scale_count) = keep.array(several(u, 4, Unstructured::arbitrary)?);
-    let (zero_points, zero_point_count) = keep.array(several(u, 4, Unstructured::arbitrary)?);
+/// What a constant of these extents takes, where that is little.
+fn constant_bytes(dtype: u32, dims: &[i64]) -> Option<usize> {
+    let mut elements = 1usize;
+    for &dim in dims {
+        elements = elements.checked_mul(usize::try_from(dim).ok()?)?;
+    }
+    let bytes = DType::from_code(dtype)?.byte_len(elements)?;
+    (bytes <= 1 << 12).then_some(bytes)
+}
+
+fn encoding(u: &mut Unstructured<'_>, keep: &mut Keep, dims: &[i64]) -> Result<abi::polychip_encoding> {
+    let kind = u.int_in_range(0..=4)?;
+    let axis = index(u)?;
+    let mut scales: Vec<f32> = several(u, 4, |u| u.arbitrary())?;
+    if u.ratio(3, 4)? {
+        let along = dims
+            .get(axis as usize)
+            .map_or(1, |&dim| dim.clamp(0, 64) as usize);
+        scales.resize(
+            if kind == abi::POLYCHIP_ENCODING_PER_AXIS {
+                along
+            } else {
+                1
+            },
+            1.0,
+        );
+    }
+    let mut zero_points: Vec<i32> = several(u, 4, |u| u.arbitrary())?;
+    if u.ratio(1, 2)? {
+        zero_points.resize(scales.len(), 0);
+    }
+    let (scales, scale_count) = keep.array(scales);
+    let (zero_points, zero_point_count) = keep.array(zero_points);
     Ok(abi::polychip_encoding {
         struct_size: size::<abi::polychip_encoding>(u)?,
-        kind: u.int_in_range(0..=4)?,
-        axis: index(u)?,
+        kind,
+        axis,
         block_size: index(u)?,
         scales,
         scale_count,
@@ -181,6 +221,7 @@ fn node(u: &mut Unstructured<'_>, keep: &mut Keep, depth: usize) -> Result<abi::
     let mut attributes = several(u, 3, |u| attribute(u, keep))?;
     if u.ratio(7, 8)? {
         attributes.sort_by_key(|attribute| attribute.code);
+        attributes.dedup_by_key(|attribute| attribute.code);
     }
     let bodies = several(u, if depth < DEEPEST { 2 } else { 0 }, |u| {
         let inner = graph(u, keep, depth + 1)?;
@@ -229,7 +270,7 @@ fn attribute(u: &mut Unstructured<'_>, keep: &mut Keep) -> Result<abi::polychip_
     let value_type = u.int_in_range(0..=5)?;
     let (data, count) = match value_type {
         abi::POLYCHIP_ATTRIBUTE_TYPE_FLOATS => {
-            let (data, count) = keep.array::<f32>(several(u, 3, Unstructured::arbitrary)?);
+            let (data, count) = keep.array::<f32>(several(u, 3, |u| u.arbitrary())?);
             (data.cast(), count)
         }
         abi::POLYCHIP_ATTRIBUTE_TYPE_TEXTS => {
@@ -242,7 +283,7 @@ fn attribute(u: &mut Unstructured<'_>, keep: &mut Keep) -> Result<abi::polychip_
             (keep.one(tensor).cast(), mostly(u, 1)?)
         }
         _ => {
-            let (data, count) = keep.array::<i64>(several(u, 3, Unstructured::arbitrary)?);
+            let (data, count) = keep.array::<i64>(several(u, 3, |u| u.arbitrary())?);
             (data.cast(), count)
         }
     };

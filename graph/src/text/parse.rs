@@ -20,10 +20,16 @@ use crate::{
 const DEPTH: usize = 32;
 
 pub(super) fn parse(text: &str) -> Result<Graph, Error> {
+    parse_within(text, values::DRAWN_IN_ALL)
+}
+
+/// Reads a text that draws at most so many bytes from seeds.
+pub(super) fn parse_within(text: &str, drawable: usize) -> Result<Graph, Error> {
     let mut parser = Parser {
         tokens: lex(text)?,
         at: 0,
         depth: 0,
+        drawable,
     };
     parser.word("graph")?;
     let graph = parser.graph()?;
@@ -37,6 +43,8 @@ struct Parser {
     tokens: Vec<(usize, Token)>,
     at: usize,
     depth: usize,
+    /// Bytes that may yet be drawn from seeds.
+    drawable: usize,
 }
 
 /// Tensors of the graph that is read, by the number that the text gives them.
@@ -335,10 +343,10 @@ impl Parser {
                 .ok_or_else(|| self.error(format!("a number does not fit {}", ty.dtype)))?
         } else if self.eat_word("seed") {
             let seed = self.hex()?;
-            let drawn = ty
-                .dtype
-                .byte_len(count)
-                .and_then(|bytes| values::draw(ty.dtype, bytes, seed));
+            let drawn = ty.dtype.byte_len(count).and_then(|bytes| {
+                self.drawable = self.drawable.checked_sub(bytes)?;
+                values::draw(ty.dtype, bytes, seed)
+            });
             drawn.ok_or_else(|| self.error(format!("a constant of type {ty} cannot be drawn from a seed")))?
         } else if self.eat_word("hex") {
             let text = self.text("bytes")?;

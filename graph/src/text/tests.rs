@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::parse::parse_within;
 use super::{parse, print, print_full};
 use crate::arbitrary::Gene;
 use crate::{ErrorKind, verify};
@@ -131,6 +132,22 @@ fn bad_text_names_its_line() {
         assert_eq!(error.kind(), ErrorKind::Text);
         assert_eq!(error.to_string(), message);
     }
+}
+
+#[test]
+fn constants_of_one_text_are_drawn_within_one_limit() {
+    let constants = |count: usize| {
+        let lines: String = (0..count)
+            .map(|number| format!("  const t{number} \"w\": u8[40] = seed 0x1\n"))
+            .collect();
+        format!("graph \"g\" {{\n{lines}}}\n")
+    };
+    assert!(parse_within(&constants(3), 120).is_ok());
+    let error = parse_within(&constants(4), 120).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 5: a constant of type u8[40] cannot be drawn from a seed"
+    );
 }
 
 proptest! {

@@ -10,8 +10,10 @@ use polychip_ops::{DType, Literal};
 
 /// Most elements that are written out one by one.
 pub(super) const INLINE: usize = 32;
-/// Most bytes that are drawn from a seed.
+/// Most bytes of one constant that are drawn from a seed.
 const DRAWN_LIMIT: usize = 1 << 28;
+/// Most bytes that one text draws: a short text must not fill the memory.
+pub(super) const DRAWN_IN_ALL: usize = 1 << 30;
 
 /// Whether a type's elements are written as numbers.
 pub(super) fn is_plain(dtype: DType) -> bool {
