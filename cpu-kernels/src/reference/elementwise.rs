@@ -154,7 +154,10 @@ fn binary_float(f: Binary, element: Element) -> Result<fn(f64, f64) -> f64> {
         Binary::Min => |a, b| if a.is_nan() || a < b { a } else { b },
         Binary::Mod => |a, b| {
             let r = a % b;
-            if r != 0.0 && (r < 0.0) != (b < 0.0) {
+            // a remainder of zero has the sign of the divisor too
+            if r == 0.0 {
+                0f64.copysign(b)
+            } else if (r < 0.0) != (b < 0.0) {
                 r + b
             } else {
                 r
@@ -353,6 +356,20 @@ mod tests {
         assert_eq!(run(Binary::Fmod), [0, 0, -1, 0]);
         assert_eq!(int_pow(2, -1), 0);
         assert_eq!(int_pow(-3, 3), -27);
+    }
+
+    #[test]
+    fn a_remainder_of_zero_has_the_sign_of_the_divisor() {
+        let floats = |v: &[f64]| Tensor::from_f64s(Element::F32, vec![v.len()], v).unwrap();
+        let (a, b) = (floats(&[0.0, -0.0, 4.0, -4.0]), floats(&[-2.0, 2.0, -2.0, 2.0]));
+        let signs = |f| {
+            let y = binary(f, &a, &b).unwrap().to_f64s().unwrap();
+            assert!(y.iter().all(|&y| y == 0.0), "{y:?}");
+            y.iter().map(|y| y.is_sign_negative()).collect::<Vec<_>>()
+        };
+        assert_eq!(signs(Binary::Mod), [true, false, true, false]);
+        // the one of C has the sign of the dividend
+        assert_eq!(signs(Binary::Fmod), [false, true, false, true]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! 2. A change that no node of the model needs is not made: nodes of opset 28 pass as they are.
 //! 3. A meaning that opset 28 cannot express is an error that names the node.
 //!
-//! Not here: opsets below 7 and the nodes' own validity (inference checks that).
+//! Not here: opsets below 6 and the nodes' own validity (inference checks that).
 //! To add one: a function in the file of its kind, and its line in [`convert`] with the version that
 //! changed the op.
 
@@ -16,6 +16,7 @@ use crate::infer::describe;
 use crate::{Error, Node, TensorId};
 
 mod axes;
+mod legacy;
 mod limits;
 mod normal;
 mod resize;
@@ -29,6 +30,9 @@ pub(super) fn convert(target: &mut Target<'_>, node: Node, version: i64) -> Resu
         node,
         version,
     };
+    if version < 7 {
+        legacy::six(&mut rewrite)?;
+    }
     let done = match rewrite.node.op {
         Op::Softmax | Op::LogSoftmax | Op::Hardmax if version < 13 => softmax::flat(&mut rewrite)?,
         Op::BatchNormalization if version < 14 => normal::batch(&mut rewrite)?,

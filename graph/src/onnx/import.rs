@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The bytes are decoded once, in place; the messages are dropped before the graph is returned.
-//! 2. Opsets of the default domain outside 7 to 28 are refused.
+//! 2. Opsets of the default domain outside 6 to 28 are refused.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use super::messages::{Model, OperatorSetId};
 use crate::{Error, Graph};
 
 /// Oldest opset of the default domain that is read.
-pub(super) const OLDEST: i64 = 7;
+pub(super) const OLDEST: i64 = 6;
 /// The opset that graphs are in.
 pub(super) const NEWEST: i64 = 28;
 /// IR versions that are read. 3 is the first that names opsets.

@@ -1,4 +1,4 @@
-//! Each change between opset 7 and 28 that alters what a node says, by the text of the result.
+//! Each change between opset 6 and 28 that alters what a node says, by the text of the result.
 
 use polychip_ops::DType;
 
@@ -389,4 +389,73 @@ fn scans_over_batches_are_nested() {
         read(&model(8, graph)).unwrap_err().to_string(),
         "node Scan of \"y\": Scan of opset 8 with lengths of sequences is not supported"
     );
+}
+
+#[test]
+fn opset_six_broadcasts_by_an_axis() {
+    let small = [f32s("s", &[3], &[1.0, 2.0, 3.0])];
+    let head = format!("{X}const t1 \"s\": f32[3] = [1.0, 2.0, 3.0]\n");
+    let aligned = |op: &str| {
+        format!(
+            "{head}const t2 \"y.axes\": i64[2] = [1, 2]\n\
+             t3 \"y.aligned\": f32[3, 1, 1] = Unsqueeze \"y.aligned\"(t1, t2)\n\
+             t4 \"y\": f32[2, 3, 4, 4] = {op} \"\"(t0, t3)\n"
+        )
+    };
+    let attributes = [int("broadcast", 1), int("axis", 1)];
+    assert_eq!(
+        converted(6, node("Add", "x s", "y", &attributes), &x(), &small),
+        aligned("Add")
+    );
+    assert_eq!(
+        converted(6, node("PRelu", "x s", "y", &[]), &x(), &small),
+        aligned("PRelu")
+    );
+    let last = [f32s("s", &[4], &[1.0, 2.0, 3.0, 4.0])];
+    let text = converted(6, node("Mul", "x s", "y", &[int("broadcast", 1)]), &x(), &last);
+    assert!(text.ends_with("= Mul \"\"(t0, t1)\n"), "{text}");
+}
+
+/// What a model of opset 6 with this node is refused with.
+fn refused(node: Node, inputs: &[super::super::messages::ValueInfo]) -> String {
+    let graph = Graph {
+        name: "g".to_owned(),
+        node: vec![node],
+        input: inputs.to_vec(),
+        output: vec![named("y")],
+        ..Graph::default()
+    };
+    read(&model(6, graph)).unwrap_err().to_string()
+}
+
+#[test]
+fn opset_six_trains_or_not() {
+    let text = alone(6, node("Dropout", "x", "y", &[int("is_test", 1)]));
+    assert_eq!(text, "t1 \"y\": f32[2, 3, 4, 4] = Dropout \"\"(t0)\n");
+    for attributes in [vec![], vec![int("is_test", 0)]] {
+        let words = refused(node("Dropout", "x", "y", &attributes), &x());
+        assert!(words.contains("training"), "{words}");
+    }
+    let inputs = [x(), vec![value("s", DType::F32, &[3, 4, 4])]].concat();
+    for axis in [2, 9, -9, i64::MIN, i64::MAX] {
+        let words = refused(node("Add", "x s", "y", &[int("axis", axis)]), &inputs);
+        assert!(words.contains("axis"), "{words}");
+    }
+}
+
+#[test]
+fn opset_six_upsamples_by_two_attributes() {
+    let scales = [
+        float("height_scale", 2.0),
+        float("width_scale", 3.0),
+        string("mode", "bilinear"),
+    ];
+    let text = alone(6, node("Upsample", "x", "y", &scales));
+    assert!(
+        text.starts_with(
+            "const t1 \"y.scales\": f32[4] = [1.0, 1.0, 2.0, 3.0]\nt2 \"y\": f32[2, 3, 8, 12] = Resize"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("mode: \"linear\""), "{text}");
 }

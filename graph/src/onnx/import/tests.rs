@@ -66,10 +66,10 @@ fn headers_are_checked() {
             format!("the model has IR version {version}; versions 3 to 14 are read")
         );
     }
-    for opset in [6, 29, -3] {
+    for opset in [5, 29, -3] {
         assert_eq!(
             message(&model(opset, small())),
-            format!("the model uses opset {opset}; opsets 7 to 28 are read")
+            format!("the model uses opset {opset}; opsets 6 to 28 are read")
         );
     }
     let none = Model {

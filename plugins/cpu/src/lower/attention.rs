@@ -48,7 +48,7 @@ impl Heads {
     }
 }
 
-/// Lowers Attention without a cache, causal mask or soft cap, where queries and keys have as many heads.
+/// Lowers Attention without a cache, causal mask, window or soft cap, where queries and keys have as many heads.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
     else {
@@ -101,8 +101,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let fits = match mask {
         None => true,
         Some(t) => {
-            polychip_ops::broadcast::shapes(&[l.shape(t)?, &scores_shape]).as_deref()
-                == Some(&scores_shape[..])
+            // a mask of fewer keys hides the rest, even one of a single key: it is no broadcast
+            let mask = l.shape(t)?;
+            mask.last() == Some(&ks.rows)
+                && polychip_ops::broadcast::shapes(&[mask, &scores_shape]).as_deref()
+                    == Some(&scores_shape[..])
         }
     };
     if !same || !fits || qs.size == 0 {
@@ -145,16 +148,26 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let weights = l.fresh(DType::F32, scores_shape)?;
     let sizes = [qs.batch * qs.heads * qs.rows, ks.rows, 1];
     let isa = l.isa;
+    let masked = mask.is_some();
     l.step(
         "softmax",
         &[scores],
         &[weights],
         None,
         Box::new(move |o| {
-            if o.shared().is_some() {
-                softmax::softmax_in_place(isa, o.pool, sizes, o.write(0));
+            let weights: &mut [f32] = o.write(0);
+            let scores = o.shared().is_none().then(|| o.read::<f32>(0));
+            let hidden = if masked {
+                hidden_rows(scores.unwrap_or(weights), sizes[1])
             } else {
-                softmax::softmax(isa, o.pool, sizes, o.read(0), o.write(0));
+                Vec::new()
+            };
+            match scores {
+                None => softmax::softmax_in_place(isa, o.pool, sizes, weights),
+                Some(scores) => softmax::softmax(isa, o.pool, sizes, scores, weights),
+            }
+            for row in hidden {
+                weights[row * sizes[1]..][..sizes[1]].fill(0.0);
             }
             Ok(())
         }),
@@ -174,4 +187,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     matmul::product(l, params, weights, v, output)?;
     Ok(true)
+}
+
+/// The rows that the mask hides whole: attention makes them zero, where softmax alone makes them NaN.
+fn hidden_rows(scores: &[f32], keys: usize) -> Vec<usize> {
+    let rows = scores.chunks_exact(keys.max(1)).enumerate();
+    rows.filter(|(_, row)| row.iter().all(|&score| score == f32::NEG_INFINITY))
+        .map(|(row, _)| row)
+        .collect()
 }

@@ -547,6 +547,32 @@ fn attention_of_both_ranks() {
 }
 
 #[test]
+fn attention_that_hides_keys() {
+    let mut net = Net::default();
+    let q = net.input(DType::F32, &[1, 2, 3, 4]);
+    let k = net.input(DType::F32, &[1, 2, 5, 4]);
+    let v = net.input(DType::F32, &[1, 2, 5, 4]);
+    // the second query sees no key, the third all but one
+    let mut hidden = vec![0.0; 15];
+    hidden[5..10].fill(f64::NEG_INFINITY);
+    hidden[12] = f64::NEG_INFINITY;
+    let mask =
+        net.feed(Boxed::from_f64s(polychip_reference::element(DType::F32), vec![3, 5], &hidden).unwrap());
+    let y = net.node(Op::Attention, Attributes::new(), &[q, k, v, mask]);
+    net.output(y);
+    // a mask of one key of five
+    let short = net.input(DType::F32, &[3, 1]);
+    let y = net.node(Op::Attention, Attributes::new(), &[q, k, v, short]);
+    net.output(y);
+    for side in [Attr::LeftWindowSize, Attr::RightWindowSize] {
+        let y = net.node(Op::Attention, Attributes::new().with_int(side, 1), &[q, k, v]);
+        net.output(y);
+    }
+    let steps = net.check(1e-5);
+    assert_eq!(steps[0], "matmul");
+}
+
+#[test]
 fn pools_with_every_padding() {
     for (op, attributes) in [
         (
