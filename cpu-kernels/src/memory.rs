@@ -36,13 +36,29 @@ unsafe impl Send for AlignedVec {}
 unsafe impl Sync for AlignedVec {}
 
 impl AlignedVec {
-    fn layout(len: usize) -> Layout {
-        let bytes = len
-            .checked_mul(4)
-            .expect("invariant: lengths of f32 arrays fit the address space");
+    fn checked_layout(len: usize) -> Option<Layout> {
+        let bytes = len.checked_mul(4)?;
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGN };
-        Layout::from_size_align(bytes.max(1), align)
-            .expect("invariant: lengths of f32 arrays fit the address space")
+        Layout::from_size_align(bytes.max(1), align).ok()
+    }
+
+    fn layout(len: usize) -> Layout {
+        Self::checked_layout(len).expect("invariant: lengths of f32 arrays fit the address space")
+    }
+
+    /// `len` zeros, or `None` where memory or the address space does not hold them.
+    #[must_use]
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let layout = Self::checked_layout(len)?;
+        // SAFETY: the layout's size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        if layout.align() == HUGE_PAGE {
+            advise_huge(start.as_ptr(), layout.size());
+        }
+        Some(Self {
+            start: start.cast(),
+            len,
+        })
     }
 
     /// `len` zeros.
@@ -51,19 +67,7 @@ impl AlignedVec {
     /// If `len` floats do not fit the address space.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        let layout = Self::layout(len);
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout)
-        };
-        if layout.align() == HUGE_PAGE {
-            advise_huge(start.as_ptr(), layout.size());
-        }
-        Self {
-            start: start.cast(),
-            len,
-        }
+        Self::try_zeroed(len).unwrap_or_else(|| handle_alloc_error(Self::layout(len)))
     }
 }
 

@@ -136,7 +136,7 @@ pub(crate) fn open(bytes: Constant, guard: &Guard) -> Result<Packed> {
         return Ok(Packed::Cached(bytes, offset));
     }
     // memory that is not aligned would slow every run down: copied once
-    let mut memory = AlignedVec::zeroed(guard.packed_len);
+    let mut memory = crate::arena::memory(guard.packed_len, "packed weights")?;
     for (target, &word) in memory
         .iter_mut()
         .zip(bytes.bytes()[offset..offset + len].as_chunks().0)

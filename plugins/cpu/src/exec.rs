@@ -126,8 +126,8 @@ impl CpuExecutable {
         ports: Vec<Port>,
         inputs: usize,
         pool: Arc<ThreadPool>,
-    ) -> Self {
-        let mut arena = AlignedVec::zeroed(program.arena_bytes.div_ceil(4));
+    ) -> Result<Self> {
+        let mut arena = crate::arena::memory(program.arena_bytes.div_ceil(4), "intermediate tensors")?;
         let memory = Memory {
             arena: arena.as_mut_ptr().cast(),
             packed: packed.as_ptr(),
@@ -138,7 +138,7 @@ impl CpuExecutable {
                 + program.copies.iter().map(|copy| copy.len() as u64).sum::<u64>(),
             arena_bytes: program.arena_bytes as u64,
         };
-        Self {
+        Ok(Self {
             workplace: Mutex::new(Workplace {
                 memory,
                 slots: vec![None; program.slots],
@@ -152,7 +152,7 @@ impl CpuExecutable {
             pool,
             info,
             last_ns: AtomicU64::new(1_000_000_000),
-        }
+        })
     }
 
     /// How long a run is expected to take, in nanoseconds.

@@ -659,7 +659,15 @@ impl Source {
     /// The values, decoded and as f32.
     pub(crate) fn values(&self) -> Result<Vec<f32>> {
         match &self.constant {
-            None => Ok(vec![self.fill; self.len()]),
+            None => {
+                let mut values = Vec::new();
+                values.try_reserve_exact(self.len()).map_err(|_| {
+                    let words = format!("no memory for a constant of shape {:?}", self.dims);
+                    Error::new(polychip_sdk::ErrorKind::OutOfMemory, words)
+                })?;
+                values.resize(self.len(), self.fill);
+                Ok(values)
+            }
             Some(constant) => {
                 convert::decode_bytes(self.dtype, &self.dims, constant.bytes(), self.encoding.as_ref())
             }

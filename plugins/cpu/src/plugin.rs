@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use polychip_cpu_kernels::{AlignedVec, Isa, ThreadPool};
+use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
     CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
     HostServices, LoadSource, LoadedFrom, Memory, Offers, Plugin, PluginInfo, Result, Support, Telemetry,
@@ -174,7 +174,7 @@ impl Device for CpuDevice {
         exec::ports(&part, &layouts)?;
         let pool = self.pool(options.threads);
         let program = self.lower(&part, &layouts, &pool)?;
-        let mut packed = AlignedVec::zeroed(program.packed_len);
+        let mut packed = crate::arena::memory(program.packed_len, "packed weights")?;
         program.pack(&mut packed)?;
         Ok(CpuBlob {
             guard: Guard::new(self.isa, graph, &layouts, program.packed_len),
@@ -226,7 +226,7 @@ impl Device for CpuDevice {
             ports,
             part.inputs.len(),
             pool,
-        )))
+        )?))
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {

@@ -394,3 +394,40 @@ fn an_output_whose_shape_depends_on_data_tells_its_shape() {
         .collect();
     assert_eq!(words, [0, 1, 1, 1, 0, 2]);
 }
+
+#[test]
+fn a_part_that_needs_more_memory_than_there_is_is_an_error() {
+    let host = linked();
+    let device = &host.devices()[0];
+    // 256 TiB: above what a process addresses
+    let len = 1usize << 46;
+    let mut graph = Graph::new("huge");
+    let typed = |name: &str, shape: &[usize]| Tensor::new(name, TensorType::known(DType::F32, shape));
+    let x = graph.add_tensor(typed("x", &[1]));
+    let shape = graph.add_tensor(Tensor::constant(
+        "shape",
+        TensorType::known(DType::I64, &[1]),
+        Constant::new((len as i64).to_le_bytes().to_vec()),
+    ));
+    let large = graph.add_tensor(typed("large", &[len]));
+    let y = graph.add_tensor(typed("y", &[]));
+    graph.add_node(Node::new(
+        Op::Expand,
+        vec![Some(x), Some(shape)],
+        vec![Some(large)],
+    ));
+    let mut sum = Node::new(Op::ReduceSum, vec![Some(large), None], vec![Some(y)]);
+    sum.attributes
+        .set(Attr::Keepdims, polychip_ops::AttrValue::Int(0));
+    graph.add_node(sum);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let error = device
+        .compile(&flat, &CompileOptions::default())
+        .and_then(|blob| device.load(blob, &flat, 1))
+        .err()
+        .unwrap();
+    assert_eq!(error.kind(), polychip_host::ErrorKind::OutOfMemory, "{error}");
+    assert!(error.to_string().contains("intermediate tensors"), "{error}");
+}
