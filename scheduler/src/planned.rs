@@ -50,6 +50,7 @@ impl Planned {
                 &made.graph,
                 &made.devices,
                 &found.parts,
+                policy.wanted_threads(),
                 &shared.profile,
                 &mut made.prices.costs,
             )?;
@@ -81,6 +82,7 @@ impl Planned {
             &made.graph,
             &made.devices,
             &plan.parts,
+            policy.wanted_threads(),
             &shared.profile,
             &mut made.prices.costs,
         )?;

@@ -184,12 +184,21 @@ fn sort_part(part: &mut Graph) {
         .expect("invariant: a part of a sorted graph has no cycle");
 }
 
+/// The setting that a device's times are true for: on a CPU the threads that the policy asks for.
+pub(crate) fn operating_point(device: &Device, threads: u32) -> String {
+    if threads == 0 || device.info().kind != polychip_host::DeviceKind::Cpu {
+        return String::new();
+    }
+    format!("threads={threads}")
+}
+
 /// Replaces composed costs by measured ones for the parts of a plan that the profile knows. Gives the
 /// number of parts whose cost changed.
 pub(crate) fn use_measured(
     graph: &Graph,
     devices: &[Device],
     parts: &[Part],
+    threads: u32,
     profile: &Profile,
     costs: &mut CostTable,
 ) -> Result<usize> {
@@ -204,7 +213,7 @@ pub(crate) fn use_measured(
         let key = PartKey {
             device: &identity,
             fingerprint: &structure,
-            operating_point: "",
+            operating_point: &operating_point(device, threads),
         };
         let Some(known) = profile.part(key)? else { continue };
         let mut cost = Cost::time(known.p50, Provenance::Measured);

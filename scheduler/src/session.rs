@@ -47,6 +47,8 @@ pub(crate) struct Inner {
     /// Tells sessions apart, so that an input of another one is refused.
     id: usize,
     shared: Arc<Shared>,
+    /// Threads that the policy asks for, which measured times of a CPU are true for.
+    threads: u32,
     pub(crate) planned: Planned,
     pub(crate) wiring: Arc<Wiring>,
     pub(crate) structures: Vec<[u8; 32]>,
@@ -111,6 +113,7 @@ impl Session {
         Ok(Session(Arc::new(Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             shared,
+            threads: policy.wanted_threads(),
             planned,
             wiring,
             structures,
@@ -456,7 +459,7 @@ impl Inner {
             let key = PartKey {
                 device: &identity,
                 fingerprint: &self.structures[index],
-                operating_point: "",
+                operating_point: &crate::price::operating_point(device, self.threads),
             };
             let measurements: Vec<Measurement> = history
                 .part(index)

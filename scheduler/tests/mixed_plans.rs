@@ -348,3 +348,28 @@ fn compiled_parts_are_cached_and_a_torn_cache_is_compiled_anew() {
     assert_eq!(run(false), first);
     assert_eq!(run(true), first);
 }
+
+#[test]
+fn times_at_one_thread_count_are_not_taken_for_those_at_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Runtime::builder()
+        .only_given_folders()
+        .profiles(folder.path().join("device.profile"))
+        .build()
+        .unwrap();
+    let model = runtime.load(shapes()).unwrap();
+    let policy = |threads| Policy::latency().devices(["cpu"]).threads(threads);
+    {
+        let session = runtime.session(&model, policy(1)).unwrap();
+        for _ in 0..3 {
+            classify(&session).unwrap();
+        }
+        session.record().unwrap();
+    }
+    let measured = |threads| {
+        let planned = runtime.plan(&model, &policy(threads)).unwrap();
+        planned.costs().parts().next().is_some()
+    };
+    assert!(measured(1));
+    assert!(!measured(2) && !measured(0));
+}
