@@ -159,6 +159,7 @@ impl ExternalData for ModelFolder {
 mod tests {
     use super::*;
 
+    #[cfg(not(miri))] // Miri maps no files
     #[test]
     fn external_data_stays_in_the_folder_also_by_links() {
         let outside = tempfile::tempdir().unwrap();
