@@ -9,6 +9,9 @@ use polychip_partitioner::{Nanos, Objective};
 
 use crate::unit::MilliCelsius;
 
+/// More runs in flight would only wait in the devices' queues and hold memory.
+const MOST_IN_FLIGHT: usize = 64;
+
 /// What to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Aim {
@@ -102,10 +105,10 @@ impl Policy {
         self
     }
 
-    /// Runs that may be in flight at once (default 2); each has memory of its own.
+    /// Runs that may be in flight at once (default 2, at most 64); each has memory of its own.
     #[must_use]
     pub fn in_flight(mut self, runs: usize) -> Self {
-        self.in_flight = Some(runs.max(1));
+        self.in_flight = Some(runs.clamp(1, MOST_IN_FLIGHT));
         self
     }
 

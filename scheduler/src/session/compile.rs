@@ -164,7 +164,9 @@ fn write(file: &Path, key: &blake3::Hash, payload: &[u8]) -> std::result::Result
         std::fs::create_dir_all(folder).map_err(words)?;
     }
     // written aside and moved, so that nobody ever reads half a file
-    let aside: PathBuf = file.with_extension(format!("{}.part", std::process::id()));
+    static WRITES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let count = WRITES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let aside: PathBuf = file.with_extension(format!("{}-{count}.part", std::process::id()));
     std::fs::write(&aside, bytes)
         .and_then(|()| std::fs::rename(&aside, file))
         .map_err(|error| {
