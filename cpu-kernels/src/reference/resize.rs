@@ -262,6 +262,11 @@ pub fn grid_sample(
     let (n, c, spatial) = (x.shape()[0], x.shape()[1], &x.shape()[2..]);
     let output = &grid.shape()[1..grid.rank() - 1];
     let (dims, image, places) = (spatial.len(), index::product(spatial), index::product(output));
+    require!(
+        image > 0 || places == 0 || outside == Outside::Zeros,
+        "an image of shape {:?} has no border to read",
+        x.shape()
+    );
     let (v, g) = (x.to_f64s()?, grid.to_f64s()?);
     let mut out = vec![0f64; super::tensor::elements(&[n, c, places])?];
     for b in 0..n {
@@ -348,4 +353,28 @@ pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Resul
     shape.extend(spatial);
     shape.push(d);
     Tensor::from_f64s(theta.element(), shape, &out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::Element;
+
+    #[test]
+    fn an_image_of_no_elements_has_no_border() {
+        let x = Tensor::from_f64s(Element::F32, vec![1, 1, 0, 2], &[]).unwrap();
+        let grid = Tensor::from_f64s(Element::F32, vec![1, 1, 1, 2], &[0.0, 3.0]).unwrap();
+        for align in [false, true] {
+            let sample = |outside| grid_sample(&x, &grid, Interpolation::Linear, outside, align);
+            let zeros = sample(Outside::Zeros).unwrap();
+            assert_eq!(
+                (zeros.shape(), zeros.to_f64s().unwrap()),
+                (&[1, 1, 1, 1][..], vec![0.0])
+            );
+            for outside in [Outside::Border, Outside::Reflection] {
+                let words = sample(outside).unwrap_err().to_string();
+                assert!(words.contains("no border"), "{words}");
+            }
+        }
+    }
 }
