@@ -108,10 +108,7 @@ pub fn check(
         links,
         plan,
     };
-    identity(&evidence)?;
-    let part_of = shape::parts(&evidence)?;
-    shape::order(&evidence, &part_of)?;
-    shape::boundaries(&evidence, &part_of)?;
+    let part_of = placement(&evidence)?;
     figures::states(&evidence, &part_of)?;
     figures::crossings(&evidence, &part_of)?;
     figures::parts(&evidence)?;
@@ -139,10 +136,16 @@ pub fn check_placement(
         links,
         plan,
     };
-    identity(&evidence)?;
-    let part_of = shape::parts(&evidence)?;
-    shape::order(&evidence, &part_of)?;
-    shape::boundaries(&evidence, &part_of)
+    placement(&evidence).map(|_| ())
+}
+
+/// The rules of where nodes are; gives the part of each node.
+fn placement(e: &Evidence<'_>) -> Result<Vec<usize>, Violation> {
+    identity(e)?;
+    let part_of = shape::parts(e)?;
+    shape::order(e, &part_of)?;
+    shape::boundaries(e, &part_of)?;
+    Ok(part_of)
 }
 
 /// The plan is of this version, for this model, and everything given fits it.
