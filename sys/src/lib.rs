@@ -1,0 +1,10 @@
+//! The vendors' raw words: declarations of their C libraries and loaders that open them at run time.
+//!
+//! Invariants:
+//! 1. One feature per SDK; nothing of an SDK is compiled without its feature.
+//! 2. Bindings are generated from our own headers (`headers/*.h`, `cargo xtask bindgen`), never from a vendor's.
+//! 3. A library is opened at run time, never linked, and never closed.
+//!
+//! Not here: any policy. What to call, and in which order, is the plugins' concern.
+
+#![deny(unsafe_code)]
