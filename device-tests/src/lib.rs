@@ -12,6 +12,7 @@
 
 pub mod compare;
 pub mod expectations;
+pub mod libraries;
 pub mod model;
 pub mod npy;
 pub mod paths;
