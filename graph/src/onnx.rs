@@ -13,6 +13,7 @@
 
 mod attribute;
 mod build;
+mod contrib;
 mod convert;
 mod external;
 mod header;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use polychip_ops::{Attr, AttrKey, Attributes, DType, Dim, Literal, Op, TensorType};
 
 use super::attribute::{self, Bindings};
+use super::contrib;
 use super::convert;
 use super::external::Files;
 use super::import::{self, Options, domain};
@@ -302,10 +303,10 @@ impl<'m> Importer<'m> {
         }
         let read = attribute::read(message, bindings.as_deref(), &what, &mut self.files)?;
         let inputs = self.inputs(message, &what)?;
-        let listed = if domain.is_empty() {
-            Op::from_name(&message.op_type)
+        let (listed, version) = if domain.is_empty() {
+            (Op::from_name(&message.op_type), version)
         } else {
-            None
+            (contrib::equal(domain, &message.op_type), import::NEWEST)
         };
         let mut bodies = Vec::new();
         for (name, graph) in &read.graphs {
