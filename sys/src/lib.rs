@@ -8,3 +8,6 @@
 //! Not here: any policy. What to call, and in which order, is the plugins' concern.
 
 #![deny(unsafe_code)]
+
+#[cfg(feature = "openvino")]
+pub mod openvino;
