@@ -9,5 +9,13 @@
 
 #![deny(unsafe_code)]
 
+mod elf;
+mod error;
+mod library;
 #[cfg(feature = "openvino")]
 pub mod openvino;
+#[cfg(feature = "qnn")]
+pub mod qnn;
+
+pub use error::{Error, ErrorKind, Result};
+pub use library::{Library, Place};

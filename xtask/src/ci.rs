@@ -136,6 +136,7 @@ fn checks(options: &Options) -> Vec<Check> {
         Check::cargo("layout of the plugin contract", &[&["xtask", "layout"]]),
         Check::cargo("header of the plugin contract", &[&["xtask", "header"]])
             .skipped_if(!program_runs("cbindgen"), "cbindgen is not installed"),
+        bindings(),
         Check::cargo(
             "licences and duplicate versions",
             &[&["deny", "check", "licenses", "bans", "sources"]],
@@ -161,6 +162,16 @@ fn checks(options: &Options) -> Vec<Check> {
     ];
     list.extend(fuzz(options.fuzz_seconds));
     list
+}
+
+/// The committed declarations of vendors' libraries against our headers.
+fn bindings() -> Check {
+    let missing = crate::bindgen::missing();
+    Check::cargo(
+        "bindings of vendors' libraries",
+        &[&["xtask", "bindgen", "--check"]],
+    )
+    .skipped_if(missing.is_some(), missing.unwrap_or_default())
 }
 
 /// The advisory database lives on a public server that a build machine may not reach.

@@ -9,6 +9,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod bindgen;
 mod ci;
 mod golden;
 mod models;
@@ -34,6 +35,8 @@ enum Chore {
     Header(golden::Options),
     /// Compare the committed sizes and offsets of the plugin contract with the build
     Layout(golden::Options),
+    /// Make the declarations of the vendors' libraries from our own C headers, or compare them
+    Bindgen(bindgen::Options),
     /// Make the witnesses' data: Python packages, models, ONNX Runtime's outputs, the ONNX backend suite
     Models(models::Options),
     /// Print lines of code per crate
@@ -48,6 +51,7 @@ fn main() -> Result<()> {
         Chore::Tidy => tidy::run(),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
+        Chore::Bindgen(options) => bindgen::run(&options),
         Chore::Models(options) => models::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),

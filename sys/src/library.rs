@@ -1,0 +1,284 @@
+//! A vendor's library: where it is looked for, how it is opened, and why it is refused.
+//!
+//! Invariants:
+//! 1. The first place that holds the file decides; what is wrong with it is an error, never a reason to look on.
+//! 2. The file's header is read before the loader sees it, so that a library for another processor is named so.
+//! 3. An opened library is never closed: the vendors' libraries keep threads and stay mapped anyway.
+//!
+//! Not here: which places and names an SDK has, and what its interface holds.
+
+#![allow(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::elf;
+use crate::error::{Cause, Result};
+
+/// A folder to look in, and who named it (`QNN_LIB_DIR`, "the option `lib_dir`").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Who named it, for messages.
+    pub named_by: String,
+}
+
+impl Place {
+    /// A place named by something that a person can change.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>, named_by: impl Into<String>) -> Self {
+        Self {
+            folder: folder.into(),
+            named_by: named_by.into(),
+        }
+    }
+}
+
+/// An opened library; it stays open until the process ends.
+#[derive(Debug, Clone)]
+pub struct Library {
+    path: PathBuf,
+    handle: &'static libloading::Library,
+    remedy: &'static str,
+}
+
+impl Library {
+    /// Looks for `file` in the places, in order, and opens the first found. `file` may carry a version at its
+    /// end there: `libopenvino_c.so` finds `libopenvino_c.so.2641`; the greatest version counts.
+    ///
+    /// `remedy` ends each message: what a person does to get the library.
+    ///
+    /// # Errors
+    /// No place holds the file, or the first that does holds one that cannot be opened.
+    pub fn open(file: &str, places: &[Place], remedy: &'static str) -> Result<Self> {
+        let Some(path) = places.iter().find_map(|place| find(&place.folder, file)) else {
+            let tried: Vec<String> = places
+                .iter()
+                .map(|place| format!("{} ({})", place.folder.display(), place.named_by))
+                .collect();
+            return Err(Cause::Missing {
+                library: file.to_owned(),
+                tried: if tried.is_empty() {
+                    "no folder, as none is named".to_owned()
+                } else {
+                    tried.join(", ")
+                },
+                remedy: remedy.to_owned(),
+            }
+            .into());
+        };
+        Self::open_file(path, remedy)
+    }
+
+    /// Opens this very file.
+    ///
+    /// # Errors
+    /// It cannot be read, is built for another processor, or the loader refuses it.
+    pub fn open_file(path: PathBuf, remedy: &'static str) -> Result<Self> {
+        if let Err(found) = head(&path).and_then(|head| elf::check(&head)) {
+            return Err(Cause::WrongArchitecture {
+                path,
+                found,
+                remedy: remedy.to_owned(),
+            }
+            .into());
+        }
+        // SAFETY: opening a library runs its initialisers. The person who named the folder trusts what lies
+        // in it, as a library that a program links.
+        let opened = unsafe { libloading::Library::new(&path) };
+        match opened {
+            Ok(library) => Ok(Self {
+                path,
+                handle: Box::leak(Box::new(library)),
+                remedy,
+            }),
+            Err(error) => Err(Cause::Unloadable {
+                reason: loader_words(&path, &error),
+                path,
+                remedy: remedy.to_owned(),
+            }
+            .into()),
+        }
+    }
+
+    /// Opens another library of the same set, from the same folder: two releases do not mix.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be opened.
+    pub fn sibling(&self, file: &str) -> Result<Self> {
+        match find(self.folder(), file) {
+            Some(path) => Self::open_file(path, self.remedy),
+            None => Err(Cause::HalfInstalled {
+                library: file.to_owned(),
+                sibling: self.path.clone(),
+                remedy: self.remedy.to_owned(),
+            }
+            .into()),
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder that the file lies in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// A copy of the symbol `name`: a function pointer, valid until the process ends.
+    ///
+    /// # Errors
+    /// The library has no such symbol.
+    ///
+    /// # Safety
+    /// The symbol must have the type `T`.
+    pub unsafe fn symbol<T: Copy>(&self, name: &str) -> Result<T> {
+        // SAFETY: the caller vouches for the type.
+        match unsafe { self.handle.get::<T>(name) } {
+            Ok(symbol) => Ok(*symbol),
+            Err(_) => Err(self.wrong_interface(format!("it has no symbol {name}"))),
+        }
+    }
+
+    /// The error of a library that opens but does not offer what is wanted.
+    #[must_use]
+    pub fn wrong_interface(&self, reason: impl Into<String>) -> crate::Error {
+        Cause::WrongInterface {
+            path: self.path.clone(),
+            reason: reason.into(),
+            remedy: self.remedy.to_owned(),
+        }
+        .into()
+    }
+
+    /// The error of a library of a version that the declarations do not hold for.
+    #[must_use]
+    pub fn wrong_version(&self, found: impl Into<String>, wanted: impl Into<String>) -> crate::Error {
+        Cause::WrongVersion {
+            path: self.path.clone(),
+            found: found.into(),
+            wanted: wanted.into(),
+            remedy: self.remedy.to_owned(),
+        }
+        .into()
+    }
+}
+
+/// The file of this name in the folder, or the one with the greatest version behind the name.
+fn find(folder: &Path, file: &str) -> Option<PathBuf> {
+    let exact = folder.join(file);
+    if exact.is_file() {
+        return Some(exact);
+    }
+    let mut versions: Vec<(Vec<u64>, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let name = entry.file_name();
+        let version = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(file))
+            .and_then(|rest| rest.strip_prefix('.'))
+            .and_then(|rest| rest.split('.').map(|part| part.parse().ok()).collect());
+        if let Some(version) = version
+            && entry.path().is_file()
+        {
+            versions.push((version, entry.path()));
+        }
+    }
+    versions.sort();
+    versions.pop().map(|(_, path)| path)
+}
+
+/// The first bytes of the file, fewer where it is shorter.
+fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
+    let mut head = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(elf::HEAD_BYTES).read_to_end(&mut head))
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    Ok(head)
+}
+
+/// What the loader says, without the path that the message names already.
+fn loader_words(path: &Path, error: &libloading::Error) -> String {
+    let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    text.trim_start_matches(&*path.display().to_string())
+        .trim_start_matches(": ")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    const REMEDY: &str = "install it";
+
+    #[test]
+    fn a_missing_library_names_every_place_and_the_remedy() {
+        let error = Library::open(
+            "libnone.so",
+            &[
+                Place::new("/nowhere/a", "NONE_DIR"),
+                Place::new("/nowhere/b", "NONE_ROOT"),
+            ],
+            REMEDY,
+        )
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        assert_eq!(
+            error.to_string(),
+            "libnone.so is not there: looked for it in /nowhere/a (NONE_DIR), /nowhere/b (NONE_ROOT); install it"
+        );
+        let nowhere = Library::open("libnone.so", &[], REMEDY).unwrap_err();
+        assert!(nowhere.to_string().contains("none is named"), "{nowhere}");
+    }
+
+    #[test]
+    fn the_first_place_that_holds_the_file_decides() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("libtext.so"), "no library").unwrap();
+        let places = [
+            Place::new("/nowhere", "first"),
+            Place::new(folder.path(), "second"),
+        ];
+        let error = Library::open("libtext.so", &places, REMEDY).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongArchitecture);
+        assert!(error.to_string().contains("libtext.so"), "{error}");
+    }
+
+    #[test]
+    fn a_version_may_follow_the_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["libx.so.9", "libx.so.10.1", "libx.so.bak", "liby.so.11"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(
+            find(folder.path(), "libx.so").unwrap(),
+            folder.path().join("libx.so.10.1")
+        );
+        fs::write(folder.path().join("libx.so"), "").unwrap();
+        assert_eq!(
+            find(folder.path(), "libx.so").unwrap(),
+            folder.path().join("libx.so")
+        );
+        assert_eq!(find(folder.path(), "libz.so"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_the_loader_says_is_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libcut.so");
+        // the header of this very program and nothing behind it
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        fs::write(&path, &own[..64]).unwrap();
+        let error = Library::open_file(path, REMEDY).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unloadable, "{error}");
+        assert!(error.to_string().ends_with("; install it"), "{error}");
+    }
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask bindgen`: Rust declarations of the vendors' C libraries, made from our own headers.
+//!
+//! Invariants:
+//! 1. Nothing but `sys/headers/*.h` is read; a vendor's header never is.
+//! 2. `--check` writes nothing: the committed file is compared with what the program makes.
+//! 3. A machine without the program or its libclang says *skipped*, never *passed*.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Compare the committed files with what the headers give; write nothing
+    #[arg(long)]
+    check: bool,
+}
+
+/// One header and what is made of it. A further SDK is a further row.
+struct Binding {
+    header: &'static str,
+    output: &'static str,
+    /// What is taken from the header: a regular expression over the names.
+    allow: &'static str,
+    /// First line of the output.
+    title: &'static str,
+}
+
+const BINDINGS: &[Binding] = &[Binding {
+    header: "sys/headers/qnn.h",
+    output: "sys/src/qnn/bindings.rs",
+    allow: "polychip_qnn_.*|POLYCHIP_QNN_.*",
+    title: "Declarations of the QNN libraries",
+}];
+
+/// Makes the bindings anew, or compares them.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut stale = Vec::new();
+    for binding in BINDINGS {
+        let made = generate(binding)?;
+        let path = root().join(binding.output);
+        if options.check {
+            let committed =
+                fs::read_to_string(&path).with_context(|| format!("reading {}", binding.output))?;
+            if committed == made {
+                eprintln!("bindgen: {} is what {} gives", binding.output, binding.header);
+            } else {
+                stale.push(binding.output);
+            }
+        } else {
+            fs::write(&path, made).with_context(|| format!("writing {}", binding.output))?;
+            eprintln!("bindgen: wrote {}", binding.output);
+        }
+    }
+    ensure!(
+        stale.is_empty(),
+        "{} differs from its header: run `cargo xtask bindgen` and review the diff",
+        stale.join(", ")
+    );
+    Ok(())
+}
+
+/// Why bindings cannot be made here, if so: the program `bindgen` or the libclang that it opens is missing.
+pub(crate) fn missing() -> Option<String> {
+    let runs = Command::new("bindgen").arg("--version").output();
+    if !runs.is_ok_and(|output| output.status.success()) {
+        return Some("bindgen is not installed (cargo install --locked bindgen-cli)".to_owned());
+    }
+    // only a run opens libclang
+    let probe = BINDINGS.first().map(bindgen)?;
+    match probe {
+        Ok(_) => None,
+        Err(error) if error.to_string().contains("libclang") => {
+            Some("bindgen finds no libclang (on Debian: apt-get install libclang-dev clang)".to_owned())
+        }
+        // anything else is the check's own finding
+        Err(_) => None,
+    }
+}
+
+/// The text of one output file: what bindgen makes, under a header, as rustfmt writes it.
+fn generate(binding: &Binding) -> Result<String> {
+    let body = bindgen(binding)?;
+    let text = format!(
+        "//! {}: made by `cargo xtask bindgen` from `{}`, never edited.\n//!\n\
+         //! Sizes and offsets are checked at compile time against those that the C compiler gave.\n\n{body}",
+        binding.title, binding.header
+    );
+    format(&text)
+}
+
+fn bindgen(binding: &Binding) -> Result<String> {
+    let output = Command::new("bindgen")
+        .args([
+            "--no-doc-comments",
+            "--disable-header-comment",
+            "--formatter",
+            "none",
+            "--use-core",
+            "--default-enum-style",
+            "consts",
+            "--no-prepend-enum-name",
+            "--rust-edition",
+            "2024",
+            "--rust-target",
+            "1.85.0",
+            "--allowlist-item",
+            binding.allow,
+            binding.header,
+            "--",
+            "-std=c11",
+            // one ABI for everybody: LP64, whatever machine runs this
+            "--target=x86_64-unknown-linux-gnu",
+        ])
+        .current_dir(root())
+        .output()
+        .context("running bindgen (cargo install --locked bindgen-cli; on Debian: apt-get install libclang-dev clang)")?;
+    ensure!(
+        output.status.success(),
+        "bindgen failed on {}: {}",
+        binding.header,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).context("bindgen's output is no UTF-8")
+}
+
+fn format(text: &str) -> Result<String> {
+    let mut child = Command::new("rustfmt")
+        .args(["--edition", "2024", "--emit", "stdout", "--quiet"])
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("running rustfmt (rustup component add rustfmt)")?;
+    let mut stdin = child
+        .stdin
+        .take()
+        .expect("invariant: the child's input is a pipe");
+    stdin.write_all(text.as_bytes()).context("writing to rustfmt")?;
+    drop(stdin);
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        bail!("rustfmt failed on bindgen's output");
+    }
+    String::from_utf8(output.stdout).context("rustfmt's output is no UTF-8")
+}
