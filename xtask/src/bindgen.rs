@@ -28,14 +28,28 @@ struct Binding {
     allow: &'static str,
     /// First line of the output.
     title: &'static str,
+    /// Options of this header alone.
+    options: &'static [&'static str],
 }
 
-const BINDINGS: &[Binding] = &[Binding {
-    header: "sys/headers/qnn.h",
-    output: "sys/src/qnn/bindings.rs",
-    allow: "polychip_qnn_.*|POLYCHIP_QNN_.*",
-    title: "Declarations of the QNN libraries",
-}];
+const BINDINGS: &[Binding] = &[
+    Binding {
+        header: "sys/headers/qnn.h",
+        output: "sys/src/qnn/bindings.rs",
+        allow: "polychip_qnn_.*|POLYCHIP_QNN_.*",
+        title: "Declarations of the QNN libraries",
+        // two exports lead to tables of pointers
+        options: &[],
+    },
+    Binding {
+        header: "sys/headers/openvino.h",
+        output: "sys/src/openvino/bindings.rs",
+        allow: "ov_.*|OV_.*",
+        title: "Declarations of the OpenVINO C library",
+        // one export per call
+        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+    },
+];
 
 /// Makes the bindings anew, or compares them.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -110,6 +124,9 @@ fn bindgen(binding: &Binding) -> Result<String> {
             "1.85.0",
             "--allowlist-item",
             binding.allow,
+        ])
+        .args(binding.options)
+        .args([
             binding.header,
             "--",
             "-std=c11",
