@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use polychip::{Device, Runtime};
+use polychip::{Device, RefusedRun, Runtime};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,6 +13,9 @@ use crate::setup::RuntimeArguments;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Forget which nodes the devices refused when parts were compiled, so that they are asked anew
+    #[arg(long, requires = "profile")]
+    forget_refusals: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -60,6 +63,8 @@ struct DeviceLine {
     emulated: bool,
     /// Lost or hung, and not reset since.
     quarantined: bool,
+    /// Runs of nodes that it refused to compile, remembered in the profile.
+    remembered_refusals: Vec<RememberedLine>,
     /// Settings of clocks that it can be put to.
     operating_points: Vec<OperatingPointLine>,
     /// What its sensors say; none where it has none or they failed.
@@ -109,6 +114,15 @@ struct TelemetryLine {
     memory_used_bytes: Option<u64>,
 }
 
+/// A run of nodes that a device refused to compile.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RememberedLine {
+    /// Number of nodes.
+    nodes: usize,
+    /// The vendor's words, with its code.
+    words: String,
+}
+
 /// Something that is not used.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RefusalLine {
@@ -121,7 +135,11 @@ struct RefusalLine {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let runtime = arguments.runtime.runtime(None)?;
-    let answer = Answer::new(&runtime);
+    if arguments.forget_refusals {
+        let forgotten = runtime.profile().forget_refusals(None)?;
+        eprintln!("forgot {forgotten} refusals");
+    }
+    let answer = Answer::new(&runtime)?;
     if arguments.json {
         out.json(&answer)
     } else {
@@ -130,22 +148,27 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 }
 
 impl Answer {
-    fn new(runtime: &Runtime) -> Answer {
+    fn new(runtime: &Runtime) -> anyhow::Result<Answer> {
         let refused = runtime.refusals().iter();
-        Answer {
-            devices: runtime.devices().iter().map(DeviceLine::new).collect(),
+        let mut devices = Vec::with_capacity(runtime.devices().len());
+        for device in runtime.devices() {
+            let remembered = runtime.profile().refusals(&device.identity())?;
+            devices.push(DeviceLine::new(device, &remembered));
+        }
+        Ok(Answer {
+            devices,
             refused: refused
                 .map(|refusal| RefusalLine {
                     subject: refusal.subject.clone(),
                     reason: refusal.reason.clone(),
                 })
                 .collect(),
-        }
+        })
     }
 }
 
 impl DeviceLine {
-    fn new(device: &Device) -> DeviceLine {
+    fn new(device: &Device, remembered: &[RefusedRun]) -> DeviceLine {
         let (info, plugin) = (device.info(), device.plugin());
         let points = device.operating_points().unwrap_or_default();
         let telemetry = device.telemetry().ok().map(|found| TelemetryLine {
@@ -177,6 +200,13 @@ impl DeviceLine {
             imports_host_memory: info.imports_host_memory,
             emulated: info.emulated,
             quarantined: device.is_quarantined(),
+            remembered_refusals: remembered
+                .iter()
+                .map(|run| RememberedLine {
+                    nodes: run.nodes,
+                    words: run.words.clone(),
+                })
+                .collect(),
             operating_points: points
                 .into_iter()
                 .map(|point| OperatingPointLine {
@@ -276,6 +306,9 @@ impl std::fmt::Display for Answer {
             writeln!(text, "  {}", facts.join(", "))?;
             if let Some(telemetry) = &device.telemetry {
                 writeln!(text, "  now: {}", telemetry.words().join(", "))?;
+            }
+            for run in &device.remembered_refusals {
+                writeln!(text, "  refused {} nodes before: {}", run.nodes, run.words)?;
             }
             for point in &device.operating_points {
                 writeln!(text, "  operating point {}", point.name)?;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use polychip_partitioner::{self as partitioner, Explanation, NodeExplanation, Options, Report, Unlock};
+use polychip::Event;
+use polychip_partitioner::{self as partitioner, Explanation, NodeExplanation, Report, Unlock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,6 +16,9 @@ use crate::setup::{ModelArguments, PlanArguments};
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    /// Compile the parts too, so that what a device refuses only then is explained as well
+    #[arg(long)]
+    compile: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -33,18 +37,20 @@ pub(crate) struct Answer {
     nodes: Vec<NodeExplanation>,
     /// Unsupported ops by what their support would save, largest saving first.
     unlocks: Vec<Unlock>,
+    /// Nodes that a device refused before, or with `--compile` now, and where that left the plan.
+    events: Vec<Event>,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let planned = partition::planned(&arguments.plan, &arguments.model)?;
+    let planned = partition::planned(&arguments.plan, &arguments.model, arguments.compile)?;
     let Explanation { nodes, unlocks } = partitioner::explain(
         planned.graph(),
         planned.targets(),
         planned.costs(),
         planned.links(),
         planned.plan(),
-        &Options::default(),
+        planned.options(),
     )
     .map_err(|error| bad_input(format!("explaining the plan: {error}")))?;
     let report = partition::report(&planned)?;
@@ -54,6 +60,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         report,
         nodes,
         unlocks,
+        events: planned.events().to_vec(),
     };
     if arguments.json {
         out.json(&answer)
@@ -65,6 +72,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = self.report.to_string();
+        for event in &self.events {
+            writeln!(text, "{event}")?;
+        }
         text.push_str("\nnodes\n");
         for node in &self.nodes {
             write!(

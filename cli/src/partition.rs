@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use polychip::{DeviceKind, Planned};
-use polychip_partitioner::{self as partitioner, Options, Plan, Report};
+use polychip_partitioner::{self as partitioner, Plan, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let planned = planned(&arguments.plan, &arguments.model)?;
+    let planned = planned(&arguments.plan, &arguments.model, false)?;
     let report = report(&planned)?;
     if let Some(path) = &arguments.output {
         file::write(path, planned.plan().to_json().as_bytes())?;
@@ -56,17 +56,29 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     out.text(&report.to_string())
 }
 
-/// The plan of a model.
-pub(crate) fn planned(arguments: &PlanArguments, model: &ModelArguments) -> anyhow::Result<Planned> {
+/// The plan of a model; where it is to be compiled, the one that the devices accept.
+pub(crate) fn planned(
+    arguments: &PlanArguments,
+    model: &ModelArguments,
+    compile: bool,
+) -> anyhow::Result<Planned> {
     let runtime = arguments.runtime(None)?;
     let model = model.load(&runtime)?;
-    let _progress = Progress::of("planning");
-    Ok(runtime.plan(&model, &arguments.policy())?)
+    let policy = arguments.policy().in_flight(1);
+    let planned = {
+        let _progress = Progress::of("planning");
+        runtime.plan(&model, &policy)?
+    };
+    if !compile {
+        return Ok(planned);
+    }
+    let _progress = Progress::of("compiling");
+    Ok(runtime.session_of(planned, policy)?.planned().clone())
 }
 
 /// The report of a plan, compared with what simple rules would have cost.
 pub(crate) fn report(planned: &Planned) -> anyhow::Result<Report> {
-    let (graph, plan, options) = (planned.graph(), planned.plan(), Options::default());
+    let (graph, plan, options) = (planned.graph(), planned.plan(), planned.options());
     let (targets, costs, links) = (planned.targets(), planned.costs(), planned.links());
     let objective = &plan.objective;
     let mut comparisons = Vec::new();
@@ -77,9 +89,9 @@ pub(crate) fn report(planned: &Planned) -> anyhow::Result<Report> {
         let mut priority: Vec<usize> = (0..targets.len()).collect();
         priority.sort_by_key(|index| planned.devices()[*index].info().kind == DeviceKind::Cpu);
         let greedy =
-            partitioner::greedy_by_priority(graph, targets, costs, links, objective, &options, &priority);
+            partitioner::greedy_by_priority(graph, targets, costs, links, objective, options, &priority);
         comparisons.push(greedy.map_err(failed)?);
-        let cheapest = partitioner::cheapest_per_node(graph, targets, costs, links, objective, &options);
+        let cheapest = partitioner::cheapest_per_node(graph, targets, costs, links, objective, options);
         comparisons.push(cheapest.map_err(failed)?);
     }
     Ok(Report::new(graph, plan, comparisons))

@@ -52,6 +52,9 @@ pub(crate) struct SessionArguments {
     /// Folder where compiled parts are kept for the next time
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
+    /// Fail where a device refuses its part or is lost for good, instead of planning again without it
+    #[arg(long)]
+    pub(crate) no_replan: bool,
 }
 
 /// The model.
@@ -155,7 +158,7 @@ impl SessionArguments {
 
     /// The policy asked for, with the threads. One run is in flight at a time.
     pub(crate) fn policy(&self) -> Policy {
-        let policy = self.plan_arguments.policy().in_flight(1);
+        let policy = self.plan_arguments.policy().in_flight(1).replan(!self.no_replan);
         self.threads
             .map_or(policy.clone(), |threads| policy.threads(threads))
     }

@@ -25,19 +25,24 @@
 //! Invariants:
 //! 1. Every plan that reaches a device has passed the independent checker; a run executes one plan.
 //! 2. The warm path (`submit`, `wait`) allocates nothing and holds no lock while a device is called.
-//! 3. A device that fails is an error that names it, never a silent move to another.
+//! 3. A device that fails is an error that names it, or a new plan that the report tells of; nothing moves
+//!    silently.
 //!
 //! Not here: what is computed (`graph`), where (`partitioner`), by whom (`plugins`).
 
 #![forbid(unsafe_code)]
 
+mod bisect;
 mod error;
 mod evaluate;
+mod event;
 mod model;
 mod planned;
 mod policy;
 mod price;
 mod profile;
+mod refusal;
+mod replan;
 mod report;
 mod run;
 mod runtime;
@@ -48,13 +53,15 @@ mod unit;
 mod work;
 
 pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, EventKind};
 pub use model::Model;
 pub use planned::Planned;
 pub use policy::{Aim, Policy};
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Query, Refusal};
 pub use polychip_ops::DType;
 pub use profile::{Measurement, PartKey, Profile, Summary};
-pub use report::{CrossingReport, PartReport, Report};
+pub use refusal::RefusedRun;
+pub use report::{CrossingReport, EventCount, PartReport, Report};
 pub use run::{OutputView, Outputs, Run};
 pub use runtime::{Builder, Runtime};
 pub use session::Session;

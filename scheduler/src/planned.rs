@@ -12,9 +12,11 @@ use polychip_partitioner::{self as partitioner, Options, Plan};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
+use crate::event::Event;
 use crate::model::Model;
 use crate::policy::Policy;
 use crate::price::{self, Prices};
+use crate::refusal;
 use crate::runtime::Shared;
 
 /// Planning rounds in which measured parts may change the plan.
@@ -27,40 +29,42 @@ pub struct Planned {
     pub(crate) graph: Graph,
     pub(crate) devices: Vec<Device>,
     pub(crate) prices: Prices,
+    options: Options,
     plan: Plan,
+    events: Vec<Event>,
 }
 
 impl Planned {
     pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Planned> {
         let mut made = Prepared::new(shared, model, policy)?;
-        let options = made.options(policy)?;
-        let objective = policy.objective();
-        let mut plan = None;
-        for _ in 0..ROUNDS {
-            let found = partitioner::partition(
-                &made.graph,
-                &made.prices.targets,
-                &made.prices.costs,
-                &made.prices.links,
-                &objective,
-                &options,
-            )
-            .map_err(|error| no_plan(model, &error))?;
-            let changed = price::use_measured(
-                &made.graph,
-                &made.devices,
-                &found.parts,
-                policy.wanted_threads(),
-                &shared.profile,
-                &mut made.prices.costs,
-            )?;
-            plan = Some(found);
-            if changed == 0 {
-                break;
-            }
-        }
-        let plan = plan.expect("invariant: there is at least one round");
-        made.checked(plan)
+        made.options = made.pinned(policy)?;
+        made.events = refusal::apply(
+            &made.graph,
+            &made.devices,
+            &mut made.prices.targets,
+            &made.options.pins,
+            &shared.profile,
+        )?;
+        made.planned(shared, &policy.objective(), policy.wanted_threads())
+    }
+
+    /// A new plan for the same model, devices and objective, after `change` of what the devices offer.
+    pub(crate) fn again(
+        &self,
+        shared: &Shared,
+        threads: u32,
+        change: impl FnOnce(&mut [partitioner::Target]),
+    ) -> Result<Planned> {
+        let mut made = Prepared {
+            model: self.model.clone(),
+            graph: self.graph.clone(),
+            devices: self.devices.clone(),
+            prices: self.prices.clone(),
+            options: self.options.clone(),
+            events: self.events.clone(),
+        };
+        change(&mut made.prices.targets);
+        made.planned(shared, &self.plan.objective, threads)
     }
 
     /// The same model with the placement of a plan that was made before, priced with today's costs.
@@ -137,6 +141,22 @@ impl Planned {
     pub fn links(&self) -> &partitioner::LinkTable {
         &self.prices.links
     }
+
+    /// Settings of the planning: which nodes are pinned.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What did not go as first planned: nodes that a device refused before, or refused when compiled.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push(event);
+    }
 }
 
 /// What planning starts from.
@@ -145,6 +165,8 @@ pub(crate) struct Prepared {
     pub(crate) graph: Graph,
     pub(crate) devices: Vec<Device>,
     pub(crate) prices: Prices,
+    options: Options,
+    events: Vec<Event>,
 }
 
 impl Prepared {
@@ -169,10 +191,47 @@ impl Prepared {
             graph,
             devices,
             prices,
+            options: Options::default(),
+            events: Vec::new(),
         })
     }
 
-    fn options(&self, policy: &Policy) -> Result<Options> {
+    /// Plans, and plans again as long as measured parts change the costs.
+    fn planned(
+        mut self,
+        shared: &Shared,
+        objective: &partitioner::Objective,
+        threads: u32,
+    ) -> Result<Planned> {
+        let mut plan = None;
+        for _ in 0..ROUNDS {
+            let found = partitioner::partition(
+                &self.graph,
+                &self.prices.targets,
+                &self.prices.costs,
+                &self.prices.links,
+                objective,
+                &self.options,
+            )
+            .map_err(|error| no_plan(&self.model, &error))?;
+            let changed = price::use_measured(
+                &self.graph,
+                &self.devices,
+                &found.parts,
+                threads,
+                &shared.profile,
+                &mut self.prices.costs,
+            )?;
+            plan = Some(found);
+            if changed == 0 {
+                break;
+            }
+        }
+        let plan = plan.expect("invariant: there is at least one round");
+        self.checked(plan)
+    }
+
+    fn pinned(&self, policy: &Policy) -> Result<Options> {
         let mut pins = BTreeMap::new();
         for (node, device) in policy.pins() {
             let row = self.graph.nodes().position(|(_, found)| found.name == *node);
@@ -204,6 +263,8 @@ impl Prepared {
             graph,
             devices,
             prices,
+            options,
+            events,
         } = self;
         partitioner::check(&graph, &prices.targets, &prices.costs, &prices.links, &plan)
             .map_err(|violation| Error::caused(ErrorKind::BadPlan, model.path().display(), violation))?;
@@ -212,7 +273,9 @@ impl Prepared {
             graph,
             devices,
             prices,
+            options,
             plan,
+            events,
         })
     }
 }

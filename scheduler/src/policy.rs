@@ -11,6 +11,8 @@ use crate::unit::MilliCelsius;
 
 /// More runs in flight would only wait in the devices' queues and hold memory.
 const MOST_IN_FLIGHT: usize = 64;
+/// Longer than any run that someone waits for, short enough that a hung device is noticed.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,7 +33,7 @@ pub enum Aim {
 /// let policy = polychip::Policy::latency().deadline(Duration::from_millis(33)).threads(2);
 /// assert_eq!(policy.aim(), polychip::Aim::Latency);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     aim: Aim,
     deadline: Option<Duration>,
@@ -40,6 +42,26 @@ pub struct Policy {
     pins: BTreeMap<String, String>,
     threads: u32,
     in_flight: Option<usize>,
+    replan: bool,
+    retries: u32,
+    patience: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            aim: Aim::default(),
+            deadline: None,
+            max_temperature: None,
+            devices: None,
+            pins: BTreeMap::new(),
+            threads: 0,
+            in_flight: None,
+            replan: true,
+            retries: 1,
+            patience: PATIENCE,
+        }
+    }
 }
 
 impl Policy {
@@ -112,6 +134,30 @@ impl Policy {
         self
     }
 
+    /// Whether a device that refuses a part, or is lost for good, is replaced by a new plan (the default),
+    /// which the report then says; else that is an error. A pinned node is never moved.
+    #[must_use]
+    pub fn replan(mut self, allowed: bool) -> Self {
+        self.replan = allowed;
+        self
+    }
+
+    /// How often a run whose device was lost or hung, or failed in passing, is run again with the same
+    /// inputs before its error is given (default 1).
+    #[must_use]
+    pub fn retry(mut self, times: u32) -> Self {
+        self.retries = times;
+        self
+    }
+
+    /// How long a run may take before its device counts as hung (default two minutes): the run is then
+    /// cancelled, and a device that goes on all the same is reset.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// What is minimised.
     #[must_use]
     pub fn aim(&self) -> Aim {
@@ -153,5 +199,9 @@ impl Policy {
 
     pub(crate) fn runs_in_flight(&self) -> usize {
         self.in_flight.unwrap_or(2)
+    }
+
+    pub(crate) fn may_replan(&self) -> bool {
+        self.replan
     }
 }

@@ -1,12 +1,13 @@
 //! The profile database: what parts really cost on devices, and each plugin's own tuning values.
 //!
-//! One SQLite file that an app may ship. Rows are keyed by device identity, part fingerprint and
+//! Also which runs of nodes devices refused to compile. One SQLite file that an app may ship. Rows are keyed by device identity, part fingerprint and
 //! operating point, and hold single measurements, so that statistics are never averages of averages.
 //!
 //! Invariants:
 //! 1. A file that is not ours, is torn, or has another version is refused and left as it is.
 //! 2. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
 //! 3. At most 101 newest measurements are kept per key.
+//! 4. A file of an older version is brought to this one when it is opened; nothing in it is lost.
 //!
 //! Not here: what to do with a cost (`price`), measuring (`session`).
 
@@ -18,6 +19,7 @@ use polychip_partitioner::Nanos;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::refusal::RefusedRun;
 
 /// Measurements kept per device, part and operating point.
 pub(crate) const KEPT: u32 = 101;
@@ -25,7 +27,7 @@ pub(crate) const KEPT: u32 = 101;
 /// "PLYC": marks a SQLite file as ours.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"PLYC");
 /// Version of the tables below.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 const SCHEMA: &str = "
     CREATE TABLE part (
@@ -48,6 +50,17 @@ const SCHEMA: &str = "
         key TEXT NOT NULL,
         value BLOB NOT NULL,
         PRIMARY KEY (plugin, key)
+    ) STRICT;
+";
+
+/// What version 2 added; a file of version 1 gets it when it is opened.
+const SINCE_2: &str = "
+    CREATE TABLE refusal (
+        device TEXT NOT NULL,          -- identity of the device: plugin, build, device, driver
+        fingerprint BLOB NOT NULL,     -- structure of the run of nodes, 32 bytes
+        nodes INTEGER NOT NULL,        -- length of the run
+        words TEXT NOT NULL,           -- the vendor's words, with its code
+        PRIMARY KEY (device, fingerprint)
     ) STRICT;
 ";
 
@@ -125,10 +138,8 @@ impl Profile {
         connection
             .pragma_update(None, "synchronous", "NORMAL")
             .map_err(refuse)?;
-        if is_new {
-            create(&mut connection).map_err(refuse)?;
-            check_ours(path, &connection)?;
-        }
+        create(&mut connection).map_err(refuse)?;
+        check_ours(path, &connection)?;
         Self::ready(Some(path.to_owned()), connection).map_err(refuse)
     }
 
@@ -178,6 +189,56 @@ impl Profile {
     /// [`ErrorKind::BadProfile`] where the file cannot be read.
     pub fn part(&self, key: PartKey<'_>) -> Result<Option<Summary>> {
         summary(&self.lock(), key).map_err(|error| self.refused(error))
+    }
+
+    /// Remembers that a device refuses a run of nodes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the file cannot be written.
+    pub fn refuse(&self, device: &str, run: &RefusedRun) -> Result<()> {
+        let nodes = i64::try_from(run.nodes).unwrap_or(i64::MAX);
+        let result = self.lock().execute(
+            "INSERT INTO refusal (device, fingerprint, nodes, words) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (device, fingerprint) DO UPDATE SET words = excluded.words",
+            params![device, run.fingerprint.as_slice(), nodes, run.words],
+        );
+        result.map(|_| ()).map_err(|error| self.refused(error))
+    }
+
+    /// Runs of nodes that the device of this identity refused.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn refusals(&self, device: &str) -> Result<Vec<RefusedRun>> {
+        let connection = self.lock();
+        let found = (|| {
+            let mut statement = connection.prepare_cached(
+                "SELECT fingerprint, nodes, words FROM refusal WHERE device = ?1 ORDER BY fingerprint",
+            )?;
+            let rows = statement.query_map(params![device], |row| {
+                Ok(RefusedRun {
+                    fingerprint: row.get(0)?,
+                    nodes: usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0),
+                    words: row.get(2)?,
+                })
+            })?;
+            rows.collect::<rusqlite::Result<_>>()
+        })();
+        found.map_err(|error| self.refused(error))
+    }
+
+    /// Forgets what a device of this identity refused, or any device; the number of runs forgotten.
+    /// The next session asks the device anew.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the file cannot be written.
+    pub fn forget_refusals(&self, device: Option<&str>) -> Result<usize> {
+        self.lock()
+            .execute(
+                "DELETE FROM refusal WHERE ?1 IS NULL OR device = ?1",
+                params![device],
+            )
+            .map_err(|error| self.refused(error))
     }
 
     /// Reads a value of a plugin's own store.
@@ -244,6 +305,9 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     if made == 0 {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    if made < 2 {
+        transaction.execute_batch(SINCE_2)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()
@@ -261,9 +325,9 @@ fn check_ours(path: &Path, connection: &Connection) -> Result<()> {
             "{} is a SQLite file of another program (application id {application:#x})",
             path.display()
         )
-    } else if version != VERSION {
+    } else if !(1..=VERSION).contains(&version) {
         format!(
-            "profile database {} has version {version}, this build reads version {VERSION}",
+            "profile database {} has version {version}, this build reads versions 1 to {VERSION}",
             path.display()
         )
     } else {

@@ -7,6 +7,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::event::{Event, EventKind};
 use crate::session::Inner;
 
 /// Figures of a session.
@@ -34,6 +35,19 @@ pub struct Report {
     pub parts: Vec<PartReport>,
     /// Tensors that cross between devices or parts.
     pub crossings: Vec<CrossingReport>,
+    /// What did not go as planned: refusals, moves, losses, resets, retries.
+    pub events: Vec<Event>,
+    /// How often each kind of event was seen, also beyond the events that are listed.
+    pub event_counts: Vec<EventCount>,
+}
+
+/// How often a kind of event was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct EventCount {
+    /// What happened.
+    pub kind: EventKind,
+    /// How often.
+    pub count: u64,
 }
 
 /// Figures of one part.
@@ -77,11 +91,23 @@ pub struct CrossingReport {
 }
 
 impl Report {
+    /// How often an event of this kind was seen.
+    #[must_use]
+    pub fn count(&self, kind: EventKind) -> u64 {
+        let line = self.event_counts.iter().find(|line| line.kind == kind);
+        line.map_or(0, |line| line.count)
+    }
+
     pub(crate) fn new(inner: &Inner) -> Report {
         let history = inner
             .history
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let log = inner
+            .events
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone();
         let (planned, plan) = (&inner.planned, inner.planned.plan());
         let device = |index: u32| planned.devices()[index as usize].name().to_owned();
         let parts = plan.parts.iter().zip(&inner.wiring.parts).enumerate();
@@ -122,6 +148,15 @@ impl Report {
                         mode: crossing.mode.word(),
                     }
                 })
+                .collect(),
+            events: log.events().to_vec(),
+            event_counts: EventKind::ALL
+                .iter()
+                .map(|&kind| EventCount {
+                    kind,
+                    count: log.count(kind),
+                })
+                .filter(|line| line.count > 0)
                 .collect(),
         }
     }
@@ -175,6 +210,9 @@ impl fmt::Display for Report {
                 "{} → {}: {} ({bytes}, {})",
                 crossing.from, crossing.to, crossing.tensor, crossing.mode
             )?;
+        }
+        for event in &self.events {
+            writeln!(f, "{event}")?;
         }
         let proof = if self.optimal {
             "optimal for these costs"

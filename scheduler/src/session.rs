@@ -14,9 +14,11 @@ use std::time::Duration;
 use polychip_partitioner::{Nanos, Plan};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::EventLog;
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::profile::{Measurement, PartKey};
+use crate::replan;
 use crate::report::Report;
 use crate::run::Run;
 use crate::runtime::Shared;
@@ -28,7 +30,7 @@ use slot::{Progress, Slot};
 use wiring::Wiring;
 
 mod arena;
-mod compile;
+pub(crate) mod compile;
 mod conductor;
 mod copy;
 pub(crate) mod history;
@@ -58,6 +60,7 @@ pub(crate) struct Inner {
     /// One per slot where parts wait for each other across plugins; else none.
     conductors: Vec<Conductor>,
     pub(crate) history: Mutex<History>,
+    pub(crate) events: Mutex<EventLog>,
 }
 
 #[derive(Default)]
@@ -80,7 +83,7 @@ impl std::fmt::Debug for Inner {
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let loaded = compile::all(&planned, policy.wanted_threads(), shared.cache.as_deref())?;
+        let (planned, loaded) = replan::compile(&shared, planned, &policy, compile::Loaded::default())?;
         let structures = loaded.iter().map(|part| part.structure).collect();
         let cached = loaded.iter().map(|part| part.cached).collect();
         let wiring = Arc::new(Wiring::new(
@@ -110,6 +113,8 @@ impl Session {
             }
         }
         let history = Mutex::new(History::new(wiring.parts.len()));
+        let mut events = EventLog::default();
+        events.extend(planned.events().iter().cloned());
         Ok(Session(Arc::new(Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             shared,
@@ -122,6 +127,7 @@ impl Session {
             slots: Mutex::new(slots),
             conductors,
             history,
+            events: Mutex::new(events),
         })))
     }
 

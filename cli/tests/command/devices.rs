@@ -247,3 +247,64 @@ fn a_device_that_fails_is_code_5() {
         assert!(!save.exists(), "{kind}");
     }
 }
+
+#[test]
+fn what_a_device_refuses_when_compiled_is_said_remembered_and_forgotten() {
+    let plugins = null_plugin();
+    let plugins = plugins.path().to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    let profile = folder.path().join("device.profile");
+    let script = "[[device]]\ncost = { fixed_ns = 1 }\n\
+        refuse_compile = [{ node = \"*\", code = 6001, detail = \"graph finalize failed\" }]\n\
+        [[device]]\ncost = { fixed_ns = 1e6 }\n";
+    let file = folder.path().join("script.toml");
+    std::fs::write(&file, script).unwrap();
+    let variables = [("POLYCHIP_NULL_SCRIPT", file.to_str().unwrap())];
+    let call = |command: &str, more: &[&str]| {
+        let mut arguments = vec![command];
+        if command != "devices" {
+            arguments.extend([&*model, "--dim", "n=2", "--devices", "null"]);
+        }
+        arguments.extend(["--plugins", plugins]);
+        arguments.extend(more);
+        polychip_with(&variables, &arguments)
+    };
+    let words = "replanned: 2 nodes moved from null:0: graph finalize failed (vendor code 6001)";
+    let text = call("run", &["--fill", "1"]).ok();
+    assert!(text.contains(words), "{text}");
+    let json = call("run", &["--fill", "1", "--json"]).json("run");
+    let event = &json["report"]["events"][0];
+    assert_eq!(
+        (&event["kind"], &event["device"], &event["nodes"]),
+        (&"replanned".into(), &"null:0".into(), &2.into()),
+        "{event}"
+    );
+    call("run", &["--fill", "1", "--no-replan"]).fails(5, &["null:0", "graph finalize failed", "6001"]);
+    // a plan alone does not compile; with --compile it does, and the reason stands at each node
+    assert!(!call("explain", &[]).ok().contains("finalize"));
+    let text = call("explain", &["--compile"]).ok();
+    assert!(text.contains(words), "{text}");
+    let reason = "not null:0: unsupported: refused by the vendor's library when compiled: \
+                  graph finalize failed (vendor code 6001) (code 13)";
+    assert_eq!(text.matches(reason).count(), 2, "{text}");
+    let json = call("explain", &["--compile", "--json"]).json("explain");
+    assert_eq!(json["nodes"][0]["alternatives"][0]["reason"]["code"], 13);
+
+    let kept = ["--profile", profile.to_str().unwrap()];
+    call("run", &[&["--fill", "1"], &kept[..]].concat()).ok();
+    let text = call("explain", &kept).ok();
+    assert!(text.contains("avoided: "), "{text}");
+    assert_eq!(text.matches(reason).count(), 2, "{text}");
+    let json = call("devices", &[&["--json"], &kept[..]].concat()).json("devices");
+    let list = json["devices"].as_array().unwrap();
+    let null = list.iter().find(|device| device["name"] == "null:0").unwrap();
+    assert_eq!(
+        null["remembered_refusals"][0]["words"],
+        "graph finalize failed (vendor code 6001)"
+    );
+    let done = call("devices", &[&["--forget-refusals"], &kept[..]].concat());
+    assert!(done.stderr.contains("forgot "), "{}", done.stderr);
+    assert!(!done.ok().contains("refused "));
+    assert!(!call("explain", &kept).ok().contains("finalize"));
+}

@@ -18,7 +18,7 @@ use crate::fence::NullFence;
 use crate::script::{DeviceScript, FaultKind, Script};
 use crate::telemetry::Meter;
 use crate::work::Price;
-use crate::{caps, lower};
+use crate::{caps, lower, pattern};
 
 const BUILD_ID: &str = concat!("null-", env!("CARGO_PKG_VERSION"));
 
@@ -79,6 +79,7 @@ pub(crate) struct State {
     pub(crate) runs: u64,
     compilations: u64,
     loads: u64,
+    resets: u64,
     pub(crate) lost: bool,
     pub(crate) generation: u64,
     pub(crate) in_flight: Vec<Arc<NullFence>>,
@@ -173,6 +174,7 @@ impl NullDevice {
                 runs: 0,
                 compilations: 0,
                 loads: 0,
+                resets: 0,
                 lost: false,
                 generation: 0,
                 in_flight: Vec::new(),
@@ -194,6 +196,28 @@ impl NullDevice {
             timer: Some(timer),
         })
     }
+}
+
+/// The scripted refusal of a part, where it holds what the script refuses.
+fn refused(script: &DeviceScript, graph: &GraphView<'_>) -> Result<()> {
+    for refuse in &script.refuse_compile {
+        let find = |pattern: &str| {
+            graph
+                .nodes()
+                .position(|node| pattern::matches(pattern, node.name()))
+        };
+        let Some(node) = find(&refuse.node) else { continue };
+        if refuse.with.as_ref().is_some_and(|with| find(with).is_none()) {
+            continue;
+        }
+        let error = Error::new(refuse.class.kind(), refuse.detail.clone()).with_vendor_code(refuse.code);
+        return Err(if refuse.names_node {
+            error.at_node(node as u32)
+        } else {
+            error
+        });
+    }
+    Ok(())
 }
 
 /// Things per second at so many picoseconds each; 0 where it takes none.
@@ -288,6 +312,7 @@ impl Device for NullDevice {
                 format!("scripted refusal of compilation {number}"),
             ));
         }
+        refused(script, graph)?;
         lower::compile(script, BUILD_ID, graph, options)
     }
 
@@ -333,6 +358,13 @@ impl Device for NullDevice {
 
     fn reset(&self) -> Result<()> {
         let mut state = self.shared.state();
+        let number = state.resets;
+        state.resets += 1;
+        let fails = |fault: &crate::script::Fault| fault.kind == FaultKind::Reset && fault.strikes(number);
+        if self.shared.script.fault.iter().any(fails) {
+            let what = format!("scripted refusal of reset {number}");
+            return Err(Error::new(ErrorKind::Persistent, what));
+        }
         state.lost = false;
         state.generation += 1;
         let ended = std::mem::take(&mut state.in_flight);

@@ -13,6 +13,7 @@
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
+//! refuse_compile = [{ node = "gelu*", with = "softmax*", code = 6001, detail = "graph finalize failed" }]
 //! operating_point = [{ name = "slow", time_permille = 2000, energy_permille = 500, power_mw = 300 }]
 //! heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 5000, throttle_mc = 60000 }
 //! fault = [{ kind = "hang", at = 3 }]
@@ -66,6 +67,8 @@ pub struct DeviceScript {
     pub encodings: Vec<String>,
     /// Nodes that it refuses by name.
     pub refuse: Vec<Refuse>,
+    /// Nodes that it says it supports and refuses when a part with them is compiled.
+    pub refuse_compile: Vec<RefuseCompile>,
     /// Memory limit, in bytes; 0: none.
     pub memory_bytes: u64,
     /// Layouts that it grants at ports when asked: `row_major`, `channels_last`.
@@ -107,6 +110,7 @@ impl Default for DeviceScript {
             dynamic_shapes: true,
             encodings: vec!["tensor".into(), "axis".into(), "block".into()],
             refuse: Vec::new(),
+            refuse_compile: Vec::new(),
             memory_bytes: 0,
             layouts: vec!["row_major".into()],
             imports: vec!["host".into(), "memfd".into()],
@@ -136,6 +140,29 @@ pub struct Refuse {
     /// Words.
     #[serde(default)]
     pub detail: String,
+}
+
+/// Nodes that are refused by name when a part is compiled.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefuseCompile {
+    /// Pattern of node names; `*` stands for any text.
+    pub node: String,
+    /// Only where the part also holds a node of this pattern.
+    #[serde(default)]
+    pub with: Option<String>,
+    /// `transient`, `persistent`, `unsupported` or `out_of_memory`.
+    #[serde(default)]
+    pub class: Class,
+    /// The vendor's code.
+    #[serde(default)]
+    pub code: i64,
+    /// Words.
+    #[serde(default)]
+    pub detail: String,
+    /// Whether the error names the node.
+    #[serde(default)]
+    pub names_node: bool,
 }
 
 fn vendor() -> String {
@@ -260,7 +287,7 @@ impl Default for Heat {
 pub struct Fault {
     /// What goes wrong.
     pub kind: FaultKind,
-    /// Number of the run (of the compilation, of the load) that fails first, from 0.
+    /// Number of the run (of the compilation, of the load, of the reset) that fails first, from 0.
     #[serde(default)]
     pub at: u64,
     /// How many fail in a row.
@@ -300,6 +327,8 @@ pub enum FaultKind {
     Slow,
     /// The plugin panics in `execute`.
     Panic,
+    /// The reset of this number fails.
+    Reset,
 }
 
 /// Class of a scripted error.

@@ -100,7 +100,7 @@ fn foreign_corrupt_and_newer_files_are_refused_and_unchanged() {
     for (path, words) in [
         (&text, "not a database"),
         (&foreign, "another program"),
-        (&newer, "version 2"),
+        (&newer, "version 3"),
     ] {
         let before = std::fs::read(path).unwrap();
         let error = Profile::open(path).unwrap_err();
@@ -146,4 +146,51 @@ fn two_writers_of_one_file_lose_nothing() {
             .samples,
         40
     );
+}
+
+#[test]
+fn refusals_are_remembered_by_device_until_they_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device.profile");
+    let run = RefusedRun {
+        fingerprint: FINGERPRINT,
+        nodes: 3,
+        words: "no (vendor code 6001)".into(),
+    };
+    {
+        let profile = Profile::open(&path).unwrap();
+        profile.refuse("npu:0|build 1", &run).unwrap();
+        profile.refuse("npu:0|build 1", &run).unwrap();
+    }
+    let profile = Profile::open(&path).unwrap();
+    assert_eq!(
+        profile.refusals("npu:0|build 1").unwrap(),
+        std::slice::from_ref(&run)
+    );
+    assert_eq!(profile.refusals("npu:0|build 2").unwrap(), []);
+    assert_eq!(profile.forget_refusals(Some("npu:0|build 2")).unwrap(), 0);
+    assert_eq!(profile.forget_refusals(None).unwrap(), 1);
+    assert_eq!(profile.refusals("npu:0|build 1").unwrap(), []);
+}
+
+#[test]
+fn a_file_of_the_first_version_is_brought_up_and_keeps_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device.profile");
+    {
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch(SCHEMA).unwrap();
+        connection
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        connection
+            .execute_batch("INSERT INTO plugin_value VALUES ('cpu', 'tile', x'01')")
+            .unwrap();
+    }
+    for _ in 0..2 {
+        let profile = Profile::open(&path).unwrap();
+        assert_eq!(profile.plugin_value("cpu", "tile").unwrap(), Some(vec![1]));
+        assert_eq!(profile.refusals("npu:0").unwrap(), []);
+    }
 }

@@ -3,20 +3,23 @@
 //! Invariants:
 //! 1. A cached blob is used only where our own hash of it holds and its key names the part's content,
 //!    the device, the plugin's build and the options; else it is compiled anew and the reason logged.
-//! 2. A device that refuses a part is an error with the device's words, never a silent move.
+//! 2. A device that refuses a part gives its own error; what is done then is `replan`'s matter.
 
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::{CompileOptions, Device, Executable, FlatGraph, MappedFile};
+use polychip_partitioner::Part;
 
-use crate::error::{Error, Result};
 use crate::planned::Planned;
 use crate::price::part_graph;
 
+/// What a device said to a part.
+pub(crate) type Answer<T> = std::result::Result<T, polychip_host::Error>;
+
 /// A part of the plan, loaded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LoadedPart {
     pub(crate) device: usize,
     pub(crate) executable: Executable,
@@ -31,38 +34,59 @@ const MAGIC: [u8; 4] = *b"PLYB";
 /// Magic, then key and hash of the payload; the payload follows at a multiple of 64.
 const HEADER: usize = 128;
 
-/// Compiles and loads all parts of a plan.
-pub(crate) fn all(planned: &Planned, threads: u32, cache: Option<&Path>) -> Result<Vec<LoadedPart>> {
+/// Parts that are loaded already, by device and nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded(Vec<(u32, Vec<u32>, LoadedPart)>);
+
+impl Loaded {
+    pub(crate) fn add(&mut self, part: &Part, loaded: LoadedPart) {
+        self.0.push((part.device, part.nodes.clone(), loaded));
+    }
+
+    fn find(&self, part: &Part) -> Option<&LoadedPart> {
+        self.0
+            .iter()
+            .find(|(device, nodes, _)| (*device, nodes) == (part.device, &part.nodes))
+            .map(|(_, _, loaded)| loaded)
+    }
+
+    /// Lets go of the parts of a device, which a reset has made void.
+    pub(crate) fn forget(&mut self, device: u32) {
+        self.0.retain(|(other, _, _)| *other != device);
+    }
+}
+
+/// Compiles and loads all parts of a plan that are not loaded yet.
+pub(crate) fn all(
+    planned: &Planned,
+    threads: u32,
+    cache: Option<&Path>,
+    have: &Loaded,
+) -> Vec<Answer<LoadedPart>> {
     let descriptors = planned.model().descriptors(planned.graph());
     let parts = &planned.plan().parts;
-    let one = |index: usize| -> Result<LoadedPart> {
+    let one = |index: usize| -> Answer<LoadedPart> {
         let part = &parts[index];
-        let device = part.device as usize;
-        let graph = part_graph(planned.graph(), part);
-        load(&planned.devices()[device], &graph, &descriptors, threads, cache)
-            .map(|(executable, structure, cached)| LoadedPart {
-                device,
-                executable,
-                structure,
-                cached,
-            })
-            .map_err(|error| {
-                let kind = crate::error::kind_of_host(error.kind());
-                Error::caused(
-                    kind,
-                    format!("part {} of {} nodes", part.id, part.nodes.len()),
-                    error,
-                )
-            })
+        if let Some(loaded) = have.find(part) {
+            return Ok(loaded.clone());
+        }
+        one(
+            planned,
+            part.device as usize,
+            &part_graph(planned.graph(), part),
+            &descriptors,
+            threads,
+            cache,
+        )
     };
     if parts.len() == 1 {
-        return Ok(vec![one(0)?]);
+        return vec![one(0)];
     }
     let lanes = std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
         .min(parts.len());
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let mut loaded: Vec<Option<Result<LoadedPart>>> = Vec::new();
+    let mut loaded: Vec<Option<Answer<LoadedPart>>> = Vec::new();
     loaded.resize_with(parts.len(), || None);
     let slots = std::sync::Mutex::new(&mut loaded);
     std::thread::scope(|scope| {
@@ -86,13 +110,32 @@ pub(crate) fn all(planned: &Planned, threads: u32, cache: Option<&Path>) -> Resu
         .collect()
 }
 
+/// Compiles and loads one part on one device.
+pub(crate) fn one(
+    planned: &Planned,
+    device: usize,
+    graph: &Graph,
+    descriptors: &[i64],
+    threads: u32,
+    cache: Option<&Path>,
+) -> Answer<LoadedPart> {
+    let (executable, structure, cached) =
+        load(&planned.devices()[device], graph, descriptors, threads, cache)?;
+    Ok(LoadedPart {
+        device,
+        executable,
+        structure,
+        cached,
+    })
+}
+
 fn load(
     device: &Device,
     graph: &Graph,
     descriptors: &[i64],
     threads: u32,
     cache: Option<&Path>,
-) -> std::result::Result<(Executable, [u8; 32], bool), polychip_host::Error> {
+) -> Answer<(Executable, [u8; 32], bool)> {
     let (structure, content) = (fingerprint::structure(graph), fingerprint::content(graph));
     let flat = FlatGraph::new(graph, descriptors)?.with_fingerprints(structure, content);
     let key = key(device, &content, threads);

@@ -1,0 +1,325 @@
+//! From a plan to loaded parts: a device that refuses a part when it is compiled or loaded loses the
+//! nodes that it refuses to the others, by a new plan.
+//!
+//! Invariants:
+//! 1. No node moves without an event that names the device and its words; with `Policy::replan(false)`
+//!    none moves at all.
+//! 2. A pinned node is never moved: a device that refuses it is an error.
+//! 3. The rounds and the attempts of each are bounded, and depend on the devices' answers only.
+//!
+//! Not here: which nodes to try (`bisect`), what is remembered (`refusal`), losses of a running session.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use polychip_host::ErrorKind as HostKind;
+use polychip_partitioner::Part;
+
+use crate::bisect::smallest_refused;
+use crate::error::{Error, ErrorKind, Result, kind_of_host};
+use crate::event::{Event, EventKind};
+use crate::planned::Planned;
+use crate::policy::Policy;
+use crate::price::part_graph;
+use crate::refusal::{self, RefusedRun, words_of};
+use crate::runtime::Shared;
+use crate::session::compile::{self, Loaded, LoadedPart};
+
+/// Plans that are tried. A device that refuses more patterns than that is left out altogether.
+const ROUNDS: u32 = 16;
+
+/// Compiles and loads all parts of a plan, or of the plan that the devices accept instead.
+pub(crate) fn compile(
+    shared: &Shared,
+    planned: Planned,
+    policy: &Policy,
+    have: Loaded,
+) -> Result<(Planned, Vec<LoadedPart>)> {
+    let first = planned.clone();
+    let mut search = Search {
+        shared,
+        policy,
+        have,
+        words: BTreeMap::new(),
+        resets: BTreeSet::new(),
+        events: Vec::new(),
+    };
+    let mut planned = planned;
+    for round in 1.. {
+        let threads = policy.wanted_threads();
+        let answers = compile::all(&planned, threads, shared.cache.as_deref(), &search.have);
+        let mut refused: Vec<(usize, polychip_host::Error)> = Vec::new();
+        let mut loaded = Vec::with_capacity(answers.len());
+        search.have = Loaded::default();
+        for (index, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(part) => {
+                    search.have.add(&planned.plan().parts[index], part.clone());
+                    loaded.push(part);
+                }
+                Err(error) => refused.push((index, error)),
+            }
+        }
+        if refused.is_empty() {
+            search.tell_moves(&first, &mut planned);
+            return Ok((planned, loaded));
+        }
+        drop(loaded);
+        let mut changes = Vec::new();
+        for (index, error) in refused {
+            changes.extend(search.refused(&planned, index, error, round >= ROUNDS)?);
+        }
+        if !changes.is_empty() {
+            planned = search.without(&planned, &changes)?;
+        }
+    }
+    unreachable!("the last round leaves a device out, and there are finitely many")
+}
+
+/// What a new plan must do without.
+enum Change {
+    /// A run of nodes on a device, with the device's words; whether alike runs are refused as well.
+    Run(usize, Vec<u32>, String, bool),
+    /// A whole device.
+    Device(usize, String),
+}
+
+struct Search<'a> {
+    shared: &'a Shared,
+    policy: &'a Policy,
+    have: Loaded,
+    /// By device, why nodes were taken from it.
+    words: BTreeMap<usize, BTreeSet<String>>,
+    /// Devices that were reset once already.
+    resets: BTreeSet<usize>,
+    events: Vec<Event>,
+}
+
+impl Search<'_> {
+    /// What follows from a device's refusal of a part; nothing where it is to be tried again.
+    fn refused(
+        &mut self,
+        planned: &Planned,
+        index: usize,
+        error: polychip_host::Error,
+        last: bool,
+    ) -> Result<Option<Change>> {
+        let part = &planned.plan().parts[index];
+        let column = part.device as usize;
+        let device = &planned.devices()[column];
+        if error.kind() == HostKind::DeviceLost {
+            return self.lost(planned, part, error);
+        }
+        if !is_refusal(error.kind()) || !self.policy.may_replan() || !can_move(planned, part) {
+            return Err(failed(part, error));
+        }
+        // once more: a fault that passes is no refusal, and neither is memory that has come free
+        let error = match self.attempt(planned, part, &part.nodes) {
+            Ok(loaded) => {
+                self.have.add(part, loaded);
+                self.events
+                    .push(Event::new(EventKind::Retried, device.name(), 0, words_of(&error)));
+                return Ok(None);
+            }
+            Err(error) if error.kind() == HostKind::DeviceLost => return self.lost(planned, part, error),
+            Err(error) if is_refusal(error.kind()) => error,
+            Err(error) => return Err(failed(part, error)),
+        };
+        if last {
+            return Ok(Some(Change::Device(column, words_of(&error))));
+        }
+        let (nodes, error) = if error.kind() == HostKind::Transient {
+            (part.nodes.clone(), error)
+        } else {
+            self.smallest(planned, part, error)?
+        };
+        let (words, lasting) = (words_of(&error), is_lasting(error.kind()));
+        let pins = &planned.options().pins;
+        if nodes
+            .iter()
+            .all(|node| pins.get(&(*node as usize)) == Some(&column))
+        {
+            let (_, node) = planned
+                .graph()
+                .nodes()
+                .nth(nodes[0] as usize)
+                .expect("invariant: a part holds nodes of the graph");
+            let context = format!("node {:?} is pinned to a device that refuses it", node.name);
+            return Err(Error::caused(ErrorKind::NoDevice, context, error));
+        }
+        if lasting {
+            let run = RefusedRun {
+                fingerprint: refusal::structure_of(planned.graph(), &nodes),
+                nodes: nodes.len(),
+                words: words.clone(),
+            };
+            self.shared.profile.refuse(&device.identity(), &run)?;
+        }
+        Ok(Some(Change::Run(column, nodes, words, lasting)))
+    }
+
+    /// A device that is lost while it compiles: reset once, then left out.
+    fn lost(
+        &mut self,
+        planned: &Planned,
+        part: &Part,
+        error: polychip_host::Error,
+    ) -> Result<Option<Change>> {
+        let column = part.device as usize;
+        let device = &planned.devices()[column];
+        let words = words_of(&error);
+        self.events
+            .push(Event::new(EventKind::Lost, device.name(), 0, words.clone()));
+        if self.resets.insert(column) {
+            match device.reset() {
+                Ok(()) => {
+                    self.have.forget(part.device);
+                    self.events
+                        .push(Event::new(EventKind::Reset, device.name(), 0, words));
+                    return Ok(None);
+                }
+                Err(reason) => self.events.push(Event::new(
+                    EventKind::ResetFailed,
+                    device.name(),
+                    0,
+                    words_of(&reason),
+                )),
+            }
+        }
+        self.have.forget(part.device);
+        if !self.policy.may_replan() || !can_move(planned, part) {
+            return Err(failed(part, error));
+        }
+        Ok(Some(Change::Device(column, words)))
+    }
+
+    /// The smallest run of a part that its device refuses, and what it says to that.
+    fn smallest(
+        &self,
+        planned: &Planned,
+        part: &Part,
+        error: polychip_host::Error,
+    ) -> Result<(Vec<u32>, polychip_host::Error)> {
+        let hint = error.node().and_then(|node| position(planned, part, node));
+        let mut last = error;
+        let run = smallest_refused(part.nodes.len(), hint, |run| {
+            match self.attempt(planned, part, &part.nodes[run]) {
+                Ok(_) => Ok(false),
+                Err(error) if is_refusal(error.kind()) => {
+                    last = error;
+                    Ok(true)
+                }
+                Err(error) => Err(failed(part, error)),
+            }
+        })?;
+        Ok((part.nodes[run].to_vec(), last))
+    }
+
+    /// Compiles and loads some nodes of a part by themselves.
+    fn attempt(&self, planned: &Planned, part: &Part, nodes: &[u32]) -> compile::Answer<LoadedPart> {
+        let graph = if nodes.len() == part.nodes.len() {
+            part_graph(planned.graph(), part)
+        } else {
+            refusal::run_graph(planned.graph(), nodes)
+        };
+        let descriptors = planned.model().descriptors(planned.graph());
+        let threads = self.policy.wanted_threads();
+        compile::one(planned, part.device as usize, &graph, &descriptors, threads, None)
+    }
+
+    /// The plan without what the devices refused.
+    fn without(&mut self, planned: &Planned, changes: &[Change]) -> Result<Planned> {
+        let pins = &planned.options().pins;
+        let graph = planned.graph();
+        planned.again(self.shared, self.policy.wanted_threads(), |targets| {
+            for change in changes {
+                match change {
+                    Change::Run(column, nodes, words, alike) => {
+                        refusal::mark(&mut targets[*column], *column, nodes, words, pins);
+                        if *alike {
+                            let run = RefusedRun {
+                                fingerprint: refusal::structure_of(graph, nodes),
+                                nodes: nodes.len(),
+                                words: words.clone(),
+                            };
+                            refusal::mark_known(graph, &mut targets[*column], *column, &[run], pins);
+                        }
+                        self.words.entry(*column).or_default().insert(words.clone());
+                    }
+                    Change::Device(column, words) => {
+                        targets[*column].quarantined = Some(words.clone());
+                        self.words.entry(*column).or_default().insert(words.clone());
+                    }
+                }
+            }
+        })
+    }
+
+    /// Adds an event for each device that lost nodes between the first plan and the last.
+    fn tell_moves(&mut self, first: &Planned, last: &mut Planned) {
+        for event in self.events.drain(..) {
+            last.tell(event);
+        }
+        let nodes = first.graph().node_count();
+        let (before, after) = (
+            first.plan().devices_of_nodes(nodes),
+            last.plan().devices_of_nodes(nodes),
+        );
+        for (column, words) in &self.words {
+            let here = |device: &Option<u32>| device.is_some_and(|device| device as usize == *column);
+            let moved = before
+                .iter()
+                .zip(&after)
+                .filter(|(a, b)| here(a) && !here(b))
+                .count();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let device = last.devices()[*column].name().to_owned();
+            last.tell(Event::new(EventKind::Replanned, &device, moved, words.join("; ")));
+        }
+    }
+}
+
+/// Whether a device that fails so may be left for another.
+fn is_refusal(kind: HostKind) -> bool {
+    matches!(
+        kind,
+        HostKind::Unsupported | HostKind::Persistent | HostKind::OutOfMemory | HostKind::Transient
+    )
+}
+
+/// Whether the device will say the same next time.
+fn is_lasting(kind: HostKind) -> bool {
+    matches!(kind, HostKind::Unsupported | HostKind::Persistent)
+}
+
+/// Whether at least one node of a part has another device to go to.
+fn can_move(planned: &Planned, part: &Part) -> bool {
+    let column = part.device as usize;
+    let others = || {
+        let targets = planned.targets().iter().enumerate();
+        targets.filter(move |(index, target)| *index != column && target.quarantined.is_none())
+    };
+    part.nodes
+        .iter()
+        .any(|node| others().any(|(_, target)| target.supports(*node as usize)))
+}
+
+/// Where the node that a device named stands in its part.
+fn position(planned: &Planned, part: &Part, node: u32) -> Option<usize> {
+    let graph = part_graph(planned.graph(), part);
+    let (_, named) = graph.nodes().nth(node as usize)?;
+    let named: BTreeSet<&str> = named.writes().map(|id| &*graph.tensor(id).name).collect();
+    let whole = planned.graph();
+    part.nodes.iter().position(|node| {
+        let node = whole.node(polychip_graph::NodeId::new(*node as usize));
+        node.writes()
+            .map(|id| &*whole.tensor(id).name)
+            .collect::<BTreeSet<&str>>()
+            == named
+    })
+}
+
+fn failed(part: &Part, error: polychip_host::Error) -> Error {
+    let kind = kind_of_host(error.kind());
+    let context = format!("part {} of {} nodes", part.id, part.nodes.len());
+    Error::caused(kind, context, error)
+}
