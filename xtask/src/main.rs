@@ -17,6 +17,7 @@ mod new_plugin;
 mod root;
 mod size;
 mod tidy;
+mod vendor;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of the Polychip repository")]
@@ -39,6 +40,8 @@ enum Chore {
     Bindgen(bindgen::Options),
     /// Make the witnesses' data: Python packages, models, ONNX Runtime's outputs, the ONNX backend suite
     Models(models::Options),
+    /// Fetch a vendor's library for tests: explains its licence first
+    Vendor(vendor::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -53,6 +56,7 @@ fn main() -> Result<()> {
         Chore::Layout(options) => golden::layout(&options),
         Chore::Bindgen(options) => bindgen::run(&options),
         Chore::Models(options) => models::run(&options),
+        Chore::Vendor(options) => vendor::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
     }

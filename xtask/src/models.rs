@@ -210,7 +210,7 @@ fn checked(named: OsString) -> Result<PathBuf> {
 }
 
 /// A Python 3 that can make environments, or which Debian package is missing.
-fn system_python() -> Result<String> {
+pub(crate) fn system_python() -> Result<String> {
     let runs = |code: &str| {
         Command::new("python3")
             .args(["-c", code])
