@@ -1,6 +1,29 @@
-/* The plugin contract of Polychip. A plugin exports one function:
+/* The plugin contract of Polychip. A plugin is a shared library named libpolychip_plugin_NAME.so with the one
+ * export that is declared first. docs/adding-a-plugin.md is the guide, with a plugin in C.
  *
- *   const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, uint32_t host_minor);
+ * Rules for every call; the comment of a call says what differs.
+ *
+ * 1. Status. A call that returns uint32_t returns a POLYCHIP_STATUS_*. It writes its results (`out_...`) only with
+ *    POLYCHIP_STATUS_OK; after anything else the host reads none of them.
+ * 2. Errors. `error` may be null. A call that fails fills the record: the status that it returns, the vendor's
+ *    code, the node and tensor or port concerned or POLYCHIP_NO_INDEX, words. A call that succeeds leaves it alone.
+ * 3. Null. Handles and other pointers are not null unless their comment says so; a plugin answers null with
+ *    POLYCHIP_STATUS_BAD_ARGUMENT. Beside a count or length of 0 a pointer may be null and is not followed.
+ * 4. Sizes. A struct that begins with `struct_size` grows at its end with later minor versions. Whoever makes or
+ *    owns it sets the size, also of a record to be filled in; the other side reads or writes only the bytes that
+ *    both know, leaves `struct_size` alone, and takes what it was not given as absent. A size that ends inside a field
+ *    is refused with POLYCHIP_STATUS_BAD_ARGUMENT; one below the struct of version 1.0, which nobody sends, may
+ *    be. Arrays of such structs are stepped through by their stride. Structs without the field never grow.
+ * 5. Threads. Calls come from any thread. "Thread-safe" calls come from several threads at once, on one object
+ *    too. Any other call comes on one object from one thread at a time, while others use other objects of the same
+ *    device. Nothing is destroyed while another thread makes a call with it. The host's services are thread-safe.
+ * 6. Life. Arguments are valid during the call. What a result points to lives as long as the object that it came
+ *    from. Children are destroyed before parents: fences, executables, buffers and blobs before their device,
+ *    devices before their instance. Who makes an object or a block of memory destroys it; the other side never does.
+ * 7. Nothing unwinds out of a call or into one: C++ catches everything at each entry.
+ * 8. Codes and bits that a plugin does not know come from a later minor version: it refuses the node, the memory or
+ *    the call in words, and ignores hints (priorities, groups, layouts wanted). Fields that say "Zero" are written
+ *    as 0 and not read.
  */
 
 #ifndef POLYCHIP_PLUGIN_H
@@ -10,6 +33,22 @@
 
 #include <stdint.h>
 #include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The one export of a plugin, called before anything else. Pure: loads nothing, returns a static table, or null for
+ * another major version than the plugin's own. The host's minor version may be lower or higher: both sides keep to
+ * the common prefix. Visible also in a library that is built with -fvisibility=hidden. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, uint32_t host_minor);
+
+#ifdef __cplusplus
+}
+#endif
+
 
 // An attribute outside this list, named by its text.
 #define POLYCHIP_ATTRIBUTE_CUSTOM 0
@@ -467,7 +506,7 @@
 // The host will read.
 #define POLYCHIP_ACCESS_READ 1
 
-// The host will write.
+// The host will write. Without `POLYCHIP_ACCESS_READ` it writes the whole range.
 #define POLYCHIP_ACCESS_WRITE 2
 
 // Compute as the model says.
@@ -512,10 +551,10 @@
 // The device is emulated: its figures are not a real chip's.
 #define POLYCHIP_DEVICE_EMULATED 1
 
-// The device computes on host memory without a copy.
+// Runs use host memory that was imported in place, without a copy anywhere.
 #define POLYCHIP_DEVICE_SHARES_HOST_MEMORY 2
 
-// Executes on one device run one after the other.
+// Runs of the device end one after the other, in the order of their `execute`.
 #define POLYCHIP_DEVICE_SERIAL 4
 
 // No element type is known.
@@ -1347,7 +1386,7 @@
 // The extents are upper bounds; `fence_output_shape` tells the actual ones.
 #define POLYCHIP_PORT_UPPER_BOUND 2
 
-// The port is in-out state: its buffer is also bound to port `state_port`.
+// The port is half of an in-out pair: port `state_port` may be bound to the same memory.
 #define POLYCHIP_PORT_STATE 4
 
 // Extents that a port record holds.
@@ -1473,7 +1512,7 @@ struct polychip_instance;
 
 // UTF-8 text, not zero-terminated.
 struct polychip_text {
-    // First byte; null when `len` is 0.
+    // First byte; not followed when `len` is 0, and may be null then.
     const uint8_t *data;
     // Bytes of text.
     uint64_t len;
@@ -1485,7 +1524,8 @@ struct polychip_plugin_info {
     uint32_t struct_size;
     // Zero.
     uint32_t flags;
-    // Short lower-case name, as in `name:index`.
+    // Short name, as in `name:index`: lower-case ASCII letters, digits and `_`. Of two plugins of one
+    // name the first found is used.
     struct polychip_text name;
     // Version of the plugin.
     struct polychip_text version;
@@ -1495,7 +1535,7 @@ struct polychip_plugin_info {
 
 // Read-only bytes.
 struct polychip_bytes {
-    // First byte; null when `len` is 0.
+    // First byte; not followed when `len` is 0, and may be null then.
     const uint8_t *data;
     // Number of bytes.
     uint64_t len;
@@ -1509,9 +1549,9 @@ struct polychip_host_services {
     uint32_t flags;
     // First argument of every call here.
     void *user;
-    // Takes a line of log at a level `POLYCHIP_LOG_*`. Does not block.
+    // Takes a line of log at a level `POLYCHIP_LOG_*`, without a line end. Does not block.
     void (*log)(void *user, uint32_t level, struct polychip_text text);
-    // Monotonic time in nanoseconds; virtual in tests.
+    // Monotonic time in nanoseconds; virtual in tests, where only `sleep_until_ns` moves it.
     uint64_t (*now_ns)(void *user);
     // Waits until `now_ns` reaches `until_ns`; on virtual time, moves the clock there at once.
     void (*sleep_until_ns)(void *user, uint64_t until_ns);
@@ -1557,11 +1597,12 @@ struct polychip_device_info {
     uint32_t kind;
     // Bits `POLYCHIP_DEVICE_EMULATED` and following.
     uint32_t flags;
-    // Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_import` takes.
+    // Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_import` takes; 0: none.
     uint32_t import_kinds;
-    // Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives.
+    // Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives; 0: none.
     uint32_t export_kinds;
-    // Alignment that host memory needs to be imported, in bytes.
+    // Alignment that host memory needs to be imported, in bytes: a power of two; 0 and 1: any. The host's
+    // own memory starts on a page.
     uint32_t import_alignment;
     // Name for people.
     struct polychip_text name;
@@ -1573,9 +1614,10 @@ struct polychip_device_info {
     struct polychip_text driver;
     // Memory that parts may use, in bytes; 0 where the device sets no limit.
     uint64_t memory_bytes;
-    // Peak arithmetic rate for f32, in multiply-adds per second; 0 where not known.
+    // Peak arithmetic rate for f32, in multiply-adds per second; 0 where not known, and the host reckons
+    // with 10^9.
     uint64_t peak_macs_per_s;
-    // Peak memory rate, in bytes per second; 0 where not known.
+    // Peak memory rate, in bytes per second; 0 where not known, and the host reckons with 10^9.
     uint64_t peak_bytes_per_s;
 };
 
@@ -1638,7 +1680,8 @@ struct polychip_body {
 struct polychip_node {
     // Size of this struct as its writer knows it, in bytes.
     uint32_t struct_size;
-    // `POLYCHIP_OP_*`; `POLYCHIP_OP_CUSTOM` for an op known by domain and name only.
+    // `POLYCHIP_OP_*`, with the meaning of ONNX opset 28: models of older opsets are converted.
+    // `POLYCHIP_OP_CUSTOM` for an op known by domain and name only.
     uint32_t op;
     // Domain of the op; empty for the ONNX standard.
     struct polychip_text domain;
@@ -1646,7 +1689,7 @@ struct polychip_node {
     struct polychip_text op_name;
     // Name of the node, for messages only.
     struct polychip_text name;
-    // Tensor indices; `POLYCHIP_NO_INDEX` for an input left out.
+    // Tensor indices; `POLYCHIP_NO_INDEX` for an input left out. Trailing ones may be missing.
     const uint32_t *inputs;
     // Number of inputs.
     uint64_t input_count;
@@ -1654,7 +1697,8 @@ struct polychip_node {
     const uint32_t *outputs;
     // Number of outputs.
     uint64_t output_count;
-    // Attributes, sorted by code, then by name.
+    // Attributes, sorted by code, then by name. One left out has its default of opset 28; one that is
+    // there may have it too.
     const struct polychip_attribute *attributes;
     // Number of attributes.
     uint64_t attribute_count;
@@ -1666,8 +1710,8 @@ struct polychip_node {
     uint64_t body_count;
     // Bytes from one body to the next.
     uint64_t body_stride;
-    // The primitive ops that this node was recomposed from, or null. Its inputs and outputs are
-    // those of the node that are present, in order.
+    // The primitive ops that this node was recomposed from, or null. Its inputs and outputs are those of
+    // the node that are present, in order. A plugin that knows `op` need not look at it.
     const struct polychip_graph *decomposition;
 };
 
@@ -1706,13 +1750,15 @@ struct polychip_tensor {
     uint32_t flags;
     // Number of extents.
     uint32_t rank;
-    // `rank` extents; `POLYCHIP_DIM_UNKNOWN` where not known. Null when `rank` is 0.
+    // `rank` extents; `POLYCHIP_DIM_UNKNOWN` where not known. Not followed when `rank` is 0: a scalar, unless the
+    // flags say `POLYCHIP_TENSOR_UNRANKED`.
     const int64_t *dims;
     // Name in the model, for messages only.
     struct polychip_text name;
     // Quantisation, or null.
     const struct polychip_encoding *encoding;
-    // Elements of a constant, valid as long as the model that the graph came from.
+    // Elements of a constant, at an address of any alignment; they stay there as long as an executable
+    // that was loaded with the graph, and at least for the call.
     const uint8_t *data;
     // Bytes of `data`.
     uint64_t data_bytes;
@@ -1750,7 +1796,8 @@ struct polychip_graph {
     uint32_t flags;
     // Name, for messages only.
     struct polychip_text name;
-    // Nodes in order of execution.
+    // Nodes in order of execution: each tensor is an input, a constant, or the output of one earlier
+    // node.
     const struct polychip_node *nodes;
     // Number of nodes.
     uint64_t node_count;
@@ -1762,11 +1809,11 @@ struct polychip_graph {
     uint64_t tensor_count;
     // Bytes from one tensor to the next.
     uint64_t tensor_stride;
-    // Tensors fed from outside, in port order.
+    // Tensors fed from outside, in port order; none is a constant.
     const uint32_t *inputs;
     // Number of inputs.
     uint64_t input_count;
-    // Tensors given back, in port order.
+    // Tensors given back, in port order: of a node, an input or a constant.
     const uint32_t *outputs;
     // Number of outputs.
     uint64_t output_count;
@@ -1776,13 +1823,13 @@ struct polychip_graph {
     uint64_t group_count;
     // Bytes from one group to the next.
     uint64_t group_stride;
-    // In-out pairs.
+    // In-out pairs. A plugin may treat them as an input and an output like any other.
     const struct polychip_state *states;
     // Number of in-out pairs.
     uint64_t state_count;
-    // Hash of ops, attributes, shapes and data types.
+    // Hash of ops, attributes, shapes and data types; all zero where the host made none.
     uint8_t structure_fingerprint[32];
-    // Hash of structure and constant data.
+    // Hash of structure and constant data; all zero where the host made none.
     uint8_t content_fingerprint[32];
 };
 
@@ -1796,7 +1843,8 @@ struct polychip_support {
     uint32_t detail_len;
     // Zero.
     uint32_t reserved;
-    // UTF-8 words that name the attribute, type or limit concerned.
+    // UTF-8 words: the attribute, type, limit or value concerned and no more, as the host puts the
+    // reason's own words before them.
     uint8_t detail[POLYCHIP_SUPPORT_DETAIL_BYTES];
 };
 
@@ -1838,13 +1886,14 @@ struct polychip_port_request {
 struct polychip_compile_options {
     // Size of this struct as the host knows it, in bytes.
     uint32_t struct_size;
-    // `POLYCHIP_PRECISION_*`.
+    // `POLYCHIP_PRECISION_*`: what the device may do, never what it must.
     uint32_t precision;
     // Threads that the part may use on a CPU; 0 leaves it to the plugin.
     uint32_t threads;
     // Index of the operating point to compile for, or `POLYCHIP_NO_INDEX`.
     uint32_t operating_point;
-    // Layouts wanted at ports; a port not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`.
+    // Layouts wanted at ports; a port not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`. Row-major may always be
+    // granted instead.
     const struct polychip_port_request *ports;
     // Number of requests.
     uint64_t port_count;
@@ -1858,12 +1907,13 @@ struct polychip_load_source {
     uint32_t struct_size;
     // Threads that the part may use on a CPU; 0 leaves it to the plugin.
     uint32_t threads;
-    // A blob just compiled by this instance; `load` may take over its memory without a copy, and the
-    // blob can then only be destroyed. Null when `bytes` is used.
+    // A blob just compiled by this instance; `load` may take over its memory without a copy, and the blob
+    // can then only be destroyed, whatever `load` returned. Null when `bytes` is used.
     struct polychip_blob *blob;
-    // Bytes of a cached blob, valid as long as the executable.
+    // Bytes of a cached blob, valid as long as the executable, at an address of any alignment.
     struct polychip_bytes bytes;
-    // The part that the blob was compiled from: its constants are where a blob may point to.
+    // The part that the blob was compiled from: its constants are where an executable may point to. Null
+    // from a host that has no graph; a blob that holds all it needs loads without.
     const struct polychip_graph *graph;
 };
 
@@ -1895,15 +1945,16 @@ struct polychip_port {
     uint32_t layout;
     // Number of extents.
     uint32_t rank;
-    // The other port of an in-out pair, or `POLYCHIP_NO_INDEX`.
+    // The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     uint32_t state_port;
-    // Alignment of the first element, in bytes.
+    // Alignment of the first element, in bytes: a power of two, at most 64, on which the runtime places
+    // tensors.
     uint32_t alignment;
     // Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.
     uint32_t memory_kinds;
-    // Bytes that a bound buffer must hold.
+    // Bytes that a bound buffer must hold, at least those of the elements; 0 where an extent is 0.
     uint64_t bytes;
-    // Extents in ONNX order.
+    // The first `rank` are the extents, in ONNX order.
     int64_t dims[POLYCHIP_MAX_RANK];
     // Strides in bytes, in ONNX order; all 0 for a dense port of a named layout.
     int64_t strides[POLYCHIP_MAX_RANK];
@@ -1917,9 +1968,9 @@ struct polychip_memory {
     uint32_t struct_size;
     // `POLYCHIP_MEMORY_*`.
     uint32_t kind;
-    // Host address, for `POLYCHIP_MEMORY_HOST`; may be given beside a file where it is mapped.
+    // Host address, for `POLYCHIP_MEMORY_HOST`; may be given beside a file where it is mapped. Else null.
     uint8_t *data;
-    // File descriptor, or -1.
+    // File descriptor, or `POLYCHIP_NO_FD`. It stays with whoever filled the record.
     int64_t fd;
     // Platform handle (`AHardwareBuffer *`, `IOSurfaceRef`), or 0.
     uint64_t handle;
@@ -1927,7 +1978,7 @@ struct polychip_memory {
     uint64_t offset;
     // Size, in bytes.
     uint64_t bytes;
-    // Alignment wanted by `buffer_create`, in bytes; a power of two.
+    // Alignment wanted by `buffer_create`, in bytes: a power of two, or 0 for any.
     uint64_t alignment;
 };
 
@@ -1939,9 +1990,10 @@ struct polychip_binding {
     uint32_t port;
     // Buffer of the same device.
     struct polychip_buffer *buffer;
-    // Where the tensor starts in the buffer, in bytes.
+    // Where the tensor starts in the buffer, in bytes: a multiple of the port's alignment.
     uint64_t offset;
-    // Bytes from `offset` that belong to the tensor.
+    // Bytes from `offset` that belong to the tensor: inside the buffer, and at least the port's `bytes`
+    // (or those of `dims`, where they are given).
     uint64_t bytes;
     // Actual extents of an input whose port states upper bounds, else null.
     const int64_t *dims;
@@ -1953,20 +2005,23 @@ struct polychip_binding {
 struct polychip_submit {
     // Size of this struct as the host knows it, in bytes.
     uint32_t struct_size;
-    // `POLYCHIP_PRIORITY_*`.
+    // `POLYCHIP_PRIORITY_*`: a hint for the order of runs.
     uint32_t priority;
-    // One binding for each port.
+    // One binding for each port, in any order. What is bound to an output overlaps no other port's
+    // memory, but that of `state_port`; inputs may overlap.
     const struct polychip_binding *bindings;
     // Number of bindings.
     uint64_t binding_count;
     // Bytes from one binding to the next.
     uint64_t binding_stride;
     // Fences of the same plugin instance (or imported by it) that must signal first. The plugin takes
-    // what it needs of them before `execute` returns; the host may destroy them then.
+    // what it needs of them before `execute` returns; the host may destroy them then. A run that waits
+    // for one that failed computes nothing and ends with that status.
     struct polychip_fence *const *waits;
     // Number of fences to wait for.
     uint64_t wait_count;
-    // When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`.
+    // When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`. A
+    // plugin that drops a run for it ends it as `POLYCHIP_STATUS_CANCELLED`.
     uint64_t deadline_ns;
 };
 
@@ -2020,156 +2075,207 @@ struct polychip_plugin_table {
     uint32_t abi_minor;
     // Zero.
     uint32_t flags;
-    // Required. Says what the plugin is; pure, before `create`. Does not block.
+    // Required. Says what the plugin is. Pure: comes before `create`, touches nothing but static data.
+    // Does not block. Thread-safe.
     uint32_t (*plugin_info)(struct polychip_plugin_info *out_info);
-    // Required. Makes an instance; loads the vendor's library. May block. `host` outlives the instance.
+    // Required. Makes an instance and loads the vendor's library; where that is missing or too old, the
+    // words name the file and the version wanted. A process may hold several instances: they share no
+    // state that matters. `host` stays valid until `destroy` has returned. May block. Thread-safe.
     uint32_t (*create)(const struct polychip_host_services *host,
                        struct polychip_instance **out_instance,
                        struct polychip_error *error);
-    // Required. Destroys an instance; its devices are closed before.
+    // Required. Destroys an instance; its devices are closed before. When it returns, no thread of the
+    // plugin calls the host's services any more. Accepts null. May block.
     void (*destroy)(struct polychip_instance *instance);
-    // Required. Counts the devices. May block.
+    // Required. Counts the devices; the number stays the same as long as the instance. 0 is allowed. May
+    // block.
     uint32_t (*device_count)(struct polychip_instance *instance,
                              uint32_t *out_count,
                              struct polychip_error *error);
-    // Required. Opens device `index`. May block.
+    // Required. Opens device `index`, below the count; the host opens each once. May block.
     uint32_t (*device_open)(struct polychip_instance *instance,
                             uint32_t index,
                             struct polychip_device **out_device,
                             struct polychip_error *error);
-    // Required. Says what the device is. Does not block. Thread-safe.
+    // Required. Says what the device is; the same answer every time. Does not block. Thread-safe.
     uint32_t (*device_info)(struct polychip_device *device,
                             struct polychip_device_info *out_info,
                             struct polychip_error *error);
-    // Required. Closes a device; its executables, buffers and fences are destroyed before.
+    // Required. Closes a device; its executables, buffers, blobs and fences are destroyed before. Ends
+    // the plugin's threads of this device. Accepts null. May block.
     void (*device_close)(struct polychip_device *device);
-    // Optional. Writes at most `capacity` operating points, `stride` bytes apart, each with its
-    // `struct_size` set by the caller, and the number there are. Does not block.
+    // Optional; null: the device has none. Writes the first `capacity` operating points, `stride` bytes
+    // apart, each with its `struct_size` set by the caller, and the number that there are, which may be
+    // more. Does not block. Thread-safe.
     uint32_t (*operating_points)(struct polychip_device *device,
                                  struct polychip_operating_point *out_points,
                                  uint64_t capacity,
                                  uint64_t stride,
                                  uint64_t *out_count,
                                  struct polychip_error *error);
-    // Optional. Puts the device to operating point `index`, for all sessions. May block.
+    // Optional; null: the host cannot choose. Puts the device to operating point `index`, for all
+    // sessions. May block. Thread-safe.
     uint32_t (*set_operating_point)(struct polychip_device *device,
                                     uint32_t index,
                                     struct polychip_error *error);
-    // Required. Says for each node of the whole graph whether the device runs it; `out_support` holds
-    // one record per node, `stride` bytes apart, each with its `struct_size` set by the caller.
-    // May block. Thread-safe.
+    // Required. Says for each node of the whole graph whether the device runs it; `out_support` holds one
+    // record per node, `stride` bytes apart, each with its `struct_size` set by the caller. A yes is a
+    // promise: `compile` then takes any part made of such nodes. A node that the device does not run is
+    // an answer, never a failure of the call. Compiles nothing. May block. Thread-safe.
     uint32_t (*query_support)(struct polychip_device *device,
                               const struct polychip_graph *graph,
                               struct polychip_support *out_support,
                               uint64_t stride,
                               struct polychip_error *error);
-    // Optional. Estimates the cost of the listed nodes run as one part. Does not measure. Thread-safe.
+    // Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED` for these nodes: the host goes by the rates of
+    // `polychip_device_info`. Estimates the cost of the listed nodes, in ascending order, run as one
+    // part. Does not measure and does not block. Thread-safe.
     uint32_t (*estimate)(struct polychip_device *device,
                          const struct polychip_graph *graph,
                          const uint32_t *nodes,
                          uint64_t node_count,
                          struct polychip_cost *out_cost,
                          struct polychip_error *error);
-    // Required. Compiles a part. May block for long. Thread-safe.
+    // Required. Compiles a part: a graph of its own with its own numbering, made of nodes that
+    // `query_support` said yes to. Nothing of `graph` but its constants' data outlives the call, and a
+    // blob points not even to those. A part that turns out not to fit is refused with
+    // `POLYCHIP_STATUS_UNSUPPORTED`. May block for long. Thread-safe.
     uint32_t (*compile)(struct polychip_device *device,
                         const struct polychip_graph *graph,
                         const struct polychip_compile_options *options,
                         struct polychip_blob **out_blob,
                         struct polychip_error *error);
-    // Required. The bytes of a blob, for a cache; they live as long as the blob and may be made on
-    // the first call.
+    // Required. The bytes of a blob, for a cache; they live as long as the blob and may be made on the
+    // first call. They hold no address: another process may load them. Not called after `load` took the
+    // blob.
     uint32_t (*blob_bytes)(struct polychip_blob *blob,
                            struct polychip_bytes *out_bytes,
                            struct polychip_error *error);
-    // Required. Destroys a blob.
+    // Required. Destroys a blob, loaded or not. Accepts null.
     void (*blob_destroy)(struct polychip_blob *blob);
-    // Required. Makes an executable of a blob. May block.
+    // Required. Makes an executable of a blob, or of the bytes of one. Believes neither: bytes that are
+    // torn, of another build, of another device or of another part (`content_fingerprint`) are refused
+    // with `POLYCHIP_STATUS_BAD_BLOB`, and the host compiles anew. All memory that runs need is made
+    // here. May block. Thread-safe.
     uint32_t (*load)(struct polychip_device *device,
                      const struct polychip_load_source *source,
                      struct polychip_executable **out_executable,
                      struct polychip_error *error);
-    // Required. Says what an executable is. Thread-safe.
+    // Required. Says what an executable is; the same answer every time. Does not block. Thread-safe.
     uint32_t (*executable_info)(struct polychip_executable *executable,
                                 struct polychip_executable_info *out_info,
                                 struct polychip_error *error);
-    // Required. Says what memory a port wants. Thread-safe.
+    // Required. Says what memory port `port` wants. Ports are numbered: the graph's inputs in their
+    // order, then its outputs in theirs. A constant has no port. The same answer every time. Does not
+    // block. Thread-safe.
     uint32_t (*port_info)(struct polychip_executable *executable,
                           uint32_t port,
                           struct polychip_port *out_port,
                           struct polychip_error *error);
-    // Required. Destroys an executable; its fences have signalled before.
+    // Required. Destroys an executable. Its fences have signalled before, and may be destroyed later.
+    // Accepts null.
     void (*executable_destroy)(struct polychip_executable *executable);
-    // Required. Makes a buffer of `wanted.bytes` bytes in memory of `wanted.kind`.
+    // Required. Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of `wanted.kind`, aligned
+    // to `wanted.alignment` (0: any); `wanted.data`, `fd` and `handle` say nothing.
+    // `POLYCHIP_MEMORY_HOST` must be offered: memory that the host can address. Another kind may be
+    // refused with `POLYCHIP_STATUS_UNSUPPORTED`. The contents are undefined. May block. Thread-safe.
     uint32_t (*buffer_create)(struct polychip_device *device,
                               const struct polychip_memory *wanted,
                               struct polychip_buffer **out_buffer,
                               struct polychip_error *error);
     // Required. Makes a buffer over memory of the host without a copy, or refuses with
-    // `POLYCHIP_STATUS_UNSUPPORTED`.
+    // `POLYCHIP_STATUS_UNSUPPORTED`: a kind outside `import_kinds`, an address off `import_alignment`.
+    // The memory stays the host's and valid until `buffer_destroy`; a descriptor is duplicated where it
+    // is needed after the call. Several buffers may lie over one memory, of several devices too. May
+    // block. Thread-safe.
     uint32_t (*buffer_import)(struct polychip_device *device,
                               const struct polychip_memory *memory,
                               struct polychip_buffer **out_buffer,
                               struct polychip_error *error);
-    // Optional. Gives a buffer's memory as kind `kind` for another device to import; the memory lives
-    // as long as the buffer, and a file descriptor in it stays the plugin's.
+    // Optional; null: other devices get a copy. Gives a buffer's memory as kind `kind` for another device
+    // to import; the memory lives as long as the buffer, and a file descriptor in it stays the plugin's.
+    // May block.
     uint32_t (*buffer_export)(struct polychip_buffer *buffer,
                               uint32_t kind,
                               struct polychip_memory *out_memory,
                               struct polychip_error *error);
-    // Required. Makes the range readable or writable (`POLYCHIP_ACCESS_*`) by the host and gives its
-    // address. No run may use the buffer until `buffer_end_access`. Thread-safe for several buffers.
+    // Required. Makes a range inside the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at
+    // least one) and gives the address of its first byte, which is valid until `buffer_end_access`; for 0
+    // bytes any address will do. What the host does not write keeps its value only where reading was
+    // asked for too. The host opens one range of a buffer at a time, and none while a run uses the
+    // buffer; it starts no such run before `buffer_end_access`. A plugin may refuse a breach with
+    // `POLYCHIP_STATUS_BAD_ARGUMENT`. Cache maintenance for reading is here. May block.
     uint32_t (*buffer_begin_access)(struct polychip_buffer *buffer,
                                     uint32_t access,
                                     uint64_t offset,
                                     uint64_t bytes,
                                     uint8_t **out_data,
                                     struct polychip_error *error);
-    // Required. Ends an access, so that the device sees what the host wrote.
+    // Required. Ends the access, so that runs started from now on see what the host wrote: cache
+    // maintenance for writing is here. May block.
     uint32_t (*buffer_end_access)(struct polychip_buffer *buffer, struct polychip_error *error);
-    // Required. Destroys a buffer that no run uses.
+    // Required. Destroys a buffer that no run uses; imported memory is left as it is. Accepts null.
     void (*buffer_destroy)(struct polychip_buffer *buffer);
-    // Required. Starts a run and gives its fence. Does not wait for it, and does not allocate on the
-    // heap when warm. Thread-safe: several runs of one executable may be in flight.
+    // Required. Starts a run and gives its fence: takes it into the device's queue and returns. Does not
+    // wait for the device, nor for `waits`. Does not allocate on the heap when warm, which is after a run
+    // of the executable with as many runs in flight. A failure starts nothing and gives no fence. Several
+    // runs of one executable may be in flight; runs with no fence between them may end in any order.
+    // Thread-safe.
     uint32_t (*execute)(struct polychip_executable *executable,
                         const struct polychip_submit *submit,
                         struct polychip_fence **out_fence,
                         struct polychip_error *error);
-    // Optional. Asks a run to end early; its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the
-    // run's own status where it was done. Thread-safe.
+    // Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED`: runs end in their own time. Asks a run to end
+    // early; its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the run's own status where it was
+    // done. Does not block. Thread-safe.
     uint32_t (*cancel)(struct polychip_fence *fence, struct polychip_error *error);
-    // Optional. Resets a lost or hung device; all its runs end and its executables are void. May block.
+    // Optional; null: a lost or hung device is out of use as long as the instance. Resets the device: all
+    // its runs end, with `POLYCHIP_STATUS_DEVICE_LOST` unless they were done; its executables are void
+    // and can only be destroyed; its buffers stay. Comes while other threads wait for fences. May block.
     uint32_t (*device_reset)(struct polychip_device *device, struct polychip_error *error);
-    // Required. Waits at most `timeout_ns` for the run and returns its status;
-    // `POLYCHIP_STATUS_TIMEOUT` where the run goes on. Thread-safe.
+    // Required. Waits at most `timeout_ns` for the run and returns its status, with the words in `error`;
+    // again and again the same. `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and so never the status
+    // of a run. 0 asks without waiting, `UINT64_MAX` waits without limit. Counts on the machine's clock,
+    // or on `now_ns` where the device itself lives on it. What the run wrote is visible to a thread that
+    // has seen it end. Thread-safe.
     uint32_t (*fence_wait)(struct polychip_fence *fence, uint64_t timeout_ns, struct polychip_error *error);
-    // Optional. Calls `signalled(user, status)` once when the run ends, at once where it has; the
-    // call comes from any thread and must not block. Thread-safe.
+    // Optional; null: the host waits. Calls `signalled(user, status)` exactly once when the run ends, at
+    // once where it has, even where the fence is destroyed before; a fence takes any number of calls. The
+    // call comes from any thread, while the plugin holds no lock: it must not block, and may call the
+    // plugin. Where this call fails, `signalled` is never called. Thread-safe.
     uint32_t (*fence_on_signal)(struct polychip_fence *fence,
                                 void (*signalled)(void *user, uint32_t status),
                                 void *user,
                                 struct polychip_error *error);
-    // Optional. Makes a fence of a sync file; the plugin duplicates the descriptor.
+    // Optional; null: the host waits in the device's stead. Makes a fence of a sync file; the plugin
+    // duplicates the descriptor. Thread-safe.
     uint32_t (*fence_import_fd)(struct polychip_device *device,
                                 int64_t fd,
                                 struct polychip_fence **out_fence,
                                 struct polychip_error *error);
-    // Optional. Gives a sync file that the caller closes.
+    // Optional; null: as above. Gives a sync file that the caller closes. Thread-safe.
     uint32_t (*fence_export_fd)(struct polychip_fence *fence, int64_t *out_fd, struct polychip_error *error);
-    // Optional. What the device measured of a run that has ended.
+    // Optional; null: the host learns nothing of the device's speed, and plans stay on estimates. What
+    // the device measured of a run that has ended; `POLYCHIP_STATUS_TIMEOUT` where it goes on. A run that
+    // was not measured has no bit set, or gives `POLYCHIP_STATUS_UNSUPPORTED`. Does not block.
+    // Thread-safe.
     uint32_t (*fence_timing)(struct polychip_fence *fence,
                              struct polychip_timing *out_timing,
                              struct polychip_error *error);
-    // Optional; required of a plugin whose ports state upper bounds. Writes at most `capacity` actual
-    // extents of an output port of a run that has ended, and the rank.
+    // Optional; required of a plugin whose ports state upper bounds. Writes the first `capacity` actual
+    // extents of an output port of a run that has ended, and the rank; `POLYCHIP_STATUS_TIMEOUT` where it
+    // goes on. Does not block. Thread-safe.
     uint32_t (*fence_output_shape)(struct polychip_fence *fence,
                                    uint32_t port,
                                    int64_t *out_dims,
                                    uint64_t capacity,
                                    uint64_t *out_rank,
                                    struct polychip_error *error);
-    // Required. Destroys a fence; the run, where it goes on, is not stopped.
+    // Required. Destroys a fence; the run, where it goes on, is not stopped, and runs that wait for it go
+    // on waiting. Accepts null. Does not block.
     void (*fence_destroy)(struct polychip_fence *fence);
-    // Optional. Reads the device's sensors. Thread-safe.
+    // Optional; null: no sensors. Reads the device's sensors: one that is missing has no bit set. May
+    // block for a sensor's time, not for a run. Thread-safe.
     uint32_t (*telemetry)(struct polychip_device *device,
                           struct polychip_telemetry *out_telemetry,
                           struct polychip_error *error);

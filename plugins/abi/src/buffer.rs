@@ -27,7 +27,7 @@ pub const POLYCHIP_MEMORY_VENDOR: u32 = 5;
 
 /// The host will read.
 pub const POLYCHIP_ACCESS_READ: u32 = 1;
-/// The host will write.
+/// The host will write. Without `POLYCHIP_ACCESS_READ` it writes the whole range.
 pub const POLYCHIP_ACCESS_WRITE: u32 = 2;
 
 /// A piece of memory.
@@ -38,9 +38,9 @@ pub struct polychip_memory {
     pub struct_size: u32,
     /// `POLYCHIP_MEMORY_*`.
     pub kind: u32,
-    /// Host address, for `POLYCHIP_MEMORY_HOST`; may be given beside a file where it is mapped.
+    /// Host address, for `POLYCHIP_MEMORY_HOST`; may be given beside a file where it is mapped. Else null.
     pub data: *mut u8,
-    /// File descriptor, or -1.
+    /// File descriptor, or `POLYCHIP_NO_FD`. It stays with whoever filled the record.
     pub fd: i64,
     /// Platform handle (`AHardwareBuffer *`, `IOSurfaceRef`), or 0.
     pub handle: u64,
@@ -48,7 +48,7 @@ pub struct polychip_memory {
     pub offset: u64,
     /// Size, in bytes.
     pub bytes: u64,
-    /// Alignment wanted by `buffer_create`, in bytes; a power of two.
+    /// Alignment wanted by `buffer_create`, in bytes: a power of two, or 0 for any.
     pub alignment: u64,
 }
 

@@ -30,13 +30,14 @@ pub const POLYCHIP_PRECISION_REDUCED: u32 = 1;
 pub struct polychip_compile_options {
     /// Size of this struct as the host knows it, in bytes.
     pub struct_size: u32,
-    /// `POLYCHIP_PRECISION_*`.
+    /// `POLYCHIP_PRECISION_*`: what the device may do, never what it must.
     pub precision: u32,
     /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
     pub threads: u32,
     /// Index of the operating point to compile for, or `POLYCHIP_NO_INDEX`.
     pub operating_point: u32,
-    /// Layouts wanted at ports; a port not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`.
+    /// Layouts wanted at ports; a port not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`. Row-major may always be
+    /// granted instead.
     pub ports: *const polychip_port_request,
     /// Number of requests.
     pub port_count: u64,
@@ -52,12 +53,13 @@ pub struct polychip_load_source {
     pub struct_size: u32,
     /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
     pub threads: u32,
-    /// A blob just compiled by this instance; `load` may take over its memory without a copy, and the
-    /// blob can then only be destroyed. Null when `bytes` is used.
+    /// A blob just compiled by this instance; `load` may take over its memory without a copy, and the blob
+    /// can then only be destroyed, whatever `load` returned. Null when `bytes` is used.
     pub blob: *mut polychip_blob,
-    /// Bytes of a cached blob, valid as long as the executable.
+    /// Bytes of a cached blob, valid as long as the executable, at an address of any alignment.
     pub bytes: polychip_bytes,
-    /// The part that the blob was compiled from: its constants are where a blob may point to.
+    /// The part that the blob was compiled from: its constants are where an executable may point to. Null
+    /// from a host that has no graph; a blob that holds all it needs loads without.
     pub graph: *const polychip_graph,
 }
 

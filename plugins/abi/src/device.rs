@@ -14,9 +14,9 @@ pub const POLYCHIP_DEVICE_DSP: u32 = 4;
 
 /// The device is emulated: its figures are not a real chip's.
 pub const POLYCHIP_DEVICE_EMULATED: u32 = 1;
-/// The device computes on host memory without a copy.
+/// Runs use host memory that was imported in place, without a copy anywhere.
 pub const POLYCHIP_DEVICE_SHARES_HOST_MEMORY: u32 = 2;
-/// Executes on one device run one after the other.
+/// Runs of the device end one after the other, in the order of their `execute`.
 pub const POLYCHIP_DEVICE_SERIAL: u32 = 4;
 
 /// A plugin instance.
@@ -37,7 +37,8 @@ pub struct polychip_plugin_info {
     pub struct_size: u32,
     /// Zero.
     pub flags: u32,
-    /// Short lower-case name, as in `name:index`.
+    /// Short name, as in `name:index`: lower-case ASCII letters, digits and `_`. Of two plugins of one
+    /// name the first found is used.
     pub name: polychip_text,
     /// Version of the plugin.
     pub version: polychip_text,
@@ -55,11 +56,12 @@ pub struct polychip_device_info {
     pub kind: u32,
     /// Bits `POLYCHIP_DEVICE_EMULATED` and following.
     pub flags: u32,
-    /// Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_import` takes.
+    /// Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_import` takes; 0: none.
     pub import_kinds: u32,
-    /// Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives.
+    /// Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives; 0: none.
     pub export_kinds: u32,
-    /// Alignment that host memory needs to be imported, in bytes.
+    /// Alignment that host memory needs to be imported, in bytes: a power of two; 0 and 1: any. The host's
+    /// own memory starts on a page.
     pub import_alignment: u32,
     /// Name for people.
     pub name: polychip_text,
@@ -71,9 +73,10 @@ pub struct polychip_device_info {
     pub driver: polychip_text,
     /// Memory that parts may use, in bytes; 0 where the device sets no limit.
     pub memory_bytes: u64,
-    /// Peak arithmetic rate for f32, in multiply-adds per second; 0 where not known.
+    /// Peak arithmetic rate for f32, in multiply-adds per second; 0 where not known, and the host reckons
+    /// with 10^9.
     pub peak_macs_per_s: u64,
-    /// Peak memory rate, in bytes per second; 0 where not known.
+    /// Peak memory rate, in bytes per second; 0 where not known, and the host reckons with 10^9.
     pub peak_bytes_per_s: u64,
 }
 

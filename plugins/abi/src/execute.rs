@@ -29,9 +29,10 @@ pub struct polychip_binding {
     pub port: u32,
     /// Buffer of the same device.
     pub buffer: *mut polychip_buffer,
-    /// Where the tensor starts in the buffer, in bytes.
+    /// Where the tensor starts in the buffer, in bytes: a multiple of the port's alignment.
     pub offset: u64,
-    /// Bytes from `offset` that belong to the tensor.
+    /// Bytes from `offset` that belong to the tensor: inside the buffer, and at least the port's `bytes`
+    /// (or those of `dims`, where they are given).
     pub bytes: u64,
     /// Actual extents of an input whose port states upper bounds, else null.
     pub dims: *const i64,
@@ -45,20 +46,23 @@ pub struct polychip_binding {
 pub struct polychip_submit {
     /// Size of this struct as the host knows it, in bytes.
     pub struct_size: u32,
-    /// `POLYCHIP_PRIORITY_*`.
+    /// `POLYCHIP_PRIORITY_*`: a hint for the order of runs.
     pub priority: u32,
-    /// One binding for each port.
+    /// One binding for each port, in any order. What is bound to an output overlaps no other port's
+    /// memory, but that of `state_port`; inputs may overlap.
     pub bindings: *const polychip_binding,
     /// Number of bindings.
     pub binding_count: u64,
     /// Bytes from one binding to the next.
     pub binding_stride: u64,
     /// Fences of the same plugin instance (or imported by it) that must signal first. The plugin takes
-    /// what it needs of them before `execute` returns; the host may destroy them then.
+    /// what it needs of them before `execute` returns; the host may destroy them then. A run that waits
+    /// for one that failed computes nothing and ends with that status.
     pub waits: *const *mut polychip_fence,
     /// Number of fences to wait for.
     pub wait_count: u64,
-    /// When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`.
+    /// When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`. A
+    /// plugin that drops a run for it ends it as `POLYCHIP_STATUS_CANCELLED`.
     pub deadline_ns: u64,
 }
 

@@ -74,7 +74,8 @@ pub struct polychip_body {
 pub struct polychip_node {
     /// Size of this struct as its writer knows it, in bytes.
     pub struct_size: u32,
-    /// `POLYCHIP_OP_*`; `POLYCHIP_OP_CUSTOM` for an op known by domain and name only.
+    /// `POLYCHIP_OP_*`, with the meaning of ONNX opset 28: models of older opsets are converted.
+    /// `POLYCHIP_OP_CUSTOM` for an op known by domain and name only.
     pub op: u32,
     /// Domain of the op; empty for the ONNX standard.
     pub domain: polychip_text,
@@ -82,7 +83,7 @@ pub struct polychip_node {
     pub op_name: polychip_text,
     /// Name of the node, for messages only.
     pub name: polychip_text,
-    /// Tensor indices; `POLYCHIP_NO_INDEX` for an input left out.
+    /// Tensor indices; `POLYCHIP_NO_INDEX` for an input left out. Trailing ones may be missing.
     pub inputs: *const u32,
     /// Number of inputs.
     pub input_count: u64,
@@ -90,7 +91,8 @@ pub struct polychip_node {
     pub outputs: *const u32,
     /// Number of outputs.
     pub output_count: u64,
-    /// Attributes, sorted by code, then by name.
+    /// Attributes, sorted by code, then by name. One left out has its default of opset 28; one that is
+    /// there may have it too.
     pub attributes: *const polychip_attribute,
     /// Number of attributes.
     pub attribute_count: u64,
@@ -102,8 +104,8 @@ pub struct polychip_node {
     pub body_count: u64,
     /// Bytes from one body to the next.
     pub body_stride: u64,
-    /// The primitive ops that this node was recomposed from, or null. Its inputs and outputs are
-    /// those of the node that are present, in order.
+    /// The primitive ops that this node was recomposed from, or null. Its inputs and outputs are those of
+    /// the node that are present, in order. A plugin that knows `op` need not look at it.
     pub decomposition: *const polychip_graph,
 }
 
@@ -150,7 +152,8 @@ pub struct polychip_graph {
     pub flags: u32,
     /// Name, for messages only.
     pub name: polychip_text,
-    /// Nodes in order of execution.
+    /// Nodes in order of execution: each tensor is an input, a constant, or the output of one earlier
+    /// node.
     pub nodes: *const polychip_node,
     /// Number of nodes.
     pub node_count: u64,
@@ -162,11 +165,11 @@ pub struct polychip_graph {
     pub tensor_count: u64,
     /// Bytes from one tensor to the next.
     pub tensor_stride: u64,
-    /// Tensors fed from outside, in port order.
+    /// Tensors fed from outside, in port order; none is a constant.
     pub inputs: *const u32,
     /// Number of inputs.
     pub input_count: u64,
-    /// Tensors given back, in port order.
+    /// Tensors given back, in port order: of a node, an input or a constant.
     pub outputs: *const u32,
     /// Number of outputs.
     pub output_count: u64,
@@ -176,13 +179,13 @@ pub struct polychip_graph {
     pub group_count: u64,
     /// Bytes from one group to the next.
     pub group_stride: u64,
-    /// In-out pairs.
+    /// In-out pairs. A plugin may treat them as an input and an output like any other.
     pub states: *const polychip_state,
     /// Number of in-out pairs.
     pub state_count: u64,
-    /// Hash of ops, attributes, shapes and data types.
+    /// Hash of ops, attributes, shapes and data types; all zero where the host made none.
     pub structure_fingerprint: [u8; 32],
-    /// Hash of structure and constant data.
+    /// Hash of structure and constant data; all zero where the host made none.
     pub content_fingerprint: [u8; 32],
 }
 

@@ -29,9 +29,9 @@ pub struct polychip_host_services {
     pub flags: u32,
     /// First argument of every call here.
     pub user: *mut core::ffi::c_void,
-    /// Takes a line of log at a level `POLYCHIP_LOG_*`. Does not block.
+    /// Takes a line of log at a level `POLYCHIP_LOG_*`, without a line end. Does not block.
     pub log: Option<unsafe extern "C" fn(user: *mut core::ffi::c_void, level: u32, text: polychip_text)>,
-    /// Monotonic time in nanoseconds; virtual in tests.
+    /// Monotonic time in nanoseconds; virtual in tests, where only `sleep_until_ns` moves it.
     pub now_ns: Option<unsafe extern "C" fn(user: *mut core::ffi::c_void) -> u64>,
     /// Waits until `now_ns` reaches `until_ns`; on virtual time, moves the clock there at once.
     pub sleep_until_ns: Option<unsafe extern "C" fn(user: *mut core::ffi::c_void, until_ns: u64)>,

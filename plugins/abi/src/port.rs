@@ -20,7 +20,7 @@ pub const POLYCHIP_LAYOUT_VENDOR: u32 = 4;
 pub const POLYCHIP_PORT_OUTPUT: u32 = 1;
 /// The extents are upper bounds; `fence_output_shape` tells the actual ones.
 pub const POLYCHIP_PORT_UPPER_BOUND: u32 = 2;
-/// The port is in-out state: its buffer is also bound to port `state_port`.
+/// The port is half of an in-out pair: port `state_port` may be bound to the same memory.
 pub const POLYCHIP_PORT_STATE: u32 = 4;
 
 /// Extents that a port record holds.
@@ -40,15 +40,16 @@ pub struct polychip_port {
     pub layout: u32,
     /// Number of extents.
     pub rank: u32,
-    /// The other port of an in-out pair, or `POLYCHIP_NO_INDEX`.
+    /// The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     pub state_port: u32,
-    /// Alignment of the first element, in bytes.
+    /// Alignment of the first element, in bytes: a power of two, at most 64, on which the runtime places
+    /// tensors.
     pub alignment: u32,
     /// Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.
     pub memory_kinds: u32,
-    /// Bytes that a bound buffer must hold.
+    /// Bytes that a bound buffer must hold, at least those of the elements; 0 where an extent is 0.
     pub bytes: u64,
-    /// Extents in ONNX order.
+    /// The first `rank` are the extents, in ONNX order.
     pub dims: [i64; POLYCHIP_MAX_RANK],
     /// Strides in bytes, in ONNX order; all 0 for a dense port of a named layout.
     pub strides: [i64; POLYCHIP_MAX_RANK],

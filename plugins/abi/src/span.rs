@@ -6,7 +6,7 @@
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_text {
-    /// First byte; null when `len` is 0.
+    /// First byte; not followed when `len` is 0, and may be null then.
     pub data: *const u8,
     /// Bytes of text.
     pub len: u64,
@@ -16,7 +16,7 @@ pub struct polychip_text {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_bytes {
-    /// First byte; null when `len` is 0.
+    /// First byte; not followed when `len` is 0, and may be null then.
     pub data: *const u8,
     /// Number of bytes.
     pub len: u64,

@@ -46,7 +46,8 @@ pub struct polychip_support {
     pub detail_len: u32,
     /// Zero.
     pub reserved: u32,
-    /// UTF-8 words that name the attribute, type or limit concerned.
+    /// UTF-8 words: the attribute, type, limit or value concerned and no more, as the host puts the
+    /// reason's own words before them.
     pub detail: [u8; POLYCHIP_SUPPORT_DETAIL_BYTES],
 }
 

@@ -1,8 +1,7 @@
 //! The function table of a plugin, and the one symbol that gives it.
 //!
-//! Unless a call says otherwise it may be made from any thread, on one object from one thread at a
-//! time; it returns a `POLYCHIP_STATUS_*` and fills `error`, which may be null. Optional calls are null
-//! where a plugin does not offer them; required ones never are.
+//! The rules for every call stand at the top of the C header (`cbindgen.toml`), those of one call at its
+//! field. Optional calls are null where a plugin does not offer them; required ones never are.
 
 use crate::buffer::{polychip_buffer, polychip_memory};
 use crate::compile::{
@@ -50,9 +49,12 @@ pub struct polychip_plugin_table {
     /// Zero.
     pub flags: u32,
 
-    /// Required. Says what the plugin is; pure, before `create`. Does not block.
+    /// Required. Says what the plugin is. Pure: comes before `create`, touches nothing but static data.
+    /// Does not block. Thread-safe.
     pub plugin_info: Option<unsafe extern "C" fn(out_info: *mut polychip_plugin_info) -> u32>,
-    /// Required. Makes an instance; loads the vendor's library. May block. `host` outlives the instance.
+    /// Required. Makes an instance and loads the vendor's library; where that is missing or too old, the
+    /// words name the file and the version wanted. A process may hold several instances: they share no
+    /// state that matters. `host` stays valid until `destroy` has returned. May block. Thread-safe.
     pub create: Option<
         unsafe extern "C" fn(
             host: *const polychip_host_services,
@@ -60,10 +62,12 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys an instance; its devices are closed before.
+    /// Required. Destroys an instance; its devices are closed before. When it returns, no thread of the
+    /// plugin calls the host's services any more. Accepts null. May block.
     pub destroy: Option<unsafe extern "C" fn(instance: *mut polychip_instance)>,
 
-    /// Required. Counts the devices. May block.
+    /// Required. Counts the devices; the number stays the same as long as the instance. 0 is allowed. May
+    /// block.
     pub device_count: Option<
         unsafe extern "C" fn(
             instance: *mut polychip_instance,
@@ -71,7 +75,7 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Opens device `index`. May block.
+    /// Required. Opens device `index`, below the count; the host opens each once. May block.
     pub device_open: Option<
         unsafe extern "C" fn(
             instance: *mut polychip_instance,
@@ -80,7 +84,7 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Says what the device is. Does not block. Thread-safe.
+    /// Required. Says what the device is; the same answer every time. Does not block. Thread-safe.
     pub device_info: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -88,10 +92,12 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Closes a device; its executables, buffers and fences are destroyed before.
+    /// Required. Closes a device; its executables, buffers, blobs and fences are destroyed before. Ends
+    /// the plugin's threads of this device. Accepts null. May block.
     pub device_close: Option<unsafe extern "C" fn(device: *mut polychip_device)>,
-    /// Optional. Writes at most `capacity` operating points, `stride` bytes apart, each with its
-    /// `struct_size` set by the caller, and the number there are. Does not block.
+    /// Optional; null: the device has none. Writes the first `capacity` operating points, `stride` bytes
+    /// apart, each with its `struct_size` set by the caller, and the number that there are, which may be
+    /// more. Does not block. Thread-safe.
     pub operating_points: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -102,14 +108,16 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional. Puts the device to operating point `index`, for all sessions. May block.
+    /// Optional; null: the host cannot choose. Puts the device to operating point `index`, for all
+    /// sessions. May block. Thread-safe.
     pub set_operating_point: Option<
         unsafe extern "C" fn(device: *mut polychip_device, index: u32, error: *mut polychip_error) -> u32,
     >,
 
-    /// Required. Says for each node of the whole graph whether the device runs it; `out_support` holds
-    /// one record per node, `stride` bytes apart, each with its `struct_size` set by the caller.
-    /// May block. Thread-safe.
+    /// Required. Says for each node of the whole graph whether the device runs it; `out_support` holds one
+    /// record per node, `stride` bytes apart, each with its `struct_size` set by the caller. A yes is a
+    /// promise: `compile` then takes any part made of such nodes. A node that the device does not run is
+    /// an answer, never a failure of the call. Compiles nothing. May block. Thread-safe.
     pub query_support: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -119,7 +127,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional. Estimates the cost of the listed nodes run as one part. Does not measure. Thread-safe.
+    /// Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED` for these nodes: the host goes by the rates of
+    /// `polychip_device_info`. Estimates the cost of the listed nodes, in ascending order, run as one
+    /// part. Does not measure and does not block. Thread-safe.
     pub estimate: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -130,7 +140,10 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Compiles a part. May block for long. Thread-safe.
+    /// Required. Compiles a part: a graph of its own with its own numbering, made of nodes that
+    /// `query_support` said yes to. Nothing of `graph` but its constants' data outlives the call, and a
+    /// blob points not even to those. A part that turns out not to fit is refused with
+    /// `POLYCHIP_STATUS_UNSUPPORTED`. May block for long. Thread-safe.
     pub compile: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -140,8 +153,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. The bytes of a blob, for a cache; they live as long as the blob and may be made on
-    /// the first call.
+    /// Required. The bytes of a blob, for a cache; they live as long as the blob and may be made on the
+    /// first call. They hold no address: another process may load them. Not called after `load` took the
+    /// blob.
     pub blob_bytes: Option<
         unsafe extern "C" fn(
             blob: *mut polychip_blob,
@@ -149,9 +163,12 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys a blob.
+    /// Required. Destroys a blob, loaded or not. Accepts null.
     pub blob_destroy: Option<unsafe extern "C" fn(blob: *mut polychip_blob)>,
-    /// Required. Makes an executable of a blob. May block.
+    /// Required. Makes an executable of a blob, or of the bytes of one. Believes neither: bytes that are
+    /// torn, of another build, of another device or of another part (`content_fingerprint`) are refused
+    /// with `POLYCHIP_STATUS_BAD_BLOB`, and the host compiles anew. All memory that runs need is made
+    /// here. May block. Thread-safe.
     pub load: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -160,7 +177,7 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Says what an executable is. Thread-safe.
+    /// Required. Says what an executable is; the same answer every time. Does not block. Thread-safe.
     pub executable_info: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,
@@ -168,7 +185,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Says what memory a port wants. Thread-safe.
+    /// Required. Says what memory port `port` wants. Ports are numbered: the graph's inputs in their
+    /// order, then its outputs in theirs. A constant has no port. The same answer every time. Does not
+    /// block. Thread-safe.
     pub port_info: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,
@@ -177,10 +196,14 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys an executable; its fences have signalled before.
+    /// Required. Destroys an executable. Its fences have signalled before, and may be destroyed later.
+    /// Accepts null.
     pub executable_destroy: Option<unsafe extern "C" fn(executable: *mut polychip_executable)>,
 
-    /// Required. Makes a buffer of `wanted.bytes` bytes in memory of `wanted.kind`.
+    /// Required. Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of `wanted.kind`, aligned
+    /// to `wanted.alignment` (0: any); `wanted.data`, `fd` and `handle` say nothing.
+    /// `POLYCHIP_MEMORY_HOST` must be offered: memory that the host can address. Another kind may be
+    /// refused with `POLYCHIP_STATUS_UNSUPPORTED`. The contents are undefined. May block. Thread-safe.
     pub buffer_create: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -190,7 +213,10 @@ pub struct polychip_plugin_table {
         ) -> u32,
     >,
     /// Required. Makes a buffer over memory of the host without a copy, or refuses with
-    /// `POLYCHIP_STATUS_UNSUPPORTED`.
+    /// `POLYCHIP_STATUS_UNSUPPORTED`: a kind outside `import_kinds`, an address off `import_alignment`.
+    /// The memory stays the host's and valid until `buffer_destroy`; a descriptor is duplicated where it
+    /// is needed after the call. Several buffers may lie over one memory, of several devices too. May
+    /// block. Thread-safe.
     pub buffer_import: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -199,8 +225,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional. Gives a buffer's memory as kind `kind` for another device to import; the memory lives
-    /// as long as the buffer, and a file descriptor in it stays the plugin's.
+    /// Optional; null: other devices get a copy. Gives a buffer's memory as kind `kind` for another device
+    /// to import; the memory lives as long as the buffer, and a file descriptor in it stays the plugin's.
+    /// May block.
     pub buffer_export: Option<
         unsafe extern "C" fn(
             buffer: *mut polychip_buffer,
@@ -209,8 +236,12 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Makes the range readable or writable (`POLYCHIP_ACCESS_*`) by the host and gives its
-    /// address. No run may use the buffer until `buffer_end_access`. Thread-safe for several buffers.
+    /// Required. Makes a range inside the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at
+    /// least one) and gives the address of its first byte, which is valid until `buffer_end_access`; for 0
+    /// bytes any address will do. What the host does not write keeps its value only where reading was
+    /// asked for too. The host opens one range of a buffer at a time, and none while a run uses the
+    /// buffer; it starts no such run before `buffer_end_access`. A plugin may refuse a breach with
+    /// `POLYCHIP_STATUS_BAD_ARGUMENT`. Cache maintenance for reading is here. May block.
     pub buffer_begin_access: Option<
         unsafe extern "C" fn(
             buffer: *mut polychip_buffer,
@@ -221,14 +252,18 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Ends an access, so that the device sees what the host wrote.
+    /// Required. Ends the access, so that runs started from now on see what the host wrote: cache
+    /// maintenance for writing is here. May block.
     pub buffer_end_access:
         Option<unsafe extern "C" fn(buffer: *mut polychip_buffer, error: *mut polychip_error) -> u32>,
-    /// Required. Destroys a buffer that no run uses.
+    /// Required. Destroys a buffer that no run uses; imported memory is left as it is. Accepts null.
     pub buffer_destroy: Option<unsafe extern "C" fn(buffer: *mut polychip_buffer)>,
 
-    /// Required. Starts a run and gives its fence. Does not wait for it, and does not allocate on the
-    /// heap when warm. Thread-safe: several runs of one executable may be in flight.
+    /// Required. Starts a run and gives its fence: takes it into the device's queue and returns. Does not
+    /// wait for the device, nor for `waits`. Does not allocate on the heap when warm, which is after a run
+    /// of the executable with as many runs in flight. A failure starts nothing and gives no fence. Several
+    /// runs of one executable may be in flight; runs with no fence between them may end in any order.
+    /// Thread-safe.
     pub execute: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,
@@ -237,20 +272,28 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional. Asks a run to end early; its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the
-    /// run's own status where it was done. Thread-safe.
+    /// Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED`: runs end in their own time. Asks a run to end
+    /// early; its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the run's own status where it was
+    /// done. Does not block. Thread-safe.
     pub cancel: Option<unsafe extern "C" fn(fence: *mut polychip_fence, error: *mut polychip_error) -> u32>,
-    /// Optional. Resets a lost or hung device; all its runs end and its executables are void. May block.
+    /// Optional; null: a lost or hung device is out of use as long as the instance. Resets the device: all
+    /// its runs end, with `POLYCHIP_STATUS_DEVICE_LOST` unless they were done; its executables are void
+    /// and can only be destroyed; its buffers stay. Comes while other threads wait for fences. May block.
     pub device_reset:
         Option<unsafe extern "C" fn(device: *mut polychip_device, error: *mut polychip_error) -> u32>,
 
-    /// Required. Waits at most `timeout_ns` for the run and returns its status;
-    /// `POLYCHIP_STATUS_TIMEOUT` where the run goes on. Thread-safe.
+    /// Required. Waits at most `timeout_ns` for the run and returns its status, with the words in `error`;
+    /// again and again the same. `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and so never the status
+    /// of a run. 0 asks without waiting, `UINT64_MAX` waits without limit. Counts on the machine's clock,
+    /// or on `now_ns` where the device itself lives on it. What the run wrote is visible to a thread that
+    /// has seen it end. Thread-safe.
     pub fence_wait: Option<
         unsafe extern "C" fn(fence: *mut polychip_fence, timeout_ns: u64, error: *mut polychip_error) -> u32,
     >,
-    /// Optional. Calls `signalled(user, status)` once when the run ends, at once where it has; the
-    /// call comes from any thread and must not block. Thread-safe.
+    /// Optional; null: the host waits. Calls `signalled(user, status)` exactly once when the run ends, at
+    /// once where it has, even where the fence is destroyed before; a fence takes any number of calls. The
+    /// call comes from any thread, while the plugin holds no lock: it must not block, and may call the
+    /// plugin. Where this call fails, `signalled` is never called. Thread-safe.
     pub fence_on_signal: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,
@@ -259,7 +302,8 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional. Makes a fence of a sync file; the plugin duplicates the descriptor.
+    /// Optional; null: the host waits in the device's stead. Makes a fence of a sync file; the plugin
+    /// duplicates the descriptor. Thread-safe.
     pub fence_import_fd: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -268,11 +312,14 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional. Gives a sync file that the caller closes.
+    /// Optional; null: as above. Gives a sync file that the caller closes. Thread-safe.
     pub fence_export_fd: Option<
         unsafe extern "C" fn(fence: *mut polychip_fence, out_fd: *mut i64, error: *mut polychip_error) -> u32,
     >,
-    /// Optional. What the device measured of a run that has ended.
+    /// Optional; null: the host learns nothing of the device's speed, and plans stay on estimates. What
+    /// the device measured of a run that has ended; `POLYCHIP_STATUS_TIMEOUT` where it goes on. A run that
+    /// was not measured has no bit set, or gives `POLYCHIP_STATUS_UNSUPPORTED`. Does not block.
+    /// Thread-safe.
     pub fence_timing: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,
@@ -280,8 +327,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; required of a plugin whose ports state upper bounds. Writes at most `capacity` actual
-    /// extents of an output port of a run that has ended, and the rank.
+    /// Optional; required of a plugin whose ports state upper bounds. Writes the first `capacity` actual
+    /// extents of an output port of a run that has ended, and the rank; `POLYCHIP_STATUS_TIMEOUT` where it
+    /// goes on. Does not block. Thread-safe.
     pub fence_output_shape: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,
@@ -292,10 +340,12 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys a fence; the run, where it goes on, is not stopped.
+    /// Required. Destroys a fence; the run, where it goes on, is not stopped, and runs that wait for it go
+    /// on waiting. Accepts null. Does not block.
     pub fence_destroy: Option<unsafe extern "C" fn(fence: *mut polychip_fence)>,
 
-    /// Optional. Reads the device's sensors. Thread-safe.
+    /// Optional; null: no sensors. Reads the device's sensors: one that is missing has no bit set. May
+    /// block for a sensor's time, not for a run. Thread-safe.
     pub telemetry: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,

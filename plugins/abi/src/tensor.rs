@@ -35,13 +35,15 @@ pub struct polychip_tensor {
     pub flags: u32,
     /// Number of extents.
     pub rank: u32,
-    /// `rank` extents; `POLYCHIP_DIM_UNKNOWN` where not known. Null when `rank` is 0.
+    /// `rank` extents; `POLYCHIP_DIM_UNKNOWN` where not known. Not followed when `rank` is 0: a scalar, unless the
+    /// flags say `POLYCHIP_TENSOR_UNRANKED`.
     pub dims: *const i64,
     /// Name in the model, for messages only.
     pub name: polychip_text,
     /// Quantisation, or null.
     pub encoding: *const polychip_encoding,
-    /// Elements of a constant, valid as long as the model that the graph came from.
+    /// Elements of a constant, at an address of any alignment; they stay there as long as an executable
+    /// that was loaded with the graph, and at least for the call.
     pub data: *const u8,
     /// Bytes of `data`.
     pub data_bytes: u64,

@@ -145,6 +145,7 @@ impl Buffer {
             data: std::ptr::null_mut(),
             len,
             write,
+            open: false,
         };
         let bits = if write {
             abi::POLYCHIP_ACCESS_READ | abi::POLYCHIP_ACCESS_WRITE
@@ -161,6 +162,7 @@ impl Buffer {
         // SAFETY: the buffer is alive and the out pointers are ours.
         let status = unsafe { call(self.raw, bits, offset, bytes, &raw mut data, &raw mut record) };
         self.device.check("buffer_begin_access", status, &record)?;
+        guard.open = true;
         if data.is_null() && len > 0 {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
@@ -191,10 +193,12 @@ impl std::fmt::Debug for Buffer {
 /// A range of a buffer, open to the host as bytes. Closing it makes the writes visible to the device.
 pub struct AccessGuard<'a> {
     buffer: &'a Buffer,
-    /// Null until `begin_access` succeeded.
+    /// May be null where `len` is 0.
     data: *mut u8,
     len: usize,
     write: bool,
+    /// `begin_access` succeeded, so that `end_access` is due, also of no bytes at no address.
+    open: bool,
 }
 
 impl Deref for AccessGuard<'_> {
@@ -224,7 +228,7 @@ impl DerefMut for AccessGuard<'_> {
 
 impl Drop for AccessGuard<'_> {
     fn drop(&mut self) {
-        if !self.data.is_null() {
+        if self.open {
             let device = &self.buffer.device;
             let call = device
                 .table()

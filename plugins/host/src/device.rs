@@ -152,8 +152,8 @@ pub(crate) struct Open {
 }
 
 // SAFETY: the contract allows calls on a device from any thread; those that this crate makes at once
-// from several threads (support, estimate, compile, information, telemetry) are stated thread-safe,
-// and `device_reset` needs `&mut`-like care that its caller has by resetting only a quarantined device.
+// from several threads (support, estimate, compile, load, buffers, operating points, information,
+// telemetry) are stated thread-safe, and `device_reset` needs `&mut`-like care that its caller has by resetting only a quarantined device.
 unsafe impl Send for Open {}
 // SAFETY: as above.
 unsafe impl Sync for Open {}

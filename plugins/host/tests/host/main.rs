@@ -1,5 +1,6 @@
 //! The host against real plugins: scripted devices, linked and loaded, and plugins that break the rules.
 
+mod access;
 mod bench;
 mod library;
 mod null;
