@@ -179,7 +179,8 @@ impl FlatGraph {
     }
 
     /// The graph as plugins read it; valid as long as this.
-    pub(crate) fn raw(&self) -> *const abi::polychip_graph {
+    #[must_use]
+    pub fn raw(&self) -> *const abi::polychip_graph {
         self.raw.as_ptr()
     }
 

@@ -1,65 +1,162 @@
-//! What the device supports: each refusal with its reason, which `polychip explain` shows.
+//! What the chip supports: our own rules first, then the vendor's word for each operation that a node becomes.
 //!
-//! Invariant: what is supported here compiles, loads and runs.
+//! Invariants:
+//! 1. Yes is said only where every operation of the node, conversions between orders included, was accepted.
+//! 2. An answer of the library is kept per build, chip and operation (kind, parameters, types, extents,
+//!    encodings), in memory and in the host's store; refusals of our own are not kept.
+//!
+//! Not here: how nodes become operations (`lower`).
 
-use polychip_abi::POLYCHIP_MAX_RANK;
-use polychip_ops::{DType, Op};
-use polychip_sdk::{GraphView, NodeView, Reason, Support};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether the device runs a node.
-pub(crate) fn support(graph: &GraphView<'_>, node: &NodeView<'_>) -> Support {
-    if !matches!(node.op(), Op::Identity | Op::Relu | Op::Add) {
-        return Support::no(Reason::Op, node.op_name().to_owned());
-    }
-    for tensor in node.inputs().chain(node.outputs()).flatten() {
-        let tensor = graph.tensor(tensor);
-        if !tensor.is_plain() {
-            return Support::no(
-                Reason::DType,
-                format!("tensor {} is no plain tensor", tensor.name()),
-            );
-        }
-        if tensor.dtype() != DType::F32 {
-            let what = format!("tensor {} is of {}, not of f32", tensor.name(), tensor.dtype());
-            return Support::no(Reason::DType, what);
-        }
-        if tensor.encoding().is_some() {
-            return Support::no(Reason::Encoding, format!("tensor {} is quantised", tensor.name()));
-        }
-        let rank = tensor.dims().map_or(0, <[i64]>::len);
-        if rank > POLYCHIP_MAX_RANK {
-            return Support::no(
-                Reason::Rank,
-                format!("rank {rank}; the limit is {POLYCHIP_MAX_RANK}"),
-            );
-        }
-        let Some(shape) = tensor.shape().filter(|_| !tensor.is_upper_bound()) else {
-            let what = format!(
-                "the shape of tensor {} is known only after the run",
-                tensor.name()
-            );
-            return Support::no(Reason::DynamicShape, what);
-        };
-        if elements(&shape).is_none() {
-            let what = format!("tensor {} of shape {shape:?} is too large", tensor.name());
-            return Support::no(Reason::Shape, what);
-        }
-    }
-    let shape = |place: Option<u32>| place.and_then(|tensor| graph.tensor(tensor).shape());
-    let out = shape(node.output(0));
-    if node.inputs().any(|tensor| shape(tensor) != out) {
-        return Support::no(Reason::Shape, "broadcasting is not offered");
-    }
-    Support::Yes
+use polychip_sdk::{GraphView, HostServices, LogLevel, NodeView, Reason, Support};
+
+use crate::info::{self, Info};
+use crate::lower::{self, Target};
+use crate::order::Order;
+use crate::program::Program;
+use crate::refusal::{Lowered, Refusal};
+use crate::session::{Refused, Session};
+
+/// What the library answered: nothing, or its code and words.
+type Answer = Option<(u64, String)>;
+
+/// Version of the form that answers are stored in.
+const FORM: u32 = 1;
+
+/// Answers of one library about one chip.
+pub(crate) struct Answers {
+    session: Arc<Session>,
+    host: HostServices,
+    target: Target,
+    key: String,
+    known: Mutex<BTreeMap<[u8; 32], Answer>>,
 }
 
-/// Elements of a tensor whose bytes fit the address space.
-pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
-    let count = shape
-        .iter()
-        .try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
-    count
-        .checked_mul(size_of::<f32>())
-        .filter(|&bytes| bytes <= isize::MAX as usize)?;
-    Some(count)
+impl Answers {
+    /// The answers that the host's store has kept.
+    pub(crate) fn new(session: Arc<Session>, host: HostServices, target: Target) -> Answers {
+        let key = format!("answers {FORM} {} soc {}", session.version(), target.soc.id);
+        let stored = host.store_read(&key).ok().flatten().unwrap_or_default();
+        let known = read(&stored).unwrap_or_default();
+        Answers {
+            session,
+            host,
+            target,
+            key,
+            known: Mutex::new(known),
+        }
+    }
+
+    /// Whether the chip runs each node of a graph.
+    pub(crate) fn support(&self, graph: &GraphView<'_>) -> Vec<Support> {
+        let infos = info::infos(graph);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        let answers = graph
+            .nodes()
+            .map(|node| match self.node(graph, &infos, &node, &mut known) {
+                Ok(()) => Support::Yes,
+                Err(refusal) => refusal.support(),
+            })
+            .collect();
+        if known.len() != before
+            && let Err(error) = self.host.store_write(&self.key, &write(&known))
+        {
+            let text = format!("answers of the QNN library are not kept: {error}");
+            self.host.log(LogLevel::Debug, &text);
+        }
+        answers
+    }
+
+    fn node(
+        &self,
+        graph: &GraphView<'_>,
+        infos: &[Lowered<Info>],
+        node: &NodeView<'_>,
+        known: &mut BTreeMap<[u8; 32], Answer>,
+    ) -> Lowered<()> {
+        let orders = if lower::is_planned(node, infos) {
+            &[Order::RowMajor, Order::ChannelsLast][..]
+        } else {
+            &[Order::RowMajor]
+        };
+        for &order in orders {
+            let lowered = |data| lower::alone(graph, infos, node, order, self.target, data);
+            let bare = lowered(false)?;
+            // made when the first question is new
+            let mut full: Option<Program> = None;
+            for (index, operation) in bare.operations.iter().enumerate() {
+                let key = *blake3::hash(bare.key(operation).as_bytes()).as_bytes();
+                let answer = match known.get(&key) {
+                    Some(answer) => answer.clone(),
+                    None => {
+                        let program = match &mut full {
+                            Some(program) => program,
+                            none => none.insert(lowered(true)?),
+                        };
+                        let asked = self.session.validate(program, &program.operations[index]);
+                        let answer = asked.err().map(|Refused { code, words }| (code, words));
+                        known.insert(key, answer.clone());
+                        answer
+                    }
+                };
+                if let Some((code, words)) = answer {
+                    let code = code & 0xffff;
+                    return Err(Refusal::new(
+                        Reason::Vendor,
+                        format!("{} refused with QNN code {code}: {words}", operation.kind),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Answers as bytes: for each a hash, a code, and the length and bytes of words.
+fn write(known: &BTreeMap<[u8; 32], Answer>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (key, answer) in known {
+        let (code, words) = answer.as_ref().map_or((0, ""), |(code, words)| (*code, &**words));
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(&code.to_le_bytes());
+        bytes.extend_from_slice(&(words.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(words.as_bytes());
+    }
+    bytes
+}
+
+/// The answers that bytes hold; `None` where they are torn.
+fn read(mut bytes: &[u8]) -> Option<BTreeMap<[u8; 32], Answer>> {
+    let mut known = BTreeMap::new();
+    while !bytes.is_empty() {
+        let (key, rest) = bytes.split_first_chunk::<32>()?;
+        let (code, rest) = rest.split_first_chunk::<8>()?;
+        let (len, rest) = rest.split_first_chunk::<4>()?;
+        let words = rest.get(..u32::from_le_bytes(*len) as usize)?;
+        let code = u64::from_le_bytes(*code);
+        let answer = (code != 0).then(|| (code, String::from_utf8_lossy(words).into_owned()));
+        known.insert(*key, answer);
+        bytes = &rest[words.len()..];
+    }
+    Some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_come_back_and_torn_ones_are_dropped() {
+        let known = BTreeMap::from([
+            ([1; 32], None),
+            ([2; 32], Some((3110, "no such type".to_owned()))),
+        ]);
+        let bytes = write(&known);
+        assert_eq!(read(&bytes), Some(known));
+        assert_eq!(read(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(read(&[]), Some(BTreeMap::new()));
+    }
 }

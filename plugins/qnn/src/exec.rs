@@ -1,107 +1,139 @@
-//! Runs: inputs into the device's memory, steps, outputs back.
+//! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. A warm run allocates nothing: its memory is made at load, its fence comes from the pool.
-//! 2. Runs of one executable take turns.
-//!
-//! This device has no queue: it computes inside `execute`, as a CPU may. A chip enqueues here, returns the
-//! fence at once, and signals it from the driver's completion; `execute` never waits for the chip.
+//! 1. `execute` hands a run to the device's queue and returns; the library's call, which waits, is made by the
+//!    queue's thread.
+//! 2. A warm run allocates nothing: runs, fences and lists are used again.
+//! 3. A part keeps the library's binary, so that it runs again after the device was reset.
+//! 4. Sizes are checked against the ports before each run: the library reads past what is too small.
 
-use std::sync::{Arc, Mutex};
+#![allow(unsafe_code, reason = "memory is handed to the vendor's library here")]
+
+mod queue;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_sdk::{
     Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, RunFence, Submit,
 };
 
-use crate::caps;
-use crate::lower::{Kernel, Part};
+use crate::blob::Part;
 use crate::plugin::Shared;
-use crate::telemetry::Stopwatch;
+use crate::session::{Context, Session};
+
+pub(crate) use queue::{Queue, Runner};
 
 /// A loaded part.
 pub struct QnnExecutable {
     device: Arc<Shared>,
     part: Part,
-    ports: Vec<Port>,
-    info: ExecutableInfo,
-    /// The device's memory: one piece per tensor, constants in place.
-    memory: Mutex<Vec<Vec<f32>>>,
+    state: Mutex<State>,
+}
+
+/// The context of a part and the reset it belongs to.
+#[derive(Default)]
+struct State {
+    /// `None` while it runs, and after a reset until the next run.
+    context: Option<Context>,
+    epoch: u64,
+    /// A run has it.
+    running: bool,
+}
+
+/// Counts resets of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Epoch(AtomicU64);
+
+impl Epoch {
+    pub(crate) fn now(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn advance(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 impl QnnExecutable {
-    pub(crate) fn new(device: Arc<Shared>, mut part: Part) -> Result<QnnExecutable> {
-        let ports = part.ports()?;
-        let full = |_| Error::new(ErrorKind::OutOfMemory, "no memory for the part's tensors");
-        let mut memory = Vec::with_capacity(part.tensors.len());
-        let mut bytes = 0;
-        for shape in &part.tensors {
-            let elements = caps::elements(shape).expect("invariant: checked when the blob was read");
-            let mut tensor = Vec::new();
-            tensor.try_reserve_exact(elements).map_err(full)?;
-            tensor.resize(elements, 0.0f32);
-            bytes += size_of_val(&tensor[..]) as u64;
-            memory.push(tensor);
-        }
-        let mut constant_bytes = 0;
-        for (tensor, values) in part.constants.drain(..) {
-            constant_bytes += size_of_val(&values[..]) as u64;
-            memory[tensor] = values;
-        }
+    /// Loads a part.
+    pub(crate) fn new(device: Arc<Shared>, part: Part) -> Result<QnnExecutable> {
+        let epoch = device.epoch.now();
+        let context = Self::context(&device.session, &part)?;
         Ok(QnnExecutable {
             device,
             part,
-            ports,
-            info: ExecutableInfo {
-                constant_bytes,
-                arena_bytes: bytes - constant_bytes,
-            },
-            memory: Mutex::new(memory),
+            state: Mutex::new(State {
+                context: Some(context),
+                epoch,
+                running: false,
+            }),
         })
     }
 
-    fn compute(&self, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<()> {
-        // a run that waits for a failed one fails with it
-        for wait in submit.waits() {
-            match wait.result() {
-                Some(result) => result?,
-                None => return Err(Error::bad_argument("a fence to wait for belongs to no run")),
+    fn context(session: &Arc<Session>, part: &Part) -> Result<Context> {
+        Context::load(session, &part.binary, &part.tensors, part.inputs)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the context before the device goes. `true` where a run has it, which then ends it.
+    pub(crate) fn forget(&self) -> bool {
+        let mut state = self.state();
+        state.context = None;
+        state.running
+    }
+
+    /// Runs on bound memory, in the order of ports: each a buffer and where the tensor starts in it.
+    fn run(&self, bindings: &[(Arc<HostBuffer>, usize)]) -> Result<()> {
+        let epoch = self.device.epoch.now();
+        let mut context = {
+            let mut state = self.state();
+            if state.running {
+                return Err(Error::new(
+                    ErrorKind::DeviceLost,
+                    "an earlier run of this part has not come back from the device",
+                ));
             }
-        }
-        let mut memory = self
-            .memory
-            .lock()
-            .map_err(|_| Error::new(ErrorKind::Persistent, "an earlier run of this part failed midway"))?;
-        for (port, &tensor) in self.part.inputs.iter().enumerate() {
-            let binding = submit.binding(port as u32);
-            let bytes = bytemuck::cast_slice_mut(&mut memory[tensor]);
-            binding.buffer.copy_out(binding.offset, bytes)?;
-        }
-        for step in &self.part.steps {
-            // moved out and back: no allocation, and the inputs can be borrowed beside it
-            let mut output = std::mem::take(&mut memory[step.output]);
-            let (left, right) = (&memory[step.left], &memory[step.right]);
-            match step.kernel {
-                Kernel::Identity => output.copy_from_slice(left),
-                Kernel::Relu => {
-                    for (to, &from) in output.iter_mut().zip(left) {
-                        // NaN stays NaN
-                        *to = if from < 0.0 { 0.0 } else { from };
+            let kept = state.context.take().filter(|_| state.epoch == epoch);
+            state.running = true;
+            drop(state);
+            match kept {
+                Some(context) => context,
+                // the device was reset since: the binary is loaded again
+                None => match Self::context(&self.device.session, &self.part) {
+                    Ok(context) => context,
+                    Err(error) => {
+                        self.state().running = false;
+                        return Err(error);
                     }
-                }
-                Kernel::Add => {
-                    for ((to, left), right) in output.iter_mut().zip(left).zip(right) {
-                        *to = left + right;
-                    }
-                }
+                },
             }
-            memory[step.output] = output;
+        };
+        let result = Self::run_in(&mut context, &self.part, bindings);
+        let mut state = self.state();
+        state.running = false;
+        if self.device.epoch.now() == epoch {
+            state.epoch = epoch;
+            state.context = Some(context);
         }
-        for (place, &tensor) in self.part.outputs.iter().enumerate() {
-            let binding = submit.binding((self.part.inputs.len() + place) as u32);
-            let bytes = bytemuck::cast_slice(&memory[tensor]);
-            binding.buffer.copy_in(binding.offset, bytes)?;
+        result
+    }
+
+    fn run_in(context: &mut Context, part: &Part, bindings: &[(Arc<HostBuffer>, usize)]) -> Result<()> {
+        for (port, (buffer, offset)) in bindings.iter().enumerate() {
+            let bytes = part.tensors[port].bytes;
+            let size = polychip_sdk::Buffer::bytes(&**buffer);
+            if offset.checked_add(bytes).is_none_or(|end| end > size) {
+                return Err(Error::bad_argument("a port is bound past the end of its buffer"));
+            }
+            context.bind(port, buffer.as_ptr().wrapping_add(*offset), bytes)?;
         }
-        Ok(())
+        // SAFETY: every port was bound above to a range inside a buffer that is held until the run has ended;
+        // the host binds memory to no two runs of which one writes.
+        unsafe { context.run() }
     }
 }
 
@@ -110,21 +142,17 @@ impl Executable for QnnExecutable {
     type Fence = RunFence;
 
     fn info(&self) -> ExecutableInfo {
-        self.info
+        ExecutableInfo {
+            constant_bytes: self.part.binary.len() as u64,
+            arena_bytes: 0,
+        }
     }
 
     fn ports(&self) -> &[Port] {
-        &self.ports
+        &self.part.ports
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<Arc<RunFence>> {
-        let host = &self.device.host;
-        let mut watch = Stopwatch::queued(host);
-        let fence = self.device.fences.take();
-        watch.start(host);
-        let result = self.compute(submit);
-        fence.set_timing(watch.stop(host));
-        fence.signal(result);
-        Ok(fence)
+        self.device.queue.push(self, submit)
     }
 }

@@ -1,21 +1,35 @@
-//! The qnn plugin: one device that computes Identity, Relu and Add on f32.
+//! The QNN plugin: Qualcomm's neural processors through the vendor's own libQnnHtp.so and libQnnSystem.so, opened
+//! at run time.
+//!
+//! Configuration of the plugin: `lib_dir`, the folder of both libraries (else `QNN_LIB_DIR`, then
+//! `QNN_SDK_ROOT`); `soc`, the id or part number of the chip; `precision`, `reduced` where tensors of f32 may
+//! be computed in 16 bits.
 //!
 //! Invariants:
-//! 1. `caps` alone says what is supported; `lower` compiles nothing else.
-//! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
-//! 3. A blob holds all that the part needs, so that a cached one loads without the model.
+//! 1. A node is supported where `lower` makes operations of it and the library accepts each of them.
+//! 2. Ports are in ONNX order; inside a part, orders of axes are planned once.
+//! 3. A blob is loaded only by the build, library and chip that it was made by and for.
+//! 4. On x86 hosts everything is labelled emulated and nothing is measured.
 //!
-//! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it).
-//! Start reading at [`QnnPlugin`], then `caps`, then `lower`, then `exec`. What each call must do stands in
-//! `docs/adding-a-plugin.md`.
+//! Not here: the C symbol (`cdylib`), the C contract (the SDK keeps it), the vendor's declarations (`sys`).
+//! Start reading at [`QnnPlugin`], then `caps`, `lower`, `session`, `exec`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod blob;
 mod buffer;
 mod caps;
+mod constant;
 mod exec;
+mod info;
 mod lower;
+mod order;
+mod plan;
 mod plugin;
+mod program;
+mod refusal;
+mod session;
+mod soc;
 mod telemetry;
 
 pub use exec::QnnExecutable;

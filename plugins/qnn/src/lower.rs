@@ -1,249 +1,625 @@
-//! Compiling and loading: the part as a list of steps over numbered tensors, and that list as a blob.
+//! From nodes to operations of QNN, as plain data.
 //!
-//! The blob has one section of little-endian `u64` words (tensors, constants, ports, steps) and one section
-//! per constant, in their order.
+//! Invariants:
+//! 1. What is not exactly an operation of QNN is refused with a reason; nothing is approximated.
+//! 2. A tensor is made at most once per order of axes; ports are row-major and in the order of the graph.
+//! 3. Every operation names the node it was made for.
 //!
-//! Invariant: in a [`Part`] every number is that of a tensor, tensors of one step have one shape, and the
-//! output of a step is none of its inputs; what breaks this is a bad blob.
+//! Not here: what the vendor's library thinks of an operation (`caps`), the library's own structs (`session`).
+//! Start reading at [`part`], then [`Lower::node`].
 
-use polychip_ops::{DType, Op};
-use polychip_sdk::{
-    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
-    Port, Result, Support,
-};
+mod conv;
+mod elementwise;
+mod image;
+mod matmul;
+mod movement;
+mod norm;
+mod quantise;
+mod reduce;
+#[cfg(test)]
+mod tests;
+mod wants;
 
-use crate::{buffer, caps};
+use std::collections::BTreeMap;
 
-const PROGRAM: u32 = 1;
-const CONSTANT: u32 = 2;
+use polychip_ops::{Attr, DType, Op};
+use polychip_sdk::{GraphView, NodeView, Reason, TensorView};
 
-/// What a step computes.
+use crate::constant;
+use crate::info::{self, Info};
+use crate::order::{self, Order};
+use crate::program::{Operation, Param, Program, Quant, Role, Tensor, TensorId, Type};
+use crate::refusal::{Lowered, Refusal};
+use crate::soc::Soc;
+
+/// What is compiled for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    /// The chip.
+    pub(crate) soc: Soc,
+    /// Whether tensors of f32 may be computed in 16-bit floats.
+    pub(crate) reduced: bool,
+}
+
+/// What a node computes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kernel {
-    Identity,
-    Relu,
-    Add,
+enum Domain {
+    /// Integers that stand for reals; this is the type of the result, or of the first input.
+    Fixed(Type),
+    /// Floats.
+    Float(Type),
+    /// Plain integers and truth values.
+    Whole,
 }
 
-/// One node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) kernel: Kernel,
-    pub(crate) left: usize,
-    /// As `left` for kernels of one input.
-    pub(crate) right: usize,
-    pub(crate) output: usize,
-}
-
-/// A part ready to run.
-#[derive(Debug, Default)]
-pub(crate) struct Part {
-    /// Shapes.
-    pub(crate) tensors: Vec<Vec<usize>>,
-    pub(crate) constants: Vec<(usize, Vec<f32>)>,
-    pub(crate) inputs: Vec<usize>,
-    pub(crate) outputs: Vec<usize>,
-    /// Places of inputs and outputs that are one state between runs.
-    pub(crate) states: Vec<(usize, usize)>,
-    pub(crate) steps: Vec<Step>,
-}
-
-/// Makes the blob of a part.
-pub(crate) fn compile(
-    build_id: &str,
-    graph: &GraphView<'_>,
-    options: &CompileOptions,
-) -> Result<AlignedBytes> {
-    if let Some(point) = options.operating_point {
-        return Err(Error::bad_argument(format!("operating point {point} of 0")));
+/// Lowers a part.
+///
+/// # Errors
+/// The first node that is refused, and why.
+pub(crate) fn part(graph: &GraphView<'_>, target: Target) -> Result<Program, (u32, Refusal)> {
+    let infos = info::infos(graph);
+    let orders = wants::orders(graph, &infos);
+    let mut lower = Lower::new(*graph, &infos, target, true);
+    let border = |refusal| (graph.node_count().saturating_sub(1) as u32, refusal);
+    for &input in graph.inputs() {
+        lower.port_in(input).map_err(border)?;
     }
-    let mut steps = Vec::new();
     for node in graph.nodes() {
-        if let Support::No { reason, detail } = caps::support(graph, &node) {
-            let what = format!("{} {}: {reason:?}: {detail}", node.op_name(), node.name());
-            return Err(Error::unsupported(what).at_node(node.index()));
+        let at = |refusal| (node.index(), refusal);
+        lower.node(&node, orders[node.index() as usize]).map_err(at)?;
+    }
+    for &output in graph.outputs() {
+        lower.port_out(output).map_err(border)?;
+    }
+    Ok(lower.program)
+}
+
+/// Lowers one node of a graph as a part of its own, in an order of axes. Without `data`, constants are empty.
+pub(crate) fn alone(
+    graph: &GraphView<'_>,
+    infos: &[Lowered<Info>],
+    node: &NodeView<'_>,
+    order: Order,
+    target: Target,
+    data: bool,
+) -> Lowered<Program> {
+    let mut lower = Lower::new(*graph, infos, target, data);
+    let mut inputs: Vec<u32> = node.inputs().flatten().collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    for input in inputs {
+        if !graph.tensor(input).is_constant() {
+            lower.port_in(input)?;
         }
-        let missing = || Error::bad_argument("a tensor of the node is missing").at_node(node.index());
-        let left = node.input(0).ok_or_else(missing)?;
-        let (code, right) = match node.op() {
-            Op::Identity => (0, left),
-            Op::Relu => (1, left),
-            _ => (2, node.input(1).ok_or_else(missing)?),
-        };
-        let output = node.output(0).ok_or_else(missing)?;
-        steps.extend([code, u64::from(left), u64::from(right), u64::from(output)]);
+    }
+    lower.node(node, order)?;
+    for output in node.outputs().flatten() {
+        lower.port_out(output)?;
+    }
+    Ok(lower.program)
+}
+
+pub(crate) use wants::is_planned;
+
+/// A program in the making.
+struct Lower<'a> {
+    graph: GraphView<'a>,
+    infos: &'a [Lowered<Info>],
+    target: Target,
+    data: bool,
+    program: Program,
+    at: BTreeMap<(u32, Order), TensorId>,
+    current: Option<u32>,
+}
+
+impl<'a> Lower<'a> {
+    fn new(graph: GraphView<'a>, infos: &'a [Lowered<Info>], target: Target, data: bool) -> Lower<'a> {
+        Lower {
+            graph,
+            infos,
+            target,
+            data,
+            program: Program::default(),
+            at: BTreeMap::new(),
+            current: None,
+        }
     }
 
-    let mut words = vec![graph.tensor_count() as u64];
-    let mut constants = Vec::new();
-    for tensor in graph.tensors() {
-        // a tensor that nothing here uses may be of any type and shape: it becomes an empty one
-        let shape = tensor
-            .shape()
-            .filter(|_| tensor.is_plain() && tensor.dtype() == DType::F32)
-            .unwrap_or_else(|| vec![0]);
-        words.push(shape.len() as u64);
-        words.extend(shape.iter().map(|&dim| dim as u64));
-        if let Some(constant) = tensor.constant().filter(|_| tensor.dtype() == DType::F32) {
-            constants.push((u64::from(tensor.index()), constant));
-        }
+    /// What a tensor of the graph is.
+    fn info(&self, tensor: u32) -> Lowered<Info> {
+        self.infos[tensor as usize].clone()
     }
-    push_list(&mut words, constants.iter().map(|(tensor, _)| *tensor));
-    for ports in [graph.inputs(), graph.outputs()] {
-        for &tensor in ports {
-            let view = graph.tensor(tensor);
-            if view.dtype() != DType::F32 || view.encoding().is_some() || view.shape().is_none() {
-                let what = format!("tensor {} is no f32 tensor of known shape", view.name());
-                return Err(Error::unsupported(what).at_tensor(tensor));
+
+    fn view(&self, tensor: u32) -> TensorView<'a> {
+        self.graph.tensor(tensor)
+    }
+
+    fn shape(&self, tensor: u32) -> Lowered<Vec<usize>> {
+        Ok(self.info(tensor)?.shape)
+    }
+
+    /// The input at a place, which the node must have.
+    fn input(&self, node: &NodeView<'_>, place: usize) -> Lowered<u32> {
+        node.input(place)
+            .ok_or_else(|| Refusal::attribute(format!("input {place} is left out")))
+    }
+
+    /// The output at a place, which somebody must want.
+    fn output(&self, node: &NodeView<'_>, place: usize) -> Lowered<u32> {
+        node.output(place)
+            .ok_or_else(|| Refusal::attribute(format!("output {place} is left out")))
+    }
+
+    /// Refuses outputs from this place on.
+    fn no_output(&self, node: &NodeView<'_>, place: usize) -> Lowered<()> {
+        match node.outputs().skip(place).flatten().next() {
+            None => Ok(()),
+            Some(tensor) => {
+                let what = format!(
+                    "output {} of {} is not offered",
+                    self.view(tensor).name(),
+                    node.op_name()
+                );
+                Err(Refusal::attribute(what))
             }
         }
-        push_list(&mut words, ports.iter().map(|&tensor| u64::from(tensor)));
     }
-    let place = |ports: &[u32], tensor| ports.iter().position(|&port| port == tensor).unwrap_or(0) as u64;
-    let states = graph
-        .states()
-        .flat_map(|(input, output)| [place(graph.inputs(), input), place(graph.outputs(), output)]);
-    push_list(&mut words, states.collect::<Vec<_>>().into_iter());
-    push_list(&mut words, steps.into_iter());
 
-    let program: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut blob = BlobWriter::new(build_id).section(PROGRAM, &program);
-    for (_, constant) in &constants {
-        blob = blob.section(CONSTANT, constant.bytes());
+    /// The integers of an input that must be constant.
+    fn constant_ints(&self, tensor: u32) -> Lowered<Vec<i64>> {
+        let view = self.view(tensor);
+        view.is_constant()
+            .then(|| constant::integers(&view))
+            .flatten()
+            .ok_or_else(|| not_constant(&view))
     }
-    blob.finish()
-}
 
-fn push_list(words: &mut Vec<u64>, list: impl ExactSizeIterator<Item = u64>) {
-    words.push(list.len() as u64);
-    words.extend(list);
-}
+    /// The reals of an input that must be constant.
+    fn constant_reals(&self, tensor: u32) -> Lowered<Vec<f32>> {
+        let view = self.view(tensor);
+        view.is_constant()
+            .then(|| constant::reals(&view))
+            .flatten()
+            .ok_or_else(|| not_constant(&view))
+    }
 
-/// Makes a part ready to run.
-pub(crate) fn load(build_id: &str, source: LoadSource<'_, AlignedBytes>) -> Result<Part> {
-    match source.from {
-        LoadedFrom::Blob(blob) => read(build_id, &blob),
-        LoadedFrom::Bytes(bytes) => read(build_id, Constant::bytes(&bytes)),
+    /// A new tensor.
+    fn tensor(&mut self, name: String, ty: Type, quant: Quant, dims: &[usize], role: Role) -> TensorId {
+        // scalars have one axis of one element
+        let mut dims: Vec<u32> = dims.iter().map(|&dim| dim as u32).collect();
+        if dims.is_empty() {
+            dims.push(1);
+        }
+        let id = self.program.tensors.len();
+        self.program.tensors.push(Tensor {
+            name: format!("{id}_{name}"),
+            ty,
+            quant,
+            dims,
+            role,
+        });
+        id
     }
-}
 
-fn read(build_id: &str, blob: &[u8]) -> Result<Part> {
-    let blob = BlobReader::open(blob, build_id)?;
-    let mut words = Words(blob.section(PROGRAM)?);
-    let mut part = Part::default();
-    for _ in 0..words.next()? {
-        let shape = words.list()?;
-        caps::elements(&shape).ok_or_else(|| Error::bad_blob("a tensor of the blob is too large"))?;
-        part.tensors.push(shape);
+    /// A new tensor between operations.
+    fn native(&mut self, name: &str, ty: Type, quant: Quant, dims: &[usize]) -> TensorId {
+        self.tensor(name.to_owned(), ty, quant, dims, Role::Native)
     }
-    let mut data = blob
-        .sections()
-        .filter_map(|(kind, bytes)| (kind == CONSTANT).then_some(bytes));
-    for tensor in words.list()? {
-        let bytes = data
-            .next()
-            .ok_or_else(|| Error::bad_blob("a constant of the blob is missing"))?;
-        let values: Vec<f32> = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|word| f32::from_le_bytes(*word))
-            .collect();
-        part.constants.push((tensor, values));
+
+    /// A new constant.
+    fn fixed(&mut self, name: &str, ty: Type, quant: Quant, dims: &[usize], bytes: Vec<u8>) -> TensorId {
+        let bytes = if self.data { bytes } else { Vec::new() };
+        self.tensor(name.to_owned(), ty, quant, dims, Role::Static(bytes))
     }
-    part.inputs = words.list()?;
-    part.outputs = words.list()?;
-    part.states = words
-        .list()?
-        .as_chunks()
-        .0
-        .iter()
-        .map(|&[input, output]| (input, output))
-        .collect();
-    for &[code, left, right, output] in words.list()?.as_chunks().0 {
-        let kernel = match code {
-            0 => Kernel::Identity,
-            1 => Kernel::Relu,
-            2 => Kernel::Add,
-            _ => return Err(Error::bad_blob(format!("the blob has a step of kind {code}"))),
-        };
-        part.steps.push(Step {
-            kernel,
-            left,
-            right,
-            output,
+
+    /// A new operation.
+    fn op(
+        &mut self,
+        kind: &'static str,
+        params: Vec<(&'static str, Param)>,
+        inputs: &[TensorId],
+        outputs: &[TensorId],
+    ) {
+        let number = self.program.operations.len();
+        self.program.operations.push(Operation {
+            name: format!("{number}_{kind}"),
+            kind,
+            params,
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+            node: self.current,
         });
     }
-    part.check()?;
-    Ok(part)
-}
 
-/// The words of the program, each read with a check.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn next(&mut self) -> Result<usize> {
-        let (word, rest) = self
-            .0
-            .split_first_chunk()
-            .ok_or_else(|| Error::bad_blob("the program of the blob is torn"))?;
-        self.0 = rest;
-        usize::try_from(u64::from_le_bytes(*word))
-            .map_err(|_| Error::bad_blob("a number of the blob does not fit this machine"))
+    fn dims_of(&self, id: TensorId) -> Vec<usize> {
+        let dims = &self.program.tensors[id].dims;
+        dims.iter().map(|&dim| dim as usize).collect()
     }
 
-    fn list(&mut self) -> Result<Vec<usize>> {
-        let len = self.next()?;
-        (0..len).map(|_| self.next()).collect()
+    fn ty_of(&self, id: TensorId) -> Type {
+        self.program.tensors[id].ty
     }
-}
 
-impl Part {
-    fn check(&self) -> Result<()> {
-        let bad = |what: &'static str| Err(Error::bad_blob(what));
-        let shape = |tensor: usize| self.tensors.get(tensor);
-        let ports = self.inputs.iter().chain(&self.outputs);
-        if ports.into_iter().any(|&tensor| shape(tensor).is_none()) {
-            return bad("a port of the blob is no tensor");
+    fn quant_of(&self, id: TensorId) -> Quant {
+        self.program.tensors[id].quant.clone()
+    }
+
+    /// The same elements with other extents.
+    fn reshaped(&mut self, id: TensorId, dims: &[usize]) -> TensorId {
+        let mut wanted = dims.to_vec();
+        if wanted.is_empty() {
+            wanted.push(1);
         }
-        for (tensor, values) in &self.constants {
-            if shape(*tensor).and_then(|shape| caps::elements(shape)) != Some(values.len()) {
-                return bad("a constant of the blob is of another size than its tensor");
+        if self.dims_of(id) == wanted {
+            return id;
+        }
+        let out = self.native("reshaped", self.ty_of(id), self.quant_of(id), dims);
+        self.op("Reshape", Vec::new(), &[id], &[out]);
+        out
+    }
+
+    /// The tensor with its axes in another order: place `i` of the result is place `permutation[i]`.
+    fn transposed(&mut self, id: TensorId, permutation: &[usize]) -> TensorId {
+        let dims = self.dims_of(id);
+        if permutation.is_sorted() {
+            return id;
+        }
+        let to: Vec<usize> = permutation.iter().map(|&place| dims[place]).collect();
+        if order::keeps_memory(&dims, permutation) {
+            return self.reshaped(id, &to);
+        }
+        let out = self.native("transposed", self.ty_of(id), self.quant_of(id), &to);
+        let perm = u32s(permutation);
+        self.op("Transpose", vec![("perm", perm)], &[id], &[out]);
+        out
+    }
+
+    /// The tensor as another type or with another encoding.
+    fn converted(&mut self, id: TensorId, ty: Type, quant: &Quant) -> TensorId {
+        if self.ty_of(id) == ty && self.quant_of(id) == *quant {
+            return id;
+        }
+        let dims = self.dims_of(id);
+        let out = self.native("converted", ty, quant.clone(), &dims);
+        self.convert_into(id, out);
+        out
+    }
+
+    fn convert_into(&mut self, from: TensorId, to: TensorId) {
+        let kind = match (self.ty_of(from).is_quantised(), self.ty_of(to).is_quantised()) {
+            (true, true) => "Convert",
+            (true, false) => "Dequantize",
+            (false, true) => "Quantize",
+            (false, false) => "Cast",
+        };
+        self.op(kind, Vec::new(), &[from], &[to]);
+    }
+
+    /// A tensor of the graph in an order of axes; a constant becomes a static tensor.
+    fn read(&mut self, tensor: u32, order: Order) -> Lowered<TensorId> {
+        let view = self.view(tensor);
+        let info = self.info(tensor)?;
+        let order = if info.shape.len() < 3 {
+            Order::RowMajor
+        } else {
+            order
+        };
+        if let Some(&id) = self.at.get(&(tensor, order)) {
+            return Ok(id);
+        }
+        let id = if view.is_constant() {
+            self.static_data(tensor, &info, &info.shape.clone(), order)?
+        } else {
+            let other = match order {
+                Order::RowMajor => Order::ChannelsLast,
+                Order::ChannelsLast => Order::RowMajor,
+            };
+            let Some(&id) = self.at.get(&(tensor, other)) else {
+                let what = format!("tensor {} is made by no node of the part", view.name());
+                return Err(Refusal::shape(what));
+            };
+            let permutation = order::between(other, order, info.shape.len());
+            self.transposed(id, &permutation)
+        };
+        self.at.insert((tensor, order), id);
+        Ok(id)
+    }
+
+    /// A constant as data like any other: its shape may be given ones in front.
+    fn static_data(&mut self, tensor: u32, info: &Info, shape: &[usize], order: Order) -> Lowered<TensorId> {
+        let view = self.view(tensor);
+        let bytes = if info.ty.is_float() {
+            let reals = self.constant_reals(tensor)?;
+            constant::store_floats(info.ty, &reals)
+        } else {
+            if info.ty.is_quantised() && info.quant == Quant::None {
+                let what = format!(
+                    "constant {} has more than one scale, which only weights may",
+                    view.name()
+                );
+                return Err(Refusal::encoding(what));
+            }
+            constant::store(info.ty, &self.constant_ints(tensor)?)
+        };
+        let bytes = order::transpose(&bytes, info.ty.bytes(), shape, &order.permutation(shape.len()));
+        let dims = order.dims(shape);
+        Ok(self.fixed("constant", info.ty, info.quant.clone(), &dims, bytes))
+    }
+
+    /// An operand of an operation that broadcasts to `rank` axes.
+    fn operand(&mut self, tensor: u32, order: Order, rank: usize, domain: Domain) -> Lowered<TensorId> {
+        let info = self.info(tensor)?;
+        let view = self.view(tensor);
+        let mut shape = info.shape.clone();
+        let order = if rank < 3 { Order::RowMajor } else { order };
+        if order == Order::ChannelsLast {
+            while shape.len() < rank {
+                shape.insert(0, 1);
             }
         }
-        for step in &self.steps {
-            let of_output = shape(step.output);
-            let fits = of_output.is_some() && shape(step.left) == of_output && shape(step.right) == of_output;
-            if !fits || step.left == step.output || step.right == step.output {
-                return bad("a step of the blob does not fit its tensors");
+        if view.is_constant() {
+            let mut info = info;
+            if let (Domain::Fixed(ty), true) = (domain, info.ty.is_float()) {
+                return self.quantised(tensor, ty, &shape, order);
+            }
+            if let (Domain::Float(ty), true) = (domain, info.ty.is_float()) {
+                info.ty = ty;
+            }
+            return self.static_data(tensor, &info, &shape, order);
+        }
+        if info.shape.len() == shape.len() {
+            return self.read(tensor, order);
+        }
+        let id = self.read(tensor, Order::RowMajor)?;
+        let id = self.reshaped(id, &shape);
+        Ok(self.transposed(id, &order.permutation(rank)))
+    }
+
+    /// A constant of floats, quantised over its own range.
+    fn quantised(&mut self, tensor: u32, ty: Type, shape: &[usize], order: Order) -> Lowered<TensorId> {
+        let reals = self.constant_reals(tensor)?;
+        let name = self.view(tensor).name().to_owned();
+        let bad = || Refusal::encoding(format!("constant {name} cannot be quantised to {ty:?}"));
+        let quant = constant::spanning(ty, &reals).ok_or_else(bad)?;
+        let stored = constant::quantise(ty, &quant, &reals).ok_or_else(bad)?;
+        let bytes = constant::store(ty, &stored);
+        let bytes = order::transpose(&bytes, ty.bytes(), shape, &order.permutation(shape.len()));
+        Ok(self.fixed("quantised", ty, quant, &order.dims(shape), bytes))
+    }
+
+    /// A new tensor for a tensor of the graph, written in an order of axes.
+    fn write(&mut self, tensor: u32, order: Order) -> Lowered<TensorId> {
+        let info = self.info(tensor)?;
+        let order = if info.shape.len() < 3 {
+            Order::RowMajor
+        } else {
+            order
+        };
+        let dims = order.dims(&info.shape);
+        let id = self.native("tensor", info.ty, info.quant, &dims);
+        self.at.insert((tensor, order), id);
+        Ok(id)
+    }
+
+    /// Makes `id`, of the right extents in this order, the graph's tensor: as it is, or converted.
+    fn settle(&mut self, id: TensorId, tensor: u32, order: Order) -> Lowered<()> {
+        let info = self.info(tensor)?;
+        let order = if info.shape.len() < 3 {
+            Order::RowMajor
+        } else {
+            order
+        };
+        let id = self.reshaped(id, &order.dims(&info.shape));
+        let id = self.converted(id, info.ty, &info.quant);
+        self.at.insert((tensor, order), id);
+        Ok(())
+    }
+
+    /// Emits an operation that moves elements: its result has the encoding of `input`, and is converted
+    /// behind it where the graph wants another one.
+    fn moved(
+        &mut self,
+        kind: &'static str,
+        params: Vec<(&'static str, Param)>,
+        input: TensorId,
+        more: &[TensorId],
+        tensor: u32,
+        order: Order,
+    ) -> Lowered<()> {
+        let info = self.info(tensor)?;
+        let order = if info.shape.len() < 3 {
+            Order::RowMajor
+        } else {
+            order
+        };
+        let dims = order.dims(&info.shape);
+        let out = self.native("moved", self.ty_of(input), self.quant_of(input), &dims);
+        let mut inputs = vec![input];
+        inputs.extend_from_slice(more);
+        self.op(kind, params, &inputs, &[out]);
+        self.settle(out, tensor, order)
+    }
+
+    fn port_in(&mut self, tensor: u32) -> Lowered<()> {
+        self.current = None;
+        let info = self.info(tensor)?;
+        let name = port_name(&self.view(tensor));
+        let wide = self.view(tensor).dtype() == DType::I64;
+        let ty = if wide { Type::Int64 } else { info.ty };
+        let id = self.tensor(name, ty, info.quant.clone(), &info.shape, Role::Write);
+        self.program.inputs.push(id);
+        let inner = self.converted(id, info.ty, &info.quant);
+        self.at.insert((tensor, Order::RowMajor), inner);
+        Ok(())
+    }
+
+    fn port_out(&mut self, tensor: u32) -> Lowered<()> {
+        self.current = None;
+        let info = self.info(tensor)?;
+        let name = port_name(&self.view(tensor));
+        let id = self.read(tensor, Order::RowMajor)?;
+        let wide = self.view(tensor).dtype() == DType::I64;
+        let native = self.program.tensors[id].role == Role::Native;
+        let out = if wide {
+            let out = self.tensor(name, Type::Int64, Quant::None, &info.shape, Role::Read);
+            self.op("Cast", Vec::new(), &[id], &[out]);
+            out
+        } else if native {
+            self.program.tensors[id].role = Role::Read;
+            id
+        } else {
+            let out = self.tensor(name, info.ty, info.quant, &info.shape, Role::Read);
+            self.op("Reshape", Vec::new(), &[id], &[out]);
+            out
+        };
+        self.program.outputs.push(out);
+        Ok(())
+    }
+
+    /// What a node computes on: all its reals are quantised, or all are floats.
+    fn domain(&self, node: &NodeView<'_>) -> Lowered<Domain> {
+        let mut fixed = None;
+        let mut float: Option<(u32, Type)> = None;
+        for tensor in node.outputs().chain(node.inputs()).flatten() {
+            let info = self.info(tensor)?;
+            if self.view(tensor).is_constant() {
+                continue;
+            }
+            if self.view(tensor).dtype() == DType::I64 && !takes_i64(node.op()) {
+                let what = format!("tensor {} is of i64", self.view(tensor).name());
+                return Err(Refusal::new(Reason::DType, what));
+            }
+            if info.ty.is_quantised() {
+                fixed = fixed.or(Some(info.ty));
+            } else if info.ty.is_float() {
+                float = float.or(Some((tensor, info.ty)));
             }
         }
-        let paired =
-            |&(input, output): &(usize, usize)| input < self.inputs.len() && output < self.outputs.len();
-        if !self.states.iter().all(paired) {
-            return bad("a state of the blob is no pair of ports");
+        match (fixed, float) {
+            (Some(ty), None) => Ok(Domain::Fixed(ty)),
+            (None, None) => Ok(Domain::Whole),
+            (Some(_), Some((tensor, _))) => Err(Refusal::encoding(format!(
+                "tensor {} has no encoding, and the node's other tensors are quantised",
+                self.view(tensor).name()
+            ))),
+            (None, Some((tensor, ty))) => {
+                self.floats(tensor, ty)?;
+                Ok(Domain::Float(ty))
+            }
+        }
+    }
+
+    /// Refuses floats that the chip does not compute in.
+    fn floats(&self, tensor: u32, ty: Type) -> Lowered<()> {
+        let name = self.view(tensor).name();
+        if !self.target.soc.floats {
+            let what = format!(
+                "tensor {name} has no encoding, and {} computes in integers only: quantise the model",
+                self.target.soc.title()
+            );
+            return Err(Refusal::encoding(what));
+        }
+        if ty == Type::Float32 && !self.target.reduced {
+            let what = format!(
+                "tensor {name} is of f32, which the NPU computes in 16 bits; precision \"reduced\" allows it"
+            );
+            return Err(Refusal::new(Reason::DType, what));
         }
         Ok(())
     }
 
-    /// The ports: inputs, then outputs, all dense and row-major.
-    pub(crate) fn ports(&self) -> Result<Vec<Port>> {
-        let inputs = self.inputs.len();
-        let mut ports = Vec::with_capacity(inputs + self.outputs.len());
-        for (number, &tensor) in self.inputs.iter().chain(&self.outputs).enumerate() {
-            let mut port = Port::dense(number >= inputs, DType::F32, &self.tensors[tensor])?;
-            port.memory_kinds = buffer::KINDS;
-            port.state_port = self.states.iter().find_map(|&(input, output)| {
-                if number == input {
-                    Some((inputs + output) as u32)
-                } else if number == inputs + output {
-                    Some(input as u32)
-                } else {
-                    None
-                }
-            });
-            ports.push(port);
+    /// Lowers one node in its planned order.
+    fn node(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+        self.current = Some(node.index());
+        if node.bodies().len() > 0 {
+            return Err(Refusal::new(Reason::Body, node.op_name()));
         }
-        Ok(ports)
+        for tensor in node.inputs().chain(node.outputs()).flatten() {
+            self.info(tensor)?;
+        }
+        match node.op() {
+            Op::QuantizeLinear | Op::DequantizeLinear => return self.border_of_integers(node, order),
+            Op::Cast => return self.cast(node, order),
+            _ => {}
+        }
+        let domain = self.domain(node)?;
+        match node.op() {
+            Op::Conv => self.conv(node, domain),
+            Op::ConvTranspose => self.conv_transpose(node, domain),
+            Op::MaxPool | Op::AveragePool | Op::GlobalMaxPool | Op::GlobalAveragePool => self.pool(node),
+            Op::Resize => self.resize(node),
+            Op::DepthToSpace | Op::SpaceToDepth => self.depth_space(node),
+            Op::LRN => self.lrn(node),
+            Op::Gemm => self.gemm(node, domain),
+            Op::MatMul => self.matmul(node, domain),
+            Op::LayerNormalization | Op::RMSNormalization => self.layer_norm(node, domain),
+            Op::InstanceNormalization | Op::GroupNormalization => self.group_norm(node, domain),
+            Op::BatchNormalization => self.batch_norm(node, domain),
+            Op::Softmax | Op::LogSoftmax => self.softmax(node, order),
+            Op::ReduceMax | Op::ReduceMin | Op::ReduceMean | Op::ReduceSum | Op::ReduceProd => {
+                self.reduce(node, order)
+            }
+            Op::ArgMax | Op::ArgMin => self.arg(node, order),
+            Op::TopK => self.top_k(node),
+            Op::CumSum => self.cum_sum(node, order),
+            Op::Reshape | Op::Squeeze | Op::Unsqueeze | Op::Flatten => self.reshape(node),
+            Op::Transpose => self.transpose(node),
+            Op::Concat => self.concat(node, order),
+            Op::Split => self.split(node, order),
+            Op::Slice => self.slice(node, order),
+            Op::Pad => self.pad(node, order, domain),
+            Op::Tile | Op::Expand => self.tile(node, order),
+            Op::Gather | Op::GatherElements | Op::GatherND => self.gather(node),
+            _ => self.elementwise(node, order, domain),
+        }
     }
+}
+
+/// Ops whose 64-bit integers are indices, which fit 32 bits.
+fn takes_i64(op: Op) -> bool {
+    matches!(op, Op::ArgMax | Op::ArgMin | Op::TopK)
+}
+
+fn not_constant(view: &TensorView<'_>) -> Refusal {
+    Refusal::new(
+        Reason::NotConstant,
+        format!("tensor {} would have to be a constant", view.name()),
+    )
+}
+
+fn port_name(view: &TensorView<'_>) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = view.name().chars().take(64).map(plain).collect();
+    if name.is_empty() { "port".to_owned() } else { name }
+}
+
+/// A parameter of one axis.
+fn u32s(values: &[usize]) -> Param {
+    Param::U32s {
+        dims: vec![values.len() as u32],
+        values: values.iter().map(|&value| value as u32).collect(),
+    }
+}
+
+/// A parameter of pairs.
+fn pairs(values: &[(usize, usize)]) -> Param {
+    Param::U32s {
+        dims: vec![values.len() as u32, 2],
+        values: values
+            .iter()
+            .flat_map(|&(first, second)| [first as u32, second as u32])
+            .collect(),
+    }
+}
+
+/// An integer attribute, or what ONNX takes where it is left out.
+fn int(node: &NodeView<'_>, attr: Attr, default: i64) -> i64 {
+    node.int(attr).unwrap_or(default)
+}
+
+/// The axis attribute, from the front.
+fn axis(node: &NodeView<'_>, default: i64, rank: usize) -> Lowered<usize> {
+    let axis = int(node, Attr::Axis, default);
+    polychip_ops::axis::normalise(axis, rank)
+        .ok_or_else(|| Refusal::attribute(format!("axis {axis} of a tensor of {rank}")))
 }

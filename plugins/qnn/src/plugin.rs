@@ -1,24 +1,38 @@
-//! The plugin and its one device.
+//! The plugin and its one device: the chip that the vendor's library is set to.
 //!
-//! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
+//! Invariants:
+//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
+//! 2. On an x86 host the device is emulated, whoever made the library: its figures are nobody's.
+//! 3. A reset ends all runs, makes a new device, and lets loaded parts load their binaries again.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::{
-    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, FencePool, GraphView, HostBuffer,
-    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunFence, Support,
+    AlignedBytes, CompileOptions, Constant, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView,
+    HostBuffer, HostServices, LoadSource, LoadedFrom, Memory, Offers, OperatingPoint, Plugin, PluginInfo,
+    Precision, Result, RunFence, Support,
 };
 
-use crate::exec::QnnExecutable;
-use crate::{buffer, caps, lower};
+use crate::caps::Answers;
+use crate::exec::{Epoch, QnnExecutable, Queue, Runner};
+use crate::lower::{self, Target};
+use crate::order::Order;
+use crate::session::{MODES, Power, Session};
+use crate::soc::{self, Soc};
+use crate::{blob, buffer, info};
 
-/// Part of every cache key: change it with every build whose blobs or figures may differ, and add the
-/// version of the vendor's compiler.
-const BUILD_ID: &str = concat!("qnn-", env!("CARGO_PKG_VERSION"));
+/// Part of every cache key, beside the library's own build: changed when blobs or figures may differ.
+const BUILD_ID: &str = concat!("qnn-", env!("CARGO_PKG_VERSION"), "-1");
+
+/// Whether the vendor's library for this machine is an emulator.
+const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
 
 /// The plugin.
 pub struct QnnPlugin {
     host: HostServices,
+    session: Arc<Session>,
+    reduced: bool,
 }
 
 impl Plugin for QnnPlugin {
@@ -30,8 +44,25 @@ impl Plugin for QnnPlugin {
     };
 
     fn create(host: HostServices) -> Result<Self> {
-        // open the vendor's library here; where it is missing or too old, say which was wanted
-        Ok(QnnPlugin { host })
+        let soc = match host.configuration("soc") {
+            Some(text) => Soc::find(&text).map_err(Error::bad_argument)?,
+            None => soc::DEFAULT,
+        };
+        let reduced = match host.configuration("precision").as_deref() {
+            None | Some("exact") => false,
+            Some("reduced") => true,
+            Some(other) => {
+                let text = format!("precision {other:?} is neither \"exact\" nor \"reduced\"");
+                return Err(Error::bad_argument(text));
+            }
+        };
+        let folder = host.configuration("lib_dir");
+        let session = Session::open(folder.as_deref().map(Path::new), soc, &host)?;
+        Ok(QnnPlugin {
+            host,
+            session: Arc::new(session),
+            reduced,
+        })
     }
 
     fn device_count(&self) -> Result<u32> {
@@ -42,38 +73,91 @@ impl Plugin for QnnPlugin {
         if index != 0 {
             return Err(Error::bad_argument(format!("device {index} of 1")));
         }
-        let info = DeviceInfo {
-            // until it drives a real chip, its figures are nobody's
-            emulated: true,
-            serial: true,
-            import_kinds: buffer::KINDS,
-            export_kinds: buffer::KINDS,
-            import_alignment: 1,
-            // until costs are measured, the planner prices by these rates
-            peak_macs_per_s: 1_000_000_000,
-            peak_bytes_per_s: 1_000_000_000,
-            ..DeviceInfo::new(DeviceKind::Npu, "qnn")
-        };
-        Ok(QnnDevice {
-            info,
-            shared: Arc::new(Shared {
-                host: self.host.clone(),
-                fences: FencePool::new(),
-            }),
-        })
+        QnnDevice::new(self)
     }
 }
 
 /// What the executables of a device share with it.
 pub(crate) struct Shared {
-    pub(crate) host: HostServices,
-    pub(crate) fences: FencePool,
+    pub(crate) session: Arc<Session>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) epoch: Epoch,
 }
 
 /// The device.
 pub struct QnnDevice {
     info: DeviceInfo,
+    /// First, so that its thread ends before the rest does.
+    runner: Runner,
     shared: Arc<Shared>,
+    loaded: Mutex<Vec<Weak<QnnExecutable>>>,
+    answers: Answers,
+    target: Target,
+    build_id: String,
+    power: Option<Power>,
+    points: Vec<OperatingPoint>,
+}
+
+impl QnnDevice {
+    fn new(plugin: &QnnPlugin) -> Result<QnnDevice> {
+        let session = &plugin.session;
+        let soc = session.soc();
+        let title = if EMULATED {
+            format!("{}, QNN HTP emulator (x86)", soc.title())
+        } else {
+            soc.title()
+        };
+        let info = DeviceInfo {
+            emulated: EMULATED,
+            // an x86 library computes in place; a chip has its own memory behind the driver
+            shares_host_memory: EMULATED,
+            serial: true,
+            import_kinds: buffer::KINDS,
+            export_kinds: buffer::KINDS,
+            import_alignment: 1,
+            vendor: "Qualcomm".to_owned(),
+            soc: if soc.name.is_empty() {
+                soc.id.to_string()
+            } else {
+                soc.name.to_owned()
+            },
+            driver: session.version(),
+            // until costs are measured, the planner prices by these rates
+            peak_macs_per_s: soc.macs_per_s,
+            peak_bytes_per_s: soc.bytes_per_s,
+            ..DeviceInfo::new(DeviceKind::Npu, title)
+        };
+        let target = Target {
+            soc,
+            reduced: plugin.reduced,
+        };
+        let queue = Arc::new(Queue::new(plugin.host.clone(), EMULATED));
+        let power = Power::find(session);
+        let point = |name: &str| OperatingPoint {
+            name: name.to_owned(),
+            frequency_khz: 0,
+            power_mw: 0,
+        };
+        let points = match &power {
+            Some(_) => MODES.iter().map(|mode| point(mode.name)).collect(),
+            None => Vec::new(),
+        };
+        Ok(QnnDevice {
+            info,
+            runner: Runner::start(&queue)?,
+            shared: Arc::new(Shared {
+                session: Arc::clone(session),
+                queue,
+                epoch: Epoch::default(),
+            }),
+            loaded: Mutex::new(Vec::new()),
+            answers: Answers::new(Arc::clone(session), plugin.host.clone(), target),
+            target,
+            build_id: format!("{BUILD_ID} {} soc {}", session.version(), soc.id),
+            power,
+            points,
+        })
+    }
 }
 
 impl Device for QnnDevice {
@@ -81,11 +165,15 @@ impl Device for QnnDevice {
     type Executable = QnnExecutable;
     type Buffer = HostBuffer;
     type Fence = RunFence;
-    // each call that is true here must be implemented; the host sees null for the others
     const OFFERS: Offers = Offers {
+        operating_points: true,
+        set_operating_point: true,
+        estimate: true,
         buffer_export: true,
+        cancel: true,
+        device_reset: true,
         fence_on_signal: true,
-        fence_timing: true,
+        fence_timing: !EMULATED,
         ..Offers::NONE
     };
 
@@ -93,17 +181,83 @@ impl Device for QnnDevice {
         &self.info
     }
 
+    fn operating_points(&self) -> &[OperatingPoint] {
+        &self.points
+    }
+
+    fn set_operating_point(&self, index: u32) -> Result<()> {
+        let Some(power) = &self.power else {
+            return Err(Error::unsupported("the library has no calls to set power"));
+        };
+        let mode = MODES
+            .get(index as usize)
+            .ok_or_else(|| Error::bad_argument(format!("operating point {index} of {}", MODES.len())))?;
+        power.set(&self.shared.session, mode)
+    }
+
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
-        Ok(graph.nodes().map(|node| caps::support(graph, &node)).collect())
+        Ok(self.answers.support(graph))
+    }
+
+    /// A roofline over the operations that the nodes become. What the library counts while a graph runs is no
+    /// figure of the chip's in its x86 build, so nothing of that is used.
+    fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
+        let infos = info::infos(graph);
+        let (mut macs, mut bytes) = (0u64, 0u64);
+        for &node in nodes {
+            let view = graph.node(node as usize);
+            let program = lower::alone(graph, &infos, &view, Order::RowMajor, self.target, false)
+                .map_err(|refusal| refusal.error(node, view.op_name()))?;
+            let (more_macs, more_bytes) = program.work();
+            macs = macs.saturating_add(more_macs);
+            bytes = bytes.saturating_add(more_bytes);
+        }
+        let time = |count: u64, per_s: u64| {
+            let ns = u128::from(count) * 1_000_000_000 / u128::from(per_s.max(1));
+            u64::try_from(ns).unwrap_or(u64::MAX)
+        };
+        let soc = self.target.soc;
+        Ok(Cost {
+            time_ns: Some(time(macs, soc.macs_per_s).max(time(bytes, soc.bytes_per_s))),
+            emulated: EMULATED,
+            ..Cost::default()
+        })
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
-        lower::compile(BUILD_ID, graph, options)
+        if let Some(point) = options.operating_point
+            && point as usize >= self.points.len()
+        {
+            return Err(Error::bad_argument(format!(
+                "operating point {point} of {}",
+                self.points.len()
+            )));
+        }
+        let target = Target {
+            reduced: self.target.reduced || options.precision == Precision::Reduced,
+            ..self.target
+        };
+        let program = lower::part(graph, target).map_err(|(node, refusal)| {
+            let op = match graph.node_count() {
+                0 => "an empty part",
+                _ => graph.node(node as usize).op_name(),
+            };
+            refusal.error(node, op)
+        })?;
+        let compiled = self.shared.session.compile(&program)?;
+        blob::write(&self.build_id, graph, &program, &compiled)
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<QnnExecutable>> {
-        let part = lower::load(BUILD_ID, source)?;
-        QnnExecutable::new(Arc::clone(&self.shared), part).map(Arc::new)
+        let part = match source.from {
+            LoadedFrom::Blob(bytes) => blob::read(&self.build_id, &bytes)?,
+            LoadedFrom::Bytes(bytes) => blob::read(&self.build_id, Constant::bytes(&bytes))?,
+        };
+        let executable = Arc::new(QnnExecutable::new(Arc::clone(&self.shared), part)?);
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.retain(|weak| weak.strong_count() > 0);
+        loaded.push(Arc::downgrade(&executable));
+        Ok(executable)
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
@@ -112,5 +266,16 @@ impl Device for QnnDevice {
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
         buffer::import(memory)
+    }
+
+    fn reset(&self) -> Result<()> {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.epoch.advance();
+        let mut left = self.shared.queue.abandon();
+        for executable in loaded.iter().filter_map(Weak::upgrade) {
+            left |= executable.forget();
+        }
+        self.shared.session.renew_device(left)?;
+        if left { self.runner.restart() } else { Ok(()) }
     }
 }

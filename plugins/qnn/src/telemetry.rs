@@ -1,13 +1,14 @@
-//! What the device measures: the span of each run, on the host's clock. It has no sensors.
+//! What the device measures: the span of each run, on the host's clock, where the chip is real.
 //!
-//! Invariant: times come from the host's clock, which is virtual in tests.
+//! Invariant: an emulated device measures nothing: its times are those of the computer that emulates, and no
+//! cost table may hold them.
 //!
-//! Not here, until there are sensors: `Device::telemetry`, which `Offers::telemetry` announces. A sensor that
-//! is missing is `None`, never 0.
+//! Not here: sensors. The library has none that a program may read, so there is no telemetry call.
 
 use polychip_sdk::{HostServices, Timing};
 
 /// Measures one run.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch {
     queued_ns: u64,
     start_ns: u64,

@@ -1,0 +1,247 @@
+//! The device's queue of runs and the thread that makes the library's calls, which wait.
+//!
+//! Invariants:
+//! 1. The thread takes the most urgent run, the oldest of those.
+//! 2. Each run signals its fence once: with its result, as cancelled, or as lost by a reset.
+//! 3. Nothing is allocated once as many runs have been in flight as there will be.
+//! 4. A thread that a reset has left behind touches neither host nor queue when it comes back.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use polychip_sdk::{
+    Error, ErrorKind, Fence, FencePool, HostBuffer, HostServices, NO_TIMEOUT, Priority, Result, RunFence,
+    Submit,
+};
+
+use super::QnnExecutable;
+use crate::telemetry::Stopwatch;
+
+/// One run.
+struct Job {
+    executable: Option<Arc<QnnExecutable>>,
+    bindings: Vec<(Arc<HostBuffer>, usize)>,
+    waits: Vec<Arc<RunFence>>,
+    fence: Option<Arc<RunFence>>,
+    priority: Priority,
+    watch: Option<Stopwatch>,
+}
+
+impl Job {
+    fn clear(&mut self) {
+        self.executable = None;
+        self.bindings.clear();
+        self.waits.clear();
+        self.fence = None;
+        self.watch = None;
+    }
+
+    /// Waits for what it depends on, and runs.
+    fn run(&self) -> Result<()> {
+        for wait in &self.waits {
+            wait.wait(NO_TIMEOUT)?;
+        }
+        if self.fence.as_ref().is_some_and(|fence| fence.is_cancelled()) {
+            return Err(cancelled());
+        }
+        match &self.executable {
+            Some(executable) => executable.run(&self.bindings),
+            None => Ok(()),
+        }
+    }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the run was cancelled before it began")
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::DeviceLost, "the device was reset under the run")
+}
+
+#[derive(Default)]
+struct State {
+    queued: VecDeque<Job>,
+    /// The fence of the run that computes.
+    current: Option<Arc<RunFence>>,
+    /// Emptied runs, for their memory.
+    spare: Vec<Job>,
+    stop: bool,
+    /// The thread that serves; earlier ones were left behind by a reset.
+    serving: u64,
+}
+
+/// Runs of one device.
+pub(crate) struct Queue {
+    host: HostServices,
+    fences: FencePool,
+    emulated: bool,
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+impl Queue {
+    pub(crate) fn new(host: HostServices, emulated: bool) -> Queue {
+        Queue {
+            host,
+            fences: FencePool::new(),
+            emulated,
+            state: Mutex::new(State {
+                queued: VecDeque::with_capacity(16),
+                ..State::default()
+            }),
+            news: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a run and gives its fence.
+    pub(super) fn push(
+        &self,
+        executable: &Arc<QnnExecutable>,
+        submit: &Submit<'_, HostBuffer, RunFence>,
+    ) -> Result<Arc<RunFence>> {
+        let fence = self.fences.take();
+        let mut state = self.state();
+        let mut job = state.spare.pop().unwrap_or_else(|| Job {
+            executable: None,
+            bindings: Vec::new(),
+            waits: Vec::new(),
+            fence: None,
+            priority: Priority::Normal,
+            watch: None,
+        });
+        job.executable = Some(Arc::clone(executable));
+        for binding in submit.bindings() {
+            job.bindings.push((Arc::clone(&binding.buffer), binding.offset));
+        }
+        for wait in submit.waits() {
+            job.waits.push(Arc::clone(&wait));
+        }
+        job.fence = Some(Arc::clone(&fence));
+        job.priority = submit.priority();
+        job.watch = (!self.emulated).then(|| Stopwatch::queued(&self.host));
+        state.queued.push_back(job);
+        drop(state);
+        self.news.notify_one();
+        Ok(fence)
+    }
+
+    /// The most urgent run for thread `serving`; `None` when it is to end.
+    fn next(&self, serving: u64) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if state.stop || state.serving != serving {
+                return None;
+            }
+            let mut best: Option<usize> = None;
+            for (at, job) in state.queued.iter().enumerate() {
+                if best.is_none_or(|best| job.priority > state.queued[best].priority) {
+                    best = Some(at);
+                }
+            }
+            if let Some(job) = best.and_then(|at| state.queued.remove(at)) {
+                state.current.clone_from(&job.fence);
+                return Some(job);
+            }
+            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn serve(&self, serving: u64) {
+        while let Some(mut job) = self.next(serving) {
+            if let Some(watch) = &mut job.watch {
+                watch.start(&self.host);
+            }
+            let result = job.run();
+            let mut state = self.state();
+            if state.serving != serving {
+                // a reset has signalled the fence, and may have ended the host's services
+                return;
+            }
+            state.current = None;
+            let fence = job.fence.take();
+            let watch = job.watch.take();
+            job.clear();
+            state.spare.push(job);
+            drop(state);
+            if let Some(fence) = fence {
+                if let Some(watch) = watch {
+                    fence.set_timing(watch.stop(&self.host));
+                }
+                fence.signal(result);
+            }
+        }
+    }
+
+    /// Ends all runs as lost. `true` where one was with the device: its thread is left behind.
+    pub(crate) fn abandon(&self) -> bool {
+        let mut state = self.state();
+        let mut fences: Vec<Arc<RunFence>> = state.queued.drain(..).filter_map(|job| job.fence).collect();
+        let running = state.current.take();
+        let left = running.is_some();
+        if left {
+            state.serving += 1;
+        }
+        fences.extend(running);
+        drop(state);
+        for fence in fences {
+            fence.signal(Err(lost()));
+        }
+        left
+    }
+}
+
+/// The thread that serves a queue.
+pub(crate) struct Runner {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Runner {
+    /// Starts it.
+    pub(crate) fn start(queue: &Arc<Queue>) -> Result<Runner> {
+        Ok(Runner {
+            queue: Arc::clone(queue),
+            thread: Mutex::new(Some(spawn(queue)?)),
+        })
+    }
+
+    /// Starts another thread in place of one that was left behind.
+    pub(crate) fn restart(&self) -> Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        // dropped, not joined: it may never come back
+        *thread = Some(spawn(&self.queue)?);
+        Ok(())
+    }
+}
+
+fn spawn(queue: &Arc<Queue>) -> Result<JoinHandle<()>> {
+    let serving = queue.state().serving;
+    let queue = Arc::clone(queue);
+    std::thread::Builder::new()
+        .name("polychip-qnn-runs".to_owned())
+        .spawn(move || queue.serve(serving))
+        .map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("no thread for runs: {error}")))
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.queue.state().stop = true;
+        self.queue.news.notify_all();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // a panic was ours and is in the log of the process
+            let _ = thread.join();
+        }
+        for job in self.queue.state().queued.drain(..) {
+            if let Some(fence) = job.fence {
+                fence.signal(Err(lost()));
+            }
+        }
+    }
+}

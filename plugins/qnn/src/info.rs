@@ -1,0 +1,167 @@
+//! What each tensor of a part is on the NPU: stored type, encoding, shape.
+//!
+//! Invariants:
+//! 1. A tensor whose integers carry an encoding is of a `fixed` type; plain integers stay plain.
+//! 2. A float tensor gets an encoding only where that cannot change the result: between a node and a Relu or
+//!    Clip that alone reads it and whose own result is quantised. Rounding and clamping are monotone, so
+//!    quantising before the clamp with the encoding behind it gives the same integers.
+//!
+//! Not here: constants as operands (`constant`).
+
+use polychip_ops::{DType, Op};
+use polychip_sdk::{EncodingKind, EncodingView, GraphView, NodeView, Reason, TensorView};
+
+use crate::program::{Quant, Type};
+use crate::refusal::{Lowered, Refusal};
+
+/// What a tensor is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Info {
+    /// Stored type inside the part. Tensors of 64-bit integers are [`Type::Int32`] inside.
+    pub(crate) ty: Type,
+    /// Encoding; per tensor, but for constants.
+    pub(crate) quant: Quant,
+    /// ONNX shape.
+    pub(crate) shape: Vec<usize>,
+}
+
+/// The stored type of an element type; `encoded` where integers stand for reals.
+fn stored(dtype: DType, encoded: bool) -> Option<Type> {
+    Some(match (dtype, encoded) {
+        (DType::U8, true) => Type::Ufixed8,
+        (DType::I8, true) | (DType::I4 | DType::U4, true) => Type::Sfixed8,
+        (DType::U16, true) => Type::Ufixed16,
+        (DType::I16, true) => Type::Sfixed16,
+        (DType::I32, true) => Type::Sfixed32,
+        (DType::U8, false) => Type::Uint8,
+        (DType::I8, false) => Type::Int8,
+        (DType::U16, false) => Type::Uint16,
+        (DType::I16, false) => Type::Int16,
+        (DType::I32 | DType::I64, false) => Type::Int32,
+        (DType::U32, false) => Type::Uint32,
+        (DType::F16, false) => Type::Float16,
+        (DType::F32, false) => Type::Float32,
+        (DType::Bool, false) => Type::Bool8,
+        _ => return None,
+    })
+}
+
+/// The encoding of a tensor that is no constant.
+fn per_tensor(encoding: &EncodingView<'_>) -> Option<Quant> {
+    let one = encoding.kind() == EncodingKind::PerTensor;
+    let scale = *encoding.scales().first().filter(|_| one)?;
+    let zero = encoding.zero_points().first().copied().unwrap_or(0);
+    Some(Quant::PerTensor {
+        scale,
+        offset: zero.checked_neg()?,
+    })
+}
+
+/// What a tensor is, from its own record.
+fn own(tensor: &TensorView<'_>) -> Lowered<Info> {
+    let name = tensor.name();
+    if !tensor.is_plain() {
+        return Err(Refusal::new(
+            Reason::DType,
+            format!("tensor {name} is no plain tensor"),
+        ));
+    }
+    let Some(shape) = tensor.shape().filter(|_| !tensor.is_upper_bound()) else {
+        let what = format!("the shape of tensor {name} is known only after the run");
+        return Err(Refusal::new(Reason::DynamicShape, what));
+    };
+    let elements = polychip_ops::axis::product(&shape);
+    let fits = elements.is_some_and(|count| count > 0 && count <= (i32::MAX / 8) as usize);
+    if !fits {
+        let what = format!("tensor {name} of shape {shape:?} is empty or has more than 2^28 elements");
+        return Err(Refusal::new(Reason::Shape, what));
+    }
+    let encoding = tensor.encoding();
+    let Some(ty) = stored(tensor.dtype(), encoding.is_some()) else {
+        let what = format!(
+            "tensor {name} is of {}, which the NPU does not store",
+            tensor.dtype()
+        );
+        return Err(Refusal::new(Reason::DType, what));
+    };
+    let quant = match &encoding {
+        None => Quant::None,
+        // constants of finer encodings are read by the nodes that know what to do with them
+        Some(encoding) => match per_tensor(encoding) {
+            Some(quant) => quant,
+            None if tensor.is_constant() => Quant::None,
+            None => {
+                let what = format!("tensor {name} has more than one scale; only constants may");
+                return Err(Refusal::new(Reason::Encoding, what));
+            }
+        },
+    };
+    Ok(Info { ty, quant, shape })
+}
+
+/// What QuantizeLinear writes or DequantizeLinear reads, where the tensor itself carries no encoding.
+fn from_node(graph: &GraphView<'_>, node: &NodeView<'_>, info: &Info) -> Option<(Type, Quant)> {
+    let ty = match info.ty {
+        Type::Uint8 => Type::Ufixed8,
+        Type::Int8 => Type::Sfixed8,
+        Type::Uint16 => Type::Ufixed16,
+        Type::Int16 => Type::Sfixed16,
+        _ => return None,
+    };
+    let scale = graph.tensor(node.input(1)?).literal()?.scalar_as_f64()? as f32;
+    let zero = match node.input(2) {
+        None => 0,
+        Some(zero) => graph.tensor(zero).literal()?.scalar_as_i64()?,
+    };
+    let offset = i32::try_from(zero.checked_neg()?).ok()?;
+    (scale.is_finite() && scale > 0.0).then_some((ty, Quant::PerTensor { scale, offset }))
+}
+
+/// What all tensors of a graph are.
+pub(crate) fn infos(graph: &GraphView<'_>) -> Vec<Lowered<Info>> {
+    let mut infos: Vec<Lowered<Info>> = graph.tensors().map(|tensor| own(&tensor)).collect();
+    let mut readers = vec![0usize; infos.len()];
+    for node in graph.nodes() {
+        for input in node.inputs().flatten() {
+            readers[input as usize] += 1;
+        }
+        let side = match node.op() {
+            Op::QuantizeLinear => node.output(0),
+            Op::DequantizeLinear => node.input(0),
+            _ => None,
+        };
+        let Some(side) = side else { continue };
+        if let Ok(info) = &mut infos[side as usize]
+            && info.quant == Quant::None
+            && let Some((ty, quant)) = from_node(graph, &node, info)
+        {
+            (info.ty, info.quant) = (ty, quant);
+        }
+    }
+    for &output in graph.outputs() {
+        // an output is read outside, as what it is
+        readers[output as usize] += 2;
+    }
+    for index in (0..graph.node_count()).rev() {
+        let node = graph.node(index);
+        if !matches!(node.op(), Op::Relu | Op::Clip) {
+            continue;
+        }
+        let (Some(input), Some(output)) = (node.input(0), node.output(0)) else {
+            continue;
+        };
+        let Ok(behind) = infos[output as usize].clone() else {
+            continue;
+        };
+        let alone = readers[input as usize] == 1 && !graph.inputs().contains(&input);
+        if let Ok(info) = &mut infos[input as usize]
+            && alone
+            && info.ty.is_float()
+            && behind.ty.is_quantised()
+            && !graph.tensor(input).is_constant()
+        {
+            (info.ty, info.quant) = (behind.ty, behind.quant);
+        }
+    }
+    infos
+}

@@ -1,0 +1,261 @@
+//! Nodes that compute element by element, with broadcasting.
+//!
+//! Invariant: operands are brought to one order of axes; a constant float beside quantised operands is
+//! quantised over its own range.
+
+use polychip_ops::{Attr, Op};
+use polychip_sdk::{NodeView, Reason};
+
+use super::{Domain, Lower};
+use crate::order::Order;
+use crate::program::{Param, Quant, Type};
+use crate::refusal::{Lowered, Refusal};
+
+/// Operations of one operand and no parameters.
+fn unary(op: Op) -> Option<&'static str> {
+    Some(match op {
+        Op::Abs => "ElementWiseAbs",
+        Op::Asin => "ElementWiseAsin",
+        Op::Atan => "ElementWiseAtan",
+        Op::Ceil => "ElementWiseCeil",
+        Op::Cos => "ElementWiseCos",
+        Op::Exp => "ElementWiseExp",
+        Op::Floor => "ElementWiseFloor",
+        Op::HardSwish => "HardSwish",
+        Op::IsNaN => "IsNan",
+        Op::Log => "ElementWiseLog",
+        Op::Neg => "ElementWiseNeg",
+        Op::Not => "ElementWiseNot",
+        Op::Relu => "Relu",
+        Op::Round => "ElementWiseRound",
+        Op::Sigmoid => "Sigmoid",
+        Op::Sign => "ElementWiseSign",
+        Op::Sin => "ElementWiseSin",
+        Op::Sqrt => "ElementWiseSquareRoot",
+        Op::Tanh => "Tanh",
+        _ => return None,
+    })
+}
+
+/// Operations of two operands, or of a chain of them.
+fn binary(op: Op) -> Option<&'static str> {
+    Some(match op {
+        Op::Add | Op::Sum => "ElementWiseAdd",
+        Op::And => "ElementWiseAnd",
+        Op::Div => "ElementWiseDivide",
+        Op::Equal => "ElementWiseEqual",
+        Op::Greater => "ElementWiseGreater",
+        Op::GreaterOrEqual => "ElementWiseGreaterEqual",
+        Op::Less => "ElementWiseLess",
+        Op::LessOrEqual => "ElementWiseLessEqual",
+        Op::Max => "ElementWiseMaximum",
+        Op::Min => "ElementWiseMinimum",
+        Op::Mul => "ElementWiseMultiply",
+        Op::Or => "ElementWiseOr",
+        Op::Pow => "ElementWisePower",
+        Op::PRelu => "Prelu",
+        Op::Sub => "ElementWiseSubtract",
+        Op::Xor => "ElementWiseXor",
+        _ => return None,
+    })
+}
+
+impl Lower<'_> {
+    pub(super) fn elementwise(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        if let Some(kind) = unary(node.op()) {
+            return self.unary(kind, Vec::new(), node, order);
+        }
+        if let Some(kind) = binary(node.op()) {
+            return self.binary(kind, node, order, domain);
+        }
+        match node.op() {
+            Op::Identity => {
+                let input = self.input(node, 0)?;
+                let id = self.read(input, order)?;
+                self.settle(id, self.output(node, 0)?, order)
+            }
+            Op::Clip => self.clip(node, order, domain),
+            Op::Elu => {
+                let alpha = node.float(Attr::Alpha).unwrap_or(1.0);
+                self.unary("Elu", vec![("alpha", Param::F32(alpha))], node, order)
+            }
+            Op::Gelu => self.gelu(node, order, domain),
+            Op::HardSigmoid => {
+                let params = vec![
+                    ("operation", Param::U32(2)),
+                    ("alpha", Param::F32(node.float(Attr::Alpha).unwrap_or(0.2))),
+                    ("beta", Param::F32(node.float(Attr::Beta).unwrap_or(0.5))),
+                ];
+                self.unary("ElementWiseNeuron", params, node, order)
+            }
+            Op::Softplus => {
+                let params = vec![("operation", Param::U32(7))];
+                self.unary("ElementWiseNeuron", params, node, order)
+            }
+            Op::Reciprocal => {
+                let params = vec![("operation", Param::U32(10))];
+                self.unary("ElementWiseUnary", params, node, order)
+            }
+            Op::LeakyRelu => self.leaky_relu(node, order, domain),
+            Op::Where => self.select(node, order, domain),
+            Op::Swish => self.swish(node, order, domain),
+            _ => Err(Refusal::new(
+                Reason::Op,
+                format!("op not offered: {}", node.op_name()),
+            )),
+        }
+    }
+
+    fn unary(
+        &mut self,
+        kind: &'static str,
+        params: Vec<(&'static str, Param)>,
+        node: &NodeView<'_>,
+        order: Order,
+    ) -> Lowered<()> {
+        let input = self.input(node, 0)?;
+        let from = self.read(input, order)?;
+        let to = self.write(self.output(node, 0)?, order)?;
+        self.op(kind, params, &[from], &[to]);
+        Ok(())
+    }
+
+    fn binary(
+        &mut self,
+        kind: &'static str,
+        node: &NodeView<'_>,
+        order: Order,
+        domain: Domain,
+    ) -> Lowered<()> {
+        let output = self.output(node, 0)?;
+        let info = self.info(output)?;
+        let rank = info.shape.len();
+        let operands: Vec<u32> = node.inputs().flatten().collect();
+        let exact = matches!(node.op(), Op::Max | Op::Min);
+        if operands.len() > 2 && !exact && matches!(domain, Domain::Fixed(_)) {
+            let what = format!(
+                "{} of {} quantised operands: the sums between have no encoding",
+                node.op_name(),
+                operands.len()
+            );
+            return Err(Refusal::encoding(what));
+        }
+        let [first, rest @ ..] = &operands[..] else {
+            return Err(Refusal::attribute("no operand"));
+        };
+        let mut left = self.operand(*first, order, rank, domain)?;
+        let [between @ .., last] = rest else {
+            return self.settle(left, output, order);
+        };
+        let mut shape = self.shape(*first)?;
+        for &next in between {
+            // maxima and minima commute with the rounding and clamping of the result's encoding
+            let right = self.operand(next, order, rank, domain)?;
+            let both = [&shape[..], &self.shape(next)?[..]];
+            shape = polychip_ops::broadcast::shapes(&both).unwrap_or_default();
+            let mut dims = shape.clone();
+            if order == Order::ChannelsLast {
+                while dims.len() < rank {
+                    dims.insert(0, 1);
+                }
+            }
+            let sum = self.native("chain", info.ty, info.quant.clone(), &order.dims(&dims));
+            self.op(kind, Vec::new(), &[left, right], &[sum]);
+            left = sum;
+        }
+        let right = self.operand(*last, order, rank, domain)?;
+        let to = self.write(output, order)?;
+        self.op(kind, Vec::new(), &[left, right], &[to]);
+        Ok(())
+    }
+
+    /// A bound of Clip, which must be constant.
+    fn bound(&self, node: &NodeView<'_>, place: usize, default: f32) -> Lowered<f32> {
+        match node.input(place) {
+            None => Ok(default),
+            Some(tensor) => Ok(self.constant_reals(tensor)?.first().copied().unwrap_or(default)),
+        }
+    }
+
+    fn clip(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        if domain == Domain::Whole {
+            return Err(Refusal::new(Reason::DType, "Clip of integers"));
+        }
+        let (low, high) = (
+            self.bound(node, 1, f32::MIN)?.max(f32::MIN),
+            self.bound(node, 2, f32::MAX)?.min(f32::MAX),
+        );
+        let ordered = low <= high;
+        if !ordered {
+            return Err(Refusal::attribute(format!("Clip to [{low}, {high}]")));
+        }
+        let params = vec![("min_value", Param::F32(low)), ("max_value", Param::F32(high))];
+        self.unary("ReluMinMax", params, node, order)
+    }
+
+    fn gelu(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        let attributes = node.attributes();
+        let tanh = attributes.str(Attr::Approximate) == Some("tanh");
+        // the two differ by at most 0.0005, which 8 bits do not show
+        let coarse = matches!(domain, Domain::Fixed(Type::Ufixed8 | Type::Sfixed8));
+        if tanh && !coarse {
+            return Err(Refusal::attribute(
+                "approximate is tanh; the library's Gelu is exact",
+            ));
+        }
+        self.unary("Gelu", Vec::new(), node, order)
+    }
+
+    fn leaky_relu(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        let alpha = node.float(Attr::Alpha).unwrap_or(0.01);
+        let input = self.input(node, 0)?;
+        let from = self.read(input, order)?;
+        let slope = match domain {
+            Domain::Fixed(ty) => {
+                let bad = || Refusal::attribute(format!("alpha {alpha} cannot be quantised"));
+                let quant = crate::constant::spanning(ty, &[alpha]).ok_or_else(bad)?;
+                let stored = crate::constant::quantise(ty, &quant, &[alpha]).ok_or_else(bad)?;
+                let bytes = crate::constant::store(ty, &stored);
+                self.fixed("slope", ty, quant, &[1], bytes)
+            }
+            Domain::Float(ty) => {
+                let bytes = crate::constant::store_floats(ty, &[alpha]);
+                self.fixed("slope", ty, Quant::None, &[1], bytes)
+            }
+            Domain::Whole => return Err(Refusal::new(Reason::DType, "LeakyRelu of integers")),
+        };
+        let to = self.write(self.output(node, 0)?, order)?;
+        self.op("Prelu", Vec::new(), &[from, slope], &[to]);
+        Ok(())
+    }
+
+    fn select(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        let output = self.output(node, 0)?;
+        let rank = self.shape(output)?.len();
+        let mut operands = Vec::with_capacity(3);
+        for place in 0..3 {
+            let input = self.input(node, place)?;
+            operands.push(self.operand(input, order, rank, domain)?);
+        }
+        let to = self.write(output, order)?;
+        self.op("ElementWiseSelect", Vec::new(), &operands, &[to]);
+        Ok(())
+    }
+
+    /// x × sigmoid(x): the sigmoid between has no encoding, so floats only.
+    fn swish(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        if !matches!(domain, Domain::Float(_)) || node.float(Attr::Alpha).unwrap_or(1.0) != 1.0 {
+            return Err(Refusal::encoding(
+                "Swish of quantised tensors or with alpha: the sigmoid between has no encoding",
+            ));
+        }
+        let input = self.input(node, 0)?;
+        let from = self.read(input, order)?;
+        let dims = self.dims_of(from);
+        let gate = self.native("gate", self.ty_of(from), Quant::None, &dims);
+        self.op("Sigmoid", Vec::new(), &[from], &[gate]);
+        let to = self.write(self.output(node, 0)?, order)?;
+        self.op("ElementWiseMultiply", Vec::new(), &[from, gate], &[to]);
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Matrix products: by constants as fully connected layers, else as products of two tensors.
+//!
+//! Invariant: weights of a fully connected layer are `[units, in]`; its input and output have two axes.
+
+use polychip_ops::Attr;
+use polychip_sdk::NodeView;
+
+use super::{Domain, Lower, int};
+use crate::order::Order;
+use crate::program::{Param, Quant, TensorId};
+use crate::refusal::{Lowered, Refusal};
+
+impl Lower<'_> {
+    /// `[rows, in] × weights`, with a bias.
+    fn connected(
+        &mut self,
+        input: TensorId,
+        weights: u32,
+        transposed: bool,
+        bias: Option<u32>,
+        output: u32,
+        domain: Domain,
+    ) -> Lowered<()> {
+        let shape = self.shape(weights)?;
+        let (permutation, axis) = if transposed { ([0, 1], 0) } else { ([1, 0], 1) };
+        let units = shape[axis];
+        let inner = shape[1 - axis];
+        let elements: usize = self.dims_of(input).iter().product();
+        let rows = elements / inner.max(1);
+        let input = self.reshaped(input, &[rows, inner]);
+        let weights = self.weights(weights, &permutation, axis, domain)?;
+        let mut inputs = vec![input, weights.id];
+        if let Some(bias) = bias {
+            inputs.push(self.bias(bias, units, input, &weights)?);
+        }
+        let info = self.info(output)?;
+        let out = self.native("product", info.ty, info.quant, &[rows, units]);
+        self.op("FullyConnected", Vec::new(), &inputs, &[out]);
+        self.settle(out, output, Order::RowMajor)
+    }
+
+    pub(super) fn gemm(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+        let (alpha, beta) = (
+            node.float(Attr::Alpha).unwrap_or(1.0),
+            node.float(Attr::Beta).unwrap_or(1.0),
+        );
+        let sum = node.input(2);
+        if alpha != 1.0 || (beta != 1.0 && sum.is_some()) {
+            return Err(Refusal::attribute(format!("alpha {alpha}, beta {beta}")));
+        }
+        let (left, right) = (self.input(node, 0)?, self.input(node, 1)?);
+        let output = self.output(node, 0)?;
+        let (trans_a, trans_b) = (int(node, Attr::TransA, 0) != 0, int(node, Attr::TransB, 0) != 0);
+        let units = self.shape(output)?[1];
+        // a bias has one element per unit
+        let is_bias = |lower: &Self, tensor: u32| {
+            let shape = lower.shape(tensor).unwrap_or_default();
+            let row = matches!(shape[..], [n] | [1, n] if n == units) || shape.iter().product::<usize>() == 1;
+            lower.view(tensor).is_constant() && row
+        };
+        let bias = sum.filter(|&tensor| is_bias(self, tensor));
+        if sum.is_some() && bias.is_none() && !matches!(domain, Domain::Float(_)) {
+            return Err(Refusal::encoding(
+                "a sum that is no constant row: the product before it has no encoding",
+            ));
+        }
+        if self.view(right).is_constant() && sum == bias {
+            let mut input = self.read(left, Order::RowMajor)?;
+            if trans_a {
+                input = self.transposed(input, &[1, 0]);
+            }
+            return self.connected(input, right, trans_b, bias, output, domain);
+        }
+        if !matches!(domain, Domain::Float(_)) && sum.is_some() {
+            return Err(Refusal::encoding(
+                "a sum behind a product of two tensors: the product has no encoding",
+            ));
+        }
+        let (a, b) = (
+            self.operand(left, Order::RowMajor, 2, domain)?,
+            self.operand(right, Order::RowMajor, 2, domain)?,
+        );
+        let params = vec![
+            ("transpose_in0", Param::Bool(trans_a)),
+            ("transpose_in1", Param::Bool(trans_b)),
+        ];
+        let Some(sum) = sum else {
+            let out = self.write(output, Order::RowMajor)?;
+            self.op("MatMul", params, &[a, b], &[out]);
+            return Ok(());
+        };
+        let info = self.info(output)?;
+        let product = self.native("product", info.ty, Quant::None, &info.shape);
+        self.op("MatMul", params, &[a, b], &[product]);
+        let sum = self.operand(sum, Order::RowMajor, 2, domain)?;
+        let out = self.write(output, Order::RowMajor)?;
+        self.op("ElementWiseAdd", Vec::new(), &[product, sum], &[out]);
+        Ok(())
+    }
+
+    pub(super) fn matmul(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+        if domain == Domain::Whole {
+            return Err(Refusal::new(
+                polychip_sdk::Reason::DType,
+                "a product of plain integers",
+            ));
+        }
+        let (left, right) = (self.input(node, 0)?, self.input(node, 1)?);
+        let output = self.output(node, 0)?;
+        let (a, b) = (self.shape(left)?, self.shape(right)?);
+        if self.view(right).is_constant() && b.len() == 2 && !self.view(left).is_constant() {
+            let input = self.read(left, Order::RowMajor)?;
+            return self.connected(input, right, false, None, output, domain);
+        }
+        let mut left = self.operand(left, Order::RowMajor, a.len(), domain)?;
+        let mut right = self.operand(right, Order::RowMajor, b.len(), domain)?;
+        if a.len() == 1 {
+            left = self.reshaped(left, &[1, a[0]]);
+        }
+        if b.len() == 1 {
+            right = self.reshaped(right, &[b[0], 1]);
+        }
+        let mut dims = self.shape(output)?;
+        if a.len() == 1 {
+            dims.insert(dims.len() - usize::from(b.len() > 1), 1);
+        }
+        if b.len() == 1 {
+            dims.push(1);
+        }
+        let info = self.info(output)?;
+        let out = self.native("product", info.ty, info.quant, &dims);
+        let params = vec![
+            ("transpose_in0", Param::Bool(false)),
+            ("transpose_in1", Param::Bool(false)),
+        ];
+        self.op("MatMul", params, &[left, right], &[out]);
+        self.settle(out, output, Order::RowMajor)
+    }
+}

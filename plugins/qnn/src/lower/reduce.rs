@@ -1,0 +1,174 @@
+//! Reductions, selections and running sums along axes, and softmax.
+//!
+//! Invariant: axes are places in memory of the order that the node was planned in.
+
+use polychip_ops::{Attr, Op};
+use polychip_sdk::NodeView;
+
+use super::{Lower, axis, int, u32s};
+use crate::order::Order;
+use crate::program::{Param, Quant, Type};
+use crate::refusal::{Lowered, Refusal};
+
+impl Lower<'_> {
+    pub(super) fn softmax(&mut self, node: &NodeView<'_>, _order: Order) -> Lowered<()> {
+        let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
+        let info = self.info(output)?;
+        let rank = info.shape.len();
+        let axis = axis(node, -1, rank)?;
+        let soft = node.op() == Op::Softmax;
+        // a quirk of the library: it computes as if the zero point were -128
+        if let (true, Type::Sfixed8, Some((_, offset))) = (soft, info.ty, info.quant.per_tensor())
+            && offset != 128
+        {
+            return Err(Refusal::new(
+                polychip_sdk::Reason::Quarantined,
+                format!(
+                    "Softmax of signed 8 bits with zero point {}: the library takes it for -128",
+                    -offset
+                ),
+            ));
+        }
+        let order = if axis == 1 && rank >= 3 {
+            Order::ChannelsLast
+        } else {
+            Order::RowMajor
+        };
+        let from = self.read(input, order)?;
+        let place = order.place(axis, rank);
+        // the library computes along the last axis
+        let mut swap: Vec<usize> = (0..rank).collect();
+        swap.swap(place, rank - 1);
+        let from = self.transposed(from, &swap);
+        let dims = self.dims_of(from);
+        let result = self.native("softmax", info.ty, info.quant, &dims);
+        let params = vec![("axis", Param::U32((rank - 1) as u32)), ("beta", Param::F32(1.0))];
+        let kind = if soft { "Softmax" } else { "LogSoftmax" };
+        self.op(kind, params, &[from], &[result]);
+        let back = self.transposed(result, &swap);
+        self.settle(back, output, order)
+    }
+
+    /// The axes of a reduction, from the front.
+    fn axes(&self, node: &NodeView<'_>, rank: usize) -> Lowered<Vec<usize>> {
+        let axes = match node.input(1) {
+            Some(axes) => self.constant_ints(axes)?,
+            None => Vec::new(),
+        };
+        if axes.is_empty() {
+            if int(node, Attr::NoopWithEmptyAxes, 0) != 0 {
+                return Err(Refusal::attribute("noop_with_empty_axes without axes"));
+            }
+            return Ok((0..rank).collect());
+        }
+        polychip_ops::axis::normalise_all(&axes, rank)
+            .ok_or_else(|| Refusal::attribute(format!("axes {axes:?} of a tensor of {rank}")))
+    }
+
+    pub(super) fn reduce(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+        let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
+        let shape = self.shape(input)?;
+        let rank = shape.len();
+        let keep = int(node, Attr::Keepdims, 1) != 0;
+        let axes = self.axes(node, rank)?;
+        let mut order = if rank < 3 { Order::RowMajor } else { order };
+        // without the reduced axes, those left must stand in the order of the result
+        let left: Vec<usize> = order
+            .permutation(rank)
+            .into_iter()
+            .filter(|axis| !axes.contains(axis))
+            .collect();
+        if !keep && !left.is_sorted() {
+            order = Order::RowMajor;
+        }
+        let from = self.read(input, order)?;
+        let mut places: Vec<usize> = axes.iter().map(|&axis| order.place(axis, rank)).collect();
+        places.sort_unstable();
+        let params = vec![("axes", u32s(&places)), ("keep_dims", Param::Bool(keep))];
+        let (kind, moves) = match node.op() {
+            Op::ReduceMax => ("ReduceMax", true),
+            Op::ReduceMin => ("ReduceMin", true),
+            Op::ReduceMean => ("ReduceMean", false),
+            Op::ReduceProd => ("ReduceProd", false),
+            _ => ("ReduceSum", false),
+        };
+        let to = if keep { order } else { Order::RowMajor };
+        if moves {
+            return self.moved(kind, params, from, &[], output, to);
+        }
+        let out = self.write(output, to)?;
+        self.op(kind, params, &[from], &[out]);
+        Ok(())
+    }
+
+    pub(super) fn arg(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+        if int(node, Attr::SelectLastIndex, 0) != 0 {
+            return Err(Refusal::attribute("select_last_index 1"));
+        }
+        let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
+        let rank = self.shape(input)?.len();
+        let axis = axis(node, 0, rank)?;
+        let keep = int(node, Attr::Keepdims, 1) != 0;
+        let order = match (keep, axis) {
+            (true, _) => order,
+            // without its channels, an image is the same in both orders
+            (false, 1) => Order::ChannelsLast,
+            (false, _) => Order::RowMajor,
+        };
+        let from = self.read(input, order)?;
+        let place = order.place(axis, rank);
+        let kind = if node.op() == Op::ArgMax {
+            "Argmax"
+        } else {
+            "Argmin"
+        };
+        let to = if keep { order } else { Order::RowMajor };
+        let out = self.write(output, to)?;
+        let params = vec![
+            ("axis", Param::U32(place as u32)),
+            ("keep_dims", Param::Bool(keep)),
+        ];
+        self.op(kind, params, &[from], &[out]);
+        Ok(())
+    }
+
+    pub(super) fn top_k(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+        let input = self.input(node, 0)?;
+        let (values, indices) = (self.output(node, 0)?, self.output(node, 1)?);
+        let shape = self.shape(input)?;
+        let axis = axis(node, -1, shape.len())?;
+        if axis + 1 != shape.len() {
+            return Err(Refusal::attribute(format!("axis {axis}; the last is offered")));
+        }
+        let k = self.constant_ints(self.input(node, 1)?)?;
+        let k = k.first().and_then(|&k| u32::try_from(k).ok());
+        let k = k.ok_or_else(|| Refusal::attribute("k is no number of elements"))?;
+        let from = self.read(input, Order::RowMajor)?;
+        let dims = self.shape(values)?;
+        let out = self.native("top", self.ty_of(from), self.quant_of(from), &dims);
+        let places = self.native("places", Type::Int32, Quant::None, &dims);
+        let largest = int(node, Attr::Largest, 1) != 0;
+        let params = vec![("k", Param::U32(k)), ("largest", Param::Bool(largest))];
+        self.op("TopK", params, &[from], &[out, places]);
+        self.settle(out, values, Order::RowMajor)?;
+        self.settle(places, indices, Order::RowMajor)
+    }
+
+    pub(super) fn cum_sum(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+        let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
+        let rank = self.shape(input)?.len();
+        let along = self.constant_ints(self.input(node, 1)?)?;
+        let along = along.first().copied().unwrap_or(0);
+        let axis = polychip_ops::axis::normalise(along, rank)
+            .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of {rank}")))?;
+        let from = self.read(input, order)?;
+        let out = self.write(output, order)?;
+        let params = vec![
+            ("axis", Param::U32(order.place(axis, rank) as u32)),
+            ("exclusive", Param::Bool(int(node, Attr::Exclusive, 0) != 0)),
+            ("reverse", Param::Bool(int(node, Attr::Reverse, 0) != 0)),
+        ];
+        self.op("CumulativeSum", params, &[from], &[out]);
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! Which order of axes each node wants, and the plan of a part made from that.
+//!
+//! Invariant: only tensors of three or more axes that are no constants count: others are the same in both
+//! orders, or are transposed when the part is compiled.
+
+use polychip_ops::{Attr, Op};
+use polychip_sdk::{GraphView, NodeView};
+
+use crate::info::Info;
+use crate::order::{self, Order};
+use crate::plan::{self, Flow, Use, Want};
+use crate::refusal::Lowered;
+
+const ROW: Want = Want::Fixed(Order::RowMajor);
+const LAST: Want = Want::Fixed(Order::ChannelsLast);
+
+/// A transposition costs its bytes and as many as could be moved while it is started.
+const START_BYTES: u64 = 4096;
+
+/// What a node wants of its inputs and of its outputs.
+pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want) {
+    let shape = |tensor: Option<u32>| {
+        tensor
+            .and_then(|tensor| infos[tensor as usize].as_ref().ok())
+            .map(|info| info.shape.clone())
+            .unwrap_or_default()
+    };
+    let input = shape(node.input(0));
+    let rank = input.len();
+    match node.op() {
+        Op::Conv
+        | Op::ConvTranspose
+        | Op::MaxPool
+        | Op::AveragePool
+        | Op::GlobalMaxPool
+        | Op::GlobalAveragePool
+        | Op::Resize
+        | Op::DepthToSpace
+        | Op::SpaceToDepth
+        | Op::LRN
+        | Op::InstanceNormalization
+        | Op::GroupNormalization
+        | Op::BatchNormalization => (LAST, LAST),
+        Op::Softmax | Op::LogSoftmax => {
+            let axis = polychip_ops::axis::normalise(node.int(Attr::Axis).unwrap_or(-1), rank);
+            // the library computes along the last axis in memory
+            match axis {
+                Some(1) if rank >= 3 => (LAST, LAST),
+                _ => (ROW, ROW),
+            }
+        }
+        Op::ReduceMax | Op::ReduceMin | Op::ReduceMean | Op::ReduceSum | Op::ReduceProd => {
+            match node.int(Attr::Keepdims).unwrap_or(1) {
+                0 if shape(node.output(0)).len() <= 2 => (Want::Planned, ROW),
+                0 => (ROW, ROW),
+                _ => (Want::Planned, Want::Planned),
+            }
+        }
+        Op::ArgMax | Op::ArgMin => match node.int(Attr::Keepdims).unwrap_or(1) {
+            0 => (ROW, ROW),
+            _ => (Want::Planned, Want::Planned),
+        },
+        Op::Transpose => transposition(node, rank),
+        Op::Tile | Op::Expand if shape(node.output(0)).len() != rank => (ROW, ROW),
+        Op::Reshape
+        | Op::Squeeze
+        | Op::Unsqueeze
+        | Op::Flatten
+        | Op::Gather
+        | Op::GatherElements
+        | Op::GatherND
+        | Op::Gemm
+        | Op::MatMul
+        | Op::LayerNormalization
+        | Op::RMSNormalization
+        | Op::TopK => (ROW, ROW),
+        _ => (Want::Planned, Want::Planned),
+    }
+}
+
+/// A transposition of the model is none between the two orders that it joins.
+fn transposition(node: &NodeView<'_>, rank: usize) -> (Want, Want) {
+    let Some(perm) = node.ints(Attr::Perm) else {
+        return (ROW, ROW);
+    };
+    let perm: Vec<usize> = perm.iter().map(|&axis| axis as usize).collect();
+    let (row, last) = (Order::RowMajor, Order::ChannelsLast);
+    if rank >= 3 && perm == order::between(row, last, rank) {
+        (LAST, ROW)
+    } else if rank >= 3 && perm == order::between(last, row, rank) {
+        (ROW, LAST)
+    } else {
+        (ROW, ROW)
+    }
+}
+
+/// Whether a node is lowered in either order.
+pub(crate) fn is_planned(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> bool {
+    let (input, output) = wants(node, infos);
+    input == Want::Planned || output == Want::Planned
+}
+
+/// The planned order of each node of a part.
+pub(super) fn orders(graph: &GraphView<'_>, infos: &[Lowered<Info>]) -> Vec<Order> {
+    let outside = Use { node: 0, want: ROW };
+    let mut flows: Vec<Option<Flow>> = graph
+        .tensors()
+        .map(|tensor| {
+            let info = infos[tensor.index() as usize].as_ref().ok()?;
+            if tensor.is_constant() || info.shape.len() < 3 {
+                return None;
+            }
+            let elements: usize = info.shape.iter().product();
+            // where only the names of axes change, a transposition is a reshape
+            let permutation = Order::ChannelsLast.permutation(info.shape.len());
+            let free = order::keeps_memory(&info.shape, &permutation);
+            let bytes = if free {
+                0
+            } else {
+                (elements * info.ty.bytes()) as u64
+            };
+            Some(Flow {
+                cost: bytes + if free { 64 } else { START_BYTES },
+                writer: outside,
+                readers: Vec::new(),
+            })
+        })
+        .collect();
+    for node in graph.nodes() {
+        let (input, output) = wants(&node, infos);
+        let index = node.index() as usize;
+        let rank = |tensor: u32| infos[tensor as usize].as_ref().map_or(0, |info| info.shape.len());
+        let widest = node.outputs().chain(node.inputs()).flatten().map(rank).max();
+        for tensor in node.inputs().flatten() {
+            if let Some(flow) = &mut flows[tensor as usize] {
+                // an operand that broadcasts to more axes is read row-major and reshaped
+                let narrow = input == Want::Planned && Some(rank(tensor)) != widest;
+                let want = if narrow { ROW } else { input };
+                flow.readers.push(Use { node: index, want });
+            }
+        }
+        for tensor in node.outputs().flatten() {
+            if let Some(flow) = &mut flows[tensor as usize] {
+                flow.writer = Use {
+                    node: index,
+                    want: output,
+                };
+            }
+        }
+    }
+    for &output in graph.outputs() {
+        if let Some(flow) = &mut flows[output as usize] {
+            flow.readers.push(outside);
+        }
+    }
+    let flows: Vec<Flow> = flows.into_iter().flatten().collect();
+    plan::plan(graph.node_count(), &flows)
+}

@@ -1,0 +1,86 @@
+//! The library's log, into the host's.
+//!
+//! Invariants:
+//! 1. A line reaches a host only while its instance lives: the list of hosts is locked during the call.
+//! 2. Nothing is formatted when nobody listens.
+//!
+//! The callback gets no pointer of its own, so the hosts stand in a list of the process; the youngest gets
+//! the line.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use polychip_sdk::{HostServices, LogLevel};
+use polychip_sys::qnn::{self, Qnn};
+
+use super::lock;
+
+static HOSTS: Mutex<Vec<(u64, HostServices)>> = Mutex::new(Vec::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" {
+    /// The C library's: `arguments` is a `va_list`, which travels as one pointer on the systems that QNN is for.
+    fn vsnprintf(to: *mut c_char, bytes: usize, format: *const c_char, arguments: *mut c_void) -> c_int;
+}
+
+unsafe extern "C" fn receive(format: *const c_char, level: u32, _timestamp: u64, arguments: *mut c_void) {
+    if format.is_null() {
+        return;
+    }
+    let Ok(hosts) = HOSTS.lock() else { return };
+    let Some((_, host)) = hosts.last() else { return };
+    let mut text = [0u8; 1024];
+    // SAFETY: at most as many bytes as the text holds are written; format and arguments are the library's,
+    // made for each other.
+    let len = unsafe { vsnprintf(text.as_mut_ptr().cast(), text.len(), format, arguments) };
+    let len = usize::try_from(len).unwrap_or(0).min(text.len() - 1);
+    let level = match level {
+        qnn::POLYCHIP_QNN_LOG_ERROR => LogLevel::Error,
+        qnn::POLYCHIP_QNN_LOG_WARN => LogLevel::Warn,
+        qnn::POLYCHIP_QNN_LOG_INFO => LogLevel::Info,
+        _ => LogLevel::Debug,
+    };
+    host.log(level, String::from_utf8_lossy(&text[..len]).trim_end());
+}
+
+/// A log of the library.
+pub(super) struct Log {
+    qnn: &'static Qnn,
+    handle: qnn::Log,
+    id: u64,
+}
+
+impl Log {
+    /// Makes one; without the call or where it fails, the library logs as it likes.
+    pub(super) fn create(qnn: &'static Qnn, host: &HostServices) -> Log {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        lock(&HOSTS).push((id, host.clone()));
+        let mut handle = ptr::null_mut();
+        if let Some(create) = qnn.table().log_create {
+            // SAFETY: the callback lives as long as the process; the place for the handle is ours.
+            let code = unsafe { create(Some(receive), qnn::POLYCHIP_QNN_LOG_WARN, &raw mut handle) };
+            if code != 0 {
+                handle = ptr::null_mut();
+            }
+        }
+        Log { qnn, handle, id }
+    }
+
+    pub(super) fn handle(&self) -> qnn::Log {
+        self.handle
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Some(free) = self.qnn.table().log_free
+            && !self.handle.is_null()
+        {
+            // SAFETY: made by this library; backend and device are gone, as fields drop in order.
+            let _ = unsafe { free(self.handle) };
+        }
+        lock(&HOSTS).retain(|(id, _)| *id != self.id);
+    }
+}
