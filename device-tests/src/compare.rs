@@ -95,6 +95,28 @@ pub fn deviation(found: &Literal, wanted: &Literal) -> f64 {
     if apart == 0.0 { 0.0 } else { apart / largest }
 }
 
+/// The cosine of the angle between two tensors; 0 where one is no float, all zero, or of another size.
+#[must_use]
+pub fn cosine(a: &Literal, b: &Literal) -> f64 {
+    let (Some(a), Some(b)) = (a.as_f64s(), b.as_f64s()) else {
+        return 0.0;
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let norms = (dot(&a, &a) * dot(&b, &b)).sqrt();
+    if a.len() == b.len() && norms > 0.0 {
+        dot(&a, &b) / norms
+    } else {
+        0.0
+    }
+}
+
+/// The index of the largest element: the answer of a classifier.
+#[must_use]
+pub fn top(values: &Literal) -> Option<usize> {
+    let values = values.as_f64s()?;
+    (0..values.len()).max_by(|&a, &b| values[a].total_cmp(&values[b]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +152,17 @@ mod tests {
                 .contains("data type")
         );
         assert!(compare(&Literal::i64s(&[1]), &Literal::i64s(&[2]), SUITE).is_err());
+    }
+
+    #[test]
+    fn cosines_and_answers() {
+        assert!((cosine(&f(&[1.0, 2.0]), &f(&[2.0, 4.0])) - 1.0).abs() < 1e-12);
+        assert_eq!(cosine(&f(&[1.0, 0.0]), &f(&[0.0, 3.0])), 0.0);
+        assert_eq!(cosine(&f(&[0.0]), &f(&[1.0])), 0.0);
+        assert_eq!(cosine(&f(&[1.0]), &f(&[1.0, 1.0])), 0.0);
+        assert!(cosine(&f(&[f32::NAN]), &f(&[1.0])).is_nan());
+        assert_eq!(top(&f(&[0.5, 2.0, -3.0])), Some(1));
+        assert_eq!(top(&f(&[])), None);
     }
 
     #[test]

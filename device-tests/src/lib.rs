@@ -16,3 +16,4 @@ pub mod libraries;
 pub mod model;
 pub mod npy;
 pub mod paths;
+pub mod quantised;

@@ -60,9 +60,10 @@ def picture(kind, sample):
     y, x = np.mgrid[0:224, 0:224].astype(np.float32) / 224
     image = np.zeros((3, 224, 224), np.float32)
     for _ in range(4):
-        angle, frequency, colour = rng.uniform(0, np.pi), rng.uniform(4, 48), rng.standard_normal(3)
-        phase = rng.uniform(0, 2 * np.pi) + own.uniform(-0.5, 0.5)
-        wave = np.sin(2 * np.pi * frequency * (x * np.cos(angle) + y * np.sin(angle)) + phase)
+        # periods that divide the 32 pixels of one place of the last layer, so that means keep the signal
+        (across, down), colour = 7 * rng.integers(-3, 4, 2), rng.standard_normal(3)
+        phase = rng.uniform(0, 2 * np.pi) + own.uniform(-0.3, 0.3)
+        wave = np.sin(2 * np.pi * (x * across + y * down) + phase)
         image += colour[:, None, None].astype(np.float32) * wave.astype(np.float32)
     image = image / image.std() * np.float32(own.uniform(0.9, 1.1))
     return (image + np.float32(0.1) * own.standard_normal(image.shape, dtype=np.float32))[None]
@@ -119,12 +120,15 @@ def replace(model, weights):
 
 
 def classifier(features, kinds, width):
-    """Weights [width, features] and bias that answer 10 for the class of each row and 0 for the others."""
-    mean, deviation = features.mean(0), features.std(0) + np.float32(1e-3)
+    """Weights [width, features] and bias that tell the class of each row; strongly regularised, because
+    directions of little variance would carry more rounding than signal.
+    """
+    mean, deviation = features.mean(0), features.std(0)
+    deviation = deviation + np.float32(0.1) * deviation.mean()
     x = ((features - mean) / deviation).astype(np.float64)
     wanted = 10.0 * (np.asarray(kinds)[:, None] == np.arange(CLASSES)) - 10.0 / CLASSES
     gram = x @ x.T
-    fitted = x.T @ np.linalg.solve(gram + 0.3 * np.trace(gram) / len(x) * np.eye(len(x)), wanted)
+    fitted = x.T @ np.linalg.solve(gram + 3 * np.trace(gram) / len(x) * np.eye(len(x)), wanted)
     if width > CLASSES:  # the rest are weak mixtures of the classes
         mixture = seeded("mixture").normal(0, 0.1, (CLASSES, width - CLASSES))
         fitted = np.concatenate([fitted, fitted @ mixture], 1)

@@ -2,14 +2,15 @@
 //!
 //! Invariants:
 //! 1. A pass keeps what the graph computes: same inputs, same outputs (names, order, types), values
-//!    equal within rounding of the element type. Each pass has a test that executes both.
+//!    equal within rounding of the element type, or of the encodings that a recomposed op had inside.
+//!    Each pass has a test that executes both.
 //! 2. Same graph, same result: nothing depends on addresses, hashes or time.
 //! 3. After a pass the graph is well formed; debug builds check it.
 //! 4. A second run changes nothing.
 //!
 //! What devices may rely on afterwards:
 //! - no Identity, inference Dropout or other op without effect, but where an output of the graph
-//!   needs one to have its name;
+//!   needs one to have its name; an Identity between two encodings rounds from the one to the other;
 //! - a node with a `decomposition` is a recomposed op: compute the node, or the primitive graph inside
 //!   it, whose inputs and outputs are the node's present ones in order;
 //! - a tensor with an `encoding` holds integers that stand for reals. A node that reads it computes on
@@ -111,8 +112,18 @@ impl Pipeline<'_> {
         graph.sort()?;
         self.bodies(graph, report)?;
         self.clean(graph, report, !self.options.quantised)?;
-        if self.options.quantised && self.pass(graph, report, "quantise", quantise::run)? > 0 {
-            self.clean(graph, report, false)?;
+        if self.options.quantised {
+            let mut changes = 0;
+            if self.options.recompose {
+                changes += self.pass(graph, report, "recompose rounded", recompose::rounded::run)?;
+            }
+            changes += self.pass(graph, report, "move rounding", quantise::travel::run)?;
+            if changes > 0 {
+                self.clean(graph, report, false)?;
+            }
+            if self.pass(graph, report, "quantise", quantise::run)? > 0 {
+                self.clean(graph, report, false)?;
+            }
         }
         // what dequantises constants for nobody's encoding is folded like anything else
         self.clean(graph, report, true)?;

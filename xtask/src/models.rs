@@ -5,7 +5,7 @@
 //! - `models/generated`: the deterministic models of `device-tests/peers/make_models.py`, the `light_*`
 //!   models of the Python package `onnx`, and their `varied_*` siblings; `models/generated/expected` holds
 //!   ONNX Runtime's outputs for seeded inputs;
-//! - `models/generated/quantised`: quantised models, and ONNX Runtime's outputs for them;
+//! - `models/generated/quantised`: quantised models and ops, and ONNX Runtime's outputs for them;
 //! - `device-tests/generated/onnx`: the ONNX backend suite as files.
 //!
 //! Invariants:
@@ -48,11 +48,13 @@ const MAKE_MODELS: &str = "device-tests/peers/make_models.py";
 const LIGHT: &str = "device-tests/witness/light.py";
 const EXPECTED: &str = "device-tests/witness/expected.py";
 const QUANTISED: &str = "device-tests/witness/quantised.py";
+const QUANTISED_OPS: &str = "device-tests/witness/quantised_ops.py";
 const SUITE: &str = "device-tests/witness/onnx_suite.py";
 const MODELS: &str = "models/generated";
 const OUTPUTS: &str = "models/generated/expected";
 /// Inside the folder of the other models, so that these go and come with them.
 const QUANTISED_MODELS: &str = "models/generated/quantised";
+const QUANTISED_CASES: &str = "models/generated/quantised/ops";
 const CASES: &str = "device-tests/generated/onnx";
 
 /// Makes whatever is missing or out of date.
@@ -66,9 +68,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             call(&python, &[LIGHT, MODELS])?;
             call(&python, &[EXPECTED, MODELS, OUTPUTS])
         })?;
-        let scripts = [REQUIREMENTS, MAKE_MODELS, QUANTISED];
+        let scripts = [REQUIREMENTS, MAKE_MODELS, QUANTISED, QUANTISED_OPS];
         step(root(), QUANTISED_MODELS, &scripts, options.force, || {
-            call(&python, &[QUANTISED, QUANTISED_MODELS])
+            call(&python, &[QUANTISED, QUANTISED_MODELS])?;
+            call(&python, &[QUANTISED_OPS, QUANTISED_CASES])
         })?;
     }
     if wanted(Part::Suite) {

@@ -9,6 +9,7 @@
 //! 1. An output of the graph keeps its name: the tensor before the removed node takes it over, unless
 //!    that one is an input, a constant or an output itself; then the node stays.
 //! 2. A shape that is only a bound is never taken for equal.
+//! 3. A node that rounds to another encoding than it reads stays.
 
 use polychip_ops::{Attr, Op};
 
@@ -87,12 +88,18 @@ fn permutation(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     }
 }
 
+/// Whether the integers of two tensors stand for the same reals, and hold as many of them.
+fn same_grid(graph: &Graph, a: TensorId, b: TensorId) -> bool {
+    let (a, b) = (graph.tensor(a), graph.tensor(b));
+    a.encoding == b.encoding && (a.encoding.is_none() || a.ty.dtype == b.ty.dtype)
+}
+
 /// Takes the node out and connects its readers with `from`.
 pub(super) fn bypass(graph: &mut Graph, id: NodeId, from: TensorId) -> bool {
     let Some(to) = graph.node(id).output(0) else {
         return false;
     };
-    if graph.tensor(from).encoding != graph.tensor(to).encoding {
+    if !same_grid(graph, from, to) {
         return false;
     }
     if !graph.is_output(to) {
@@ -143,7 +150,7 @@ fn merge(graph: &mut Graph, id: NodeId) -> bool {
     let Some(source) = before.input(0).filter(|_| before.output(0) == Some(x)) else {
         return false;
     };
-    if graph.tensor(source).encoding != graph.tensor(x).encoding {
+    if !same_grid(graph, source, x) {
         return false;
     }
     match (before.op, node.op) {

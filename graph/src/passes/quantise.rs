@@ -11,7 +11,11 @@
 //!   with activations or a residual sum between op and quantise, whose inner tensors stay floats;
 //! - dequantised constant weights of Conv, ConvTranspose, Gemm, MatMul and Gather, whatever else the
 //!   node reads (weight-only quantisation);
-//! - dequantise, then quantise with the same encoding: nothing.
+//! - dequantise, then quantise with the same encoding: nothing. With another one: an Identity that gives
+//!   the same reals on the other grid.
+//!
+//! Dequantise and quantise were moved past ops that only move or select elements before ([`travel`]), so
+//! that these are on integers. Relu and Clip before a quantise become its clamp where they can.
 //!
 //! Between quantise and dequantise, ops that only move or select integers (Reshape, Transpose,
 //! Concat, MaxPool …) carry one encoding from input to output.
@@ -27,7 +31,9 @@ use super::pattern;
 use crate::{Encoding, EncodingAxis, Error, Graph, Node, NodeId, TensorId};
 
 mod carriers;
-mod scale;
+mod limit;
+pub(super) mod scale;
+pub(super) mod travel;
 
 use carriers::Carriers;
 
@@ -50,7 +56,18 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
             changes += weights(graph, id);
         }
     }
+    for id in graph.node_ids() {
+        let members = carriers::moved(graph, graph.node(id));
+        if let Some(&first) = members
+            .first()
+            .filter(|&&first| carriers.encoding(first).is_some())
+        {
+            carriers.settle(graph, first);
+        }
+    }
     changes += pairs(graph);
+    changes += requantised(graph, &carriers);
+    changes += limit::run(graph);
     Ok(changes)
 }
 
@@ -268,6 +285,38 @@ fn pairs(graph: &mut Graph) -> usize {
         }
     }
     removed
+}
+
+/// Makes dequantise-quantise pairs of two encodings one Identity.
+fn requantised(graph: &mut Graph, carriers: &Carriers) -> usize {
+    let mut changes = 0;
+    for id in graph.node_ids() {
+        let Some(node) = graph.find_node(id).filter(|node| node.op == Op::QuantizeLinear) else {
+            continue;
+        };
+        let (Some(real), Some(result)) = (node.input(0), node.output(0)) else {
+            continue;
+        };
+        let Some((source, encoding)) = dequantised(graph, carriers, real) else {
+            continue;
+        };
+        let fits = carriers
+            .encoding(result)
+            .is_some_and(|own| own.real == encoding.real);
+        if !fits || graph.tensor(source).is_constant() {
+            continue;
+        }
+        graph.edit_node(id, |node| {
+            *node = Node {
+                name: std::mem::take(&mut node.name),
+                ..Node::new(Op::Identity, vec![Some(source)], vec![Some(result)])
+            };
+        });
+        carriers.settle(graph, source);
+        carriers.settle(graph, result);
+        changes += 1;
+    }
+    changes
 }
 
 /// Whether one scale holds for the whole tensor.

@@ -18,6 +18,7 @@ mod activation;
 mod attention;
 mod normalisation;
 mod polynomial;
+pub(super) mod rounded;
 
 /// Runs the pass; returns the number of regions replaced.
 pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {

@@ -6,6 +6,7 @@ mod attention;
 mod build;
 mod cleaning;
 mod execute;
+mod folding;
 mod groups;
 mod models;
 mod normalisation;

@@ -104,9 +104,9 @@ impl Carriers {
     }
 }
 
-/// The integer tensors whose elements a node moves or selects, unchanged, from the first to the last.
-fn moved(graph: &Graph, node: &Node) -> Vec<TensorId> {
-    let (inputs, outputs) = match node.op {
+/// How many inputs of a node hold what it moves or selects, unchanged, into how many outputs.
+pub(super) fn slots(node: &Node) -> Option<(usize, usize)> {
+    Some(match node.op {
         Op::Reshape
         | Op::Transpose
         | Op::Squeeze
@@ -127,7 +127,14 @@ fn moved(graph: &Graph, node: &Node) -> Vec<TensorId> {
         Op::Split => (1, node.outputs.len()),
         Op::Concat | Op::Max | Op::Min => (node.inputs.len(), 1),
         Op::Resize if is_nearest(node) => (1, 1),
-        _ => return Vec::new(),
+        _ => return None,
+    })
+}
+
+/// The integer tensors whose elements a node moves or selects, unchanged, from the first to the last.
+pub(super) fn moved(graph: &Graph, node: &Node) -> Vec<TensorId> {
+    let Some((inputs, outputs)) = slots(node) else {
+        return Vec::new();
     };
     let inputs = node.inputs.iter().take(inputs);
     let members: Vec<TensorId> = inputs

@@ -26,7 +26,7 @@ pub(super) fn is_storage(dtype: DType) -> bool {
 }
 
 /// The encoding of the integer side of a quantise or dequantise node.
-pub(super) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding> {
+pub(in crate::passes) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding> {
     let (stored, real) = match node.op {
         Op::QuantizeLinear => (node.output(0)?, node.input(0)?),
         Op::DequantizeLinear => (node.input(0)?, node.output(0)?),
@@ -93,7 +93,7 @@ fn axis(node: &Node, shape: &Option<Vec<polychip_ops::Dim>>, scale: &[usize]) ->
 }
 
 /// The integers of a constant, packed ones too.
-fn integers(graph: &Graph, id: TensorId) -> Option<Vec<i32>> {
+pub(in crate::passes) fn integers(graph: &Graph, id: TensorId) -> Option<Vec<i32>> {
     let tensor = graph.tensor(id);
     let literal = tensor.data.as_ref()?.to_literal(&tensor.ty)?;
     if let Some(values) = literal.as_i64s() {

@@ -62,12 +62,12 @@ fn a_convolution_with_bias_and_activation() {
     let (after, report) = proven(&graph, &Options::default());
     assert_snapshot!(nodes_of(&after), @r"
     ~t0 = QuantizeLinear(x, 0.02, 100u8)
-    t4 = Conv(~t0, ~w, ~c)
-    ~t6 = Relu(t4)
+    ~t4 = Conv(~t0, ~w, ~c)
+    ~t6 = Relu(~t4)
     ~t10 = Conv(~t6, ~v)
     y0 = DequantizeLinear(~t10, 0.02, 100u8)
     ");
-    assert_eq!(report.changes("quantise"), 2);
+    assert_eq!(report.changes("quantise"), 3);
     let of = |name: &str| {
         let mut tensors = after.tensors().map(|(_, tensor)| tensor);
         tensors.find(|tensor| tensor.name == name).unwrap()
@@ -216,8 +216,8 @@ fn pairs_cancel_and_constants_of_nobody_become_floats() {
     let z = b.op(Op::Add, &[x, w]);
     let (after, report) = proven(&b.finish(&[y, z]), &Options::default());
     assert_snapshot!(nodes_of(&after), @r"
-    t0 = QuantizeLinear(x, 0.02, 100u8)
-    y0 = Concat(t0, t0) axis=Int(0)
+    ~t0 = QuantizeLinear(x, 0.02, 100u8)
+    ~y0 = Concat(~t0, ~t0) axis=Int(0)
     y1 = Add(x, t5)
     ");
     assert_eq!(report.changes("quantise"), 1);
