@@ -493,7 +493,8 @@ impl<'a> Lowering<'a> {
             ))
             .at_tensor(tensor as u32));
         }
-        let home = if (constant.bytes().as_ptr() as usize).is_multiple_of(8) || bytes == 0 {
+        // an empty one too: a slice of no elements also has an aligned address
+        let home = if (constant.bytes().as_ptr() as usize).is_multiple_of(8) {
             Home::Constant(*constant)
         } else {
             let mut copy = AlignedBytes::zeroed(bytes, crate::arena::ALIGN)?;

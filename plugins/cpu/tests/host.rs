@@ -192,6 +192,23 @@ fn assert_close(have: &[f32], want: &[f32]) {
 }
 
 #[test]
+fn an_empty_constant_may_lie_at_any_address() {
+    let host = linked();
+    let mut graph = Graph::new("empty");
+    let x = tensor(&mut graph, "x", DType::F32, &[1]);
+    let none = constant(&mut graph, "none", DType::F32, &[0], Vec::new());
+    let r = tensor(&mut graph, "r", DType::F32, &[0]);
+    let y = tensor(&mut graph, "y", DType::F32, &[0]);
+    node(&mut graph, Op::Relu, Attributes::new(), &[none], r);
+    node(&mut graph, Op::Add, Attributes::new(), &[r, x], y);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    let mut bench = Bench::new(&host.devices()[0], &graph);
+    bench.run(&[floats(&[1.0])]);
+    assert!(bench.read(1).is_empty());
+}
+
+#[test]
 fn linked_and_loaded_give_the_same_bytes() {
     let loaded = Host::builder().file(library()).build();
     assert_eq!(loaded.refusals(), []);
