@@ -6,3 +6,9 @@
 //! Not here: anything that a client may depend on beyond what the vendor's library was seen to do.
 
 #![deny(unsafe_code)]
+
+mod lower;
+mod real;
+mod recipe;
+mod soc;
+mod view;

@@ -1,0 +1,38 @@
+//! Which recipe computes a QNN op.
+//!
+//! Invariants:
+//! 1. Layouts are QNN's: channels last, filters `[kh, kw, in, out]`; the oracle's are ONNX's, so that recipes turn.
+//! 2. An op that has no recipe is unknown to the emulated library.
+//!
+//! Not here: which element types an op takes (`support`). Names of ops and parameters are those that ONNX
+//! Runtime's and ExecuTorch's QNN clients use.
+
+mod activation;
+mod conv;
+mod elementwise;
+mod gather;
+mod norm;
+mod reduce;
+mod resize;
+mod shape;
+
+use crate::recipe::Recipe;
+use crate::view::{Refusal, View};
+
+/// The recipe of a node.
+pub(crate) fn lower(view: &View<'_>) -> Result<Recipe, Refusal> {
+    const FAMILIES: [fn(&View<'_>) -> Option<Result<Recipe, Refusal>>; 8] = [
+        elementwise::lower,
+        activation::lower,
+        conv::lower,
+        norm::lower,
+        reduce::lower,
+        shape::lower,
+        gather::lower,
+        resize::lower,
+    ];
+    FAMILIES
+        .iter()
+        .find_map(|family| family(view))
+        .unwrap_or(Err(Refusal::Unknown))
+}
