@@ -88,6 +88,8 @@ const FREE: &[&str] = &[
     "polychip-device-tests",
     "polychip-conformance",
     "polychip-emulator-qnn",
+    "polychip-emulator-qnn-format",
+    "polychip-emulator-qnn-system",
 ];
 
 /// Checks the edges of every workspace member.

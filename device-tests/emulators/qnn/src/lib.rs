@@ -6,9 +6,21 @@
 //! Not here: anything that a client may depend on beyond what the vendor's library was seen to do.
 
 #![deny(unsafe_code)]
+// the name of the vendor's library
+#![allow(non_snake_case)]
 
+mod code;
+mod fast;
+mod fault;
+mod ffi;
 mod lower;
+mod plan;
+mod profile;
 mod real;
 mod recipe;
 mod soc;
+mod support;
 mod view;
+mod world;
+
+pub use ffi::{QnnInterface_getProviders, polychip_emulator_qnn_faults, polychip_emulator_qnn_live};

@@ -16,12 +16,19 @@ mod reduce;
 mod resize;
 mod shape;
 
+pub(crate) use activation::operation as activation;
+pub(crate) use conv::geometry;
+pub(crate) use elementwise::operation;
+
 use crate::recipe::Recipe;
 use crate::view::{Refusal, View};
 
+/// One family's answer; `None` for an op of another one.
+type Family = fn(&View<'_>) -> Option<Result<Recipe, Refusal>>;
+
 /// The recipe of a node.
 pub(crate) fn lower(view: &View<'_>) -> Result<Recipe, Refusal> {
-    const FAMILIES: [fn(&View<'_>) -> Option<Result<Recipe, Refusal>>; 8] = [
+    const FAMILIES: [Family; 8] = [
         elementwise::lower,
         activation::lower,
         conv::lower,

@@ -61,7 +61,9 @@ pub(crate) fn each(spec: &Spec, dtype: Dtype, bytes: &[u8], mut f: impl FnMut(i6
         Dtype::Int8 | Dtype::Sfixed8 => match spec.encoding.bits() {
             Some(bits @ 1..8) => {
                 let shift = 8 - bits;
-                bytes.iter().for_each(|&b| f(((b << shift) as i8 >> shift).into()));
+                bytes
+                    .iter()
+                    .for_each(|&b| f(((b << shift) as i8 >> shift).into()));
             }
             _ => words!(i8),
         },
@@ -168,9 +170,7 @@ pub(crate) fn load(spec: &Spec, bytes: &[u8], real: DType, half: bool) -> Result
 pub(crate) fn quantise(real: f64, step: Linear, (low, high): (i64, i64)) -> i64 {
     let steps = (real / f64::from(step.scale)).round();
     // a cast saturates, and makes 0 of NaN
-    (steps as i64)
-        .saturating_sub(step.offset.into())
-        .clamp(low, high)
+    (steps as i64).saturating_sub(step.offset.into()).clamp(low, high)
 }
 
 /// The least and the greatest number that a tensor may hold.
@@ -219,7 +219,12 @@ pub(crate) fn store(tensor: &Tensor, spec: &Spec, half: bool) -> Result<Vec<u8>,
     let text = |e: Error| e.to_string();
     if !dtype.is_float() && !dtype.is_fixed() {
         let numbers = match tensor.element() {
-            Element::Bool => tensor.to_bools().map_err(text)?.into_iter().map(i64::from).collect(),
+            Element::Bool => tensor
+                .to_bools()
+                .map_err(text)?
+                .into_iter()
+                .map(i64::from)
+                .collect(),
             Element::F32 | Element::F64 => {
                 let (low, high) = dtype.range();
                 tensor
@@ -234,7 +239,9 @@ pub(crate) fn store(tensor: &Tensor, spec: &Spec, half: bool) -> Result<Vec<u8>,
         let truth = dtype == Dtype::Bool8;
         pack(
             dtype,
-            numbers.into_iter().map(|q| if truth { i64::from(q != 0) } else { q }),
+            numbers
+                .into_iter()
+                .map(|q| if truth { i64::from(q != 0) } else { q }),
             &mut out,
         );
         return Ok(out);
@@ -266,13 +273,19 @@ pub(crate) fn store(tensor: &Tensor, spec: &Spec, half: bool) -> Result<Vec<u8>,
                 out.extend_from_slice(&v.to_le_bytes());
             }
         }
-        Dtype::Float64 => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+        Dtype::Float64 => values
+            .iter()
+            .for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
         _ => {
             let range = range(spec, dtype);
             let (inner, steps) = strides(spec)?;
             let many = steps.len();
             let numbers = values.iter().enumerate().map(|(i, &v)| {
-                let step = if many == 1 { steps[0] } else { steps[i / inner.max(1) % many] };
+                let step = if many == 1 {
+                    steps[0]
+                } else {
+                    steps[i / inner.max(1) % many]
+                };
                 quantise(v, step, range)
             });
             pack(dtype, numbers, &mut out);

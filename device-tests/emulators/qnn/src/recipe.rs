@@ -173,8 +173,7 @@ impl Recipe {
                     Value::Step(i, output) => Some(known(&done[i][output])),
                 })
                 .collect();
-            let outputs =
-                infer(step.op, &step.attributes, &args, step.outputs).map_err(|e| e.to_string())?;
+            let outputs = infer(step.op, &step.attributes, &args, step.outputs).map_err(|e| e.to_string())?;
             if outputs.len() < step.outputs {
                 return Err(format!("{} has {} outputs", step.op.name(), outputs.len()));
             }
@@ -198,7 +197,7 @@ impl Recipe {
     ///
     /// # Errors
     /// What the oracle says.
-    pub(crate) fn run(&self, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>, String> {
+    pub(crate) fn run(&self, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, String> {
         let constants = self
             .constants
             .iter()
@@ -208,7 +207,7 @@ impl Recipe {
         let mut done: Vec<Vec<Tensor>> = Vec::new();
         let get = |value: Value, done: &'_ [Vec<Tensor>]| -> Option<Tensor> {
             match value {
-                Value::Input(i) => inputs.get(i)?.clone(),
+                Value::Input(i) => inputs.get(i).copied().flatten().cloned(),
                 Value::Const(i) => Some(constants[i].clone()),
                 Value::Step(i, output) => done[i].get(output).cloned(),
             }
@@ -218,7 +217,7 @@ impl Recipe {
                 .args
                 .iter()
                 .map(|arg| match (*arg)? {
-                    Value::Input(i) => inputs.get(i)?.as_ref(),
+                    Value::Input(i) => inputs.get(i).copied().flatten(),
                     Value::Const(i) => Some(&constants[i]),
                     Value::Step(i, output) => done[i].get(output),
                 })

@@ -102,7 +102,15 @@ mod tests {
         for id in [0, 14, 22, 24, 44, 79, 81, 98, 121, 124] {
             assert_eq!(Soc::from_id(id), None, "{id}");
         }
-        for (arch, id) in [(68, 30), (73, 43), (75, 57), (79, 69), (81, 87), (60, 30), (91, 30)] {
+        for (arch, id) in [
+            (68, 30),
+            (73, 43),
+            (75, 57),
+            (79, 69),
+            (81, 87),
+            (60, 30),
+            (91, 30),
+        ] {
             assert_eq!(Soc::from_arch(arch).id, id, "v{arch}");
         }
         assert!(Soc::from_id(72).unwrap().estimates() && !Soc::from_id(57).unwrap().estimates());

@@ -126,7 +126,7 @@ fn full(view: &View<'_>) -> Result<Recipe, Refusal> {
     let (x, w) = (view.shape(0)?, view.ranked(1, 2)?);
     let (units, inputs) = (w[0], w[1]);
     let count: usize = x.iter().product();
-    if inputs == 0 || count % inputs != 0 {
+    if inputs == 0 || !count.is_multiple_of(inputs) {
         return Refusal::rule(format!("FullyConnected: {x:?} is not rows of {inputs}"));
     }
     let mut r = Recipe::default();
@@ -165,4 +165,3 @@ fn matmul(view: &View<'_>) -> Result<Recipe, Refusal> {
     }
     Ok(r.gives(&[y]))
 }
-

@@ -51,7 +51,12 @@ fn resize(view: &View<'_>) -> Result<Recipe, Refusal> {
         "nearest_mode",
         &["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"],
     )?;
-    sized(view, pick("interpolation_mode", &["nearest", "linear"])?, transform, nearest)
+    sized(
+        view,
+        pick("interpolation_mode", &["nearest", "linear"])?,
+        transform,
+        nearest,
+    )
 }
 
 fn sized(view: &View<'_>, mode: &str, transform: &str, nearest: &str) -> Result<Recipe, Refusal> {
@@ -78,7 +83,11 @@ fn sized(view: &View<'_>, mode: &str, transform: &str, nearest: &str) -> Result<
 fn grid(view: &View<'_>) -> Result<Recipe, Refusal> {
     view.ranked(0, 4)?;
     view.ranked(1, 4)?;
-    let mode = if view.int("mode", 0)? == 0 { "linear" } else { "nearest" };
+    let mode = if view.int("mode", 0)? == 0 {
+        "linear"
+    } else {
+        "nearest"
+    };
     let padding = match view.int("padding_mode", 0)? {
         0 => "zeros",
         1 => "border",

@@ -214,7 +214,11 @@ fn pad(view: &View<'_>) -> Result<Recipe, Refusal> {
         };
         args.push(constant);
     }
-    let y = r.step(Op::Pad, with([(Attr::Mode, AttrValue::String(mode.into()))]), &args);
+    let y = r.step(
+        Op::Pad,
+        with([(Attr::Mode, AttrValue::String(mode.into()))]),
+        &args,
+    );
     Ok(r.gives(&[y]))
 }
 
