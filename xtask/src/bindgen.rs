@@ -78,21 +78,28 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Why bindings cannot be made here, if so: the program `bindgen` or the libclang that it opens is missing.
+/// Release whose text the committed files are; another writes the same declarations in other words.
+const RELEASE: &str = "0.73.";
+
+/// Why bindings cannot be made here, if so: the program `bindgen` of our release or its libclang is missing.
 pub(crate) fn missing() -> Option<String> {
     let runs = Command::new("bindgen").arg("--version").output();
-    if !runs.is_ok_and(|output| output.status.success()) {
-        return Some("bindgen is not installed (cargo install --locked bindgen-cli)".to_owned());
+    let Some(output) = runs.ok().filter(|output| output.status.success()) else {
+        return Some("bindgen is not installed (cargo install --locked bindgen-cli@0.73.2)".to_owned());
+    };
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !version.starts_with(&format!("bindgen {RELEASE}")) {
+        return Some(format!(
+            "{version} is installed, the committed files are those of {RELEASE}x (cargo install --locked bindgen-cli@0.73.2)"
+        ));
     }
     // only a run opens libclang
-    let probe = BINDINGS.first().map(bindgen)?;
-    match probe {
-        Ok(_) => None,
+    match BINDINGS.first().map(bindgen)? {
         Err(error) if error.to_string().contains("libclang") => {
             Some("bindgen finds no libclang (on Debian: apt-get install libclang-dev clang)".to_owned())
         }
         // anything else is the check's own finding
-        Err(_) => None,
+        _ => None,
     }
 }
 
