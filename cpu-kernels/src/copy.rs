@@ -94,6 +94,10 @@ impl<const N: usize> Loops<N> {
 
     /// Calls `f(starts)` for the indices `range` of all loops, in order, innermost fastest.
     pub(crate) fn for_each(&self, range: std::ops::Range<usize>, f: &mut impl FnMut([isize; N])) {
+        if range.is_empty() {
+            // a loop of no indices has a dimension of size 0, by which nothing can be divided
+            return;
+        }
         let mut index = [0usize; MAX_DIMS];
         let mut at = [0isize; N];
         let mut rest = range.start;

@@ -303,7 +303,7 @@ mod tests {
             Reduce::SumSquare,
             Reduce::LogSum,
         ];
-        let cases: [(&[usize], &[bool]); 11] = [
+        let cases: [(&[usize], &[bool]); 12] = [
             (&[], &[]),
             (&[1], &[true]),
             (&[1000], &[true]),
@@ -314,6 +314,7 @@ mod tests {
             (&[2, 49, 64], &[false, true, false]),
             (&[3, 1, 5], &[false, true, false]),
             (&[3, 0], &[false, true]),
+            (&[0, 3], &[true, false]),
             (&[4, 5], &[false, false]),
         ];
         for threads in [1, 2] {

@@ -1,6 +1,7 @@
 //! What the CPU runs: everything that a fast kernel or the reference evaluator computes.
 //!
-//! Invariant: a yes is exact; what `compile` then refuses is a port that cannot be bound, never an op.
+//! Invariant: a yes is exact; what `compile` of a part then refuses is a port inside the whole graph that
+//! cannot be bound, never an op.
 
 use polychip_ops::{DType, Op};
 use polychip_sdk::{Reason, Support};
@@ -83,14 +84,17 @@ fn encoding(part: &Part, tensor: TensorIndex) -> Option<Support> {
     None
 }
 
-/// Strings have no size that a buffer could be bound with.
+/// Strings have no size that a buffer could be bound with, nor have tensors without bounds.
 fn port(part: &Part, tensor: TensorIndex) -> Option<Support> {
     let t = &part.tensors[tensor];
-    let bound = part.inputs.contains(&tensor) || part.outputs.contains(&tensor) || t.constant.is_some();
-    (t.dtype == DType::String && bound).then(|| {
-        Support::no(
-            Reason::DType,
-            format!("'{}' holds strings, which no buffer can", t.name),
-        )
-    })
+    let at_port = part.inputs.contains(&tensor) || part.outputs.contains(&tensor);
+    if t.dtype == DType::String && (at_port || t.constant.is_some()) {
+        let detail = format!("'{}' holds strings, which no buffer can", t.name);
+        return Some(Support::no(Reason::DType, detail));
+    }
+    if at_port && t.dims.is_none() && t.bounds.is_none() {
+        let detail = format!("'{}' at a port has no known bound", t.name);
+        return Some(Support::no(Reason::DynamicShape, detail));
+    }
+    None
 }

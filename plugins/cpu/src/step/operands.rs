@@ -121,6 +121,10 @@ impl<'a> Operands<'a> {
             "invariant: an overwritten operand is not read"
         );
         let value = self.value(self.step.reads[i]);
+        if value.bytes == 0 {
+            // an empty constant may lie anywhere
+            return &[];
+        }
         let address = self.address(value);
         debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
         // SAFETY: the storage is alive for 'a, long enough and aligned (invariant 1); nobody writes it during the
@@ -139,6 +143,9 @@ impl<'a> Operands<'a> {
         );
         self.taken |= 1 << i;
         let value = self.value(self.step.writes[i]);
+        if value.bytes == 0 {
+            return &mut [];
+        }
         let address = self.address(value);
         debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
         // SAFETY: as in `read`; handed out once, and no operand or other result overlaps it.
