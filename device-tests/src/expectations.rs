@@ -36,7 +36,15 @@ impl Expectations {
         if !path.exists() {
             return Ok(Expectations::default());
         }
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        Expectations::read(&path)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is malformed, lists a case twice, or a reason is empty.
+    pub fn read(path: &Path) -> Result<Expectations> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         Expectations::parse(&text).with_context(|| path.display().to_string())
     }
 

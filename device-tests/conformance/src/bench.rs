@@ -1,0 +1,50 @@
+//! What a case is given: the plugin, an open device, and what the person who runs the suite asked for.
+//!
+//! Invariant: the device is opened once per process and shared by the cases that do not ask for another.
+
+use std::sync::Arc;
+
+use crate::carrier;
+use crate::case::{Stop, skip};
+use crate::plugin::{Configuration, Device, Library};
+use crate::problem::Problem;
+
+/// A plugin's device under test.
+pub struct Bench {
+    /// The plugin.
+    pub library: Arc<Library>,
+    /// The device.
+    pub device: Arc<Device>,
+    /// What the plugin is created with.
+    pub configuration: Configuration,
+    /// Whether the device may compute f32 in a 16-bit float type.
+    pub reduced: bool,
+    /// Rounds of a case that looks for leaks.
+    pub cycles: u32,
+}
+
+impl Bench {
+    /// Opens another instance and the same device of it.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn reopen(&self) -> Result<Arc<Device>, Stop> {
+        Ok(self
+            .library
+            .create(&self.configuration)?
+            .open(self.device.index())?)
+    }
+
+    /// A small graph that the device supports, to ask about everything but ops.
+    ///
+    /// # Errors
+    /// The device supports none of the suite's carriers: the case is skipped.
+    pub fn carrier(&self) -> Result<Problem, Stop> {
+        for problem in carrier::all() {
+            if self.device.refusal(&problem.flat)?.is_none() {
+                return Ok(problem.clone());
+            }
+        }
+        skip("the device supports none of the carrier graphs (docs/conformance.md lists them)")
+    }
+}

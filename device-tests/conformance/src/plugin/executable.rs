@@ -1,0 +1,385 @@
+//! Blobs and executables: compile, bytes, load, ports, and starting a run.
+//!
+//! Invariant: an executable holds its graph, whose constants its blob may point to, and its bytes.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use polychip_abi as abi;
+use polychip_abi::Sized;
+use polychip_host::FlatGraph;
+
+use super::{Buffer, Call, Device, Fence, breach, checked};
+
+/// A compiled part.
+pub struct Blob {
+    device: Arc<Device>,
+    graph: Arc<FlatGraph>,
+    raw: *mut abi::polychip_blob,
+}
+
+// SAFETY: the contract allows calls on a blob from any thread, one at a time; `bytes` takes `&mut`.
+unsafe impl Send for Blob {}
+
+impl Drop for Blob {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.device.table().blob_destroy {
+            // SAFETY: made by this table, destroyed once.
+            unsafe { destroy(self.raw) };
+        }
+    }
+}
+
+impl Blob {
+    pub(crate) fn compile(device: &Arc<Device>, graph: &Arc<FlatGraph>, reduced: bool) -> Call<Blob> {
+        let mut options = abi::polychip_compile_options::sized();
+        options.operating_point = abi::POLYCHIP_NO_INDEX;
+        options.threads = 1;
+        if reduced {
+            options.precision = abi::POLYCHIP_PRECISION_REDUCED;
+        }
+        Blob::with(device, graph, &options)
+    }
+
+    /// Compiles with these options.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn with(
+        device: &Arc<Device>,
+        graph: &Arc<FlatGraph>,
+        options: &abi::polychip_compile_options,
+    ) -> Call<Blob> {
+        let call = device
+            .table()
+            .compile
+            .expect("invariant: required calls are checked");
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: graph and options are valid for the call.
+        checked("compile", |record| unsafe {
+            call(device.raw(), graph.raw(), options, &raw mut raw, record)
+        })?;
+        if raw.is_null() {
+            return Err(breach("compile", "it gave no blob"));
+        }
+        Ok(Blob {
+            device: Arc::clone(device),
+            graph: Arc::clone(graph),
+            raw,
+        })
+    }
+
+    /// The bytes of the blob, copied.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn bytes(&mut self) -> Call<Arc<[u8]>> {
+        let call = self
+            .device
+            .table()
+            .blob_bytes
+            .expect("invariant: required calls are checked");
+        let mut bytes = abi::polychip_bytes::default();
+        // SAFETY: the blob is alive and the record is ours.
+        checked("blob_bytes", |record| unsafe {
+            call(self.raw, &raw mut bytes, record)
+        })?;
+        if bytes.data.is_null() || bytes.len == 0 {
+            return Ok(Arc::from([]));
+        }
+        // SAFETY: the bytes live as long as the blob.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(bytes.data, usize::try_from(bytes.len).unwrap_or(0)) };
+        Ok(Arc::from(bytes))
+    }
+
+    /// Makes an executable, after which the blob can only be destroyed.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn load(&mut self) -> Call<Arc<Executable>> {
+        let mut source = abi::polychip_load_source::sized();
+        source.blob = self.raw;
+        Executable::of(&self.device, &self.graph, source, None)
+    }
+}
+
+/// An input or output of an executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the fields of `polychip_port`
+pub struct Port {
+    pub flags: u32,
+    pub dtype: u32,
+    pub layout: u32,
+    pub state_port: u32,
+    pub alignment: u64,
+    pub memory_kinds: u32,
+    pub bytes: u64,
+    pub dims: Vec<i64>,
+    pub strides: Vec<i64>,
+    pub has_encoding: bool,
+}
+
+impl Port {
+    /// Whether the port is an output.
+    #[must_use]
+    pub fn is_output(&self) -> bool {
+        self.flags & abi::POLYCHIP_PORT_OUTPUT != 0
+    }
+
+    /// Whether the extents are upper bounds.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.flags & abi::POLYCHIP_PORT_UPPER_BOUND != 0
+    }
+}
+
+/// A loaded part.
+pub struct Executable {
+    device: Arc<Device>,
+    raw: *mut abi::polychip_executable,
+    inputs: usize,
+    ports: Vec<Port>,
+    _graph: Arc<FlatGraph>,
+    _bytes: Option<Arc<[u8]>>,
+}
+
+// SAFETY: the contract states `execute`, `executable_info` and `port_info` thread-safe.
+unsafe impl Send for Executable {}
+// SAFETY: as above.
+unsafe impl Sync for Executable {}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.device.table().executable_destroy {
+            // SAFETY: made by this table, destroyed once; fences, which hold it, have signalled.
+            unsafe { destroy(self.raw) };
+        }
+    }
+}
+
+impl Executable {
+    pub(crate) fn of_bytes(
+        device: &Arc<Device>,
+        graph: &Arc<FlatGraph>,
+        bytes: Arc<[u8]>,
+    ) -> Call<Arc<Executable>> {
+        let mut source = abi::polychip_load_source::sized();
+        source.bytes = abi::polychip_bytes {
+            data: if bytes.is_empty() {
+                std::ptr::null()
+            } else {
+                bytes.as_ptr()
+            },
+            len: bytes.len() as u64,
+        };
+        Executable::of(device, graph, source, Some(bytes))
+    }
+
+    fn of(
+        device: &Arc<Device>,
+        graph: &Arc<FlatGraph>,
+        mut source: abi::polychip_load_source,
+        bytes: Option<Arc<[u8]>>,
+    ) -> Call<Arc<Executable>> {
+        source.threads = 1;
+        source.graph = graph.raw();
+        let call = device
+            .table()
+            .load
+            .expect("invariant: required calls are checked");
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: blob, bytes and graph are valid for the call; bytes and graph are kept below.
+        checked("load", |record| unsafe {
+            call(device.raw(), &raw const source, &raw mut raw, record)
+        })?;
+        if raw.is_null() {
+            return Err(breach("load", "it gave no executable"));
+        }
+        let mut loaded = Executable {
+            device: Arc::clone(device),
+            raw,
+            inputs: 0,
+            ports: Vec::new(),
+            _graph: Arc::clone(graph),
+            _bytes: bytes,
+        };
+        let (inputs, outputs) = loaded.counts()?;
+        if (inputs as usize, outputs as usize) != (graph.input_count(), graph.output_count()) {
+            return Err(breach(
+                "executable_info",
+                format!(
+                    "{inputs} inputs and {outputs} outputs, the graph has {} and {}",
+                    graph.input_count(),
+                    graph.output_count()
+                ),
+            ));
+        }
+        loaded.inputs = inputs as usize;
+        loaded.ports = (0..inputs + outputs)
+            .map(|port| loaded.port(port))
+            .collect::<Call<_>>()?;
+        Ok(Arc::new(loaded))
+    }
+
+    fn counts(&self) -> Call<(u32, u32)> {
+        let mut found = abi::polychip_executable_info::sized();
+        let call = self
+            .device
+            .table()
+            .executable_info
+            .expect("invariant: required calls are checked");
+        // SAFETY: the executable is alive and the record is ours.
+        checked("executable_info", |record| unsafe {
+            call(self.raw, &raw mut found, record)
+        })?;
+        Ok((found.input_count, found.output_count))
+    }
+
+    fn port(&self, index: u32) -> Call<Port> {
+        let mut found = abi::polychip_port::sized();
+        found.state_port = abi::POLYCHIP_NO_INDEX;
+        let call = self
+            .device
+            .table()
+            .port_info
+            .expect("invariant: required calls are checked");
+        // SAFETY: the executable is alive and the record is ours.
+        checked("port_info", |record| unsafe {
+            call(self.raw, index, &raw mut found, record)
+        })?;
+        let rank = found.rank as usize;
+        if rank > abi::POLYCHIP_MAX_RANK {
+            return Err(breach("port_info", format!("port {index} has rank {rank}")));
+        }
+        Ok(Port {
+            flags: found.flags,
+            dtype: found.dtype,
+            layout: found.layout,
+            state_port: found.state_port,
+            alignment: u64::from(found.alignment),
+            memory_kinds: found.memory_kinds,
+            bytes: found.bytes,
+            dims: found.dims[..rank].to_vec(),
+            strides: found.strides[..rank].to_vec(),
+            has_encoding: !found.encoding.is_null(),
+        })
+    }
+
+    /// The device it was loaded on.
+    #[must_use]
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The handle, for calls with wrong arguments.
+    #[must_use]
+    pub fn raw(&self) -> *mut abi::polychip_executable {
+        self.raw
+    }
+
+    /// The ports: inputs first, then outputs.
+    #[must_use]
+    pub fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// Number of input ports.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// A buffer per port, in memory of the device's choice.
+    ///
+    /// # Errors
+    /// The device refuses one.
+    pub fn buffers(&self) -> Call<Vec<Arc<Buffer>>> {
+        let mut buffers: Vec<Arc<Buffer>> = Vec::with_capacity(self.ports.len());
+        for (index, port) in self.ports.iter().enumerate() {
+            let other = port.state_port as usize;
+            let buffer = if port.state_port != abi::POLYCHIP_NO_INDEX && other < index {
+                Arc::clone(&buffers[other])
+            } else {
+                self.device
+                    .create_buffer(port.bytes.max(1), port.alignment.max(1))?
+            };
+            buffers.push(buffer);
+        }
+        Ok(buffers)
+    }
+
+    /// Starts a run on whole buffers.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn execute(self: &Arc<Self>, buffers: &[Arc<Buffer>], waits: &[&Fence]) -> Call<Fence> {
+        let bindings: Vec<Binding> = buffers
+            .iter()
+            .zip(&self.ports)
+            .map(|(buffer, port)| Binding {
+                buffer: Arc::clone(buffer),
+                offset: 0,
+                bytes: port.bytes,
+            })
+            .collect();
+        self.execute_bound(&bindings, waits)
+    }
+
+    /// Starts a run on parts of buffers, one binding per port.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn execute_bound(self: &Arc<Self>, bindings: &[Binding], waits: &[&Fence]) -> Call<Fence> {
+        let rows: Vec<abi::polychip_binding> = bindings
+            .iter()
+            .enumerate()
+            .map(|(port, binding)| abi::polychip_binding {
+                port: port as u32,
+                buffer: binding.buffer.raw(),
+                offset: binding.offset,
+                bytes: binding.bytes,
+                ..Sized::sized()
+            })
+            .collect();
+        let waits: Vec<_> = waits.iter().map(|fence| fence.raw()).collect();
+        let mut submit = abi::polychip_submit::sized();
+        submit.priority = abi::POLYCHIP_PRIORITY_NORMAL;
+        submit.bindings = rows.as_ptr();
+        submit.binding_count = rows.len() as u64;
+        submit.binding_stride = size_of::<abi::polychip_binding>() as u64;
+        submit.waits = waits.as_ptr();
+        submit.wait_count = waits.len() as u64;
+        submit.deadline_ns = abi::POLYCHIP_NO_DEADLINE;
+        let call = self
+            .device
+            .table()
+            .execute
+            .expect("invariant: required calls are checked");
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: bindings and waits are valid for the call; the fence holds executable and buffers.
+        checked("execute", |record| unsafe {
+            call(self.raw, &raw const submit, &raw mut raw, record)
+        })?;
+        if raw.is_null() {
+            return Err(breach("execute", "it gave no fence"));
+        }
+        let buffers = bindings
+            .iter()
+            .map(|binding| Arc::clone(&binding.buffer))
+            .collect();
+        Ok(Fence::new(Arc::clone(self), buffers, raw))
+    }
+}
+
+/// A part of a buffer for a port.
+#[derive(Clone)]
+pub struct Binding {
+    /// The buffer.
+    pub buffer: Arc<Buffer>,
+    /// Where the tensor starts, in bytes.
+    pub offset: u64,
+    /// Bytes that belong to the tensor.
+    pub bytes: u64,
+}

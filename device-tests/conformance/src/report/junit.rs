@@ -1,0 +1,51 @@
+//! The report as JUnit XML: a suite per device, a case per case.
+//!
+//! Refused and skipped cases are skipped there, known failures too: the format has no other words.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
+
+use super::{Outcome, Report};
+use crate::case::Verdict;
+
+pub(super) fn text(report: &Report) -> anyhow::Result<String> {
+    let mut junit = Junit::new(format!("polychip conformance of {}", report.plugin));
+    junit.set_time(Duration::from_millis(report.ms));
+    for device in &report.devices {
+        let mut suite = TestSuite::new(device.name.clone());
+        for row in &device.rows {
+            let status = match (&row.judged, &row.verdict) {
+                (Outcome::UnexpectedPass, _) => {
+                    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                    let known = row.known.as_deref().unwrap_or_default();
+                    status.set_message(format!("passes unexpectedly; it is listed as {known:?}"));
+                    status
+                }
+                (Outcome::KnownFailure, verdict) => {
+                    let mut status = TestCaseStatus::skipped();
+                    let known = row.known.as_deref().unwrap_or_default();
+                    status.set_message(format!("known failure: {known}: {}", verdict.detail()));
+                    status
+                }
+                (_, Verdict::Passed) => TestCaseStatus::success(),
+                (_, Verdict::Failed(words)) => {
+                    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                    status.set_message(words.clone());
+                    status
+                }
+                (_, verdict) => {
+                    let mut status = TestCaseStatus::skipped();
+                    status.set_message(format!("{}: {}", verdict.word(), verdict.detail()));
+                    status
+                }
+            };
+            let mut case = TestCase::new(row.case.clone(), status);
+            case.set_classname(format!("{}.{}", device.name, row.group));
+            case.set_time(Duration::from_millis(row.ms));
+            suite.add_test_case(case);
+        }
+        junit.add_test_suite(suite);
+    }
+    Ok(junit.to_string()?)
+}

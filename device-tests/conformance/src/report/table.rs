@@ -1,0 +1,119 @@
+//! The report for people: a table of groups, coverage of ops, and each failure with its words.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Table, presets};
+
+use super::{DeviceReport, Outcome, Report};
+use crate::groups::GROUPS;
+
+pub(super) fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for device in &report.devices {
+        one(report, device, &mut text);
+    }
+    let count = report.count();
+    let verdict = if report.conforms() {
+        "conforms"
+    } else {
+        "does not conform"
+    };
+    let _ = writeln!(
+        text,
+        "{} {verdict}: {} passed, {} refused, {} skipped, {} failed in {:.1} s",
+        report.plugin,
+        count.passed,
+        count.refused,
+        count.skipped,
+        count.failed,
+        report.ms as f64 / 1000.0
+    );
+    text
+}
+
+fn one(report: &Report, device: &DeviceReport, text: &mut String) {
+    let emulated = if device.device.emulated { ", emulated" } else { "" };
+    let _ = writeln!(
+        text,
+        "{} ({} {} {}{emulated}), plugin {} build {}\n",
+        device.name,
+        device.device.vendor,
+        device.device.name,
+        device.device.driver,
+        report.version,
+        report.build_id
+    );
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["group", "passed", "refused", "skipped", "failed", "asks"]);
+    let groups = device.groups();
+    for (group, asks) in GROUPS {
+        if let Some(count) = groups.get(group) {
+            table.add_row([
+                (*group).to_owned(),
+                count.passed.to_string(),
+                count.refused.to_string(),
+                count.skipped.to_string(),
+                count.failed.to_string(),
+                (*asks).to_owned(),
+            ]);
+        }
+    }
+    let _ = writeln!(text, "{table}\n");
+    coverage(device, text);
+    for row in &device.rows {
+        match row.judged {
+            Outcome::Good => {}
+            Outcome::Failure => {
+                let _ = writeln!(text, "FAILED {}: {}", row.case, row.verdict.detail());
+            }
+            Outcome::KnownFailure => {
+                let known = row.known.as_deref().unwrap_or_default();
+                let _ = writeln!(text, "known  {}: {known}: {}", row.case, row.verdict.detail());
+            }
+            Outcome::UnexpectedPass => {
+                let known = row.known.as_deref().unwrap_or_default();
+                let _ = writeln!(
+                    text,
+                    "FAILED {}: passes unexpectedly; it is listed as {known:?}",
+                    row.case
+                );
+            }
+        }
+    }
+    text.push('\n');
+}
+
+/// Ops by how much of them passed.
+fn coverage(device: &DeviceReport, text: &mut String) {
+    let ops = device.ops();
+    if ops.is_empty() {
+        return;
+    }
+    let (mut whole, mut part, mut none) = (Vec::new(), Vec::new(), Vec::new());
+    for (op, count) in &ops {
+        if count.passed == count.all() {
+            whole.push((*op).to_owned());
+        } else if count.passed > 0 {
+            part.push(format!("{op} {}/{}", count.passed, count.all()));
+        } else {
+            none.push((*op).to_owned());
+        }
+    }
+    for (words, list) in [
+        ("every case passed", whole),
+        ("some cases passed", part),
+        ("no case passed", none),
+    ] {
+        if !list.is_empty() {
+            let _ = writeln!(
+                text,
+                "ops, {words} ({} of {}): {}",
+                list.len(),
+                ops.len(),
+                list.join(", ")
+            );
+        }
+    }
+    text.push('\n');
+}
