@@ -150,6 +150,12 @@ ov_status_e ov_core_import_model(const ov_core_t *core, const char *content, con
                                  const char *device_name, ov_compiled_model_t **compiled_model);
 
 void ov_model_free(ov_model_t *model);
+ov_status_e ov_model_inputs_size(const ov_model_t *model, size_t *input_size);
+ov_status_e ov_model_outputs_size(const ov_model_t *model, size_t *output_size);
+ov_status_e ov_model_const_input_by_index(const ov_model_t *model, const size_t index,
+                                          ov_output_const_port_t **input_port);
+ov_status_e ov_model_const_output_by_index(const ov_model_t *model, const size_t index,
+                                           ov_output_const_port_t **output_port);
 
 ov_status_e ov_compiled_model_inputs_size(const ov_compiled_model_t *compiled_model, size_t *size);
 ov_status_e ov_compiled_model_outputs_size(const ov_compiled_model_t *compiled_model, size_t *size);

@@ -1,65 +1,285 @@
-//! What the device supports: each refusal with its reason, which `polychip explain` shows.
+//! What a device supports: what the library says of each node by itself, and what it is known to do wrong.
 //!
-//! Invariant: what is supported here compiles, loads and runs.
+//! A node is asked about as a model of its own, which the library's reader takes or refuses, and whose result must
+//! have the type and shape that the graph says; for a GPU or NPU it is compiled, too. Answers are kept by what the
+//! node is (its model without large constants), in memory and in the host's store.
+//!
+//! Invariants:
+//! 1. What is supported here compiles, loads and runs, and runs right: an answer known to be wrong is a refusal.
+//! 2. The same node gets the same answer from the same library, device and build.
+
+mod wrong;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use polychip_abi::POLYCHIP_MAX_RANK;
 use polychip_ops::{DType, Op};
-use polychip_sdk::{GraphView, NodeView, Reason, Support};
+use polychip_sdk::onnx::{self, Options, Weights};
+use polychip_sdk::{
+    ErrorKind, GraphView, HostServices, LogLevel, NodeView, Reason, Result, Support, TensorView,
+};
 
-/// Whether the device runs a node.
-pub(crate) fn support(graph: &GraphView<'_>, node: &NodeView<'_>) -> Support {
-    if !matches!(node.op(), Op::Identity | Op::Relu | Op::Add) {
-        return Support::no(Reason::Op, node.op_name().to_owned());
+use crate::plugin::Shared;
+use crate::{api, lower};
+
+/// Longest words that are kept of the library's, in bytes: `explain` prints them on one line.
+const LONGEST: usize = 200;
+
+type Hash = [u8; 32];
+
+/// Answers of this session.
+#[derive(Default)]
+pub(crate) struct Answers {
+    known: BTreeMap<Hash, Support>,
+}
+
+/// Whether a node is handed over as the primitive ops that it was recomposed from.
+pub(crate) fn decompose(_node: &NodeView<'_>) -> bool {
+    false
+}
+
+/// Answers for all nodes of a graph.
+pub(crate) fn support(
+    shared: &Shared,
+    host: &HostServices,
+    answers: &Mutex<Answers>,
+    graph: &GraphView<'_>,
+) -> Result<Vec<Support>> {
+    let mut questions = Vec::with_capacity(graph.node_count());
+    let mut all = blake3::Hasher::new();
+    for node in graph.nodes() {
+        let question = match ours(graph, &node) {
+            Support::Yes => question(graph, &node),
+            no => Err(no),
+        };
+        if let Ok(hash) = &question {
+            all.update(hash);
+        }
+        questions.push(question);
+    }
+    let key = format!("support {} {}", shared.made_by, all.finalize().to_hex());
+    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut asked = false;
+    let new = |answers: &Answers| {
+        let mut hashes = questions.iter().flatten();
+        hashes.any(|hash| !answers.known.contains_key(hash))
+    };
+    if new(&answers)
+        && let Ok(Some(stored)) = host.store_read(&key)
+    {
+        answers.known.extend(parse(&stored));
+    }
+    let mut result = Vec::with_capacity(questions.len());
+    for (node, question) in graph.nodes().zip(&questions) {
+        result.push(match question {
+            Err(no) => no.clone(),
+            Ok(hash) => match answers.known.get(hash) {
+                Some(known) => known.clone(),
+                None => {
+                    asked = true;
+                    let answer = ask(shared, graph, &node)?;
+                    answers.known.insert(*hash, answer.clone());
+                    answer
+                }
+            },
+        });
+    }
+    if asked {
+        let mut bytes = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for hash in questions.iter().flatten() {
+            if let (true, Some(answer)) = (seen.insert(hash), answers.known.get(hash)) {
+                print(&mut bytes, hash, answer);
+            }
+        }
+        if let Err(error) = host.store_write(&key, &bytes)
+            && error.kind() != ErrorKind::Unsupported
+        {
+            host.log(LogLevel::Warn, &format!("answers are not kept: {error}"));
+        }
+    }
+    Ok(result)
+}
+
+/// A line per answer: hash, reason code or 0, words.
+fn print(bytes: &mut Vec<u8>, hash: &Hash, answer: &Support) {
+    let (code, words) = match answer {
+        Support::Yes => (0, ""),
+        Support::No { reason, detail } => (*reason as u32, &**detail),
+    };
+    let hex = blake3::Hash::from_bytes(*hash).to_hex();
+    bytes.extend(format!("{hex} {code} {}\n", words.replace('\n', " ")).bytes());
+}
+
+/// Answers of lines that are understood; others are asked again.
+fn parse(bytes: &[u8]) -> Vec<(Hash, Support)> {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Vec::new();
+    };
+    let line = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let hash = blake3::Hash::from_hex(words.next()?).ok()?;
+        let code: u32 = words.next()?.parse().ok()?;
+        let detail = words.next().unwrap_or_default().to_owned();
+        let reason = [
+            Reason::Vendor,
+            Reason::DType,
+            Reason::Shape,
+            Reason::DynamicShape,
+            Reason::Encoding,
+            Reason::Op,
+        ];
+        let answer = match code {
+            0 => Support::Yes,
+            code => Support::no(reason.into_iter().find(|reason| *reason as u32 == code)?, detail),
+        };
+        Some((*hash.as_bytes(), answer))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn question(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Result<Hash, Support> {
+    let options = Options {
+        weights: Weights::Placeholder(lower::LARGE),
+        decompose: &decompose,
+    };
+    match onnx::write_node(graph, node, &options) {
+        Ok(model) => Ok(*blake3::hash(&model.bytes).as_bytes()),
+        Err(error) => Err(Support::no(Reason::Op, error.to_string())),
+    }
+}
+
+/// What the library says of a node.
+fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Support> {
+    let options = Options {
+        weights: lower::weights(&shared.vendor),
+        decompose: &decompose,
+    };
+    let refused = |error: polychip_sdk::Error| match error.kind() {
+        ErrorKind::OutOfMemory | ErrorKind::DeviceLost | ErrorKind::Transient => Err(error),
+        _ => Ok(Support::no(Reason::Vendor, shortened(&error.to_string()))),
+    };
+    let model = match onnx::write_node(graph, node, &options) {
+        Ok(model) => model,
+        Err(error) => return refused(error),
+    };
+    let read = match shared.vendor.core.read(&model.bytes) {
+        Ok(read) => read,
+        Err(error) => return refused(error),
+    };
+    for (tensors, ports) in [(&model.inputs, read.inputs()?), (&model.outputs, read.outputs()?)] {
+        if tensors.len() != ports.len() {
+            let what = format!("OpenVINO makes {} ports of {}", ports.len(), tensors.len());
+            return Ok(Support::no(Reason::Vendor, what));
+        }
+        for (&tensor, port) in tensors.iter().zip(&ports) {
+            if let Err(error) = lower::agrees(graph, tensor, port) {
+                return refused(error);
+            }
+        }
+    }
+    if !shared.is_cpu {
+        let properties = lower::properties(shared, polychip_sdk::Precision::Exact, shared.threads);
+        if let Err(error) = shared.vendor.core.compile(&read, &shared.name, &properties) {
+            return refused(error);
+        }
+    }
+    Ok(Support::Yes)
+}
+
+fn shortened(words: &str) -> String {
+    let mut end = words.len().min(LONGEST);
+    while !words.is_char_boundary(end) {
+        end -= 1;
+    }
+    words[..end].to_owned()
+}
+
+/// What a compilation may be given: a node that we refuse ourselves, whatever the library says.
+pub(crate) fn promised(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<()> {
+    match ours(graph, node) {
+        Support::Yes => Ok(()),
+        Support::No { reason, detail } => {
+            let what = format!("{} {}: {reason:?}: {detail}", node.op_name(), node.name());
+            Err(polychip_sdk::Error::unsupported(what).at_node(node.index()))
+        }
+    }
+}
+
+/// What we know without the library.
+fn ours(graph: &GraphView<'_>, node: &NodeView<'_>) -> Support {
+    if node.op() == Op::Custom {
+        let what = format!("{}.{}", node.domain(), node.op_name());
+        return Support::no(Reason::Op, what);
+    }
+    if node.bodies().len() > 0 {
+        return Support::no(Reason::Body, "bodies are not handed over");
     }
     for tensor in node.inputs().chain(node.outputs()).flatten() {
         let tensor = graph.tensor(tensor);
+        let name = tensor.name();
         if !tensor.is_plain() {
-            return Support::no(
-                Reason::DType,
-                format!("tensor {} is no plain tensor", tensor.name()),
-            );
+            return Support::no(Reason::DType, format!("tensor {name} is no plain tensor"));
         }
-        if tensor.dtype() != DType::F32 {
-            let what = format!("tensor {} is of {}, not of f32", tensor.name(), tensor.dtype());
-            return Support::no(Reason::DType, what);
-        }
-        if tensor.encoding().is_some() {
-            return Support::no(Reason::Encoding, format!("tensor {} is quantised", tensor.name()));
+        let dtype = tensor.dtype();
+        if api::element(dtype).is_none() || matches!(dtype, DType::F64 | DType::U32 | DType::U64) {
+            return Support::no(Reason::DType, format!("tensor {name} is of {dtype}"));
         }
         let rank = tensor.dims().map_or(0, <[i64]>::len);
         if rank > POLYCHIP_MAX_RANK {
-            return Support::no(
-                Reason::Rank,
-                format!("rank {rank}; the limit is {POLYCHIP_MAX_RANK}"),
-            );
+            let what = format!("rank {rank}; the limit is {POLYCHIP_MAX_RANK}");
+            return Support::no(Reason::Rank, what);
         }
         let Some(shape) = tensor.shape().filter(|_| !tensor.is_upper_bound()) else {
-            let what = format!(
-                "the shape of tensor {} is known only after the run",
-                tensor.name()
-            );
+            let what = format!("the shape of tensor {name} is known only after the run");
             return Support::no(Reason::DynamicShape, what);
         };
-        if elements(&shape).is_none() {
-            let what = format!("tensor {} of shape {shape:?} is too large", tensor.name());
-            return Support::no(Reason::Shape, what);
+        if !tensor.is_constant() && shape.contains(&0) {
+            return Support::no(Reason::Shape, format!("tensor {name} has no elements"));
+        }
+        if dtype == DType::I64 && !fits_32_bits(&tensor) {
+            let what = format!("constant {name} holds what does not fit 32 bits, in which i64 is computed");
+            return Support::no(Reason::DType, what);
         }
     }
-    let shape = |place: Option<u32>| place.and_then(|tensor| graph.tensor(tensor).shape());
-    let out = shape(node.output(0));
-    if node.inputs().any(|tensor| shape(tensor) != out) {
-        return Support::no(Reason::Shape, "broadcasting is not offered");
-    }
-    Support::Yes
+    wrong::known(graph, node).unwrap_or(Support::Yes)
 }
 
-/// Elements of a tensor whose bytes fit the address space.
-pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
-    let count = shape
-        .iter()
-        .try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
-    count
-        .checked_mul(size_of::<f32>())
-        .filter(|&bytes| bytes <= isize::MAX as usize)?;
-    Some(count)
+/// Whether i64 elements of a constant fit the 32 bits that the library computes in. The marks for "to the end" that
+/// Slice knows are read as such.
+fn fits_32_bits(tensor: &TensorView<'_>) -> bool {
+    let Some(constant) = tensor.constant() else {
+        return true;
+    };
+    let values = constant.bytes().as_chunks::<8>().0;
+    values.iter().all(|&bytes| {
+        let value = i64::from_le_bytes(bytes);
+        i32::try_from(value).is_ok() || value == i64::MAX || value == i64::MIN || value == i64::MIN + 1
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_kept_as_lines_and_torn_ones_asked_again() {
+        let answers = [
+            (*blake3::hash(b"a").as_bytes(), Support::Yes),
+            (
+                *blake3::hash(b"b").as_bytes(),
+                Support::no(Reason::Vendor, "no, two\nlines"),
+            ),
+        ];
+        let mut bytes = Vec::new();
+        for (hash, answer) in &answers {
+            print(&mut bytes, hash, answer);
+        }
+        bytes.extend(b"0badc0de 0 \nrubbish\n");
+        let back = parse(&bytes);
+        assert_eq!(back.len(), 2);
+        assert_eq!(back[0], answers[0]);
+        assert_eq!(back[1].1, Support::no(Reason::Vendor, "no, two lines"));
+    }
 }

@@ -1,113 +1,254 @@
-//! Runs: inputs into the device's memory, steps, outputs back.
+//! Loaded parts, and one run of one.
 //!
 //! Invariants:
-//! 1. A warm run allocates nothing: its memory is made at load, its fence comes from the pool.
-//! 2. Runs of one executable take turns.
+//! 1. Runs of a device take turns, so an executable has one request of the library however many runs are in flight.
+//! 2. A view of host memory is made once per port and address; a warm run makes none and sets only what changed.
+//! 3. Ports are bound in place; only a state whose output lies on its input is copied, out of memory made at load.
 //!
-//! This device has no queue: it computes inside `execute`, as a CPU may. A chip enqueues here, returns the
-//! fence at once, and signals it from the driver's completion; `execute` never waits for the chip.
+//! Not here: the queue (`exec/queue`), the fences (`exec/run`), what is compiled (`lower`).
 
-use std::sync::{Arc, Mutex};
+mod queue;
+mod run;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use polychip_ops::DType;
 use polychip_sdk::{
-    Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, RunFence, Submit,
+    AlignedBytes, Error, Executable, ExecutableInfo, GraphView, HostBuffer, Port, Result, Submit,
 };
 
-use crate::caps;
-use crate::lower::{Kernel, Part};
+pub(crate) use queue::{Queue, Runner};
+use run::Bound;
+pub use run::OpenvinoRun;
+
+use crate::api::{self, CompiledModel, HostTensor, Request};
+use crate::buffer;
+use crate::lower::Part;
 use crate::plugin::Shared;
-use crate::telemetry::Stopwatch;
+
+/// Views kept per port: as many as a session binds in turn. The oldest goes first.
+const VIEWS: usize = 64;
+
+/// Alignment of memory that states are written to before they are copied.
+const ALIGN: usize = 64;
+
+/// Views of host memory that were bound to one port.
+struct Views {
+    known: Vec<(usize, HostTensor)>,
+    /// Address that the request has now.
+    bound: Option<usize>,
+    /// Extents as the library takes them.
+    dims: Vec<i64>,
+    element: polychip_sys::openvino::bindings::ov_element_type_e,
+}
+
+/// What a run works with.
+struct Seat {
+    views: Vec<Views>,
+    /// Per output that is a state: memory of its own.
+    spare: Vec<Option<AlignedBytes>>,
+}
 
 /// A loaded part.
 pub struct OpenvinoExecutable {
-    device: Arc<Shared>,
-    part: Part,
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    request: Request,
+    /// Held as long as its request.
+    _compiled: CompiledModel,
     ports: Vec<Port>,
+    inputs: usize,
+    seat: Mutex<Seat>,
     info: ExecutableInfo,
-    /// The device's memory: one piece per tensor, constants in place.
-    memory: Mutex<Vec<Vec<f32>>>,
+    /// How long the last run took, in nanoseconds; a guess before the first.
+    last_ns: AtomicU64,
 }
 
 impl OpenvinoExecutable {
-    pub(crate) fn new(device: Arc<Shared>, mut part: Part) -> Result<OpenvinoExecutable> {
-        let ports = part.ports()?;
-        let full = |_| Error::new(ErrorKind::OutOfMemory, "no memory for the part's tensors");
-        let mut memory = Vec::with_capacity(part.tensors.len());
-        let mut bytes = 0;
-        for shape in &part.tensors {
-            let elements = caps::elements(shape).expect("invariant: checked when the blob was read");
-            let mut tensor = Vec::new();
-            tensor.try_reserve_exact(elements).map_err(full)?;
-            tensor.resize(elements, 0.0f32);
-            bytes += size_of_val(&tensor[..]) as u64;
-            memory.push(tensor);
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        queue: &Arc<Queue>,
+        part: Part,
+        graph: &GraphView<'_>,
+    ) -> Result<OpenvinoExecutable> {
+        let ports = ports(graph)?;
+        let inputs = graph.inputs().len();
+        let mut views = Vec::with_capacity(ports.len());
+        let mut spare = Vec::with_capacity(ports.len());
+        for port in &ports {
+            let element = api::element(port.dtype)
+                .ok_or_else(|| Error::unsupported(format!("a port of {}", port.dtype)))?;
+            views.push(Views {
+                known: Vec::with_capacity(VIEWS),
+                bound: None,
+                dims: port.dims.iter().map(|&dim| dim as i64).collect(),
+                element,
+            });
+            spare.push(if port.output && port.state_port.is_some() {
+                Some(AlignedBytes::zeroed(port.bytes as usize, ALIGN)?)
+            } else {
+                None
+            });
         }
-        let mut constant_bytes = 0;
-        for (tensor, values) in part.constants.drain(..) {
-            constant_bytes += size_of_val(&values[..]) as u64;
-            memory[tensor] = values;
-        }
+        let constant_bytes = graph
+            .tensors()
+            .filter_map(|tensor| tensor.constant())
+            .map(|constant| constant.bytes().len() as u64)
+            .sum();
         Ok(OpenvinoExecutable {
-            device,
-            part,
+            shared: Arc::clone(shared),
+            queue: Arc::clone(queue),
+            request: part.compiled.request()?,
+            _compiled: part.compiled,
             ports,
+            inputs,
+            seat: Mutex::new(Seat { views, spare }),
             info: ExecutableInfo {
                 constant_bytes,
-                arena_bytes: bytes - constant_bytes,
+                // the library does not say what it keeps between layers
+                arena_bytes: 0,
             },
-            memory: Mutex::new(memory),
+            last_ns: AtomicU64::new(1_000_000_000),
         })
     }
 
-    fn compute(&self, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<()> {
-        // a run that waits for a failed one fails with it
-        for wait in submit.waits() {
-            match wait.result() {
-                Some(result) => result?,
-                None => return Err(Error::bad_argument("a fence to wait for belongs to no run")),
+    /// How long a run is expected to take, in nanoseconds.
+    fn expected_ns(&self) -> u64 {
+        self.last_ns.load(Ordering::Relaxed)
+    }
+
+    /// Asks the run that computes now to end early.
+    fn cancel(&self) -> Result<()> {
+        self.request.cancel()
+    }
+
+    /// Runs over bound buffers; the device's turn is the caller's.
+    fn compute(&self, bound: &[Bound]) -> Result<()> {
+        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
+        let seat = &mut *seat;
+        for (number, place) in bound[..self.inputs].iter().enumerate() {
+            if self.ports[number].dtype == DType::I64 {
+                fits_32_bits(number, place, self.ports[number].bytes as usize)?;
             }
         }
-        let mut memory = self
-            .memory
-            .lock()
-            .map_err(|_| Error::new(ErrorKind::Persistent, "an earlier run of this part failed midway"))?;
-        for (port, &tensor) in self.part.inputs.iter().enumerate() {
-            let binding = submit.binding(port as u32);
-            let bytes = bytemuck::cast_slice_mut(&mut memory[tensor]);
-            binding.buffer.copy_out(binding.offset, bytes)?;
+        let mut copies = false;
+        for (number, place) in bound.iter().enumerate() {
+            let mut address = place.address();
+            if number >= self.inputs
+                && let Some(spare) = &mut seat.spare[number]
+                && overlaps(place, &bound[..self.inputs])
+            {
+                copies = true;
+                address = spare.as_mut_ptr();
+            }
+            self.bind(&mut seat.views[number], number, address)?;
         }
-        for step in &self.part.steps {
-            // moved out and back: no allocation, and the inputs can be borrowed beside it
-            let mut output = std::mem::take(&mut memory[step.output]);
-            let (left, right) = (&memory[step.left], &memory[step.right]);
-            match step.kernel {
-                Kernel::Identity => output.copy_from_slice(left),
-                Kernel::Relu => {
-                    for (to, &from) in output.iter_mut().zip(left) {
-                        // NaN stays NaN
-                        *to = if from < 0.0 { 0.0 } else { from };
-                    }
-                }
-                Kernel::Add => {
-                    for ((to, left), right) in output.iter_mut().zip(left).zip(right) {
-                        *to = left + right;
-                    }
+        self.request.infer()?;
+        if copies {
+            for (number, place) in bound.iter().enumerate().skip(self.inputs) {
+                if let Some(spare) = &seat.spare[number]
+                    && overlaps(place, &bound[..self.inputs])
+                {
+                    place.copy_in(spare)?;
                 }
             }
-            memory[step.output] = output;
         }
-        for (place, &tensor) in self.part.outputs.iter().enumerate() {
-            let binding = submit.binding((self.part.inputs.len() + place) as u32);
-            let bytes = bytemuck::cast_slice(&memory[tensor]);
-            binding.buffer.copy_in(binding.offset, bytes)?;
+        Ok(())
+    }
+
+    /// Makes the request use an address at a port.
+    fn bind(&self, views: &mut Views, number: usize, address: *mut u8) -> Result<()> {
+        let key = address as usize;
+        if views.bound == Some(key) {
+            return Ok(());
         }
+        if !views.known.iter().any(|(known, _)| *known == key) {
+            if views.known.len() == VIEWS {
+                views.known.remove(0);
+            }
+            let library = self.shared.vendor.library;
+            let view = HostTensor::new(library, views.element, &views.dims, address)?;
+            views.known.push((key, view));
+        }
+        let Some((_, view)) = views.known.iter().find(|(known, _)| *known == key) else {
+            return Ok(());
+        };
+        views.bound = None;
+        if number < self.inputs {
+            self.request.set_input(number, view)?;
+        } else {
+            self.request.set_output(number - self.inputs, view)?;
+        }
+        views.bound = Some(key);
         Ok(())
     }
 }
 
+/// Refuses what the library would cut: it computes i64 in 32 bits.
+fn fits_32_bits(number: usize, place: &Bound, bytes: usize) -> Result<()> {
+    let mut chunk = [0u8; 8 * 128];
+    let mut done = 0;
+    while done + 8 <= bytes {
+        let step = (bytes - done).min(chunk.len()) / 8 * 8;
+        let chunk = &mut chunk[..step];
+        place.copy_out(done, chunk)?;
+        for &word in chunk.as_chunks::<8>().0 {
+            let value = i64::from_le_bytes(word);
+            if i32::try_from(value).is_err() {
+                let what = format!(
+                    "input {number} holds {value}, and OpenVINO computes i64 in 32 bits: give this input to another device"
+                );
+                return Err(Error::unsupported(what).at_tensor(number as u32));
+            }
+        }
+        done += step;
+    }
+    Ok(())
+}
+
+/// Whether a binding lies on one of others.
+fn overlaps(one: &Bound, others: &[Bound]) -> bool {
+    let range = |bound: &Bound| {
+        let start = bound.address() as usize;
+        start..start.saturating_add(bound.bytes())
+    };
+    let one = range(one);
+    others.iter().any(|other| {
+        let other = range(other);
+        one.start < other.end && other.start < one.end
+    })
+}
+
+/// The ports of a part: dense, row-major, in the graph's order.
+fn ports(graph: &GraphView<'_>) -> Result<Vec<Port>> {
+    let inputs = graph.inputs().len();
+    let mut ports = Vec::with_capacity(inputs + graph.outputs().len());
+    for (number, &tensor) in graph.inputs().iter().chain(graph.outputs()).enumerate() {
+        let view = graph.tensor(tensor);
+        let shape = view
+            .shape()
+            .ok_or_else(|| Error::unsupported("a port of unknown shape").at_tensor(tensor))?;
+        let mut port =
+            Port::dense(number >= inputs, view.dtype(), &shape).map_err(|error| error.at_tensor(tensor))?;
+        port.memory_kinds = buffer::KINDS;
+        port.encoding = view.encoding().map(|encoding| encoding.to_owned());
+        port.state_port = graph.states().find_map(|(input, output)| {
+            let at = |ports: &[u32], tensor| ports.iter().position(|&port| port == tensor);
+            match number.checked_sub(inputs) {
+                None if tensor == input => at(graph.outputs(), output).map(|place| (inputs + place) as u32),
+                Some(_) if tensor == output => at(graph.inputs(), input).map(|place| place as u32),
+                _ => None,
+            }
+        });
+        ports.push(port);
+    }
+    Ok(ports)
+}
+
 impl Executable for OpenvinoExecutable {
     type Buffer = HostBuffer;
-    type Fence = RunFence;
+    type Fence = OpenvinoRun;
 
     fn info(&self) -> ExecutableInfo {
         self.info
@@ -117,14 +258,10 @@ impl Executable for OpenvinoExecutable {
         &self.ports
     }
 
-    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<Arc<RunFence>> {
-        let host = &self.device.host;
-        let mut watch = Stopwatch::queued(host);
-        let fence = self.device.fences.take();
-        watch.start(host);
-        let result = self.compute(submit);
-        fence.set_timing(watch.stop(host));
-        fence.signal(result);
-        Ok(fence)
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, OpenvinoRun>) -> Result<Arc<OpenvinoRun>> {
+        let run = self.queue.take();
+        run.fill(self, &self.queue, submit)?;
+        self.queue.push(&run);
+        Ok(run)
     }
 }

@@ -1,24 +1,27 @@
-//! The openvino plugin: one device that computes Identity, Relu and Add on f32.
+//! The openvino plugin: the devices that Intel's OpenVINO finds, driven through its C library.
 //!
 //! Invariants:
 //! 1. `caps` alone says what is supported; `lower` compiles nothing else.
-//! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
-//! 3. A blob holds all that the part needs, so that a cached one loads without the model.
+//! 2. A device computes f32 in f32 unless the host allows less.
+//! 3. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing here.
 //!
-//! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it).
-//! Start reading at [`OpenvinoPlugin`], then `caps`, then `lower`, then `exec`. What each call must do stands in
-//! `docs/adding-a-plugin.md`.
+//! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it), the library's words (`polychip-sys`),
+//! the ONNX model that a part is handed over as (`polychip_sdk::onnx`).
+//! Start reading at [`OpenvinoPlugin`], then `caps`, then `lower`, then `exec`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod api;
 mod buffer;
 mod caps;
 mod exec;
 mod lower;
 mod plugin;
+mod probe;
 mod telemetry;
 
-pub use exec::OpenvinoExecutable;
+pub use exec::{OpenvinoExecutable, OpenvinoRun};
+pub use lower::OpenvinoBlob;
 pub use plugin::{OpenvinoDevice, OpenvinoPlugin};
 
 /// The export of this plugin, for a host that links it statically instead of opening its library.

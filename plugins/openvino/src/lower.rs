@@ -1,249 +1,235 @@
-//! Compiling and loading: the part as a list of steps over numbered tensors, and that list as a blob.
+//! Compiling and loading: the part as an ONNX model that the library reads and compiles.
 //!
-//! The blob has one section of little-endian `u64` words (tensors, constants, ports, steps) and one section
-//! per constant, in their order.
+//! A blob is the model without its large constants, which the host has beside it when it loads: the library's own
+//! exported form takes as long to import as a compilation, holds every weight again, and forgets the precision and
+//! the thread count that it was compiled for (docs/decisions/2026-11-20-openvino-blobs.md).
 //!
-//! Invariant: in a [`Part`] every number is that of a tensor, tensors of one step have one shape, and the
-//! output of a step is none of its inputs; what breaks this is a bad blob.
+//! Invariants:
+//! 1. What is compiled has the inputs and outputs that the graph says, of its types and extents; anything else is
+//!    refused.
+//! 2. A blob just compiled is not compiled again when it is loaded for as many threads.
 
-use polychip_ops::{DType, Op};
+use std::ffi::{CStr, CString};
+use std::sync::{Mutex, PoisonError};
+
+use polychip_sdk::onnx::{self, Options, Weights};
 use polychip_sdk::{
-    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
-    Port, Result, Support,
+    AlignedBytes, Blob, BlobReader, BlobWriter, CompileOptions, Error, GraphView, LoadSource, LoadedFrom,
+    Precision, Result,
 };
 
-use crate::{buffer, caps};
+use crate::api::{self, CompiledModel, Core, Port};
+use crate::plugin::{Shared, Vendor};
+use crate::{caps, probe};
 
-const PROGRAM: u32 = 1;
-const CONSTANT: u32 = 2;
+/// Constants of this many bytes and more are handed over by address. Shapes and axes stay in the model.
+pub(crate) const LARGE: usize = 1024;
 
-/// What a step computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kernel {
-    Identity,
-    Relu,
-    Add,
+const MODEL: u32 = 1;
+const OPTIONS: u32 = 2;
+
+/// A compiled part.
+pub struct OpenvinoBlob {
+    bytes: AlignedBytes,
+    precision: Precision,
+    threads: u32,
+    /// Taken by the first load.
+    compiled: Mutex<Option<CompiledModel>>,
 }
 
-/// One node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) kernel: Kernel,
-    pub(crate) left: usize,
-    /// As `left` for kernels of one input.
-    pub(crate) right: usize,
-    pub(crate) output: usize,
+impl Blob for OpenvinoBlob {
+    fn bytes(&self) -> Result<&[u8]> {
+        Ok(&self.bytes)
+    }
 }
 
-/// A part ready to run.
-#[derive(Debug, Default)]
+/// What an executable is made of.
 pub(crate) struct Part {
-    /// Shapes.
-    pub(crate) tensors: Vec<Vec<usize>>,
-    pub(crate) constants: Vec<(usize, Vec<f32>)>,
-    pub(crate) inputs: Vec<usize>,
-    pub(crate) outputs: Vec<usize>,
-    /// Places of inputs and outputs that are one state between runs.
-    pub(crate) states: Vec<(usize, usize)>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) compiled: CompiledModel,
+}
+
+/// The text of a part: equal parts have equal texts in every process.
+fn text(graph: &GraphView<'_>) -> Result<Vec<u8>> {
+    let options = Options {
+        weights: Weights::Placeholder(LARGE),
+        decompose: &caps::decompose,
+    };
+    onnx::write(graph, &options)
+}
+
+/// How constants go to the library.
+pub(crate) fn weights(vendor: &Vendor) -> Weights {
+    match vendor.by_address {
+        Some(least) => Weights::Address(least),
+        None => Weights::Inline,
+    }
+}
+
+fn build(
+    shared: &Shared,
+    graph: &GraphView<'_>,
+    precision: Precision,
+    threads: u32,
+) -> Result<CompiledModel> {
+    let options = Options {
+        weights: weights(&shared.vendor),
+        decompose: &caps::decompose,
+    };
+    let bytes = onnx::write(graph, &options)?;
+    let core = &shared.vendor.core;
+    let model = core.read(&bytes)?;
+    drop(bytes);
+    let compiled = core.compile(&model, &shared.name, &properties(shared, precision, threads))?;
+    drop(model);
+    let computes_in = compiled.property("INFERENCE_PRECISION_HINT");
+    if let (Precision::Exact, Some(dtype)) = (precision, &computes_in)
+        && dtype != "f32"
+    {
+        return Err(Error::unsupported(format!(
+            "{} computes f32 in {dtype}, which the session does not allow: ask for reduced precision",
+            shared.name
+        )));
+    }
+    for (tensors, ports, what) in [
+        (graph.inputs(), compiled.inputs()?, "input"),
+        (graph.outputs(), compiled.outputs()?, "output"),
+    ] {
+        if tensors.len() != ports.len() {
+            return Err(Error::unsupported(format!(
+                "OpenVINO makes a model of {} {what}s of a part of {}",
+                ports.len(),
+                tensors.len()
+            )));
+        }
+        for (&tensor, port) in tensors.iter().zip(&ports) {
+            agrees(graph, tensor, port)?;
+        }
+    }
+    Ok(compiled)
+}
+
+/// Whether the library sees a tensor as the graph has it.
+pub(crate) fn agrees(graph: &GraphView<'_>, tensor: u32, port: &Port) -> Result<()> {
+    let view = graph.tensor(tensor);
+    let refused =
+        |what: String| Err(Error::unsupported(format!("tensor {}: {what}", view.name())).at_tensor(tensor));
+    if api::element(view.dtype()) != Some(port.element) {
+        return refused(format!(
+            "OpenVINO makes element type {} of {}",
+            port.element,
+            view.dtype()
+        ));
+    }
+    match (&port.dims, view.dims()) {
+        (Some(theirs), Some(ours)) if theirs == ours => Ok(()),
+        (Some(theirs), Some(ours)) => refused(format!("OpenVINO makes shape {theirs:?} of {ours:?}")),
+        (None, _) => refused("OpenVINO cannot say its shape before the run".to_owned()),
+        (_, None) => refused("its rank is not known".to_owned()),
+    }
+}
+
+pub(crate) fn properties(
+    shared: &Shared,
+    precision: Precision,
+    threads: u32,
+) -> Vec<(&'static CStr, CString)> {
+    let text = |value: &str| CString::new(value).expect("invariant: our own text holds no zero");
+    // a latency-bound run at a time; by its own choice the library computes in bf16 where the chip can
+    let mut properties = vec![
+        (c"PERFORMANCE_HINT", text("LATENCY")),
+        (c"NUM_STREAMS", text("1")),
+    ];
+    if precision == Precision::Exact {
+        properties.push((c"INFERENCE_PRECISION_HINT", text("f32")));
+        properties.push((c"EXECUTION_MODE_HINT", text("ACCURACY")));
+    }
+    if shared.is_cpu {
+        // the cores are shared with the host's other threads, which pinned ones would stand in the way of
+        properties.push((c"ENABLE_CPU_PINNING", text("NO")));
+        if threads > 0 {
+            properties.push((c"INFERENCE_NUM_THREADS", text(&threads.to_string())));
+        }
+    }
+    properties
+}
+
+fn threads(shared: &Shared, asked: u32) -> u32 {
+    if asked == 0 { shared.threads } else { asked }
 }
 
 /// Makes the blob of a part.
 pub(crate) fn compile(
-    build_id: &str,
+    shared: &Shared,
     graph: &GraphView<'_>,
     options: &CompileOptions,
-) -> Result<AlignedBytes> {
+) -> Result<OpenvinoBlob> {
     if let Some(point) = options.operating_point {
         return Err(Error::bad_argument(format!("operating point {point} of 0")));
     }
-    let mut steps = Vec::new();
     for node in graph.nodes() {
-        if let Support::No { reason, detail } = caps::support(graph, &node) {
-            let what = format!("{} {}: {reason:?}: {detail}", node.op_name(), node.name());
-            return Err(Error::unsupported(what).at_node(node.index()));
-        }
-        let missing = || Error::bad_argument("a tensor of the node is missing").at_node(node.index());
-        let left = node.input(0).ok_or_else(missing)?;
-        let (code, right) = match node.op() {
-            Op::Identity => (0, left),
-            Op::Relu => (1, left),
-            _ => (2, node.input(1).ok_or_else(missing)?),
-        };
-        let output = node.output(0).ok_or_else(missing)?;
-        steps.extend([code, u64::from(left), u64::from(right), u64::from(output)]);
+        caps::promised(graph, &node)?;
     }
-
-    let mut words = vec![graph.tensor_count() as u64];
-    let mut constants = Vec::new();
-    for tensor in graph.tensors() {
-        // a tensor that nothing here uses may be of any type and shape: it becomes an empty one
-        let shape = tensor
-            .shape()
-            .filter(|_| tensor.is_plain() && tensor.dtype() == DType::F32)
-            .unwrap_or_else(|| vec![0]);
-        words.push(shape.len() as u64);
-        words.extend(shape.iter().map(|&dim| dim as u64));
-        if let Some(constant) = tensor.constant().filter(|_| tensor.dtype() == DType::F32) {
-            constants.push((u64::from(tensor.index()), constant));
-        }
-    }
-    push_list(&mut words, constants.iter().map(|(tensor, _)| *tensor));
-    for ports in [graph.inputs(), graph.outputs()] {
-        for &tensor in ports {
-            let view = graph.tensor(tensor);
-            if view.dtype() != DType::F32 || view.encoding().is_some() || view.shape().is_none() {
-                let what = format!("tensor {} is no f32 tensor of known shape", view.name());
-                return Err(Error::unsupported(what).at_tensor(tensor));
-            }
-        }
-        push_list(&mut words, ports.iter().map(|&tensor| u64::from(tensor)));
-    }
-    let place = |ports: &[u32], tensor| ports.iter().position(|&port| port == tensor).unwrap_or(0) as u64;
-    let states = graph
-        .states()
-        .flat_map(|(input, output)| [place(graph.inputs(), input), place(graph.outputs(), output)]);
-    push_list(&mut words, states.collect::<Vec<_>>().into_iter());
-    push_list(&mut words, steps.into_iter());
-
-    let program: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut blob = BlobWriter::new(build_id).section(PROGRAM, &program);
-    for (_, constant) in &constants {
-        blob = blob.section(CONSTANT, constant.bytes());
-    }
-    blob.finish()
+    let threads = threads(shared, options.threads);
+    let compiled = build(shared, graph, options.precision, threads)?;
+    let precision = [options.precision as u8];
+    let bytes = BlobWriter::new(&shared.made_by)
+        .section(MODEL, &text(graph)?)
+        .section(OPTIONS, &precision)
+        .finish()?;
+    Ok(OpenvinoBlob {
+        bytes,
+        precision: options.precision,
+        threads,
+        compiled: Mutex::new(Some(compiled)),
+    })
 }
 
-fn push_list(words: &mut Vec<u64>, list: impl ExactSizeIterator<Item = u64>) {
-    words.push(list.len() as u64);
-    words.extend(list);
+/// Makes a part ready to run, and gives the graph that it was compiled from.
+pub(crate) fn load<'a>(
+    shared: &Shared,
+    source: LoadSource<'a, OpenvinoBlob>,
+) -> Result<(Part, GraphView<'a>)> {
+    let graph = source.graph.ok_or_else(|| {
+        Error::bad_argument("a blob of OpenVINO is loaded beside the part it was compiled from")
+    })?;
+    let threads = threads(shared, source.threads);
+    let (precision, ready) = match source.from {
+        LoadedFrom::Blob(blob) => {
+            same_part(
+                BlobReader::open(&blob.bytes, &shared.made_by)?.section(MODEL)?,
+                &graph,
+            )?;
+            let compiled = blob.compiled.into_inner().unwrap_or_else(PoisonError::into_inner);
+            (blob.precision, compiled.filter(|_| blob.threads == threads))
+        }
+        LoadedFrom::Bytes(bytes) => {
+            let blob = BlobReader::open(bytes.bytes(), &shared.made_by)?;
+            same_part(blob.section(MODEL)?, &graph)?;
+            let precision = match blob.section(OPTIONS)? {
+                [code] if *code == Precision::Exact as u8 => Precision::Exact,
+                [code] if *code == Precision::Reduced as u8 => Precision::Reduced,
+                _ => return Err(Error::bad_blob("the blob's options are not understood")),
+            };
+            (precision, None)
+        }
+    };
+    let compiled = match ready {
+        Some(compiled) => compiled,
+        None => build(shared, &graph, precision, threads)?,
+    };
+    Ok((Part { compiled }, graph))
 }
 
-/// Makes a part ready to run.
-pub(crate) fn load(build_id: &str, source: LoadSource<'_, AlignedBytes>) -> Result<Part> {
-    match source.from {
-        LoadedFrom::Blob(blob) => read(build_id, &blob),
-        LoadedFrom::Bytes(bytes) => read(build_id, Constant::bytes(&bytes)),
+fn same_part(model: &[u8], graph: &GraphView<'_>) -> Result<()> {
+    if model == text(graph)? {
+        return Ok(());
     }
+    Err(Error::bad_blob("the blob was compiled from another part"))
 }
 
-fn read(build_id: &str, blob: &[u8]) -> Result<Part> {
-    let blob = BlobReader::open(blob, build_id)?;
-    let mut words = Words(blob.section(PROGRAM)?);
-    let mut part = Part::default();
-    for _ in 0..words.next()? {
-        let shape = words.list()?;
-        caps::elements(&shape).ok_or_else(|| Error::bad_blob("a tensor of the blob is too large"))?;
-        part.tensors.push(shape);
-    }
-    let mut data = blob
-        .sections()
-        .filter_map(|(kind, bytes)| (kind == CONSTANT).then_some(bytes));
-    for tensor in words.list()? {
-        let bytes = data
-            .next()
-            .ok_or_else(|| Error::bad_blob("a constant of the blob is missing"))?;
-        let values: Vec<f32> = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|word| f32::from_le_bytes(*word))
-            .collect();
-        part.constants.push((tensor, values));
-    }
-    part.inputs = words.list()?;
-    part.outputs = words.list()?;
-    part.states = words
-        .list()?
-        .as_chunks()
-        .0
-        .iter()
-        .map(|&[input, output]| (input, output))
-        .collect();
-    for &[code, left, right, output] in words.list()?.as_chunks().0 {
-        let kernel = match code {
-            0 => Kernel::Identity,
-            1 => Kernel::Relu,
-            2 => Kernel::Add,
-            _ => return Err(Error::bad_blob(format!("the blob has a step of kind {code}"))),
-        };
-        part.steps.push(Step {
-            kernel,
-            left,
-            right,
-            output,
-        });
-    }
-    part.check()?;
-    Ok(part)
-}
-
-/// The words of the program, each read with a check.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn next(&mut self) -> Result<usize> {
-        let (word, rest) = self
-            .0
-            .split_first_chunk()
-            .ok_or_else(|| Error::bad_blob("the program of the blob is torn"))?;
-        self.0 = rest;
-        usize::try_from(u64::from_le_bytes(*word))
-            .map_err(|_| Error::bad_blob("a number of the blob does not fit this machine"))
-    }
-
-    fn list(&mut self) -> Result<Vec<usize>> {
-        let len = self.next()?;
-        (0..len).map(|_| self.next()).collect()
-    }
-}
-
-impl Part {
-    fn check(&self) -> Result<()> {
-        let bad = |what: &'static str| Err(Error::bad_blob(what));
-        let shape = |tensor: usize| self.tensors.get(tensor);
-        let ports = self.inputs.iter().chain(&self.outputs);
-        if ports.into_iter().any(|&tensor| shape(tensor).is_none()) {
-            return bad("a port of the blob is no tensor");
-        }
-        for (tensor, values) in &self.constants {
-            if shape(*tensor).and_then(|shape| caps::elements(shape)) != Some(values.len()) {
-                return bad("a constant of the blob is of another size than its tensor");
-            }
-        }
-        for step in &self.steps {
-            let of_output = shape(step.output);
-            let fits = of_output.is_some() && shape(step.left) == of_output && shape(step.right) == of_output;
-            if !fits || step.left == step.output || step.right == step.output {
-                return bad("a step of the blob does not fit its tensors");
-            }
-        }
-        let paired =
-            |&(input, output): &(usize, usize)| input < self.inputs.len() && output < self.outputs.len();
-        if !self.states.iter().all(paired) {
-            return bad("a state of the blob is no pair of ports");
-        }
-        Ok(())
-    }
-
-    /// The ports: inputs, then outputs, all dense and row-major.
-    pub(crate) fn ports(&self) -> Result<Vec<Port>> {
-        let inputs = self.inputs.len();
-        let mut ports = Vec::with_capacity(inputs + self.outputs.len());
-        for (number, &tensor) in self.inputs.iter().chain(&self.outputs).enumerate() {
-            let mut port = Port::dense(number >= inputs, DType::F32, &self.tensors[tensor])?;
-            port.memory_kinds = buffer::KINDS;
-            port.state_port = self.states.iter().find_map(|&(input, output)| {
-                if number == input {
-                    Some((inputs + output) as u32)
-                } else if number == inputs + output {
-                    Some(input as u32)
-                } else {
-                    None
-                }
-            });
-            ports.push(port);
-        }
-        Ok(ports)
-    }
+/// Whether the library reads constants by their address; asked with a model of one.
+pub(crate) fn reads_by_address(core: &Core) -> bool {
+    let value = [2.0f32; 4];
+    let model = probe::sum_with(&value);
+    core.read(&model).is_ok()
 }

@@ -1,24 +1,41 @@
-//! The plugin and its one device.
+//! The plugin and the devices that the library finds.
 //!
 //! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use polychip_sdk::{
-    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, FencePool, GraphView, HostBuffer,
-    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunFence, Support,
+    CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer, HostServices,
+    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support,
 };
+use polychip_sys::openvino::Library;
 
-use crate::exec::OpenvinoExecutable;
-use crate::{buffer, caps, lower};
+use crate::api::Core;
+use crate::caps::Answers;
+use crate::exec::{OpenvinoExecutable, OpenvinoRun, Queue, Runner};
+use crate::lower::{self, OpenvinoBlob};
+use crate::telemetry::Peaks;
+use crate::{buffer, caps};
 
-/// Part of every cache key: change it with every build whose blobs or figures may differ, and add the
-/// version of the vendor's compiler.
-const BUILD_ID: &str = concat!("openvino-", env!("CARGO_PKG_VERSION"));
+/// Part of every cache key: change it with every build whose blobs or figures may differ. The library's version
+/// is in the device's driver, which keys them too, and in the blobs themselves.
+const BUILD_ID: &str = concat!("openvino-", env!("CARGO_PKG_VERSION"), "-1");
 
 /// The plugin.
 pub struct OpenvinoPlugin {
     host: HostServices,
+    vendor: Arc<Vendor>,
+    devices: Vec<String>,
+    threads: u32,
+}
+
+/// The vendor's library and its root object.
+pub(crate) struct Vendor {
+    pub(crate) library: &'static Library,
+    pub(crate) core: Core,
+    /// Constants of this many bytes and more are handed over by address; `None` where the library cannot.
+    pub(crate) by_address: Option<usize>,
 }
 
 impl Plugin for OpenvinoPlugin {
@@ -30,60 +47,139 @@ impl Plugin for OpenvinoPlugin {
     };
 
     fn create(host: HostServices) -> Result<Self> {
-        // open the vendor's library here; where it is missing or too old, say which was wanted
-        Ok(OpenvinoPlugin { host })
+        let folder = host.configuration("library");
+        let library = Library::open(folder.as_deref().map(Path::new))
+            .map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;
+        let threads = match host.configuration("threads") {
+            None => 0,
+            Some(text) => text.trim().parse().map_err(|_| {
+                Error::bad_argument(format!("configuration threads is '{text}', not a number"))
+            })?,
+        };
+        let core = Core::new(library)?;
+        let by_address = lower::reads_by_address(&core).then_some(lower::LARGE);
+        let devices = core.devices()?;
+        let words = format!("OpenVINO {} of {}", library.version(), library.path().display());
+        host.log(LogLevel::Info, &words);
+        Ok(OpenvinoPlugin {
+            host,
+            vendor: Arc::new(Vendor {
+                library,
+                core,
+                by_address,
+            }),
+            devices,
+            threads,
+        })
     }
 
     fn device_count(&self) -> Result<u32> {
-        Ok(1)
+        u32::try_from(self.devices.len())
+            .map_err(|_| Error::new(ErrorKind::Persistent, "more devices than can be counted"))
     }
 
     fn open(&self, index: u32) -> Result<OpenvinoDevice> {
-        if index != 0 {
-            return Err(Error::bad_argument(format!("device {index} of 1")));
-        }
-        let info = DeviceInfo {
-            // until it drives a real chip, its figures are nobody's
-            emulated: true,
-            serial: true,
-            import_kinds: buffer::KINDS,
-            export_kinds: buffer::KINDS,
-            import_alignment: 1,
-            // until costs are measured, the planner prices by these rates
-            peak_macs_per_s: 1_000_000_000,
-            peak_bytes_per_s: 1_000_000_000,
-            ..DeviceInfo::new(DeviceKind::Npu, "openvino")
-        };
-        Ok(OpenvinoDevice {
-            info,
-            shared: Arc::new(Shared {
-                host: self.host.clone(),
-                fences: FencePool::new(),
-            }),
-        })
+        let name = self
+            .devices
+            .get(index as usize)
+            .ok_or_else(|| Error::bad_argument(format!("device {index} of {}", self.devices.len())))?;
+        OpenvinoDevice::open(&self.host, &self.vendor, name, self.threads)
     }
 }
 
 /// What the executables of a device share with it.
 pub(crate) struct Shared {
-    pub(crate) host: HostServices,
-    pub(crate) fences: FencePool,
+    pub(crate) vendor: Arc<Vendor>,
+    /// As the library names it: `CPU`, `GPU.0`, `NPU`.
+    pub(crate) name: String,
+    pub(crate) is_cpu: bool,
+    /// Threads of a CPU where the host leaves it to us; 0 leaves it to the library.
+    pub(crate) threads: u32,
+    /// What blobs are made by: a blob of another library or chip is refused.
+    pub(crate) made_by: String,
 }
 
-/// The device.
+/// A device.
 pub struct OpenvinoDevice {
     info: DeviceInfo,
     shared: Arc<Shared>,
+    host: HostServices,
+    answers: Mutex<Answers>,
+    queue: Arc<Queue>,
+    /// Held so that its thread ends with the device.
+    _runner: Runner,
+}
+
+impl OpenvinoDevice {
+    fn open(host: &HostServices, vendor: &Arc<Vendor>, name: &str, threads: u32) -> Result<Self> {
+        let kind = match name.split('.').next() {
+            Some("GPU") => DeviceKind::Gpu,
+            Some("NPU") => DeviceKind::Npu,
+            _ => DeviceKind::Cpu,
+        };
+        let is_cpu = kind == DeviceKind::Cpu;
+        let chip = vendor
+            .core
+            .property(name, "FULL_DEVICE_NAME")
+            .unwrap_or_else(|| name.to_owned());
+        let driver = match vendor.core.property(name, "NPU_DRIVER_VERSION") {
+            Some(driver) => format!("OpenVINO {}, driver {driver}", vendor.library.version()),
+            None => format!("OpenVINO {}", vendor.library.version()),
+        };
+        let memory_bytes = vendor
+            .core
+            .property(name, "GPU_DEVICE_TOTAL_MEM_SIZE")
+            .and_then(|bytes| bytes.trim().parse().ok())
+            .unwrap_or(0);
+        let shared = Arc::new(Shared {
+            vendor: Arc::clone(vendor),
+            name: name.to_owned(),
+            is_cpu,
+            threads,
+            made_by: format!("{BUILD_ID} {driver} {name} {chip}"),
+        });
+        let peaks = Peaks::known_or_measured(host, &shared);
+        let info = DeviceInfo {
+            // a GPU or NPU gets host memory by a copy of the library's
+            shares_host_memory: is_cpu,
+            serial: true,
+            import_kinds: buffer::KINDS,
+            export_kinds: buffer::KINDS,
+            vendor: "Intel OpenVINO".to_owned(),
+            driver,
+            memory_bytes,
+            peak_macs_per_s: peaks.macs_per_s,
+            peak_bytes_per_s: peaks.bytes_per_s,
+            ..DeviceInfo::new(
+                kind,
+                if is_cpu {
+                    // its time and energy are those of the same cores
+                    format!("{} by OpenVINO (same cores as cpu:0)", chip.trim())
+                } else {
+                    chip.trim().to_owned()
+                },
+            )
+        };
+        let queue = Arc::new(Queue::new(host.clone()));
+        Ok(OpenvinoDevice {
+            info,
+            shared,
+            host: host.clone(),
+            answers: Mutex::new(Answers::default()),
+            _runner: Runner::start(&queue)?,
+            queue,
+        })
+    }
 }
 
 impl Device for OpenvinoDevice {
-    type Blob = AlignedBytes;
+    type Blob = OpenvinoBlob;
     type Executable = OpenvinoExecutable;
     type Buffer = HostBuffer;
-    type Fence = RunFence;
-    // each call that is true here must be implemented; the host sees null for the others
+    type Fence = OpenvinoRun;
     const OFFERS: Offers = Offers {
         buffer_export: true,
+        cancel: true,
         fence_on_signal: true,
         fence_timing: true,
         ..Offers::NONE
@@ -94,16 +190,16 @@ impl Device for OpenvinoDevice {
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
-        Ok(graph.nodes().map(|node| caps::support(graph, &node)).collect())
+        caps::support(&self.shared, &self.host, &self.answers, graph)
     }
 
-    fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
-        lower::compile(BUILD_ID, graph, options)
+    fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<OpenvinoBlob> {
+        lower::compile(&self.shared, graph, options)
     }
 
-    fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<OpenvinoExecutable>> {
-        let part = lower::load(BUILD_ID, source)?;
-        OpenvinoExecutable::new(Arc::clone(&self.shared), part).map(Arc::new)
+    fn load(&self, source: LoadSource<'_, OpenvinoBlob>) -> Result<Arc<OpenvinoExecutable>> {
+        let (part, graph) = lower::load(&self.shared, source)?;
+        OpenvinoExecutable::new(&self.shared, &self.queue, part, &graph).map(Arc::new)
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {

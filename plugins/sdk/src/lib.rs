@@ -26,6 +26,7 @@ mod executable;
 mod fence;
 mod graph;
 mod memory;
+pub mod onnx;
 mod plugin;
 mod pool;
 mod port;

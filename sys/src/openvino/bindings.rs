@@ -300,6 +300,30 @@ pub struct Symbols {
         ::libloading::Error,
     >,
     pub ov_model_free: Result<unsafe extern "C" fn(model: *mut ov_model_t), ::libloading::Error>,
+    pub ov_model_inputs_size: Result<
+        unsafe extern "C" fn(model: *const ov_model_t, input_size: *mut usize) -> ov_status_e,
+        ::libloading::Error,
+    >,
+    pub ov_model_outputs_size: Result<
+        unsafe extern "C" fn(model: *const ov_model_t, output_size: *mut usize) -> ov_status_e,
+        ::libloading::Error,
+    >,
+    pub ov_model_const_input_by_index: Result<
+        unsafe extern "C" fn(
+            model: *const ov_model_t,
+            index: usize,
+            input_port: *mut *mut ov_output_const_port_t,
+        ) -> ov_status_e,
+        ::libloading::Error,
+    >,
+    pub ov_model_const_output_by_index: Result<
+        unsafe extern "C" fn(
+            model: *const ov_model_t,
+            index: usize,
+            output_port: *mut *mut ov_output_const_port_t,
+        ) -> ov_status_e,
+        ::libloading::Error,
+    >,
     pub ov_compiled_model_inputs_size: Result<
         unsafe extern "C" fn(compiled_model: *const ov_compiled_model_t, size: *mut usize) -> ov_status_e,
         ::libloading::Error,
@@ -489,6 +513,12 @@ impl Symbols {
         let ov_core_compile_model = unsafe { __library.get(b"ov_core_compile_model\0") }.map(|sym| *sym);
         let ov_core_import_model = unsafe { __library.get(b"ov_core_import_model\0") }.map(|sym| *sym);
         let ov_model_free = unsafe { __library.get(b"ov_model_free\0") }.map(|sym| *sym);
+        let ov_model_inputs_size = unsafe { __library.get(b"ov_model_inputs_size\0") }.map(|sym| *sym);
+        let ov_model_outputs_size = unsafe { __library.get(b"ov_model_outputs_size\0") }.map(|sym| *sym);
+        let ov_model_const_input_by_index =
+            unsafe { __library.get(b"ov_model_const_input_by_index\0") }.map(|sym| *sym);
+        let ov_model_const_output_by_index =
+            unsafe { __library.get(b"ov_model_const_output_by_index\0") }.map(|sym| *sym);
         let ov_compiled_model_inputs_size =
             unsafe { __library.get(b"ov_compiled_model_inputs_size\0") }.map(|sym| *sym);
         let ov_compiled_model_outputs_size =
@@ -554,6 +584,10 @@ impl Symbols {
             ov_core_compile_model,
             ov_core_import_model,
             ov_model_free,
+            ov_model_inputs_size,
+            ov_model_outputs_size,
+            ov_model_const_input_by_index,
+            ov_model_const_output_by_index,
             ov_compiled_model_inputs_size,
             ov_compiled_model_outputs_size,
             ov_compiled_model_input_by_index,
@@ -730,6 +764,56 @@ impl Symbols {
                 .ov_model_free
                 .as_ref()
                 .expect("Expected function, got error."))(model)
+        }
+    }
+    pub unsafe fn ov_model_inputs_size(
+        &self,
+        model: *const ov_model_t,
+        input_size: *mut usize,
+    ) -> ov_status_e {
+        unsafe {
+            (self
+                .ov_model_inputs_size
+                .as_ref()
+                .expect("Expected function, got error."))(model, input_size)
+        }
+    }
+    pub unsafe fn ov_model_outputs_size(
+        &self,
+        model: *const ov_model_t,
+        output_size: *mut usize,
+    ) -> ov_status_e {
+        unsafe {
+            (self
+                .ov_model_outputs_size
+                .as_ref()
+                .expect("Expected function, got error."))(model, output_size)
+        }
+    }
+    pub unsafe fn ov_model_const_input_by_index(
+        &self,
+        model: *const ov_model_t,
+        index: usize,
+        input_port: *mut *mut ov_output_const_port_t,
+    ) -> ov_status_e {
+        unsafe {
+            (self
+                .ov_model_const_input_by_index
+                .as_ref()
+                .expect("Expected function, got error."))(model, index, input_port)
+        }
+    }
+    pub unsafe fn ov_model_const_output_by_index(
+        &self,
+        model: *const ov_model_t,
+        index: usize,
+        output_port: *mut *mut ov_output_const_port_t,
+    ) -> ov_status_e {
+        unsafe {
+            (self
+                .ov_model_const_output_by_index
+                .as_ref()
+                .expect("Expected function, got error."))(model, index, output_port)
         }
     }
     pub unsafe fn ov_compiled_model_inputs_size(

@@ -1,0 +1,109 @@
+//! A flat graph written as an ONNX model, for vendors' libraries that read one.
+//!
+//! Invariants:
+//! 1. The model means what the graph means, in the opset that graphs are in: attributes that a node leaves to
+//!    their default are written out, encodings become QuantizeLinear and DequantizeLinear.
+//! 2. Inputs and outputs of the model stand in the graph's order and are named `i0, i1, …` and `o0, o1, …`;
+//!    node 7 of the graph is named `n7`, so that a vendor's words about it can be mapped back.
+//! 3. Each output of the model is made by a node, and no two are the same tensor.
+//!
+//! Not here: the bytes of the protocol (`onnx/wire`), reading (the host does that).
+//! Start reading at [`write`].
+
+mod wire;
+mod write;
+
+use crate::{GraphView, NodeView, Result};
+
+/// The opset of graphs, which models are written in.
+pub const OPSET: i64 = 28;
+/// The file format's version that brought this opset.
+pub const IR_VERSION: i64 = 13;
+
+/// Where large constants stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weights {
+    /// In the model.
+    Inline,
+    /// Those of this many bytes and more stay where they are: the model names their address, as ONNX Runtime and
+    /// OpenVINO read it (external data of location `*/_ORT_MEM_ADDR_/*`). The bytes of the model are good only in
+    /// this process, and only as long as the graph's constants live.
+    Address(usize),
+    /// As `Address`, but every address is 1: the same part gives the same bytes in each process. No library can
+    /// read it; it is for comparing.
+    Placeholder(usize),
+}
+
+/// How a model is written.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Where large constants stand.
+    pub weights: Weights,
+    /// Whether a node is written as the primitive ops that it was recomposed from, where it has them.
+    pub decompose: &'a dyn Fn(&NodeView<'_>) -> bool,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            weights: Weights::Inline,
+            decompose: &|_| false,
+        }
+    }
+}
+
+/// Writes a part.
+///
+/// # Errors
+/// `Unsupported` where ONNX cannot say it: an input that is no tensor, constant strings, an encoding that its
+/// quantising ops do not have; or where the model would be longer than protobuf takes.
+pub fn write(graph: &GraphView<'_>, options: &Options<'_>) -> Result<Vec<u8>> {
+    write::model(
+        graph,
+        &write::Nodes::All,
+        graph.inputs(),
+        graph.outputs(),
+        options,
+    )
+}
+
+/// Writes one node of a graph as a model: what it and its bodies read and is no constant are the inputs, what it
+/// writes the outputs. Gives the tensors that are the inputs and outputs, too. Nodes that do the same to the same
+/// types, extents and constants have equal models, wherever they stand.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_node(graph: &GraphView<'_>, node: &NodeView<'_>, options: &Options<'_>) -> Result<NodeModel> {
+    let mut inputs: Vec<u32> = Vec::new();
+    let captured = node
+        .bodies()
+        .flat_map(|body| body.captures().map(|(outer, _)| outer).collect::<Vec<_>>());
+    for tensor in node.inputs().flatten().chain(captured) {
+        if !graph.tensor(tensor).is_constant() && !inputs.contains(&tensor) {
+            inputs.push(tensor);
+        }
+    }
+    let outputs: Vec<u32> = node.outputs().flatten().collect();
+    Ok(NodeModel {
+        bytes: write::model(
+            graph,
+            &write::Nodes::One(node.index()),
+            &inputs,
+            &outputs,
+            options,
+        )?,
+        inputs,
+        outputs,
+    })
+}
+
+/// One node as a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeModel {
+    /// The model.
+    pub bytes: Vec<u8>,
+    /// Tensors of the graph that are its inputs, in order.
+    pub inputs: Vec<u32>,
+    /// Tensors of the graph that are its outputs, in order.
+    pub outputs: Vec<u32>,
+}
