@@ -1,0 +1,214 @@
+//! Convolutions with what is fused onto them, in both layouts.
+
+use super::*;
+
+#[test]
+fn a_residual_block_becomes_four_steps() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 8, 9, 7]);
+    let a = net.conv(x, 16, 3, 1, 1);
+    let a = net.plain(Op::Relu, &[a]);
+    let b = net.conv(a, 8, 1, 1, 1);
+    let sum = net.plain(Op::Add, &[x, b]);
+    let y = net.plain(Op::Relu, &[sum]);
+    let pooled = net.plain(Op::GlobalAveragePool, &[y]);
+    net.output(pooled);
+    assert_eq!(net.check(1e-5), ["to channels last", "conv", "conv", "pool"]);
+}
+
+#[test]
+fn a_shortcut_that_is_computed_later_still_joins() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[2, 4, 6, 6]);
+    let a = net.conv(x, 12, 3, 2, 1);
+    let shortcut = net.conv(x, 12, 1, 2, 1);
+    let sum = net.plain(Op::Add, &[a, shortcut]);
+    let y = net.plain(Op::Relu, &[sum]);
+    net.output(y);
+    assert_eq!(
+        net.check(1e-5),
+        ["to channels last", "conv", "conv", "to row-major"]
+    );
+}
+
+#[test]
+fn a_residual_behind_the_activation_is_added_there() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 16, 5, 5]);
+    let a = net.conv(x, 16, 3, 1, 1);
+    let a = net.plain(Op::HardSwish, &[a]);
+    let y = net.plain(Op::Add, &[a, x]);
+    net.output(y);
+    assert_eq!(net.check(1e-5), ["to channels last", "conv", "to row-major"]);
+}
+
+#[test]
+fn an_intermediate_that_is_also_an_output_is_not_fused_away() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 3, 6, 5]);
+    let a = net.conv(x, 5, 3, 1, 1);
+    let b = net.plain(Op::Relu, &[a]);
+    let c = net.plain(Op::Add, &[b, a]);
+    net.output(a);
+    net.output(c);
+    net.output(b);
+    net.check(1e-5);
+}
+
+#[test]
+fn depthwise_grouped_dilated_and_one_or_three_dimensional_convolutions() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[2, 12, 9, 8]);
+    let low = net.scalar(0.0);
+    let high = net.scalar(6.0);
+    let a = net.conv(x, 12, 3, 2, 12);
+    let a = net.plain(Op::Clip, &[a, low, high]);
+    let b = net.conv(a, 6, 1, 1, 3);
+    net.output(b);
+    let w = net.weights(&[4, 12, 2, 3]);
+    let dilated = Attributes::new()
+        .with_ints(Attr::Dilations, &[2, 3])
+        .with_str(Attr::AutoPad, "SAME_UPPER");
+    let c = net.node(Op::Conv, dilated, &[x, w]);
+    net.output(c);
+    net.check(1e-5);
+
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 3, 11]);
+    let w = net.weights(&[7, 3, 4]);
+    let y = net.plain(Op::Conv, &[x, w]);
+    net.output(y);
+    let x = net.input(DType::F32, &[1, 2, 4, 5, 6]);
+    let w = net.weights(&[3, 2, 3, 2, 2]);
+    let y = net.node(
+        Op::Conv,
+        Attributes::new().with_ints(Attr::Strides, &[1, 2, 1]),
+        &[x, w],
+    );
+    net.output(y);
+    net.check(1e-5);
+}
+
+#[test]
+fn ports_may_lie_channels_last() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 1, 6, 5]);
+    let y = net.conv(x, 4, 3, 1, 1);
+    let flat = net.plain(Op::GlobalMaxPool, &[y]);
+    net.output(flat);
+    // with one channel, or one pixel, both layouts are the same bytes
+    let steps = net.check_with(1e-5, &[Layout::ChannelsLast, Layout::RowMajor]);
+    assert_eq!(steps, ["conv", "pool"]);
+}
+
+#[test]
+fn channels_last_tensors_keep_their_form_through_a_network() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 3, 8, 8]);
+    let a = net.conv(x, 8, 3, 1, 1);
+    let a = net.plain(Op::Sigmoid, &[a]);
+    let sizes = net.ints(&[2, 6]);
+    let parts = net.nodes(
+        Op::Split,
+        Attributes::new().with_int(Attr::Axis, 1),
+        &[Some(a), Some(sizes)],
+        2,
+    );
+    let scale = net.weights(&[6, 1, 1]);
+    let b = net.plain(Op::Mul, &[parts[1], scale]);
+    let b = net.plain(Op::Add, &[b, b]);
+    let joined = net.node(
+        Op::Concat,
+        Attributes::new().with_int(Attr::Axis, 1),
+        &[b, parts[0], a],
+    );
+    let scales = net.constant(
+        &Boxed::from_f64s(
+            polychip_reference::element(DType::F32),
+            vec![4],
+            &[1.0, 1.0, 2.0, 2.0],
+        )
+        .unwrap(),
+    );
+    let resize = Attributes::new()
+        .with_str(Attr::Mode, "nearest")
+        .with_str(Attr::CoordinateTransformationMode, "asymmetric")
+        .with_str(Attr::NearestMode, "floor");
+    let up = net.nodes(Op::Resize, resize, &[Some(joined), None, Some(scales)], 1)[0];
+    let up2 = net.nodes(
+        Op::Resize,
+        Attributes::new().with_str(Attr::Mode, "linear"),
+        &[Some(joined), None, Some(scales)],
+        1,
+    )[0];
+    let up = net.plain(Op::Add, &[up, up2]);
+    let axes = net.ints(&[2, 3]);
+    let mean = net.node(
+        Op::ReduceMean,
+        Attributes::new().with_int(Attr::Keepdims, 0),
+        &[up, axes],
+    );
+    net.output(mean);
+    let soft = net.node(Op::Softmax, Attributes::new().with_int(Attr::Axis, 1), &[up]);
+    let axes = net.ints(&[1]);
+    let most = net.node(
+        Op::ReduceMax,
+        Attributes::new().with_int(Attr::Keepdims, 0),
+        &[soft, axes],
+    );
+    net.output(most);
+    let steps = net.check(1e-5);
+    assert_eq!(
+        steps.iter().filter(|&&name| name.starts_with("to ")).count(),
+        1,
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn convolutions_compute_into_their_place_of_a_concatenation() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[2, 3, 6, 5]);
+    let a = net.conv(x, 4, 1, 1, 1);
+    let a = net.plain(Op::Relu, &[a]);
+    let b = net.conv(x, 7, 3, 1, 1);
+    let c = net.conv(x, 5, 3, 1, 1);
+    let d = net.plain(Op::Tanh, &[c]);
+    let pooled = net.plain(Op::GlobalAveragePool, &[c]);
+    let joined = net.node(
+        Op::Concat,
+        Attributes::new().with_int(Attr::Axis, 1),
+        &[a, x, b, d],
+    );
+    net.output(joined);
+    net.output(pooled);
+    let steps = net.check(1e-5);
+    assert_eq!(
+        steps.iter().filter(|&&name| name == "concat").count(),
+        2,
+        "{steps:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn convolutions_of_odd_shapes(
+        (n, groups, per_group, out_per_group) in (1usize..3, 1usize..4, 1usize..6, 1usize..20),
+        (h, w, kh, kw) in (3usize..9, 3usize..12, 1usize..4, 1usize..4),
+        (stride, pad) in (1i64..3, 0i64..2),
+    ) {
+        let mut net = Net::default();
+        let x = net.input(DType::F32, &[n, groups * per_group, h, w]);
+        let weights = net.weights(&[groups * out_per_group, per_group, kh, kw]);
+        let attributes = Attributes::new()
+            .with_int(Attr::Group, groups as i64)
+            .with_ints(Attr::Strides, &[stride, 1])
+            .with_ints(Attr::Pads, &[pad, 0, 0, pad]);
+        let y = net.node(Op::Conv, attributes, &[x, weights]);
+        let y = net.plain(Op::LeakyRelu, &[y]);
+        net.output(y);
+        net.check(1e-5);
+    }
+}

@@ -1,0 +1,103 @@
+//! Ops that move or make elements.
+
+use super::*;
+
+#[test]
+fn movements_keep_every_element() {
+    for dtype in [DType::F32, DType::I64, DType::U8, DType::F16] {
+        let mut net = Net::default();
+        let x = net.input(dtype, &[2, 8, 3, 4]);
+        let transposed = net.node(
+            Op::Transpose,
+            Attributes::new().with_ints(Attr::Perm, &[0, 2, 3, 1]),
+            &[x],
+        );
+        net.output(transposed);
+        let back = net.node(
+            Op::Transpose,
+            Attributes::new().with_ints(Attr::Perm, &[0, 3, 1, 2]),
+            &[transposed],
+        );
+        net.output(back);
+        let starts = net.ints(&[-1, 1]);
+        let ends = net.ints(&[-100, 3]);
+        let axes = net.ints(&[1, 3]);
+        let steps = net.ints(&[-2, 1]);
+        let y = net.plain(Op::Slice, &[x, starts, ends, axes, steps]);
+        net.output(y);
+        let first = net.ints(&[1]);
+        let last = net.ints(&[2]);
+        let y = net.plain(Op::Slice, &[x, first, last]);
+        let flat = net.plain(Op::Flatten, &[y]);
+        net.output(flat);
+        let sizes = net.ints(&[3, 5]);
+        let parts = net.nodes(
+            Op::Split,
+            Attributes::new().with_int(Attr::Axis, 1),
+            &[Some(x), Some(sizes)],
+            2,
+        );
+        let joined = net.node(
+            Op::Concat,
+            Attributes::new().with_int(Attr::Axis, 1),
+            &[parts[1], parts[0], x],
+        );
+        net.output(joined);
+        let y = net.node(
+            Op::SpaceToDepth,
+            Attributes::new().with_int(Attr::Blocksize, 1),
+            &[x],
+        );
+        net.output(y);
+        for mode in ["DCR", "CRD"] {
+            let attributes = Attributes::new()
+                .with_int(Attr::Blocksize, 2)
+                .with_str(Attr::Mode, mode);
+            let even = net.input(dtype, &[1, 3, 4, 6]);
+            let y = net.node(Op::SpaceToDepth, attributes, &[even]);
+            net.output(y);
+            let attributes = Attributes::new()
+                .with_int(Attr::Blocksize, 2)
+                .with_str(Attr::Mode, mode);
+            let y = net.node(Op::DepthToSpace, attributes, &[x]);
+            net.output(y);
+        }
+        let shape = net.ints(&[3, 2, 8, 3, 4]);
+        let y = net.plain(Op::Expand, &[x, shape]);
+        net.output(y);
+        let pads = net.ints(&[0, 1, 0, 2, 1, 0, 0, 3]);
+        let y = net.plain(Op::Pad, &[x, pads]);
+        net.output(y);
+        let indices = net.ints(&[2, -1, 0]);
+        let y = net.node(
+            Op::Gather,
+            Attributes::new().with_int(Attr::Axis, 2),
+            &[x, indices],
+        );
+        net.output(y);
+        net.output(x);
+        let steps = net.check(0.0);
+        assert!(
+            steps.iter().all(|name| name.starts_with(char::is_lowercase)),
+            "{dtype:?}: {steps:?}"
+        );
+    }
+}
+
+#[test]
+fn filled_tensors_are_constants() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[3, 4]);
+    let shape = net.ints(&[4, 5]);
+    let value = polychip_ops::Literal::f32s(&[0.25]);
+    let w = net.node(
+        Op::ConstantOfShape,
+        Attributes::new().with(Attr::Value, AttrValue::Tensor(value)),
+        &[shape],
+    );
+    let y = net.plain(Op::MatMul, &[x, w]);
+    net.output(y);
+    net.output(w);
+    net.part.find_fills();
+    assert_eq!(net.check(1e-6), ["gemm", "to port"]);
+}

@@ -1,0 +1,162 @@
+//! Matrix products and attention.
+
+use super::*;
+
+#[test]
+fn an_encoder_layer_has_no_reference_step() {
+    let (seq, d, heads) = (6, 16, 2);
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, seq, d]);
+    let mask = net.input(DType::F32, &[1, 1, 1, seq]);
+    let linear = |net: &mut Net, x: usize, from: usize, to: usize| {
+        let w = net.weights(&[from, to]);
+        let b = net.weights(&[to]);
+        let product = net.plain(Op::MatMul, &[x, w]);
+        net.plain(Op::Add, &[b, product])
+    };
+    let split = |net: &mut Net, x: usize, perm: &[i64]| {
+        let shape = net.ints(&[1, seq as i64, heads, (d as i64) / heads]);
+        let x = net.plain(Op::Reshape, &[x, shape]);
+        net.node(Op::Transpose, Attributes::new().with_ints(Attr::Perm, perm), &[x])
+    };
+    let (q, k, v) = (
+        linear(&mut net, x, d, d),
+        linear(&mut net, x, d, d),
+        linear(&mut net, x, d, d),
+    );
+    let q = split(&mut net, q, &[0, 2, 1, 3]);
+    let k = split(&mut net, k, &[0, 2, 3, 1]);
+    let v = split(&mut net, v, &[0, 2, 1, 3]);
+    let scores = net.plain(Op::MatMul, &[q, k]);
+    let root = net.scalar(8f64.sqrt());
+    let scores = net.plain(Op::Div, &[scores, root]);
+    let scores = net.plain(Op::Add, &[scores, mask]);
+    let weights = net.node(Op::Softmax, Attributes::new().with_int(Attr::Axis, -1), &[scores]);
+    let c = net.plain(Op::MatMul, &[weights, v]);
+    let c = net.node(
+        Op::Transpose,
+        Attributes::new().with_ints(Attr::Perm, &[0, 2, 1, 3]),
+        &[c],
+    );
+    let shape = net.ints(&[1, seq as i64, d as i64]);
+    let c = net.plain(Op::Reshape, &[c, shape]);
+    let c = linear(&mut net, c, d, d);
+    let c = net.plain(Op::Add, &[c, x]);
+    let (scale, bias) = (net.weights(&[d]), net.weights(&[d]));
+    let c = net.node(
+        Op::LayerNormalization,
+        Attributes::new().with_int(Attr::Axis, -1),
+        &[c, scale, bias],
+    );
+    let h = linear(&mut net, c, d, 3 * d);
+    let h = net.plain(Op::Gelu, &[h]);
+    let h = linear(&mut net, h, 3 * d, d);
+    let y = net.plain(Op::Add, &[h, c]);
+    net.output(y);
+    let steps = net.check(2e-5);
+    let count = |name: &str| steps.iter().filter(|&&step| step == name).count();
+    assert_eq!(
+        (count("gemm"), count("matmul"), count("softmax"), count("norm")),
+        (6, 2, 1, 1),
+        "{steps:?}"
+    );
+    assert_eq!((count("unary"), count("binary")), (0, 1), "{steps:?}");
+}
+
+#[test]
+fn products_of_every_orientation() {
+    for (ta, tb) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        for constant in [true, false] {
+            let mut net = Net::default();
+            let (m, k, n) = (5, 7, 9);
+            let a = net.input(DType::F32, &if ta == 1 { [k, m] } else { [m, k] });
+            let shape = if tb == 1 { [n, k] } else { [k, n] };
+            let b = if constant {
+                net.weights(&shape)
+            } else {
+                net.input(DType::F32, &shape)
+            };
+            let c = if constant {
+                net.weights(&[n])
+            } else {
+                net.input(DType::F32, &[m, 1])
+            };
+            let attributes = Attributes::new()
+                .with_int(Attr::TransA, ta)
+                .with_int(Attr::TransB, tb)
+                .with_float(Attr::Alpha, 0.5)
+                .with_float(Attr::Beta, 2.0);
+            let y = net.node(Op::Gemm, attributes, &[a, b, c]);
+            let y = net.plain(Op::Relu, &[y]);
+            net.output(y);
+            let steps = net.check(1e-5);
+            assert_eq!(steps[0], if constant { "gemm" } else { "matmul" });
+        }
+    }
+    let mut net = Net::default();
+    let a = net.input(DType::F32, &[2, 1, 3, 4]);
+    let b = net.input(DType::F32, &[5, 4, 6]);
+    let y = net.plain(Op::MatMul, &[a, b]);
+    net.output(y);
+    let v = net.input(DType::F32, &[4]);
+    let y = net.plain(Op::MatMul, &[a, v]);
+    net.output(y);
+    let w = net.input(DType::F32, &[3]);
+    let y = net.plain(Op::MatMul, &[w, a]);
+    net.output(y);
+    net.check(1e-5);
+}
+
+#[test]
+fn attention_of_both_ranks() {
+    for flat in [false, true] {
+        let mut net = Net::default();
+        let shape = |rows: usize| {
+            if flat {
+                vec![2, rows, 12]
+            } else {
+                vec![2, 3, rows, 4]
+            }
+        };
+        let q = net.input(DType::F32, &shape(5));
+        let k = net.input(DType::F32, &shape(7));
+        let v = net.input(DType::F32, &shape(7));
+        let mask = net.input(DType::F32, &[2, 1, 1, 7]);
+        let mut attributes = Attributes::new();
+        if flat {
+            attributes = attributes
+                .with_int(Attr::QNumHeads, 3)
+                .with_int(Attr::KvNumHeads, 3);
+        }
+        let y = net.node(Op::Attention, attributes, &[q, k, v, mask]);
+        net.output(y);
+        let steps = net.check(1e-5);
+        assert_eq!(steps[0], "matmul");
+    }
+}
+
+#[test]
+fn attention_that_hides_keys() {
+    let mut net = Net::default();
+    let q = net.input(DType::F32, &[1, 2, 3, 4]);
+    let k = net.input(DType::F32, &[1, 2, 5, 4]);
+    let v = net.input(DType::F32, &[1, 2, 5, 4]);
+    // the second query sees no key, the third all but one
+    let mut hidden = vec![0.0; 15];
+    hidden[5..10].fill(f64::NEG_INFINITY);
+    hidden[12] = f64::NEG_INFINITY;
+    let mask =
+        net.feed(Boxed::from_f64s(polychip_reference::element(DType::F32), vec![3, 5], &hidden).unwrap());
+    let y = net.node(Op::Attention, Attributes::new(), &[q, k, v, mask]);
+    net.output(y);
+    // a mask of one key of five
+    let short = net.input(DType::F32, &[3, 1]);
+    let y = net.node(Op::Attention, Attributes::new(), &[q, k, v, short]);
+    net.output(y);
+    for side in [Attr::LeftWindowSize, Attr::RightWindowSize] {
+        let y = net.node(Op::Attention, Attributes::new().with_int(side, 1), &[q, k, v]);
+        net.output(y);
+    }
+    let steps = net.check(1e-5);
+    assert_eq!(steps[0], "matmul");
+}
