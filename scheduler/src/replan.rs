@@ -319,7 +319,11 @@ fn position(planned: &Planned, part: &Part, node: u32) -> Option<usize> {
 }
 
 fn failed(part: &Part, error: polychip_host::Error) -> Error {
-    let kind = kind_of_host(error.kind());
+    let kind = match error.kind() {
+        // shapes that contradict each other, an index outside of what it indexes
+        polychip_host::ErrorKind::BadArgument => ErrorKind::BadModel,
+        kind => kind_of_host(kind),
+    };
     let context = format!("part {} of {} nodes", part.id, part.nodes.len());
     Error::caused(kind, context, error)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::model::{F32, Message, Model, add_relu, constant, external, floats, node, npy, port};
+use crate::model::{F32, I64, Message, Model, add_relu, constant, external, floats, node, npy, port};
 use crate::tool::{Done, polychip, shapes, shapes_file};
 
 /// A run that should fail before it writes anything.
@@ -95,6 +95,24 @@ fn a_cycle_is_named() {
         3,
         &["cycle.onnx", "first"],
     );
+}
+
+#[test]
+fn values_that_contradict_shapes_are_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = |size: &str, declared: &[&str]| Model {
+        nodes: vec![node("Reshape", "change", &["x", "shape"], &["y"])],
+        inputs: vec![port("x", F32, &[size]), port("shape", I64, &["2"])],
+        outputs: vec![port("y", F32, declared)],
+        ..Model::default()
+    };
+    // filled with 1, the shape is [1, 1]: not one for 6 elements, and not the declared one
+    let six = model("6", &["2", "3"]).write(folder.path(), "six.onnx");
+    fails(&[&six, "--fill", "1"], 3, &["Reshape"]);
+    let one = model("1", &["1", "1"]).write(folder.path(), "one.onnx");
+    polychip(&["run", &one, "--fill", "1"]).ok();
+    let one = model("1", &["4", "4"]).write(folder.path(), "declared.onnx");
+    fails(&[&one, "--fill", "1"], 3, &["Reshape", "[1, 1]", "[4, 4]"]);
 }
 
 #[test]

@@ -250,7 +250,7 @@ impl CpuExecutable {
             let bytes = tensor.to_bytes();
             if bytes.len() > bound.bytes {
                 return Err(Error::new(
-                    ErrorKind::Persistent,
+                    ErrorKind::BadArgument,
                     format!(
                         "output port {port} holds {} bytes, the result has {}",
                         bound.bytes,

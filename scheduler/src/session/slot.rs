@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use polychip_host::{Fence, MAX_RANK, Submission, Timing};
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result, kind_of_host};
+use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::copy::Copy;
 use crate::session::wiring::Wiring;
 use crate::tensor::TensorMemory;
@@ -202,8 +202,13 @@ impl Slot {
 }
 
 impl crate::session::wiring::PartWiring {
-    /// An error of this part.
+    /// An error of this part. What the device calls a bad argument are values that a run was given: shapes
+    /// and types of ports were checked before.
     pub(crate) fn failed(&self, error: polychip_host::Error) -> Error {
-        Error::caused(kind_of_host(error.kind()), format!("part {}", self.id), error)
+        let kind = match error.kind() {
+            polychip_host::ErrorKind::BadArgument => ErrorKind::BadInput,
+            kind => kind_of_host(kind),
+        };
+        Error::caused(kind, format!("part {}", self.id), error)
     }
 }

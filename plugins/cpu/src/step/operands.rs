@@ -186,8 +186,9 @@ impl<'a> Operands<'a> {
             _ => {
                 let shape = value.shape.as_deref().unwrap_or(&[]);
                 if tensor.shape() != shape || polychip_reference::dtype(tensor.element()) != value.dtype {
+                    // only values given at run time can contradict a shape that was inferred or declared
                     return Err(Error::new(
-                        ErrorKind::Persistent,
+                        ErrorKind::BadArgument,
                         format!(
                             "{}: the result is {}{:?}, the part says {}{shape:?}",
                             self.step.name,
