@@ -73,7 +73,7 @@ pub(crate) fn planned(
         return Ok(planned);
     }
     let _progress = Progress::of("compiling");
-    Ok(runtime.session_of(planned, policy)?.planned().clone())
+    Ok(runtime.session_of(planned, policy)?.planned().as_ref().clone())
 }
 
 /// The report of a plan, compared with what simple rules would have cost.

@@ -176,7 +176,8 @@ fn run_once(session: &Session, given: &[Given]) -> anyhow::Result<(Vec<(String, 
     let start = Instant::now();
     let done = session.submit(&inputs)?.wait(PATIENCE)?;
     let took = start.elapsed();
-    let graph = session.planned().graph();
+    let planned = session.planned();
+    let graph = planned.graph();
     let mut outputs = Vec::with_capacity(done.len());
     for (index, id) in graph.outputs.iter().enumerate() {
         let name = &graph.tensor(*id).name;

@@ -22,7 +22,7 @@ pub enum ErrorKind {
     BadPlugin,
     /// A device failed while compiling, loading or running.
     DeviceFailed,
-    /// A device is gone until it is reset.
+    /// A device was lost, or hung, in a run that was not tried again or failed again so.
     DeviceLost,
     /// Memory or a run slot is in use by a run in flight.
     InFlight,
@@ -90,6 +90,28 @@ impl Error {
             Inner::Plain { kind, .. } | Inner::Caused { kind, .. } => *kind,
             Inner::File { .. } => ErrorKind::Io,
         }
+    }
+}
+
+impl Error {
+    /// The device's own error, where it is one.
+    fn of_host(&self) -> Option<&polychip_host::Error> {
+        match &*self.0 {
+            Inner::Caused { source, .. } => source.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// The device or plugin that failed, where one did.
+    #[must_use]
+    pub fn device(&self) -> Option<&str> {
+        self.of_host().map(polychip_host::Error::subject)
+    }
+
+    /// Whether the same run may go well next time: after a reset, or by itself.
+    pub(crate) fn may_pass(&self) -> bool {
+        let transient = |error: &polychip_host::Error| error.kind() == polychip_host::ErrorKind::Transient;
+        self.kind() == ErrorKind::DeviceLost || self.of_host().is_some_and(transient)
     }
 }
 

@@ -4,7 +4,7 @@
 //! 1. The plan has passed the independent checker against the very graph and answers kept here.
 //! 2. A plan read from a file is checked in the same way as one just made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_graph::{Graph, passes};
 use polychip_host::{Device, FlatGraph};
@@ -152,6 +152,38 @@ impl Planned {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// Columns of the devices that have a part.
+    pub(crate) fn used_devices(&self) -> Vec<usize> {
+        let used: BTreeSet<u32> = self.plan.parts.iter().map(|part| part.device).collect();
+        used.into_iter().map(|device| device as usize).collect()
+    }
+
+    /// Number of nodes on a device.
+    pub(crate) fn nodes_on(&self, column: usize) -> usize {
+        let parts = self.plan.parts.iter();
+        let here = parts.filter(|part| part.device as usize == column);
+        here.map(|part| part.nodes.len()).sum()
+    }
+
+    /// Whether every node of a device could go to another that is in use, and none is pinned there.
+    pub(crate) fn can_do_without(&self, column: usize) -> bool {
+        let others = self.prices.targets.iter().enumerate();
+        let others: Vec<_> = others
+            .filter(|(index, target)| {
+                *index != column && target.quarantined.is_none() && !self.devices[*index].is_quarantined()
+            })
+            .map(|(_, target)| target)
+            .collect();
+        let pinned = self.options.pins.values().any(|pin| *pin == column);
+        let parts = self
+            .plan
+            .parts
+            .iter()
+            .filter(|part| part.device as usize == column);
+        let mut nodes = parts.flat_map(|part| &part.nodes);
+        !pinned && nodes.all(|node| others.iter().any(|target| target.supports(*node as usize)))
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

@@ -201,6 +201,14 @@ impl Policy {
         self.in_flight.unwrap_or(2)
     }
 
+    pub(crate) fn allowed_retries(&self) -> u32 {
+        self.retries
+    }
+
+    pub(crate) fn longest_run(&self) -> Duration {
+        self.patience
+    }
+
     pub(crate) fn may_replan(&self) -> bool {
         self.replan
     }

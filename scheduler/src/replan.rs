@@ -49,7 +49,7 @@ pub(crate) fn compile(
         let answers = compile::all(&planned, threads, shared.cache.as_deref(), &search.have);
         let mut refused: Vec<(usize, polychip_host::Error)> = Vec::new();
         let mut loaded = Vec::with_capacity(answers.len());
-        search.have = Loaded::default();
+        search.have.clear();
         for (index, answer) in answers.into_iter().enumerate() {
             match answer {
                 Ok(part) => {
@@ -170,8 +170,8 @@ impl Search<'_> {
         self.events
             .push(Event::new(EventKind::Lost, device.name(), 0, words.clone()));
         if self.resets.insert(column) {
-            match device.reset() {
-                Ok(()) => {
+            match device.reset_if_quarantined() {
+                Ok(_) => {
                     self.have.forget(part.device);
                     self.events
                         .push(Event::new(EventKind::Reset, device.name(), 0, words));
@@ -223,7 +223,14 @@ impl Search<'_> {
         };
         let descriptors = planned.model().descriptors(planned.graph());
         let threads = self.policy.wanted_threads();
-        compile::one(planned, part.device as usize, &graph, &descriptors, threads, None)
+        compile::one(
+            planned,
+            part.device as usize,
+            &graph,
+            &descriptors,
+            threads,
+            compile::Source::default(),
+        )
     }
 
     /// The plan without what the devices refused.

@@ -3,6 +3,8 @@
 //! Invariant: every figure has a unit in its name and a provenance; emulated ones are labelled.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -99,42 +101,49 @@ impl Report {
     }
 
     pub(crate) fn new(inner: &Inner) -> Report {
-        let history = inner
-            .history
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (planned, loaded) = {
+            let current = inner.current();
+            (Arc::clone(&current.planned), current.plan.clone())
+        };
         let log = inner
             .events
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let (planned, plan) = (&inner.planned, inner.planned.plan());
+        let history = loaded
+            .as_ref()
+            .map(|loaded| loaded.history.lock().unwrap_or_else(PoisonError::into_inner));
+        let footprint = loaded.as_ref().map(|loaded| loaded.footprint).unwrap_or_default();
+        let plan = planned.plan();
         let device = |index: u32| planned.devices()[index as usize].name().to_owned();
-        let parts = plan.parts.iter().zip(&inner.wiring.parts).enumerate();
+        let part = |(index, part): (usize, &polychip_partitioner::Part)| {
+            let info = loaded
+                .as_ref()
+                .map(|loaded| loaded.wiring.parts[index].executable.info());
+            PartReport {
+                id: part.id.clone(),
+                device: device(part.device),
+                nodes: part.nodes.len(),
+                predicted_ns: part.cost.time.nanoseconds(),
+                provenance: part.cost.provenance.word(),
+                emulated: part.cost.emulated,
+                measured_ns: history.as_ref().and_then(|history| history.part_median(index)),
+                constant_bytes: info.map_or(0, |info| info.constant_bytes),
+                intermediate_bytes: info.map_or(0, |info| info.arena_bytes),
+                cached: loaded.as_ref().is_some_and(|loaded| loaded.is_cached(index)),
+            }
+        };
         Report {
             model: planned.model().path().display().to_string(),
             optimal: plan.certificate.is_optimal(),
             predicted_ns: plan.totals.time.nanoseconds(),
             provenance: plan.totals.provenance.word(),
             emulated: plan.totals.emulated,
-            measured_ns: history.latency_median(),
-            runs: history.runs(),
-            arena_bytes: inner.footprint.arena_bytes,
-            unshared_bytes: inner.footprint.unshared_bytes,
-            parts: parts
-                .map(|(index, (part, wired))| PartReport {
-                    id: part.id.clone(),
-                    device: device(part.device),
-                    nodes: part.nodes.len(),
-                    predicted_ns: part.cost.time.nanoseconds(),
-                    provenance: part.cost.provenance.word(),
-                    emulated: part.cost.emulated,
-                    measured_ns: history.part_median(index),
-                    constant_bytes: wired.executable.info().constant_bytes,
-                    intermediate_bytes: wired.executable.info().arena_bytes,
-                    cached: inner.cached[index],
-                })
-                .collect(),
+            measured_ns: history.as_ref().and_then(|history| history.latency_median()),
+            runs: inner.runs.load(Ordering::Relaxed),
+            arena_bytes: footprint.arena_bytes,
+            unshared_bytes: footprint.unshared_bytes,
+            parts: plan.parts.iter().enumerate().map(part).collect(),
             crossings: plan
                 .crossings
                 .iter()

@@ -3,15 +3,19 @@
 //! Invariants:
 //! 1. A run that is dropped goes on; its slot is taken back once it has ended.
 //! 2. Outputs hold their slot: their memory is not reused before they are dropped.
+//! 3. A run that fails with its device, and that the policy has tried again, begins anew on the session's
+//!    next plan, with what it was given, which nobody could change meanwhile.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use polychip_host::{Access, AccessGuard, MAX_RANK};
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Inner;
+use crate::session::loaded::LoadedPlan;
 use crate::session::slot::{Progress, Slot};
 use crate::session::wiring::OutputSource;
 use crate::tensor::Element;
@@ -20,8 +24,11 @@ use crate::tensor::Element;
 #[derive(Debug)]
 pub struct Run {
     inner: Arc<Inner>,
+    plan: Arc<LoadedPlan>,
     index: usize,
     state: State,
+    /// How often it may be tried again.
+    retries: u32,
 }
 
 enum State {
@@ -44,20 +51,49 @@ impl std::fmt::Debug for State {
 }
 
 impl Run {
-    pub(crate) fn issued(inner: Arc<Inner>, index: usize, slot: Box<Slot>) -> Run {
-        Run {
+    /// Starts a run in a slot that holds what it was given.
+    pub(crate) fn start(
+        inner: Arc<Inner>,
+        plan: Arc<LoadedPlan>,
+        index: usize,
+        slot: Box<Slot>,
+        retries: u32,
+    ) -> Result<Run> {
+        let mut run = Run {
             inner,
+            plan,
             index,
-            state: State::Issued(slot),
+            state: State::Over,
+            retries,
+        };
+        run.begin(slot)?;
+        Ok(run)
+    }
+
+    fn begin(&mut self, mut slot: Box<Slot>) -> Result<()> {
+        loop {
+            match self.plan.start(&mut slot) {
+                Ok(Progress::Done) => {
+                    self.state = State::Issued(slot);
+                    return Ok(());
+                }
+                Ok(Progress::Waiting) => {
+                    self.plan.conduct(self.index, slot);
+                    self.state = State::Conducted;
+                    return Ok(());
+                }
+                Err(error) => slot = self.failed(slot, error)?,
+            }
         }
     }
 
-    pub(crate) fn conducted(inner: Arc<Inner>, index: usize) -> Run {
-        Run {
-            inner,
-            index,
-            state: State::Conducted,
-        }
+    /// The slot to try again in, or the error that the run fails with.
+    fn failed(&mut self, slot: Box<Slot>, error: Error) -> Result<Box<Slot>> {
+        let (plan, index, slot) =
+            self.inner
+                .failed(&self.plan, self.index, slot, error, &mut self.retries)?;
+        (self.plan, self.index) = (plan, index);
+        Ok(slot)
     }
 
     /// Waits for the outputs.
@@ -75,38 +111,41 @@ impl Run {
         }
     }
 
-    /// Waits at most `timeout`; `None` where the run goes on.
+    /// Waits at most `timeout`; `None` where the run goes on. Where a device was lost and the policy has
+    /// the run tried again, the session is put right first, which may take longer.
     ///
     /// # Errors
     /// What a device failed of; or the outputs were handed out before.
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<Outputs>> {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Issued(mut slot) => match slot.finish_all(&self.inner.wiring, timeout) {
-                Ok(Progress::Done) => Ok(Some(self.outputs(slot))),
-                Ok(Progress::Waiting) => {
-                    self.state = State::Issued(slot);
-                    Ok(None)
+        let start = Instant::now();
+        loop {
+            let left = timeout.saturating_sub(start.elapsed());
+            let (slot, error) = match std::mem::replace(&mut self.state, State::Over) {
+                State::Issued(mut slot) => match self.plan.finish(&mut slot, left) {
+                    Ok(Progress::Done) => return Ok(Some(self.outputs(slot))),
+                    Ok(Progress::Waiting) => {
+                        self.state = State::Issued(slot);
+                        return Ok(None);
+                    }
+                    Err(error) => (slot, error),
+                },
+                State::Conducted => match self.plan.wait_conducted(self.index, left) {
+                    Some((slot, Ok(()))) => return Ok(Some(self.outputs(slot))),
+                    Some((slot, Err(error))) => (slot, error),
+                    None => {
+                        self.state = State::Conducted;
+                        return Ok(None);
+                    }
+                },
+                State::Over => {
+                    return Err(Error::new(
+                        ErrorKind::BadInput,
+                        "the run has given its outputs or an error already",
+                    ));
                 }
-                Err(error) => {
-                    self.inner.give_up(self.index, slot);
-                    Err(error)
-                }
-            },
-            State::Conducted => match self.inner.wait_conducted(self.index, timeout) {
-                Some((slot, Ok(()))) => Ok(Some(self.outputs(slot))),
-                Some((slot, Err(error))) => {
-                    self.inner.give_up(self.index, slot);
-                    Err(error)
-                }
-                None => {
-                    self.state = State::Conducted;
-                    Ok(None)
-                }
-            },
-            State::Over => Err(Error::new(
-                ErrorKind::BadInput,
-                "the run has given its outputs already",
-            )),
+            };
+            let slot = self.failed(slot, error)?;
+            self.begin(slot)?;
         }
     }
 
@@ -114,15 +153,17 @@ impl Run {
     pub fn cancel(&self) {
         match &self.state {
             State::Issued(slot) => slot.cancel(),
-            State::Conducted => self.inner.cancel_conducted(self.index),
+            State::Conducted => self.plan.cancel_conducted(self.index),
             State::Over => {}
         }
     }
 
-    fn outputs(&self, slot: Box<Slot>) -> Outputs {
-        self.inner.keep_figures(&slot);
+    fn outputs(&self, mut slot: Box<Slot>) -> Outputs {
+        slot.given.release();
+        self.plan.keep_figures(&slot);
+        self.inner.runs.fetch_add(1, Ordering::Relaxed);
         Outputs {
-            inner: Arc::clone(&self.inner),
+            plan: Arc::clone(&self.plan),
             index: self.index,
             slot: Some(slot),
         }
@@ -132,8 +173,8 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Issued(slot) => self.inner.abandon(self.index, Some(slot)),
-            State::Conducted => self.inner.abandon(self.index, None),
+            State::Issued(slot) => self.plan.abandon(self.index, Some(slot)),
+            State::Conducted => self.plan.abandon(self.index, None),
             State::Over => {}
         }
     }
@@ -141,7 +182,7 @@ impl Drop for Run {
 
 /// The outputs of a run, in the model's order.
 pub struct Outputs {
-    inner: Arc<Inner>,
+    plan: Arc<LoadedPlan>,
     index: usize,
     slot: Option<Box<Slot>>,
 }
@@ -152,7 +193,7 @@ impl Outputs {
     /// # Errors
     /// The model has no such output, or the app bound it itself.
     pub fn get(&self, name: &str) -> Result<OutputView<'_>> {
-        let outputs = &self.inner.wiring.outputs;
+        let outputs = &self.plan.wiring.outputs;
         let index = outputs
             .iter()
             .position(|output| output.spec.name == name)
@@ -163,7 +204,7 @@ impl Outputs {
     /// Number of outputs.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.inner.wiring.outputs.len()
+        self.plan.wiring.outputs.len()
     }
 
     /// Whether the model has no outputs.
@@ -177,7 +218,7 @@ impl Outputs {
     /// # Errors
     /// There is none, or the app bound it itself.
     pub fn at(&self, index: usize) -> Result<OutputView<'_>> {
-        let outputs = &self.inner.wiring.outputs;
+        let outputs = &self.plan.wiring.outputs;
         let Some(output) = outputs.get(index) else {
             let words = format!("there is no output {index}, the model has {}", outputs.len());
             return Err(Error::new(ErrorKind::BadInput, words));
@@ -231,7 +272,7 @@ impl Outputs {
 impl Drop for Outputs {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.inner.put_back(self.index, slot);
+            self.plan.put_back(self.index, slot);
         }
     }
 }
@@ -239,7 +280,7 @@ impl Drop for Outputs {
 impl std::fmt::Debug for Outputs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list()
-            .entries(self.inner.wiring.outputs.iter().map(|output| &output.spec))
+            .entries(self.plan.wiring.outputs.iter().map(|output| &output.spec))
             .finish()
     }
 }

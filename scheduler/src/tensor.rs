@@ -1,18 +1,23 @@
 //! Tensors that an app reads and writes: device memory of a session's inputs and outputs.
 //!
 //! Invariants:
-//! 1. An input is memory that the reading devices use in place; nothing is copied at submit unless a
+//! 1. An input is host memory that the reading devices use in place; nothing is copied at submit unless a
 //!    device cannot import host memory.
-//! 2. A write to an input that is in flight is refused, not delayed.
+//! 2. A write to an input that is in flight is refused, not delayed. It is in flight until its run has
+//!    given its outputs or an error, so that a run may be tried again on what it was given.
+//! 3. Buffers belong to one plan of the session; after a new plan they are made anew over the same memory
+//!    before the tensor is used again. Memory that a hung run still holds is then left to it.
 
-use std::sync::{Arc, Weak};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytemuck::Pod;
 use half::{bf16, f16};
 use polychip_host::{Access, AccessGuard, Buffer, Memory};
 use polychip_ops::DType;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::Inner;
 
 /// A Rust type that tensors hold elements of.
@@ -41,74 +46,264 @@ pub(crate) struct TensorMemory {
     /// Upper bounds where the true sizes are known after the run.
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: u64,
-    /// Buffers by device index of the plan; the first is the one the host writes and reads through.
-    pub(crate) buffers: Vec<(usize, Arc<Buffer>)>,
+    /// The elements are in host memory, whoever reads them: it is an input, or one handed through.
+    is_host: bool,
+    bound: Mutex<Arc<Bound>>,
+    /// Runs that have not given their outputs or an error yet.
+    holds: AtomicU32,
+    /// How often the host opened it for writing.
+    written: AtomicU64,
 }
 
-impl TensorMemory {
-    /// Memory for a tensor that these devices use.
-    pub(crate) fn new(spec: &TensorSpec, devices: &[(usize, polychip_host::Device)]) -> Result<TensorMemory> {
-        let failed = |error: polychip_host::Error| {
-            Error::caused(
-                ErrorKind::DeviceFailed,
-                format!("memory of tensor {:?}", spec.name),
-                error,
-            )
-        };
-        let memory = Memory::new(spec.bytes).map_err(failed)?;
+/// The memory as the devices of one plan see it.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    /// Which plan of the session.
+    plan: u64,
+    memory: Memory,
+    /// Those that import host memory first: the host reads and writes through the first.
+    buffers: Vec<DeviceBuffer>,
+    /// `written` when the devices that do not import host memory got their copies.
+    copied: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct DeviceBuffer {
+    /// Index of the device in the plan.
+    pub(crate) device: usize,
+    pub(crate) buffer: Arc<Buffer>,
+    is_import: bool,
+}
+
+impl Bound {
+    fn new(
+        spec: &TensorSpec,
+        plan: u64,
+        memory: Memory,
+        devices: &[(usize, polychip_host::Device)],
+    ) -> Result<Arc<Bound>> {
         let mut buffers = Vec::with_capacity(devices.len());
         for (index, device) in devices {
-            let buffer = if device.info().imports_host_memory {
+            let is_import = device.info().imports_host_memory;
+            let buffer = if is_import {
                 device.import_buffer(&memory)
             } else {
                 device.create_buffer(spec.bytes.max(1), 64)
             };
-            buffers.push((*index, Arc::new(buffer.map_err(failed)?)));
+            buffers.push(DeviceBuffer {
+                device: *index,
+                buffer: Arc::new(buffer.map_err(|error| no_memory(&spec.name, error))?),
+                is_import,
+            });
         }
+        Ok(Arc::new(Bound {
+            plan,
+            memory,
+            buffers,
+            copied: AtomicU64::new(u64::MAX),
+        }))
+    }
+
+    pub(crate) fn buffers(&self) -> &[DeviceBuffer] {
+        &self.buffers
+    }
+
+    pub(crate) fn buffer(&self, device: usize) -> Option<&Arc<Buffer>> {
+        let found = self.buffers.iter().find(|bound| bound.device == device);
+        found.map(|bound| &bound.buffer)
+    }
+
+    /// Whether a run that was started and not seen to end uses the memory.
+    fn is_in_flight(&self) -> bool {
+        self.memory.is_in_flight() || self.buffers.iter().any(|bound| bound.buffer.is_in_flight())
+    }
+}
+
+fn no_memory(name: &str, error: polychip_host::Error) -> Error {
+    let kind = match kind_of_host(error.kind()) {
+        ErrorKind::DeviceLost => ErrorKind::DeviceLost,
+        _ => ErrorKind::DeviceFailed,
+    };
+    Error::caused(kind, format!("memory of tensor {name:?}"), error)
+}
+
+impl TensorMemory {
+    /// Memory for a tensor that these devices of a plan use.
+    pub(crate) fn new(
+        spec: &TensorSpec,
+        is_host: bool,
+        plan: u64,
+        devices: &[(usize, polychip_host::Device)],
+    ) -> Result<TensorMemory> {
+        let memory = Memory::new(spec.bytes).map_err(|error| no_memory(&spec.name, error))?;
         Ok(TensorMemory {
             name: spec.name.clone(),
             dtype: spec.dtype,
             shape: spec.shape.clone(),
             bytes: spec.bytes,
-            buffers,
+            is_host,
+            bound: Mutex::new(Bound::new(spec, plan, memory, devices)?),
+            holds: AtomicU32::new(0),
+            written: AtomicU64::new(0),
         })
     }
 
-    pub(crate) fn buffer(&self, device: usize) -> Option<&Arc<Buffer>> {
-        self.buffers
-            .iter()
-            .find(|(index, _)| *index == device)
-            .map(|(_, buffer)| buffer)
+    fn lock(&self) -> MutexGuard<'_, Arc<Bound>> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory as the devices see it now.
+    pub(crate) fn bound(&self) -> Arc<Bound> {
+        Arc::clone(&self.lock())
+    }
+
+    /// Whether the buffers are those of this plan, and of no run that goes on where that matters.
+    pub(crate) fn is_bound_to(&self, plan: u64) -> bool {
+        let bound = self.lock();
+        bound.plan == plan && (self.is_host || !bound.is_in_flight())
+    }
+
+    /// Makes the buffers anew for the devices of another plan. Memory that a run still holds, and may hold
+    /// for ever, is left to it; an input keeps its elements.
+    pub(crate) fn rebind(&self, plan: u64, devices: &[(usize, polychip_host::Device)]) -> Result<()> {
+        let mut bound = self.lock();
+        let memory = if !bound.is_in_flight() {
+            Ok(bound.memory.clone())
+        } else if self.is_host {
+            bound.memory.duplicate()
+        } else {
+            Memory::new(self.bytes)
+        };
+        let memory = memory.map_err(|error| no_memory(&self.name, error))?;
+        let spec = TensorSpec {
+            name: self.name.clone(),
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+            upper_bound: false,
+            bytes: self.bytes,
+        };
+        *bound = Bound::new(&spec, plan, memory, devices)?;
+        Ok(())
+    }
+
+    /// Copies an input to the devices that do not import host memory, where they do not have it yet.
+    pub(crate) fn copy_to_devices(&self) -> Result<()> {
+        let bound = self.bound();
+        let written = self.written.load(Ordering::Acquire);
+        if bound.buffers.iter().all(|bound| bound.is_import)
+            || bound.copied.load(Ordering::Acquire) == written
+        {
+            return Ok(());
+        }
+        let failed = |error| {
+            Error::caused(
+                ErrorKind::DeviceFailed,
+                format!("copying input {:?}", self.name),
+                error,
+            )
+        };
+        let source = bound.memory.read_beside_runs().map_err(failed)?;
+        for target in bound.buffers.iter().filter(|bound| !bound.is_import) {
+            let mut target = target
+                .buffer
+                .access(Access::Write, 0, self.bytes)
+                .map_err(failed)?;
+            target.copy_from_slice(&source);
+        }
+        bound.copied.store(written, Ordering::Release);
+        Ok(())
+    }
+
+    /// The elements of an input, which runs may be reading too.
+    pub(crate) fn read_input(&self) -> Result<AccessGuard<'static>> {
+        let bound = self.bound();
+        bound
+            .memory
+            .read_beside_runs()
+            .map_err(|error| self.in_use(error))
+    }
+
+    /// Whether a run has it that has not given its outputs or an error yet.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds.load(Ordering::Acquire) > 0
     }
 
     /// Whether a run uses the memory, as far as its end was not seen yet.
     pub(crate) fn is_in_flight(&self) -> bool {
-        self.buffers.iter().any(|(_, buffer)| buffer.is_in_flight())
+        self.is_held() || self.lock().is_in_flight()
     }
 
     /// As [`TensorMemory::access`], once runs of the session that nobody waits for and that have ended
-    /// are taken note of.
-    fn access_of(&self, owner: &Weak<Inner>, access: Access) -> Result<AccessGuard<'_>> {
+    /// are taken note of, and an input of a plan that is no more has its memory back.
+    fn access_of(&self, owner: &Weak<Inner>, access: Access) -> Result<AccessGuard<'static>> {
         if self.is_in_flight()
             && let Some(owner) = owner.upgrade()
         {
             owner.reap_ended();
+            if self.is_host && !self.is_held() && self.is_in_flight() {
+                owner.take_back(self)?;
+            }
         }
         self.access(access)
     }
 
-    pub(crate) fn access(&self, access: Access) -> Result<AccessGuard<'_>> {
-        let (_, buffer) = self
+    pub(crate) fn access(&self, access: Access) -> Result<AccessGuard<'static>> {
+        if self.is_held() {
+            let words = format!("tensor {:?}: a run in flight uses the memory", self.name);
+            return Err(Error::new(ErrorKind::InFlight, words));
+        }
+        if access == Access::Write {
+            self.written.fetch_add(1, Ordering::AcqRel);
+        }
+        let bound = self.bound();
+        let first = bound
             .buffers
             .first()
-            .expect("invariant: a tensor is some device's");
-        buffer.access(access, 0, self.bytes).map_err(|error| {
-            let kind = match error.kind() {
-                polychip_host::ErrorKind::InUse => ErrorKind::InFlight,
-                _ => ErrorKind::DeviceFailed,
-            };
-            Error::caused(kind, format!("tensor {:?}", self.name), error)
-        })
+            .filter(|first| first.is_import || !self.is_host);
+        let opened = match first {
+            Some(first) => match first.buffer.access_shared(access, 0, self.bytes) {
+                // the device is of no use any more, the memory is
+                Err(error) if self.is_host && error.kind() != polychip_host::ErrorKind::InUse => {
+                    bound.memory.access(access)
+                }
+                opened => opened,
+            },
+            None => bound.memory.access(access),
+        };
+        opened.map_err(|error| self.in_use(error))
+    }
+
+    fn in_use(&self, error: polychip_host::Error) -> Error {
+        let kind = match error.kind() {
+            polychip_host::ErrorKind::InUse => ErrorKind::InFlight,
+            _ => ErrorKind::DeviceFailed,
+        };
+        Error::caused(kind, format!("tensor {:?}", self.name), error)
+    }
+}
+
+/// A run's hold on a tensor: from submit until it has given its outputs or an error.
+#[derive(Debug)]
+pub(crate) struct Hold(Arc<TensorMemory>);
+
+impl Hold {
+    pub(crate) fn new(memory: &Arc<TensorMemory>) -> Hold {
+        memory.holds.fetch_add(1, Ordering::AcqRel);
+        Hold(Arc::clone(memory))
+    }
+}
+
+impl Deref for Hold {
+    type Target = TensorMemory;
+
+    fn deref(&self) -> &TensorMemory {
+        &self.0
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -133,7 +328,7 @@ pub struct Input {
     pub(crate) index: usize,
     pub(crate) session: usize,
     pub(crate) owner: Weak<Inner>,
-    pub(crate) memory: TensorMemory,
+    pub(crate) memory: Arc<TensorMemory>,
 }
 
 impl Input {
@@ -208,7 +403,7 @@ pub struct Output {
     pub(crate) index: usize,
     pub(crate) session: usize,
     pub(crate) owner: Weak<Inner>,
-    pub(crate) memory: TensorMemory,
+    pub(crate) memory: Arc<TensorMemory>,
 }
 
 impl Output {

@@ -122,37 +122,56 @@ impl Buffer {
     /// # Errors
     /// [`ErrorKind::InUse`] while a run uses the memory or another access is open.
     pub fn access(&self, access: Access, offset: u64, bytes: u64) -> Result<AccessGuard<'_>> {
-        let in_use = |words: &str| Error::new(ErrorKind::InUse, &self.device.name, words);
-        let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        Buffer::open(Via::Borrowed(self), access, offset, bytes)
+    }
+
+    /// As [`Buffer::access`], and the access keeps the buffer alive.
+    ///
+    /// # Errors
+    /// As [`Buffer::access`].
+    pub fn access_shared(
+        self: &Arc<Self>,
+        access: Access,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<AccessGuard<'static>> {
+        Buffer::open(Via::Shared(Arc::clone(self)), access, offset, bytes)
+    }
+
+    fn open(via: Via<'_>, access: Access, offset: u64, bytes: u64) -> Result<AccessGuard<'_>> {
+        let this: &Buffer = via.buffer().expect("invariant: an access to a buffer has one");
+        let in_use = |words: &str| Error::new(ErrorKind::InUse, &this.device.name, words);
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= this.bytes);
         let len = usize::try_from(bytes).ok().filter(|_| fits).ok_or_else(|| {
             let words = format!(
                 "bytes {offset} to {offset} + {bytes} are outside a buffer of {} bytes",
-                self.bytes
+                this.bytes
             );
-            Error::new(ErrorKind::BadArgument, &self.device.name, words)
+            Error::new(ErrorKind::BadArgument, &this.device.name, words)
         })?;
-        if self.accessing.swap(true, Ordering::Acquire) {
+        if this.accessing.swap(true, Ordering::Acquire) {
             return Err(in_use("another access to the buffer is open"));
         }
         let write = access == Access::Write;
-        if let Err(words) = self.shared.begin_access(write) {
-            self.accessing.store(false, Ordering::Release);
+        if let Err(words) = this.shared.begin_access(write) {
+            this.accessing.store(false, Ordering::Release);
             return Err(in_use(words));
         }
         // from here on the guard undoes both marks
         let mut guard = AccessGuard {
-            buffer: self,
+            via,
             data: std::ptr::null_mut(),
             len,
             write,
             open: false,
         };
+        let this = guard.via.buffer().expect("invariant: it was just there");
         let bits = if write {
             abi::POLYCHIP_ACCESS_READ | abi::POLYCHIP_ACCESS_WRITE
         } else {
             abi::POLYCHIP_ACCESS_READ
         };
-        let call = self
+        let call = this
             .device
             .table()
             .buffer_begin_access
@@ -160,13 +179,13 @@ impl Buffer {
         let mut record = abi::polychip_error::sized();
         let mut data = std::ptr::null_mut();
         // SAFETY: the buffer is alive and the out pointers are ours.
-        let status = unsafe { call(self.raw, bits, offset, bytes, &raw mut data, &raw mut record) };
-        self.device.check("buffer_begin_access", status, &record)?;
+        let status = unsafe { call(this.raw, bits, offset, bytes, &raw mut data, &raw mut record) };
+        this.device.check("buffer_begin_access", status, &record)?;
         guard.open = true;
         if data.is_null() && len > 0 {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
-                &self.device.name,
+                &this.device.name,
                 "buffer_begin_access gave no address",
             ));
         }
@@ -190,15 +209,57 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
+/// What an access goes through.
+enum Via<'a> {
+    Borrowed(&'a Buffer),
+    Shared(Arc<Buffer>),
+    /// Host memory itself, with no device told.
+    Memory(Memory),
+    /// Host memory that is being copied, which runs may read meanwhile.
+    Copy(Memory),
+}
+
+impl Via<'_> {
+    fn buffer(&self) -> Option<&Buffer> {
+        match self {
+            Via::Borrowed(buffer) => Some(buffer),
+            Via::Shared(buffer) => Some(buffer),
+            Via::Memory(_) | Via::Copy(_) => None,
+        }
+    }
+}
+
 /// A range of a buffer, open to the host as bytes. Closing it makes the writes visible to the device.
 pub struct AccessGuard<'a> {
-    buffer: &'a Buffer,
+    via: Via<'a>,
     /// May be null where `len` is 0.
     data: *mut u8,
     len: usize,
     write: bool,
     /// `begin_access` succeeded, so that `end_access` is due, also of no bytes at no address.
     open: bool,
+}
+
+impl AccessGuard<'_> {
+    /// An access to memory that has been begun already.
+    pub(crate) fn of_memory(memory: &Memory, write: bool) -> AccessGuard<'static> {
+        AccessGuard::over(memory, Via::Memory(memory.clone()), write)
+    }
+
+    /// A copy of memory that has been begun already.
+    pub(crate) fn of_copy(memory: &Memory) -> AccessGuard<'static> {
+        AccessGuard::over(memory, Via::Copy(memory.clone()), false)
+    }
+
+    fn over(memory: &Memory, via: Via<'static>, write: bool) -> AccessGuard<'static> {
+        AccessGuard {
+            data: memory.data(),
+            len: usize::try_from(memory.bytes()).expect("invariant: mapped memory is addressed"),
+            via,
+            write,
+            open: true,
+        }
+    }
 }
 
 impl Deref for AccessGuard<'_> {
@@ -228,20 +289,26 @@ impl DerefMut for AccessGuard<'_> {
 
 impl Drop for AccessGuard<'_> {
     fn drop(&mut self) {
+        let buffer = match &self.via {
+            Via::Borrowed(buffer) => *buffer,
+            Via::Shared(buffer) => buffer,
+            Via::Memory(memory) => return memory.shared.end_access(self.write),
+            Via::Copy(memory) => return memory.shared.end_copy(),
+        };
         if self.open {
-            let device = &self.buffer.device;
+            let device = &buffer.device;
             let call = device
                 .table()
                 .buffer_end_access
                 .expect("invariant: required calls are checked");
             let mut record = abi::polychip_error::sized();
             // SAFETY: the access was opened on this buffer and is closed once.
-            let status = unsafe { call(self.buffer.raw, &raw mut record) };
+            let status = unsafe { call(buffer.raw, &raw mut record) };
             if let Err(error) = device.check("buffer_end_access", status, &record) {
                 tracing::error!("{error}");
             }
         }
-        self.buffer.shared.end_access(self.write);
-        self.buffer.accessing.store(false, Ordering::Release);
+        buffer.shared.end_access(self.write);
+        buffer.accessing.store(false, Ordering::Release);
     }
 }

@@ -6,8 +6,8 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
@@ -146,9 +146,15 @@ pub(crate) struct Open {
     pub(crate) raw: *mut abi::polychip_device,
     pub(crate) name: String,
     pub(crate) info: DeviceInfo,
-    /// Set when the device was lost or hung; cleared by a reset.
-    lost: AtomicBool,
+    /// Number of resets until now, and one more than the number of resets at which the device was last seen
+    /// to be lost or hung: it is lost where the second is above the first. A late word of a loss that a
+    /// reset has mended so changes nothing.
     pub(crate) resets: AtomicU64,
+    lost: AtomicU64,
+    /// What the device said when it was lost last.
+    words: Mutex<String>,
+    /// One reset at a time.
+    resetting: Mutex<()>,
 }
 
 // SAFETY: the contract allows calls on a device from any thread; those that this crate makes at once
@@ -174,27 +180,52 @@ impl Open {
 
     /// Turns a status into a result; a lost device is remembered.
     pub(crate) fn check(&self, call: &str, status: u32, record: &abi::polychip_error) -> Result<()> {
+        self.check_since(self.resets.load(Ordering::Acquire), call, status, record)
+    }
+
+    /// As [`Open::check`] for something made after so many resets.
+    pub(crate) fn check_since(
+        &self,
+        resets: u64,
+        call: &str,
+        status: u32,
+        record: &abi::polychip_error,
+    ) -> Result<()> {
         if status == abi::POLYCHIP_STATUS_OK {
             return Ok(());
         }
+        let error = Error::of_call(&self.name, call, status, record);
         if status == abi::POLYCHIP_STATUS_DEVICE_LOST {
-            self.lost.store(true, Ordering::Release);
+            self.lose(resets, error.message());
         }
-        Err(Error::of_call(&self.name, call, status, record))
+        Err(error)
+    }
+
+    /// Remembers a loss that something made after so many resets has seen.
+    fn lose(&self, resets: u64, words: &str) {
+        if self.lost.fetch_max(resets + 1, Ordering::AcqRel) <= resets {
+            let mut kept = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+            words.clone_into(&mut kept);
+        }
     }
 
     /// A run was given up: the device may still write.
     pub(crate) fn quarantine_after_hang(&self) {
-        self.lost.store(true, Ordering::Release);
+        self.lose(self.resets.load(Ordering::Acquire), "a run did not end");
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire) > self.resets.load(Ordering::Acquire)
     }
 
     /// An error where the device is lost or quarantined.
     pub(crate) fn usable(&self) -> Result<()> {
-        if self.lost.load(Ordering::Acquire) {
+        if self.is_lost() {
+            let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
             return Err(Error::new(
                 ErrorKind::DeviceLost,
                 &self.name,
-                "quarantined until it is reset",
+                format!("quarantined until it is reset: {words}"),
             ));
         }
         Ok(())
@@ -231,8 +262,10 @@ impl Device {
             raw,
             name,
             info,
-            lost: AtomicBool::new(false),
             resets: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            words: Mutex::default(),
+            resetting: Mutex::default(),
         };
         let mut found = abi::polychip_device_info::sized();
         let mut record = abi::polychip_error::sized();
@@ -313,7 +346,17 @@ impl Device {
     /// Whether the device was lost or hung and not yet reset.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
-        self.0.lost.load(Ordering::Acquire)
+        self.0.is_lost()
+    }
+
+    /// What the device said when it was lost or hung last; empty where it never was.
+    #[must_use]
+    pub fn last_loss(&self) -> String {
+        self.0
+            .words
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Takes the device out of use until it is reset, after a hang that the plugin did not notice.
@@ -321,11 +364,35 @@ impl Device {
         self.0.quarantine_after_hang();
     }
 
+    /// Whether the plugin can reset the device.
+    #[must_use]
+    pub fn offers_reset(&self) -> bool {
+        self.0.table().device_reset.is_some()
+    }
+
+    /// Resets the device where it is lost or hung; whether it was. Of several callers one resets.
+    ///
+    /// # Errors
+    /// The plugin offers no reset, or it failed.
+    pub fn reset_if_quarantined(&self) -> Result<bool> {
+        let _one = self.0.resetting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_quarantined() {
+            return Ok(false);
+        }
+        self.reset_now()?;
+        Ok(true)
+    }
+
     /// Resets a lost or hung device. Executables made before are void.
     ///
     /// # Errors
     /// The plugin offers no reset, or it failed.
     pub fn reset(&self) -> Result<()> {
+        let _one = self.0.resetting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reset_now()
+    }
+
+    fn reset_now(&self) -> Result<()> {
         let Some(call) = self.0.table().device_reset else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -338,7 +405,6 @@ impl Device {
         let status = unsafe { call(self.0.raw, &raw mut record) };
         self.0.check("device_reset", status, &record)?;
         self.0.resets.fetch_add(1, Ordering::AcqRel);
-        self.0.lost.store(false, Ordering::Release);
         Ok(())
     }
 

@@ -108,7 +108,7 @@ pub(crate) struct Loaded {
     info: ExecutableInfo,
     pub(crate) ports: Vec<Port>,
     /// Resets of the device when this was loaded: a later one makes it void.
-    resets: u64,
+    pub(crate) resets: u64,
     /// What the blob may point to.
     _constants: Vec<Bytes>,
     _blob: Option<Bytes>,
@@ -208,6 +208,12 @@ impl Executable {
         &self.0.ports
     }
 
+    /// Whether the device was reset since, so that the part is to be loaded again.
+    #[must_use]
+    pub fn is_void(&self) -> bool {
+        self.0.device.resets.load(Ordering::Acquire) != self.0.resets
+    }
+
     /// Starts a run. It goes on after this returns; the fence tells its end. `waits` signal first:
     /// they come from the same plugin.
     ///
@@ -215,9 +221,9 @@ impl Executable {
     /// A port has no buffer, memory is in use by the host, the device is quarantined, or it refused.
     pub fn execute(&self, submission: &mut Submission, waits: &[&Fence]) -> Result<Fence> {
         self.0.device.usable()?;
-        if self.0.device.resets.load(Ordering::Acquire) != self.0.resets {
+        if self.is_void() {
             return Err(Error::new(
-                ErrorKind::Persistent,
+                ErrorKind::DeviceLost,
                 &self.0.device.name,
                 "the executable was loaded before the device was reset",
             ));

@@ -87,7 +87,8 @@ impl Fence {
         if status != abi::POLYCHIP_STATUS_TIMEOUT && !self.ended.swap(true, Ordering::AcqRel) {
             self.bound.end_run();
         }
-        device.check("run", status, &record)
+        // a word of a loss before the last reset says nothing of the device as it is now
+        device.check_since(self.bound.executable.0.resets, "run", status, &record)
     }
 
     /// Has `signal` called when the run ends. False where the plugin does not offer it.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapMut, MmapRaw};
 
+use crate::buffer::{Access, AccessGuard};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Page-aligned, zeroed host memory. Clones share it.
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
 struct Usage {
     runs: u32,
     readers: u32,
+    /// Copies being made of what runs may be reading.
+    copies: u32,
     writer: bool,
 }
 
@@ -76,7 +79,7 @@ impl Shared {
         if usage.runs > 0 {
             return Err("a run in flight uses the memory");
         }
-        if usage.writer || (write && usage.readers > 0) {
+        if usage.writer || (write && usage.readers + usage.copies > 0) {
             return Err("another access to the memory is open");
         }
         if write {
@@ -85,6 +88,21 @@ impl Shared {
             usage.readers += 1;
         }
         Ok(())
+    }
+
+    /// The host begins to read what runs may be reading too.
+    fn begin_copy(&self) -> std::result::Result<(), &'static str> {
+        let mut usage = self.usage();
+        if usage.writer {
+            return Err("another access to the memory is open");
+        }
+        usage.copies += 1;
+        Ok(())
+    }
+
+    /// The copy is made.
+    pub(crate) fn end_copy(&self) {
+        self.usage().copies -= 1;
     }
 
     /// The host is done.
@@ -164,6 +182,48 @@ impl Memory {
         }
     }
 
+    /// Whether a run that was started and not seen to end uses the memory.
+    #[must_use]
+    pub fn is_in_flight(&self) -> bool {
+        self.shared.is_in_flight()
+    }
+
+    /// Opens the whole to the host, with no device told: for memory that no device has imported, or whose
+    /// device is lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] while a run uses the memory or another access is open.
+    pub fn access(&self, access: Access) -> Result<AccessGuard<'static>> {
+        let write = access == Access::Write;
+        self.shared
+            .begin_access(write)
+            .map_err(|words| Error::new(ErrorKind::InUse, "host memory", words))?;
+        Ok(AccessGuard::of_memory(self, write))
+    }
+
+    /// Opens the whole for reading while runs may be reading it too. None may be writing it: it holds
+    /// an input.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] where the host has a writing access open.
+    pub fn read_beside_runs(&self) -> Result<AccessGuard<'static>> {
+        self.shared
+            .begin_copy()
+            .map_err(|words| Error::new(ErrorKind::InUse, "host memory", words))?;
+        Ok(AccessGuard::of_copy(self))
+    }
+
+    /// Other memory with the same bytes; as [`Memory::read_beside_runs`].
+    ///
+    /// # Errors
+    /// The host has a writing access open, or the system has no memory left.
+    pub fn duplicate(&self) -> Result<Memory> {
+        let source = self.read_beside_runs()?;
+        let made = Memory::new(self.bytes)?;
+        made.access(Access::Write)?.copy_from_slice(&source);
+        Ok(made)
+    }
+
     /// Descriptor of the anonymous file, where the memory is one.
     pub(crate) fn fd(&self) -> Option<i64> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -203,6 +263,21 @@ impl std::fmt::Debug for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_a_run_reads_can_be_duplicated() {
+        let memory = Memory::new(100).unwrap();
+        memory.access(Access::Write).unwrap()[99] = 7;
+        memory.shared.begin_run().unwrap();
+        assert!(memory.access(Access::Read).is_err());
+        let copy = memory.duplicate().unwrap();
+        assert_eq!(copy.access(Access::Read).unwrap()[98..], [0, 7]);
+        memory.shared.end_run();
+        let open = memory.access(Access::Write).unwrap();
+        assert!(memory.duplicate().is_err());
+        drop(open);
+        memory.shared.begin_run().unwrap();
+    }
 
     #[test]
     fn runs_and_accesses_exclude_each_other() {

@@ -225,7 +225,7 @@ impl Submission {
         // SAFETY: the executable is alive; bindings, dims and waits are valid for the call; buffers live
         // until the fence has signalled, because it holds `bound`.
         let status = unsafe { call(executable.0.raw, &raw const submit, &raw mut raw, &raw mut record) };
-        if let Err(error) = device.check("execute", status, &record) {
+        if let Err(error) = device.check_since(executable.0.resets, "execute", status, &record) {
             self.bound.end_run();
             return Err(error);
         }

@@ -81,14 +81,19 @@ impl Executable for NullExecutable {
         };
         assert!(fault(FaultKind::Panic).is_none(), "scripted panic of run {run}");
         let slow_permille = fault(FaultKind::Slow).map_or(1000, |fault| fault.time_permille);
-        let hangs = fault(FaultKind::Hang).is_some() || ready_ns.is_none();
+        let stuck = fault(FaultKind::Stuck).is_some();
+        let hangs = stuck || fault(FaultKind::Hang).is_some() || ready_ns.is_none();
         let ready_ns = ready_ns.unwrap_or(now_ns);
         let spent = state
             .meter
             .spend(&device.script, self.part.price, ready_ns, run, slow_permille);
         let mut result = match failed_wait {
+            // this device is not lost where the other is
             Some(error) => Err(Error::new(
-                error.kind(),
+                match error.kind() {
+                    ErrorKind::DeviceLost => ErrorKind::Transient,
+                    kind => kind,
+                },
                 format!("a run that this one waits for failed: {error}"),
             )),
             None => Ok(()),
@@ -124,6 +129,7 @@ impl Executable for NullExecutable {
             device.host.clone(),
             End {
                 end_ns: (!hangs).then_some(spent.end_ns),
+                stuck,
                 result,
                 timing,
                 shapes,

@@ -317,8 +317,10 @@ pub enum FaultKind {
     Compile,
     /// The run ends with an error.
     Error,
-    /// The run never ends.
+    /// The run never ends, unless it is cancelled or the device is reset.
     Hang,
+    /// The run never ends, unless the device is reset.
+    Stuck,
     /// The run ends with the device lost; nothing runs until it is reset.
     Lost,
     /// The executable states an output that is larger than the model says.

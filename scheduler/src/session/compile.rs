@@ -27,6 +27,8 @@ pub(crate) struct LoadedPart {
     pub(crate) structure: [u8; 32],
     /// The blob came from the cache.
     pub(crate) cached: bool,
+    /// Its bytes, for a device that may have to load it again after a reset.
+    pub(crate) blob: Option<Bytes>,
 }
 
 /// "PLYB": a cached blob of ours.
@@ -34,25 +36,74 @@ const MAGIC: [u8; 4] = *b"PLYB";
 /// Magic, then key and hash of the payload; the payload follows at a multiple of 64.
 const HEADER: usize = 128;
 
-/// Parts that are loaded already, by device and nodes.
-#[derive(Debug, Default)]
-pub(crate) struct Loaded(Vec<(u32, Vec<u32>, LoadedPart)>);
+/// Parts that are loaded already, and blobs of parts that are not, by device and nodes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Loaded {
+    parts: Vec<(u32, Vec<u32>, LoadedPart)>,
+    blobs: Vec<(u32, Vec<u32>, Bytes)>,
+}
 
 impl Loaded {
     pub(crate) fn add(&mut self, part: &Part, loaded: LoadedPart) {
-        self.0.push((part.device, part.nodes.clone(), loaded));
+        self.parts.push((part.device, part.nodes.clone(), loaded));
+    }
+
+    /// Lets go of the parts; blobs are kept.
+    pub(crate) fn clear(&mut self) {
+        self.parts.clear();
+    }
+
+    /// Keeps the blob of a part whose executable is void.
+    pub(crate) fn keep_blob(&mut self, part: &Part, loaded: &LoadedPart) {
+        if let Some(blob) = &loaded.blob {
+            self.blobs.push((part.device, part.nodes.clone(), blob.clone()));
+        }
     }
 
     fn find(&self, part: &Part) -> Option<&LoadedPart> {
-        self.0
-            .iter()
-            .find(|(device, nodes, _)| (*device, nodes) == (part.device, &part.nodes))
-            .map(|(_, _, loaded)| loaded)
+        let parts = self.parts.iter();
+        let mut found = parts.filter(|(device, nodes, _)| (*device, nodes) == (part.device, &part.nodes));
+        found.next().map(|(_, _, loaded)| loaded)
     }
 
-    /// Lets go of the parts of a device, which a reset has made void.
+    fn blob(&self, part: &Part) -> Option<&Bytes> {
+        let blobs = self.blobs.iter();
+        let mut found = blobs.filter(|(device, nodes, _)| (*device, nodes) == (part.device, &part.nodes));
+        found.next().map(|(_, _, blob)| blob)
+    }
+
+    /// Lets go of the parts of a device, which a reset has made void; their blobs are kept.
     pub(crate) fn forget(&mut self, device: u32) {
-        self.0.retain(|(other, _, _)| *other != device);
+        for (other, nodes, loaded) in std::mem::take(&mut self.parts) {
+            if other != device {
+                self.parts.push((other, nodes, loaded));
+            } else if let Some(blob) = loaded.blob {
+                self.blobs.push((other, nodes, blob));
+            }
+        }
+    }
+
+    /// Lets go of the parts of all devices that are lost or were reset.
+    pub(crate) fn forget_void(&mut self, devices: &[Device]) {
+        for (index, device) in (0u32..).zip(devices) {
+            let is_void = |(of, _, part): &(u32, Vec<u32>, LoadedPart)| {
+                *of == index && (device.is_quarantined() || part.executable.is_void())
+            };
+            if self.parts.iter().any(is_void) {
+                self.forget(index);
+            }
+        }
+    }
+
+    /// Devices with the number of their parts that were loaded before and are to be loaded again.
+    pub(crate) fn missing(&self, planned: &Planned) -> Vec<(usize, usize)> {
+        let mut missing: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
+        for part in &planned.plan().parts {
+            if self.find(part).is_none() && self.blob(part).is_some() {
+                *missing.entry(part.device as usize).or_default() += 1;
+            }
+        }
+        missing.into_iter().collect()
     }
 }
 
@@ -70,13 +121,19 @@ pub(crate) fn all(
         if let Some(loaded) = have.find(part) {
             return Ok(loaded.clone());
         }
+        let graph = part_graph(planned.graph(), part);
+        let source = Source {
+            cache,
+            blob: have.blob(part),
+            keep: true,
+        };
         one(
             planned,
             part.device as usize,
-            &part_graph(planned.graph(), part),
+            &graph,
             &descriptors,
             threads,
-            cache,
+            source,
         )
     };
     if parts.len() == 1 {
@@ -110,6 +167,14 @@ pub(crate) fn all(
         .collect()
 }
 
+/// Where the blob of a part may come from, and whether it is kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Source<'a> {
+    pub(crate) cache: Option<&'a Path>,
+    pub(crate) blob: Option<&'a Bytes>,
+    pub(crate) keep: bool,
+}
+
 /// Compiles and loads one part on one device.
 pub(crate) fn one(
     planned: &Planned,
@@ -117,35 +182,58 @@ pub(crate) fn one(
     graph: &Graph,
     descriptors: &[i64],
     threads: u32,
-    cache: Option<&Path>,
+    source: Source<'_>,
 ) -> Answer<LoadedPart> {
-    let (executable, structure, cached) =
-        load(&planned.devices()[device], graph, descriptors, threads, cache)?;
-    Ok(LoadedPart {
+    load(
         device,
-        executable,
-        structure,
-        cached,
-    })
+        &planned.devices()[device],
+        graph,
+        descriptors,
+        threads,
+        source,
+    )
 }
 
 fn load(
+    index: usize,
     device: &Device,
     graph: &Graph,
     descriptors: &[i64],
     threads: u32,
-    cache: Option<&Path>,
-) -> Answer<(Executable, [u8; 32], bool)> {
+    source: Source<'_>,
+) -> Answer<LoadedPart> {
     let (structure, content) = (fingerprint::structure(graph), fingerprint::content(graph));
     let flat = FlatGraph::new(graph, descriptors)?.with_fingerprints(structure, content);
+    let made = |executable, cached, blob| LoadedPart {
+        device: index,
+        executable,
+        structure,
+        cached,
+        blob,
+    };
+    // a device that can be reset may need the blob once more
+    let keep = source.keep && device.offers_reset();
+    if let Some(blob) = source.blob {
+        match device.load_bytes(blob.clone(), &flat, threads) {
+            Ok(executable) => return Ok(made(executable, false, Some(blob.clone()))),
+            Err(error) if error.kind() == polychip_host::ErrorKind::DeviceLost => return Err(error),
+            Err(error) => tracing::warn!("a blob kept in memory: {error}; compiling anew"),
+        }
+    }
     let key = key(device, &content, threads);
-    let file = cache.map(|folder| folder.join(format!("{}.blob", key.to_hex())));
+    let file = source
+        .cache
+        .map(|folder| folder.join(format!("{}.blob", key.to_hex())));
     if let Some(file) = &file {
         match read(file, &key) {
-            Ok(Some(bytes)) => match device.load_bytes(bytes, &flat, threads) {
-                Ok(executable) => return Ok((executable, structure, true)),
-                Err(error) => tracing::warn!("{}: {error}; compiling anew", file.display()),
-            },
+            Ok(Some(bytes)) => {
+                // the bytes are a mapping of the file
+                let blob = keep.then(|| bytes.clone());
+                match device.load_bytes(bytes, &flat, threads) {
+                    Ok(executable) => return Ok(made(executable, true, blob)),
+                    Err(error) => tracing::warn!("{}: {error}; compiling anew", file.display()),
+                }
+            }
             Ok(None) => {}
             Err(reason) => tracing::warn!("{}: {reason}; compiling anew", file.display()),
         }
@@ -154,17 +242,23 @@ fn load(
         threads,
         ..CompileOptions::default()
     };
-    let mut blob = device.compile(&flat, &options)?;
-    if let Some(file) = &file
-        && let Err(error) = blob
-            .bytes()
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| write(file, &key, bytes))
-    {
-        tracing::warn!("{}: {error}; the part is not cached", file.display());
+    let mut compiled = device.compile(&flat, &options)?;
+    let mut blob = None;
+    if keep || file.is_some() {
+        match compiled.bytes() {
+            Ok(bytes) => {
+                if let Some(file) = &file
+                    && let Err(error) = write(file, &key, bytes)
+                {
+                    tracing::warn!("{}: {error}; the part is not cached", file.display());
+                }
+                blob = keep.then(|| Bytes::copy_from_slice(bytes));
+            }
+            Err(error) => tracing::warn!("{error}; the part is neither cached nor kept for a reset"),
+        }
     }
-    let executable = device.load(blob, &flat, threads)?;
-    Ok((executable, structure, false))
+    let executable = device.load(compiled, &flat, threads)?;
+    Ok(made(executable, false, blob))
 }
 
 fn key(device: &Device, content: &[u8; 32], threads: u32) -> blake3::Hash {

@@ -9,6 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use polychip_host::Clock;
+
 use crate::error::Result;
 use crate::session::slot::{Progress, Slot};
 use crate::session::wiring::Wiring;
@@ -37,7 +39,7 @@ pub(crate) struct Conductor {
 }
 
 impl Conductor {
-    pub(crate) fn new(wiring: Arc<Wiring>, patience: Duration) -> std::io::Result<Conductor> {
+    pub(crate) fn new(wiring: Arc<Wiring>, clock: Clock, patience: Duration) -> std::io::Result<Conductor> {
         let post = Arc::new(Post {
             mail: Mutex::new(Mail::Idle),
             changed: Condvar::new(),
@@ -46,7 +48,7 @@ impl Conductor {
         let own = Arc::clone(&post);
         let thread = std::thread::Builder::new()
             .name("polychip-run".into())
-            .spawn(move || conduct(&own, &wiring, patience))?;
+            .spawn(move || conduct(&own, &wiring, &clock, patience))?;
         Ok(Conductor {
             post,
             thread: Some(thread),
@@ -109,7 +111,7 @@ impl Drop for Conductor {
     }
 }
 
-fn conduct(post: &Post, wiring: &Wiring, patience: Duration) {
+fn conduct(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
     let lock = || post.mail.lock().unwrap_or_else(PoisonError::into_inner);
     let mut mail = lock();
     loop {
@@ -117,10 +119,10 @@ fn conduct(post: &Post, wiring: &Wiring, patience: Duration) {
             Mail::Start(mut slot) => {
                 drop(mail);
                 let stopped = || post.cancelled.load(Ordering::Acquire) || matches!(*lock(), Mail::Stop);
-                let result = drive(&mut slot, wiring, patience, stopped);
+                let result = drive(&mut slot, wiring, clock, patience, stopped);
                 if result.is_err() {
                     slot.cancel();
-                    slot.give_up(patience);
+                    slot.give_up(wiring, patience);
                 }
                 mail = lock();
                 if !matches!(*mail, Mail::Stop) {
@@ -137,32 +139,30 @@ fn conduct(post: &Post, wiring: &Wiring, patience: Duration) {
     }
 }
 
-fn drive(slot: &mut Slot, wiring: &Wiring, patience: Duration, stopped: impl Fn() -> bool) -> Result<()> {
-    let start = Instant::now();
-    let go_on = || start.elapsed() < patience && !stopped();
-    while slot.issue(wiring, Some(STEP))? == Progress::Waiting {
-        if !go_on() {
-            return Err(ended_early(start, stopped()));
+fn drive(
+    slot: &mut Slot,
+    wiring: &Wiring,
+    clock: &Clock,
+    patience: Duration,
+    stopped: impl Fn() -> bool,
+) -> Result<()> {
+    let check = |slot: &mut Slot| {
+        if stopped() {
+            return Err(crate::Error::new(
+                crate::ErrorKind::Cancelled,
+                "the run was cancelled",
+            ));
         }
+        if slot.age(clock) >= patience {
+            return Err(slot.hang(wiring, patience));
+        }
+        Ok(())
+    };
+    while slot.issue(wiring, Some(STEP))? == Progress::Waiting {
+        check(slot)?;
     }
     while slot.finish_all(wiring, STEP)? == Progress::Waiting {
-        if !go_on() {
-            return Err(ended_early(start, stopped()));
-        }
+        check(slot)?;
     }
     Ok(())
-}
-
-fn ended_early(start: Instant, stopped: bool) -> crate::Error {
-    let seconds = start.elapsed().as_secs_f64();
-    if stopped {
-        return crate::Error::new(
-            crate::ErrorKind::Cancelled,
-            format!("a run was cancelled after {seconds:.1} s"),
-        );
-    }
-    crate::Error::new(
-        crate::ErrorKind::Timeout,
-        format!("a run was given up after {seconds:.1} s"),
-    )
 }

@@ -62,11 +62,6 @@ impl History {
             .push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Runs so far, with the first.
-    pub(crate) fn runs(&self) -> u64 {
-        self.runs
-    }
-
     /// Times in nanoseconds and energies in microjoules of a part.
     pub(crate) fn part(&self, index: usize) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
         self.parts[index].values.iter().copied()
@@ -103,7 +98,7 @@ mod tests {
             }]
         };
         history.add(&timing(1_000_000), Duration::from_millis(9));
-        assert_eq!((history.runs(), history.part_median(0)), (1, None));
+        assert_eq!((history.runs, history.part_median(0)), (1, None));
         for ns in 1..=500 {
             history.add(&timing(ns), Duration::from_nanos(ns));
         }

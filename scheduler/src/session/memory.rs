@@ -13,7 +13,7 @@ use crate::session::arena::{self, Resident};
 use crate::session::copy::Copy;
 use crate::session::slot::Slot;
 use crate::session::wiring::{Between, OutputSource, Wiring};
-use crate::tensor::{TensorMemory, TensorSpec};
+use crate::tensor::{Bound, DeviceBuffer, TensorMemory, TensorSpec};
 
 /// What the crossings and outputs of one slot occupy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Footprint {
 type Place = (Arc<Buffer>, u64);
 
 /// Makes a slot with everything bound but the graph inputs.
-pub(crate) fn slot(wiring: &Wiring, devices: &[Device]) -> Result<(Slot, Footprint)> {
+pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Slot, Footprint)> {
     let mut submissions: Vec<Submission> = wiring
         .parts
         .iter()
@@ -74,15 +74,16 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device]) -> Result<(Slot, Footpri
     }
     for tensor in alone {
         let spec = spec_of(wiring, tensor);
-        let memory = TensorMemory::new(&spec, &users(wiring, tensor, devices))?;
+        let memory = TensorMemory::new(&spec, false, plan, &users(wiring, tensor, devices))?;
+        let bound = memory.bound();
         for &(part, port) in std::iter::once(&tensor.writer).chain(&tensor.readers) {
-            let buffer = memory
+            let buffer = bound
                 .buffer(wiring.parts[part].device)
                 .expect("invariant: every user has a buffer");
             bind(wiring, &mut submissions, part, port, &(Arc::clone(buffer), 0))?;
         }
         let writer = wiring.parts[tensor.writer.0].device;
-        copies[tensor.writer.0].extend(copies_from(&memory, writer, tensor.output, devices));
+        copies[tensor.writer.0].extend(copies_from(&bound, memory.bytes, writer, tensor.output, devices));
         if let Some(output) = tensor.output {
             footprint.output_bytes += tensor.bytes;
             outputs[output] = Some(memory);
@@ -90,8 +91,8 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device]) -> Result<(Slot, Footpri
     }
     for (index, output) in wiring.outputs.iter().enumerate() {
         if let OutputSource::Input(_) = output.source {
-            let first = vec![(0, devices[0].clone())];
-            outputs[index] = Some(TensorMemory::new(&output.spec, &first)?);
+            // no device is needed to hand an input through
+            outputs[index] = Some(TensorMemory::new(&output.spec, true, plan, &[])?);
             footprint.output_bytes += output.spec.bytes;
         }
     }
@@ -101,23 +102,39 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device]) -> Result<(Slot, Footpri
 /// Writes an output that is an input handed through: an explicit copy, because the app may write the
 /// input again while it reads the output.
 pub(crate) fn hand_through(input: &TensorMemory, output: &TensorMemory) -> Result<()> {
-    let source = input.access(Access::Read)?;
+    let source = input.read_input()?;
     output.access(Access::Write)?.copy_from_slice(&source);
     Ok(())
 }
 
 /// Memory for an output that the app binds itself.
-pub(crate) fn output(wiring: &Wiring, index: usize, devices: &[Device]) -> Result<TensorMemory> {
-    let between = wiring.between.iter().find(|tensor| tensor.output == Some(index));
-    let between = between.filter(|_| matches!(wiring.outputs[index].source, OutputSource::Part(..)));
-    let tensor = between.ok_or_else(|| {
+pub(crate) fn output(wiring: &Wiring, index: usize, devices: &[Device], plan: u64) -> Result<TensorMemory> {
+    let tensor = written(wiring, index).ok_or_else(|| {
         let words = format!(
             "output {:?} is a constant or an input, which no run writes",
             wiring.outputs[index].spec.name
         );
         Error::new(ErrorKind::BadInput, words)
     })?;
-    TensorMemory::new(&spec_of(wiring, tensor), &users(wiring, tensor, devices))
+    let (spec, users) = (spec_of(wiring, tensor), users(wiring, tensor, devices));
+    TensorMemory::new(&spec, false, plan, &users)
+}
+
+/// The tensor of an output that a part writes.
+fn written(wiring: &Wiring, index: usize) -> Option<&Between> {
+    let between = wiring.between.iter().find(|tensor| tensor.output == Some(index));
+    between.filter(|_| matches!(wiring.outputs[index].source, OutputSource::Part(..)))
+}
+
+/// The devices of a plan that use an output.
+pub(crate) fn output_users(wiring: &Wiring, index: usize, devices: &[Device]) -> Vec<(usize, Device)> {
+    written(wiring, index).map_or_else(Vec::new, |tensor| users(wiring, tensor, devices))
+}
+
+/// The devices of a plan that read an input.
+pub(crate) fn input_users(wiring: &Wiring, index: usize, devices: &[Device]) -> Vec<(usize, Device)> {
+    let readers = wiring.inputs[index].readers.iter().map(|(part, _)| *part);
+    wiring.devices_of(readers, devices)
 }
 
 /// Binds an output's memory to the parts that write and read it.
@@ -131,8 +148,9 @@ pub(crate) fn bind_output(
     let Some(tensor) = wiring.between.iter().find(|tensor| tensor.output == Some(index)) else {
         return Ok(());
     };
+    let bound = memory.bound();
     for &(part, port) in std::iter::once(&tensor.writer).chain(&tensor.readers) {
-        let buffer = memory
+        let buffer = bound
             .buffer(wiring.parts[part].device)
             .expect("invariant: every user has a buffer");
         slot.submissions[part]
@@ -143,51 +161,37 @@ pub(crate) fn bind_output(
     let writer = wiring.parts[tensor.writer.0].device;
     let copies = &mut slot.copies[tensor.writer.0];
     copies.retain(|copy| copy.output != Some(index));
-    copies.extend(copies_from(memory, writer, Some(index), devices));
+    copies.extend(copies_from(&bound, memory.bytes, writer, Some(index), devices));
     Ok(())
 }
 
 /// Copies of a tensor from the device that wrote it to those that share no memory with it.
-fn copies_from(memory: &TensorMemory, writer: usize, output: Option<usize>, devices: &[Device]) -> Vec<Copy> {
+fn copies_from(
+    memory: &Bound,
+    bytes: u64,
+    writer: usize,
+    output: Option<usize>,
+    devices: &[Device],
+) -> Vec<Copy> {
     let imports = |index: usize| devices[index].info().imports_host_memory;
     let Some(from) = memory.buffer(writer) else {
         return Vec::new();
     };
     let mut shared_done = imports(writer);
     let mut copies = Vec::new();
-    for (index, buffer) in &memory.buffers {
-        let reached = *index == writer || (imports(*index) && shared_done);
+    for DeviceBuffer { device, buffer, .. } in memory.buffers() {
+        let reached = *device == writer || (imports(*device) && shared_done);
         if !reached {
-            shared_done |= imports(*index);
+            shared_done |= imports(*device);
             copies.push(Copy {
                 output,
                 from: (Arc::clone(from), 0),
                 to: (Arc::clone(buffer), 0),
-                bytes: memory.bytes,
+                bytes,
             });
         }
     }
     copies
-}
-
-/// Copies of an input from where the app wrote it to devices that do not share that memory.
-pub(crate) fn input_copies(memory: &TensorMemory, devices: &[Device]) -> Result<()> {
-    let Some((first, from)) = memory.buffers.first() else {
-        return Ok(());
-    };
-    let imports = |index: usize| devices[index].info().imports_host_memory;
-    for (index, buffer) in memory.buffers.iter().skip(1) {
-        if !(imports(*index) && imports(*first)) {
-            let copy = Copy {
-                output: None,
-                from: (Arc::clone(from), 0),
-                to: (Arc::clone(buffer), 0),
-                bytes: memory.bytes,
-            };
-            copy.run()?;
-        }
-    }
-    Ok(())
 }
 
 fn users(wiring: &Wiring, tensor: &Between, devices: &[Device]) -> Vec<(usize, Device)> {
@@ -226,5 +230,9 @@ fn bind(
 }
 
 fn no_memory(error: polychip_host::Error) -> Error {
-    Error::caused(ErrorKind::DeviceFailed, "memory of a run", error)
+    let kind = match error.kind() {
+        polychip_host::ErrorKind::DeviceLost => ErrorKind::DeviceLost,
+        _ => ErrorKind::DeviceFailed,
+    };
+    Error::caused(kind, "memory of a run", error)
 }

@@ -7,15 +7,22 @@
 //!
 //! Not here: who drives a slot (`run`, `conductor`).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use polychip_host::{Fence, MAX_RANK, Submission, Timing};
+use polychip_host::{Clock, Fence, MAX_RANK, Submission, Timing};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::copy::Copy;
 use crate::session::wiring::Wiring;
-use crate::tensor::TensorMemory;
+use crate::tensor::{Hold, TensorMemory};
+
+/// How long a cancelled part may take to end before its device is quarantined.
+const GRACE: Duration = Duration::from_millis(200);
+/// The last wait before a run counts as hung.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// True sizes of a tensor, known after the run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,8 +46,59 @@ pub(crate) struct Slot {
     pub(crate) app_bound: Vec<bool>,
     /// Copies to make when a part has ended.
     pub(crate) copies: Vec<Vec<Copy>>,
-    pub(crate) started: Option<Instant>,
+    /// When the run was started, on the machine's clock and on the host's, which may be virtual.
+    pub(crate) started: Option<(Instant, u64)>,
     pub(crate) latency: Duration,
+    /// What the run was given, held until it has given its outputs or an error.
+    pub(crate) given: Given,
+    /// The part at which the run hung.
+    pub(crate) hung: Option<usize>,
+}
+
+/// What the app gave a run.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// By index of the model's inputs.
+    pub(crate) inputs: Vec<(usize, Hold)>,
+    /// By index of the model's outputs: those that are written into the app's own memory.
+    pub(crate) outputs: Vec<(usize, Hold)>,
+    /// The run is one of those that the policy allows in flight.
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl Given {
+    fn with_capacity(inputs: usize, outputs: usize) -> Given {
+        Given {
+            inputs: Vec::with_capacity(inputs),
+            outputs: Vec::with_capacity(outputs),
+            ticket: None,
+        }
+    }
+
+    /// The run has ended for the app: it may write and read its tensors again.
+    pub(crate) fn release(&mut self) {
+        self.inputs.clear();
+        self.outputs.clear();
+    }
+}
+
+/// One of the runs that may be in flight.
+pub(crate) struct Ticket(Arc<AtomicUsize>);
+
+impl Ticket {
+    /// A ticket, where fewer than `most` are out.
+    pub(crate) fn take(out: &Arc<AtomicUsize>, most: usize) -> Option<Ticket> {
+        let one_more = |count: usize| (count < most).then_some(count + 1);
+        out.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
+            .ok()
+            .map(|_| Ticket(Arc::clone(out)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Whether all parts of a run have been issued or finished.
@@ -75,16 +133,87 @@ impl Slot {
             copies,
             started: None,
             latency: Duration::ZERO,
+            given: Given::with_capacity(wiring.inputs.len(), wiring.outputs.len()),
+            hung: None,
         }
     }
 
     /// Makes the slot ready for the next run.
-    pub(crate) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self, clock: &Clock) {
         self.fences.iter_mut().for_each(|fence| *fence = None);
         self.finished.fill(false);
         self.timings.fill(Timing::default());
         self.next = 0;
-        self.started = Some(Instant::now());
+        self.hung = None;
+        self.started = Some((Instant::now(), clock.now_ns()));
+    }
+
+    /// How long the run has been going on, on whichever clock shows more.
+    pub(crate) fn age(&self, clock: &Clock) -> Duration {
+        self.started.map_or(Duration::ZERO, |(real, host_ns)| {
+            let host = Duration::from_nanos(clock.now_ns().saturating_sub(host_ns));
+            real.elapsed().max(host)
+        })
+    }
+
+    /// Waits for all issued parts, at most `timeout`; a run that is older than `patience` has hung.
+    pub(crate) fn finish(
+        &mut self,
+        wiring: &Wiring,
+        clock: &Clock,
+        timeout: Duration,
+        patience: Duration,
+    ) -> Result<Progress> {
+        let start = Instant::now();
+        loop {
+            let left = timeout.saturating_sub(start.elapsed());
+            let patient = patience.saturating_sub(self.age(clock));
+            // no shorter than that, so that a virtual clock, which only waits move, gets there
+            let step = left.min(patient.max(LEAST_WAIT));
+            if self.finish_all(wiring, step)? == Progress::Done {
+                return Ok(Progress::Done);
+            }
+            if self.age(clock) >= patience {
+                return Err(self.hang(wiring, patience));
+            }
+            if left <= patient {
+                return Ok(Progress::Waiting);
+            }
+        }
+    }
+
+    /// Ends a run that takes too long: its parts are cancelled, and the devices of those that go on all the
+    /// same are quarantined.
+    pub(crate) fn hang(&mut self, wiring: &Wiring, patience: Duration) -> Error {
+        let part = (0..self.next).find(|part| !self.finished[*part]).unwrap_or(0);
+        self.hung = Some(part);
+        self.cancel();
+        if !self.give_up(wiring, GRACE) {
+            for index in part..self.next {
+                let dependencies = wiring.after[index].iter().all(|other| self.has_ended(*other));
+                if dependencies && !self.has_ended(index) {
+                    wiring.parts[index].handle.quarantine();
+                }
+            }
+        }
+        let words = format!(
+            "part {}: {} hung: the run takes longer than {:.3} s (Policy::patience)",
+            wiring.parts[part].id,
+            wiring.parts[part].handle.name(),
+            patience.as_secs_f64()
+        );
+        Error::new(ErrorKind::DeviceLost, words)
+    }
+
+    /// Whether the run waits for a device that is quarantined.
+    pub(crate) fn is_stuck(&self, wiring: &Wiring) -> bool {
+        (0..self.next).any(|part| wiring.parts[part].handle.is_quarantined() && !self.has_ended(part))
+    }
+
+    fn has_ended(&self, part: usize) -> bool {
+        let timed_out = |error: polychip_host::Error| error.kind() == polychip_host::ErrorKind::Timeout;
+        let fence = self.fences[part].as_ref();
+        self.finished[part] || fence.is_none_or(|fence| !fence.wait(Duration::ZERO).is_err_and(timed_out))
     }
 
     /// Issues parts in order until all are issued or one needs something that has not ended yet. With
@@ -97,7 +226,7 @@ impl Slot {
                     let Some(patience) = patience else {
                         return Ok(Progress::Waiting);
                     };
-                    if self.finish(wiring, dependency, patience)? == Progress::Waiting {
+                    if self.finish_part(wiring, dependency, patience)? == Progress::Waiting {
                         return Ok(Progress::Waiting);
                     }
                 }
@@ -129,19 +258,19 @@ impl Slot {
         let start = Instant::now();
         for part in 0..self.next {
             let left = patience.saturating_sub(start.elapsed());
-            if self.finish(wiring, part, left)? == Progress::Waiting {
+            if self.finish_part(wiring, part, left)? == Progress::Waiting {
                 return Ok(Progress::Waiting);
             }
         }
         if self.next == wiring.parts.len()
             && let Some(started) = self.started.take()
         {
-            self.latency = started.elapsed();
+            self.latency = started.0.elapsed();
         }
         Ok(Progress::Done)
     }
 
-    fn finish(&mut self, wiring: &Wiring, index: usize, patience: Duration) -> Result<Progress> {
+    fn finish_part(&mut self, wiring: &Wiring, index: usize, patience: Duration) -> Result<Progress> {
         if self.finished[index] {
             return Ok(Progress::Done);
         }
@@ -185,7 +314,7 @@ impl Slot {
 
     /// After a failure: nothing more is issued, what was issued is waited for. Whether all of it has
     /// ended: only then may another run have the slot.
-    pub(crate) fn give_up(&mut self, patience: Duration) -> bool {
+    pub(crate) fn give_up(&mut self, wiring: &Wiring, patience: Duration) -> bool {
         let start = Instant::now();
         self.started = None;
         let mut ended = true;
@@ -193,7 +322,12 @@ impl Slot {
             if !self.finished[index]
                 && let Some(fence) = &self.fences[index]
             {
-                let result = fence.wait(patience.saturating_sub(start.elapsed()));
+                let patience = if wiring.parts[index].handle.is_quarantined() {
+                    Duration::ZERO
+                } else {
+                    patience.saturating_sub(start.elapsed())
+                };
+                let result = fence.wait(patience);
                 ended &= !result.is_err_and(|error| error.kind() == polychip_host::ErrorKind::Timeout);
             }
         }

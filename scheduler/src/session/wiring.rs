@@ -20,6 +20,7 @@ use crate::tensor::TensorSpec;
 pub(crate) struct PartWiring {
     pub(crate) id: String,
     pub(crate) device: usize,
+    pub(crate) handle: Device,
     pub(crate) executable: Executable,
     pub(crate) input_count: usize,
     pub(crate) output_count: usize,
@@ -141,6 +142,7 @@ impl Wiring {
             parts.push(PartWiring {
                 id: described.id.clone(),
                 device: loaded.device,
+                handle: devices[loaded.device].clone(),
                 input_count,
                 output_count: info.outputs as usize,
                 after_here: Vec::new(),

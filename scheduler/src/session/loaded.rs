@@ -1,0 +1,384 @@
+//! A plan that is loaded, with memory for several runs in flight: what one run executes from start to end.
+//!
+//! Invariants:
+//! 1. A run holds its plan until it has ended, so a plan that was replaced goes when its last run has.
+//! 2. Runs in flight use different slots, so they never share memory but for inputs, which are read.
+//!
+//! Not here: replacing a plan (`recover`), trying a run again (`run`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use polychip_host::Clock;
+use polychip_partitioner::Nanos;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::planned::Planned;
+use crate::policy::Policy;
+use crate::profile::{Measurement, PartKey};
+use crate::runtime::Shared;
+use crate::session::compile::{Loaded, LoadedPart};
+use crate::session::conductor::Conductor;
+use crate::session::history::History;
+use crate::session::memory::{self, Footprint};
+use crate::session::slot::{Given, Progress, Slot};
+use crate::session::wiring::{OutputSource, Wiring};
+
+/// A plan of a session, loaded.
+pub(crate) struct LoadedPlan {
+    /// Which plan of the session: buffers of inputs and outputs are made per plan.
+    pub(crate) number: u64,
+    shared: Arc<Shared>,
+    /// Threads that the policy asks for, which measured times of a CPU are true for.
+    threads: u32,
+    patience: Duration,
+    pub(crate) planned: Arc<Planned>,
+    pub(crate) wiring: Arc<Wiring>,
+    parts: Vec<LoadedPart>,
+    pub(crate) footprint: Footprint,
+    slots: Mutex<Slots>,
+    /// One per slot where parts wait for each other across plugins; else none.
+    conductors: Vec<Conductor>,
+    pub(crate) history: Mutex<History>,
+    failed: AtomicBool,
+}
+
+struct Slots {
+    free: Vec<(usize, Box<Slot>)>,
+    /// Slots of runs that nobody waited for and that were still going on.
+    abandoned: Vec<(usize, Option<Box<Slot>>)>,
+}
+
+impl std::fmt::Debug for LoadedPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadedPlan")
+            .field("number", &self.number)
+            .field("parts", &self.wiring.parts.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl LoadedPlan {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        number: u64,
+        planned: Planned,
+        parts: Vec<LoadedPart>,
+        policy: &Policy,
+    ) -> Result<LoadedPlan> {
+        let devices = planned.devices();
+        let wiring = Wiring::new(planned.graph(), planned.plan(), parts.clone(), devices)?;
+        let wiring = Arc::new(wiring);
+        let most = policy.runs_in_flight();
+        let mut slots = Slots {
+            free: Vec::with_capacity(most),
+            abandoned: Vec::with_capacity(most),
+        };
+        let mut footprint = Footprint::default();
+        for index in 0..most {
+            let (slot, bytes) = memory::slot(&wiring, devices, number)?;
+            footprint = bytes;
+            slots.free.push((index, Box::new(slot)));
+        }
+        let mut conductors = Vec::new();
+        if wiring.needs_conductor() {
+            for _ in 0..most {
+                let (wiring, clock) = (Arc::clone(&wiring), shared.host.clock().clone());
+                let conductor = Conductor::new(wiring, clock, policy.longest_run())
+                    .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
+                conductors.push(conductor);
+            }
+        }
+        Ok(LoadedPlan {
+            number,
+            shared: Arc::clone(shared),
+            threads: policy.wanted_threads(),
+            patience: policy.longest_run(),
+            history: Mutex::new(History::new(wiring.parts.len())),
+            planned: Arc::new(planned),
+            wiring,
+            parts,
+            footprint,
+            slots: Mutex::new(slots),
+            conductors,
+            failed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.shared.host.clock()
+    }
+
+    /// Whether the part came from the cache.
+    pub(crate) fn is_cached(&self, part: usize) -> bool {
+        self.parts[part].cached
+    }
+
+    /// A device was seen to be lost: the session makes another plan of this before its next run.
+    pub(crate) fn mark_failed(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether a part cannot run as it is: its device is lost, or was reset.
+    pub(crate) fn is_broken(&self) -> bool {
+        let broken = |part: &LoadedPart| self.device(part).is_quarantined() || part.executable.is_void();
+        self.parts.iter().any(broken)
+    }
+
+    fn device(&self, part: &LoadedPart) -> &polychip_host::Device {
+        &self.planned.devices()[part.device]
+    }
+
+    /// The parts that can go on in another plan, and the blobs of the others.
+    pub(crate) fn reusable(&self) -> Loaded {
+        let mut loaded = Loaded::default();
+        for (described, part) in self.planned.plan().parts.iter().zip(&self.parts) {
+            if self.device(part).is_quarantined() || part.executable.is_void() {
+                loaded.keep_blob(described, part);
+            } else {
+                loaded.add(described, part.clone());
+            }
+        }
+        loaded
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A free slot.
+    pub(crate) fn take_slot(&self) -> Option<(usize, Box<Slot>)> {
+        if let Some(taken) = self.lock().free.pop() {
+            return Some(taken);
+        }
+        self.reap(Duration::ZERO);
+        self.lock().free.pop()
+    }
+
+    /// A free slot, once a run that was given up has ended where there is none.
+    pub(crate) fn wait_for_slot(&self) -> Option<(usize, Box<Slot>)> {
+        self.take_slot().or_else(|| {
+            self.cancel_abandoned();
+            self.reap(self.patience);
+            self.take_slot()
+        })
+    }
+
+    /// Gives a slot back after its run.
+    pub(crate) fn put_back(&self, index: usize, mut slot: Box<Slot>) {
+        slot.given.release();
+        slot.given.ticket = None;
+        self.lock().free.push((index, slot));
+    }
+
+    /// Takes the slot of a run that failed: back where all of its parts have ended, else once they have.
+    pub(crate) fn give_up(&self, index: usize, mut slot: Box<Slot>) {
+        slot.cancel();
+        if slot.give_up(&self.wiring, Duration::ZERO) {
+            self.put_back(index, slot);
+        } else {
+            self.abandon(index, Some(slot));
+        }
+    }
+
+    /// Takes over the slot of a run that goes on and that nobody waits for.
+    pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<Slot>>) {
+        if let Some(slot) = &mut slot
+            && slot.is_stuck(&self.wiring)
+        {
+            // it may never end: what it was given is to be had again, in memory of its own
+            slot.given.release();
+            slot.given.ticket = None;
+        }
+        self.lock().abandoned.push((index, slot));
+    }
+
+    /// Binds what the slot was given, and issues the first parts of its run.
+    pub(crate) fn start(&self, slot: &mut Slot) -> Result<Progress> {
+        slot.reset(self.clock());
+        // out of the slot while the slot is written
+        let given = std::mem::take(&mut slot.given);
+        let bound = self.bind(slot, &given);
+        slot.given = given;
+        bound?;
+        slot.issue(&self.wiring, None)
+    }
+
+    fn bind(&self, slot: &mut Slot, given: &Given) -> Result<()> {
+        let (wiring, devices) = (&*self.wiring, self.planned.devices());
+        for (index, input) in &given.inputs {
+            if !input.is_bound_to(self.number) {
+                input.rebind(self.number, &memory::input_users(wiring, *index, devices))?;
+            }
+            input.copy_to_devices()?;
+            let bound = input.bound();
+            for &(part, port) in &wiring.inputs[*index].readers {
+                let wired = &wiring.parts[part];
+                let buffer = bound
+                    .buffer(wired.device)
+                    .expect("invariant: every reader has a buffer");
+                slot.submissions[part]
+                    .bind(port, buffer, 0)
+                    .map_err(|error| wired.failed(error))?;
+            }
+        }
+        for (index, source) in wiring.outputs.iter().enumerate() {
+            if let OutputSource::Input(from) = source.source
+                && let Some((_, input)) = given.inputs.iter().find(|(input, _)| *input == from)
+                && let Some(output) = &slot.outputs[index]
+            {
+                memory::hand_through(input, output)?;
+            }
+            if !matches!(source.source, OutputSource::Part(..)) {
+                continue;
+            }
+            if let Some((_, output)) = given.outputs.iter().find(|(output, _)| *output == index) {
+                if !output.is_bound_to(self.number) {
+                    output.rebind(self.number, &memory::output_users(wiring, index, devices))?;
+                }
+                memory::bind_output(wiring, slot, index, output, devices)?;
+                slot.app_bound[index] = true;
+            } else if slot.app_bound[index] {
+                // the last run wrote into the app's memory
+                let own = slot.outputs[index].take();
+                if let Some(memory) = &own {
+                    memory::bind_output(wiring, slot, index, memory, devices)?;
+                }
+                slot.outputs[index] = own;
+                slot.app_bound[index] = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a run, at most `timeout`.
+    pub(crate) fn finish(&self, slot: &mut Slot, timeout: Duration) -> Result<Progress> {
+        slot.finish(&self.wiring, self.clock(), timeout, self.patience)
+    }
+
+    /// Hands a slot to its conductor.
+    pub(crate) fn conduct(&self, index: usize, slot: Box<Slot>) {
+        self.conductors[index].start(slot);
+    }
+
+    /// Waits for a run that is driven by its conductor.
+    pub(crate) fn wait_conducted(&self, index: usize, timeout: Duration) -> Option<(Box<Slot>, Result<()>)> {
+        self.conductors[index].wait(timeout)
+    }
+
+    pub(crate) fn cancel_conducted(&self, index: usize) {
+        self.conductors[index].cancel();
+    }
+
+    /// Takes back slots of runs that were given up and have ended.
+    pub(crate) fn reap_ended(&self) {
+        self.reap(Duration::ZERO);
+    }
+
+    fn cancel_abandoned(&self) {
+        for (index, slot) in &self.lock().abandoned {
+            match slot {
+                Some(slot) => slot.cancel(),
+                None => self.cancel_conducted(*index),
+            }
+        }
+    }
+
+    /// Takes back slots of runs that were given up, where they end within `timeout`.
+    fn reap(&self, timeout: Duration) {
+        let abandoned = std::mem::take(&mut self.lock().abandoned);
+        for (index, slot) in abandoned {
+            let ended = match slot {
+                Some(slot) if slot.is_stuck(&self.wiring) => self.ended(slot, Duration::ZERO),
+                Some(mut slot) => match self.finish(&mut slot, timeout) {
+                    Ok(Progress::Waiting) => Err(Some(slot)),
+                    Ok(Progress::Done) => Ok(slot),
+                    // one part failed; the others may still be with their devices
+                    Err(_) => self.ended(slot, timeout),
+                },
+                None => match self.conductors[index].wait(timeout) {
+                    Some((slot, Ok(()))) => Ok(slot),
+                    Some((slot, Err(_))) => self.ended(slot, timeout),
+                    None => Err(None),
+                },
+            };
+            match ended {
+                Ok(slot) => self.put_back(index, slot),
+                Err(slot) => self.abandon(index, slot),
+            }
+        }
+    }
+
+    /// The slot of a failed run, where all of it has ended.
+    fn ended(
+        &self,
+        mut slot: Box<Slot>,
+        timeout: Duration,
+    ) -> std::result::Result<Box<Slot>, Option<Box<Slot>>> {
+        if self.is_broken() {
+            self.mark_failed();
+        }
+        if slot.give_up(&self.wiring, timeout) {
+            Ok(slot)
+        } else {
+            Err(Some(slot))
+        }
+    }
+
+    /// Keeps the figures of a run that has ended well.
+    pub(crate) fn keep_figures(&self, slot: &Slot) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.add(&slot.timings, slot.latency);
+    }
+
+    /// Writes the measured part times into the profile database, and forgets them here.
+    pub(crate) fn record(&self) -> Result<()> {
+        let history = {
+            let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *history, History::new(self.wiring.parts.len()))
+        };
+        for (index, part) in self.parts.iter().enumerate() {
+            let device = self.device(part);
+            if self.clock().is_virtual() && !device.info().emulated {
+                // a real chip's time cannot be read off a virtual clock
+                continue;
+            }
+            let identity = device.identity();
+            let key = PartKey {
+                device: &identity,
+                fingerprint: &part.structure,
+                operating_point: &crate::price::operating_point(device, self.threads),
+            };
+            let measurements: Vec<Measurement> = history
+                .part(index)
+                .map(|(ns, energy_uj)| Measurement {
+                    time: Nanos::from_nanoseconds(ns),
+                    energy_uj,
+                })
+                .collect();
+            if !measurements.is_empty() {
+                self.shared
+                    .profile
+                    .record(key, device.info().emulated, &measurements)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LoadedPlan {
+    fn drop(&mut self) {
+        self.cancel_abandoned();
+        self.reap(self.patience);
+        if self.shared.profile.path().is_some()
+            && let Err(error) = self.record()
+        {
+            tracing::warn!("measured times are lost: {error}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What a session does after a device was lost or hung: reset and load again, or plan without it.
+//!
+//! Invariants:
+//! 1. A plan is replaced between runs: a run that has begun on it ends on it, well or with an error.
+//! 2. A device is reset a bounded number of times within a bounded number of good runs; then it is left
+//!    out, where another can do its work. Each step is an event of the report.
+//! 3. One thread recovers a session; others that need it meanwhile wait and use what it made.
+//!
+//! Not here: noticing a loss (`slot`), running again (`run`).
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventKind};
+use crate::planned::Planned;
+use crate::replan;
+use crate::session::compile::Loaded;
+use crate::session::loaded::LoadedPlan;
+use crate::session::slot::Slot;
+use crate::session::{Current, Inner};
+use crate::tensor::TensorMemory;
+
+/// Losses of one device that are answered by a reset; one more, and it is left out.
+const RESETS: u32 = 2;
+/// So many good runs later, earlier losses do not count any more.
+const FORGIVEN_AFTER: u64 = 16;
+/// Times that a recovery begins anew because a device was lost while it was loaded.
+const ATTEMPTS: u32 = 8;
+
+/// Losses of one device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Strikes {
+    count: u32,
+    /// Good runs of the session at the last one.
+    at: u64,
+}
+
+impl Inner {
+    pub(crate) fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan that the next run executes, made anew where the last one failed.
+    pub(crate) fn ready(&self) -> Result<Arc<LoadedPlan>> {
+        match self.usable() {
+            Some(plan) => Ok(plan),
+            None => self.recover(),
+        }
+    }
+
+    /// The plan, where it is not known to have failed.
+    pub(crate) fn usable(&self) -> Option<Arc<LoadedPlan>> {
+        let current = self.current();
+        current.plan.as_ref().filter(|plan| !plan.has_failed()).cloned()
+    }
+
+    /// An input whose memory a run of a failed plan holds gets memory of its own.
+    pub(crate) fn take_back(&self, memory: &TensorMemory) -> Result<()> {
+        let failed = self.current().plan.as_ref().is_none_or(|plan| plan.has_failed());
+        if failed {
+            self.recover()?;
+        }
+        let plan = self.ready()?;
+        if !memory.is_bound_to(plan.number) {
+            // the next run binds it to the devices that read it then
+            memory.rebind(u64::MAX, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Takes note of a run that failed, and where it may be tried again gives the slot for that.
+    pub(crate) fn failed(
+        &self,
+        plan: &Arc<LoadedPlan>,
+        index: usize,
+        mut slot: Box<Slot>,
+        error: Error,
+        retries: &mut u32,
+    ) -> Result<(Arc<LoadedPlan>, usize, Box<Slot>)> {
+        let device = error.device().unwrap_or_default().to_owned();
+        if let Some(part) = slot.hung.take() {
+            let part = &plan.wiring.parts[part];
+            self.tell(Event::new(
+                EventKind::Hung,
+                part.handle.name(),
+                0,
+                error.to_string(),
+            ));
+            if !part.handle.is_quarantined() && self.strike(part.device) > RESETS {
+                self.leave_out(part.device);
+                plan.mark_failed();
+            }
+        }
+        if plan.is_broken() {
+            plan.mark_failed();
+        }
+        if *retries == 0 || !error.may_pass() {
+            plan.give_up(index, slot);
+            return Err(error);
+        }
+        *retries -= 1;
+        // the run keeps its hold on what it was given, and its place among the runs in flight
+        let given = std::mem::take(&mut slot.given);
+        plan.give_up(index, slot);
+        let again = self.ready().and_then(|plan| {
+            let words = "no memory for another try is free";
+            let slot = plan.wait_for_slot();
+            let (index, slot) = slot.ok_or_else(|| Error::new(ErrorKind::InFlight, words))?;
+            Ok((plan, index, slot))
+        });
+        let (plan, index, mut slot) = match again {
+            Ok(again) => again,
+            Err(second) => {
+                let context = format!("{error}; not run again");
+                return Err(Error::caused(error.kind(), context, second));
+            }
+        };
+        slot.given = given;
+        self.tell(Event::new(EventKind::Retried, &device, 0, error.to_string()));
+        Ok((plan, index, slot))
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        self.events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(event);
+    }
+
+    /// Counts a loss of a device; how many there were of late.
+    fn strike(&self, column: usize) -> u32 {
+        let good = self.runs.load(Ordering::Relaxed);
+        let mut current = self.current();
+        let strikes = &mut current.strikes[column];
+        if good.saturating_sub(strikes.at) >= FORGIVEN_AFTER {
+            strikes.count = 0;
+        }
+        strikes.count += 1;
+        strikes.at = good;
+        strikes.count
+    }
+
+    fn leave_out(&self, column: usize) {
+        self.current().left_out[column] = true;
+    }
+
+    fn recover(&self) -> Result<Arc<LoadedPlan>> {
+        let _one = self.recovery.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = self.usable() {
+            return Ok(plan);
+        }
+        let (planned, old, number) = {
+            let mut current = self.current();
+            current.number += 1;
+            (Arc::clone(&current.planned), current.plan.take(), current.number)
+        };
+        let have = old.as_ref().map(|plan| plan.reusable()).unwrap_or_default();
+        if let Some(old) = old {
+            // memory of the device may be needed; runs of the old plan hold it until they end
+            self.keep_track(&old);
+            drop(old);
+        }
+        let plan = Arc::new(self.remake(&planned, have, number)?);
+        let mut current = self.current();
+        current.planned = Arc::clone(&plan.planned);
+        current.plan = Some(Arc::clone(&plan));
+        Ok(plan)
+    }
+
+    fn remake(&self, planned: &Planned, mut have: Loaded, number: u64) -> Result<LoadedPlan> {
+        let mut planned = planned.clone();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            self.mend(&mut planned, &mut have)?;
+            let before = planned.events().len();
+            let void = have.missing(&planned);
+            let made = replan::compile(&self.shared, planned.clone(), &self.policy, have.clone()).and_then(
+                |(next, parts)| {
+                    let events = next.events()[before..].to_vec();
+                    let plan = LoadedPlan::new(&self.shared, number, next, parts, &self.policy)?;
+                    Ok((plan, events))
+                },
+            );
+            match made {
+                Ok((plan, events)) => {
+                    events.into_iter().for_each(|event| self.tell(event));
+                    for (device, parts) in void {
+                        let words = format!("{parts} part{}", if parts == 1 { "" } else { "s" });
+                        self.tell(Event::new(
+                            EventKind::Reloaded,
+                            plan.planned.devices()[device].name(),
+                            0,
+                            words,
+                        ));
+                    }
+                    return Ok(plan);
+                }
+                Err(error) if error.kind() == ErrorKind::DeviceLost && attempt < ATTEMPTS => {
+                    have.forget_void(planned.devices());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Resets the lost devices of a plan, or plans without those that cannot be or are lost too often.
+    fn mend(&self, planned: &mut Planned, have: &mut Loaded) -> Result<()> {
+        let mut without: Vec<(usize, String)> = Vec::new();
+        for column in planned.used_devices() {
+            let device = &planned.devices()[column];
+            let name = device.name().to_owned();
+            let replaceable = self.policy.may_replan() && planned.can_do_without(column);
+            if !device.is_quarantined() {
+                if self.current().left_out[column] && replaceable {
+                    without.push((column, "it hangs too often".into()));
+                }
+                continue;
+            }
+            let words = device.last_loss();
+            self.tell(Event::new(EventKind::Lost, &name, 0, words.clone()));
+            let strikes = self.strike(column);
+            if strikes > RESETS && replaceable {
+                without.push((column, format!("lost {strikes} times of late, at last: {words}")));
+                continue;
+            }
+            match device.reset_if_quarantined() {
+                Ok(_) => {
+                    have.forget(u32::try_from(column).expect("invariant: devices are counted in 32 bits"));
+                    self.tell(Event::new(EventKind::Reset, &name, 0, words));
+                }
+                Err(reason) if replaceable => {
+                    let reason = reason.message().to_owned();
+                    self.tell(Event::new(EventKind::ResetFailed, &name, 0, reason.clone()));
+                    without.push((column, format!("{words}; not reset: {reason}")));
+                }
+                Err(reason) => {
+                    self.tell(Event::new(EventKind::ResetFailed, &name, 0, reason.message()));
+                    let remedy = if self.policy.may_replan() {
+                        "no other device can do its part"
+                    } else {
+                        "planning again is forbidden (Policy::replan)"
+                    };
+                    let context = format!("{name} is lost ({words}), and {remedy}");
+                    return Err(Error::caused(ErrorKind::DeviceLost, context, reason));
+                }
+            }
+        }
+        if without.is_empty() {
+            return Ok(());
+        }
+        let threads = self.policy.wanted_threads();
+        let mut next = planned.again(&self.shared, threads, |targets| {
+            for (column, words) in &without {
+                targets[*column].quarantined = Some(words.clone());
+            }
+        })?;
+        for (column, words) in without {
+            let moved = planned.nodes_on(column);
+            let name = planned.devices()[column].name().to_owned();
+            let event = Event::new(EventKind::Replanned, &name, moved, words);
+            self.tell(event.clone());
+            next.tell(event);
+        }
+        *planned = next;
+        Ok(())
+    }
+}

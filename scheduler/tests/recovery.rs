@@ -1,0 +1,345 @@
+//! Devices that are lost or hang while a session runs: a right answer or an error that names the device,
+//! tensors of the app that stay valid, and a report of what happened.
+
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../cli/tests/command/model.rs"]
+mod model;
+
+use std::time::Duration;
+
+use model::{F32, node, port};
+use polychip::{Error, ErrorKind, EventKind, Input, Policy, Report, Runtime, Session};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `b = |-x|`, with `a = -x` an output as well, on a fast device and a slow one.
+fn runtime(rest: &str) -> (Runtime, polychip::Model) {
+    let folder = tempfile::tempdir().unwrap();
+    let made = model::Model {
+        nodes: vec![
+            node("Neg", "neg", &["x"], &["a"]),
+            node("Abs", "abs", &["a"], &["b"]),
+        ],
+        inputs: vec![port("x", F32, &["4"])],
+        outputs: vec![port("a", F32, &["4"]), port("b", F32, &["4"])],
+        ..model::Model::default()
+    };
+    let script = format!(
+        "[[device]]\nname = \"npu\"\nlaunch_ns = 1\ncost = {{ fixed_ns = 1 }}\n{rest}\n\
+         [[device]]\nname = \"slow\"\ncost = {{ fixed_ns = 1e6 }}\n"
+    );
+    let runtime = Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", script)
+        .virtual_time()
+        .only_given_folders()
+        .build()
+        .unwrap();
+    let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
+    (runtime, model)
+}
+
+fn both() -> Policy {
+    Policy::latency()
+        .devices(["null"])
+        .patience(Duration::from_secs(1))
+}
+
+fn session(rest: &str, policy: Policy) -> Session {
+    let (runtime, model) = runtime(rest);
+    runtime.session(&model, policy).unwrap()
+}
+
+fn fault(kind: &str, more: &str) -> String {
+    format!("fault = [{{ kind = \"{kind}\"{more} }}]")
+}
+
+fn filled(session: &Session, value: f32) -> Input {
+    let mut input = session.input("x").unwrap();
+    input.write(&[value; 4]).unwrap();
+    input
+}
+
+/// A run on a value, whose answer is right where it is one.
+fn run(session: &Session, value: f32) -> Result<(), Error> {
+    let input = filled(session, value);
+    right(&session.submit(&[&input])?.wait(PATIENCE)?, value);
+    Ok(())
+}
+
+fn right(outputs: &polychip::Outputs, value: f32) {
+    assert_eq!(
+        outputs.get("a").unwrap().values::<f32>().unwrap()[..],
+        [-value; 4]
+    );
+    assert_eq!(outputs.get("b").unwrap().values::<f32>().unwrap()[..], [value; 4]);
+}
+
+fn counts(report: &Report, kinds: &[EventKind]) -> Vec<u64> {
+    kinds.iter().map(|kind| report.count(*kind)).collect()
+}
+
+fn device_of(session: &Session) -> String {
+    let report = session.report();
+    assert!(
+        report
+            .parts
+            .iter()
+            .all(|part| part.device == report.parts[0].device)
+    );
+    report.parts[0].device.clone()
+}
+
+const STEPS: [EventKind; 6] = [
+    EventKind::Lost,
+    EventKind::Hung,
+    EventKind::Reset,
+    EventKind::Reloaded,
+    EventKind::Replanned,
+    EventKind::Retried,
+];
+
+#[test]
+fn a_lost_device_is_reset_and_the_run_tried_again() {
+    let session = session(&fault("lost", ", at = 2"), both());
+    for value in 1..=4 {
+        run(&session, value as f32).unwrap();
+    }
+    let report = session.report();
+    assert_eq!(counts(&report, &STEPS), [1, 0, 1, 1, 0, 1], "{report}");
+    assert_eq!((device_of(&session).as_str(), report.runs), ("null:0", 4));
+    for words in [
+        "lost: null:0: scripted loss of the device in run 2",
+        "reset: null:0",
+        "reloaded: null:0: 1 part",
+        "retried after a failure of null:0",
+    ] {
+        assert!(report.to_string().contains(words), "{words:?} is not in {report}");
+    }
+}
+
+#[test]
+fn without_a_retry_the_run_fails_and_the_next_one_works() {
+    let session = session(&fault("lost", ", at = 1"), both().retry(0));
+    run(&session, 1.0).unwrap();
+    let error = run(&session, 2.0).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.device()),
+        (ErrorKind::DeviceLost, Some("null:0")),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("scripted loss of the device in run 1"),
+        "{error}"
+    );
+    run(&session, 3.0).unwrap();
+    let report = session.report();
+    assert_eq!(counts(&report, &STEPS), [1, 0, 1, 1, 0, 0], "{report}");
+}
+
+#[test]
+fn a_device_that_is_lost_again_and_again_is_left_out() {
+    let session = session(&fault("lost", ", at = 1, times = 1000"), both());
+    let mut failed = 0;
+    for value in 0..8 {
+        if let Err(error) = run(&session, value as f32) {
+            assert_eq!(error.device(), Some("null:0"), "{error}");
+            failed += 1;
+        }
+    }
+    let report = session.report();
+    assert_eq!(failed, 1, "{report}");
+    assert_eq!(counts(&report, &STEPS), [3, 0, 2, 2, 1, 2], "{report}");
+    assert_eq!(device_of(&session), "null:1");
+    let words = "replanned: 2 nodes moved from null:0: lost 3 times of late, at last: scripted loss";
+    assert!(report.to_string().contains(words), "{report}");
+}
+
+#[test]
+fn losses_that_lie_far_apart_do_not_add_up() {
+    let faults: Vec<String> = (0..5)
+        .map(|index| format!("{{ kind = \"lost\", at = {} }}", 20 * index + 5))
+        .collect();
+    let session = session(&format!("fault = [{}]", faults.join(", ")), both());
+    for value in 0..100 {
+        run(&session, value as f32).unwrap();
+    }
+    let report = session.report();
+    assert_eq!(counts(&report, &STEPS), [5, 0, 5, 5, 0, 5], "{report}");
+}
+
+#[test]
+fn a_device_that_cannot_be_reset_is_left_out_at_once() {
+    let script = "fault = [{ kind = \"lost\", at = 1 }, { kind = \"reset\", times = 1000 }]";
+    let other = session(script, both());
+    for value in 0..4 {
+        run(&other, value as f32).unwrap();
+    }
+    let report = other.report();
+    assert_eq!(counts(&report, &STEPS), [1, 0, 0, 0, 1, 1], "{report}");
+    assert_eq!(report.count(EventKind::ResetFailed), 1);
+    assert_eq!(device_of(&other), "null:1");
+
+    // where nothing may be moved, or nothing else is there, every run says so
+    for policy in [both().replan(false), both().devices(["null:0"])] {
+        let session = session(script, policy);
+        run(&session, 0.0).unwrap();
+        for value in 1..4 {
+            let error = run(&session, value as f32).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+            for words in ["null:0", "scripted loss", "scripted refusal of reset"] {
+                assert!(error.to_string().contains(words), "{error}");
+            }
+        }
+        let report = session.report();
+        assert_eq!(report.count(EventKind::Replanned), 0, "{report}");
+    }
+}
+
+#[test]
+fn a_hung_run_is_cancelled_or_its_device_reset_and_tried_again() {
+    let other = session(&fault("hang", ", at = 1"), both());
+    for value in 0..3 {
+        run(&other, value as f32).unwrap();
+    }
+    let report = other.report();
+    assert_eq!(counts(&report, &STEPS), [0, 1, 0, 0, 0, 1], "{report}");
+    assert!(
+        report
+            .to_string()
+            .contains("null:0 hung: the run takes longer than 1.000 s"),
+        "{report}"
+    );
+
+    let other = session(&fault("stuck", ", at = 1"), both());
+    for value in 0..3 {
+        run(&other, value as f32).unwrap();
+    }
+    let report = other.report();
+    assert_eq!(counts(&report, &STEPS), [1, 1, 1, 1, 0, 1], "{report}");
+
+    let error = run(&session(&fault("stuck", ""), both().retry(0)), 1.0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    assert!(error.to_string().contains("null:0"), "{error}");
+}
+
+#[test]
+fn a_device_that_hangs_again_and_again_is_left_out() {
+    let session = session(&fault("hang", ", times = 1000"), both());
+    let failed = (0..6)
+        .filter(|value| run(&session, *value as f32).is_err())
+        .count();
+    let report = session.report();
+    assert_eq!((failed, device_of(&session).as_str()), (1, "null:1"), "{report}");
+    assert_eq!(counts(&report, &STEPS), [0, 3, 0, 0, 1, 2], "{report}");
+}
+
+#[test]
+fn tensors_of_the_app_outlive_the_plan() {
+    // a run that never ends and a device that is never reset: its memory is left to it
+    let stuck = "fault = [{ kind = \"stuck\", at = 1 }, { kind = \"reset\", times = 1000 }]";
+    let lost = "fault = [{ kind = \"lost\", at = 1 }, { kind = \"reset\", times = 1000 }]";
+    for script in [stuck, lost] {
+        for imports in ["", "imports = []\n"] {
+            let session = session(&format!("{imports}{script}"), both());
+            let mut input = filled(&session, 1.0);
+            let own = session.output("b").unwrap();
+            let kept = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap();
+            input.write(&[2.0f32; 4]).unwrap();
+            // this run changes its device under way
+            let outputs = session
+                .submit_into(&[&input], &[&own])
+                .unwrap()
+                .wait(PATIENCE)
+                .unwrap();
+            assert_eq!(device_of(&session), "null:1");
+            assert_eq!(outputs.get("a").unwrap().values::<f32>().unwrap()[..], [-2.0; 4]);
+            assert_eq!(own.bytes().unwrap()[..], 2f32.to_le_bytes().repeat(4));
+            right(&kept, 1.0);
+            drop(outputs);
+            for value in [3.0, 4.0] {
+                input.write(&[value; 4]).unwrap();
+                right(&session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap(), value);
+                drop(
+                    session
+                        .submit_into(&[&input], &[&own])
+                        .unwrap()
+                        .wait(PATIENCE)
+                        .unwrap(),
+                );
+                assert_eq!(own.bytes().unwrap()[..], value.to_le_bytes().repeat(4));
+            }
+            right(&kept, 1.0);
+        }
+    }
+}
+
+#[test]
+fn an_input_of_a_run_that_failed_for_good_can_be_written_again() {
+    for kind in ["lost", "hang", "stuck"] {
+        for reset in ["", ", { kind = \"reset\", times = 1000 }"] {
+            let script = format!("fault = [{{ kind = \"{kind}\", at = 1 }}{reset}]");
+            let session = session(&script, both().retry(0));
+            let mut input = filled(&session, 1.0);
+            drop(session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap());
+            session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap_err();
+            input.write(&[5.0f32; 4]).unwrap();
+            right(&session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap(), 5.0);
+        }
+    }
+}
+
+#[test]
+fn an_input_in_flight_cannot_be_written_even_while_the_run_is_tried_again() {
+    let session = session(&fault("lost", ""), both());
+    let mut input = filled(&session, 1.0);
+    let run = session.submit(&[&input]).unwrap();
+    let error = input.write(&[2.0f32; 4]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InFlight, "{error}");
+    right(&run.wait(PATIENCE).unwrap(), 1.0);
+    input.write(&[2.0f32; 4]).unwrap();
+}
+
+#[test]
+fn all_runs_in_flight_when_a_device_is_lost_end_right() {
+    for order in [[0, 1, 2], [2, 1, 0]] {
+        let session = session(&fault("lost", ", at = 1"), both().in_flight(3));
+        let inputs = [1.0, 2.0, 3.0].map(|value| filled(&session, value));
+        let mut runs: Vec<_> = inputs
+            .iter()
+            .map(|input| Some(session.submit(&[input]).unwrap()))
+            .collect();
+        for index in order {
+            let outputs = runs[index].take().unwrap().wait(PATIENCE).unwrap();
+            right(&outputs, index as f32 + 1.0);
+        }
+        let report = session.report();
+        assert_eq!(report.count(EventKind::Lost), 1, "{report}");
+        assert_eq!(report.runs, 3);
+    }
+}
+
+#[test]
+fn a_reset_by_one_session_makes_the_other_load_again() {
+    let (runtime, model) = runtime(&fault("lost", ", at = 2"));
+    let (first, second) = (
+        runtime.session(&model, both()).unwrap(),
+        runtime.session(&model, both()).unwrap(),
+    );
+    run(&first, 1.0).unwrap();
+    run(&second, 2.0).unwrap();
+    run(&first, 3.0).unwrap();
+    run(&second, 4.0).unwrap();
+    assert_eq!(counts(&first.report(), &STEPS), [1, 0, 1, 1, 0, 1]);
+    let report = second.report();
+    assert_eq!(counts(&report, &STEPS), [0, 0, 0, 1, 0, 1], "{report}");
+}
+
+#[test]
+fn a_passing_fault_is_tried_again_on_the_same_plan() {
+    let session = session(&fault("error", ", at = 1, class = \"transient\""), both());
+    run(&session, 1.0).unwrap();
+    run(&session, 2.0).unwrap();
+    let report = session.report();
+    assert_eq!(counts(&report, &STEPS), [0, 0, 0, 0, 0, 1], "{report}");
+}
