@@ -71,8 +71,10 @@ fn own(tensor: &TensorView<'_>) -> Lowered<Info> {
         return Err(Refusal::new(Reason::DynamicShape, what));
     };
     let elements = polychip_ops::axis::product(&shape);
-    let fits = elements.is_some_and(|count| count > 0 && count <= (i32::MAX / 8) as usize);
-    if !fits {
+    let fits = elements.is_some_and(|count| count <= (i32::MAX / 8) as usize);
+    // an empty constant is a parameter left out: who reads it as data refuses it
+    let empty = elements == Some(0) && !tensor.is_constant();
+    if !fits || empty {
         let what = format!("tensor {name} of shape {shape:?} is empty or has more than 2^28 elements");
         return Err(Refusal::new(Reason::Shape, what));
     }

@@ -18,6 +18,7 @@ mod quantise;
 mod reduce;
 #[cfg(test)]
 mod tests;
+mod unify;
 mod wants;
 
 use std::collections::BTreeMap;
@@ -528,6 +529,14 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
+    /// What a node with weights computes on once its input is `id`.
+    fn domain_of(&self, id: TensorId, domain: Domain) -> Domain {
+        match domain {
+            Domain::Fixed(_) => Domain::Fixed(self.ty_of(id)),
+            other => other,
+        }
+    }
+
     /// Lowers one node in its planned order.
     fn node(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
         self.current = Some(node.index());
@@ -543,6 +552,12 @@ impl<'a> Lower<'a> {
             _ => {}
         }
         let domain = self.domain(node)?;
+        let first = self.program.operations.len();
+        self.compute(node, order, domain)?;
+        self.unify(first)
+    }
+
+    fn compute(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
         match node.op() {
             Op::Conv => self.conv(node, domain),
             Op::ConvTranspose => self.conv_transpose(node, domain),

@@ -210,6 +210,8 @@ impl Lower<'_> {
 
     pub(super) fn conv(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
         let (image, shape) = self.image(node)?;
+        let image = self.widened_for(image, self.output(node, 0)?)?;
+        let domain = self.domain_of(image, domain);
         let filter = self.input(node, 1)?;
         let kernel = self.shape(filter)?;
         let spatial = spatial(&kernel, node.op())?;
@@ -239,6 +241,8 @@ impl Lower<'_> {
 
     pub(super) fn conv_transpose(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
         let (image, shape) = self.image(node)?;
+        let image = self.widened_for(image, self.output(node, 0)?)?;
+        let domain = self.domain_of(image, domain);
         let filter = self.input(node, 1)?;
         let kernel = self.shape(filter)?;
         let spatial = spatial(&kernel, node.op())?;

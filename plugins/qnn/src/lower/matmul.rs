@@ -28,6 +28,8 @@ impl Lower<'_> {
         let elements: usize = self.dims_of(input).iter().product();
         let rows = elements / inner.max(1);
         let input = self.reshaped(input, &[rows, inner]);
+        let input = self.widened_for(input, output)?;
+        let domain = self.domain_of(input, domain);
         let weights = self.weights(weights, &permutation, axis, domain)?;
         let mut inputs = vec![input, weights.id];
         if let Some(bias) = bias {
