@@ -11,9 +11,9 @@
  *    POLYCHIP_STATUS_BAD_ARGUMENT. Beside a count or length of 0 a pointer may be null and is not followed.
  * 4. Sizes. A struct that begins with `struct_size` grows at its end with later minor versions. Whoever makes or
  *    owns it sets the size, also of a record to be filled in; the other side reads or writes only the bytes that
- *    both know, leaves `struct_size` alone, and takes what it was not given as absent. Shorter and longer structs
- *    are served as far as they go; a size that ends inside a field is refused with POLYCHIP_STATUS_BAD_ARGUMENT.
- *    Arrays of such structs are stepped through by their stride. Structs without the field never grow.
+ *    both know, leaves `struct_size` alone, and takes what it was not given as absent. A size that ends inside a
+ *    field is refused with POLYCHIP_STATUS_BAD_ARGUMENT; one below the struct of version 1.0, which nobody sends,
+ *    may be. Arrays of such structs are stepped through by their stride. Structs without the field never grow.
  * 5. Threads. Calls come from any thread. "Thread-safe" calls come from several threads at once, on one object
  *    too. Any other call comes on one object from one thread at a time, while others use other objects of the same
  *    device. Nothing is destroyed while another thread makes a call with it. The host's services are thread-safe.
