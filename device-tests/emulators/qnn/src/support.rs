@@ -278,12 +278,13 @@ pub(crate) fn fits(view: &View<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a node is accepted and then fails to finalize: what the vendor's library does on SoC 30.
+/// Whether a node is accepted and then fails to finalize: what the vendor's library does on SoC 30, and on SoC 122
+/// with everything that was tried.
 pub(crate) fn refuses_late(view: &View<'_>, soc: Soc) -> bool {
     let float = view
         .input(0)
         .is_ok_and(|tensor| tensor.known_dtype() == Some(Float32));
-    soc.id == 30 && float && matches!(lower::activation(view), "Gelu" | "Elu" | "RmsNorm")
+    soc.id == 122 || soc.id == 30 && float && matches!(lower::activation(view), "Gelu" | "Elu" | "RmsNorm")
 }
 
 fn check_tensor(view: &View<'_>, tensor: &Tensor, soc: Soc, input: Option<usize>) -> Result<(), Refusal> {
