@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use polychip_device_tests::paths;
+use polychip_device_tests::{libraries, paths};
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_host::{Access, Buffer, CompileOptions, Device, ErrorKind, FlatGraph, Host, Memory, Submission};
 use polychip_ops::{DType, Op, TensorType};
@@ -378,4 +378,70 @@ fn the_export_of_a_plugin_in_cpp_is_found() {
         refusals.len() == 1 && refusals[0].reason.contains("returned no table"),
         "{refusals:?}"
     );
+}
+
+/// The basic cases of the conformance suite on a library, all of which must pass.
+fn conforms(library: &Path, environment: &[(&str, String)]) {
+    let suite = libraries::program("polychip-conformance", "polychip-conform").unwrap();
+    let judged = Command::new(suite)
+        .arg(library)
+        .args(["--tags", "basic"])
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&judged.stdout);
+    let words = String::from_utf8_lossy(&judged.stderr);
+    assert!(
+        judged.status.success()
+            && said.contains("acme conforms")
+            && said.contains(" 0 refused, 0 skipped, 0 failed"),
+        "{said}{words}"
+    );
+}
+
+#[test]
+fn the_conformance_suite_passes_it() {
+    let Some(folder) = built() else { return };
+    conforms(&folder.path().join("libpolychip_plugin_acme.so"), &[]);
+}
+
+#[test]
+fn the_conformance_suite_finds_no_misuse_of_memory() {
+    if !has("cc") {
+        return skipped("no C compiler (cc)");
+    }
+    let folder = copied();
+    // a sanitizer in a library only needs its runtime loaded before the program's own
+    let mut runtimes = Vec::new();
+    for name in ["libasan.so", "libubsan.so"] {
+        let found = Command::new("cc")
+            .arg(format!("-print-file-name={name}"))
+            .output()
+            .unwrap();
+        let path = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+        if !Path::new(&path).is_absolute() {
+            return skipped(&format!("cc has no {name}"));
+        }
+        runtimes.push(path);
+    }
+    let command = command_of_readme(folder.path()).replace(
+        "-shared",
+        "-shared -g -fsanitize=address,undefined -fno-sanitize-recover=all",
+    );
+    let output = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // the suite never unloads a library, and lets go of what it knows of it: that is no leak of the plugin
+    let environment = [
+        ("LD_PRELOAD", runtimes.join(":")),
+        ("ASAN_OPTIONS", "detect_leaks=0".to_owned()),
+    ];
+    conforms(&folder.path().join("libpolychip_plugin_acme.so"), &environment);
 }
