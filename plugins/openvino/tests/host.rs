@@ -18,7 +18,8 @@ fn library() -> Result<PathBuf, String> {
     if let Some(folder) = std::env::var_os("OPENVINO_LIB_DIR").filter(|folder| !folder.is_empty()) {
         return Ok(PathBuf::from(folder));
     }
-    let vendored = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/vendor/openvino");
+    let vendored =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/vendor/openvino/openvino/libs");
     if vendored.is_dir() {
         return Ok(vendored);
     }
