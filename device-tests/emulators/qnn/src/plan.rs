@@ -332,3 +332,6 @@ fn table(view: &View<'_>, written: &[Spec], recipe: &Recipe, half: bool) -> Opti
         entries,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,6 +39,7 @@ const MOVED: Set = Set(&[
     Ufixed8, Sfixed8, Ufixed16, Sfixed16, Float16, Float32, Int32, Uint32, Sfixed32, Bool8, Int8, Uint8,
     Int16, Uint16,
 ]);
+const FLOATS: Set = Set(&[Float16, Float32]);
 const TRUTH: Set = Set(&[Bool8]);
 const COMPARED: Set = Set(&[
     Ufixed8, Sfixed8, Ufixed16, Sfixed16, Float16, Float32, Int32, Uint32, Bool8,
@@ -89,6 +90,7 @@ fn family(view: &View<'_>) -> Option<Family> {
         "Gather" | "GatherElements" | "GatherNd" | "ScatterNd" | "ScatterElements" => Family::Index,
         "TopK" => Family::Extreme,
         "Argmax" | "Argmin" => Family::Position,
+        "IsNan" | "IsInf" => Family::Compare(FLOATS),
         "Cast" | "Convert" | "Quantize" | "Dequantize" => Family::Convert,
         "ReduceMax" | "ReduceMin" | "ReduceSum" | "CumulativeSum" => Family::Same(REALS_AND_INT),
         "ElementWiseNeuron"
@@ -184,6 +186,8 @@ pub(crate) const NAMES: &[&std::ffi::CStr] = &[
     c"GroupNorm",
     c"HardSwish",
     c"InstanceNorm",
+    c"IsInf",
+    c"IsNan",
     c"L2Norm",
     c"LayerNorm",
     c"LogSoftmax",

@@ -108,7 +108,8 @@ pub(super) unsafe fn tensor(tensor: &sys::Tensor) -> Result<Tensor> {
     };
     if kind == Kind::Static
         && let Some(wanted) = out.byte_len()
-        && !buffer(v1)?.0.is_null()
+        && let (data, 1..) = buffer(v1)?
+        && !data.is_null()
     {
         // SAFETY: the caller vouches for the buffer.
         out.data = unsafe { contents(v1, wanted) }?.into();

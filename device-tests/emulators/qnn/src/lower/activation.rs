@@ -77,6 +77,17 @@ fn named(view: &View<'_>, name: &str) -> Option<Result<Recipe, Refusal>> {
             let y = r.plain(Op::PRelu, &[X, Value::Input(1)]);
             view.input(1).map(|_| r.gives(&[y]))
         }
+        "IsNan" => simple(Op::IsNaN),
+        "IsInf" => (|| {
+            let flag = |name| Ok::<_, Refusal>(AttrValue::Int(i64::from(view.flag(name, true)?)));
+            let attributes = with([
+                (Attr::DetectNegative, flag("detect_negative")?),
+                (Attr::DetectPositive, flag("detect_positive")?),
+            ]);
+            let mut r = Recipe::default();
+            let y = r.step(Op::IsInf, attributes, &[X]);
+            Ok(r.gives(&[y]))
+        })(),
         "Quantize" | "Dequantize" | "Convert" | "Cast" => cast(view),
         _ => return None,
     })

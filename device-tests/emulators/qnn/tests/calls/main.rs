@@ -6,3 +6,4 @@ mod client;
 mod conv;
 mod faults;
 mod quirks;
+mod threads;
