@@ -90,10 +90,9 @@ fn a_hang_ends_when_it_is_told_to_and_a_slow_call_is_right() {
     let _alone = alone();
     let session = Session::new(Some(57));
     let (graph, x, y) = ready(&session);
-    let mut out = [0; 4];
     assert_eq!(faults("execute:1=slow:30ms;execute:2=hang:30ms"), 2);
     for _ in 0..2 {
-        out = [0; 4];
+        let mut out = [0; 4];
         let start = Instant::now();
         assert_eq!(graph.run(&x, &X, &y, &mut out), 0);
         // a sleep never ends early
