@@ -109,7 +109,7 @@ fn judge(kind: &str, all: &[Sequence], range: std::ops::Range<usize>, vendor: Op
     let mut findings = Vec::new();
     for number in range {
         let sequence = &all[number];
-        let emulated = play(&emulator, number)?;
+        let emulated = play(emulator.path(), number)?;
         findings.extend(breaches("emulator", sequence, &emulated));
         let vendor = vendor.map(|folder| play(folder, number)).transpose()?;
         if let Some(vendor) = &vendor {
@@ -140,11 +140,19 @@ fn judge(kind: &str, all: &[Sequence], range: std::ops::Range<usize>, vendor: Op
     bail!("{} findings:\n{}", findings.len(), findings.join("\n"))
 }
 
-/// The folder with both emulated libraries, built from the sources as they are.
-fn emulator() -> Result<PathBuf> {
-    let htp = libraries::library("polychip-emulator-qnn", "QnnHtp")?;
-    libraries::library("polychip-emulator-qnn-system", "QnnSystem")?;
-    Ok(htp.parent().context("the library lies in no folder")?.to_owned())
+/// A folder with copies of both emulated libraries, built from the sources as they are: other tests may build them
+/// anew while this one runs.
+fn emulator() -> Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    for library in [
+        libraries::library("polychip-emulator-qnn", "QnnHtp")?,
+        libraries::library("polychip-emulator-qnn-system", "QnnSystem")?,
+    ] {
+        let name = library.file_name().context("the library has no name")?;
+        fs::copy(&library, folder.path().join(name))
+            .with_context(|| format!("copying {}", library.display()))?;
+    }
+    Ok(folder)
 }
 
 /// Plays one sequence in a process of its own.
