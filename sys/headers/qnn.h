@@ -5,7 +5,8 @@
  * `dlsym` needs them. `cargo xtask bindgen` makes sys/src/qnn/bindings.rs of it.
  *
  * Where a fact comes from stands beside it:
- *   [M]  measured: called through the public interface of the vendor's x86 libraries (QAIRT 2.47 to 2.51).
+ *   [M]  measured, or known from the published interface and confirmed, by calls of the vendor's x86 libraries
+ *        (QAIRT 2.47 to 2.51).
  *   [C]  written in a public client: ONNX Runtime (MIT; gen_qnn_ctx_onnx_model.py, the QNN provider) or
  *        ExecuTorch (BSD; the Qualcomm delegate, qcir.fbs).
  *   [U]  uncertain: general knowledge that nobody has measured for us. With QNN_SDK_ROOT set, the test
