@@ -227,8 +227,16 @@ impl CpuExecutable {
             }
             // SAFETY: the workplace's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
             // checked that each binding is as large as its port; the workplace is locked.
-            let mut operands =
-                unsafe { Operands::new(program, step, &workplace.memory, &mut workplace.slots, &self.pool) };
+            let mut operands = unsafe {
+                Operands::new(
+                    program,
+                    step,
+                    &workplace.memory,
+                    &mut workplace.slots,
+                    &self.pool,
+                    &is_cancelled,
+                )
+            };
             (step.run)(&mut operands).map_err(|error| match error.node() {
                 None => error.at_node(step.node),
                 Some(_) => error,

@@ -1,5 +1,5 @@
 //! The CPU plugin through the host: linked and loaded, blobs cached and torn, runs in flight, quantised ports,
-//! bodies, outputs whose shape depends on data.
+//! bodies, loops without end, outputs whose shape depends on data.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -447,4 +447,90 @@ fn a_part_that_needs_more_memory_than_there_is_is_an_error() {
         .unwrap();
     assert_eq!(error.kind(), polychip_host::ErrorKind::OutOfMemory, "{error}");
     assert!(error.to_string().contains("intermediate tensors"), "{error}");
+}
+
+/// A body that runs for ever: it gives its condition and its state back, by a node or without any, or
+/// after a loop inside that runs for ever.
+fn endless(nodes: bool, depth: usize) -> Graph {
+    let mut body = Graph::new("body");
+    let trip = tensor(&mut body, "i", DType::I64, &[]);
+    let going = tensor(&mut body, "c", DType::Bool, &[]);
+    let state = tensor(&mut body, "s", DType::F32, &[2]);
+    let mut next = state;
+    if depth > 0 {
+        next = tensor(&mut body, "n", DType::F32, &[2]);
+        add_loop(&mut body, state, next, endless(nodes, depth - 1));
+    } else if nodes {
+        next = tensor(&mut body, "n", DType::F32, &[2]);
+        node(&mut body, Op::Neg, Attributes::new(), &[state], next);
+    }
+    body.inputs = vec![trip, going, state];
+    body.outputs = vec![going, next];
+    body
+}
+
+fn add_loop(graph: &mut Graph, from: TensorId, to: TensorId, body: Graph) {
+    let count = constant(graph, "count", DType::I64, &[], i64::MAX.to_le_bytes().to_vec());
+    let mut looped = Node::new(Op::Loop, vec![Some(count), None, Some(from)], vec![Some(to)]);
+    looped.bodies = vec![Body {
+        attr: Attr::Body,
+        graph: body,
+        captures: Vec::new(),
+    }];
+    graph.add_node(looped);
+}
+
+fn endless_part(nodes: bool, depth: usize) -> Graph {
+    let mut graph = Graph::new("endless");
+    let x = tensor(&mut graph, "x", DType::F32, &[2]);
+    let y = tensor(&mut graph, "y", DType::F32, &[2]);
+    add_loop(&mut graph, x, y, endless(nodes, depth));
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    graph
+}
+
+#[test]
+fn a_loop_that_never_ends_can_be_cancelled() {
+    let host = linked();
+    let device = &host.devices()[0];
+    for (nodes, depth) in [(true, 0), (false, 0), (true, 2)] {
+        let mut bench = Bench::new(device, &endless_part(nodes, depth));
+        bench.write(0, &floats(&[1.0, 2.0]));
+        let fence = bench.executable.execute(&mut bench.submission, &[]).unwrap();
+        // it computes by now, or will
+        let error = fence.wait(Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind(), polychip_host::ErrorKind::Timeout, "{error}");
+        fence.cancel().unwrap();
+        let error = fence.wait(Duration::from_secs(600)).unwrap_err();
+        assert_eq!(error.kind(), polychip_host::ErrorKind::Cancelled, "{error}");
+    }
+}
+
+#[test]
+fn a_wait_behind_a_run_that_never_ends_runs_out() {
+    let host = linked();
+    let device = &host.devices()[0];
+    let x = ramp(100);
+    // a run that is known to be short would be computed in place
+    let mut short = Bench::new(device, &conv_graph());
+    for _ in 0..3 {
+        short.run(&[floats(&x)]);
+    }
+    let mut long = Bench::new(device, &endless_part(true, 0));
+    let first = long.executable.execute(&mut long.submission, &[]).unwrap();
+    // sooner or later the long run has the device's turn, and a wait behind it runs out
+    let second = loop {
+        let second = short.executable.execute(&mut short.submission, &[]).unwrap();
+        match second.wait(Duration::from_millis(100)) {
+            Ok(()) => std::thread::yield_now(),
+            Err(error) => {
+                assert_eq!(error.kind(), polychip_host::ErrorKind::Timeout, "{error}");
+                break second;
+            }
+        }
+    };
+    first.cancel().unwrap();
+    second.wait(Duration::from_secs(600)).unwrap();
+    assert_close(&to_floats(&short.read(1)), &conv_by_hand(&x));
 }

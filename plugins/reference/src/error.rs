@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The inputs do not fit the op: a shape, an index or an attribute's value.
     BadInput,
+    /// The caller asked to stop.
+    Cancelled,
 }
 
 /// A node that was not computed.
@@ -38,6 +40,8 @@ enum Inner {
     Unsupported { op: Op, why: Reason },
     #[error("{}: {why}", op.name())]
     BadInput { op: Op, why: reference::Error },
+    #[error("{}: stopped on request", op.name())]
+    Cancelled { op: Op },
 }
 
 impl EvaluateError {
@@ -49,12 +53,17 @@ impl EvaluateError {
         Self(Inner::BadInput { op, why })
     }
 
+    pub(crate) fn cancelled(op: Op) -> Self {
+        Self(Inner::Cancelled { op })
+    }
+
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
             Inner::Unsupported { .. } => ErrorKind::Unsupported,
             Inner::BadInput { .. } => ErrorKind::BadInput,
+            Inner::Cancelled { .. } => ErrorKind::Cancelled,
         }
     }
 
@@ -62,7 +71,7 @@ impl EvaluateError {
     #[must_use]
     pub fn op(&self) -> Op {
         match self.0 {
-            Inner::Unsupported { op, .. } | Inner::BadInput { op, .. } => op,
+            Inner::Unsupported { op, .. } | Inner::BadInput { op, .. } | Inner::Cancelled { op } => op,
         }
     }
 }

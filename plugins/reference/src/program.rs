@@ -6,7 +6,7 @@
 //! 3. A value is dropped after its last use.
 //! 4. A tensor with an encoding is stored as codes; nodes read and write the real values.
 //!
-//! Not here: parallelism, buffers, cancellation.
+//! Not here: parallelism, buffers.
 
 use polychip_cpu_kernels::reference::quantise::{self, Quantisation};
 use polychip_cpu_kernels::reference::{Element, Error, Tensor};
@@ -212,7 +212,16 @@ impl Program {
     /// # Errors
     /// If an input has another element type than its port, or a node's inputs do not fit its op.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
-        self.run_watched(inputs, |_| Ok(()))
+        self.run_until(inputs, &|| false)
+    }
+
+    /// As [`Program::run`], and given up where `stop` says so: it is asked ahead of each node, those of
+    /// bodies in every round as well.
+    ///
+    /// # Errors
+    /// As [`Program::run`], or [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    pub fn run_until(&self, inputs: Vec<Tensor>, stop: &dyn Fn() -> bool) -> Result<Vec<Tensor>> {
+        self.go(inputs, stop, |_| Ok(()))
     }
 
     /// As [`Program::run`], asking `before` ahead of each node (by its index) whether to go on.
@@ -222,8 +231,23 @@ impl Program {
     pub fn run_watched<E: From<EvaluateError>>(
         &self,
         inputs: Vec<Tensor>,
+        before: impl FnMut(usize) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Vec<Tensor>, E> {
+        self.go(inputs, &|| false, before)
+    }
+
+    fn go<E: From<EvaluateError>>(
+        &self,
+        inputs: Vec<Tensor>,
+        stop: &dyn Fn() -> bool,
         mut before: impl FnMut(usize) -> std::result::Result<(), E>,
     ) -> std::result::Result<Vec<Tensor>, E> {
+        // a body of no nodes may be run very often too
+        if stop() {
+            return Err(
+                EvaluateError::cancelled(self.steps.first().map_or(Op::Identity, |step| step.op)).into(),
+            );
+        }
         let mut live: Vec<Option<Tensor>> = vec![None; self.values.len()];
         let wrong = |why: String| EvaluateError::bad_input(Op::Identity, Error::new(why));
         if inputs.len() != self.inputs.len() {
@@ -244,7 +268,10 @@ impl Program {
         }
         for (i, step) in self.steps.iter().enumerate() {
             before(i)?;
-            let results = self.step(step, &live)?;
+            if i > 0 && stop() {
+                return Err(EvaluateError::cancelled(step.op).into());
+            }
+            let results = self.step(step, &live, stop)?;
             for (t, result) in step.outputs.iter().zip(results) {
                 if let Some(t) = *t {
                     live[t as usize] = Some(self.stored(step.op, t, result)?);
@@ -312,7 +339,7 @@ impl Program {
             .map_err(|why| EvaluateError::bad_input(op, why))
     }
 
-    fn step(&self, step: &Step, live: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
+    fn step(&self, step: &Step, live: &[Option<Tensor>], stop: &dyn Fn() -> bool) -> Result<Vec<Tensor>> {
         let held = step
             .inputs
             .iter()
@@ -323,7 +350,7 @@ impl Program {
             Inner::Kernel => evaluate(step.op, &step.attributes, &inputs, step.outputs.len()),
             Inner::Decomposition(parts) => {
                 let given = inputs.into_iter().flatten().cloned().collect();
-                let mut results = parts.run(given)?.into_iter();
+                let mut results = parts.run_until(given, stop)?.into_iter();
                 // the parts give the outputs that are present, in order
                 let missing =
                     || EvaluateError::bad_input(step.op, Error::new("a part gives too few outputs"));
@@ -353,6 +380,7 @@ impl Program {
                             Bound {
                                 program: &body.program,
                                 captured,
+                                stop,
                             },
                         ))
                     })
@@ -403,6 +431,7 @@ fn scales(e: &Encoding, shape: &[usize]) -> Result<(Tensor, Option<Tensor>, i64,
 struct Bound<'a> {
     program: &'a Program,
     captured: Vec<Option<Tensor>>,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl Body for Bound<'_> {
@@ -416,7 +445,7 @@ impl Body for Bound<'_> {
             .ok_or_else(|| {
                 EvaluateError::bad_input(Op::Identity, Error::new("a body is given too few inputs"))
             })?;
-        self.program.run(all)
+        self.program.run_until(all, self.stop)
     }
 
     fn outputs(&self) -> usize {

@@ -8,7 +8,7 @@
 //! 1. Exactly one thread claims a run; it computes, signals, and lets go of executable and buffers.
 //! 2. A run is used again only when nobody holds its fence any more.
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use polychip_sdk::{
@@ -147,6 +147,11 @@ impl CpuRun {
 
     /// Claims a queued run and computes it, whatever that takes; false where another thread has it.
     pub(super) fn compute(&self) -> bool {
+        self.compute_in(None)
+    }
+
+    /// As [`CpuRun::compute`], in the device's turn where the caller has it.
+    fn compute_in(&self, turn: Option<MutexGuard<'_, ()>>) -> bool {
         if self
             .state
             .compare_exchange(QUEUED, CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
@@ -159,7 +164,7 @@ impl CpuRun {
             return false;
         };
         queue.remove(self);
-        let result = self.perform(&mut work, &executable, &queue);
+        let result = self.perform(&mut work, &executable, &queue, turn);
         work.bound.clear();
         work.waits.clear();
         drop(work);
@@ -169,7 +174,21 @@ impl CpuRun {
         true
     }
 
-    fn perform(&self, work: &mut Work, executable: &CpuExecutable, queue: &Queue) -> Result<()> {
+    /// The queue of a run that surely takes less than a wait, which may then compute it in place: only
+    /// where it is its turn at once, for a run before it may take any time.
+    fn queue_of_short_run(&self, timeout_ns: u64) -> Option<Arc<Queue>> {
+        let work = self.work.try_lock().ok()?;
+        let short = work.waits.is_empty() && work.expected_ns.saturating_mul(4) < timeout_ns;
+        work.queue.clone().filter(|_| short)
+    }
+
+    fn perform(
+        &self,
+        work: &mut Work,
+        executable: &CpuExecutable,
+        queue: &Queue,
+        turn: Option<MutexGuard<'_, ()>>,
+    ) -> Result<()> {
         for wait in &work.waits {
             wait.wait(NO_TIMEOUT).map_err(|error| {
                 Error::new(
@@ -178,7 +197,7 @@ impl CpuRun {
                 )
             })?;
         }
-        let _turn = queue.turn();
+        let _turn = turn.unwrap_or_else(|| queue.turn());
         if self.fence.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
         }
@@ -210,15 +229,12 @@ impl CpuRun {
 impl Fence for CpuRun {
     fn wait(&self, timeout_ns: u64) -> Result<()> {
         if self.state.load(Ordering::Acquire) == QUEUED {
-            // a wait that may run out computes in place only what surely takes less
-            let patient = timeout_ns == NO_TIMEOUT || {
-                let work = self.work.try_lock();
-                work.is_ok_and(|work| {
-                    work.waits.is_empty() && work.expected_ns.saturating_mul(4) < timeout_ns
-                })
-            };
-            if patient {
+            if timeout_ns == NO_TIMEOUT {
                 self.compute();
+            } else if let Some(queue) = self.queue_of_short_run(timeout_ns)
+                && let Some(turn) = queue.try_turn()
+            {
+                self.compute_in(Some(turn));
             }
         }
         self.fence.wait(timeout_ns)

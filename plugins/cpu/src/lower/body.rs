@@ -24,6 +24,7 @@ struct Body {
 struct Call<'a> {
     body: &'a Body,
     captured: Vec<Option<Tensor>>,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl Callable for Call<'_> {
@@ -33,7 +34,7 @@ impl Callable for Call<'_> {
             .captured
             .iter()
             .filter_map(|captured| captured.clone().or_else(|| passed.next()));
-        self.body.program.run(all.collect())
+        self.body.program.run_until(all.collect(), self.stop)
     }
 
     fn outputs(&self) -> usize {
@@ -44,6 +45,15 @@ impl Callable for Call<'_> {
         let (dtype, sizes) = self.body.outputs.get(output)?.as_ref()?;
         Some((polychip_reference::element(*dtype), sizes.clone()))
     }
+}
+
+/// The plugin's error of a node that was not computed.
+pub(super) fn failure(error: EvaluateError) -> Error {
+    let kind = match error.kind() {
+        polychip_reference::ErrorKind::Cancelled => ErrorKind::Cancelled,
+        _ => ErrorKind::BadArgument,
+    };
+    Error::new(kind, error.to_string())
 }
 
 /// Adds a step that runs a node with bodies.
@@ -100,14 +110,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
                     .iter()
                     .map(|place| get(o, place))
                     .collect::<Result<_>>()?;
-                calls.push(Call { body, captured });
+                calls.push(Call {
+                    body,
+                    captured,
+                    stop: o.stop,
+                });
             }
             let calls: Vec<_> = calls
                 .iter()
                 .map(|call| (call.body.attr, call as &dyn Callable))
                 .collect();
-            let computed = evaluate_control(op, &attributes, &inputs, outputs, &calls)
-                .map_err(|error| Error::new(ErrorKind::BadArgument, error.to_string()))?;
+            let computed = evaluate_control(op, &attributes, &inputs, outputs, &calls).map_err(failure)?;
             let mut computed: Vec<_> = computed.into_iter().map(Some).collect();
             for (write, &i) in results.iter().enumerate() {
                 let tensor = computed.get_mut(i).and_then(Option::take).ok_or_else(|| {

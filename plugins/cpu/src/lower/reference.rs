@@ -46,13 +46,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             for place in &places {
                 tensors.push(place.map(|i| o.tensor(i)).transpose()?);
             }
-            let wrong = |error: polychip_reference::EvaluateError| {
-                Error::new(ErrorKind::BadArgument, error.to_string())
-            };
+            let wrong = super::body::failure;
             if let Some(parts) = &parts {
                 // the parts take and give what is present, in order
                 let computed = parts
-                    .run(tensors.into_iter().flatten().collect())
+                    .run_until(tensors.into_iter().flatten().collect(), o.stop)
                     .map_err(wrong)?;
                 for (write, tensor) in computed.into_iter().enumerate().take(results.len()) {
                     o.store(write, tensor)?;

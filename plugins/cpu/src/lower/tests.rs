@@ -304,7 +304,7 @@ fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
             .collect();
         for step in &program.steps {
             // SAFETY: all memory is as large as the program says and used by this thread alone.
-            let mut operands = unsafe { Operands::new(program, step, &memory, &mut slots, pool) };
+            let mut operands = unsafe { Operands::new(program, step, &memory, &mut slots, pool, &|| false) };
             (step.run)(&mut operands).unwrap();
         }
         arena.fill(f32::NAN);

@@ -63,6 +63,8 @@ pub(crate) struct Operands<'a> {
     slots: &'a mut Slots,
     /// Threads.
     pub(crate) pool: &'a ThreadPool,
+    /// Whether the run was cancelled: for steps that may take long.
+    pub(crate) stop: &'a dyn Fn() -> bool,
     taken: u64,
 }
 
@@ -79,6 +81,7 @@ impl<'a> Operands<'a> {
         memory: &'a Memory,
         slots: &'a mut Slots,
         pool: &'a ThreadPool,
+        stop: &'a dyn Fn() -> bool,
     ) -> Self {
         Self {
             program,
@@ -86,6 +89,7 @@ impl<'a> Operands<'a> {
             memory,
             slots,
             pool,
+            stop,
             taken: 0,
         }
     }
