@@ -1,0 +1,205 @@
+//! Graphs for the tests: quantised in one of several ways, or of 16-bit floats.
+//!
+//! Invariant: the same calls give the same graph and the same inputs.
+
+use half::f16;
+use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
+use polychip_ops::{Attributes, DType, Op, TensorType};
+
+/// What the reals of a test are stored as.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    U8,
+    I8,
+    U16,
+    F16,
+}
+
+impl Kind {
+    pub(crate) fn dtype(self) -> DType {
+        match self {
+            Kind::U8 => DType::U8,
+            Kind::I8 => DType::I8,
+            Kind::U16 => DType::U16,
+            Kind::F16 => DType::F16,
+        }
+    }
+
+    /// Scale and zero point of a tensor that reaches from about -2 to 2 times `size`.
+    pub(crate) fn encoding(self, size: f32) -> Option<Encoding> {
+        let (scale, zero) = match self {
+            Kind::U8 => (size / 64.0, 128),
+            Kind::I8 => (size / 64.0, -3),
+            Kind::U16 => (size / 16384.0, 32768),
+            Kind::F16 => return None,
+        };
+        Some(one_scale(scale, zero))
+    }
+}
+
+pub(crate) fn one_scale(scale: f32, zero: i32) -> Encoding {
+    Encoding {
+        axis: EncodingAxis::PerTensor,
+        scales: vec![scale],
+        zero_points: if zero == 0 { vec![] } else { vec![zero] },
+        real: DType::F32,
+    }
+}
+
+/// A graph under construction.
+pub(crate) struct Net {
+    pub(crate) graph: Graph,
+    pub(crate) kind: Kind,
+    pub(crate) seed: u64,
+}
+
+impl Net {
+    pub(crate) fn new(kind: Kind) -> Net {
+        Net {
+            graph: Graph::new("net"),
+            kind,
+            seed: 7,
+        }
+    }
+
+    /// A number between -1 and 1 that looks random.
+    pub(crate) fn number(&mut self) -> f32 {
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.seed >> 40) as f32 / (1 << 23) as f32) - 1.0
+    }
+
+    pub(crate) fn named(&mut self, dtype: DType, shape: &[usize], encoding: Option<Encoding>) -> TensorId {
+        let name = format!("t{}", self.graph.tensor_count());
+        let mut tensor = Tensor::new(name, TensorType::known(dtype, shape));
+        tensor.encoding = encoding;
+        self.graph.add_tensor(tensor)
+    }
+
+    /// A tensor of reals.
+    pub(crate) fn real(&mut self, shape: &[usize], size: f32) -> TensorId {
+        let kind = self.kind;
+        self.named(kind.dtype(), shape, kind.encoding(size))
+    }
+
+    pub(crate) fn input(&mut self, shape: &[usize]) -> TensorId {
+        let id = self.real(shape, 1.0);
+        self.graph.inputs.push(id);
+        id
+    }
+
+    pub(crate) fn constant(&mut self, dtype: DType, shape: &[usize], bytes: Vec<u8>) -> TensorId {
+        let name = format!("c{}", self.graph.tensor_count());
+        let data = Constant {
+            bytes: bytes.into(),
+            file: None,
+        };
+        let tensor = Tensor::constant(name, TensorType::known(dtype, shape), data);
+        self.graph.add_tensor(tensor)
+    }
+
+    pub(crate) fn ints(&mut self, values: &[i64]) -> TensorId {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(DType::I64, &[values.len()], bytes)
+    }
+
+    /// A parameter of floats, which the model did not quantise.
+    pub(crate) fn floats(&mut self, shape: &[usize], values: &[f32]) -> TensorId {
+        let (dtype, bytes) = match self.kind {
+            Kind::F16 => (
+                DType::F16,
+                values
+                    .iter()
+                    .flat_map(|&value| f16::from_f32(value).to_le_bytes())
+                    .collect(),
+            ),
+            _ => (
+                DType::F32,
+                values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            ),
+        };
+        self.constant(dtype, shape, bytes)
+    }
+
+    /// Weights: signed 8 bits with a scale per index of `axis`, or floats.
+    pub(crate) fn weights(&mut self, shape: &[usize], axis: usize) -> TensorId {
+        let count: usize = shape.iter().product();
+        let fan = (count / shape[axis]) as f32;
+        let values: Vec<f32> = (0..count).map(|_| self.number() / fan.sqrt()).collect();
+        if self.kind == Kind::F16 {
+            return self.floats(shape, &values);
+        }
+        let step: usize = shape[axis + 1..].iter().product();
+        let scale = |channel: usize| (1.0 + channel as f32 * 0.1) / fan.sqrt() / 127.0;
+        let stored = |(at, value): (usize, &f32)| {
+            let whole = value / scale(at / step % shape[axis]);
+            whole.round().clamp(-127.0, 127.0) as i8 as u8
+        };
+        let bytes = values.iter().enumerate().map(stored).collect();
+        let id = self.constant(DType::I8, shape, bytes);
+        self.graph.tensor_mut(id).encoding = Some(Encoding {
+            axis: EncodingAxis::PerAxis(axis),
+            scales: (0..shape[axis]).map(scale).collect(),
+            zero_points: vec![],
+            real: DType::F32,
+        });
+        id
+    }
+
+    pub(crate) fn node(&mut self, op: Op, attributes: Attributes, inputs: &[TensorId], outputs: &[TensorId]) {
+        let some = |ids: &[TensorId]| ids.iter().copied().map(Some).collect();
+        self.graph
+            .add_node(Node::new(op, some(inputs), some(outputs)).with(attributes));
+    }
+
+    /// A node with one real result.
+    pub(crate) fn then(
+        &mut self,
+        op: Op,
+        attributes: Attributes,
+        inputs: &[TensorId],
+        shape: &[usize],
+    ) -> TensorId {
+        let out = self.real(shape, 1.0);
+        self.node(op, attributes, inputs, &[out]);
+        out
+    }
+
+    pub(crate) fn out(mut self, outputs: &[TensorId]) -> Graph {
+        self.graph.outputs = outputs.to_vec();
+        self.graph
+    }
+}
+
+pub(crate) fn none() -> Attributes {
+    Attributes::new()
+}
+
+/// Bytes for the inputs of a graph, from a seed.
+pub(crate) fn feeds(graph: &Graph) -> Vec<Vec<u8>> {
+    let mut net = Net::new(Kind::U8);
+    let one = |net: &mut Net, id: &TensorId| {
+        let ty = &graph.tensor(*id).ty;
+        let count: usize = ty.sizes().unwrap().iter().product();
+        let numbers: Vec<f32> = (0..count).map(|_| net.number()).collect();
+        match ty.dtype {
+            DType::F16 => numbers
+                .iter()
+                .flat_map(|&value| f16::from_f32(value).to_le_bytes())
+                .collect(),
+            DType::U16 | DType::I16 => numbers
+                .iter()
+                .flat_map(|&value| ((value * 16384.0) as i32 + 32768).to_le_bytes()[..2].to_vec())
+                .collect(),
+            DType::Bool => numbers.iter().map(|&value| u8::from(value > 0.0)).collect(),
+            DType::I8 => numbers.iter().map(|&value| (value * 64.0) as i8 as u8).collect(),
+            _ => numbers
+                .iter()
+                .map(|&value| ((value * 64.0) as i32 + 128) as u8)
+                .collect::<Vec<u8>>(),
+        }
+    };
+    graph.inputs.iter().map(|id| one(&mut net, id)).collect()
+}

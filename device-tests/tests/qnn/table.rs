@@ -1,0 +1,77 @@
+//! `docs/qnn-support.md`: which kinds of nodes the library accepts, per way of storing reals and chip.
+//!
+//! Invariant: the page in the repository is what the emulator answers through the plugin; where it is not, the
+//! test fails and says how to write it anew.
+
+use std::fmt::Write as _;
+
+use polychip_device_tests::paths;
+use polychip_host::FlatGraph;
+
+use super::cases::CASES;
+use super::device::device;
+use super::net::{Kind, Net};
+
+const KINDS: [Kind; 4] = [Kind::U8, Kind::I8, Kind::U16, Kind::F16];
+const CHIPS: [&str; 3] = ["30", "43", "57"];
+
+/// The page.
+fn page() -> String {
+    let devices = CHIPS.map(device);
+    let mut page = String::from(
+        "# What runs on Qualcomm's NPUs\n\n\
+         Each row is a kind of node as the plugin `qnn` lowers it, each column a way of storing reals; a cell names\n\
+         the chips (SoC 30 is SM8350, 43 SM8550, 57 SM8650) for which the library accepted every operation that\n\
+         the node becomes. A network is asked about node by node in the same way, with its own shapes and\n\
+         encodings: `polychip explain` shows the answer and the reason of each refusal.\n\n",
+    );
+    let _ = writeln!(
+        page,
+        "Library: {} (our own emulator: its answers follow those of the vendor's library as far as these were seen,\n\
+         and no further). 16-bit integers stand beside weights of 8 bits.\n",
+        devices[0].info().driver
+    );
+    page.push_str("| node | u8 | s8 | u16 | f16 |\n|---|---|---|---|---|\n");
+    for (name, _, make) in CASES {
+        let _ = write!(page, "| {name} |");
+        for kind in KINDS {
+            let mut net = Net::new(kind);
+            let outputs = make(&mut net);
+            let graph = net.out(&outputs);
+            let flat = FlatGraph::new(&graph, &[]).unwrap();
+            let yes: Vec<&str> = devices
+                .iter()
+                .zip(CHIPS)
+                .filter(|(device, _)| {
+                    let support = device.query_support(&flat).unwrap();
+                    support[0].reason == polychip_abi::POLYCHIP_SUPPORT_YES
+                })
+                .map(|(_, chip)| chip)
+                .collect();
+            let cell = if yes.is_empty() {
+                "–".to_owned()
+            } else {
+                yes.join(" ")
+            };
+            let _ = write!(page, " {cell} |");
+        }
+        page.push('\n');
+    }
+    page
+}
+
+#[test]
+fn the_page_of_supported_nodes_is_current() {
+    let path = paths::root().join("docs/qnn-support.md");
+    let page = page();
+    if std::env::var_os("POLYCHIP_BLESS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let line = kept.lines().zip(page.lines()).find(|(kept, page)| kept != page);
+    assert!(
+        kept == page,
+        "docs/qnn-support.md is not what the emulator answers (first other line: {line:?}); run this test with \
+         POLYCHIP_BLESS=1"
+    );
+}
