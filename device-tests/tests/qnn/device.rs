@@ -20,9 +20,6 @@ use super::net::feeds;
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        if true {
-            return PathBuf::from("/tmp/qnnemu");
-        }
         libraries::library("polychip-emulator-qnn-system", "QnnSystem").unwrap();
         let htp = libraries::library("polychip-emulator-qnn", "QnnHtp").unwrap();
         htp.parent().unwrap().to_owned()

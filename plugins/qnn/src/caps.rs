@@ -15,7 +15,7 @@ use polychip_sdk::{GraphView, HostServices, LogLevel, NodeView, Reason, Support}
 use crate::info::{self, Info};
 use crate::lower::{self, Target};
 use crate::order::Order;
-use crate::program::Program;
+use crate::program::{Operation, Param, Program, Quant, Role, Tensor, Type};
 use crate::refusal::{Lowered, Refusal};
 use crate::session::{Refused, Session};
 
@@ -113,6 +113,45 @@ impl Answers {
         }
         Ok(())
     }
+}
+
+/// Whether the library takes a normalisation of 16-bit data with a scale of 16 bits: asked once per device.
+pub(crate) fn takes_wide_scales(session: &Session) -> bool {
+    let tensor = |name: &str, ty: Type, dims: &[u32], role| Tensor {
+        name: name.to_owned(),
+        ty,
+        quant: Quant::PerTensor {
+            scale: 0.001,
+            offset: 0,
+        },
+        dims: dims.to_vec(),
+        role,
+    };
+    let bytes = |count: usize| Role::Static(vec![1; count]);
+    let mut program = Program {
+        tensors: vec![
+            tensor("x", Type::Ufixed16, &[1, 4, 8], Role::Write),
+            tensor("scale", Type::Ufixed16, &[8], bytes(16)),
+            tensor("shift", Type::Sfixed32, &[8], bytes(32)),
+            tensor("y", Type::Ufixed16, &[1, 4, 8], Role::Read),
+        ],
+        inputs: vec![0],
+        outputs: vec![3],
+        ..Program::default()
+    };
+    let axes = Param::U32s {
+        dims: vec![1],
+        values: vec![2],
+    };
+    program.operations.push(Operation {
+        name: "0_LayerNorm".to_owned(),
+        kind: "LayerNorm",
+        params: vec![("epsilon", Param::F32(1e-5)), ("axes", axes)],
+        inputs: vec![0, 1, 2],
+        outputs: vec![3],
+        node: Some(0),
+    });
+    session.validate(&program, &program.operations[0]).is_ok()
 }
 
 /// Answers as bytes: for each a hash, a code, and the length and bytes of words.

@@ -40,6 +40,8 @@ pub(crate) struct Target {
     pub(crate) soc: Soc,
     /// Whether tensors of f32 may be computed in 16-bit floats.
     pub(crate) reduced: bool,
+    /// Whether normalisations of 16-bit data take a scale of 16 bits.
+    pub(crate) wide_scales: bool,
 }
 
 /// What a node computes on.
@@ -543,6 +545,10 @@ impl<'a> Lower<'a> {
         if node.bodies().len() > 0 {
             return Err(Refusal::new(Reason::Body, node.op_name()));
         }
+        if !wants::is_offered(node.op()) {
+            let what = format!("op not offered: {}", node.op_name());
+            return Err(Refusal::new(Reason::Op, what));
+        }
         for tensor in node.inputs().chain(node.outputs()).flatten() {
             self.info(tensor)?;
         }
@@ -571,9 +577,12 @@ impl<'a> Lower<'a> {
             Op::InstanceNormalization | Op::GroupNormalization => self.group_norm(node, domain),
             Op::BatchNormalization => self.batch_norm(node, domain),
             Op::Softmax | Op::LogSoftmax => self.softmax(node, order),
-            Op::ReduceMax | Op::ReduceMin | Op::ReduceMean | Op::ReduceSum | Op::ReduceProd => {
-                self.reduce(node, order)
-            }
+            Op::ReduceMax
+            | Op::ReduceMin
+            | Op::ReduceMean
+            | Op::ReduceSum
+            | Op::ReduceSumSquare
+            | Op::ReduceProd => self.reduce(node, order),
             Op::ArgMax | Op::ArgMin => self.arg(node, order),
             Op::TopK => self.top_k(node),
             Op::CumSum => self.cum_sum(node, order),

@@ -20,7 +20,7 @@ use crate::lower::{self, Target};
 use crate::order::Order;
 use crate::session::{MODES, Power, Session};
 use crate::soc::{self, Soc};
-use crate::{blob, buffer, info};
+use crate::{blob, buffer, caps, info};
 
 /// Part of every cache key, beside the library's own build: changed when blobs or figures may differ.
 const BUILD_ID: &str = concat!("qnn-", env!("CARGO_PKG_VERSION"), "-1");
@@ -130,6 +130,7 @@ impl QnnDevice {
         let target = Target {
             soc,
             reduced: plugin.reduced,
+            wide_scales: caps::takes_wide_scales(session),
         };
         let queue = Arc::new(Queue::new(plugin.host.clone(), EMULATED));
         let power = Power::find(session);

@@ -6,7 +6,7 @@
 use polychip_ops::{Attr, Op};
 use polychip_sdk::{NodeView, Reason};
 
-use super::{Domain, Lower};
+use super::{Domain, Lower, int};
 use crate::order::Order;
 use crate::program::{Param, Quant, Type};
 use crate::refusal::{Lowered, Refusal};
@@ -60,6 +60,28 @@ fn binary(op: Op) -> Option<&'static str> {
     })
 }
 
+/// Whether an op is lowered here.
+pub(super) fn is_offered(op: Op) -> bool {
+    unary(op).is_some()
+        || binary(op).is_some()
+        || matches!(
+            op,
+            Op::Clip
+                | Op::Dropout
+                | Op::Elu
+                | Op::Gelu
+                | Op::HardSigmoid
+                | Op::Identity
+                | Op::LeakyRelu
+                | Op::Mean
+                | Op::Mod
+                | Op::Reciprocal
+                | Op::Softplus
+                | Op::Swish
+                | Op::Where
+        )
+}
+
 impl Lower<'_> {
     pub(super) fn elementwise(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
         if let Some(kind) = unary(node.op()) {
@@ -69,7 +91,21 @@ impl Lower<'_> {
             return self.binary(kind, node, order, domain);
         }
         match node.op() {
-            Op::Identity => {
+            Op::Mod => {
+                let kind = match int(node, Attr::Fmod, 0) {
+                    0 => "ElementWiseMod",
+                    _ => "ElementWiseFmod",
+                };
+                self.binary(kind, node, order, domain)
+            }
+            Op::Mean => self.mean(node, order, domain),
+            Op::Identity | Op::Dropout => {
+                self.no_output(node, 1)?;
+                if let Some(training) = node.input(2)
+                    && self.constant_reals(training)? != [0.0]
+                {
+                    return Err(Refusal::attribute("training_mode 1"));
+                }
                 let input = self.input(node, 0)?;
                 let id = self.read(input, order)?;
                 self.settle(id, self.output(node, 0)?, order)
@@ -166,6 +202,33 @@ impl Lower<'_> {
         let right = self.operand(*last, order, rank, domain)?;
         let to = self.write(output, order)?;
         self.op(kind, Vec::new(), &[left, right], &[to]);
+        Ok(())
+    }
+
+    /// The sum of floats, divided by how many they are.
+    fn mean(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        let Domain::Float(ty) = domain else {
+            return Err(Refusal::encoding(
+                "Mean of quantised operands: the sum has no encoding",
+            ));
+        };
+        let first = self.program.operations.len();
+        self.binary("ElementWiseAdd", node, order, domain)?;
+        let count = node.inputs().flatten().count() as f32;
+        let output = self.output(node, 0)?;
+        let Some(last) = self.program.operations.get_mut(first..).and_then(<[_]>::last_mut) else {
+            return Ok(());
+        };
+        // the sum goes elsewhere, and its share to the output
+        let out = last.outputs[0];
+        let info = self.info(output)?;
+        let sum = self.native("sum", ty, Quant::None, &order.dims(&info.shape));
+        if let Some(last) = self.program.operations.last_mut() {
+            last.outputs[0] = sum;
+        }
+        let bytes = crate::constant::store_floats(ty, &[count]);
+        let count = self.fixed("count", ty, Quant::None, &[1], bytes);
+        self.op("ElementWiseDivide", Vec::new(), &[sum, count], &[out]);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Normalisations.
 //!
-//! Invariant: scale and shift are constants. Beside quantised data, a scale of floats is quantised to 8 bits
-//! over its own range and a shift to 32.
+//! Invariant: scale and shift are constants. Beside quantised data, a scale of floats is quantised over its own
+//! range to 8 bits, or to 16 beside data of 16 where the library takes that, and a shift to 32.
 
 use polychip_ops::{Attr, Op};
 use polychip_sdk::{NodeView, Reason};
@@ -35,13 +35,26 @@ impl Lower<'_> {
     /// The scale of a normalisation: as the model quantised it, or quantised here.
     fn scale(&mut self, tensor: u32, domain: Domain) -> Lowered<TensorId> {
         let info = self.info(tensor)?;
-        let eight = matches!(info.ty, Type::Ufixed8 | Type::Sfixed8) && info.quant.per_tensor().is_some();
-        if eight && matches!(domain, Domain::Fixed(_)) && self.view(tensor).is_constant() {
+        let known = matches!(info.ty, Type::Ufixed8 | Type::Sfixed8) || info.ty == self.scale_type(domain);
+        if known
+            && info.quant.per_tensor().is_some()
+            && matches!(domain, Domain::Fixed(_))
+            && self.view(tensor).is_constant()
+        {
             let elements: usize = info.shape.iter().product();
             return self.static_data(tensor, &info, &[elements], Order::RowMajor);
         }
         let reals = self.constant_reals(tensor)?;
-        self.learned("scale", &reals, domain, Type::Ufixed8)
+        let ty = self.scale_type(domain);
+        self.learned("scale", &reals, domain, ty)
+    }
+
+    /// The type that a scale of floats is quantised to.
+    fn scale_type(&self, domain: Domain) -> Type {
+        match domain {
+            Domain::Fixed(Type::Ufixed16 | Type::Sfixed16) if self.target.wide_scales => Type::Ufixed16,
+            _ => Type::Ufixed8,
+        }
     }
 
     fn shift(&mut self, tensor: Option<u32>, elements: usize, domain: Domain) -> Lowered<TensorId> {
@@ -129,7 +142,8 @@ impl Lower<'_> {
             .map(|channel| learned[1][channel] - learned[2][channel] * factor[channel])
             .collect();
         let from = self.read(input, Order::ChannelsLast)?;
-        let weights = self.learned("scale", &factor, domain, Type::Ufixed8)?;
+        let ty = self.scale_type(domain);
+        let weights = self.learned("scale", &factor, domain, ty)?;
         let bias = self.learned("shift", &shift, domain, Type::Sfixed32)?;
         let out = self.write(self.output(node, 0)?, Order::ChannelsLast)?;
         self.op("Batchnorm", Vec::new(), &[from, weights, bias], &[out]);

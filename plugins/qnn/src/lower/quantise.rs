@@ -1,12 +1,14 @@
 //! Between reals and integers: QuantizeLinear, DequantizeLinear, Cast.
 //!
-//! Invariant: the float side of a quantisation may be of f32 on every chip: nothing is computed in it.
+//! Invariant: the float side of a quantisation is of f32 only where 16-bit accuracy is allowed: the library
+//! rounds it to 16 bits first, which moves results by a step.
 
 use polychip_ops::{DType, Op};
 use polychip_sdk::{NodeView, Reason};
 
 use super::Lower;
 use crate::order::Order;
+use crate::program::Type;
 use crate::refusal::{Lowered, Refusal};
 
 impl Lower<'_> {
@@ -23,6 +25,13 @@ impl Lower<'_> {
                 "{} with scales that are no one constant, or of a type the NPU does not quantise",
                 node.op_name()
             )));
+        }
+        if float.ty == Type::Float32 && !self.target.reduced {
+            let what = format!(
+                "{} with f32, which the NPU rounds to 16 bits; precision \"reduced\" allows it",
+                node.op_name()
+            );
+            return Err(Refusal::new(Reason::DType, what));
         }
         if self.view(input).is_constant() {
             return Err(Refusal::encoding("a quantisation of a constant"));

@@ -90,6 +90,7 @@ impl Lower<'_> {
             Op::ReduceMin => ("ReduceMin", true),
             Op::ReduceMean => ("ReduceMean", false),
             Op::ReduceProd => ("ReduceProd", false),
+            Op::ReduceSumSquare => ("ReduceSumSquare", false),
             _ => ("ReduceSum", false),
         };
         let to = if keep { order } else { Order::RowMajor };

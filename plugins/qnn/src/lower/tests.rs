@@ -90,6 +90,7 @@ fn target(soc: &str, reduced: bool) -> Target {
     Target {
         soc: Soc::find(soc).unwrap(),
         reduced,
+        wide_scales: false,
     }
 }
 

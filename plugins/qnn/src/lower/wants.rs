@@ -17,6 +17,60 @@ const LAST: Want = Want::Fixed(Order::ChannelsLast);
 /// A transposition costs its bytes and as many as could be moved while it is started.
 const START_BYTES: u64 = 4096;
 
+/// Whether an op is lowered at all, on some types and attributes.
+pub(super) fn is_offered(op: Op) -> bool {
+    super::elementwise::is_offered(op)
+        || matches!(
+            op,
+            Op::ArgMax
+                | Op::ArgMin
+                | Op::AveragePool
+                | Op::BatchNormalization
+                | Op::Cast
+                | Op::Concat
+                | Op::Conv
+                | Op::ConvTranspose
+                | Op::CumSum
+                | Op::DepthToSpace
+                | Op::DequantizeLinear
+                | Op::Expand
+                | Op::Flatten
+                | Op::Gather
+                | Op::GatherElements
+                | Op::GatherND
+                | Op::Gemm
+                | Op::GlobalAveragePool
+                | Op::GlobalMaxPool
+                | Op::GroupNormalization
+                | Op::InstanceNormalization
+                | Op::LRN
+                | Op::LayerNormalization
+                | Op::LogSoftmax
+                | Op::MatMul
+                | Op::MaxPool
+                | Op::Pad
+                | Op::QuantizeLinear
+                | Op::RMSNormalization
+                | Op::ReduceMax
+                | Op::ReduceMean
+                | Op::ReduceMin
+                | Op::ReduceProd
+                | Op::ReduceSum
+                | Op::ReduceSumSquare
+                | Op::Reshape
+                | Op::Resize
+                | Op::Slice
+                | Op::Softmax
+                | Op::SpaceToDepth
+                | Op::Split
+                | Op::Squeeze
+                | Op::Tile
+                | Op::TopK
+                | Op::Transpose
+                | Op::Unsqueeze
+        )
+}
+
 /// What a node wants of its inputs and of its outputs.
 pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want) {
     let shape = |tensor: Option<u32>| {
@@ -49,13 +103,16 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
                 _ => (ROW, ROW),
             }
         }
-        Op::ReduceMax | Op::ReduceMin | Op::ReduceMean | Op::ReduceSum | Op::ReduceProd => {
-            match node.int(Attr::Keepdims).unwrap_or(1) {
-                0 if shape(node.output(0)).len() <= 2 => (Want::Planned, ROW),
-                0 => (ROW, ROW),
-                _ => (Want::Planned, Want::Planned),
-            }
-        }
+        Op::ReduceMax
+        | Op::ReduceMin
+        | Op::ReduceMean
+        | Op::ReduceSum
+        | Op::ReduceSumSquare
+        | Op::ReduceProd => match node.int(Attr::Keepdims).unwrap_or(1) {
+            0 if shape(node.output(0)).len() <= 2 => (Want::Planned, ROW),
+            0 => (ROW, ROW),
+            _ => (Want::Planned, Want::Planned),
+        },
         Op::ArgMax | Op::ArgMin => match node.int(Attr::Keepdims).unwrap_or(1) {
             0 => (ROW, ROW),
             _ => (Want::Planned, Want::Planned),
