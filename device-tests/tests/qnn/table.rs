@@ -27,8 +27,8 @@ fn page() -> String {
     );
     let _ = writeln!(
         page,
-        "Library: {} (our own emulator: its answers follow those of the vendor's library as far as these were seen,\n\
-         and no further). 16-bit integers stand beside weights of 8 bits.\n",
+        "Library: {}: our own emulator, whose answers follow those of\nthe vendor's library as far as these were \
+         seen, and no further. 16-bit integers stand beside weights of 8 bits.\n",
         devices[0].info().driver
     );
     page.push_str("| node | u8 | s8 | u16 | f16 |\n|---|---|---|---|---|\n");

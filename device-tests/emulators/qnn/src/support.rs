@@ -405,7 +405,11 @@ fn converts(op: &str, x: Dtype, y: Dtype) -> bool {
         "Quantize" => float(x) && (real(y) || y == Sfixed32) && y.is_fixed(),
         "Dequantize" => (real(x) || x == Sfixed32) && x.is_fixed() && float(y),
         "Convert" => real(x) && real(y),
-        _ => MOVED.has(x) && MOVED.has(y),
+        // ONNX Runtime's client casts indices from and to 64 bits at the border of a graph
+        _ => {
+            let index = |dtype, other| dtype == Dtype::Int64 && INDEX.has(other);
+            MOVED.has(x) && MOVED.has(y) || index(x, y) || index(y, x)
+        }
     }
 }
 

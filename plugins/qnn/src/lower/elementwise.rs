@@ -84,6 +84,14 @@ pub(super) fn is_offered(op: Op) -> bool {
 
 impl Lower<'_> {
     pub(super) fn elementwise(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+        let steps = matches!(node.op(), Op::Ceil | Op::Floor | Op::Mod | Op::Round);
+        if steps && domain == Domain::Float(Type::Float32) {
+            let what = format!(
+                "{} of f32, which the NPU rounds to 16 bits: a step may fall elsewhere",
+                node.op_name()
+            );
+            return Err(Refusal::new(Reason::DType, what));
+        }
         if let Some(kind) = unary(node.op()) {
             return self.unary(kind, Vec::new(), node, order);
         }

@@ -1,7 +1,7 @@
 //! Between reals and integers: QuantizeLinear, DequantizeLinear, Cast.
 //!
-//! Invariant: the float side of a quantisation is of f32 only where 16-bit accuracy is allowed: the library
-//! rounds it to 16 bits first, which moves results by a step.
+//! Invariant: f32 is not quantised, nor cast to integers: the library rounds it to 16 bits first, which moves
+//! results by a step. Integers become f32 only where 16-bit accuracy is allowed.
 
 use polychip_ops::{DType, Op};
 use polychip_sdk::{NodeView, Reason};
@@ -26,11 +26,9 @@ impl Lower<'_> {
                 node.op_name()
             )));
         }
-        if float.ty == Type::Float32 && !self.target.reduced {
-            let what = format!(
-                "{} with f32, which the NPU rounds to 16 bits; precision \"reduced\" allows it",
-                node.op_name()
-            );
+        let quantises = node.op() == Op::QuantizeLinear;
+        if float.ty == Type::Float32 && (quantises || !self.target.reduced) {
+            let what = format!("{} with f32, which the NPU rounds to 16 bits", node.op_name());
             return Err(Refusal::new(Reason::DType, what));
         }
         if self.view(input).is_constant() {
@@ -66,6 +64,13 @@ impl Lower<'_> {
             if info.ty.is_float() {
                 self.floats(tensor, info.ty)?;
             }
+        }
+        let (from, to) = (self.info(input)?.ty, self.info(output)?.ty);
+        if from == Type::Float32 && !to.is_float() {
+            return Err(Refusal::new(
+                Reason::DType,
+                "Cast of f32, which the NPU rounds to 16 bits, to integers",
+            ));
         }
         let from = self.read(input, order)?;
         let to = self.write(output, order)?;
