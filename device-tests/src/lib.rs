@@ -15,5 +15,6 @@ pub mod expectations;
 pub mod libraries;
 pub mod model;
 pub mod npy;
+pub mod openvino;
 pub mod paths;
 pub mod quantised;

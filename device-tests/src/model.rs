@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use polychip::{Policy, Runtime};
+use polychip::{Model, Policy, Runtime};
 use polychip_ops::{Dim, Literal};
 
 /// Longest a run of any test model may take.
@@ -22,21 +22,7 @@ pub fn run(
     path: &Path,
     inputs: &BTreeMap<String, Literal>,
 ) -> Result<Vec<(String, Literal)>> {
-    let model = runtime.load(path)?;
-    let graph = model.graph();
-    let mut dims: BTreeMap<String, usize> = BTreeMap::new();
-    for &id in &graph.inputs {
-        let tensor = graph.tensor(id);
-        let Some(given) = inputs.get(&tensor.name) else {
-            continue;
-        };
-        for (dim, size) in tensor.ty.shape.iter().flatten().zip(&given.shape) {
-            if let Dim::Symbol(name) = dim {
-                dims.insert(name.to_string(), *size);
-            }
-        }
-    }
-    let model = model.bind(dims)?;
+    let model = bound(runtime, path, inputs)?;
     let session = runtime.session(&model, policy.clone())?;
     let mut tensors = Vec::new();
     for spec in session.inputs() {
@@ -69,4 +55,26 @@ pub fn run(
             Ok((view.name().to_owned(), literal))
         })
         .collect()
+}
+
+/// A model whose open dimensions take the sizes that the inputs have.
+///
+/// # Errors
+/// The model cannot be read or does not take these sizes.
+pub fn bound(runtime: &Runtime, path: &Path, inputs: &BTreeMap<String, Literal>) -> Result<Model> {
+    let model = runtime.load(path)?;
+    let graph = model.graph();
+    let mut dims: BTreeMap<String, usize> = BTreeMap::new();
+    for &id in &graph.inputs {
+        let tensor = graph.tensor(id);
+        let Some(given) = inputs.get(&tensor.name) else {
+            continue;
+        };
+        for (dim, size) in tensor.ty.shape.iter().flatten().zip(&given.shape) {
+            if let Dim::Symbol(name) = dim {
+                dims.insert(name.to_string(), *size);
+            }
+        }
+    }
+    Ok(model.bind(dims)?)
 }

@@ -1,6 +1,6 @@
 //! The ONNX backend suite against a device: node, simple, pytorch-converted and pytorch-operator cases.
 //!
-//! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`); `POLYCHIP_SUITE_LIST=FILE` also writes each
+//! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`; `openvino:0` is linked here); `POLYCHIP_SUITE_LIST=FILE` also writes each
 //! case's result there. Known failures stand in `expectations/PLUGIN.toml`; one that passes fails here.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare};
 use polychip_device_tests::expectations::Expectations;
-use polychip_device_tests::{model, paths};
+use polychip_device_tests::{model, openvino, paths};
 use polychip_graph::onnx::read_tensor;
 use polychip_ops::Literal;
 
@@ -46,8 +46,23 @@ fn main() -> Result<()> {
     let list = std::env::var_os("POLYCHIP_SUITE_LIST")
         .map(std::fs::File::create)
         .transpose()?;
+    let mut runtime = Runtime::builder();
+    if plugin == "openvino" {
+        match openvino::library() {
+            Ok(folder) => {
+                let folder = folder.display().to_string();
+                runtime = runtime
+                    .link(polychip_openvino::query)
+                    .configure("openvino", "library", folder);
+            }
+            Err(why) => {
+                let trial = Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true);
+                libtest_mimic::run(&arguments, vec![trial]).exit();
+            }
+        }
+    }
     let suite = Arc::new(Suite {
-        runtime: Runtime::builder().build()?,
+        runtime: runtime.build()?,
         policy: Policy::latency()
             .devices([device.as_str()])
             .threads(1)

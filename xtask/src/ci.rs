@@ -164,10 +164,34 @@ fn checks(options: &Options) -> Vec<Check> {
             !generated.is_dir(),
             "device-tests/generated is not there (`cargo xtask models` makes it)",
         ),
+        openvino(&generated),
         miri(),
     ];
     list.extend(fuzz(options.fuzz_seconds));
     list
+}
+
+/// The ONNX backend suite through OpenVINO; whole models through it are among the tests before.
+fn openvino(suite: &std::path::Path) -> Check {
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--release", "--package", "polychip-device-tests"])
+        .args(["--test", "onnx_backend"])
+        .env("POLYCHIP_SUITE_DEVICE", "openvino:0");
+    let there = crate::vendor::openvino().is_some() || std::env::var_os("OPENVINO_LIB_DIR").is_some();
+    Check {
+        name: "ONNX backend suite through OpenVINO",
+        skip: None,
+        commands: vec![command],
+    }
+    .skipped_if(
+        !there,
+        "OpenVINO is not there (`cargo xtask vendor openvino` fetches it)",
+    )
+    .skipped_if(
+        !suite.is_dir(),
+        "device-tests/generated is not there (`cargo xtask models` makes it)",
+    )
 }
 
 /// The committed declarations of vendors' libraries against our headers.

@@ -174,6 +174,13 @@ fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Su
             return Ok(Support::no(Reason::Vendor, what));
         }
         for (&tensor, port) in tensors.iter().zip(&ports) {
+            if port.dims.is_none() {
+                let what = format!(
+                    "OpenVINO cannot say the shape of tensor {} before the run",
+                    graph.tensor(tensor).name()
+                );
+                return Ok(Support::no(Reason::DynamicShape, shortened(&what)));
+            }
             if let Err(error) = lower::agrees(graph, tensor, port) {
                 return refused(error);
             }

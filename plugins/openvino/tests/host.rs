@@ -1,6 +1,6 @@
 //! The openvino plugin through the host: devices, answers, runs, blobs cached, torn and of another part, fences.
 //!
-//! Skipped, with the reason, where OpenVINO is neither in `OPENVINO_LIB_DIR` nor in `target/vendor/openvino`.
+//! Skipped, with the reason, where OpenVINO is neither in `OPENVINO_LIB_DIR` nor in `target/vendor`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

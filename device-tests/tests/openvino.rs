@@ -1,0 +1,161 @@
+//! Whole models through OpenVINO: alone, in turns with our CPU plugin, and as the planner chooses; each against
+//! ONNX Runtime's outputs: max |a − b| ≤ 1e-4 × max |b| for every output.
+//!
+//! Skipped, with the reason, where the library or the models are not there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Failed, Trial};
+use polychip::{Policy, Runtime};
+use polychip_device_tests::compare::{Tolerance, compare};
+use polychip_device_tests::{model, npy, openvino, paths};
+use polychip_ops::Literal;
+use serde::Deserialize;
+
+const TOLERANCE: f64 = 1e-4;
+const THREADS: u32 = 2;
+/// Nodes that stay together where two devices take turns: each change of device costs a copy or a wake-up, and a
+/// compilation of some milliseconds.
+const TURNS: usize = 8;
+
+#[derive(Deserialize)]
+struct Index {
+    inputs: BTreeMap<String, String>,
+    outputs: BTreeMap<String, String>,
+}
+
+/// Who runs the nodes.
+#[derive(Clone, Copy)]
+enum Split {
+    /// OpenVINO, all of them.
+    Alone,
+    /// Some nodes in turn, by pins.
+    InTurns,
+    /// Whoever the planner thinks cheaper.
+    Chosen,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::from_args();
+    let skipped = |why: &str| {
+        let trial = Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true);
+        libtest_mimic::run(&arguments, vec![trial]).exit();
+    };
+    let folder = match openvino::library() {
+        Ok(folder) => folder,
+        Err(why) => skipped(&why),
+    };
+    let expected = paths::models().join("expected");
+    if !expected.is_dir() {
+        skipped("models/generated is not there (`cargo xtask models` makes it)");
+    }
+    let runtime = Runtime::builder()
+        .link(polychip_openvino::query)
+        .configure("openvino", "library", folder.display().to_string())
+        .only_given_folders()
+        .build()?;
+    ensure!(
+        runtime
+            .devices()
+            .iter()
+            .any(|device| device.name() == "openvino:0"),
+        "OpenVINO is there, its device is not: {:?}",
+        runtime.refusals()
+    );
+    let runtime = Arc::new(runtime);
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(&expected)?
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<std::io::Result<_>>()?;
+    folders.retain(|path| path.join("index.json").is_file());
+    folders.sort();
+    let mut trials = Vec::new();
+    for folder in folders {
+        let name = folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default()
+            .to_owned();
+        for (title, split) in [
+            ("alone", Split::Alone),
+            ("in-turns", Split::InTurns),
+            ("chosen", Split::Chosen),
+        ] {
+            let (runtime, folder, name) = (Arc::clone(&runtime), folder.clone(), name.clone());
+            trials.push(Trial::test(format!("{name}/{title}"), move || {
+                judge(&runtime, &name, &folder, split).map_err(|error| Failed::from(format!("{error:#}")))
+            }));
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit()
+}
+
+fn judge(runtime: &Runtime, name: &str, folder: &Path, split: Split) -> Result<()> {
+    let index: Index = serde_json::from_str(&std::fs::read_to_string(folder.join("index.json"))?)?;
+    let read = |files: &BTreeMap<String, String>| -> Result<BTreeMap<String, Literal>> {
+        files
+            .iter()
+            .map(|(name, file)| Ok((name.clone(), npy::read(&folder.join(file))?)))
+            .collect()
+    };
+    let inputs = read(&index.inputs)?;
+    let path = paths::models().join(format!("{name}.onnx"));
+    let policy = Policy::latency().threads(THREADS).in_flight(1);
+    let policy = match split {
+        Split::Alone => policy.devices(["openvino:0"]),
+        Split::Chosen => policy.devices(["cpu:0", "openvino:0"]),
+        Split::InTurns => {
+            let both = policy.devices(["cpu:0", "openvino:0"]);
+            in_turns(runtime, &path, &inputs, both)?
+        }
+    };
+    let outputs = model::run(runtime, &policy, &path, &inputs)?;
+    let wanted = read(&index.outputs)?;
+    ensure!(
+        outputs.len() == wanted.len(),
+        "{} outputs instead of {}",
+        outputs.len(),
+        wanted.len()
+    );
+    for (output, found) in &outputs {
+        let wanted = wanted
+            .get(output)
+            .with_context(|| format!("ONNX Runtime has no output {output:?}"))?;
+        compare(found, wanted, Tolerance::OfLargest(TOLERANCE))
+            .map_err(|words| anyhow::anyhow!("output {output:?}: {words}"))?;
+    }
+    Ok(())
+}
+
+/// Pins some nodes to the one device, the next to the other. Names of nodes that are not unique are not pinned.
+fn in_turns(
+    runtime: &Runtime,
+    path: &Path,
+    inputs: &BTreeMap<String, Literal>,
+    mut policy: Policy,
+) -> Result<Policy> {
+    let bound = model::bound(runtime, path, inputs)?;
+    let planned = runtime.plan(&bound, &policy)?;
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, node) in planned.graph().nodes() {
+        *names.entry(node.name.as_str()).or_default() += 1;
+    }
+    let mut devices = [0usize; 2];
+    for (place, (_, node)) in planned.graph().nodes().enumerate() {
+        if names.get(node.name.as_str()) != Some(&1) || node.name.is_empty() {
+            continue;
+        }
+        let turn = (place / TURNS) % 2;
+        devices[turn] += 1;
+        policy = policy.pin(node.name.clone(), ["cpu:0", "openvino:0"][turn]);
+    }
+    let planned = runtime.plan(&bound, &policy)?;
+    let parts = &planned.plan().parts;
+    ensure!(
+        devices[0] > 0 && devices[1] > 0 && parts.iter().any(|part| part.device != parts[0].device),
+        "both devices should have parts, {devices:?} nodes are pinned: {parts:?}"
+    );
+    Ok(policy)
+}
