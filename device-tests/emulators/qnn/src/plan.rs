@@ -6,7 +6,7 @@
 //!
 //! Not here: memory of the app (`ffi`), which nodes are accepted (`support`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use polychip_emulator_qnn_format::{Dtype, Graph, Kind, Linear, Node, Tensor as Spec};
@@ -25,6 +25,9 @@ use crate::view::{Refusal, View};
 /// A finalized graph.
 pub(crate) struct Plan {
     steps: Vec<Step>,
+    /// Descriptions of the graph's inputs and outputs.
+    ports: Vec<Spec>,
+    ops: BTreeSet<String>,
     macs: u64,
     bytes: u64,
 }
@@ -60,11 +63,11 @@ enum Compute {
 pub(crate) type Values = BTreeMap<u32, Arc<[u8]>>;
 
 impl Plan {
-    /// Prepares a graph for a SoC; with `half`, floats are computed with 16 bits even where the SoC has more.
+    /// Prepares a graph for a SoC.
     ///
     /// # Errors
     /// What is wrong with which node, and the code.
-    pub(crate) fn new(graph: &Graph, soc: Soc, half: bool) -> std::result::Result<Plan, (Code, String)> {
+    pub(crate) fn new(graph: &Graph, soc: Soc) -> std::result::Result<Plan, (Code, String)> {
         let mut ready: BTreeMap<u32, ()> = graph
             .tensors
             .iter()
@@ -87,7 +90,7 @@ impl Plan {
                     later.push(node);
                     continue;
                 }
-                let step = Step::new(graph, node, soc, half)
+                let step = Step::new(graph, node, soc)
                     .map_err(|(code, why)| (code, format!("node {:?}: {why}", node.name)))?;
                 if let Compute::Product(product) = &step.compute {
                     macs += product.macs();
@@ -119,7 +122,36 @@ impl Plan {
             .filter_map(Spec::byte_len)
             .map(|bytes| bytes as u64)
             .sum();
-        Ok(Plan { steps, macs, bytes })
+        let ports = graph
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.kind.is_input() || tensor.kind.is_output())
+            .cloned()
+            .collect();
+        let ops = graph.nodes.iter().map(|node| node.op.clone()).collect();
+        Ok(Plan {
+            steps,
+            ports,
+            ops,
+            macs,
+            bytes,
+        })
+    }
+
+    /// The input or output of this id.
+    pub(crate) fn port(&self, id: u32) -> Option<&Spec> {
+        let at = self.ports.binary_search_by_key(&id, |tensor| tensor.id).ok()?;
+        Some(&self.ports[at])
+    }
+
+    /// The tensors that the app gives at each execute.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Spec> {
+        self.ports.iter().filter(|tensor| tensor.kind.is_input())
+    }
+
+    /// Whether a node has this op.
+    pub(crate) fn has_op(&self, op: &str) -> bool {
+        self.ops.contains(op)
     }
 
     /// Multiplications and additions of the products, and bytes of all tensors.
@@ -158,7 +190,7 @@ fn mark_dead(steps: &mut [Step], graph: &Graph) {
 }
 
 impl Step {
-    fn new(graph: &Graph, node: &Node, soc: Soc, half: bool) -> std::result::Result<Step, (Code, String)> {
+    fn new(graph: &Graph, node: &Node, soc: Soc) -> std::result::Result<Step, (Code, String)> {
         let get = |&id: &u32| graph.tensor(id).filter(|tensor| tensor.kind != Kind::Null);
         let mut inputs: Vec<Option<&Spec>> = node.inputs.iter().map(get).collect();
         while inputs.last().is_some_and(Option::is_none) {
@@ -180,7 +212,7 @@ impl Step {
             return Err((Code::MEMORY, format!("{} of f32 cannot be prepared", node.op)));
         }
         support::validate(&view, &node.package, soc).map_err(wrong)?;
-        let half = half || soc.halves();
+        let half = graph.half || soc.halves();
         let mut written: Vec<Spec> = outputs.iter().flatten().map(|tensor| (*tensor).clone()).collect();
         if support::forced_softmax(&view) {
             force_zero_point(&mut written);

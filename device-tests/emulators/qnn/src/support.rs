@@ -15,6 +15,8 @@ use crate::view::{Refusal, View};
 
 /// More dims than any op takes.
 const MOST_DIMS: usize = 8;
+/// More elements than the oracle computes.
+const MOST_ELEMENTS: usize = 1 << 28;
 
 /// A set of element types.
 #[derive(Clone, Copy)]
@@ -304,7 +306,7 @@ fn check_tensor(view: &View<'_>, tensor: &Tensor, soc: Soc, input: Option<usize>
             view.op, tensor.name
         ))
     };
-    if tensor.dims.len() > MOST_DIMS || tensor.byte_len().is_none() {
+    if tensor.dims.len() > MOST_DIMS || tensor.elements().is_none_or(|count| count > MOST_ELEMENTS) {
         return no("is too large");
     }
     if matches!((soc.id, dtype), (1, Float16 | Float32) | (95, Float16)) {

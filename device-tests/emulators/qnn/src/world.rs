@@ -65,8 +65,6 @@ pub(crate) struct Graph {
     context_handle: usize,
     /// Left out when its context was created.
     pub(crate) enabled: bool,
-    /// Floats are computed with 16 bits.
-    pub(crate) half: bool,
     pub(crate) description: Mutex<Description>,
     pub(crate) plan: OnceLock<Arc<Plan>>,
 }
@@ -77,14 +75,12 @@ impl Graph {
         context: &Arc<Context>,
         context_handle: usize,
         description: Description,
-        half: bool,
         enabled: bool,
     ) -> Graph {
         Graph {
             context: context.clone(),
             context_handle,
             enabled,
-            half,
             description: Mutex::new(description),
             plan: OnceLock::new(),
         }

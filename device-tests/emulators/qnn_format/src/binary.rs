@@ -151,6 +151,7 @@ fn sum(bytes: &[u8]) -> u64 {
 
 fn write_graph(w: &mut Writer, graph: &Graph) {
     w.text(&graph.name);
+    w.u32(graph.half.into());
     w.count(graph.tensors.len());
     for tensor in &graph.tensors {
         write_tensor(w, tensor);
@@ -183,7 +184,7 @@ fn write_graph(w: &mut Writer, graph: &Graph) {
 }
 
 fn read_graph(r: &mut Reader<'_>) -> Option<Graph> {
-    let name = r.text()?;
+    let (name, half) = (r.text()?, r.u32()? != 0);
     let count = r.count(24)?;
     let mut tensors = Vec::with_capacity(count);
     for _ in 0..count {
@@ -196,6 +197,7 @@ fn read_graph(r: &mut Reader<'_>) -> Option<Graph> {
         name,
         tensors,
         nodes: Vec::new(),
+        half,
     };
     for _ in 0..r.count(24)? {
         let node = read_node(r, &graph)?;
@@ -362,6 +364,7 @@ mod tests {
                     inputs: vec![1, 0],
                     outputs: vec![3],
                 }],
+                half: true,
             }],
         }
     }

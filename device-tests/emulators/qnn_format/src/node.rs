@@ -76,6 +76,8 @@ pub struct Graph {
     pub tensors: Vec<Tensor>,
     /// Nodes in the order in which they were added.
     pub nodes: Vec<Node>,
+    /// Floats are computed with 16 bits where the SoC would take 32.
+    pub half: bool,
 }
 
 impl Graph {

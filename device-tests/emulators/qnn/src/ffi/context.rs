@@ -110,13 +110,13 @@ pub(super) unsafe extern "C" fn create_from_binary(
 
 fn restore(at: usize, context: &Arc<world::Context>, parts: Binary, wanted: Option<&[String]>) -> Result<()> {
     for description in parts.graphs {
-        let plan = Plan::new(&description, context.soc, false).map_err(|(_, why)| {
+        let plan = Plan::new(&description, context.soc).map_err(|(_, why)| {
             super::log::emit(sys::POLYCHIP_QNN_LOG_ERROR, &why);
             Code::MALFORMED_BINARY
         })?;
         let enabled = wanted.is_none_or(|names| names.contains(&description.name));
         world::count_tensors(description.tensors.len());
-        let graph = Graph::new(context, at, description, false, enabled);
+        let graph = Graph::new(context, at, description, enabled);
         let _ = graph.plan.set(Arc::new(plan));
         world::add_graph(graph)?;
     }

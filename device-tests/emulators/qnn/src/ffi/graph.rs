@@ -38,9 +38,10 @@ pub(super) unsafe extern "C" fn create(
         let half = unsafe { half_precision(config) };
         let description = Description {
             name,
+            half,
             ..Description::default()
         };
-        let graph = Graph::new(&context, at, description, half, true);
+        let graph = Graph::new(&context, at, description, true);
         let at = world::add_graph(graph)?;
         // SAFETY: the client gives a place for the handle.
         unsafe { give(out, handle(at)) }
@@ -122,8 +123,12 @@ pub(super) unsafe extern "C" fn add_node(graph: sys::Graph, op: sys::OpConfig) -
         let op = unsafe { read::op(&op) }?;
         match fault::at(Call::AddNode, |name| name == op.kind) {
             Some(Effect::Fail(code)) => return Err(code),
+            Some(Effect::Restart) => {
+                graph.context.restart();
+                return Err(Code::RESTARTED);
+            }
             Some(Effect::Wait(time)) => fault::wait(time),
-            _ => {}
+            Some(Effect::WrongSize) | None => {}
         }
         if graph.plan.get().is_some() {
             return Err(Code::GRAPH_STATE);
@@ -183,7 +188,7 @@ pub(super) unsafe extern "C" fn finalize(
             Some(Effect::Wait(time)) => fault::wait(time),
             Some(Effect::WrongSize) | None => {}
         }
-        let plan = Plan::new(&description, graph.context.soc, graph.half).map_err(|(code, why)| {
+        let plan = Plan::new(&description, graph.context.soc).map_err(|(code, why)| {
             let text = format!("graph {:?} cannot be finalized: {why}", description.name);
             log::emit(sys::POLYCHIP_QNN_LOG_ERROR, &text);
             code
@@ -231,7 +236,6 @@ pub(super) unsafe extern "C" fn execute(
             return Err(Code::GENERAL);
         }
         let start = Instant::now();
-        let description = graph.description().clone();
         // SAFETY: the client's arrays hold what its counts say.
         let (inputs, outputs) = unsafe {
             (
@@ -241,27 +245,22 @@ pub(super) unsafe extern "C" fn execute(
         };
         let mut values = Values::new();
         for given in inputs {
-            let known = expect(&description, given, Kind::is_input)?;
+            let known = expect(&plan, given, Kind::is_input)?;
             // SAFETY: the client's buffer holds the bytes that it says.
             let bytes =
                 unsafe { read::contents(read::shared(given)?, known.byte_len().ok_or(Code::TENSOR)?) }?;
             values.insert(known.id, bytes.into());
         }
-        if description
-            .inputs()
-            .any(|tensor| !values.contains_key(&tensor.id))
-        {
+        if plan.inputs().any(|tensor| !values.contains_key(&tensor.id)) {
             return Err(Code::TENSOR_ID);
         }
         let mut places = Vec::with_capacity(outputs.len());
         for given in outputs {
-            let known = expect(&description, given, Kind::is_output)?;
+            let known = expect(&plan, given, Kind::is_output)?;
             places.push((known.id, read::buffer(read::shared(given)?)?));
         }
         let mut part = 1;
-        match fault::at(Call::Execute, |name| {
-            description.nodes.iter().any(|node| node.op == name)
-        }) {
+        match fault::at(Call::Execute, |name| plan.has_op(name)) {
             Some(Effect::Fail(code)) => return Err(code),
             Some(Effect::Restart) => {
                 graph.context.restart();
@@ -288,14 +287,9 @@ pub(super) unsafe extern "C" fn execute(
 }
 
 /// The tensor of a graph that a client's execute names by id.
-fn expect<'a>(
-    description: &'a Description,
-    given: &sys::Tensor,
-    kind: fn(Kind) -> bool,
-) -> Result<&'a Tensor> {
+fn expect<'a>(plan: &'a Plan, given: &sys::Tensor, kind: fn(Kind) -> bool) -> Result<&'a Tensor> {
     let id = read::shared(given)?.id;
-    description
-        .tensor(id)
+    plan.port(id)
         .filter(|known| id != 0 && kind(known.kind))
         .ok_or(Code::TENSOR_ID)
 }

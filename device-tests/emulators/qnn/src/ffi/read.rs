@@ -16,6 +16,8 @@ use crate::code::{Code, Result};
 
 /// More dims, operands or parameters than any node has.
 const MOST: u32 = 1 << 12;
+/// More bytes than any constant has.
+const MOST_BYTES: usize = 1 << 32;
 /// More steps than any axis has.
 const MOST_STEPS: u32 = 1 << 24;
 
@@ -111,6 +113,9 @@ pub(super) unsafe fn tensor(tensor: &sys::Tensor) -> Result<Tensor> {
         && let (data, 1..) = buffer(v1)?
         && !data.is_null()
     {
+        if wanted > MOST_BYTES {
+            return Err(Code::MEMORY);
+        }
         // SAFETY: the caller vouches for the buffer.
         out.data = unsafe { contents(v1, wanted) }?.into();
     }

@@ -109,8 +109,11 @@ unsafe extern "C" fn validate(backend: sys::Backend, op: sys::OpConfig) -> sys::
         world::backend(number(backend))?;
         // SAFETY: the client's pointers hold what its counts say.
         let op = unsafe { read::op(&op) }?;
-        if let Some(Effect::Fail(code)) = fault::at(Call::Validate, |name| name == op.kind) {
-            return Err(code);
+        match fault::at(Call::Validate, |name| name == op.kind) {
+            Some(Effect::Fail(code)) => return Err(code),
+            Some(Effect::Restart) => return Err(Code::RESTARTED),
+            Some(Effect::Wait(time)) => fault::wait(time),
+            Some(Effect::WrongSize) | None => {}
         }
         let mut inputs: Vec<Option<&polychip_emulator_qnn_format::Tensor>> =
             op.inputs.iter().map(present).collect();

@@ -149,7 +149,7 @@ fn run_on(
         inputs: (1..=inputs.len() as u32).collect(),
         outputs: (100..100 + outputs.len() as u32).collect(),
     });
-    let plan = Plan::new(&graph, soc, false)?;
+    let plan = Plan::new(&graph, soc)?;
     plan.run(&mut values).map_err(|code| (code, "run".to_owned()))?;
     Ok(outputs
         .iter()
@@ -651,6 +651,111 @@ fn matrix_products_and_norms() {
     let seen = run("Lrn", &lrn, &[image.clone()], &image);
     let (p, q) = (image.values[0], image.values[1]);
     assert!((seen[0] - p / (1.0 + 0.5 * (p * p + q * q))).abs() < 1e-6);
+}
+
+#[test]
+fn groups_grids_and_logarithms() {
+    // two groups of one channel each are an instance norm
+    let image = float(&[1, 2, 2, 2], &wave(8));
+    let two = |v: [f64; 2]| float(&[2], &v).constant();
+    let learned = [image.clone(), two([1.0, 2.0]), two([0.5, 0.0])];
+    let alone = run("InstanceNorm", &[f32_scalar("epsilon", 1e-5)], &learned, &image);
+    let params = [f32_scalar("epsilon", 1e-5), u32_scalar("group", 2)];
+    close(
+        "GroupNorm",
+        &run("GroupNorm", &params, &learned, &image),
+        &alone,
+        1e-6,
+    );
+    let one = run(
+        "GroupNorm",
+        &[f32_scalar("epsilon", 1e-5), u32_scalar("group", 1)],
+        &learned,
+        &image,
+    );
+    let mean = image.values.iter().sum::<f64>() / 8.0;
+    let variance = image.values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 8.0;
+    let wanted = (image.values[7] - mean) / (variance + 1e-5).sqrt() * 2.0;
+    assert!((one[7] - wanted).abs() < 1e-5);
+    // the corners and the middle of an image of four pixels, channel by channel
+    let grid = float(&[1, 1, 3, 2], &[-1.0, -1.0, 0.0, 0.0, 1.0, 1.0]);
+    let params = [
+        flag("align_corners", true),
+        u32_scalar("mode", 0),
+        u32_scalar("padding_mode", 1),
+    ];
+    let seen = run(
+        "GridSample",
+        &params,
+        &[image.clone(), grid],
+        &float(&[1, 1, 3, 2], &[]),
+    );
+    let v = &image.values;
+    let middle = |c: usize| (v[c] + v[2 + c] + v[4 + c] + v[6 + c]) / 4.0;
+    close(
+        "GridSample",
+        &seen,
+        &[v[0], v[1], middle(0), middle(1), v[6], v[7]],
+        1e-6,
+    );
+    let x = float(&[2, 3], &[1.0, 2.0, 3.0, 0.0, 0.0, 0.0]);
+    let soft = run("Softmax", &[], &[x.clone()], &x);
+    let wanted: Vec<f64> = soft.iter().map(|v| v.ln()).collect();
+    close(
+        "LogSoftmax",
+        &run("LogSoftmax", &[], &[x.clone()], &x),
+        &wanted,
+        1e-6,
+    );
+    let odd = float(&[4], &[1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
+    let truth = ints(Dtype::Bool8, &[4], &[]);
+    assert_eq!(run("IsNan", &[], &[odd.clone()], &truth), [0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(run("IsInf", &[], &[odd.clone()], &truth), [0.0, 0.0, 1.0, 1.0]);
+    let upwards = [flag("detect_negative", false)];
+    assert_eq!(run("IsInf", &upwards, &[odd], &truth), [0.0, 0.0, 1.0, 0.0]);
+    let (p, q) = (
+        ints(Dtype::Bool8, &[4], &[0.0, 0.0, 1.0, 1.0]),
+        ints(Dtype::Bool8, &[4], &[0.0, 1.0, 0.0, 1.0]),
+    );
+    for (op, wanted) in [
+        ("And", [0.0, 0.0, 0.0, 1.0]),
+        ("Or", [0.0, 1.0, 1.0, 1.0]),
+        ("Xor", [0.0, 1.0, 1.0, 0.0]),
+    ] {
+        let seen = run(&format!("ElementWise{op}"), &[], &[p.clone(), q.clone()], &truth);
+        assert_eq!(seen, wanted, "{op}");
+    }
+    let cells = ints(Dtype::Int32, &[2, 1], &[2.0, 0.0]);
+    let new = float(&[2, 1], &[7.0, 8.0]);
+    let put = run(
+        "ScatterElements",
+        &[u32_scalar("axis", 1)],
+        &[x.clone(), cells, new],
+        &x,
+    );
+    assert_eq!(put, [1.0, 2.0, 7.0, 8.0, 0.0, 0.0]);
+    let power = run("ElementWisePower", &[], &[x.clone(), float(&[1], &[2.0])], &x);
+    assert_eq!(power, [1.0, 4.0, 9.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_tensor_beyond_memory_is_refused_before_it_is_made() {
+    let huge = ints(Dtype::Ufixed8, &[1 << 16, 1 << 16], &[]).fixed(Dtype::Ufixed8, 1.0, 0);
+    let (x, y) = (huge.spec(1, Kind::AppWrite), huge.spec(2, Kind::AppRead));
+    let graph = Graph {
+        tensors: vec![x, y],
+        nodes: vec![Node {
+            name: "n".into(),
+            package: "qti.aisw".into(),
+            op: "Relu".into(),
+            params: Vec::new(),
+            inputs: vec![1],
+            outputs: vec![2],
+        }],
+        ..Graph::default()
+    };
+    let (code, why) = Plan::new(&graph, PHONE).err().unwrap();
+    assert!(code == Code::GRAPH_NODES && why.contains("too large"), "{why}");
 }
 
 #[test]
