@@ -28,7 +28,7 @@ fn every_case_on(kind: Kind, least: usize) {
         let flat = FlatGraph::new(&graph, &[]).unwrap();
         let support = &qnn.query_support(&flat).unwrap()[0];
         if support.reason != polychip_abi::POLYCHIP_SUPPORT_YES {
-            println!("{kind:?} {name}: {}", support.detail);
+            eprintln!("{kind:?} {name}: {}", support.detail);
             continue;
         }
         run += 1;

@@ -4,7 +4,7 @@
 
 use half::f16;
 use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
-use polychip_ops::{Attributes, DType, Op, TensorType};
+use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 
 /// What the reals of a test are stored as.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -202,4 +202,24 @@ pub(crate) fn feeds(graph: &Graph) -> Vec<Vec<u8>> {
         }
     };
     graph.inputs.iter().map(|id| one(&mut net, id)).collect()
+}
+
+/// conv → relu → depthwise conv → sum with the relu's result → mean → fully connected → softmax.
+pub(crate) fn network(kind: Kind) -> Graph {
+    let mut net = Net::new(kind);
+    let image = [1, 8, 10, 10];
+    let x = net.input(&[1, 3, 10, 10]);
+    let w = net.weights(&[8, 3, 3, 3], 0);
+    let pads = none().with_ints(Attr::Pads, &[1, 1, 1, 1]);
+    let a = net.then(Op::Conv, pads.clone(), &[x, w], &image);
+    let r = net.then(Op::Relu, none(), &[a], &image);
+    let w = net.weights(&[8, 1, 3, 3], 0);
+    let b = net.then(Op::Conv, pads.with_int(Attr::Group, 8), &[r, w], &image);
+    let s = net.then(Op::Add, none(), &[b, r], &image);
+    let m = net.then(Op::GlobalAveragePool, none(), &[s], &[1, 8, 1, 1]);
+    let shape = net.ints(&[1, 8]);
+    let f = net.then(Op::Reshape, none(), &[m, shape], &[1, 8]);
+    let w = net.weights(&[8, 10], 1);
+    let y = net.then(Op::MatMul, none(), &[f, w], &[1, 10]);
+    net.out(&[s, y])
 }

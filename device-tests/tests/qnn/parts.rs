@@ -2,30 +2,10 @@
 
 use polychip_graph::{Encoding, EncodingAxis, Graph};
 use polychip_host::{CompileOptions, ErrorKind, FlatGraph, Memory};
-use polychip_ops::{Attr, DType, Op};
+use polychip_ops::{DType, Op};
 
 use super::device::{compute, cpu, device, difference, host, run};
-use super::net::{Kind, Net, feeds, none};
-
-/// conv → relu → depthwise conv → sum with the relu's result → mean → fully connected → softmax.
-fn network(kind: Kind) -> Graph {
-    let mut net = Net::new(kind);
-    let image = [1, 8, 10, 10];
-    let x = net.input(&[1, 3, 10, 10]);
-    let w = net.weights(&[8, 3, 3, 3], 0);
-    let pads = none().with_ints(Attr::Pads, &[1, 1, 1, 1]);
-    let a = net.then(Op::Conv, pads.clone(), &[x, w], &image);
-    let r = net.then(Op::Relu, none(), &[a], &image);
-    let w = net.weights(&[8, 1, 3, 3], 0);
-    let b = net.then(Op::Conv, pads.with_int(Attr::Group, 8), &[r, w], &image);
-    let s = net.then(Op::Add, none(), &[b, r], &image);
-    let m = net.then(Op::GlobalAveragePool, none(), &[s], &[1, 8, 1, 1]);
-    let shape = net.ints(&[1, 8]);
-    let f = net.then(Op::Reshape, none(), &[m, shape], &[1, 8]);
-    let w = net.weights(&[8, 10], 1);
-    let y = net.then(Op::MatMul, none(), &[f, w], &[1, 10]);
-    net.out(&[s, y])
-}
+use super::net::{Kind, Net, feeds, network, none};
 
 #[test]
 fn a_quantised_network_is_within_a_few_steps_of_the_cpu() {

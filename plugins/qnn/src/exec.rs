@@ -4,7 +4,7 @@
 //! 1. `execute` hands a run to the device's queue and returns; the library's call, which waits, is made by the
 //!    queue's thread.
 //! 2. A warm run allocates nothing: runs, fences and lists are used again.
-//! 3. A part keeps the library's binary, so that it runs again after the device was reset.
+//! 3. A reset voids what was loaded before it: the host loads the blob again.
 //! 4. Sizes are checked against the ports before each run: the library reads past what is too small.
 
 #![allow(unsafe_code, reason = "memory is handed to the vendor's library here")]
@@ -20,23 +20,24 @@ use polychip_sdk::{
 
 use crate::blob::Part;
 use crate::plugin::Shared;
-use crate::session::{Context, Session};
+use crate::session::Context;
 
 pub(crate) use queue::{Queue, Runner};
 
 /// A loaded part.
 pub struct QnnExecutable {
     device: Arc<Shared>,
-    part: Part,
+    ports: Vec<Port>,
+    constant_bytes: u64,
     state: Mutex<State>,
+    /// The reset that it was loaded after.
+    epoch: u64,
 }
 
-/// The context of a part and the reset it belongs to.
-#[derive(Default)]
+/// The context of a part.
 struct State {
-    /// `None` while it runs, and after a reset until the next run.
+    /// `None` while it runs, and after a reset.
     context: Option<Context>,
-    epoch: u64,
     /// A run has it.
     running: bool,
 }
@@ -59,20 +60,17 @@ impl QnnExecutable {
     /// Loads a part.
     pub(crate) fn new(device: Arc<Shared>, part: Part) -> Result<QnnExecutable> {
         let epoch = device.epoch.now();
-        let context = Self::context(&device.session, &part)?;
+        let context = Context::load(&device.session, &part.binary, &part.tensors, part.inputs)?;
         Ok(QnnExecutable {
             device,
-            part,
+            ports: part.ports,
+            constant_bytes: part.binary.len() as u64,
             state: Mutex::new(State {
                 context: Some(context),
-                epoch,
                 running: false,
             }),
+            epoch,
         })
-    }
-
-    fn context(session: &Arc<Session>, part: &Part) -> Result<Context> {
-        Context::load(session, &part.binary, &part.tensors, part.inputs)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,43 +86,31 @@ impl QnnExecutable {
 
     /// Runs on bound memory, in the order of ports: each a buffer and where the tensor starts in it.
     fn run(&self, bindings: &[(Arc<HostBuffer>, usize)]) -> Result<()> {
-        let epoch = self.device.epoch.now();
+        let void = || {
+            Error::new(
+                ErrorKind::DeviceLost,
+                "the device was reset since the part was loaded",
+            )
+        };
         let mut context = {
             let mut state = self.state();
-            if state.running {
-                return Err(Error::new(
-                    ErrorKind::DeviceLost,
-                    "an earlier run of this part has not come back from the device",
-                ));
-            }
-            let kept = state.context.take().filter(|_| state.epoch == epoch);
+            let context = state.context.take().ok_or_else(void)?;
             state.running = true;
-            drop(state);
-            match kept {
-                Some(context) => context,
-                // the device was reset since: the binary is loaded again
-                None => match Self::context(&self.device.session, &self.part) {
-                    Ok(context) => context,
-                    Err(error) => {
-                        self.state().running = false;
-                        return Err(error);
-                    }
-                },
-            }
+            context
         };
-        let result = Self::run_in(&mut context, &self.part, bindings);
+        let result = self.run_in(&mut context, bindings);
         let mut state = self.state();
         state.running = false;
-        if self.device.epoch.now() == epoch {
-            state.epoch = epoch;
+        if self.device.epoch.now() == self.epoch {
             state.context = Some(context);
         }
         result
     }
 
-    fn run_in(context: &mut Context, part: &Part, bindings: &[(Arc<HostBuffer>, usize)]) -> Result<()> {
+    fn run_in(&self, context: &mut Context, bindings: &[(Arc<HostBuffer>, usize)]) -> Result<()> {
         for (port, (buffer, offset)) in bindings.iter().enumerate() {
-            let bytes = part.tensors[port].bytes;
+            // fits, as a port was made of a tensor of this many bytes
+            let bytes = self.ports[port].bytes as usize;
             let size = polychip_sdk::Buffer::bytes(&**buffer);
             if offset.checked_add(bytes).is_none_or(|end| end > size) {
                 return Err(Error::bad_argument("a port is bound past the end of its buffer"));
@@ -143,13 +129,13 @@ impl Executable for QnnExecutable {
 
     fn info(&self) -> ExecutableInfo {
         ExecutableInfo {
-            constant_bytes: self.part.binary.len() as u64,
+            constant_bytes: self.constant_bytes,
             arena_bytes: 0,
         }
     }
 
     fn ports(&self) -> &[Port] {
-        &self.part.ports
+        &self.ports
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<Arc<RunFence>> {

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
 //! 2. On an x86 host the device is emulated, whoever made the library: its figures are nobody's.
-//! 3. A reset ends all runs, makes a new device, and lets loaded parts load their binaries again.
+//! 3. A reset ends all runs, voids loaded parts and makes a new device. A run that hangs in the library is left
+//!    behind with its thread, context and device: nobody can end it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
