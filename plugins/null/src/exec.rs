@@ -176,11 +176,24 @@ impl NullExecutable {
         for ((number, port), tensor) in ports.zip(outputs) {
             let binding = submit.binding(number as u32);
             let mut bytes = tensor.to_bytes();
-            if bytes.len() > binding.bytes {
+            let fits = if port.upper_bound {
+                tensor.rank() == port.dims.len()
+                    && tensor
+                        .shape()
+                        .iter()
+                        .zip(&port.dims)
+                        .all(|(have, most)| have <= most)
+            } else {
+                tensor.shape() == port.dims
+            };
+            if !fits || tensor.element() != element(port.dtype) || bytes.len() > binding.bytes {
                 let what = format!(
-                    "output {number} came out as {:?}, {} bytes; it is bound to {}",
+                    "output {number} came out as {:?} {:?}, {} bytes; its port is {} {:?}, bound to {}",
+                    tensor.element(),
                     tensor.shape(),
                     bytes.len(),
+                    port.dtype,
+                    port.dims,
                     binding.bytes
                 );
                 return Err(Error::new(ErrorKind::Persistent, what).at_tensor(number as u32));

@@ -4,7 +4,7 @@
 
 use polychip_abi as abi;
 use polychip_abi::POLYCHIP_NO_INDEX;
-use polychip_ops::{DType, Literal};
+use polychip_ops::{DType, Literal, Op};
 
 use super::GraphView;
 use crate::raw::{self, Rows};
@@ -292,6 +292,15 @@ unsafe fn node(
     let tensors = ready.len();
     // SAFETY: as above.
     let inputs = unsafe { raw::slice(raw.inputs, raw.input_count, "node inputs") }?;
+    if let Some(op) = Op::from_code(raw.op)
+        && let (_, Some(most)) = op.spec().input_arity()
+        && inputs.len() > most
+    {
+        return Err(Error::bad_argument(format!(
+            "node {name} has {} inputs, {op} takes at most {most}",
+            inputs.len()
+        )));
+    }
     for &input in inputs.iter().filter(|&&input| input != POLYCHIP_NO_INDEX) {
         match ready.get(input as usize) {
             Some(true) => {}

@@ -108,7 +108,7 @@ impl Fixture {
         for (index, (op, name, inputs, outputs)) in [
             (Op::MatMul, "MatMul", 2, 3),
             (Op::If, "If", 4, 5),
-            (Op::NonZero, "NonZero", 6, 7),
+            (Op::Compress, "Compress", 6, 7),
         ]
         .into_iter()
         .enumerate()
@@ -284,6 +284,7 @@ fn each_breach_is_named() {
         ("before it is produced", broken(&|f| f.words[2][0] = 4)),
         ("is produced already", broken(&|f| f.words[7][0] = 2)),
         ("of 6", broken(&|f| f.words[3][0] = 6)),
+        ("takes at most 1", broken(&|f| f.nodes[2].op = Op::NonZero.code())),
         ("is never produced", broken(&|f| f.graph[0].node_count = 1)),
         ("twice an input", broken(&|f| f.words[0][1] = 0)),
         ("in two groups", broken(&|f| f.words[8][1] = 0)),
