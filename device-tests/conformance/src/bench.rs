@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::carrier;
 use crate::case::{Stop, skip};
-use crate::plugin::{Configuration, Device, Library};
+use crate::plugin::{Configuration, Device, Executable, Library};
 use crate::problem::Problem;
+use crate::tolerance::Tolerances;
 
 /// A plugin's device under test.
 pub struct Bench {
@@ -33,6 +34,22 @@ impl Bench {
             .library
             .create(&self.configuration)?
             .open(self.device.index())?)
+    }
+
+    /// How far a carrier's answers may be off.
+    #[must_use]
+    pub fn tolerances(&self) -> Tolerances {
+        Tolerances::of("elementwise", self.reduced)
+    }
+
+    /// A carrier, compiled and loaded.
+    ///
+    /// # Errors
+    /// As [`Bench::carrier`], or a call failed.
+    pub fn loaded(&self) -> Result<(Problem, Arc<Executable>), Stop> {
+        let problem = self.carrier()?;
+        let executable = problem.load(&self.device, self.reduced)?;
+        Ok((problem, executable))
     }
 
     /// A small graph that the device supports, to ask about everything but ops.

@@ -2,8 +2,17 @@
 //!
 //! Invariant: the list of cases is the same for every plugin; what a plugin lacks is found out by asking.
 
+mod buffers;
+mod compile;
+mod concurrency;
+mod deny;
+mod destroy;
 mod discovery;
+mod errors;
+mod fences;
+mod leaks;
 mod support;
+mod telemetry;
 
 use crate::case::Case;
 use crate::ops;
@@ -16,6 +25,33 @@ pub const GROUPS: &[(&str, &str)] = &[
     ),
     ("support", "answers are reasoned, the same each time, and true"),
     (
+        "compile",
+        "blobs through memory and bytes; torn, flipped and foreign bytes are refused",
+    ),
+    (
+        "buffers",
+        "memory made, imported and exported; sizes, ranges, aliases",
+    ),
+    (
+        "fences",
+        "ends of runs: waits, order, signals, timing, actual shapes",
+    ),
+    (
+        "telemetry",
+        "sensors, estimates and operating points are plausible",
+    ),
+    (
+        "deny",
+        "what cannot be had is refused, and the device goes on: memory, kinds, cancel, reset",
+    ),
+    ("destroy", "every order of destruction that the contract allows"),
+    ("concurrency", "several threads, instances and runs at once"),
+    ("leaks", "memory and descriptors stay bounded over many cycles"),
+    (
+        "errors",
+        "wrong arguments and garbage graphs are errors, each in a process of its own",
+    ),
+    (
         "ops",
         "each op on each element type and shape class against the scalar reference",
     ),
@@ -27,6 +63,15 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     discovery::cases(&mut cases);
     support::cases(&mut cases);
+    compile::cases(&mut cases);
+    buffers::cases(&mut cases);
+    fences::cases(&mut cases);
+    telemetry::cases(&mut cases);
+    deny::cases(&mut cases);
+    destroy::cases(&mut cases);
+    concurrency::cases(&mut cases);
+    leaks::cases(&mut cases);
+    errors::cases(&mut cases);
     ops::cases(&mut cases);
     cases
 }

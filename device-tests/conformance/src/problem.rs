@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polychip_device_tests::compare::compare;
-use polychip_graph::{Graph, infer, verify};
+use polychip_graph::{Graph, fingerprint, infer, verify};
 use polychip_host::FlatGraph;
 use polychip_ops::{DType, Literal};
 use polychip_reference::{Program, tensor_from_literal, tensor_to_literal};
@@ -19,6 +19,7 @@ use polychip_sdk::GraphView;
 use crate::case::{Stop, check, fail};
 use crate::plugin::{Answer, Buffer, Device, Executable, Fence};
 use crate::tolerance::Tolerances;
+use crate::value::literal;
 
 /// A graph with inputs and expected outputs.
 #[derive(Clone)]
@@ -43,7 +44,9 @@ impl Problem {
     pub fn new(mut graph: Graph, inputs: Vec<Literal>) -> Result<Problem, String> {
         infer(&mut graph).map_err(|error| error.to_string())?;
         verify(&graph).map_err(|error| error.to_string())?;
-        let flat = FlatGraph::new(&graph, &[]).map_err(|error| error.to_string())?;
+        let flat = FlatGraph::new(&graph, &[])
+            .map_err(|error| error.to_string())?
+            .with_fingerprints(fingerprint::structure(&graph), fingerprint::content(&graph));
         let expected = evaluate(&flat, &inputs)?;
         let encoded = graph
             .outputs
@@ -70,6 +73,29 @@ impl Problem {
             expected,
             ..self.clone()
         })
+    }
+
+    /// The same graph with inputs from another seed.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn seeded(&self, seed: u64) -> Result<Problem, Stop> {
+        let mut numbers = Numbers::of(&format!("{}/{seed}", self.name));
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|input| {
+                let (low, high) = if input.dtype.is_float() {
+                    (-2.0, 3.0)
+                } else {
+                    (0.0, 150.0)
+                };
+                let count = input.shape.iter().product();
+                let values: Vec<f64> = (0..count).map(|_| numbers.between(low, high)).collect();
+                literal(input.dtype, &input.shape, &values).map_err(Stop::Failed)
+            })
+            .collect::<Result<_, _>>()?;
+        self.with_inputs(inputs)
     }
 
     /// Compiles and loads.

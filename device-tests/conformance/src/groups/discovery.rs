@@ -380,7 +380,7 @@ fn two_instances(bench: &Bench) -> Judgement {
         "two instances tell of different devices"
     );
     let carrier = bench.carrier()?;
-    let tolerances = crate::tolerance::Tolerances::of("elementwise", bench.reduced);
+    let tolerances = bench.tolerances();
     carrier.solve(&one, bench.reduced, &tolerances)?;
     carrier.solve(&two, bench.reduced, &tolerances)?;
     drop(one);

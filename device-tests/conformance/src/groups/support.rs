@@ -12,7 +12,6 @@ use crate::case::{Case, Judgement, Stop, check, fail, skip};
 use crate::ops;
 use crate::plugin::RawGraph;
 use crate::problem::{Problem, reasoned, supported};
-use crate::tolerance::Tolerances;
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("support", name, run);
@@ -34,14 +33,9 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
     ]);
 }
 
-/// How far a chain of elementwise nodes may be off.
-fn tolerances(bench: &Bench) -> Tolerances {
-    Tolerances::of("elementwise", bench.reduced)
-}
-
 fn carrier(bench: &Bench) -> Judgement {
     match bench.carrier() {
-        Ok(problem) => problem.solve(&bench.device, bench.reduced, &tolerances(bench)),
+        Ok(problem) => problem.solve(&bench.device, bench.reduced, &bench.tolerances()),
         // everything else hangs on it
         Err(Stop::Skipped(words)) => fail(words),
         Err(stop) => Err(stop),
@@ -191,7 +185,7 @@ fn problem(graph: Graph) -> Result<Problem, Stop> {
 fn long_chain(bench: &Bench) -> Judgement {
     let problem = chain(200)?;
     supported(&bench.device, &problem.flat)?;
-    problem.solve(&bench.device, bench.reduced, &tolerances(bench))
+    problem.solve(&bench.device, bench.reduced, &bench.tolerances())
 }
 
 fn parts_as_whole(bench: &Bench) -> Judgement {
@@ -203,7 +197,7 @@ fn parts_as_whole(bench: &Bench) -> Judgement {
         let part = chain(length)?;
         if answers[..length].iter().all(|answer| answer.reason == 0) {
             asked = true;
-            part.solve(&bench.device, bench.reduced, &tolerances(bench))
+            part.solve(&bench.device, bench.reduced, &bench.tolerances())
                 .map_err(|stop| {
                     Stop::Failed(format!("the first {length} nodes of a supported chain: {stop}"))
                 })?;
@@ -245,7 +239,7 @@ fn output_used_twice(bench: &Bench) -> Judgement {
     (graph.inputs, graph.outputs) = (vec![x], vec![a, b]);
     let problem = problem(graph)?;
     supported(&bench.device, &problem.flat)?;
-    problem.solve(&bench.device, bench.reduced, &tolerances(bench))
+    problem.solve(&bench.device, bench.reduced, &bench.tolerances())
 }
 
 fn input_used_by_two(bench: &Bench) -> Judgement {
@@ -256,13 +250,13 @@ fn input_used_by_two(bench: &Bench) -> Judgement {
     (graph.inputs, graph.outputs) = (vec![x], vec![z, y]);
     let problem = problem(graph)?;
     supported(&bench.device, &problem.flat)?;
-    problem.solve(&bench.device, bench.reduced, &tolerances(bench))
+    problem.solve(&bench.device, bench.reduced, &bench.tolerances())
 }
 
 fn control(bench: &Bench, made: Result<Vec<Problem>, Stop>) -> Judgement {
     for problem in made? {
         supported(&bench.device, &problem.flat)?;
-        problem.solve(&bench.device, bench.reduced, &tolerances(bench))?;
+        problem.solve(&bench.device, bench.reduced, &bench.tolerances())?;
     }
     Ok(())
 }

@@ -214,7 +214,20 @@ impl Device {
     /// # Errors
     /// The call failed.
     pub fn load_bytes(self: &Arc<Self>, graph: &Arc<FlatGraph>, bytes: Arc<[u8]>) -> Call<Arc<Executable>> {
-        Executable::of_bytes(self, graph, bytes)
+        Executable::of_bytes(self, graph, bytes, 0)
+    }
+
+    /// As [`Device::load_bytes`], from byte `skip` on.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn load_bytes_at(
+        self: &Arc<Self>,
+        graph: &Arc<FlatGraph>,
+        bytes: Arc<[u8]>,
+        skip: usize,
+    ) -> Call<Arc<Executable>> {
+        Executable::of_bytes(self, graph, bytes, skip)
     }
 
     /// Makes a buffer of the device's own memory.

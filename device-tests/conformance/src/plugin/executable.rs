@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_abi as abi;
 use polychip_abi::Sized;
@@ -94,6 +94,12 @@ impl Blob {
         Ok(Arc::from(bytes))
     }
 
+    /// The handle, for calls with wrong arguments.
+    #[must_use]
+    pub fn raw(&self) -> *mut abi::polychip_blob {
+        self.raw
+    }
+
     /// Makes an executable, after which the blob can only be destroyed.
     ///
     /// # Errors
@@ -141,7 +147,7 @@ pub struct Executable {
     raw: *mut abi::polychip_executable,
     inputs: usize,
     ports: Vec<Port>,
-    _graph: Arc<FlatGraph>,
+    graph: Mutex<Option<Arc<FlatGraph>>>,
     _bytes: Option<Arc<[u8]>>,
 }
 
@@ -164,17 +170,78 @@ impl Executable {
         device: &Arc<Device>,
         graph: &Arc<FlatGraph>,
         bytes: Arc<[u8]>,
+        skip: usize,
+    ) -> Call<Arc<Executable>> {
+        let mut source = abi::polychip_load_source::sized();
+        let span = &bytes[skip..];
+        source.bytes = abi::polychip_bytes {
+            data: if span.is_empty() {
+                std::ptr::null()
+            } else {
+                span.as_ptr()
+            },
+            len: span.len() as u64,
+        };
+        Executable::of(device, graph, source, Some(bytes))
+    }
+
+    /// Compiles and loads a graph that may be gone after the call; `flat` tells what its ports are.
+    pub(crate) fn of_graph(
+        device: &Arc<Device>,
+        graph: *const abi::polychip_graph,
+        flat: &Arc<FlatGraph>,
+    ) -> Call<Arc<Executable>> {
+        let counts = (flat.input_count(), flat.output_count());
+        Executable::of_graph_as_it_is(device, graph, flat, counts)
+    }
+
+    /// As [`Executable::of_graph`], of a graph with these counts of inputs and outputs.
+    pub(crate) fn of_graph_as_it_is(
+        device: &Arc<Device>,
+        graph: *const abi::polychip_graph,
+        flat: &Arc<FlatGraph>,
+        counts: (usize, usize),
+    ) -> Call<Arc<Executable>> {
+        let mut options = abi::polychip_compile_options::sized();
+        options.operating_point = abi::POLYCHIP_NO_INDEX;
+        let call = device
+            .table()
+            .compile
+            .expect("invariant: required calls are checked");
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: graph and options are valid for the call.
+        checked("compile", |record| unsafe {
+            call(device.raw(), graph, &raw const options, &raw mut raw, record)
+        })?;
+        let blob = Blob {
+            device: Arc::clone(device),
+            graph: Arc::clone(flat),
+            raw,
+        };
+        let mut source = abi::polychip_load_source::sized();
+        source.blob = blob.raw;
+        source.graph = graph;
+        let executable = Executable::made(device, flat, source, None, counts)?;
+        executable.forget_graph();
+        Ok(executable)
+    }
+
+    /// Makes an executable of bytes as a host that has no graph does.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn without_graph(
+        device: &Arc<Device>,
+        graph: &Arc<FlatGraph>,
+        bytes: Arc<[u8]>,
     ) -> Call<Arc<Executable>> {
         let mut source = abi::polychip_load_source::sized();
         source.bytes = abi::polychip_bytes {
-            data: if bytes.is_empty() {
-                std::ptr::null()
-            } else {
-                bytes.as_ptr()
-            },
+            data: bytes.as_ptr(),
             len: bytes.len() as u64,
         };
-        Executable::of(device, graph, source, Some(bytes))
+        let counts = (graph.input_count(), graph.output_count());
+        Executable::made(device, graph, source, Some(bytes), counts)
     }
 
     fn of(
@@ -183,8 +250,19 @@ impl Executable {
         mut source: abi::polychip_load_source,
         bytes: Option<Arc<[u8]>>,
     ) -> Call<Arc<Executable>> {
-        source.threads = 1;
         source.graph = graph.raw();
+        let counts = (graph.input_count(), graph.output_count());
+        Executable::made(device, graph, source, bytes, counts)
+    }
+
+    fn made(
+        device: &Arc<Device>,
+        graph: &Arc<FlatGraph>,
+        mut source: abi::polychip_load_source,
+        bytes: Option<Arc<[u8]>>,
+        counts: (usize, usize),
+    ) -> Call<Arc<Executable>> {
+        source.threads = 1;
         let call = device
             .table()
             .load
@@ -202,17 +280,16 @@ impl Executable {
             raw,
             inputs: 0,
             ports: Vec::new(),
-            _graph: Arc::clone(graph),
+            graph: Mutex::new(Some(Arc::clone(graph))),
             _bytes: bytes,
         };
         let (inputs, outputs) = loaded.counts()?;
-        if (inputs as usize, outputs as usize) != (graph.input_count(), graph.output_count()) {
+        if (inputs as usize, outputs as usize) != counts {
             return Err(breach(
                 "executable_info",
                 format!(
                     "{inputs} inputs and {outputs} outputs, the graph has {} and {}",
-                    graph.input_count(),
-                    graph.output_count()
+                    counts.0, counts.1
                 ),
             ));
         }
@@ -273,6 +350,11 @@ impl Executable {
         &self.device
     }
 
+    /// Lets go of the graph, of which nothing but constants' data outlives `load`. For graphs without constants.
+    pub fn forget_graph(&self) {
+        *self.graph.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The handle, for calls with wrong arguments.
     #[must_use]
     pub fn raw(&self) -> *mut abi::polychip_executable {
@@ -327,11 +409,48 @@ impl Executable {
         self.execute_bound(&bindings, waits)
     }
 
+    /// Starts a run on whole buffers, with a priority and a deadline.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn execute_with(
+        self: &Arc<Self>,
+        buffers: &[Arc<Buffer>],
+        priority: u32,
+        deadline_ns: u64,
+    ) -> Call<Fence> {
+        let bindings: Vec<Binding> = buffers
+            .iter()
+            .zip(&self.ports)
+            .map(|(buffer, port)| Binding {
+                buffer: Arc::clone(buffer),
+                offset: 0,
+                bytes: port.bytes,
+            })
+            .collect();
+        self.submit(&bindings, &[], priority, deadline_ns)
+    }
+
     /// Starts a run on parts of buffers, one binding per port.
     ///
     /// # Errors
     /// The call failed.
     pub fn execute_bound(self: &Arc<Self>, bindings: &[Binding], waits: &[&Fence]) -> Call<Fence> {
+        self.submit(
+            bindings,
+            waits,
+            abi::POLYCHIP_PRIORITY_NORMAL,
+            abi::POLYCHIP_NO_DEADLINE,
+        )
+    }
+
+    fn submit(
+        self: &Arc<Self>,
+        bindings: &[Binding],
+        waits: &[&Fence],
+        priority: u32,
+        deadline_ns: u64,
+    ) -> Call<Fence> {
         let rows: Vec<abi::polychip_binding> = bindings
             .iter()
             .enumerate()
@@ -345,13 +464,13 @@ impl Executable {
             .collect();
         let waits: Vec<_> = waits.iter().map(|fence| fence.raw()).collect();
         let mut submit = abi::polychip_submit::sized();
-        submit.priority = abi::POLYCHIP_PRIORITY_NORMAL;
+        submit.priority = priority;
         submit.bindings = rows.as_ptr();
         submit.binding_count = rows.len() as u64;
         submit.binding_stride = size_of::<abi::polychip_binding>() as u64;
         submit.waits = waits.as_ptr();
         submit.wait_count = waits.len() as u64;
-        submit.deadline_ns = abi::POLYCHIP_NO_DEADLINE;
+        submit.deadline_ns = deadline_ns;
         let call = self
             .device
             .table()

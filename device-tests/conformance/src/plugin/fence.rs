@@ -94,6 +94,28 @@ impl Fence {
         self.wait_ns(u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// The handle alone, of a run that has ended: whoever takes it destroys it.
+    #[must_use]
+    pub fn into_raw(self) -> *mut abi::polychip_fence {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: read once each, because the value is never dropped.
+        unsafe {
+            drop(std::ptr::read(&raw const this.executable));
+            drop(std::ptr::read(&raw const this.buffers));
+        }
+        this.raw
+    }
+
+    /// Destroys the fence while its run may go on; the run's memory is kept for ever.
+    pub fn destroy_at_once(self) {
+        std::mem::forget((Arc::clone(&self.executable), self.buffers.clone()));
+        if let Some(destroy) = self.table().fence_destroy {
+            // SAFETY: made by this table, destroyed once: the value is forgotten.
+            unsafe { destroy(self.raw) };
+        }
+        std::mem::forget(self);
+    }
+
     /// Has `call(user, status)` made at the end; nothing where that is not offered.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use polychip_abi as abi;
 use polychip_abi::Sized;
 use polychip_host::FlatGraph;
 
-use super::{Answer, Call, Device, checked};
+use super::{Answer, Call, Device, Executable, checked};
 
 /// Copies of a flat graph's arrays.
 pub struct RawGraph {
@@ -31,7 +31,7 @@ pub struct RawGraph {
     pub inputs: Vec<u32>,
     /// Outputs of the graph.
     pub outputs: Vec<u32>,
-    _flat: Arc<FlatGraph>,
+    flat: Arc<FlatGraph>,
 }
 
 /// # Safety
@@ -71,7 +71,7 @@ impl RawGraph {
                 tensors,
                 inputs: copied(graph.inputs, graph.input_count),
                 outputs: copied(graph.outputs, graph.output_count),
-                _flat: Arc::clone(flat),
+                flat: Arc::clone(flat),
             };
             raw.link();
             raw
@@ -143,6 +143,27 @@ impl RawGraph {
                 detail: row.text(),
             })
             .collect())
+    }
+
+    /// Compiles and loads; the executable does not hold these arrays.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn load(&self, device: &Arc<Device>, flat: &Arc<FlatGraph>) -> Call<Arc<Executable>> {
+        Executable::of_graph(device, &raw const self.graph, flat)
+    }
+
+    /// Compiles and loads a graph whose ports may be any.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn load_as_it_is(&self, device: &Arc<Device>) -> Call<Arc<Executable>> {
+        Executable::of_graph_as_it_is(
+            device,
+            &raw const self.graph,
+            &self.flat,
+            (self.inputs.len(), self.outputs.len()),
+        )
     }
 
     /// Compiles, and destroys what comes out.
