@@ -16,5 +16,6 @@ pub mod libraries;
 pub mod model;
 pub mod npy;
 pub mod openvino;
+pub mod part;
 pub mod paths;
 pub mod quantised;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use polychip::{Model, Policy, Runtime};
+use polychip::{Model, Policy, Runtime, Session};
 use polychip_ops::{Dim, Literal};
 
 /// Longest a run of any test model may take.
@@ -23,7 +23,14 @@ pub fn run(
     inputs: &BTreeMap<String, Literal>,
 ) -> Result<Vec<(String, Literal)>> {
     let model = bound(runtime, path, inputs)?;
-    let session = runtime.session(&model, policy.clone())?;
+    run_session(&runtime.session(&model, policy.clone())?, inputs)
+}
+
+/// Runs a session on inputs by name and gives the outputs by name, in the model's order.
+///
+/// # Errors
+/// An input is missing or of another type, or the run fails.
+pub fn run_session(session: &Session, inputs: &BTreeMap<String, Literal>) -> Result<Vec<(String, Literal)>> {
     let mut tensors = Vec::new();
     for spec in session.inputs() {
         let given = inputs
