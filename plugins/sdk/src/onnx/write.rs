@@ -138,7 +138,13 @@ pub(super) fn model(
     for domain in &writer.domains {
         wire.message(field::MODEL_OPSET, |wire| {
             wire.text(field::OPSET_DOMAIN, domain);
-            wire.int(field::OPSET_VERSION, if domain.is_empty() { OPSET } else { 1 });
+            // graphs do not keep the versions of other domains: the newest of ONNX's own, the first of others
+            let version = match *domain {
+                "" => OPSET,
+                "ai.onnx.ml" => 5,
+                _ => 1,
+            };
+            wire.int(field::OPSET_VERSION, version);
             Ok(())
         })?;
     }
@@ -216,19 +222,7 @@ impl<'g, 'a> Scope<'g, 'a> {
 
 /// Whether a node reads and writes stored elements, whatever encoding they have.
 fn on_stored(op: Op) -> bool {
-    matches!(
-        op,
-        Op::QuantizeLinear
-            | Op::DequantizeLinear
-            | Op::DynamicQuantizeLinear
-            | Op::QLinearConv
-            | Op::QLinearMatMul
-            | Op::ConvInteger
-            | Op::MatMulInteger
-            | Op::Cast
-            | Op::CastLike
-            | Op::BitCast
-    )
+    matches!(op, Op::QuantizeLinear | Op::DequantizeLinear)
 }
 
 impl<'a> Writer<'a, '_> {
