@@ -4,6 +4,8 @@
 //! - Models: the answer that the QDQ graph gives, cosine at least 0.999 for every output, and all nodes but
 //!   the named ones quantised after the passes.
 //!
+//! - With OpenVINO, where it is installed: the same, with the products that it takes on it.
+//!
 //! Skipped where `cargo xtask models` has not made the models.
 
 use std::collections::BTreeMap;
@@ -14,8 +16,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_device_tests::compare::{cosine, top};
 use polychip_device_tests::quantised::share;
-use polychip_device_tests::{model, npy, paths};
-use polychip_ops::Literal;
+use polychip_device_tests::{model, npy, openvino, paths};
+use polychip_ops::{Literal, Op};
 use serde::Deserialize;
 
 /// How many steps of the output's encoding a result may be off, by the first fitting prefix of the case.
@@ -61,7 +63,19 @@ fn main() -> Result<()> {
             for sample in folders(&folder.join("expected").join(name))? {
                 let path = path.clone();
                 let title = format!("{name}/{}", file_name(&sample));
-                trials.push(Trial::test(title, move || failed(answers(&path, &sample))));
+                trials.push(Trial::test(title, move || {
+                    failed(runtime().and_then(|runtime| answers(&runtime, &policy(), &path, &sample)))
+                }));
+            }
+            let sample = folder.join("expected").join(name).join("0");
+            match openvino::library() {
+                Ok(library) => trials.push(Trial::test(format!("openvino/{name}"), move || {
+                    failed(with_openvino(&library, &path, &sample))
+                })),
+                Err(why) => {
+                    let trial = Trial::test(format!("openvino/{name} skipped: {why}"), || Ok(()));
+                    trials.push(trial.with_ignored_flag(true));
+                }
             }
         }
         for case in folders(&folder.join("ops/expected"))? {
@@ -156,9 +170,39 @@ fn quantised(path: &Path, floats: usize) -> Result<()> {
     Ok(())
 }
 
-fn answers(path: &Path, sample: &Path) -> Result<()> {
+/// The same where OpenVINO computes the products and whatever else is cheaper there.
+fn with_openvino(library: &Path, path: &Path, sample: &Path) -> Result<()> {
+    let runtime = Runtime::builder()
+        .link(polychip_openvino::query)
+        .configure("openvino", "library", library.display().to_string())
+        .only_given_folders()
+        .build()?;
+    let both = policy().devices(["openvino:0", "cpu:0"]);
+    let model = runtime.load(path)?;
+    let planned = runtime.plan(&model, &both)?;
+    let (mut policy, mut products, mut taken) = (both, 0, 0);
+    for (row, (_, node)) in planned.graph().nodes().enumerate() {
+        if matches!(node.op, Op::Conv | Op::MatMul | Op::Gemm) {
+            products += 1;
+            if planned.targets()[0].supports(row) && !node.name.is_empty() {
+                taken += 1;
+                policy = policy.pin(&node.name, "openvino:0");
+            }
+        }
+    }
+    eprintln!(
+        "{}: OpenVINO takes {taken} of {products} products",
+        file_name(path)
+    );
+    // tensors of 16 bits are not its
+    let wide = file_name(path).ends_with("_u16.onnx");
+    ensure!(wide || taken > 0, "OpenVINO takes no product");
+    answers(&runtime, &policy, path, sample)
+}
+
+fn answers(runtime: &Runtime, policy: &Policy, path: &Path, sample: &Path) -> Result<()> {
     let index = index(sample)?;
-    let found = model::run(&runtime()?, &policy(), path, &read(sample, &index.inputs)?)?;
+    let found = model::run(runtime, policy, path, &read(sample, &index.inputs)?)?;
     let wanted = read(sample, &index.outputs)?;
     ensure!(
         found.len() == wanted.len(),
