@@ -33,6 +33,18 @@ impl Lower<'_> {
         axis: usize,
         domain: Domain,
     ) -> Lowered<Weights> {
+        self.scaled_weights(tensor, permutation, axis, domain, 1.0)
+    }
+
+    /// As [`Lower::weights`], with all of them multiplied by a positive `factor`.
+    pub(super) fn scaled_weights(
+        &mut self,
+        tensor: u32,
+        permutation: &[usize],
+        axis: usize,
+        domain: Domain,
+        factor: f32,
+    ) -> Lowered<Weights> {
         let view = self.view(tensor);
         let name = view.name().to_owned();
         let shape = self.shape(tensor)?;
@@ -40,7 +52,8 @@ impl Lower<'_> {
         let place = permutation.iter().position(|&from| from == axis).unwrap_or(0) as u32;
         let activations = match domain {
             Domain::Float(ty) => {
-                let reals = self.constant_reals(tensor)?;
+                let mut reals = self.constant_reals(tensor)?;
+                reals.iter_mut().for_each(|real| *real *= factor);
                 let bytes = constant::store_floats(ty, &reals);
                 let bytes = order::transpose(&bytes, ty.bytes(), &shape, permutation);
                 let id = self.fixed("weights", ty, Quant::None, &dims, bytes);
@@ -65,7 +78,7 @@ impl Lower<'_> {
                 )));
             }
         };
-        let scales = encoding.scales().to_vec();
+        let scales: Vec<f32> = encoding.scales().iter().map(|scale| scale * factor).collect();
         let mut zeros = encoding.zero_points().to_vec();
         zeros.resize(scales.len(), 0);
         let mut ty = match view.dtype() {
@@ -134,8 +147,21 @@ impl Lower<'_> {
         input: TensorId,
         weights: &Weights,
     ) -> Lowered<TensorId> {
+        self.scaled_bias(tensor, channels, input, weights, 1.0)
+    }
+
+    /// As [`Lower::bias`], with all of it multiplied by `factor`.
+    pub(super) fn scaled_bias(
+        &mut self,
+        tensor: u32,
+        channels: usize,
+        input: TensorId,
+        weights: &Weights,
+        factor: f32,
+    ) -> Lowered<TensorId> {
         let name = self.view(tensor).name().to_owned();
         let mut reals = self.constant_reals(tensor)?;
+        reals.iter_mut().for_each(|real| *real *= factor);
         if reals.len() == 1 {
             reals = vec![reals[0]; channels];
         }

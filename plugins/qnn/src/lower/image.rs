@@ -121,14 +121,10 @@ impl Lower<'_> {
         let half = Param::Bool(place == "half_pixel");
         let plain = matches!(&*place, "align_corners" | "half_pixel" | "asymmetric");
         let simple = vec![("align_corners", corners), ("half_pixel_centers", half)];
-        let whole = (2..4).all(|axis| to[axis].is_multiple_of(from[axis]));
         let kind = match &*mode {
             "linear" if plain => "ResizeBilinear",
-            "nearest" if plain && round == "floor" => "ResizeNearestNeighbor",
-            // whole factors: each pixel is repeated, however its centre is rounded
-            "nearest" if place == "half_pixel" && whole && round.starts_with("round") => {
-                "ResizeNearestNeighbor"
-            }
+            // elsewhere the op does not say how it rounds
+            "nearest" if place == "asymmetric" && round == "floor" => "ResizeNearestNeighbor",
             _ => return self.general_resize(node, [&mode, &place, &round], image, output),
         };
         if kind == "ResizeNearestNeighbor" {
@@ -215,6 +211,36 @@ impl Lower<'_> {
         };
         let params = vec![("block_size", u32s(&[block, block])), ("mode", Param::U32(mode))];
         self.moved_image(kind, params, image, output)
+    }
+
+    pub(super) fn grid_sample(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+        let attributes = node.attributes();
+        let index = |attr, default: &str, list: &[&str]| {
+            let word = attributes.str(attr).unwrap_or(default).to_owned();
+            let place = list.iter().position(|&entry| entry == word);
+            place
+                .map(|place| Param::U32(place as u32))
+                .ok_or_else(|| Refusal::attribute(format!("GridSample with {word}")))
+        };
+        let mode = index(Attr::Mode, "linear", &["linear", "nearest"])?;
+        let padding = index(Attr::PaddingMode, "zeros", &["zeros", "border", "reflection"])?;
+        let (input, grid) = (self.input(node, 0)?, self.input(node, 1)?);
+        if self.shape(input)?.len() != 4 {
+            return Err(Refusal::new(Reason::Rank, "GridSample of other than 4 axes"));
+        }
+        let image = self.read(input, Order::ChannelsLast)?;
+        let grid = self.read(grid, Order::RowMajor)?;
+        let params = vec![
+            (
+                "align_corners",
+                Param::Bool(int(node, Attr::AlignCorners, 0) != 0),
+            ),
+            ("mode", mode),
+            ("padding_mode", padding),
+        ];
+        let out = self.write(self.output(node, 0)?, Order::ChannelsLast)?;
+        self.op("GridSample", params, &[image, grid], &[out]);
+        Ok(())
     }
 
     pub(super) fn lrn(&mut self, node: &NodeView<'_>) -> Lowered<()> {

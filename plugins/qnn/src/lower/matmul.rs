@@ -18,6 +18,7 @@ impl Lower<'_> {
         weights: u32,
         transposed: bool,
         bias: Option<u32>,
+        (alpha, beta): (f32, f32),
         output: u32,
         domain: Domain,
     ) -> Lowered<()> {
@@ -30,10 +31,10 @@ impl Lower<'_> {
         let input = self.reshaped(input, &[rows, inner]);
         let input = self.widened_for(input, output)?;
         let domain = self.domain_of(input, domain);
-        let weights = self.weights(weights, &permutation, axis, domain)?;
+        let weights = self.scaled_weights(weights, &permutation, axis, domain, alpha)?;
         let mut inputs = vec![input, weights.id];
         if let Some(bias) = bias {
-            inputs.push(self.bias(bias, units, input, &weights)?);
+            inputs.push(self.scaled_bias(bias, units, input, &weights, beta)?);
         }
         let info = self.info(output)?;
         let out = self.native("product", info.ty, info.quant, &[rows, units]);
@@ -47,9 +48,6 @@ impl Lower<'_> {
             node.float(Attr::Beta).unwrap_or(1.0),
         );
         let sum = node.input(2);
-        if alpha != 1.0 || (beta != 1.0 && sum.is_some()) {
-            return Err(Refusal::attribute(format!("alpha {alpha}, beta {beta}")));
-        }
         let (left, right) = (self.input(node, 0)?, self.input(node, 1)?);
         let output = self.output(node, 0)?;
         let (trans_a, trans_b) = (int(node, Attr::TransA, 0) != 0, int(node, Attr::TransB, 0) != 0);
@@ -66,12 +64,17 @@ impl Lower<'_> {
                 "a sum that is no constant row: the product before it has no encoding",
             ));
         }
-        if self.view(right).is_constant() && sum == bias {
+        let folds = self.view(right).is_constant() && sum == bias && alpha > 0.0;
+        if !folds && (alpha != 1.0 || (beta != 1.0 && sum.is_some())) {
+            let what = format!("alpha {alpha}, beta {beta} beside operands that are no constants");
+            return Err(Refusal::attribute(what));
+        }
+        if folds {
             let mut input = self.read(left, Order::RowMajor)?;
             if trans_a {
                 input = self.transposed(input, &[1, 0]);
             }
-            return self.connected(input, right, trans_b, bias, output, domain);
+            return self.connected(input, right, trans_b, bias, (alpha, beta), output, domain);
         }
         if !matches!(domain, Domain::Float(_)) && sum.is_some() {
             return Err(Refusal::encoding(
@@ -112,7 +115,7 @@ impl Lower<'_> {
         let (a, b) = (self.shape(left)?, self.shape(right)?);
         if self.view(right).is_constant() && b.len() == 2 && !self.view(left).is_constant() {
             let input = self.read(left, Order::RowMajor)?;
-            return self.connected(input, right, false, None, output, domain);
+            return self.connected(input, right, false, None, (1.0, 1.0), output, domain);
         }
         let mut left = self.operand(left, Order::RowMajor, a.len(), domain)?;
         let mut right = self.operand(right, Order::RowMajor, b.len(), domain)?;

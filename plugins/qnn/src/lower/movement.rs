@@ -237,19 +237,21 @@ impl Lower<'_> {
         self.moved("Tile", params, id, &[], output, order)
     }
 
-    pub(super) fn gather(&mut self, node: &NodeView<'_>) -> Lowered<()> {
-        let (data, indices) = (self.input(node, 0)?, self.input(node, 1)?);
-        let output = self.output(node, 0)?;
-        let shape = self.shape(data)?;
+    /// Constant indices into axes of `shape`, counted from the front: those from the end are not known to the
+    /// library. With tuples, each entry is of its own axis behind `batch`; else all are of `axis`.
+    fn indices(
+        &mut self,
+        indices: u32,
+        shape: &[usize],
+        tuples: bool,
+        batch: usize,
+        axis: usize,
+    ) -> Lowered<usize> {
         let of = self.shape(indices)?;
-        // an index from the end is not known to the library, so indices must be seen
         let mut values = self.constant_ints(indices)?;
-        let nd = node.op() == Op::GatherND;
-        let batch = int(node, Attr::BatchDims, 0).max(0) as usize;
-        let axis = if nd { 0 } else { axis(node, 0, shape.len())? };
         let tuple = of.last().copied().unwrap_or(1).max(1);
         for (number, value) in values.iter_mut().enumerate() {
-            let axis = if nd { batch + number % tuple } else { axis };
+            let axis = if tuples { batch + number % tuple } else { axis };
             let size = *shape
                 .get(axis)
                 .ok_or_else(|| Refusal::shape("an index has more entries than the data has axes"))?
@@ -261,7 +263,44 @@ impl Lower<'_> {
             *value = from_front;
         }
         let bytes = constant::store(Type::Int32, &values);
-        let places = self.fixed("indices", Type::Int32, Quant::None, &of, bytes);
+        Ok(self.fixed("indices", Type::Int32, Quant::None, &of, bytes))
+    }
+
+    pub(super) fn scatter(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+        let attributes = node.attributes();
+        let reduction = attributes.str(Attr::Reduction).unwrap_or("none");
+        if reduction != "none" {
+            return Err(Refusal::attribute(format!("reduction {reduction}")));
+        }
+        let (data, indices, updates) = (self.input(node, 0)?, self.input(node, 1)?, self.input(node, 2)?);
+        let output = self.output(node, 0)?;
+        let shape = self.shape(data)?;
+        let tuples = node.op() == Op::ScatterND;
+        let axis = if tuples { 0 } else { axis(node, 0, shape.len())? };
+        let places = self.indices(indices, &shape, tuples, 0, axis)?;
+        let from = self.read(data, Order::RowMajor)?;
+        let updates = self.read(updates, Order::RowMajor)?;
+        let (ty, quant) = (self.ty_of(from), self.quant_of(from));
+        let updates = self.converted(updates, ty, &quant);
+        let mut params = vec![("reduction", Param::U32(0))];
+        let kind = if tuples {
+            "ScatterNd"
+        } else {
+            params.push(("axis", Param::U32(axis as u32)));
+            "ScatterElements"
+        };
+        self.moved(kind, params, from, &[places, updates], output, Order::RowMajor)
+    }
+
+    pub(super) fn gather(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+        let (data, indices) = (self.input(node, 0)?, self.input(node, 1)?);
+        let output = self.output(node, 0)?;
+        let shape = self.shape(data)?;
+        let of = self.shape(indices)?;
+        let nd = node.op() == Op::GatherND;
+        let batch = int(node, Attr::BatchDims, 0).max(0) as usize;
+        let axis = if nd { 0 } else { axis(node, 0, shape.len())? };
+        let places = self.indices(indices, &shape, nd, batch, axis)?;
         let from = self.read(data, Order::RowMajor)?;
         let (kind, params, dims) = match node.op() {
             Op::Gather => {

@@ -138,21 +138,40 @@ impl Lower<'_> {
         let (values, indices) = (self.output(node, 0)?, self.output(node, 1)?);
         let shape = self.shape(input)?;
         let axis = axis(node, -1, shape.len())?;
-        if axis + 1 != shape.len() {
-            return Err(Refusal::attribute(format!("axis {axis}; the last is offered")));
-        }
         let k = self.constant_ints(self.input(node, 1)?)?;
         let k = k.first().and_then(|&k| u32::try_from(k).ok());
         let k = k.ok_or_else(|| Refusal::attribute("k is no number of elements"))?;
         let from = self.read(input, Order::RowMajor)?;
-        let dims = self.shape(values)?;
+        // the library looks along the last axis
+        let mut swap: Vec<usize> = (0..shape.len()).collect();
+        swap.swap(axis, shape.len() - 1);
+        let from = self.transposed(from, &swap);
+        let mut dims = self.shape(values)?;
+        dims.swap(axis, shape.len() - 1);
         let out = self.native("top", self.ty_of(from), self.quant_of(from), &dims);
         let places = self.native("places", Type::Int32, Quant::None, &dims);
         let largest = int(node, Attr::Largest, 1) != 0;
         let params = vec![("k", Param::U32(k)), ("largest", Param::Bool(largest))];
         self.op("TopK", params, &[from], &[out, places]);
+        let (out, places) = (self.transposed(out, &swap), self.transposed(places, &swap));
         self.settle(out, values, Order::RowMajor)?;
         self.settle(places, indices, Order::RowMajor)
+    }
+
+    /// Division by the length of vectors along an axis.
+    pub(super) fn lp_normalise(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+        let p = int(node, Attr::P, 2);
+        if p != 2 {
+            return Err(Refusal::attribute(format!("p {p}")));
+        }
+        let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
+        let rank = self.shape(input)?.len();
+        let axis = axis(node, -1, rank)?;
+        let from = self.read(input, order)?;
+        let out = self.write(output, order)?;
+        let params = vec![("axis", Param::U32(order.place(axis, rank) as u32))];
+        self.op("L2Norm", params, &[from], &[out]);
+        Ok(())
     }
 
     pub(super) fn cum_sum(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {

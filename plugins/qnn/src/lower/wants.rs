@@ -41,11 +41,13 @@ pub(super) fn is_offered(op: Op) -> bool {
                 | Op::Gemm
                 | Op::GlobalAveragePool
                 | Op::GlobalMaxPool
+                | Op::GridSample
                 | Op::GroupNormalization
                 | Op::InstanceNormalization
                 | Op::LRN
                 | Op::LayerNormalization
                 | Op::LogSoftmax
+                | Op::LpNormalization
                 | Op::MatMul
                 | Op::MaxPool
                 | Op::Pad
@@ -59,6 +61,8 @@ pub(super) fn is_offered(op: Op) -> bool {
                 | Op::ReduceSumSquare
                 | Op::Reshape
                 | Op::Resize
+                | Op::ScatterElements
+                | Op::ScatterND
                 | Op::Slice
                 | Op::Softmax
                 | Op::SpaceToDepth
@@ -91,6 +95,7 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
         | Op::Resize
         | Op::DepthToSpace
         | Op::SpaceToDepth
+        | Op::GridSample
         | Op::LRN
         | Op::InstanceNormalization
         | Op::GroupNormalization
@@ -126,6 +131,8 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
         | Op::Gather
         | Op::GatherElements
         | Op::GatherND
+        | Op::ScatterElements
+        | Op::ScatterND
         | Op::Gemm
         | Op::MatMul
         | Op::LayerNormalization
