@@ -366,3 +366,6 @@ impl Shape {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,8 @@ mod fast;
 mod fault;
 mod ffi;
 mod lower;
+#[cfg(test)]
+mod operand;
 mod plan;
 mod profile;
 mod real;

@@ -449,3 +449,6 @@ pub(crate) fn forced_softmax(view: &View<'_>) -> bool {
                 && matches!(&tensor.encoding, Encoding::PerTensor(step) if step.offset != 128)
         })
 }
+
+#[cfg(test)]
+mod tests;

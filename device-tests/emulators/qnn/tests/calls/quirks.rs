@@ -207,6 +207,56 @@ fn soc_30_refuses_three_ops_of_f32_only_at_the_end() {
 }
 
 #[test]
+fn graph_options_that_are_not_known_are_ignored_and_16_bits_are_had_by_asking() {
+    let _alone = alone();
+    // 1 + 2^-12 is 1 in 16 bits; SoC 30 computes in 32
+    let precise = 1.0f32 + 2f32.powi(-12);
+    for (option, value, wanted) in [(99, 7, precise), (2, 0, precise), (2, 1, 1.0)] {
+        let session = Session::new(Some(30));
+        let custom = sys::HtpGraphConfig {
+            option,
+            zero: 0,
+            value: sys::polychip_qnn_htp_graph_value { unsigned32: value },
+        };
+        let known = sys::Config {
+            option: sys::POLYCHIP_QNN_CONFIG_CUSTOM,
+            value: sys::polychip_qnn_config_value {
+                custom: (&raw const custom).cast(),
+            },
+        };
+        let odd = sys::Config {
+            option: 77,
+            value: sys::polychip_qnn_config_value { unsigned64: 1 },
+        };
+        let list = [&raw const odd, &raw const known, ptr::null()];
+        let mut handle = ptr::null_mut();
+        let code = call!(
+            graph_create,
+            session.context,
+            c"g".as_ptr(),
+            list.as_ptr(),
+            &raw mut handle
+        );
+        assert_eq!(code, 0);
+        let graph = client::G { graph: handle };
+        let (mut x, mut y) = (T::new("x", IN, F32, &[1]), T::new("y", OUT, F32, &[1]));
+        assert_eq!(graph.tensor(&mut x) + graph.tensor(&mut y), 0);
+        assert_eq!(graph.node("Relu", &mut [], &[&x], &[&y]), 0);
+        assert_eq!(graph.finalize(), 0);
+        let mut out = [0; 4];
+        assert_eq!(graph.run(&x, &precise.to_le_bytes(), &y, &mut out), 0);
+        assert_eq!(f32::from_le_bytes(out), wanted, "option {option}");
+        // and the same from its binary
+        let loaded = Session::from_binary(Some(30), &session.binary(), None)
+            .ok()
+            .unwrap();
+        let graph = loaded.retrieve(c"g").unwrap();
+        assert_eq!(graph.run(&x, &precise.to_le_bytes(), &y, &mut out), 0);
+        assert_eq!(f32::from_le_bytes(out), wanted, "option {option}");
+    }
+}
+
+#[test]
 fn buffers_of_any_size_are_taken_and_only_ids_count() {
     let _alone = alone();
     let session = Session::new(Some(57));
