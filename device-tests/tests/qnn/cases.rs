@@ -296,6 +296,166 @@ pub(crate) const CASES: &[(&str, f64, Make)] = &[
         net.node(Op::CumSum, none(), &[x, axis], &[y]);
         vec![y]
     }),
+    ("Neg", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Neg, none(), &[x], &[3, 7])]
+    }),
+    ("Sin", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Sin, none(), &[x], &[3, 7])]
+    }),
+    ("Cos", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Cos, none(), &[x], &[3, 7])]
+    }),
+    ("Atan", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Atan, none(), &[x], &[3, 7])]
+    }),
+    ("Sign", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Sign, none(), &[x], &[3, 7])]
+    }),
+    ("Floor", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Floor, none(), &[x], &[3, 7])]
+    }),
+    ("Ceil", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Ceil, none(), &[x], &[3, 7])]
+    }),
+    ("Round", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Round, none(), &[x], &[3, 7])]
+    }),
+    ("Softplus", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::Softplus, none(), &[x], &[3, 7])]
+    }),
+    ("LogSoftmax", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::LogSoftmax, none(), &[x], &[3, 7])]
+    }),
+    ("LpNormalization", 1.0, |net| {
+        let x = net.input(&[3, 7]);
+        vec![net.then(Op::LpNormalization, none(), &[x], &[3, 7])]
+    }),
+    ("Div", 1.0, |net| {
+        // a divisor away from zero
+        let (a, two) = (net.input(&[4, 6]), net.floats(&[], &[2.0]));
+        vec![net.then(Op::Div, none(), &[a, two], &[4, 6])]
+    }),
+    ("Min", 1.0, |net| {
+        let (a, b) = (net.input(&[4, 6]), net.input(&[4, 6]));
+        vec![net.then(Op::Min, none(), &[a, b], &[4, 6])]
+    }),
+    ("Equal", 0.0, |net| {
+        let (a, b) = (net.input(&[4, 6]), net.input(&[4, 6]));
+        let y = net.named(DType::Bool, &[4, 6], None);
+        net.node(Op::Equal, none(), &[a, b], &[y]);
+        vec![y]
+    }),
+    ("And", 0.0, |net| {
+        let [a, b, y] = [0; 3].map(|_| net.named(DType::Bool, &[4, 6], None));
+        net.graph.inputs = vec![a, b];
+        net.node(Op::And, none(), &[a, b], &[y]);
+        vec![y]
+    }),
+    ("PRelu", 2.0, |net| {
+        let x = net.input(&[1, 3, 4, 4]);
+        let slope = net.floats(&[3, 1, 1], &[0.25, 0.5, 0.125]);
+        vec![net.then(Op::PRelu, none(), &[x, slope], &[1, 3, 4, 4])]
+    }),
+    ("ReduceSum", 1.0, |net| {
+        let x = net.input(&[2, 3, 4]);
+        let axes = net.ints(&[2]);
+        vec![net.then(Op::ReduceSum, none(), &[x, axes], &[2, 3, 1])]
+    }),
+    ("ReduceMin", 0.0, |net| {
+        let x = net.input(&[2, 3, 4]);
+        let axes = net.ints(&[1]);
+        vec![net.then(Op::ReduceMin, none(), &[x, axes], &[2, 1, 4])]
+    }),
+    ("TopK, first axis", 0.0, |net| {
+        let x = net.input(&[6, 3]);
+        let k = net.ints(&[2]);
+        let (values, indices) = (net.real(&[2, 3], 1.0), net.named(DType::I64, &[2, 3], None));
+        net.node(
+            Op::TopK,
+            none().with_int(Attr::Axis, 0),
+            &[x, k],
+            &[values, indices],
+        );
+        vec![values, indices]
+    }),
+    ("GatherElements", 0.0, |net| {
+        let x = net.input(&[4, 3]);
+        let bytes = [3i64, -4, 1, 0, 2, 2]
+            .iter()
+            .flat_map(|at| at.to_le_bytes())
+            .collect();
+        let indices = net.constant(DType::I64, &[2, 3], bytes);
+        vec![net.then(Op::GatherElements, none(), &[x, indices], &[2, 3])]
+    }),
+    ("GatherND", 0.0, |net| {
+        let x = net.input(&[4, 3, 2]);
+        let bytes = [3i64, -1, 0, 1].iter().flat_map(|at| at.to_le_bytes()).collect();
+        let indices = net.constant(DType::I64, &[2, 2], bytes);
+        vec![net.then(Op::GatherND, none(), &[x, indices], &[2, 2])]
+    }),
+    ("ScatterND", 0.0, |net| {
+        let (x, updates) = (net.input(&[4, 3]), net.input(&[2, 3]));
+        let bytes = [3i64, 0].iter().flat_map(|at| at.to_le_bytes()).collect();
+        let indices = net.constant(DType::I64, &[2, 1], bytes);
+        vec![net.then(Op::ScatterND, none(), &[x, indices, updates], &[4, 3])]
+    }),
+    ("SpaceToDepth", 0.0, |net| {
+        let x = net.input(&[1, 2, 6, 4]);
+        vec![net.then(
+            Op::SpaceToDepth,
+            none().with_int(Attr::Blocksize, 2),
+            &[x],
+            &[1, 8, 3, 2],
+        )]
+    }),
+    ("Resize, nearest", 0.0, |net| {
+        let x = net.input(&[1, 3, 4, 4]);
+        let roi = net.constant(DType::F32, &[0], vec![]);
+        let scales = net.constant(DType::F32, &[0], vec![]);
+        let sizes = net.ints(&[1, 3, 8, 12]);
+        let attributes = none()
+            .with_str(Attr::CoordinateTransformationMode, "asymmetric")
+            .with_str(Attr::NearestMode, "floor");
+        vec![net.then(Op::Resize, attributes, &[x, roi, scales, sizes], &[1, 3, 8, 12])]
+    }),
+    ("BatchNormalization", 2.0, |net| {
+        let x = net.input(&[1, 4, 5, 5]);
+        let values: [&[f32]; 4] = [&[0.5; 4], &[0.25; 4], &[0.125; 4], &[1.0; 4]];
+        let mut inputs = vec![x];
+        inputs.extend(values.map(|values| net.floats(&[4], values)));
+        vec![net.then(Op::BatchNormalization, none(), &inputs, &[1, 4, 5, 5])]
+    }),
+    ("GroupNormalization", 2.0, |net| {
+        let x = net.input(&[1, 4, 5, 5]);
+        let (scale, shift) = (net.floats(&[4], &[0.75; 4]), net.floats(&[4], &[0.125; 4]));
+        let attributes = none().with_int(Attr::NumGroups, 2);
+        vec![net.then(
+            Op::GroupNormalization,
+            attributes,
+            &[x, scale, shift],
+            &[1, 4, 5, 5],
+        )]
+    }),
+    ("RMSNormalization", 2.0, |net| {
+        let x = net.input(&[2, 4, 16]);
+        let scale: Vec<f32> = (0..16).map(|at| 0.5 + at as f32 / 32.0).collect();
+        let scale = net.floats(&[16], &scale);
+        vec![net.then(Op::RMSNormalization, none(), &[x, scale], &[2, 4, 16])]
+    }),
+    ("GridSample", 1.0, |net| {
+        let (x, grid) = (net.input(&[1, 2, 4, 4]), net.input(&[1, 3, 3, 2]));
+        vec![net.then(Op::GridSample, none(), &[x, grid], &[1, 2, 3, 3])]
+    }),
 ];
 
 pub(crate) fn softmax_encoding(kind: Kind) -> Option<Encoding> {
