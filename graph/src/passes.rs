@@ -121,7 +121,11 @@ impl Pipeline<'_> {
             if changes > 0 {
                 self.clean(graph, report, false)?;
             }
-            if self.pass(graph, report, "quantise", quantise::run)? > 0 {
+            // what one round folds may let the next one take a Relu or a pair away
+            for _ in 0..ROUNDS {
+                if self.pass(graph, report, "quantise", quantise::run)? == 0 {
+                    break;
+                }
                 self.clean(graph, report, false)?;
             }
         }

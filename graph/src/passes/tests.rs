@@ -12,6 +12,7 @@ mod models;
 mod normalisation;
 mod products;
 mod quantised;
+mod roundings;
 
 use polychip_ops::Literal;
 
