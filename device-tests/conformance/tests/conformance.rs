@@ -4,8 +4,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use polychip_conformance::case::Verdict;
 use polychip_conformance::run::{self, Settings};
 use polychip_device_tests::expectations::Expectations;
 use polychip_device_tests::libraries;
@@ -30,11 +32,115 @@ fn conforms(settings: &Settings) -> Result<(), Failed> {
     Err(report.text().into())
 }
 
+/// What is wrong with the wrong plugin, and the case that must say so, with words of its failure.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "serves-any-major",
+        "discovery/another-major-is-refused",
+        "major version 0",
+    ),
+    ("info-changes", "discovery/plugin-info", "another thing"),
+    (
+        "opens-behind-the-last",
+        "discovery/device-behind-the-last-is-refused",
+        "opens",
+    ),
+    ("no-words", "support/answers-are-reasoned", "no words"),
+    ("promises-all", "support/custom-op-is-refused", "claims to run"),
+    ("promises-all", "ops/Conv/plain/f32", "compile: UNSUPPORTED"),
+    ("answers-differ", "support/answers-are-the-same", "differ"),
+    ("accepts-any-bytes", "compile/bytes-flipped", "flipped: loaded"),
+    ("accepts-any-bytes", "compile/bytes-truncated", "loaded"),
+    ("accepts-another-part", "compile/bytes-of-another-part", "loaded"),
+    ("port-too-small", "compile/ports-as-the-graph-says", "bytes"),
+    ("wrong-on-odd", "ops/Relu/unary-odd/f32", "element 0"),
+    ("ignores-size", "buffers/too-small-binding-is-refused", "is taken"),
+    (
+        "writes-past-the-end",
+        "buffers/import-host-memory",
+        "behind the end",
+    ),
+    ("forgets", "buffers/create-write-read", "forgets"),
+    ("grants-outside", "buffers/access-outside-is-refused", "granted"),
+    ("signals-twice", "fences/signal-comes-once", "2 signals"),
+    ("another-clock", "fences/timing", "host's clock"),
+    ("ends-twice", "fences/wait-again", "PERSISTENT"),
+    ("absurd-temperature", "telemetry/sensors", "degree"),
+    (
+        "miscounts-points",
+        "telemetry/operating-points-into-little-room",
+        "counts",
+    ),
+    ("endless-memory", "deny/memory-that-nobody-has", "is made"),
+    ("cancel-fails", "deny/cancel-after-the-end", "PERSISTENT"),
+    ("closes-null", "destroy/null-is-accepted", "crashes"),
+    (
+        "fence-dies-with-executable",
+        "destroy/executable-before-fence",
+        "DEVICE_LOST",
+    ),
+    ("leaves-threads", "destroy/instance-ends-its-threads", "threads"),
+    ("races", "concurrency/threads-run-one-executable", "element 0"),
+    ("leaks-memory", "leaks/runs", "memory grew"),
+    ("leaks-descriptors", "leaks/buffers", "descriptors more"),
+    ("follows-null", "errors/graph/nodes-at-no-address", "crashes"),
+    ("takes-null", "errors/null-results", "device_info"),
+    ("hangs", "fences/wait-without-limit", "hangs"),
+];
+
+/// The wrong plugin, wrong in this way, asked this case.
+fn wrong(way: &str, case: &str) -> Result<Settings, Failed> {
+    let mut settings = Settings::new(program(), libraries::plugin("wrong")?);
+    settings.environment = vec![("POLYCHIP_WRONG".into(), way.into())];
+    let mut script = String::from(
+        "[[device]]\noperating_point = [{ name = \"fast\" }, { name = \"slow\", time_permille = 2000 }]\n",
+    );
+    if matches!(way, "no-words" | "promises-all") {
+        script.push_str("ops = [\"Identity\", \"Relu\", \"Add\"]\n");
+    }
+    settings.configuration.insert("script".into(), script);
+    settings.selection.filters = vec![case.into()];
+    settings.cycles = 400;
+    settings.patience = Duration::from_secs(if way == "hangs" { 2 } else { 60 });
+    Ok(settings)
+}
+
+/// The suite names what is wrong, and passes the case where nothing is.
+fn caught(way: &str, case: &str, words: &str) -> Result<(), Failed> {
+    let judge = |way: &str| -> Result<_, Failed> {
+        let report = run::run(&wrong(way, case)?, &mut ())?;
+        let row = report.devices[0].row(case).cloned();
+        row.ok_or_else(|| format!("there is no case {case}").into())
+    };
+    let row = judge(way)?;
+    let Verdict::Failed(found) = &row.verdict else {
+        return Err(format!("{way}: {case} is {:?}", row.verdict).into());
+    };
+    if !found.contains(words) {
+        return Err(format!("{way}: {case} says {found:?}, not {words:?}").into());
+    }
+    let right = judge("")?;
+    if !matches!(
+        right.verdict,
+        Verdict::Passed | Verdict::Skipped(_) | Verdict::Refused(_)
+    ) {
+        return Err(format!("nothing is wrong, and {case} is {:?}", right.verdict).into());
+    }
+    Ok(())
+}
+
+/// What a plugin prints does not mix with what its child says.
+fn printing() -> Result<(), Failed> {
+    let mut settings = wrong("prints", "fences/")?;
+    settings.selection.filters = vec!["fences/".into(), "support/carrier".into()];
+    conforms(&settings)
+}
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // children share the machine's few cores
     arguments.test_threads.get_or_insert(2);
-    let trials = vec![
+    let mut trials = vec![
         Trial::test("cpu", || conforms(&settings("cpu")?)),
         Trial::test("null", || {
             let mut settings = settings("null")?;
@@ -44,5 +150,11 @@ fn main() {
             conforms(&settings)
         }),
     ];
+    trials.push(Trial::test("wrong/prints", printing));
+    for (way, case, words) in WRONG {
+        trials.push(Trial::test(format!("wrong/{way}/{case}"), || {
+            caught(way, case, words)
+        }));
+    }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -87,6 +87,7 @@ const OF_PLUGINS: &[&str] = &[
 const FREE: &[&str] = &[
     "polychip-device-tests",
     "polychip-conformance",
+    "polychip-plugin-wrong",
     "polychip-emulator-qnn",
     "polychip-emulator-qnn-format",
     "polychip-emulator-qnn-system",
