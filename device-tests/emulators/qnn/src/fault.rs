@@ -48,10 +48,19 @@ pub(crate) enum Effect {
     Fail(Code),
     /// The subsystem restarts.
     Restart,
-    /// It takes this much longer; without a time, until the rules are replaced.
-    Wait(Option<Duration>),
+    /// It takes longer.
+    Wait(Wait),
     /// It writes half of each output.
     WrongSize,
+}
+
+/// How long a call takes longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// This long.
+    For(Duration),
+    /// Until the rules are no more those of this version.
+    Whole(u64),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,6 +103,7 @@ pub(crate) fn set(text: &str) -> Result<usize, String> {
 /// node has an op of a name.
 pub(crate) fn at(call: Call, has_op: impl Fn(&str) -> bool) -> Option<Effect> {
     let mut rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
+    let version = rules.version;
     let mut effect = None;
     for rule in rules.list.iter_mut().filter(|rule| rule.call == call) {
         rule.seen += 1;
@@ -103,19 +113,22 @@ pub(crate) fn at(call: Call, has_op: impl Fn(&str) -> bool) -> Option<Effect> {
             When::Op(name) => has_op(name),
         };
         if applies && effect.is_none() {
-            effect = Some(rule.effect);
+            // rules may be replaced before the call begins to wait
+            effect = Some(match rule.effect {
+                Effect::Wait(Wait::Whole(_)) => Effect::Wait(Wait::Whole(version)),
+                other => other,
+            });
         }
     }
     effect
 }
 
 /// Spends the time of [`Effect::Wait`].
-pub(crate) fn wait(time: Option<Duration>) {
-    match time {
-        Some(time) => std::thread::sleep(time),
-        None => {
+pub(crate) fn wait(wait: Wait) {
+    match wait {
+        Wait::For(time) => std::thread::sleep(time),
+        Wait::Whole(version) => {
             let mut rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
-            let version = rules.version;
             while rules.version == version {
                 rules = REPLACED.wait(rules).unwrap_or_else(PoisonError::into_inner);
             }
@@ -168,8 +181,8 @@ fn parse_rule(text: &str) -> Option<Rule> {
     let effect = match (name, value) {
         ("ssr", None) => Effect::Restart,
         ("wrong-size", None) => Effect::WrongSize,
-        ("hang", None) => Effect::Wait(None),
-        ("hang" | "slow", Some(value)) => Effect::Wait(Some(time(value)?)),
+        ("hang", None) => Effect::Wait(Wait::Whole(0)),
+        ("hang" | "slow", Some(value)) => Effect::Wait(Wait::For(time(value)?)),
         ("error", Some(code)) | (code, None) => Effect::Fail(Code(code.parse().ok().filter(|&c| c != 0)?)),
         _ => return None,
     };
@@ -189,7 +202,7 @@ mod tests {
     fn rules_are_read() {
         let rules = parse("execute:3=ssr; finalize:op=Gelu=1002;execute:5=hang:200ms;execute:*=error:6031;execute:2..=slow:1s;execute:1=hang;").unwrap();
         let effects: Vec<Effect> = rules.iter().map(|rule| rule.effect).collect();
-        let ms = |n| Effect::Wait(Some(Duration::from_millis(n)));
+        let ms = |n| Effect::Wait(Wait::For(Duration::from_millis(n)));
         let fail = |code| Effect::Fail(Code(code));
         assert_eq!(
             effects,
@@ -199,7 +212,7 @@ mod tests {
                 ms(200),
                 fail(6031),
                 ms(1000),
-                Effect::Wait(None)
+                Effect::Wait(Wait::Whole(0))
             ]
         );
         assert_eq!(rules[1].when, When::Op("Gelu".into()));

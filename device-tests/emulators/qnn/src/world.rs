@@ -228,7 +228,9 @@ pub(crate) fn context(at: usize) -> Result<Arc<Context>> {
 /// Frees a context, dead or not, and its graphs.
 pub(crate) fn free_context(at: usize) -> Result<()> {
     let mut world = world();
-    world.contexts.remove(&at).ok_or(Code::CONTEXT)?;
+    let context = world.contexts.remove(&at).ok_or(Code::CONTEXT)?;
+    // who hangs in an execute of it shall not write into buffers that may be gone
+    context.alive.store(false, Ordering::Release);
     world.graphs.retain(|_, graph| {
         let stays = graph.context_handle != at;
         if !stays {

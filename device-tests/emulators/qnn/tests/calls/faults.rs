@@ -119,6 +119,35 @@ fn a_hang_ends_when_it_is_told_to_and_a_slow_call_is_right() {
 }
 
 #[test]
+fn an_execute_that_hangs_writes_nothing_once_its_context_is_freed() {
+    let _alone = alone();
+    let mut session = Session::new(Some(57));
+    let (graph, x, y) = ready(&session);
+    assert_eq!(faults("execute:1=hang"), 1);
+    std::thread::scope(|scope| {
+        let run = || {
+            let mut out = [7; 4];
+            (graph.run(&x, &X, &y, &mut out), out)
+        };
+        let threads = [scope.spawn(run), scope.spawn(run)];
+        // the one that ran through came second: the other hangs
+        while !threads.iter().any(|thread| thread.is_finished()) {
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            crate::call!(context_free, session.context, std::ptr::null_mut()),
+            0
+        );
+        faults("");
+        let mut results = threads.map(|thread| thread.join().unwrap());
+        results.sort_unstable();
+        assert_eq!(results[0], (0, Y));
+        assert!(results[1].0 != 0 && results[1].1 == [7; 4], "{results:?}");
+    });
+    session.context = std::ptr::null_mut();
+}
+
+#[test]
 fn a_wrong_size_writes_half() {
     let _alone = alone();
     let session = Session::new(Some(57));
