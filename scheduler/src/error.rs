@@ -43,6 +43,12 @@ pub struct Error(Box<Inner>);
 enum Inner {
     #[error("{message}")]
     Plain { kind: ErrorKind, message: String },
+    #[error("{message}")]
+    Device {
+        kind: ErrorKind,
+        device: String,
+        message: String,
+    },
     #[error("{context}: {source}")]
     Caused {
         kind: ErrorKind,
@@ -58,6 +64,15 @@ impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self(Box::new(Inner::Plain {
             kind,
+            message: message.to_string(),
+        }))
+    }
+
+    /// An error of a device, in our own words.
+    pub(crate) fn of_device(kind: ErrorKind, device: &str, message: impl fmt::Display) -> Self {
+        Self(Box::new(Inner::Device {
+            kind,
+            device: device.to_owned(),
             message: message.to_string(),
         }))
     }
@@ -87,7 +102,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match &*self.0 {
-            Inner::Plain { kind, .. } | Inner::Caused { kind, .. } => *kind,
+            Inner::Plain { kind, .. } | Inner::Device { kind, .. } | Inner::Caused { kind, .. } => *kind,
             Inner::File { .. } => ErrorKind::Io,
         }
     }
@@ -105,7 +120,10 @@ impl Error {
     /// The device or plugin that failed, where one did.
     #[must_use]
     pub fn device(&self) -> Option<&str> {
-        self.of_host().map(polychip_host::Error::subject)
+        match &*self.0 {
+            Inner::Device { device, .. } => Some(device),
+            _ => self.of_host().map(polychip_host::Error::subject),
+        }
     }
 
     /// Whether the same run may go well next time: after a reset, or by itself.
@@ -130,7 +148,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
-            Inner::Plain { .. } => None,
+            Inner::Plain { .. } | Inner::Device { .. } => None,
             Inner::Caused { source, .. } => Some(source.as_ref()),
             Inner::File { source, .. } => Some(source),
         }

@@ -285,11 +285,15 @@ impl Search<'_> {
     }
 }
 
-/// Whether a device that fails so may be left for another.
+/// Whether a device that fails so may be left for another: also one that does not load what it compiled.
 fn is_refusal(kind: HostKind) -> bool {
     matches!(
         kind,
-        HostKind::Unsupported | HostKind::Persistent | HostKind::OutOfMemory | HostKind::Transient
+        HostKind::Unsupported
+            | HostKind::Persistent
+            | HostKind::OutOfMemory
+            | HostKind::Transient
+            | HostKind::BadBlob
     )
 }
 

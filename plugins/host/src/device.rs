@@ -151,6 +151,8 @@ pub(crate) struct Open {
     /// reset has mended so changes nothing.
     pub(crate) resets: AtomicU64,
     lost: AtomicU64,
+    /// What `resets` will be after the reset that was begun last.
+    begun: AtomicU64,
     /// What the device said when it was lost last.
     words: Mutex<String>,
     /// One reset at a time.
@@ -214,6 +216,11 @@ impl Open {
         self.lose(self.resets.load(Ordering::Acquire), "a run did not end");
     }
 
+    /// Whether a reset was begun after so many of them.
+    pub(crate) fn was_reset_since(&self, resets: u64) -> bool {
+        self.begun.load(Ordering::Acquire) > resets
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire) > self.resets.load(Ordering::Acquire)
     }
@@ -264,6 +271,7 @@ impl Device {
             info,
             resets: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             words: Mutex::default(),
             resetting: Mutex::default(),
         };
@@ -383,7 +391,8 @@ impl Device {
         Ok(true)
     }
 
-    /// Resets a lost or hung device. Executables made before are void.
+    /// Resets a lost or hung device. Executables made before are void, and memory of runs that only the
+    /// reset ended is not used again.
     ///
     /// # Errors
     /// The plugin offers no reset, or it failed.
@@ -401,6 +410,9 @@ impl Device {
             ));
         };
         let mut record = abi::polychip_error::sized();
+        // runs end under the call, and who sees that must know why
+        let resets = self.0.resets.load(Ordering::Acquire);
+        self.0.begun.store(resets + 1, Ordering::Release);
         // SAFETY: the device is open.
         let status = unsafe { call(self.0.raw, &raw mut record) };
         self.0.check("device_reset", status, &record)?;

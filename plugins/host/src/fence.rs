@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. The first observer of the end releases the run's buffers, once.
-//! 2. A fence dropped before its end keeps buffers and executable for ever and quarantines the device:
+//! 2. A run that only a reset of its device ended keeps its memory for ever: what hung may still write.
+//! 3. A fence dropped before its end keeps buffers and executable for ever and quarantines the device:
 //!    the device may still write.
 
 #![allow(unsafe_code)]
@@ -85,7 +86,12 @@ impl Fence {
         // SAFETY: the fence is alive and the out pointer is ours.
         let status = unsafe { call(self.raw, timeout_ns, &raw mut record) };
         if status != abi::POLYCHIP_STATUS_TIMEOUT && !self.ended.swap(true, Ordering::AcqRel) {
-            self.bound.end_run();
+            let resets = self.bound.executable.0.resets;
+            if status == abi::POLYCHIP_STATUS_DEVICE_LOST && device.was_reset_since(resets) {
+                self.bound.keep_memory();
+            } else {
+                self.bound.end_run();
+            }
         }
         // a word of a loss before the last reset says nothing of the device as it is now
         device.check_since(self.bound.executable.0.resets, "run", status, &record)

@@ -1,7 +1,8 @@
 //! Host memory that several devices share without a copy, and who is using it.
 //!
 //! Invariants:
-//! 1. The memory is mapped as long as anything holds it; a run that never ended holds it for ever.
+//! 1. The memory is mapped as long as anything holds it; a run that never ended, or that only a reset
+//!    ended, holds it for ever.
 //! 2. Either runs use it, or one writer of the host, or any number of readers of the host.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +48,11 @@ impl Shared {
             file: None,
             usage: Mutex::default(),
         })
+    }
+
+    /// Whether this holds the memory itself, and not only its usage.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapping.is_some()
     }
 
     fn usage(&self) -> std::sync::MutexGuard<'_, Usage> {

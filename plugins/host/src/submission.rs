@@ -55,6 +55,20 @@ impl Bound {
     }
 }
 
+impl Bound {
+    /// Only a reset ended the run: a thread or a chip that came not back to the plugin may still write, so
+    /// the memory is neither freed nor used again.
+    pub(crate) fn keep_memory(&self) {
+        for buffer in self.buffers.iter().flatten() {
+            if buffer.shared.is_mapped() {
+                std::mem::forget(Arc::clone(&buffer.shared));
+            } else {
+                std::mem::forget(Arc::clone(buffer));
+            }
+        }
+    }
+}
+
 // SAFETY: the raw pointers are addresses of objects that `bound` holds, or of `dims`, which moves with
 // the submission without moving in memory; fences in `waits` are used during `start` only.
 unsafe impl Send for Submission {}

@@ -196,13 +196,13 @@ impl Slot {
                 }
             }
         }
+        let device = wiring.parts[part].handle.name();
         let words = format!(
-            "part {}: {} hung: the run takes longer than {:.3} s (Policy::patience)",
+            "part {}: {device} hung: the run takes longer than {:.3} s (Policy::patience)",
             wiring.parts[part].id,
-            wiring.parts[part].handle.name(),
             patience.as_secs_f64()
         );
-        Error::new(ErrorKind::DeviceLost, words)
+        Error::of_device(ErrorKind::DeviceLost, device, words)
     }
 
     /// Whether the run waits for a device that is quarantined.

@@ -1,0 +1,15 @@
+//! A thousand rounds of faults: whatever happens to a device, a run that was submitted ends with the answer of
+//! the CPU or with an error that names the device, and the report tells what happened.
+//!
+//! Every round is drawn from a seed. `null` plays on scripted devices and virtual time, `qnn` on the QNN plugin
+//! over the emulated library, which is real code on real threads.
+
+#![allow(unsafe_code, reason = "the emulator's switch for faults is a C symbol")]
+
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../../cli/tests/command/model.rs"]
+mod model;
+
+mod null;
+mod qnn;
+mod rounds;
