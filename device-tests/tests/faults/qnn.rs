@@ -41,9 +41,9 @@ fn rules(rng: &mut ChaCha8Rng) -> String {
         let code = CODES[rng.random_range(0..CODES.len())];
         rules.push(match rng.random_range(0..10) {
             0..=3 => format!("execute:{call}=ssr"),
-            4 | 5 => format!("execute:{call}=hang"),
-            6 => format!("execute:{call}=slow:3ms"),
-            7 => format!("execute:{call}=error:{code}"),
+            4 => format!("execute:{call}=hang"),
+            5 => format!("execute:{call}=slow:3ms"),
+            6 | 7 => format!("execute:{call}=error:{code}"),
             8 => format!("finalize:{}=error:{code}", rng.random_range(1..3)),
             _ => format!("createFromBinary:{}=error:{code}", rng.random_range(1..4)),
         });
