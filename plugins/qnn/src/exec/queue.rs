@@ -1,7 +1,8 @@
 //! The device's queue of runs and the thread that makes the library's calls, which wait.
 //!
 //! Invariants:
-//! 1. The thread takes the most urgent run, the oldest of those.
+//! 1. The thread takes the most urgent run that waits for nothing, the oldest of those; where all wait, the oldest:
+//!    it waits for no run of this queue, as one waits only for runs that were there before.
 //! 2. Each run signals its fence once: with its result, as cancelled, or as lost by a reset.
 //! 3. Nothing is allocated once as many runs have been in flight as there will be.
 //! 4. A thread that a reset has left behind touches neither host nor queue when it comes back.
@@ -11,12 +12,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use polychip_sdk::{
-    Error, ErrorKind, Fence, FencePool, HostBuffer, HostServices, NO_TIMEOUT, Priority, Result, RunFence,
-    Submit,
+    Error, ErrorKind, Fence, FencePool, HostBuffer, HostServices, Priority, Result, RunFence, Submit,
 };
 
 use super::QnnExecutable;
 use crate::telemetry::Stopwatch;
+
+/// How often a run that waits for another looks whether it still shall, in nanoseconds.
+const POLL_NS: u64 = 20_000_000;
 
 /// One run.
 struct Job {
@@ -37,10 +40,24 @@ impl Job {
         self.watch = None;
     }
 
+    /// Whether all that it depends on has ended.
+    fn is_ready(&self) -> bool {
+        self.waits.iter().all(|wait| wait.result().is_some())
+    }
+
     /// Waits for what it depends on, and runs.
     fn run(&self) -> Result<()> {
         for wait in &self.waits {
-            wait.wait(NO_TIMEOUT)?;
+            // looks up now and then, as the run may be lost or cancelled while it waits
+            while let Err(error) = wait.wait(POLL_NS) {
+                if error.kind() != ErrorKind::Timeout || wait.result().is_some() {
+                    return Err(error);
+                }
+                self.fence.as_ref().and_then(|fence| fence.result()).transpose()?;
+                if self.fence.as_ref().is_some_and(|fence| fence.is_cancelled()) {
+                    return Err(cancelled());
+                }
+            }
         }
         if self.fence.as_ref().is_some_and(|fence| fence.is_cancelled()) {
             return Err(cancelled());
@@ -140,11 +157,12 @@ impl Queue {
             }
             let mut best: Option<usize> = None;
             for (at, job) in state.queued.iter().enumerate() {
-                if best.is_none_or(|best| job.priority > state.queued[best].priority) {
+                if best.is_none_or(|best| job.priority > state.queued[best].priority) && job.is_ready() {
                     best = Some(at);
                 }
             }
-            if let Some(job) = best.and_then(|at| state.queued.remove(at)) {
+            let oldest = (!state.queued.is_empty()).then_some(0);
+            if let Some(job) = best.or(oldest).and_then(|at| state.queued.remove(at)) {
                 state.current.clone_from(&job.fence);
                 return Some(job);
             }
@@ -231,7 +249,13 @@ fn spawn(queue: &Arc<Queue>) -> Result<JoinHandle<()>> {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        self.queue.state().stop = true;
+        let mut state = self.queue.state();
+        state.stop = true;
+        if let Some(current) = state.current.take() {
+            // one that waits for another gives up; one with the device ends by itself
+            current.signal(Err(lost()));
+        }
+        drop(state);
         self.queue.news.notify_all();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
