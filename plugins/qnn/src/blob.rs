@@ -4,7 +4,7 @@
 //! another one is refused before the library sees it. The library itself would load a binary with a flipped
 //! byte, and in its x86 build one of another chip.
 //!
-//! Sections: ports as little-endian `u32` words, and the binary.
+//! Sections: the part's content fingerprint, ports as little-endian `u32` words, and the binary.
 //!
 //! Invariant: the ports of a blob that was read have known types and as many bytes as their extents say.
 
@@ -19,6 +19,7 @@ use crate::session::{Compiled, PortOf};
 
 const PORTS: u32 = 1;
 const BINARY: u32 = 2;
+const CONTENT: u32 = 3;
 
 /// A part as a blob tells it.
 #[derive(Debug)]
@@ -80,6 +81,7 @@ pub(crate) fn write(
     }
     let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     BlobWriter::new(build_id)
+        .section(CONTENT, &graph.content_fingerprint())
         .section(PORTS, &words)
         .section(BINARY, &compiled.binary)
         .finish()
@@ -88,9 +90,13 @@ pub(crate) fn write(
 /// Reads a blob of this build.
 ///
 /// # Errors
-/// `BadBlob` where it is torn, corrupt, or of another build, library or chip.
-pub(crate) fn read(build_id: &str, bytes: &[u8]) -> Result<Part> {
+/// `BadBlob` where it is torn, corrupt, or of another build, library, chip or part.
+pub(crate) fn read(build_id: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) -> Result<Part> {
     let blob = BlobReader::open(bytes, build_id)?;
+    let content = blob.section(CONTENT)?;
+    if graph.is_some_and(|graph| graph.content_fingerprint() != content) {
+        return Err(Error::bad_blob("the blob was made of another part"));
+    }
     let mut words = Words(blob.section(PORTS)?);
     let (inputs, outputs) = (words.next()? as usize, words.next()? as usize);
     let mut part = Part {

@@ -252,8 +252,10 @@ impl Device for QnnDevice {
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<QnnExecutable>> {
         let part = match source.from {
-            LoadedFrom::Blob(bytes) => blob::read(&self.build_id, &bytes)?,
-            LoadedFrom::Bytes(bytes) => blob::read(&self.build_id, Constant::bytes(&bytes))?,
+            LoadedFrom::Blob(bytes) => blob::read(&self.build_id, &bytes, source.graph.as_ref())?,
+            LoadedFrom::Bytes(bytes) => {
+                blob::read(&self.build_id, Constant::bytes(&bytes), source.graph.as_ref())?
+            }
         };
         let executable = Arc::new(QnnExecutable::new(Arc::clone(&self.shared), part)?);
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
