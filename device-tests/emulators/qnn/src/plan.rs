@@ -366,4 +366,6 @@ fn table(view: &View<'_>, written: &[Spec], recipe: &Recipe, half: bool) -> Opti
 }
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod tests;
