@@ -35,6 +35,15 @@ pub(in crate::passes) fn run(graph: &mut Graph) -> Result<usize, Error> {
     Ok(changes)
 }
 
+/// What a node only moves or selects from what it reads. The largest of no elements is infinite, which no
+/// encoding holds.
+fn slots(graph: &Graph, node: &Node) -> Option<(usize, usize)> {
+    let slots = carriers::slots(node)?;
+    let chosen = matches!(node.op, Op::ReduceMax | Op::ReduceMin);
+    let filled = || graph.tensor(node.input(0)?).ty.elements();
+    (!chosen || filled().is_some_and(|elements| elements > 0)).then_some(slots)
+}
+
 /// Quantises and dequantises what a node makes of dequantised tensors, in their encoding.
 fn behind(graph: &mut Graph, id: NodeId) -> bool {
     let Some((outputs, quantise)) = results(graph, id) else {
@@ -55,7 +64,7 @@ fn behind(graph: &mut Graph, id: NodeId) -> bool {
 /// The results that have to be rounded, and how.
 fn results(graph: &Graph, id: NodeId) -> Option<(Vec<TensorId>, Rounding)> {
     let node = graph.node(id);
-    let (inputs, outputs) = carriers::slots(node)?;
+    let (inputs, outputs) = slots(graph, node)?;
     let mut found: Option<(Rounding, crate::Encoding)> = None;
     for &input in node.inputs.iter().take(inputs) {
         let (_, dequantise) = pattern::made_by(graph, input?, Op::DequantizeLinear)?;
@@ -88,8 +97,7 @@ fn results(graph: &Graph, id: NodeId) -> Option<(Vec<TensorId>, Rounding)> {
 /// Quantises and dequantises what a node reads, where what it gives is quantised at once.
 fn before_it(graph: &mut Graph, id: NodeId) -> bool {
     let node = graph.node(id);
-    let (Some((1, 1)), Some(real), Some(moved)) = (carriers::slots(node), node.input(0), node.output(0))
-    else {
+    let (Some((1, 1)), Some(real), Some(moved)) = (slots(graph, node), node.input(0), node.output(0)) else {
         return false;
     };
     let alone =
