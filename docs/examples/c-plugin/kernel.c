@@ -51,8 +51,8 @@ static void broadcast(const struct acme_operand *input, const struct acme_operan
 static void add(const struct acme_step *step, const uint8_t *left, const uint8_t *right,
                 uint8_t *output)
 {
-    uint64_t left_strides[POLYCHIP_MAX_RANK];
-    uint64_t right_strides[POLYCHIP_MAX_RANK];
+    uint64_t left_strides[POLYCHIP_MAX_RANK] = {0};
+    uint64_t right_strides[POLYCHIP_MAX_RANK] = {0};
     int64_t at[POLYCHIP_MAX_RANK] = {0};
     const uint64_t count = elements(&step->output);
     uint64_t left_index = 0;
