@@ -8,6 +8,7 @@
 //! Not here: what the vendor's library thinks of an operation (`caps`), the library's own structs (`session`).
 //! Start reading at [`part`], then [`Lower::node`].
 
+mod check;
 mod conv;
 mod elementwise;
 mod image;
@@ -552,6 +553,7 @@ impl<'a> Lower<'a> {
         for tensor in node.inputs().chain(node.outputs()).flatten() {
             self.info(tensor)?;
         }
+        self.check(node)?;
         match node.op() {
             Op::QuantizeLinear | Op::DequantizeLinear => return self.border_of_integers(node, order),
             Op::Cast => return self.cast(node, order),
