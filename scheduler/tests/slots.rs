@@ -7,7 +7,7 @@ mod model;
 
 use std::time::{Duration, Instant};
 
-use model::{F32, node, port};
+use model::{BOOL, F32, I64, Message, constant, node, port};
 use polychip::{ErrorKind, Input, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -164,4 +164,69 @@ fn copies_go_to_the_output_of_this_run_only() {
     drop(third);
     assert_eq!(read[..], bytes(-1.0));
     assert_eq!(second.bytes().unwrap()[..], bytes(-2.0));
+}
+
+/// A session on the CPU of a model that negates `x` without end.
+fn endless(policy: Policy) -> Session {
+    let body = Message::default()
+        .message(1, &node("Identity", "go", &["going"], &["on"]))
+        .message(1, &node("Neg", "neg", &["s"], &["t"]))
+        .text(2, "body")
+        .message(11, &port("i", I64, &[]))
+        .message(11, &port("going", BOOL, &[]))
+        .message(11, &port("s", F32, &["4"]))
+        .message(12, &port("on", BOOL, &[]))
+        .message(12, &port("t", F32, &["4"]));
+    let attribute = Message::default().text(1, "body").message(6, &body).number(20, 5);
+    let made = model::Model {
+        nodes: vec![node("Loop", "loop", &["count", "", "x"], &["y"]).message(5, &attribute)],
+        constants: vec![constant("count", I64, &[], &i64::MAX.to_le_bytes())],
+        inputs: vec![port("x", F32, &["4"])],
+        outputs: vec![port("y", F32, &["4"])],
+        ..model::Model::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Runtime::builder().only_given_folders().build().unwrap();
+    let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
+    runtime.session(&model, policy.devices(["cpu"])).unwrap()
+}
+
+#[test]
+fn a_run_without_end_can_be_cancelled_and_does_not_hold_its_session_back() {
+    let session = endless(Policy::latency());
+    let input = filled(&session, [1.0; 4]);
+    let mut run = session.submit(&[&input]).unwrap();
+    assert!(run.poll(Duration::from_millis(20)).unwrap().is_none());
+    run.cancel();
+    let error = run.wait(PATIENCE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    // the last of a session ends what nobody waits for
+    drop(session.submit(&[&input]).unwrap());
+    drop((session, input));
+}
+
+#[test]
+fn a_run_that_takes_longer_than_the_policy_allows_ends_with_an_error() {
+    let patience = Duration::from_millis(50);
+    let session = endless(Policy::latency().patience(patience).retry(1));
+    let mut input = filled(&session, [1.0; 4]);
+    for _ in 0..3 {
+        let error = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.device()),
+            (ErrorKind::DeviceLost, Some("cpu:0")),
+            "{error}"
+        );
+        assert!(error.to_string().contains("longer than 0.050 s"), "{error}");
+        input.write(&[2.0f32; 4]).unwrap();
+    }
+    let report = session.report();
+    assert_eq!(
+        (
+            report.count(polychip::EventKind::Hung),
+            report.count(polychip::EventKind::Retried)
+        ),
+        (6, 3),
+        "{report}"
+    );
 }

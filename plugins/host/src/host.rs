@@ -213,7 +213,7 @@ impl Builder {
                 format!("a plugin named {} is loaded already ({first})", info.name),
             );
         }
-        let name = info.name.clone();
+        let (name, version) = (info.name.clone(), info.version.clone());
         let configuration = self.configuration.get(&name).cloned().unwrap_or_default();
         let opened = Plugin::create(found, info, self.clock.clone(), self.store.clone(), configuration)
             .and_then(|plugin| plugin.open_devices().map(|devices| (plugin, devices)));
@@ -231,7 +231,7 @@ impl Builder {
                 host.devices.extend(devices);
                 host.plugins.push(plugin);
             }
-            Err(error) => refuse(subject, error.to_string()),
+            Err(error) => refuse(subject, format!("plugin {name} {version}: {}", error.message())),
         }
     }
 }
