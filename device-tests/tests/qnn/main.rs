@@ -10,4 +10,5 @@ mod device;
 mod kinds;
 mod net;
 mod parts;
+mod random;
 mod table;
