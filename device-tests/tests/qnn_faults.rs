@@ -114,5 +114,15 @@ fn faults_below_are_errors_of_the_right_kind_and_a_reset_heals_them() {
         assert_eq!(ended.kind(), ErrorKind::DeviceLost);
     }
     faults("");
-    assert_eq!(run(&device, &load(), &feeds), Ok(expected));
+    assert_eq!(run(&device, &load(), &feeds).as_ref(), Ok(&expected));
+
+    // whoever leaves while a run hangs is let go
+    let executable = load();
+    faults("execute:1=hang");
+    let fence = start(&device, &executable, &feeds);
+    assert!(fence.wait(Duration::from_millis(50)).is_err());
+    drop(fence);
+    drop(executable);
+    drop(device);
+    faults("");
 }

@@ -5,11 +5,12 @@
 //!    it waits for no run of this queue, as one waits only for runs that were there before.
 //! 2. Each run signals its fence once: with its result, as cancelled, or as lost by a reset.
 //! 3. Nothing is allocated once as many runs have been in flight as there will be.
-//! 4. A thread that a reset has left behind touches neither host nor queue when it comes back.
+//! 4. A thread that was left behind, by a reset or at the end, touches neither host nor queue when it comes back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use polychip_sdk::{
     Error, ErrorKind, Fence, FencePool, HostBuffer, HostServices, Priority, Result, RunFence, Submit,
@@ -17,6 +18,9 @@ use polychip_sdk::{
 
 use super::QnnExecutable;
 use crate::telemetry::Stopwatch;
+
+/// How long the end of a queue waits for a run that is with the device.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often a run that waits for another looks whether it still shall, in nanoseconds.
 const POLL_NS: u64 = 20_000_000;
@@ -96,6 +100,8 @@ pub(crate) struct Queue {
     emulated: bool,
     state: Mutex<State>,
     news: Condvar,
+    /// A run has come back.
+    idle: Condvar,
 }
 
 impl Queue {
@@ -109,6 +115,7 @@ impl Queue {
                 ..State::default()
             }),
             news: Condvar::new(),
+            idle: Condvar::new(),
         }
     }
 
@@ -187,6 +194,7 @@ impl Queue {
             job.clear();
             state.spare.push(job);
             drop(state);
+            self.idle.notify_all();
             if let Some(fence) = fence {
                 if let Some(watch) = watch {
                     fence.set_timing(watch.stop(&self.host));
@@ -251,21 +259,32 @@ impl Drop for Runner {
     fn drop(&mut self) {
         let mut state = self.queue.state();
         state.stop = true;
-        if let Some(current) = state.current.take() {
+        self.queue.news.notify_all();
+        if let Some(current) = &state.current {
             // one that waits for another gives up; one with the device ends by itself
             current.signal(Err(lost()));
         }
-        drop(state);
-        self.queue.news.notify_all();
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take() {
-            // a panic was ours and is in the log of the process
-            let _ = thread.join();
+        let (mut state, _) = self
+            .queue
+            .idle
+            .wait_timeout_while(state, PATIENCE, |state| state.current.is_some())
+            .unwrap_or_else(PoisonError::into_inner);
+        let hangs = state.current.is_some();
+        if hangs {
+            // left behind, with all that it holds
+            state.serving += 1;
         }
-        for job in self.queue.state().queued.drain(..) {
+        let queued: Vec<Job> = state.queued.drain(..).collect();
+        drop(state);
+        for job in queued {
             if let Some(fence) = job.fence {
                 fence.signal(Err(lost()));
             }
+        }
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take().filter(|_| !hangs) {
+            // a panic was ours and is in the log of the process
+            let _ = thread.join();
         }
     }
 }
