@@ -55,13 +55,13 @@ pub(crate) struct Answer {
 
 /// Percentiles of the latency, in nanoseconds: each is the time of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-struct Latency {
+pub(crate) struct Latency {
     /// Shortest run.
-    min: u64,
+    pub(crate) min: u64,
     /// Tenth percentile.
-    p10: u64,
+    pub(crate) p10: u64,
     /// Median.
-    p50: u64,
+    pub(crate) p50: u64,
     /// Ninetieth percentile.
     p90: u64,
     /// Longest run.
@@ -70,7 +70,7 @@ struct Latency {
 
 impl Latency {
     /// The percentiles of at least one time.
-    fn of(mut times: Vec<u64>) -> Latency {
+    pub(crate) fn of(mut times: Vec<u64>) -> Latency {
         times.sort_unstable();
         // nearest rank
         let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         model: arguments.model.model.display().to_string(),
         warmup: arguments.warmup,
         iters: arguments.iters,
-        threads: arguments.session.threads,
+        threads: arguments.session.plan_arguments.threads,
         latency_ns: Latency::of(times),
         peak_bytes: peak_bytes(),
         report: session.report(),

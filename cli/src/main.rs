@@ -1,4 +1,4 @@
-//! The `polychip` command: devices, run, bench, partition, explain, inspect.
+//! The `polychip` command: devices, run, bench, measure, partition, explain, inspect.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
@@ -22,6 +22,7 @@ mod fill;
 mod input;
 mod inspect;
 mod label;
+mod measure;
 mod npy;
 mod output;
 mod partition;
@@ -59,6 +60,8 @@ enum Command {
     Run(run::Arguments),
     /// Measure the latency of a model
     Bench(bench::Arguments),
+    /// Measure each device alone and plans made of that, until nothing is left to try
+    Measure(measure::Arguments),
     /// Split a model into parts and give each to a device
     Partition(partition::Arguments),
     /// Say why each node is on its device and on no other
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::run(&arguments, &mut out),
         Command::Run(arguments) => run::run(&arguments, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, &mut out),
+        Command::Measure(arguments) => measure::run(&arguments, &mut out),
         Command::Partition(arguments) => partition::run(&arguments, &mut out),
         Command::Explain(arguments) => explain::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),

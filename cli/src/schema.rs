@@ -29,6 +29,7 @@ mod tests {
         check::<crate::devices::Answer>("devices");
         check::<crate::run::Answer>("run");
         check::<crate::bench::Answer>("bench");
+        check::<crate::measure::Answer>("measure");
         check::<crate::partition::Answer>("partition");
         check::<crate::explain::Answer>("explain");
         check::<crate::inspect::Answer>("inspect");

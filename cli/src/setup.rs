@@ -33,6 +33,9 @@ pub(crate) struct PlanArguments {
     /// What to minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     pub(crate) policy: Aim,
+    /// Threads that a CPU may use; without it, the plugin chooses
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Option<u32>,
     #[command(flatten)]
     pub(crate) runtime: RuntimeArguments,
 }
@@ -46,9 +49,6 @@ pub(crate) struct SessionArguments {
     /// Run this plan, made by `polychip partition -o`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "policy"])]
     pub(crate) plan: Option<PathBuf>,
-    /// Threads that a CPU may use; without it, the plugin chooses
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) threads: Option<u32>,
     /// Folder where compiled parts are kept for the next time
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
@@ -135,12 +135,16 @@ impl PlanArguments {
         Ok(runtime)
     }
 
-    /// The policy asked for.
+    /// The policy asked for, with the threads.
     pub(crate) fn policy(&self) -> Policy {
         let policy = match self.policy {
             Aim::Latency => Policy::latency(),
             Aim::Energy => Policy::energy(),
             Aim::Balanced => Policy::balanced(),
+        };
+        let policy = match self.threads {
+            Some(threads) => policy.threads(threads),
+            None => policy,
         };
         if self.devices.is_empty() {
             policy
@@ -156,11 +160,9 @@ impl SessionArguments {
         self.plan_arguments.runtime(self.cache.as_ref())
     }
 
-    /// The policy asked for, with the threads. One run is in flight at a time.
+    /// The policy asked for. One run is in flight at a time.
     pub(crate) fn policy(&self) -> Policy {
-        let policy = self.plan_arguments.policy().in_flight(1).replan(!self.no_replan);
-        self.threads
-            .map_or(policy.clone(), |threads| policy.threads(threads))
+        self.plan_arguments.policy().in_flight(1).replan(!self.no_replan)
     }
 
     /// Plans the model, or checks the plan given.

@@ -5,7 +5,15 @@ use crate::tool::{polychip, shapes};
 #[test]
 fn help_texts() {
     insta::assert_snapshot!("polychip", polychip(&["--help"]).ok());
-    for command in ["devices", "run", "bench", "partition", "explain", "inspect"] {
+    for command in [
+        "devices",
+        "run",
+        "bench",
+        "measure",
+        "partition",
+        "explain",
+        "inspect",
+    ] {
         insta::assert_snapshot!(command, polychip(&[command, "--help"]).ok());
     }
 }

@@ -85,6 +85,32 @@ fn a_plan_made_before_gives_the_same_answer() {
 }
 
 #[test]
+fn measure_settles_on_what_it_measured() {
+    let arguments = [
+        "measure",
+        &shapes(),
+        "--devices",
+        "cpu",
+        "--iters",
+        "3",
+        "--threads",
+        "1",
+    ];
+    let json = polychip(&[&arguments[..], &["--json"]].concat()).json("measure");
+    let candidates = json["candidates"].as_array().unwrap();
+    assert_eq!(candidates[0]["name"], "cpu:0");
+    assert_eq!(json["settled"], true);
+    let chosen: Vec<bool> = candidates
+        .iter()
+        .map(|candidate| candidate["chosen"].as_bool().unwrap())
+        .collect();
+    assert_eq!(chosen.iter().filter(|chosen| **chosen).count(), 1, "{json}");
+    let text = polychip(&arguments).ok();
+    assert!(text.contains("→ ") && text.contains("cpu:0: p50"), "{text}");
+    assert_eq!(polychip(&["measure", &shapes(), "--devices", "nowhere"]).code, 2);
+}
+
+#[test]
 fn bench_gives_ordered_percentiles() {
     let json = polychip(&[
         "bench",

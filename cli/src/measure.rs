@@ -1,0 +1,255 @@
+//! `polychip measure`: each device alone, then plans made of what was measured, until measuring changes nothing.
+//!
+//! A plan of parts that nobody has measured rests on estimates. So the planner's choice is run and measured, too, and
+//! the planner asked again: it ends where its choice is something that was measured already.
+//!
+//! Invariants:
+//! 1. Candidates run in turns, run by run, so that a busy machine is busy for all of them.
+//! 2. What is measured goes to the profile, for `explain`, `partition` and `run` with the same `--profile`.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use polychip::Session;
+use polychip_partitioner::{Nanos, Part};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::bench::Latency;
+use crate::exit::usage;
+use crate::input::InputArguments;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::run::{PATIENCE, feed};
+use crate::setup::{ModelArguments, PlanArguments};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    inputs: InputArguments,
+    /// Runs of each candidate per round
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    iters: u64,
+    /// Most plans that are tried beside the single devices
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    rounds: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    plan: PlanArguments,
+}
+
+/// What `measure --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model file.
+    model: String,
+    /// Threads asked for; none where the plugins chose.
+    threads: Option<u32>,
+    /// Runs of each candidate in the last round, in turns with the others.
+    iters: u64,
+    /// Single devices, then the planner's choices in the order in which it made them.
+    candidates: Vec<Candidate>,
+    /// Devices that cannot run the model alone, with the reason.
+    not_alone: Vec<NotAlone>,
+    /// Whether the planner's last choice had been measured before: nothing is left to try.
+    settled: bool,
+}
+
+/// One way to run the model.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Candidate {
+    /// The device's name, or `plan` and its number.
+    name: String,
+    /// Nodes by device.
+    nodes: BTreeMap<String, usize>,
+    /// Number of parts.
+    parts: usize,
+    /// Time of a run from submit to outputs, in nanoseconds.
+    latency_ns: Latency,
+    /// Whether the planner, knowing all that was measured, chooses it.
+    chosen: bool,
+}
+
+/// A device that cannot run the whole model.
+#[derive(Debug, Serialize, JsonSchema)]
+struct NotAlone {
+    device: String,
+    reason: String,
+}
+
+/// A candidate that is loaded.
+struct Runner {
+    name: String,
+    session: Session,
+    inputs: Vec<polychip::Input>,
+    times: Vec<u64>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let runtime = arguments.plan.runtime(None)?;
+    let model = arguments.model.load(&runtime)?;
+    let inputs = InputArguments {
+        inputs: arguments.inputs.inputs.clone(),
+        fill: Some(arguments.inputs.fill.unwrap_or(0)),
+    };
+    let (model, given) = inputs.read(&model)?;
+    let policy = arguments.plan.policy().in_flight(1);
+    let load = |name: String, session: Session| -> anyhow::Result<Runner> {
+        let inputs = feed(&session, &given)?;
+        Ok(Runner {
+            name,
+            session,
+            inputs,
+            times: Vec::new(),
+        })
+    };
+    let mut runners = Vec::new();
+    let mut not_alone = Vec::new();
+    let names: Vec<String> = {
+        let asked = &arguments.plan.devices;
+        let is_asked = |name: &str| {
+            let plugin = name.split(':').next().unwrap_or(name);
+            asked.is_empty() || asked.iter().any(|one| one == name || one == plugin)
+        };
+        let devices = runtime.devices().iter().map(|device| device.name().to_owned());
+        devices.filter(|name| is_asked(name)).collect()
+    };
+    if names.is_empty() {
+        return Err(usage("none of the devices asked for is there".to_owned()));
+    }
+    for name in &names {
+        let alone = policy.clone().devices([name.as_str()]);
+        match runtime.session(&model, alone) {
+            Ok(session) => runners.push(load(name.clone(), session)?),
+            Err(error) => not_alone.push(NotAlone {
+                device: name.clone(),
+                reason: error.to_string(),
+            }),
+        }
+    }
+    let mut tried = 0;
+    let chosen = loop {
+        turns(&mut runners, arguments.iters)?;
+        let planned = runtime.plan(&model, &policy)?;
+        let here = |runner: &Runner| {
+            let other = runner.session.planned();
+            placement(&planned.plan().devices, &planned.plan().parts)
+                == placement(&other.plan().devices, &other.plan().parts)
+        };
+        let known = runners.iter().position(here);
+        if known.is_some() || tried == arguments.rounds {
+            break known;
+        }
+        tried += 1;
+        let session = runtime.session_of(planned, policy.clone())?;
+        runners.push(load(format!("plan {tried}"), session)?);
+    };
+    let answer = Answer {
+        model: arguments.model.model.display().to_string(),
+        threads: arguments.plan.threads,
+        iters: arguments.iters,
+        candidates: runners
+            .into_iter()
+            .enumerate()
+            .map(|(index, runner)| candidate(runner, Some(index) == chosen))
+            .collect(),
+        not_alone,
+        settled: chosen.is_some(),
+    };
+    if arguments.json {
+        out.json(&answer)
+    } else {
+        out.text(&answer.to_string())
+    }
+}
+
+/// Nodes of each device: two plans of one placement run the same parts.
+fn placement(devices: &[String], parts: &[Part]) -> Vec<(String, Vec<u32>)> {
+    let name = |part: &Part| devices.get(part.device as usize).cloned().unwrap_or_default();
+    let mut all: Vec<(String, Vec<u32>)> = parts
+        .iter()
+        .map(|part| (name(part), part.nodes.clone()))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Runs every candidate once, in turn, so many times; one round before warms up and does not count.
+fn turns(runners: &mut [Runner], iters: u64) -> anyhow::Result<()> {
+    let progress = Progress::steps("measuring", iters + 1);
+    for runner in runners.iter_mut() {
+        runner.times.clear();
+    }
+    for round in 0..=iters {
+        for runner in runners.iter_mut() {
+            let inputs: Vec<&polychip::Input> = runner.inputs.iter().collect();
+            let start = Instant::now();
+            drop(runner.session.submit(&inputs)?.wait(PATIENCE)?);
+            if round > 0 {
+                let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                runner.times.push(took);
+            }
+        }
+        progress.step();
+    }
+    for runner in runners.iter() {
+        runner.session.record()?;
+    }
+    Ok(())
+}
+
+fn candidate(runner: Runner, chosen: bool) -> Candidate {
+    let planned = runner.session.planned();
+    let plan = planned.plan();
+    let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
+    for (device, part_nodes) in placement(&plan.devices, &plan.parts) {
+        *nodes.entry(device).or_default() += part_nodes.len();
+    }
+    Candidate {
+        name: runner.name,
+        nodes,
+        parts: plan.parts.len(),
+        latency_ns: Latency::of(runner.times),
+        chosen,
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for candidate in &self.candidates {
+            let nodes: Vec<String> = candidate
+                .nodes
+                .iter()
+                .map(|(device, nodes)| format!("{nodes} nodes on {device}"))
+                .collect();
+            let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
+            let Latency { min, p10, p50, .. } = candidate.latency_ns;
+            writeln!(
+                f,
+                "{} {}: p50 {}, p10 {}, min {} ({} in {})",
+                if candidate.chosen { "→" } else { " " },
+                candidate.name,
+                time(p50),
+                time(p10),
+                time(min),
+                nodes.join(", "),
+                match candidate.parts {
+                    1 => "1 part".to_owned(),
+                    parts => format!("{parts} parts"),
+                },
+            )?;
+        }
+        for one in &self.not_alone {
+            writeln!(f, "{} alone: {}", one.device, one.reason)?;
+        }
+        if !self.settled {
+            writeln!(f, "the planner would still try something else (--rounds)")?;
+        }
+        write!(f, "{} runs of each, in turns", self.iters)
+    }
+}
