@@ -463,6 +463,7 @@ pub(crate) fn softmax_encoding(kind: Kind) -> Option<Encoding> {
         Kind::U8 => Some(one_scale(1.0 / 256.0, 0)),
         Kind::I8 => Some(one_scale(1.0 / 256.0, -128)),
         Kind::U16 => Some(one_scale(1.0 / 65536.0, 0)),
+        Kind::I16 => Some(one_scale(1.0 / 32768.0, 0)),
         Kind::F16 => None,
     }
 }

@@ -96,6 +96,7 @@ pub(crate) fn numbers(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         DType::U8 | DType::Bool => bytes.iter().map(|&value| f64::from(value)).collect(),
         DType::I8 => bytes.iter().map(|&value| f64::from(value as i8)).collect(),
         DType::U16 => pairs().map(|pair| f64::from(u16::from_le_bytes(*pair))).collect(),
+        DType::I16 => pairs().map(|pair| f64::from(i16::from_le_bytes(*pair))).collect(),
         DType::F16 => pairs().map(|pair| f64::from(f16::from_le_bytes(*pair))).collect(),
         DType::F32 => bytes
             .as_chunks::<4>()

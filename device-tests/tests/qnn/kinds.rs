@@ -10,9 +10,9 @@ use super::net::{Kind, Net};
 fn allowed(kind: Kind, steps: f64) -> f64 {
     match kind {
         Kind::U8 | Kind::I8 => steps,
-        Kind::U16 if steps == 0.0 => 0.0,
+        Kind::U16 | Kind::I16 if steps == 0.0 => 0.0,
         // parameters of floats are quantised to 8 bits beside 16-bit data
-        Kind::U16 => 2.0 + (steps - 1.0) * 200.0,
+        Kind::U16 | Kind::I16 => 2.0 + (steps - 1.0) * 200.0,
         Kind::F16 => 4.0,
     }
 }
@@ -54,6 +54,11 @@ fn signed_bytes_compute_as_on_the_cpu() {
 #[test]
 fn sixteen_bits_compute_as_on_the_cpu() {
     every_case_on(Kind::U16, CASES.len() - 4);
+}
+
+#[test]
+fn signed_sixteen_bits_compute_as_on_the_cpu() {
+    every_case_on(Kind::I16, CASES.len() - 4);
 }
 
 #[test]

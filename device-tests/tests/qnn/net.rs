@@ -12,6 +12,7 @@ pub(crate) enum Kind {
     U8,
     I8,
     U16,
+    I16,
     F16,
 }
 
@@ -21,6 +22,7 @@ impl Kind {
             Kind::U8 => DType::U8,
             Kind::I8 => DType::I8,
             Kind::U16 => DType::U16,
+            Kind::I16 => DType::I16,
             Kind::F16 => DType::F16,
         }
     }
@@ -31,6 +33,7 @@ impl Kind {
             Kind::U8 => (size / 64.0, 128),
             Kind::I8 => (size / 64.0, -3),
             Kind::U16 => (size / 16384.0, 32768),
+            Kind::I16 => (size / 16384.0, 0),
             Kind::F16 => return None,
         };
         Some(one_scale(scale, zero))
@@ -189,7 +192,11 @@ pub(crate) fn feeds(graph: &Graph) -> Vec<Vec<u8>> {
                 .iter()
                 .flat_map(|&value| f16::from_f32(value).to_le_bytes())
                 .collect(),
-            DType::U16 | DType::I16 => numbers
+            DType::I16 => numbers
+                .iter()
+                .flat_map(|&value| ((value * 16384.0) as i16).to_le_bytes())
+                .collect(),
+            DType::U16 => numbers
                 .iter()
                 .flat_map(|&value| ((value * 16384.0) as i32 + 32768).to_le_bytes()[..2].to_vec())
                 .collect(),

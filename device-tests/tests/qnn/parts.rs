@@ -9,7 +9,12 @@ use super::net::{Kind, Net, feeds, network, none};
 
 #[test]
 fn a_quantised_network_is_within_a_few_steps_of_the_cpu() {
-    for (kind, steps) in [(Kind::U8, 3.0), (Kind::I8, 3.0), (Kind::U16, 6.0)] {
+    for (kind, steps) in [
+        (Kind::U8, 3.0),
+        (Kind::I8, 3.0),
+        (Kind::U16, 6.0),
+        (Kind::I16, 6.0),
+    ] {
         let graph = network(kind);
         let apart = difference(&graph, &compute(&device("57"), &graph), &compute(&cpu(), &graph));
         assert!(apart <= steps, "{kind:?}: {apart}");
@@ -181,7 +186,7 @@ fn a_buffer_that_is_too_small_never_reaches_the_library() {
 
 #[test]
 fn a_model_may_mix_widths_and_signs() {
-    let kinds = [Kind::U8, Kind::I8, Kind::U16];
+    let kinds = [Kind::U8, Kind::I8, Kind::U16, Kind::I16];
     for left in kinds {
         for right in kinds {
             for result in kinds {

@@ -12,7 +12,7 @@ use super::cases::CASES;
 use super::device::device;
 use super::net::{Kind, Net};
 
-const KINDS: [Kind; 4] = [Kind::U8, Kind::I8, Kind::U16, Kind::F16];
+const KINDS: [Kind; 5] = [Kind::U8, Kind::I8, Kind::U16, Kind::I16, Kind::F16];
 const CHIPS: [&str; 3] = ["30", "43", "57"];
 
 /// The page.
@@ -31,7 +31,7 @@ fn page() -> String {
          seen, and no further. 16-bit integers stand beside weights of 8 bits.\n",
         devices[0].info().driver
     );
-    page.push_str("| node | u8 | s8 | u16 | f16 |\n|---|---|---|---|---|\n");
+    page.push_str("| node | u8 | s8 | u16 | s16 | f16 |\n|---|---|---|---|---|---|\n");
     for (name, _, make) in CASES {
         let _ = write!(page, "| {name} |");
         for kind in KINDS {
