@@ -120,6 +120,12 @@ pub(super) fn known(graph: &GraphView<'_>, node: &NodeView<'_>) -> Option<Suppor
             return wrong("infinities only give the largest finite number");
         }
         Op::Attention => return attention(node),
+        Op::LRN if node.int(Attr::Size).is_some_and(|size| size % 2 == 0) => {
+            return wrong("a window of even size begins one channel early");
+        }
+        Op::Resize if node.int(Attr::Antialias).is_some_and(|on| on != 0) => {
+            return wrong("antialiasing takes other weights");
+        }
         Op::RoiAlign if text(Attr::Mode).is_some_and(|mode| &*mode == "max") => {
             return wrong("mode max takes other samples");
         }
