@@ -2,7 +2,7 @@
 //!
 //! Invariant: what cannot be judged here (a vendor's library that is missing) is reported as skipped.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,34 @@ fn conforms(settings: &Settings) -> Result<(), Failed> {
         return Ok(());
     }
     Err(report.text().into())
+}
+
+/// The QNN plugin for a chip, on the emulator of this repository.
+fn qnn(soc: &str, reduced: bool) -> Result<Settings, Failed> {
+    let mut settings = settings("qnn")?;
+    libraries::library("polychip-emulator-qnn-system", "QnnSystem")?;
+    let library = libraries::library("polychip-emulator-qnn", "QnnHtp")?;
+    let folder = library.parent().ok_or("the emulator lies in no folder")?;
+    let folder = folder.display().to_string();
+    settings.configuration.insert("lib_dir".into(), folder);
+    settings.configuration.insert("soc".into(), soc.into());
+    if reduced {
+        settings.reduced = true;
+        settings
+            .configuration
+            .insert("precision".into(), "reduced".into());
+    }
+    Ok(settings)
+}
+
+/// The OpenVINO plugin on the genuine library, a spread of the cases: each compilation takes its time.
+fn openvino(folder: &Path) -> Result<Settings, Failed> {
+    let mut settings = settings("openvino")?;
+    settings.environment = vec![("OPENVINO_LIB_DIR".into(), folder.display().to_string())];
+    settings.device = Some(0);
+    settings.selection.sample = 60;
+    settings.cycles = 40;
+    Ok(settings)
 }
 
 /// What is wrong with the wrong plugin, and the case that must say so, with words of its failure.
@@ -150,6 +178,19 @@ fn main() {
             conforms(&settings)
         }),
     ];
+    for soc in ["30", "43", "57"] {
+        trials.push(Trial::test(format!("qnn/soc-{soc}"), move || {
+            conforms(&qnn(soc, false)?)
+        }));
+    }
+    trials.push(Trial::test("qnn/soc-57-reduced", || conforms(&qnn("57", true)?)));
+    match polychip_device_tests::openvino::library() {
+        Ok(folder) => trials.push(Trial::test("openvino", move || conforms(&openvino(&folder)?))),
+        Err(why) => {
+            eprintln!("skipped: openvino: {why}");
+            trials.push(Trial::test("openvino", || Ok(())).with_ignored_flag(true));
+        }
+    }
     trials.push(Trial::test("wrong/prints", printing));
     for (way, case, words) in WRONG {
         trials.push(Trial::test(format!("wrong/{way}/{case}"), || {
