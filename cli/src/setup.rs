@@ -10,6 +10,7 @@ use polychip_partitioner::Plan;
 use crate::exit::{bad_input, usage};
 use crate::file;
 use crate::progress::Progress;
+use crate::run::PATIENCE;
 
 /// Where plugins and measured costs are.
 #[derive(Debug, clap::Args)]
@@ -162,7 +163,9 @@ impl SessionArguments {
 
     /// The policy asked for. One run is in flight at a time.
     pub(crate) fn policy(&self) -> Policy {
-        self.plan_arguments.policy().in_flight(1).replan(!self.no_replan)
+        let policy = self.plan_arguments.policy().in_flight(1);
+        // a run that a person started and sees is waited for as long as the command waits
+        policy.replan(!self.no_replan).patience(PATIENCE)
     }
 
     /// Plans the model, or checks the plan given.

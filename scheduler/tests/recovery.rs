@@ -343,3 +343,46 @@ fn a_passing_fault_is_tried_again_on_the_same_plan() {
     let report = session.report();
     assert_eq!(counts(&report, &STEPS), [0, 0, 0, 0, 0, 1], "{report}");
 }
+
+#[test]
+fn threads_that_share_a_session_each_get_an_answer_or_an_error() {
+    const THREADS: usize = 4;
+    const RUNS: usize = 60;
+    let faults: Vec<String> = (0..12)
+        .map(|index| {
+            let kind = ["lost", "hang", "stuck", "error"][index % 4];
+            format!(
+                "{{ kind = \"{kind}\", at = {}, class = \"transient\" }}",
+                17 * index + 5
+            )
+        })
+        .collect();
+    let policy = both().in_flight(THREADS).retry(2);
+    let session = session(&format!("fault = [{}]", faults.join(", ")), policy);
+    let right: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let session = &session;
+                scope.spawn(move || {
+                    let runs = (0..RUNS).map(|run| (thread * RUNS + run) as f32);
+                    let answers = runs.map(|value| match run(session, value) {
+                        Ok(()) => true,
+                        Err(error) => {
+                            assert_eq!(error.device(), Some("null:0"), "{error}");
+                            false
+                        }
+                    });
+                    answers.filter(|right| *right).count()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let report = session.report();
+    assert_eq!(report.runs, right as u64, "{report}");
+    assert!(right >= THREADS * RUNS * 9 / 10, "{report}");
+    assert!(
+        report.count(EventKind::Lost) > 0 && report.count(EventKind::Retried) > 0,
+        "{report}"
+    );
+}

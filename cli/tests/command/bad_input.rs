@@ -106,13 +106,13 @@ fn values_that_contradict_shapes_are_bad_input() {
         outputs: vec![port("y", F32, declared)],
         ..Model::default()
     };
-    // filled with 1, the shape is [1, 1]: not one for 6 elements, and not the declared one
+    // made from the seed 2, the shape is [1, 1]: not one for 6 elements, and not the declared one
     let six = model("6", &["2", "3"]).write(folder.path(), "six.onnx");
-    fails(&[&six, "--fill", "1"], 3, &["Reshape"]);
+    fails(&[&six, "--fill", "2"], 3, &["Reshape"]);
     let one = model("1", &["1", "1"]).write(folder.path(), "one.onnx");
-    polychip(&["run", &one, "--fill", "1"]).ok();
+    polychip(&["run", &one, "--fill", "2"]).ok();
     let one = model("1", &["4", "4"]).write(folder.path(), "declared.onnx");
-    fails(&[&one, "--fill", "1"], 3, &["Reshape", "[1, 1]", "[4, 4]"]);
+    fails(&[&one, "--fill", "2"], 3, &["Reshape", "[1, 1]", "[4, 4]"]);
 }
 
 #[test]
