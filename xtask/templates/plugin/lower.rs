@@ -1,7 +1,7 @@
 //! Compiling and loading: the part as a list of steps over numbered tensors, and that list as a blob.
 //!
-//! The blob has one section of little-endian `u64` words (tensors, constants, ports, steps) and one section
-//! per constant, in their order.
+//! The blob has a section with the fingerprint of the part, one of little-endian `u64` words (tensors, constants,
+//! ports, steps) and one per constant, in their order.
 //!
 //! Invariant: in a [`Part`] every number is that of a tensor, tensors of one step have one shape, and the
 //! output of a step is none of its inputs; what breaks this is a bad blob.
@@ -16,6 +16,7 @@ use crate::{buffer, caps};
 
 const PROGRAM: u32 = 1;
 const CONSTANT: u32 = 2;
+const CONTENT: u32 = 3;
 
 /// What a step computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +111,10 @@ pub(crate) fn compile(
     push_list(&mut words, steps.into_iter());
 
     let program: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut blob = BlobWriter::new(build_id).section(PROGRAM, &program);
+    let content = graph.content_fingerprint();
+    let mut blob = BlobWriter::new(build_id)
+        .section(CONTENT, &content)
+        .section(PROGRAM, &program);
     for (_, constant) in &constants {
         blob = blob.section(CONSTANT, constant.bytes());
     }
@@ -124,14 +128,19 @@ fn push_list(words: &mut Vec<u64>, list: impl ExactSizeIterator<Item = u64>) {
 
 /// Makes a part ready to run.
 pub(crate) fn load(build_id: &str, source: LoadSource<'_, AlignedBytes>) -> Result<Part> {
+    let content = source.graph.map(|graph| graph.content_fingerprint());
     match source.from {
-        LoadedFrom::Blob(blob) => read(build_id, &blob),
-        LoadedFrom::Bytes(bytes) => read(build_id, Constant::bytes(&bytes)),
+        LoadedFrom::Blob(blob) => read(build_id, content, &blob),
+        LoadedFrom::Bytes(bytes) => read(build_id, content, Constant::bytes(&bytes)),
     }
 }
 
-fn read(build_id: &str, blob: &[u8]) -> Result<Part> {
+fn read(build_id: &str, content: Option<[u8; 32]>, blob: &[u8]) -> Result<Part> {
     let blob = BlobReader::open(blob, build_id)?;
+    let made_of = blob.section(CONTENT)?;
+    if content.is_some_and(|content| content != *made_of) {
+        return Err(Error::bad_blob("the blob was made of another part"));
+    }
     let mut words = Words(blob.section(PROGRAM)?);
     let mut part = Part::default();
     for _ in 0..words.next()? {
