@@ -140,6 +140,17 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_tells_each_tag_and_how_many_cases_it_has() {
+        let guide = include_str!("../../../docs/conformance.md");
+        let cases = cases();
+        for tag in GROUPS.iter().map(|(group, _)| *group).chain(["basic"]) {
+            let count = cases.iter().filter(|case| case.tags.contains(&tag)).count();
+            let row = format!("| `{tag}` | {count} |");
+            assert!(guide.contains(&row), "docs/conformance.md lacks {row}");
+        }
+    }
+
+    #[test]
     fn a_selection_keeps_tags_and_names() {
         let some = |selection: &Selection| {
             selection

@@ -3,6 +3,7 @@
 //! Invariant: what cannot be judged here (a vendor's library that is missing) is reported as skipped.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,6 +165,72 @@ fn printing() -> Result<(), Failed> {
     conforms(&settings)
 }
 
+/// The program's exit code and what it printed to standard output.
+fn command(arguments: &[&str]) -> Result<(Option<i32>, String), Failed> {
+    let output = Command::new(program()).args(arguments).output()?;
+    Ok((output.status.code(), String::from_utf8(output.stdout)?))
+}
+
+/// Exit codes, lists, and reports as files and on standard output.
+fn command_line() -> Result<(), Failed> {
+    let plugin = libraries::plugin("null")?.display().to_string();
+    let plugin = plugin.as_str();
+    let device = ["--config", "script=[[device]]"];
+    let folder = std::env::temp_dir().join(format!("conform-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let path = |name: &str| folder.join(name).display().to_string();
+    let expect = |what: &str, wanted: i32, arguments: &[&str]| -> Result<String, Failed> {
+        let (code, text) = command(arguments)?;
+        if code == Some(wanted) {
+            Ok(text)
+        } else {
+            Err(format!("{what}: {code:?} {text}").into())
+        }
+    };
+    let list = expect("list", 0, &["--list", "--tags", "fences"])?;
+    if !list.lines().all(|line| line.starts_with("fences/")) || !list.contains("fences/timing  fences,basic")
+    {
+        return Err(list.into());
+    }
+    expect("an unknown tag", 2, &[plugin, "--tags", "fancy"])?;
+    expect("no such file", 2, &["/nowhere/libpolychip_plugin_x.so"])?;
+    expect("no plugin", 3, &[&program().display().to_string()])?;
+    expect("no device", 3, &[plugin, "--config", "script="])?;
+    let some = ["--filter", "discovery/", "--filter", "ops/Relu/unary-odd"];
+    let json = expect(
+        "JSON",
+        0,
+        &[
+            &[plugin, "--json", "-", "--junit", &path("report.xml")],
+            &device[..],
+            &some[..],
+        ]
+        .concat(),
+    )?;
+    let json: serde_json::Value = serde_json::from_str(&json)?;
+    let rows = json["devices"][0]["rows"].as_array().ok_or("no rows")?;
+    if rows.len() < 15 || json["devices"][0]["device"]["emulated"] != true {
+        return Err(json.to_string().into());
+    }
+    let xml = std::fs::read_to_string(path("report.xml"))?;
+    if xml.matches("<testcase").count() != rows.len() {
+        return Err(xml.into());
+    }
+    // a case that is known to fail and passes fails the suite
+    let known = "[[known]]\nreason = \"it was so once\"\ncases = [\"discovery/table-head\"]\n";
+    std::fs::write(path("known.toml"), known)?;
+    let table = expect(
+        "an unexpected pass",
+        1,
+        &[&[plugin, "--expect", &path("known.toml")], &device[..], &some[..]].concat(),
+    )?;
+    if !table.contains("discovery/table-head: passes unexpectedly") {
+        return Err(table.into());
+    }
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // children share the machine's few cores
@@ -191,6 +258,7 @@ fn main() {
             trials.push(Trial::test("openvino", || Ok(())).with_ignored_flag(true));
         }
     }
+    trials.push(Trial::test("command-line", command_line));
     trials.push(Trial::test("wrong/prints", printing));
     for (way, case, words) in WRONG {
         trials.push(Trial::test(format!("wrong/{way}/{case}"), || {
