@@ -152,7 +152,10 @@ impl Search<'_> {
                 nodes: nodes.len(),
                 words: words.clone(),
             };
-            self.shared.profile.refuse(&device.identity(), &run)?;
+            // a profile that cannot be written costs the next session its search, not this one its life
+            if let Err(error) = self.shared.profile.refuse(&device.identity(), &run) {
+                tracing::warn!("a refusal of {} is not remembered: {error}", device.name());
+            }
         }
         Ok(Some(Change::Run(column, nodes, words, lasting)))
     }
