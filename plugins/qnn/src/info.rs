@@ -23,6 +23,8 @@ pub(crate) struct Info {
     pub(crate) quant: Quant,
     /// ONNX shape.
     pub(crate) shape: Vec<usize>,
+    /// The encoding is that of a node beside it, not the tensor's own: other nodes see plain integers.
+    pub(crate) borrowed: bool,
 }
 
 /// The stored type of an element type; `encoded` where integers stand for reals.
@@ -98,25 +100,54 @@ fn own(tensor: &TensorView<'_>) -> Lowered<Info> {
             }
         },
     };
-    Ok(Info { ty, quant, shape })
+    Ok(Info {
+        ty,
+        quant,
+        shape,
+        borrowed: false,
+    })
 }
 
-/// What QuantizeLinear writes or DequantizeLinear reads, where the tensor itself carries no encoding.
-fn from_node(graph: &GraphView<'_>, node: &NodeView<'_>, info: &Info) -> Option<(Type, Quant)> {
-    let ty = match info.ty {
-        Type::Uint8 => Type::Ufixed8,
-        Type::Int8 => Type::Sfixed8,
-        Type::Uint16 => Type::Ufixed16,
-        Type::Int16 => Type::Sfixed16,
+/// The encoding that the inputs at `scale` and `scale + 1` of a node name for integers of a type.
+pub(crate) fn named(
+    graph: &GraphView<'_>,
+    node: &NodeView<'_>,
+    ty: Type,
+    scale: usize,
+) -> Option<(Type, Quant)> {
+    let ty = match ty {
+        Type::Uint8 | Type::Ufixed8 => Type::Ufixed8,
+        Type::Int8 | Type::Sfixed8 => Type::Sfixed8,
+        Type::Uint16 | Type::Ufixed16 => Type::Ufixed16,
+        Type::Int16 | Type::Sfixed16 => Type::Sfixed16,
         _ => return None,
     };
-    let scale = graph.tensor(node.input(1)?).literal()?.scalar_as_f64()? as f32;
-    let zero = match node.input(2) {
+    let zero = match node.input(scale + 1) {
         None => 0,
         Some(zero) => graph.tensor(zero).literal()?.scalar_as_i64()?,
     };
+    let scale = graph.tensor(node.input(scale)?).literal()?.scalar_as_f64()? as f32;
     let offset = i32::try_from(zero.checked_neg()?).ok()?;
     (scale.is_finite() && scale > 0.0).then_some((ty, Quant::PerTensor { scale, offset }))
+}
+
+/// Tensors for which a node names an encoding, each with the input that holds the scale.
+fn borrows(node: &NodeView<'_>) -> Vec<(u32, usize)> {
+    let places: &[(bool, usize, usize)] = match node.op() {
+        Op::QuantizeLinear => &[(false, 0, 1)],
+        Op::DequantizeLinear => &[(true, 0, 1)],
+        Op::QLinearConv | Op::QLinearMatMul => &[(true, 0, 1), (true, 3, 4), (false, 0, 6)],
+        _ => &[],
+    };
+    let tensor = |&(input, place, scale): &(bool, usize, usize)| {
+        let tensor = if input {
+            node.input(place)
+        } else {
+            node.output(place)
+        };
+        tensor.map(|tensor| (tensor, scale))
+    };
+    places.iter().filter_map(tensor).collect()
 }
 
 /// What all tensors of a graph are.
@@ -127,17 +158,14 @@ pub(crate) fn infos(graph: &GraphView<'_>) -> Vec<Lowered<Info>> {
         for input in node.inputs().flatten() {
             readers[input as usize] += 1;
         }
-        let side = match node.op() {
-            Op::QuantizeLinear => node.output(0),
-            Op::DequantizeLinear => node.input(0),
-            _ => None,
-        };
-        let Some(side) = side else { continue };
-        if let Ok(info) = &mut infos[side as usize]
-            && info.quant == Quant::None
-            && let Some((ty, quant)) = from_node(graph, &node, info)
-        {
-            (info.ty, info.quant) = (ty, quant);
+        for (tensor, scale) in borrows(&node) {
+            if let Ok(info) = &mut infos[tensor as usize]
+                && info.quant == Quant::None
+                && !graph.tensor(tensor).is_constant()
+                && let Some((ty, quant)) = named(graph, &node, info.ty, scale)
+            {
+                (info.ty, info.quant, info.borrowed) = (ty, quant, true);
+            }
         }
     }
     for &output in graph.outputs() {

@@ -493,6 +493,12 @@ impl<'a> Lower<'a> {
                 let what = format!("tensor {} is of i64", self.view(tensor).name());
                 return Err(Refusal::new(Reason::DType, what));
             }
+            if info.borrowed {
+                return Err(Refusal::encoding(format!(
+                    "tensor {} is of plain integers here, and stands for reals elsewhere in the part",
+                    self.view(tensor).name()
+                )));
+            }
             if info.ty.is_quantised() {
                 fixed = fixed.or(Some(info.ty));
             } else if info.ty.is_float() {
@@ -557,6 +563,8 @@ impl<'a> Lower<'a> {
         match node.op() {
             Op::QuantizeLinear | Op::DequantizeLinear => return self.border_of_integers(node, order),
             Op::Cast => return self.cast(node, order),
+            Op::QLinearConv => return self.integer_conv(node),
+            Op::QLinearMatMul => return self.integer_matmul(node),
             _ => {}
         }
         let domain = self.domain(node)?;

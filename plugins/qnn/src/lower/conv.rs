@@ -9,7 +9,7 @@
 
 use polychip_ops::geometry::{Placement, TransposedWindow, Window};
 use polychip_ops::{Attr, DType, Op};
-use polychip_sdk::{EncodingKind, NodeView};
+use polychip_sdk::{Encoding, EncodingKind, NodeView};
 
 use super::{Domain, Lower, int, pairs, u32s};
 use crate::constant;
@@ -33,16 +33,18 @@ impl Lower<'_> {
         axis: usize,
         domain: Domain,
     ) -> Lowered<Weights> {
-        self.scaled_weights(tensor, permutation, axis, domain, 1.0)
+        let encoding = self.view(tensor).encoding().map(|encoding| encoding.to_owned());
+        self.scaled_weights(tensor, permutation, axis, domain, encoding, 1.0)
     }
 
-    /// As [`Lower::weights`], with all of them multiplied by a positive `factor`.
+    /// As [`Lower::weights`], with this encoding and all of them multiplied by a positive `factor`.
     pub(super) fn scaled_weights(
         &mut self,
         tensor: u32,
         permutation: &[usize],
         axis: usize,
         domain: Domain,
+        encoding: Option<Encoding>,
         factor: f32,
     ) -> Lowered<Weights> {
         let view = self.view(tensor);
@@ -66,10 +68,10 @@ impl Lower<'_> {
             Domain::Whole => return Err(Refusal::encoding(format!("weights {name} have no encoding"))),
         };
         let mut integers = self.constant_ints(tensor)?;
-        let Some(encoding) = view.encoding() else {
+        let Some(encoding) = encoding else {
             return Err(Refusal::encoding(format!("weights {name} have no encoding")));
         };
-        let per_axis = match encoding.kind() {
+        let per_axis = match encoding.kind {
             EncodingKind::PerTensor => false,
             EncodingKind::PerAxis { axis: of } if of == axis => true,
             kind => {
@@ -78,8 +80,8 @@ impl Lower<'_> {
                 )));
             }
         };
-        let scales: Vec<f32> = encoding.scales().iter().map(|scale| scale * factor).collect();
-        let mut zeros = encoding.zero_points().to_vec();
+        let scales: Vec<f32> = encoding.scales.iter().map(|scale| scale * factor).collect();
+        let mut zeros = encoding.zero_points;
         zeros.resize(scales.len(), 0);
         let mut ty = match view.dtype() {
             DType::U8 => Type::Ufixed8,
@@ -182,12 +184,14 @@ impl Lower<'_> {
             .ok_or_else(|| Refusal::encoding(format!("the input beside bias {name} has no scale")))?;
         let step = |channel: usize| scale * weights.scales[channel.min(weights.scales.len() - 1)];
         let mut stored = Vec::with_capacity(channels);
+        // of 32-bit integers without an encoding, the steps are ours already
+        let steps = self.view(tensor).dtype() == DType::I32 && self.view(tensor).encoding().is_none();
         for (channel, &real) in reals.iter().enumerate() {
-            let value = (f64::from(real) / f64::from(step(channel))).round_ties_even();
+            let step = if steps { 1.0 } else { step(channel) };
+            let value = (f64::from(real) / f64::from(step)).round_ties_even();
             if !value.is_finite() || value.abs() > f64::from(i32::MAX) {
                 return Err(Refusal::encoding(format!(
-                    "bias {name} holds {real}, beyond 32 bits of scale {}",
-                    step(channel)
+                    "bias {name} holds {real}, beyond 32 bits of scale {step}"
                 )));
             }
             stored.push(value as i64);
@@ -235,20 +239,33 @@ impl Lower<'_> {
     }
 
     pub(super) fn conv(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+        let filter = self.input(node, 1)?;
+        let encoding = self.view(filter).encoding().map(|encoding| encoding.to_owned());
+        self.conv_of(node, domain, filter, encoding, node.input(2))
+    }
+
+    /// A convolution whose filter has this encoding.
+    pub(super) fn conv_of(
+        &mut self,
+        node: &NodeView<'_>,
+        domain: Domain,
+        filter: u32,
+        encoding: Option<Encoding>,
+        bias: Option<u32>,
+    ) -> Lowered<()> {
         let (image, shape) = self.image(node)?;
         let image = self.widened_for(image, self.output(node, 0)?)?;
         let domain = self.domain_of(image, domain);
-        let filter = self.input(node, 1)?;
         let kernel = self.shape(filter)?;
         let spatial = spatial(&kernel, node.op())?;
         let window = Window::new(node.op(), &node.attributes(), spatial).map_err(geometry)?;
         let placement = window.resolve(&shape[2..]).map_err(geometry)?;
         let group = int(node, Attr::Group, 1).max(1) as usize;
         let permutation: Vec<usize> = (2..kernel.len()).chain([1, 0]).collect();
-        let weights = self.weights(filter, &permutation, 0, domain)?;
+        let weights = self.scaled_weights(filter, &permutation, 0, domain, encoding, 1.0)?;
         let id = self.flat_filter(weights.id, kernel.len());
         let mut inputs = vec![image, id];
-        if let Some(bias) = node.input(2) {
+        if let Some(bias) = bias {
             inputs.push(self.bias(bias, kernel[0], image, &weights)?);
         }
         let output = self.output(node, 0)?;

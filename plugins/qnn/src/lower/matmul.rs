@@ -3,7 +3,7 @@
 //! Invariant: weights of a fully connected layer are `[units, in]`; its input and output have two axes.
 
 use polychip_ops::Attr;
-use polychip_sdk::NodeView;
+use polychip_sdk::{Encoding, NodeView};
 
 use super::{Domain, Lower, int};
 use crate::order::Order;
@@ -11,11 +11,29 @@ use crate::program::{Param, Quant, TensorId};
 use crate::refusal::{Lowered, Refusal};
 
 impl Lower<'_> {
+    fn own_encoding(&self, tensor: u32) -> Option<Encoding> {
+        self.view(tensor).encoding().map(|encoding| encoding.to_owned())
+    }
+
+    /// A product of integers by constant ones, whose encodings the node names.
+    pub(super) fn integer_matmul(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+        let ty = self.named_alike(node)?;
+        let (left, right) = (self.input(node, 0)?, self.input(node, 3)?);
+        if self.shape(right)?.len() != 2 {
+            return Err(Refusal::shape("QLinearMatMul by other than a matrix"));
+        }
+        let encoding = self.named_weights(node, right, 1)?;
+        let input = self.read(left, Order::RowMajor)?;
+        let output = self.output(node, 0)?;
+        let weights = (right, Some(encoding));
+        self.connected(input, weights, false, None, (1.0, 1.0), output, Domain::Fixed(ty))
+    }
+
     /// `[rows, in] × weights`, with a bias.
     fn connected(
         &mut self,
         input: TensorId,
-        weights: u32,
+        (weights, encoding): (u32, Option<Encoding>),
         transposed: bool,
         bias: Option<u32>,
         (alpha, beta): (f32, f32),
@@ -31,7 +49,7 @@ impl Lower<'_> {
         let input = self.reshaped(input, &[rows, inner]);
         let input = self.widened_for(input, output)?;
         let domain = self.domain_of(input, domain);
-        let weights = self.scaled_weights(weights, &permutation, axis, domain, alpha)?;
+        let weights = self.scaled_weights(weights, &permutation, axis, domain, encoding, alpha)?;
         let mut inputs = vec![input, weights.id];
         if let Some(bias) = bias {
             inputs.push(self.scaled_bias(bias, units, input, &weights, beta)?);
@@ -74,7 +92,8 @@ impl Lower<'_> {
             if trans_a {
                 input = self.transposed(input, &[1, 0]);
             }
-            return self.connected(input, right, trans_b, bias, (alpha, beta), output, domain);
+            let weights = (right, self.own_encoding(right));
+            return self.connected(input, weights, trans_b, bias, (alpha, beta), output, domain);
         }
         if !matches!(domain, Domain::Float(_)) && sum.is_some() {
             return Err(Refusal::encoding(
@@ -115,7 +134,8 @@ impl Lower<'_> {
         let (a, b) = (self.shape(left)?, self.shape(right)?);
         if self.view(right).is_constant() && b.len() == 2 && !self.view(left).is_constant() {
             let input = self.read(left, Order::RowMajor)?;
-            return self.connected(input, right, false, None, (1.0, 1.0), output, domain);
+            let weights = (right, self.own_encoding(right));
+            return self.connected(input, weights, false, None, (1.0, 1.0), output, domain);
         }
         let mut left = self.operand(left, Order::RowMajor, a.len(), domain)?;
         let mut right = self.operand(right, Order::RowMajor, b.len(), domain)?;

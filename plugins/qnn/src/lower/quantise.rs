@@ -4,9 +4,10 @@
 //! results by a step. Integers become f32 only where 16-bit accuracy is allowed.
 
 use polychip_ops::{DType, Op};
-use polychip_sdk::{NodeView, Reason};
+use polychip_sdk::{Encoding, EncodingKind, NodeView, Reason};
 
-use super::Lower;
+use super::{Domain, Lower};
+use crate::info;
 use crate::order::Order;
 use crate::program::Type;
 use crate::refusal::{Lowered, Refusal};
@@ -34,6 +35,12 @@ impl Lower<'_> {
         if self.view(input).is_constant() {
             return Err(Refusal::encoding("a quantisation of a constant"));
         }
+        if info::named(&self.graph, node, fixed.ty, 1) != Some((fixed.ty, fixed.quant.clone())) {
+            return Err(Refusal::encoding(format!(
+                "{} with another encoding than its tensor has elsewhere",
+                node.op_name()
+            )));
+        }
         let kind = match node.op() {
             Op::QuantizeLinear => "Quantize",
             _ => "Dequantize",
@@ -42,6 +49,58 @@ impl Lower<'_> {
         let to = self.write(output, order)?;
         self.op(kind, Vec::new(), &[from], &[to]);
         Ok(())
+    }
+
+    /// That data and result of a node on plain integers have the encodings that it names; the result's type.
+    pub(super) fn named_alike(&self, node: &NodeView<'_>) -> Lowered<Type> {
+        let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
+        for (tensor, scale) in [(input, 1), (output, 6)] {
+            let info = self.info(tensor)?;
+            let named = info::named(&self.graph, node, info.ty, scale);
+            if named.is_none() || named != Some((info.ty, info.quant)) {
+                return Err(Refusal::encoding(format!(
+                    "tensor {} has another encoding elsewhere, or scales that are no one constant",
+                    self.view(tensor).name()
+                )));
+            }
+        }
+        Ok(self.info(output)?.ty)
+    }
+
+    /// The encoding that a node on plain integers names for its weights, of which `axis` is the output's.
+    pub(super) fn named_weights(&self, node: &NodeView<'_>, weights: u32, axis: usize) -> Lowered<Encoding> {
+        let scales = self.constant_reals(self.input(node, 4)?)?;
+        let zeros = self.constant_ints(self.input(node, 5)?)?;
+        let kind = if scales.len() == 1 {
+            EncodingKind::PerTensor
+        } else {
+            EncodingKind::PerAxis { axis }
+        };
+        let fits = scales.len() == 1 || scales.len() == self.shape(weights)?[axis];
+        let zeros: Option<Vec<i32>> = zeros.into_iter().map(|zero| i32::try_from(zero).ok()).collect();
+        match zeros.filter(|zeros| fits && (zeros.len() == scales.len())) {
+            Some(zero_points) => Ok(Encoding {
+                kind,
+                scales,
+                zero_points,
+                real_dtype: DType::F32,
+            }),
+            None => Err(Refusal::encoding(format!(
+                "weights {} have {} scales and other zero points",
+                self.view(weights).name(),
+                scales.len()
+            ))),
+        }
+    }
+
+    /// A convolution of integers whose encodings the node names.
+    pub(super) fn integer_conv(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+        let ty = self.named_alike(node)?;
+        let filter = self.input(node, 3)?;
+        let encoding = self.named_weights(node, filter, 0)?;
+        let first = self.program.operations.len();
+        self.conv_of(node, Domain::Fixed(ty), filter, Some(encoding), node.input(8))?;
+        self.unify(first)
     }
 
     pub(super) fn cast(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {

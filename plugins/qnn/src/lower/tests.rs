@@ -403,3 +403,60 @@ fn wide_indices_leave_as_64_bits() {
     assert_eq!(kinds(&program), ["Argmax", "Cast"]);
     assert_eq!(program.tensors[program.outputs[0]].ty, Type::Int64);
 }
+
+#[test]
+fn integers_that_only_a_neighbour_reads_as_reals_stay_integers_for_others() {
+    let mut net = Net::new();
+    let plain = |net: &mut Net| net.tensor(DType::U8, &[4], None);
+    let (a, b) = (plain(&mut net), plain(&mut net));
+    net.0.inputs = vec![a, b];
+    let sum = plain(&mut net);
+    net.node(Op::Add, &[a, b], sum);
+    let scale = net.constant(DType::F32, &[], 0.5f32.to_le_bytes().to_vec());
+    let zero = net.constant(DType::U8, &[], vec![3]);
+    let y = net.tensor(DType::F16, &[4], None);
+    net.node(Op::DequantizeLinear, &[sum, scale, zero], y);
+    net.0.outputs = vec![y];
+    // a sum of codes is no code of the sum
+    let (reason, detail) = net.refused();
+    assert_eq!(reason, Reason::Encoding);
+    assert!(detail.contains("plain integers"), "{detail}");
+    // fed from outside, the codes stand for reals and nothing else
+    let mut net = Net::new();
+    let x = plain(&mut net);
+    net.input(x);
+    let scale = net.constant(DType::F32, &[], 0.5f32.to_le_bytes().to_vec());
+    let y = net.tensor(DType::F16, &[4], None);
+    net.node(Op::DequantizeLinear, &[x, scale], y);
+    net.0.outputs = vec![y];
+    assert_eq!(kinds(&net.lower().unwrap()), ["Dequantize"]);
+}
+
+#[test]
+fn convolutions_of_integers_take_the_encodings_that_they_name() {
+    let mut net = Net::new();
+    let x = net.tensor(DType::U8, &[1, 1, 2, 2], None);
+    net.input(x);
+    let scalar = |net: &mut Net, value: f32| net.constant(DType::F32, &[], value.to_le_bytes().to_vec());
+    let byte = |net: &mut Net, value: u8| net.constant(DType::U8, &[], vec![value]);
+    let (xs, xz) = (scalar(&mut net, 0.5), byte(&mut net, 2));
+    let w = net.constant(DType::U8, &[1, 1, 1, 1], vec![130]);
+    let (ws, wz) = (scalar(&mut net, 0.25), byte(&mut net, 128));
+    let (ys, yz) = (scalar(&mut net, 1.0), byte(&mut net, 7));
+    let b = net.constant(DType::I32, &[1], 5i32.to_le_bytes().to_vec());
+    let y = net.tensor(DType::U8, &[1, 1, 2, 2], None);
+    net.node(Op::QLinearConv, &[x, xs, xz, w, ws, wz, ys, yz, b], y);
+    net.0.outputs = vec![y];
+    let program = net.lower().unwrap();
+    let conv = program
+        .operations
+        .iter()
+        .find(|operation| operation.kind == "Conv2d");
+    let conv = conv.unwrap();
+    let tensor = |id: usize| &program.tensors[id];
+    assert_eq!(tensor(conv.inputs[0]).quant.per_tensor(), Some((0.5, -2)));
+    // symmetric but for its storage
+    assert_eq!(tensor(conv.inputs[1]).role, Role::Static(vec![2]));
+    assert_eq!(tensor(conv.inputs[2]).role, Role::Static(vec![5, 0, 0, 0]));
+    assert_eq!(tensor(conv.outputs[0]).quant.per_tensor(), Some((1.0, -7)));
+}

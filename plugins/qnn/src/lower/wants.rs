@@ -51,6 +51,8 @@ pub(super) fn is_offered(op: Op) -> bool {
                 | Op::MatMul
                 | Op::MaxPool
                 | Op::Pad
+                | Op::QLinearConv
+                | Op::QLinearMatMul
                 | Op::QuantizeLinear
                 | Op::RMSNormalization
                 | Op::ReduceMax
@@ -87,6 +89,7 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
     let rank = input.len();
     match node.op() {
         Op::Conv
+        | Op::QLinearConv
         | Op::ConvTranspose
         | Op::MaxPool
         | Op::AveragePool
@@ -135,6 +138,7 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
         | Op::ScatterND
         | Op::Gemm
         | Op::MatMul
+        | Op::QLinearMatMul
         | Op::LayerNormalization
         | Op::RMSNormalization
         | Op::TopK => (ROW, ROW),
