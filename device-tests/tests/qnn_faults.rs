@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polychip_host::{
-    Access, Buffer, CompileOptions, Device, ErrorKind, Executable, Fence, FlatGraph, Memory, Submission,
+    Access, Buffer, CompileOptions, Device, ErrorKind, Executable, Fence, FlatGraph, Memory, Priority,
+    Submission,
 };
 
 use device::{device, folder, run};
@@ -37,8 +38,15 @@ fn faults(rules: &str) {
 }
 
 /// Starts a run without waiting for it.
-fn start(device: &Device, executable: &Executable, feeds: &[Vec<u8>]) -> Fence {
-    let mut submission = Submission::new(executable, 0);
+fn start(
+    device: &Device,
+    executable: &Executable,
+    feeds: &[Vec<u8>],
+    priority: Priority,
+    waits: &[&Fence],
+) -> Fence {
+    let mut submission = Submission::new(executable, waits.len());
+    submission.priority = priority;
     for (number, port) in executable.ports().iter().enumerate() {
         let buffer: Arc<Buffer> = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
         if let Some(feed) = feeds.get(number) {
@@ -49,7 +57,7 @@ fn start(device: &Device, executable: &Executable, feeds: &[Vec<u8>]) -> Fence {
         }
         submission.bind(number as u32, &buffer, 0).unwrap();
     }
-    executable.execute(&mut submission, &[]).unwrap()
+    executable.execute(&mut submission, waits).unwrap()
 }
 
 #[test]
@@ -103,8 +111,8 @@ fn faults_below_are_errors_of_the_right_kind_and_a_reset_heals_them() {
     // a run that hangs: whoever waits is told, the device is taken back, and the run ends somewhere behind
     let executable = load();
     faults("execute:1=hang");
-    let fence = start(&device, &executable, &feeds);
-    let queued = start(&device, &executable, &feeds);
+    let fence = start(&device, &executable, &feeds, Priority::Normal, &[]);
+    let queued = start(&device, &executable, &feeds, Priority::Normal, &[]);
     let waited = fence.wait(Duration::from_millis(100)).unwrap_err();
     assert_eq!(waited.kind(), ErrorKind::Timeout);
     queued.cancel().unwrap();
@@ -113,13 +121,29 @@ fn faults_below_are_errors_of_the_right_kind_and_a_reset_heals_them() {
         let ended = fence.wait(Duration::from_secs(10)).unwrap_err();
         assert_eq!(ended.kind(), ErrorKind::DeviceLost);
     }
+    // another reset while the first run still hangs: one thread serves, and the device is taken back again
+    device.reset().unwrap();
+    let executable = load();
+    let behind = start(&device, &executable, &feeds, Priority::Normal, &[]);
+    behind.wait(Duration::from_secs(10)).unwrap();
     faults("");
     assert_eq!(run(&device, &load(), &feeds).as_ref(), Ok(&expected));
+
+    // an urgent run that waits for one queued before it does not keep the queue from that one
+    let executable = load();
+    faults("execute:1=slow:200ms");
+    let first = start(&device, &executable, &feeds, Priority::Normal, &[]);
+    let second = start(&device, &executable, &feeds, Priority::Batch, &[]);
+    let urgent = start(&device, &executable, &feeds, Priority::Urgent, &[&second]);
+    for fence in [&urgent, &second, &first] {
+        fence.wait(Duration::from_secs(30)).unwrap();
+    }
+    drop((first, second, urgent, behind, executable));
 
     // whoever leaves while a run hangs is let go
     let executable = load();
     faults("execute:1=hang");
-    let fence = start(&device, &executable, &feeds);
+    let fence = start(&device, &executable, &feeds, Priority::Normal, &[]);
     assert!(fence.wait(Duration::from_millis(50)).is_err());
     drop(fence);
     drop(executable);

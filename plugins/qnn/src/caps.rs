@@ -97,8 +97,11 @@ impl Answers {
                             none => none.insert(lowered(true)?),
                         };
                         let asked = self.session.validate(program, &program.operations[index]);
+                        let passing = asked.as_ref().is_err_and(|refused| !is_lasting(refused));
                         let answer = asked.err().map(|Refused { code, words }| (code, words));
-                        known.insert(key, answer.clone());
+                        if !passing {
+                            known.insert(key, answer.clone());
+                        }
                         answer
                     }
                 };
@@ -113,6 +116,12 @@ impl Answers {
         }
         Ok(())
     }
+}
+
+/// Whether a refusal is the library's word on the operation, which it would repeat. Others, of memory or of a
+/// device that was not there, say nothing about it: they are given, not kept.
+fn is_lasting(refused: &Refused) -> bool {
+    matches!(refused.short(), 1000 | 3000..=3999)
 }
 
 /// Whether the library takes a normalisation of 16-bit data with a scale of 16 bits: asked once per device.
@@ -186,6 +195,19 @@ fn read(mut bytes: &[u8]) -> Option<BTreeMap<[u8; 32], Answer>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_words_on_the_operation_are_kept() {
+        let lasting = |code| {
+            is_lasting(&Refused {
+                code,
+                words: String::new(),
+            })
+        };
+        assert!(lasting(3110) && lasting(1000) && lasting(0xabc_0000 + 3110));
+        // no code, memory, a restart, a device that is not made
+        assert!(![0, 1002, 1007, 14001].map(lasting).contains(&true));
+    }
 
     #[test]
     fn answers_come_back_and_torn_ones_are_dropped() {

@@ -99,6 +99,13 @@ pub struct QnnDevice {
     points: Vec<OperatingPoint>,
 }
 
+impl Drop for QnnPlugin {
+    fn drop(&mut self) {
+        // a thread that a reset has left behind may hold the session for ever, and the host's log ends now
+        self.session.hush();
+    }
+}
+
 impl QnnDevice {
     fn new(plugin: &QnnPlugin) -> Result<QnnDevice> {
         let session = &plugin.session;
@@ -257,8 +264,9 @@ impl Device for QnnDevice {
                 blob::read(&self.build_id, Constant::bytes(&bytes), source.graph.as_ref())?
             }
         };
-        let executable = Arc::new(QnnExecutable::new(Arc::clone(&self.shared), part)?);
+        // locked while the context is made, so that no reset takes the device from under it unseen
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let executable = Arc::new(QnnExecutable::new(Arc::clone(&self.shared), part)?);
         loaded.retain(|weak| weak.strong_count() > 0);
         loaded.push(Arc::downgrade(&executable));
         Ok(executable)
@@ -277,9 +285,11 @@ impl Device for QnnDevice {
         self.shared.epoch.advance();
         let mut left = self.shared.queue.abandon();
         for executable in loaded.iter().filter_map(Weak::upgrade) {
+            // one that an earlier reset has left behind may still run
             left |= executable.forget();
         }
-        self.shared.session.renew_device(left)?;
-        if left { self.runner.restart() } else { Ok(()) }
+        // before the device, which may not come: runs that are queued then still end, with an error
+        self.runner.keep_serving()?;
+        self.shared.session.renew_device(left)
     }
 }

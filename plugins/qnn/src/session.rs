@@ -19,6 +19,7 @@ mod raw;
 use std::ffi::CStr;
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use polychip_sdk::{Error, ErrorKind, HostServices, Result};
@@ -71,6 +72,8 @@ pub(crate) struct Session {
     log: log::Log,
     backend: qnn::Backend,
     device: Mutex<qnn::Device>,
+    /// Contexts that are alive, on this device or one before it.
+    contexts: AtomicUsize,
     soc: Soc,
     build_id: String,
 }
@@ -99,6 +102,7 @@ impl Session {
             log,
             backend,
             device: Mutex::new(ptr::null_mut()),
+            contexts: AtomicUsize::new(0),
             soc,
             build_id: String::new(),
         };
@@ -247,13 +251,20 @@ impl Session {
         self.check(code)
     }
 
-    /// A new device in place of the lost one. `leak` where a run may still use the old one.
+    /// Ends the log into the host, whose services end before the session may.
+    pub(crate) fn hush(&self) {
+        self.log.hush();
+    }
+
+    /// A new device in place of the lost one. `leak` where a run may still use the old one; a context that is
+    /// still being freed keeps it, too.
     ///
     /// # Errors
     /// Where the library makes none.
     pub(crate) fn renew_device(&self, leak: bool) -> Result<()> {
         let mut device = lock(&self.device);
-        if !leak {
+        // none is made meanwhile, as that takes the lock of the device
+        if !leak && self.contexts.load(Ordering::Acquire) == 0 {
             let old = std::mem::replace(&mut *device, ptr::null_mut());
             self.free_device(old);
         }

@@ -225,29 +225,33 @@ impl Queue {
 /// The thread that serves a queue.
 pub(crate) struct Runner {
     queue: Arc<Queue>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The thread and its number.
+    thread: Mutex<(u64, Option<JoinHandle<()>>)>,
 }
 
 impl Runner {
     /// Starts it.
     pub(crate) fn start(queue: &Arc<Queue>) -> Result<Runner> {
+        let serving = queue.state().serving;
         Ok(Runner {
             queue: Arc::clone(queue),
-            thread: Mutex::new(Some(spawn(queue)?)),
+            thread: Mutex::new((serving, Some(spawn(queue, serving)?))),
         })
     }
 
-    /// Starts another thread in place of one that was left behind.
-    pub(crate) fn restart(&self) -> Result<()> {
+    /// Starts another thread in place of one that was left behind, where none serves.
+    pub(crate) fn keep_serving(&self) -> Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        // dropped, not joined: it may never come back
-        *thread = Some(spawn(&self.queue)?);
+        let serving = self.queue.state().serving;
+        if thread.0 != serving {
+            // the old one is dropped, not joined: it may never come back
+            *thread = (serving, Some(spawn(&self.queue, serving)?));
+        }
         Ok(())
     }
 }
 
-fn spawn(queue: &Arc<Queue>) -> Result<JoinHandle<()>> {
-    let serving = queue.state().serving;
+fn spawn(queue: &Arc<Queue>, serving: u64) -> Result<JoinHandle<()>> {
     let queue = Arc::clone(queue);
     std::thread::Builder::new()
         .name("polychip-qnn-runs".to_owned())
@@ -259,15 +263,17 @@ impl Drop for Runner {
     fn drop(&mut self) {
         let mut state = self.queue.state();
         state.stop = true;
+        let current = state.current.clone();
+        drop(state);
         self.queue.news.notify_all();
-        if let Some(current) = &state.current {
+        if let Some(current) = current {
             // one that waits for another gives up; one with the device ends by itself
             current.signal(Err(lost()));
         }
         let (mut state, _) = self
             .queue
             .idle
-            .wait_timeout_while(state, PATIENCE, |state| state.current.is_some())
+            .wait_timeout_while(self.queue.state(), PATIENCE, |state| state.current.is_some())
             .unwrap_or_else(PoisonError::into_inner);
         let hangs = state.current.is_some();
         if hangs {
@@ -282,7 +288,7 @@ impl Drop for Runner {
             }
         }
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take().filter(|_| !hangs) {
+        if let Some(thread) = thread.1.take().filter(|_| !hangs) {
             // a panic was ours and is in the log of the process
             let _ = thread.join();
         }

@@ -8,6 +8,7 @@
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use polychip_sdk::{Error, ErrorKind, Result};
 use polychip_sys::qnn;
@@ -331,6 +332,9 @@ impl Context {
                 ptr::null_mut(),
             )
         };
+        if code == 0 {
+            session.contexts.fetch_add(1, Ordering::AcqRel);
+        }
         drop(device);
         session.check(code).map_err(|refused| {
             let what = format!(
@@ -416,5 +420,6 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         self.session.free_context(self.context);
+        self.session.contexts.fetch_sub(1, Ordering::AcqRel);
     }
 }

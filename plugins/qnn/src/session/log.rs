@@ -71,6 +71,11 @@ impl Log {
     pub(super) fn handle(&self) -> qnn::Log {
         self.handle
     }
+
+    /// No line reaches the host from now on.
+    pub(super) fn hush(&self) {
+        lock(&HOSTS).retain(|(id, _)| *id != self.id);
+    }
 }
 
 impl Drop for Log {
@@ -81,6 +86,6 @@ impl Drop for Log {
             // SAFETY: made by this library; backend and device are gone, as fields drop in order.
             let _ = unsafe { free(self.handle) };
         }
-        lock(&HOSTS).retain(|(id, _)| *id != self.id);
+        self.hush();
     }
 }
