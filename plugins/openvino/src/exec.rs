@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_ops::DType;
 use polychip_sdk::{
-    AlignedBytes, Error, Executable, ExecutableInfo, GraphView, HostBuffer, Port, Result, Submit,
+    AlignedBytes, Error, ErrorKind, Executable, ExecutableInfo, GraphView, HostBuffer, Port, Result, Submit,
 };
 
 pub(crate) use queue::{Queue, Runner};
@@ -113,9 +113,14 @@ impl OpenvinoExecutable {
         })
     }
 
-    /// How long a run is expected to take, in nanoseconds.
+    /// How long a run is expected to take, in nanoseconds. A chip behind a driver may hang: no wait that may run
+    /// out calls that itself.
     fn expected_ns(&self) -> u64 {
-        self.last_ns.load(Ordering::Relaxed)
+        if self.shared.is_cpu {
+            self.last_ns.load(Ordering::Relaxed)
+        } else {
+            u64::MAX
+        }
     }
 
     /// Asks the run that computes now to end early.
@@ -124,7 +129,7 @@ impl OpenvinoExecutable {
     }
 
     /// Runs over bound buffers; the device's turn is the caller's.
-    fn compute(&self, bound: &[Bound]) -> Result<()> {
+    fn compute(&self, bound: &[Bound], is_cancelled: impl Fn() -> bool) -> Result<()> {
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let seat = &mut *seat;
         for (number, place) in bound[..self.inputs].iter().enumerate() {
@@ -143,6 +148,10 @@ impl OpenvinoExecutable {
                 address = spare.as_mut_ptr();
             }
             self.bind(&mut seat.views[number], number, address)?;
+        }
+        // the library forgets who cancels before it runs
+        if is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
         }
         self.request.infer()?;
         if copies {

@@ -7,7 +7,8 @@
 //! Invariants:
 //! 1. What is compiled has the inputs and outputs that the graph says, of its types and extents; anything else is
 //!    refused.
-//! 2. A blob just compiled is not compiled again when it is loaded for as many threads.
+//! 2. A blob just compiled is not compiled again when it is loaded for as many threads, beside the very constants
+//!    that it was compiled with: what was compiled points to them.
 
 use std::ffi::{CStr, CString};
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +28,7 @@ pub(crate) const LARGE: usize = 1024;
 
 const MODEL: u32 = 1;
 const OPTIONS: u32 = 2;
+const CONTENT: u32 = 3;
 
 /// A compiled part.
 pub struct OpenvinoBlob {
@@ -35,6 +37,8 @@ pub struct OpenvinoBlob {
     threads: u32,
     /// Taken by the first load.
     compiled: Mutex<Option<CompiledModel>>,
+    /// Where the constants lay that `compiled` may point to.
+    places: Vec<usize>,
 }
 
 impl Blob for OpenvinoBlob {
@@ -55,6 +59,16 @@ fn text(graph: &GraphView<'_>) -> Result<Vec<u8>> {
         decompose: &caps::decompose,
     };
     onnx::write(graph, &options)
+}
+
+/// Where the large constants of a part lie.
+fn places(graph: &GraphView<'_>) -> Vec<usize> {
+    graph
+        .tensors()
+        .filter_map(|tensor| tensor.constant())
+        .filter(|constant| constant.bytes().len() >= LARGE)
+        .map(|constant| constant.bytes().as_ptr() as usize)
+        .collect()
 }
 
 /// How constants go to the library.
@@ -175,12 +189,14 @@ pub(crate) fn compile(
     let bytes = BlobWriter::new(&shared.made_by)
         .section(MODEL, &text(graph)?)
         .section(OPTIONS, &precision)
+        .section(CONTENT, &graph.content_fingerprint())
         .finish()?;
     Ok(OpenvinoBlob {
         bytes,
         precision: options.precision,
         threads,
         compiled: Mutex::new(Some(compiled)),
+        places: places(graph),
     })
 }
 
@@ -195,16 +211,14 @@ pub(crate) fn load<'a>(
     let threads = threads(shared, source.threads);
     let (precision, ready) = match source.from {
         LoadedFrom::Blob(blob) => {
-            same_part(
-                BlobReader::open(&blob.bytes, &shared.made_by)?.section(MODEL)?,
-                &graph,
-            )?;
+            same_part(&BlobReader::open(&blob.bytes, &shared.made_by)?, &graph)?;
             let compiled = blob.compiled.into_inner().unwrap_or_else(PoisonError::into_inner);
-            (blob.precision, compiled.filter(|_| blob.threads == threads))
+            let same = blob.threads == threads && blob.places == places(&graph);
+            (blob.precision, compiled.filter(|_| same))
         }
         LoadedFrom::Bytes(bytes) => {
             let blob = BlobReader::open(bytes.bytes(), &shared.made_by)?;
-            same_part(blob.section(MODEL)?, &graph)?;
+            same_part(&blob, &graph)?;
             let precision = match blob.section(OPTIONS)? {
                 [code] if *code == Precision::Exact as u8 => Precision::Exact,
                 [code] if *code == Precision::Reduced as u8 => Precision::Reduced,
@@ -220,8 +234,9 @@ pub(crate) fn load<'a>(
     Ok((Part { compiled }, graph))
 }
 
-fn same_part(model: &[u8], graph: &GraphView<'_>) -> Result<()> {
-    if model == text(graph)? {
+/// Refuses a blob of another part: its text lacks the large constants, whose hash the host gives.
+fn same_part(blob: &BlobReader<'_>, graph: &GraphView<'_>) -> Result<()> {
+    if blob.section(CONTENT)? == graph.content_fingerprint() && blob.section(MODEL)? == text(graph)? {
         return Ok(());
     }
     Err(Error::bad_blob("the blob was compiled from another part"))

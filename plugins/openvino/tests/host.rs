@@ -273,8 +273,25 @@ fn another_part(device: &Device) {
     );
     let mut blob = device.compile(&one, &CompileOptions::default()).unwrap();
     let bytes = blob.bytes().unwrap().to_vec();
-    let refused = device.load_bytes(bytes.into(), &other, 1).map(drop).unwrap_err();
+    let refused = device
+        .load_bytes(bytes.clone().into(), &other, 1)
+        .map(drop)
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::BadBlob);
+    // a part that differs in its weights only: what was compiled points to those of the first
+    let heavy = graph(5.0);
+    let heavy = FlatGraph::new(&heavy, &[]).unwrap();
+    let executable = device.load(blob, &heavy, 1).unwrap();
+    assert_eq!(run(device, &executable, &[0.0; 4]).1[7], 7.5);
+    // and one that the host tells apart
+    let heavy = heavy.with_fingerprints([0; 32], [1; 32]);
+    let blob = device.compile(&one, &CompileOptions::default()).unwrap();
+    for refused in [
+        device.load(blob, &heavy, 1).map(drop).unwrap_err(),
+        device.load_bytes(bytes.into(), &heavy, 1).map(drop).unwrap_err(),
+    ] {
+        assert_eq!(refused.kind(), ErrorKind::BadBlob);
+    }
 }
 
 fn each_refusal_has_its_reason(device: &Device) {

@@ -6,7 +6,7 @@
 //! 3. Dropping the [`Runner`] ends and joins its thread; the host's services are not used after that.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -60,6 +60,15 @@ impl Queue {
     /// The device's turn: one run computes at a time.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device's turn where no run computes now.
+    pub(super) fn try_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(turn)) => Some(turn.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// A run that nobody holds.

@@ -151,6 +151,11 @@ impl OpenvinoRun {
 
     /// Claims a queued run and computes it, whatever that takes; false where another thread has it.
     pub(super) fn compute(&self) -> bool {
+        self.compute_in(None)
+    }
+
+    /// As [`OpenvinoRun::compute`], in the device's turn where the caller has it.
+    fn compute_in(&self, turn: Option<MutexGuard<'_, ()>>) -> bool {
         if self
             .state
             .compare_exchange(QUEUED, CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
@@ -163,7 +168,7 @@ impl OpenvinoRun {
             return false;
         };
         queue.remove(self);
-        let result = self.perform(&work, &executable, &queue);
+        let result = self.perform(&work, &executable, &queue, turn);
         work.bound.clear();
         work.waits.clear();
         drop(work);
@@ -173,14 +178,28 @@ impl OpenvinoRun {
         true
     }
 
-    fn perform(&self, work: &Work, executable: &Arc<OpenvinoExecutable>, queue: &Queue) -> Result<()> {
+    /// The queue of a run that surely takes less than a wait, which may then compute it in place: only where it
+    /// is its turn at once, for a run before it may take any time.
+    fn queue_of_short_run(&self, timeout_ns: u64) -> Option<Arc<Queue>> {
+        let work = self.work.try_lock().ok()?;
+        let short = work.waits.is_empty() && work.expected_ns.saturating_mul(4) < timeout_ns;
+        work.queue.clone().filter(|_| short)
+    }
+
+    fn perform(
+        &self,
+        work: &Work,
+        executable: &Arc<OpenvinoExecutable>,
+        queue: &Queue,
+        turn: Option<MutexGuard<'_, ()>>,
+    ) -> Result<()> {
         for wait in &work.waits {
             wait.wait(NO_TIMEOUT).map_err(|error| {
                 let what = format!("a run that this one waits for failed: {error}");
                 Error::new(error.kind(), what)
             })?;
         }
-        let _turn = queue.turn();
+        let _turn = turn.unwrap_or_else(|| queue.turn());
         {
             // from here on a cancellation reaches the library
             let mut running = lock(&self.running);
@@ -196,7 +215,7 @@ impl OpenvinoRun {
                 "the run's deadline passed before it began",
             ))
         } else {
-            executable.compute(&work.bound)
+            executable.compute(&work.bound, || self.fence.is_cancelled())
         };
         let end = queue.now_ns();
         *lock(&self.running) = None;
@@ -217,15 +236,12 @@ impl OpenvinoRun {
 impl Fence for OpenvinoRun {
     fn wait(&self, timeout_ns: u64) -> Result<()> {
         if self.state.load(Ordering::Acquire) == QUEUED {
-            // a wait that may run out computes in place only what surely takes less
-            let patient = timeout_ns == NO_TIMEOUT || {
-                let work = self.work.try_lock();
-                work.is_ok_and(|work| {
-                    work.waits.is_empty() && work.expected_ns.saturating_mul(4) < timeout_ns
-                })
-            };
-            if patient {
+            if timeout_ns == NO_TIMEOUT {
                 self.compute();
+            } else if let Some(queue) = self.queue_of_short_run(timeout_ns)
+                && let Some(turn) = queue.try_turn()
+            {
+                self.compute_in(Some(turn));
             }
         }
         self.fence.wait(timeout_ns)
