@@ -166,6 +166,8 @@ impl Executable {
             .expect("invariant: required calls are checked");
         let mut raw = std::ptr::null_mut();
         let mut record = abi::polychip_error::sized();
+        // read before: what is loaded while the device is reset is void
+        let resets = device.resets.load(Ordering::Acquire);
         // SAFETY: blob, bytes and graph are valid for the call; bytes and constants are kept below.
         let status = unsafe { call(device.raw, &raw const source, &raw mut raw, &raw mut record) };
         device.check("load", status, &record)?;
@@ -184,7 +186,7 @@ impl Executable {
         };
         // owned first, so that it is destroyed where its ports cannot be read
         let mut loaded = Loaded {
-            resets: device.resets.load(Ordering::Acquire),
+            resets,
             device,
             raw,
             info,
