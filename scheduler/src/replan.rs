@@ -41,6 +41,7 @@ pub(crate) fn compile(
         have,
         words: BTreeMap::new(),
         resets: BTreeSet::new(),
+        reset_now: BTreeSet::new(),
         events: Vec::new(),
     };
     let mut planned = planned;
@@ -50,6 +51,7 @@ pub(crate) fn compile(
         let mut refused: Vec<(usize, polychip_host::Error)> = Vec::new();
         let mut loaded = Vec::with_capacity(answers.len());
         search.have.clear();
+        search.reset_now.clear();
         for (index, answer) in answers.into_iter().enumerate() {
             match answer {
                 Ok(part) => {
@@ -91,6 +93,8 @@ struct Search<'a> {
     words: BTreeMap<usize, BTreeSet<String>>,
     /// Devices that were reset once already.
     resets: BTreeSet<usize>,
+    /// Those that were reset in this round: what their other parts failed of before is the same loss.
+    reset_now: BTreeSet<usize>,
     events: Vec<Event>,
 }
 
@@ -170,12 +174,16 @@ impl Search<'_> {
         let column = part.device as usize;
         let device = &planned.devices()[column];
         let words = words_of(&error);
+        if self.reset_now.contains(&column) && !device.is_quarantined() {
+            return Ok(None);
+        }
         self.events
             .push(Event::new(EventKind::Lost, device.name(), 0, words.clone()));
         if self.resets.insert(column) {
             match device.reset_if_quarantined() {
                 Ok(_) => {
                     self.have.forget(part.device);
+                    self.reset_now.insert(column);
                     self.events
                         .push(Event::new(EventKind::Reset, device.name(), 0, words));
                     return Ok(None);

@@ -221,10 +221,15 @@ impl Session {
         given.ticket = Some(ticket);
         let inputs = inputs.iter().map(|input| (input.index, Hold::new(&input.memory)));
         given.inputs.extend(inputs);
-        let outputs = outputs
-            .iter()
-            .map(|output| (output.index, Hold::new(&output.memory)));
-        given.outputs.extend(outputs);
+        for output in outputs {
+            let Some(hold) = Hold::alone(&output.memory) else {
+                // another thread was faster
+                let error = output_in_flight(output);
+                plan.put_back(index, slot);
+                return Err(error);
+            };
+            slot.given.outputs.push((output.index, hold));
+        }
         Run::start(
             Arc::clone(inner),
             plan,
@@ -249,6 +254,11 @@ impl Session {
         let plan = self.0.current().plan.clone();
         plan.map_or(Ok(()), |plan| plan.record())
     }
+}
+
+fn output_in_flight(output: &Output) -> Error {
+    let words = format!("output {:?} is being written by a run in flight", output.name());
+    Error::new(ErrorKind::InFlight, words)
 }
 
 impl Inner {
@@ -293,8 +303,7 @@ impl Inner {
             if output.memory.is_held() {
                 self.reap_ended();
                 if output.memory.is_held() {
-                    let words = format!("output {name:?} is being written by a run in flight");
-                    return Err(Error::new(ErrorKind::InFlight, words));
+                    return Err(output_in_flight(output));
                 }
             }
         }

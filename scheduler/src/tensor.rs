@@ -159,14 +159,39 @@ impl TensorMemory {
 
     /// Whether the buffers are those of this plan, and of no run that goes on where that matters.
     pub(crate) fn is_bound_to(&self, plan: u64) -> bool {
-        let bound = self.lock();
-        bound.plan == plan && (self.is_host || !bound.is_in_flight())
+        self.fits(&self.lock(), plan)
     }
 
     /// Makes the buffers anew for the devices of another plan. Memory that a run still holds, and may hold
     /// for ever, is left to it; an input keeps its elements.
     pub(crate) fn rebind(&self, plan: u64, devices: &[(usize, polychip_host::Device)]) -> Result<()> {
+        self.rebind_locked(&mut self.lock(), plan, devices)
+    }
+
+    /// The memory as the devices of a plan see it, which are asked for where it is bound to another plan. It
+    /// stays theirs, whichever plan another thread binds the tensor to next.
+    pub(crate) fn bound_to(
+        &self,
+        plan: u64,
+        devices: impl FnOnce() -> Vec<(usize, polychip_host::Device)>,
+    ) -> Result<Arc<Bound>> {
         let mut bound = self.lock();
+        if !self.fits(&bound, plan) {
+            self.rebind_locked(&mut bound, plan, &devices())?;
+        }
+        Ok(Arc::clone(&bound))
+    }
+
+    fn fits(&self, bound: &Bound, plan: u64) -> bool {
+        bound.plan == plan && (self.is_host || !bound.is_in_flight())
+    }
+
+    fn rebind_locked(
+        &self,
+        bound: &mut Arc<Bound>,
+        plan: u64,
+        devices: &[(usize, polychip_host::Device)],
+    ) -> Result<()> {
         let memory = if !bound.is_in_flight() {
             Ok(bound.memory.clone())
         } else if self.is_host {
@@ -187,8 +212,7 @@ impl TensorMemory {
     }
 
     /// Copies an input to the devices that do not import host memory, where they do not have it yet.
-    pub(crate) fn copy_to_devices(&self) -> Result<()> {
-        let bound = self.bound();
+    pub(crate) fn copy_to_devices(&self, bound: &Bound) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
         if bound.buffers.iter().all(|bound| bound.is_import)
             || bound.copied.load(Ordering::Acquire) == written
@@ -290,6 +314,14 @@ impl Hold {
     pub(crate) fn new(memory: &Arc<TensorMemory>) -> Hold {
         memory.holds.fetch_add(1, Ordering::AcqRel);
         Hold(Arc::clone(memory))
+    }
+
+    /// The only hold, for a run that writes; `None` where another run has one.
+    pub(crate) fn alone(memory: &Arc<TensorMemory>) -> Option<Hold> {
+        let first = memory
+            .holds
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
+        first.is_ok().then(|| Hold(Arc::clone(memory)))
     }
 }
 

@@ -276,3 +276,27 @@ fn a_device_that_is_lost_when_it_compiles_is_reset_once_else_left_out() {
         right(&session);
     }
 }
+
+#[test]
+fn a_device_that_is_lost_with_several_parts_is_lost_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = builder(&device("")).build().unwrap();
+    let model = runtime.load(chain(folder.path())).unwrap();
+    let policy = || both().pin("n6", "null:1");
+    let planned = runtime.plan(&model, &policy()).unwrap();
+    assert_eq!(planned.plan().parts.len(), 3);
+    let mut devices = runtime.devices().iter();
+    devices
+        .find(|device| device.name() == "null:0")
+        .unwrap()
+        .quarantine();
+    let session = runtime.session_of(planned, policy()).unwrap();
+    let report = session.report();
+    assert_eq!(
+        (report.count(EventKind::Lost), report.count(EventKind::Reset)),
+        (1, 1),
+        "{report}"
+    );
+    assert_eq!(moved(&session), ["n6"], "{report}");
+    right(&session);
+}

@@ -212,11 +212,8 @@ impl LoadedPlan {
     fn bind(&self, slot: &mut Slot, given: &Given) -> Result<()> {
         let (wiring, devices) = (&*self.wiring, self.planned.devices());
         for (index, input) in &given.inputs {
-            if !input.is_bound_to(self.number) {
-                input.rebind(self.number, &memory::input_users(wiring, *index, devices))?;
-            }
-            input.copy_to_devices()?;
-            let bound = input.bound();
+            let bound = input.bound_to(self.number, || memory::input_users(wiring, *index, devices))?;
+            input.copy_to_devices(&bound)?;
             for &(part, port) in &wiring.inputs[*index].readers {
                 let wired = &wiring.parts[part];
                 let buffer = bound
