@@ -23,7 +23,7 @@ use crate::session::{Refused, Session};
 type Answer = Option<(u64, String)>;
 
 /// Version of the form that answers are stored in.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// Answers of one library about one chip.
 pub(crate) struct Answers {

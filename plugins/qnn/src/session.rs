@@ -246,9 +246,13 @@ impl Session {
         let mut raw = raw::Raw::new();
         let op = raw.operation(program, operation, &|_| 0);
         // SAFETY: the operation and all it points to live during the call.
-        let code = unsafe { validate(self.backend, op) };
+        let (code, heard) = log::hear(|| unsafe { validate(self.backend, op) });
         drop(selected);
-        self.check(code)
+        self.check(code).map_err(|refused| Refused {
+            // the reason itself is in what it says meanwhile
+            words: if heard.is_empty() { refused.words } else { heard },
+            ..refused
+        })
     }
 
     /// Ends the log into the host, whose services end before the session may.

@@ -3,10 +3,12 @@
 //! Invariants:
 //! 1. A line reaches a host only while its instance lives: the list of hosts is locked during the call.
 //! 2. Nothing is formatted when nobody listens.
+//! 3. What the library says while it is asked a question belongs to the answer, and is no line of the log.
 //!
 //! The callback gets no pointer of its own, so the hosts stand in a list of the process; the youngest gets
 //! the line.
 
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Mutex;
@@ -18,6 +20,22 @@ use polychip_sys::qnn::{self, Qnn};
 use super::lock;
 
 static HOSTS: Mutex<Vec<(u64, HostServices)>> = Mutex::new(Vec::new());
+thread_local! {
+    /// What the library said on this thread since a question was asked; `None` where none is.
+    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// The longest answer that is kept.
+const MOST_HEARD: usize = 300;
+
+/// Asks the library something, and gives what it said beside its answer.
+pub(super) fn hear<T>(ask: impl FnOnce() -> T) -> (T, String) {
+    HEARD.with_borrow_mut(|heard| *heard = Some(String::new()));
+    let answer = ask();
+    let heard = HEARD.with_borrow_mut(Option::take).unwrap_or_default();
+    (answer, heard)
+}
+
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C" {
@@ -29,20 +47,34 @@ unsafe extern "C" fn receive(format: *const c_char, level: u32, _timestamp: u64,
     if format.is_null() {
         return;
     }
-    let Ok(hosts) = HOSTS.lock() else { return };
-    let Some((_, host)) = hosts.last() else { return };
     let mut text = [0u8; 1024];
     // SAFETY: at most as many bytes as the text holds are written; format and arguments are the library's,
     // made for each other.
     let len = unsafe { vsnprintf(text.as_mut_ptr().cast(), text.len(), format, arguments) };
     let len = usize::try_from(len).unwrap_or(0).min(text.len() - 1);
+    let text = String::from_utf8_lossy(&text[..len]);
+    let text = text.trim();
+    let answers = HEARD.with_borrow_mut(|heard| {
+        if let Some(heard) = heard
+            && heard.len() + text.len() < MOST_HEARD
+        {
+            heard.push_str(if heard.is_empty() { "" } else { "; " });
+            heard.push_str(text);
+        }
+        heard.is_some()
+    });
+    if answers {
+        return;
+    }
+    let Ok(hosts) = HOSTS.lock() else { return };
+    let Some((_, host)) = hosts.last() else { return };
     let level = match level {
         qnn::POLYCHIP_QNN_LOG_ERROR => LogLevel::Error,
         qnn::POLYCHIP_QNN_LOG_WARN => LogLevel::Warn,
         qnn::POLYCHIP_QNN_LOG_INFO => LogLevel::Info,
         _ => LogLevel::Debug,
     };
-    host.log(level, String::from_utf8_lossy(&text[..len]).trim_end());
+    host.log(level, text);
 }
 
 /// A log of the library.
