@@ -134,7 +134,13 @@ impl Search<'_> {
         let (nodes, error) = if error.kind() == HostKind::Transient {
             (part.nodes.clone(), error)
         } else {
-            self.smallest(planned, part, error)?
+            match self.smallest(planned, part, error) {
+                Ok(found) => found,
+                Err(error) if error.kind() == HostKind::DeviceLost => {
+                    return self.lost(planned, part, error);
+                }
+                Err(error) => return Err(failed(part, error)),
+            }
         };
         let (words, lasting) = (words_of(&error), is_lasting(error.kind()));
         let pins = &planned.options().pins;
@@ -209,7 +215,7 @@ impl Search<'_> {
         planned: &Planned,
         part: &Part,
         error: polychip_host::Error,
-    ) -> Result<(Vec<u32>, polychip_host::Error)> {
+    ) -> compile::Answer<(Vec<u32>, polychip_host::Error)> {
         let hint = error.node().and_then(|node| position(planned, part, node));
         let mut last = error;
         let run = smallest_refused(part.nodes.len(), hint, |run| {
@@ -219,7 +225,7 @@ impl Search<'_> {
                     last = error;
                     Ok(true)
                 }
-                Err(error) => Err(failed(part, error)),
+                Err(error) => Err(error),
             }
         })?;
         Ok((part.nodes[run].to_vec(), last))

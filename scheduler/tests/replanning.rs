@@ -300,3 +300,20 @@ fn a_device_that_is_lost_with_several_parts_is_lost_once() {
     assert_eq!(moved(&session), ["n6"], "{report}");
     right(&session);
 }
+
+#[test]
+fn a_device_that_is_lost_while_its_refusal_is_looked_into_is_reset() {
+    let script = device(
+        "refuse_compile = [{ node = \"n7\", code = 6001, detail = \"no\" }]\n\
+         fault = [{ kind = \"compile\", class = \"device_lost\", at = 3 }]",
+    );
+    let session = session(&script, both()).unwrap();
+    let report = session.report();
+    assert_eq!(
+        (report.count(EventKind::Lost), report.count(EventKind::Reset)),
+        (1, 1),
+        "{report}"
+    );
+    assert_eq!(moved(&session), ["n7"], "{report}");
+    right(&session);
+}

@@ -346,6 +346,8 @@ pub enum Class {
     Unsupported,
     /// Memory ran out.
     OutOfMemory,
+    /// The device is gone until it is reset.
+    DeviceLost,
 }
 
 impl Class {
@@ -355,6 +357,7 @@ impl Class {
             Class::Persistent => ErrorKind::Persistent,
             Class::Unsupported => ErrorKind::Unsupported,
             Class::OutOfMemory => ErrorKind::OutOfMemory,
+            Class::DeviceLost => ErrorKind::DeviceLost,
         }
     }
 }
