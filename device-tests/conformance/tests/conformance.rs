@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip_conformance::case::Verdict;
+use polychip_conformance::groups::GROUPS;
 use polychip_conformance::run::{self, Settings};
 use polychip_device_tests::expectations::Expectations;
 use polychip_device_tests::libraries;
@@ -33,14 +34,22 @@ fn conforms(settings: &Settings) -> Result<(), Failed> {
     Err(report.text().into())
 }
 
-/// The QNN plugin for a chip, on the emulator of this repository.
-fn qnn(soc: &str, reduced: bool) -> Result<Settings, Failed> {
-    let mut settings = settings("qnn")?;
+/// The folder with the emulator's libraries.
+fn emulator() -> Result<PathBuf, Failed> {
     libraries::library("polychip-emulator-qnn-system", "QnnSystem")?;
     let library = libraries::library("polychip-emulator-qnn", "QnnHtp")?;
-    let folder = library.parent().ok_or("the emulator lies in no folder")?;
-    let folder = folder.display().to_string();
-    settings.configuration.insert("lib_dir".into(), folder);
+    Ok(library
+        .parent()
+        .ok_or("the emulator lies in no folder")?
+        .to_owned())
+}
+
+/// The QNN plugin for a chip, on the libraries of a folder.
+fn qnn(folder: &Path, soc: &str, reduced: bool) -> Result<Settings, Failed> {
+    let mut settings = settings("qnn")?;
+    settings
+        .configuration
+        .insert("lib_dir".into(), folder.display().to_string());
     settings.configuration.insert("soc".into(), soc.into());
     if reduced {
         settings.reduced = true;
@@ -51,12 +60,14 @@ fn qnn(soc: &str, reduced: bool) -> Result<Settings, Failed> {
     Ok(settings)
 }
 
-/// The OpenVINO plugin on the genuine library, a spread of the cases: each compilation takes its time.
-fn openvino(folder: &Path) -> Result<Settings, Failed> {
+/// The OpenVINO plugin on the genuine library, a spread of the cases: each start and each compilation takes
+/// its time.
+fn openvino(folder: &Path, tags: &[&str], sample: usize) -> Result<Settings, Failed> {
     let mut settings = settings("openvino")?;
     settings.environment = vec![("OPENVINO_LIB_DIR".into(), folder.display().to_string())];
     settings.device = Some(0);
-    settings.selection.sample = 60;
+    settings.selection.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    settings.selection.sample = sample;
     settings.cycles = 40;
     Ok(settings)
 }
@@ -231,6 +242,10 @@ fn command_line() -> Result<(), Failed> {
     Ok(())
 }
 
+fn skipped(title: String) -> Trial {
+    Trial::test(title, || Ok(())).with_ignored_flag(true)
+}
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // children share the machine's few cores
@@ -247,15 +262,39 @@ fn main() {
     ];
     for soc in ["30", "43", "57"] {
         trials.push(Trial::test(format!("qnn/soc-{soc}"), move || {
-            conforms(&qnn(soc, false)?)
+            conforms(&qnn(&emulator()?, soc, false)?)
         }));
     }
-    trials.push(Trial::test("qnn/soc-57-reduced", || conforms(&qnn("57", true)?)));
+    trials.push(Trial::test("qnn/soc-57-reduced", || {
+        conforms(&qnn(&emulator()?, "57", true)?)
+    }));
+    match std::env::var_os("QNN_LIB_DIR").filter(|folder| !folder.is_empty()) {
+        Some(folder) => trials.push(Trial::test("qnn/vendor-library", move || {
+            conforms(&qnn(Path::new(&folder), "57", false)?)
+        })),
+        None => {
+            trials.push(skipped(
+                "qnn/vendor-library skipped: QNN_LIB_DIR is not set".to_owned(),
+            ));
+        }
+    }
     match polychip_device_tests::openvino::library() {
-        Ok(folder) => trials.push(Trial::test("openvino", move || conforms(&openvino(&folder)?))),
+        Ok(folder) => {
+            let other = folder.clone();
+            let groups: Vec<&str> = GROUPS
+                .iter()
+                .map(|(group, _)| *group)
+                .filter(|group| *group != "ops")
+                .collect();
+            trials.push(Trial::test("openvino/ops", move || {
+                conforms(&openvino(&folder, &["ops"], 400)?)
+            }));
+            trials.push(Trial::test("openvino/contract", move || {
+                conforms(&openvino(&other, &groups, 12)?)
+            }));
+        }
         Err(why) => {
-            eprintln!("skipped: openvino: {why}");
-            trials.push(Trial::test("openvino", || Ok(())).with_ignored_flag(true));
+            trials.push(skipped(format!("openvino skipped: {why}")));
         }
     }
     trials.push(Trial::test("command-line", command_line));
