@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub enum Provenance {
     /// Measured on the device, for exactly this node or part.
     Measured,
-    /// Summed from measurements of smaller pieces.
+    /// Summed from measurements of smaller pieces, or a share of a measured larger one.
     Composed,
     /// Stated by the device's plugin.
     Estimated,

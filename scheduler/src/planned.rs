@@ -235,6 +235,13 @@ impl Prepared {
         objective: &partitioner::Objective,
         threads: u32,
     ) -> Result<Planned> {
+        price::use_whole(
+            &self.graph,
+            &self.devices,
+            &mut self.prices,
+            threads,
+            &shared.profile,
+        )?;
         let mut plan = None;
         for _ in 0..ROUNDS {
             let found = partitioner::partition(

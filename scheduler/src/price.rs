@@ -13,7 +13,7 @@ use polychip_partitioner::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::profile::{PartKey, Profile};
+use crate::profile::{PartKey, Profile, Summary};
 use crate::work;
 
 /// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
@@ -192,6 +192,70 @@ pub(crate) fn operating_point(device: &Device, threads: u32) -> String {
     format!("threads={threads}")
 }
 
+/// Takes what the profile knows of the whole model on one device: the device's nodes share that time in the
+/// proportions of their estimates. So a plan that moves a few nodes is compared with what was measured, not with
+/// hopes. Nothing changes for a device that the model was not measured on alone.
+pub(crate) fn use_whole(
+    graph: &Graph,
+    devices: &[Device],
+    prices: &mut Prices,
+    threads: u32,
+    profile: &Profile,
+) -> Result<()> {
+    for (column, device) in devices.iter().enumerate() {
+        let nodes: Vec<usize> = (0..graph.node_count()).collect();
+        if nodes.is_empty() || !nodes.iter().all(|&node| prices.targets[column].supports(node)) {
+            continue;
+        }
+        // the part as the planner would make it
+        let options = polychip_partitioner::Options {
+            pins: nodes.iter().map(|&node| (node, column)).collect(),
+            ..Default::default()
+        };
+        let alone = polychip_partitioner::partition(
+            graph,
+            &prices.targets,
+            &prices.costs,
+            &prices.links,
+            &polychip_partitioner::Objective::latency(),
+            &options,
+        );
+        let Ok(alone) = alone else { continue };
+        let [part] = &alone.parts[..] else { continue };
+        let Some(known) = known(graph, device, part, threads, profile)? else {
+            continue;
+        };
+        let cost = |node: usize| prices.costs.node(node, column).copied();
+        let summed: u128 = nodes
+            .iter()
+            .filter_map(|&node| cost(node))
+            .map(|cost| u128::from(cost.time.picoseconds()))
+            .sum();
+        let measured = u128::from(known.p50.picoseconds());
+        let shared: Vec<(usize, Cost)> = nodes
+            .iter()
+            .filter_map(|&node| Some((node, cost(node)?)))
+            .map(|(node, cost)| {
+                let share = u128::from(cost.time.picoseconds()) * measured / summed.max(1);
+                let time = Nanos::from_picoseconds(u64::try_from(share).unwrap_or(u64::MAX));
+                let provenance = Provenance::Composed;
+                (
+                    node,
+                    Cost {
+                        time,
+                        provenance,
+                        ..cost
+                    },
+                )
+            })
+            .collect();
+        for (node, cost) in shared {
+            prices.costs.set_node(node, column, cost);
+        }
+    }
+    Ok(())
+}
+
 /// Replaces composed costs by measured ones for the parts of a plan that the profile knows. Gives the
 /// number of parts whose cost changed.
 pub(crate) fn use_measured(
@@ -208,14 +272,9 @@ pub(crate) fn use_measured(
         let Some(device) = devices.get(column) else {
             continue;
         };
-        let structure = fingerprint::structure(&part_graph(graph, part));
-        let identity = device.identity();
-        let key = PartKey {
-            device: &identity,
-            fingerprint: &structure,
-            operating_point: &operating_point(device, threads),
+        let Some(known) = known(graph, device, part, threads, profile)? else {
+            continue;
         };
-        let Some(known) = profile.part(key)? else { continue };
         let mut cost = Cost::time(known.p50, Provenance::Measured);
         if let Some(energy) = known.energy_uj {
             cost = cost.with_energy(Microjoules::from_microjoules(energy));
@@ -230,6 +289,23 @@ pub(crate) fn use_measured(
         }
     }
     Ok(changed)
+}
+
+/// What the profile knows of a part.
+fn known(
+    graph: &Graph,
+    device: &Device,
+    part: &Part,
+    threads: u32,
+    profile: &Profile,
+) -> Result<Option<Summary>> {
+    let structure = fingerprint::structure(&part_graph(graph, part));
+    let identity = device.identity();
+    profile.part(PartKey {
+        device: &identity,
+        fingerprint: &structure,
+        operating_point: &operating_point(device, threads),
+    })
 }
 
 #[cfg(test)]
