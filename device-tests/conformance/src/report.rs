@@ -272,6 +272,7 @@ pub(crate) mod tests {
             "emulated",
             "element 3 is <2>",
             "driver 3 leaks",
+            "refused, by reason: dtype 1",
             "passes unexpectedly",
             "does not conform",
         ] {

@@ -1,10 +1,12 @@
 //! The report for people: a table of groups, coverage of ops, and each failure with its words.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use comfy_table::{Table, presets};
 
 use super::{DeviceReport, Outcome, Report};
+use crate::case::Verdict;
 use crate::groups::GROUPS;
 
 pub(super) fn text(report: &Report) -> String {
@@ -114,6 +116,21 @@ fn coverage(device: &DeviceReport, text: &mut String) {
                 list.join(", ")
             );
         }
+    }
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in &device.rows {
+        if let Verdict::Refused(words) = &row.verdict {
+            *reasons
+                .entry(words.split(':').next().unwrap_or_default())
+                .or_default() += 1;
+        }
+    }
+    if !reasons.is_empty() {
+        let list: Vec<String> = reasons
+            .iter()
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect();
+        let _ = writeln!(text, "refused, by reason: {}", list.join(", "));
     }
     text.push('\n');
 }
