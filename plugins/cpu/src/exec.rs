@@ -45,7 +45,8 @@ pub struct CpuExecutable {
     pool: Arc<ThreadPool>,
     workplace: Mutex<Workplace>,
     info: ExecutableInfo,
-    /// How long the last run took, in nanoseconds; a guess before the first.
+    /// How long the last run took, in nanoseconds; without end before the first, and where no run says
+    /// anything of the next.
     last_ns: AtomicU64,
 }
 
@@ -151,7 +152,7 @@ impl CpuExecutable {
             inputs,
             pool,
             info,
-            last_ns: AtomicU64::new(1_000_000_000),
+            last_ns: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -162,7 +163,9 @@ impl CpuExecutable {
 
     /// Takes the measure of a run.
     pub(crate) fn took(&self, ns: u64) {
-        self.last_ns.store(ns, Ordering::Relaxed);
+        if !self.program.boundless {
+            self.last_ns.store(ns, Ordering::Relaxed);
+        }
     }
 
     /// Runs all steps over bound buffers; `shape` is told the actual extents of outputs that state bounds.

@@ -133,6 +133,8 @@ pub(crate) struct Program {
     pub(crate) packed_len: usize,
     /// Input ports, then output ports.
     pub(crate) ports: Vec<PortUse>,
+    /// The values decide how long a run takes: it has loops or branches.
+    pub(crate) boundless: bool,
 }
 
 impl Program {

@@ -61,7 +61,7 @@ pub struct OpenvinoExecutable {
     inputs: usize,
     seat: Mutex<Seat>,
     info: ExecutableInfo,
-    /// How long the last run took, in nanoseconds; a guess before the first.
+    /// How long the last run took, in nanoseconds; without end before the first.
     last_ns: AtomicU64,
 }
 
@@ -109,7 +109,7 @@ impl OpenvinoExecutable {
                 // the library does not say what it keeps between layers
                 arena_bytes: 0,
             },
-            last_ns: AtomicU64::new(1_000_000_000),
+            last_ns: AtomicU64::new(u64::MAX),
         })
     }
 

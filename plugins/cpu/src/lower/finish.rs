@@ -83,6 +83,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
         sections: l.sections,
         packed_len: l.packed_len,
         ports,
+        boundless: part.nodes.iter().any(|node| !node.bodies.is_empty()),
     })
 }
 
