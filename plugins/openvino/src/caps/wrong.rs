@@ -129,6 +129,9 @@ pub(super) fn known(graph: &GraphView<'_>, node: &NodeView<'_>) -> Option<Suppor
         Op::RoiAlign if text(Attr::Mode).is_some_and(|mode| &*mode == "max") => {
             return wrong("mode max takes other samples");
         }
+        Op::Resize if node.int(Attr::Antialias).is_some_and(|antialias| antialias != 0) => {
+            return wrong("antialias takes other weights");
+        }
         Op::SpaceToDepth if text(Attr::Mode).is_some_and(|mode| &*mode != "DCR") => {
             return attribute("mode is not read");
         }
