@@ -19,9 +19,20 @@ pub(crate) struct RuntimeArguments {
     /// Folder to look for plugin libraries in, before the usual places
     #[arg(long, value_name = "DIR")]
     pub(crate) plugins: Vec<PathBuf>,
+    /// Setting of a plugin, as its page documents it (`--set qnn.soc=57`); may be given several times
+    #[arg(long, value_name = "PLUGIN.KEY=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<Setting>,
     /// Database of measured times, made where there is none: runs record into it, plans are made from it
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+}
+
+/// A setting of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    plugin: String,
+    key: String,
+    value: String,
 }
 
 /// Which devices, and to what aim.
@@ -91,6 +102,21 @@ fn dimension(text: &str) -> Result<(String, usize), String> {
     Ok((name.to_owned(), size))
 }
 
+/// Reads `PLUGIN.KEY=VALUE`; the value may hold anything.
+fn setting(text: &str) -> Result<Setting, String> {
+    let shape = "write PLUGIN.KEY=VALUE";
+    let (name, value) = text.split_once('=').ok_or(shape)?;
+    let (plugin, key) = name.split_once('.').ok_or(shape)?;
+    if plugin.is_empty() || key.is_empty() {
+        return Err(format!("{name:?} names no setting; {shape}"));
+    }
+    Ok(Setting {
+        plugin: plugin.to_owned(),
+        key: key.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
 impl RuntimeArguments {
     /// Loads the plugins.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
@@ -103,6 +129,9 @@ impl RuntimeArguments {
                 )));
             }
             builder = builder.plugins(folder);
+        }
+        for Setting { plugin, key, value } in &self.set {
+            builder = builder.configure(plugin, key, value);
         }
         if let Some(file) = &self.profile {
             builder = builder.profiles(file);
@@ -212,6 +241,24 @@ mod tests {
         assert_eq!(dimension("a=b=2"), Ok(("a=b".into(), 2)));
         for bad in ["batch", "=4", "batch=", "batch=-1", "batch=x"] {
             assert!(dimension(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn settings_are_a_plugin_a_key_and_a_value() {
+        let made = |plugin: &str, key: &str, value: &str| Setting {
+            plugin: plugin.into(),
+            key: key.into(),
+            value: value.into(),
+        };
+        assert_eq!(setting("qnn.soc=57"), Ok(made("qnn", "soc", "57")));
+        assert_eq!(
+            setting("qnn.lib_dir=/a.b=c"),
+            Ok(made("qnn", "lib_dir", "/a.b=c"))
+        );
+        assert_eq!(setting("null.script="), Ok(made("null", "script", "")));
+        for bad in ["qnn", "qnn.soc", "soc=57", ".soc=57", "qnn.=57", ""] {
+            assert!(setting(bad).is_err(), "{bad}");
         }
     }
 }
