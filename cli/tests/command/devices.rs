@@ -173,6 +173,20 @@ fn what_a_library_prints_is_no_answer() {
 }
 
 #[test]
+fn a_setting_reaches_its_plugin() {
+    let plugins = null_plugin();
+    let plugins = plugins.path().to_str().unwrap();
+    let listed = |set: &[&str]| {
+        let mut arguments = vec!["devices", "--plugins", plugins, "--json"];
+        arguments.extend(set);
+        polychip(&arguments).json("devices")["devices"].to_string()
+    };
+    let script = "null.script=[[device]]\nname = \"set by hand\"\n";
+    assert!(listed(&["--set", script]).contains("set by hand"));
+    assert!(!listed(&[]).contains("set by hand"));
+}
+
+#[test]
 fn parts_go_where_they_are_cheapest() {
     let plugins = null_plugin();
     let plugins = plugins.path().to_str().unwrap();
