@@ -53,7 +53,7 @@ fn main() -> Result<()> {
                 let folder = folder.display().to_string();
                 runtime = runtime
                     .link(polychip_openvino::query)
-                    .configure("openvino", "library", folder);
+                    .configure("openvino", "lib_dir", folder);
             }
             Err(why) => {
                 let trial = Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true);

@@ -54,7 +54,7 @@ fn main() -> Result<()> {
     }
     let runtime = Runtime::builder()
         .link(polychip_openvino::query)
-        .configure("openvino", "library", folder.display().to_string())
+        .configure("openvino", "lib_dir", folder.display().to_string())
         .only_given_folders()
         .build()?;
     ensure!(

@@ -174,7 +174,7 @@ fn quantised(path: &Path, floats: usize) -> Result<()> {
 fn with_openvino(library: &Path, path: &Path, sample: &Path) -> Result<()> {
     let runtime = Runtime::builder()
         .link(polychip_openvino::query)
-        .configure("openvino", "library", library.display().to_string())
+        .configure("openvino", "lib_dir", library.display().to_string())
         .only_given_folders()
         .build()?;
     let both = policy().devices(["openvino:0", "cpu:0"]);

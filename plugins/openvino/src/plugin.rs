@@ -47,7 +47,7 @@ impl Plugin for OpenvinoPlugin {
     };
 
     fn create(host: HostServices) -> Result<Self> {
-        let folder = host.configuration("library");
+        let folder = host.configuration("lib_dir");
         let library = Library::open(folder.as_deref().map(Path::new))
             .map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;
         let threads = match host.configuration("threads") {

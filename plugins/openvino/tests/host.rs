@@ -62,7 +62,7 @@ fn main() {
     match library() {
         Ok(folder) => {
             let host = Host::builder()
-                .configure("openvino", "library", folder.display().to_string())
+                .configure("openvino", "lib_dir", folder.display().to_string())
                 .linked(polychip_openvino::query)
                 .build();
             let device = Arc::new(host.devices().first().cloned());
@@ -91,7 +91,7 @@ fn missing() {
     let folder = std::env::temp_dir().join(format!("polychip-no-openvino-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let host = Host::builder()
-        .configure("openvino", "library", folder.display().to_string())
+        .configure("openvino", "lib_dir", folder.display().to_string())
         .linked(polychip_openvino::query)
         .build();
     assert!(host.devices().is_empty());
