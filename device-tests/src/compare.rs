@@ -103,7 +103,8 @@ pub fn cosine(a: &Literal, b: &Literal) -> f64 {
     };
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let norms = (dot(&a, &a) * dot(&b, &b)).sqrt();
-    if a.len() == b.len() && norms > 0.0 {
+    // of NaN there is no cosine, which is no match either
+    if a.len() == b.len() && norms != 0.0 {
         dot(&a, &b) / norms
     } else {
         0.0
