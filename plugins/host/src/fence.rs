@@ -18,6 +18,7 @@ use polychip_abi::Sized;
 
 use crate::device::Open;
 use crate::error::{Error, ErrorKind, Result};
+use crate::kept;
 use crate::submission::Bound;
 
 /// What the device measured of a run, on the host's clock.
@@ -216,7 +217,7 @@ impl Drop for Fence {
             );
             self.device().quarantine_after_hang();
             // the device may still write: buffers and executable are never freed
-            std::mem::forget(Arc::clone(&self.bound));
+            kept::keep(&self.bound);
         }
         if let Some(destroy) = self.device().table().fence_destroy {
             // SAFETY: the fence came from this table and is destroyed once.

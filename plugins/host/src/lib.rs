@@ -21,6 +21,7 @@ mod executable;
 mod fence;
 mod flat;
 mod host;
+mod kept;
 mod library;
 mod mapped_file;
 mod memory;

@@ -15,6 +15,7 @@ use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executable::Executable;
 use crate::fence::Fence;
+use crate::kept;
 
 /// How urgent a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,9 +62,9 @@ impl Bound {
     pub(crate) fn keep_memory(&self) {
         for buffer in self.buffers.iter().flatten() {
             if buffer.shared.is_mapped() {
-                std::mem::forget(Arc::clone(&buffer.shared));
+                kept::keep(&buffer.shared);
             } else {
-                std::mem::forget(Arc::clone(buffer));
+                kept::keep(buffer);
             }
         }
     }
