@@ -7,7 +7,6 @@
 //! Not here: the queue and the fences (`exec/run`), what the steps are (`lower`).
 #![allow(unsafe_code)]
 
-mod queue;
 mod run;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,9 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_cpu_kernels::{AlignedVec, ThreadPool};
 use polychip_ops::DType;
-use polychip_sdk::{Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Port, Result, Submit};
+use polychip_sdk::{
+    Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Port, Result, RunQueue, Submit,
+};
 
-pub(crate) use queue::{Queue, Runner};
 use run::Bound;
 pub use run::CpuRun;
 
@@ -36,7 +36,7 @@ struct Workplace {
 
 /// A loaded part.
 pub struct CpuExecutable {
-    queue: Arc<Queue>,
+    queue: Arc<RunQueue<CpuRun>>,
     program: Arc<Program>,
     /// Held for its memory, which the workplace points to.
     _packed: Arc<Packed>,
@@ -121,7 +121,7 @@ pub(crate) fn grant(part: &Part, requests: &[polychip_sdk::PortRequest]) -> Vec<
 
 impl CpuExecutable {
     pub(crate) fn new(
-        queue: Arc<Queue>,
+        queue: Arc<RunQueue<CpuRun>>,
         program: Arc<Program>,
         packed: Arc<Packed>,
         ports: Vec<Port>,

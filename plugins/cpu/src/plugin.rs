@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
     CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
-    HostServices, LoadSource, LoadedFrom, Memory, Offers, Plugin, PluginInfo, Result, Support, Telemetry,
+    HostServices, LoadSource, LoadedFrom, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner,
+    Support, Telemetry,
 };
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
 use crate::estimate::Peaks;
-use crate::exec::{self, CpuExecutable, CpuRun, Queue, Runner};
+use crate::exec::{self, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::Part;
 use crate::telemetry::{self, Sensors};
@@ -70,9 +71,9 @@ pub struct CpuDevice {
     sensors: Sensors,
     /// Pools by their number of threads, shared by all executables.
     pools: Mutex<BTreeMap<usize, Arc<ThreadPool>>>,
-    queue: Arc<Queue>,
+    queue: Arc<RunQueue<CpuRun>>,
     /// Held so that its thread ends with the device.
-    _runner: Runner,
+    _runner: Runner<CpuRun>,
 }
 
 impl CpuDevice {
@@ -83,7 +84,7 @@ impl CpuDevice {
             threads => threads,
         };
         let peaks = Peaks::known_or_measured(host, isa);
-        let queue = Arc::new(Queue::new(host.clone()));
+        let queue = Arc::new(RunQueue::new(host.clone()));
         let info = DeviceInfo {
             shares_host_memory: true,
             serial: true,
@@ -103,7 +104,7 @@ impl CpuDevice {
             peaks,
             sensors: Sensors::find(),
             pools: Mutex::new(BTreeMap::new()),
-            _runner: Runner::start(&queue)?,
+            _runner: Runner::start(&queue, "polychip-cpu-runs")?,
             queue,
         })
     }

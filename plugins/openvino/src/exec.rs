@@ -5,9 +5,8 @@
 //! 2. A view of host memory is made once per port and address; a warm run makes none and sets only what changed.
 //! 3. Ports are bound in place; only a state whose output lies on its input is copied, out of memory made at load.
 //!
-//! Not here: the queue (`exec/queue`), the fences (`exec/run`), what is compiled (`lower`).
+//! Not here: the queue (`polychip_sdk::RunQueue`), the fences (`exec/run`), what is compiled (`lower`).
 
-mod queue;
 mod run;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_ops::DType;
 use polychip_sdk::{
-    AlignedBytes, Error, ErrorKind, Executable, ExecutableInfo, GraphView, HostBuffer, Port, Result, Submit,
+    AlignedBytes, Error, ErrorKind, Executable, ExecutableInfo, GraphView, HostBuffer, Port, Result,
+    RunQueue, Submit,
 };
 
-pub(crate) use queue::{Queue, Runner};
 use run::Bound;
 pub use run::OpenvinoRun;
 
@@ -53,7 +52,7 @@ struct Seat {
 /// A loaded part.
 pub struct OpenvinoExecutable {
     shared: Arc<Shared>,
-    queue: Arc<Queue>,
+    queue: Arc<RunQueue<OpenvinoRun>>,
     request: Request,
     /// Held as long as its request.
     _compiled: CompiledModel,
@@ -68,7 +67,7 @@ pub struct OpenvinoExecutable {
 impl OpenvinoExecutable {
     pub(crate) fn new(
         shared: &Arc<Shared>,
-        queue: &Arc<Queue>,
+        queue: &Arc<RunQueue<OpenvinoRun>>,
         part: Part,
         graph: &GraphView<'_>,
     ) -> Result<OpenvinoExecutable> {

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use polychip_sdk::{
     CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer, HostServices,
-    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support,
+    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
 };
 use polychip_sys::openvino::Library;
 
 use crate::api::Core;
 use crate::caps::Answers;
-use crate::exec::{OpenvinoExecutable, OpenvinoRun, Queue, Runner};
+use crate::exec::{OpenvinoExecutable, OpenvinoRun};
 use crate::lower::{self, OpenvinoBlob};
 use crate::telemetry::Peaks;
 use crate::{buffer, caps};
@@ -105,9 +105,9 @@ pub struct OpenvinoDevice {
     shared: Arc<Shared>,
     host: HostServices,
     answers: Mutex<Answers>,
-    queue: Arc<Queue>,
+    queue: Arc<RunQueue<OpenvinoRun>>,
     /// Held so that its thread ends with the device.
-    _runner: Runner,
+    _runner: Runner<OpenvinoRun>,
 }
 
 impl OpenvinoDevice {
@@ -160,13 +160,13 @@ impl OpenvinoDevice {
                 },
             )
         };
-        let queue = Arc::new(Queue::new(host.clone()));
+        let queue = Arc::new(RunQueue::new(host.clone()));
         Ok(OpenvinoDevice {
             info,
             shared,
             host: host.clone(),
             answers: Mutex::new(Answers::default()),
-            _runner: Runner::start(&queue)?,
+            _runner: Runner::start(&queue, "polychip-openvino-runs")?,
             queue,
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! Why: `execute` must not wait, and handing a run of some microseconds to another thread costs as much as the
 //! run. So a run is queued; a host that then waits computes it in place, and a host that does something else is
-//! served by the runner thread (`exec/queue`).
+//! served by the runner thread (`polychip_sdk::RunQueue`).
 //!
 //! Invariants:
 //! 1. Exactly one thread claims a run; it computes, signals, and lets go of executable and buffers.
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use polychip_sdk::{
-    Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit,
-    Timing,
+    Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, Priority, QueuedRun, Result, RunFence, RunQueue,
+    SignalCallback, Submit, Timing,
 };
 
-use super::{CpuExecutable, Queue};
+use super::CpuExecutable;
 
 const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
@@ -44,7 +44,7 @@ impl Bound {
 #[derive(Default)]
 struct Work {
     executable: Option<Arc<CpuExecutable>>,
-    queue: Option<Arc<Queue>>,
+    queue: Option<Arc<RunQueue<CpuRun>>>,
     bound: Vec<Bound>,
     waits: Vec<Arc<CpuRun>>,
     queued_ns: u64,
@@ -62,8 +62,8 @@ pub struct CpuRun {
     queued: Mutex<Option<Instant>>,
 }
 
-impl CpuRun {
-    pub(super) fn new() -> Self {
+impl QueuedRun for CpuRun {
+    fn new() -> Self {
         Self {
             fence: RunFence::new(),
             state: AtomicU8::new(IDLE),
@@ -74,26 +74,32 @@ impl CpuRun {
     }
 
     /// Makes a run that nobody holds ready to be used again.
-    pub(super) fn renew(&mut self) {
+    fn renew(&mut self) {
         self.fence.renew();
         *self.state.get_mut() = IDLE;
     }
 
-    pub(super) fn priority(&self) -> u8 {
+    fn priority(&self) -> u8 {
         self.priority.load(Ordering::Relaxed)
     }
 
     /// How long ago it was queued.
-    pub(super) fn age(&self) -> std::time::Duration {
+    fn age(&self) -> std::time::Duration {
         let queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
         queued.map_or(std::time::Duration::ZERO, |at| at.elapsed())
     }
 
+    fn compute(&self) {
+        self.compute_in(None);
+    }
+}
+
+impl CpuRun {
     /// Takes what a submit says.
     pub(super) fn fill(
         &self,
         executable: &Arc<CpuExecutable>,
-        queue: &Arc<Queue>,
+        queue: &Arc<RunQueue<CpuRun>>,
         submit: &Submit<'_, HostBuffer, CpuRun>,
     ) -> Result<()> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,12 +151,8 @@ impl CpuRun {
         Ok(())
     }
 
-    /// Claims a queued run and computes it, whatever that takes; false where another thread has it.
-    pub(super) fn compute(&self) -> bool {
-        self.compute_in(None)
-    }
-
-    /// As [`CpuRun::compute`], in the device's turn where the caller has it.
+    /// Claims a queued run and computes it, whatever that takes, in the device's turn where the caller has it;
+    /// false where another thread has it.
     fn compute_in(&self, turn: Option<MutexGuard<'_, ()>>) -> bool {
         if self
             .state
@@ -176,7 +178,7 @@ impl CpuRun {
 
     /// The queue of a run that surely takes less than a wait, which may then compute it in place: only
     /// where it is its turn at once, for a run before it may take any time.
-    fn queue_of_short_run(&self, timeout_ns: u64) -> Option<Arc<Queue>> {
+    fn queue_of_short_run(&self, timeout_ns: u64) -> Option<Arc<RunQueue<CpuRun>>> {
         let work = self.work.try_lock().ok()?;
         let short = work.waits.is_empty() && work.expected_ns.saturating_mul(4) < timeout_ns;
         work.queue.clone().filter(|_| short)
@@ -186,7 +188,7 @@ impl CpuRun {
         &self,
         work: &mut Work,
         executable: &CpuExecutable,
-        queue: &Queue,
+        queue: &RunQueue<CpuRun>,
         turn: Option<MutexGuard<'_, ()>>,
     ) -> Result<()> {
         for wait in &work.waits {

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use polychip_sdk::{
-    Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit,
-    Timing,
+    Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, Priority, QueuedRun, Result, RunFence, RunQueue,
+    SignalCallback, Submit, Timing,
 };
 
-use super::{OpenvinoExecutable, Queue};
+use super::OpenvinoExecutable;
 
 const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
@@ -52,7 +52,7 @@ impl Bound {
 #[derive(Default)]
 struct Work {
     executable: Option<Arc<OpenvinoExecutable>>,
-    queue: Option<Arc<Queue>>,
+    queue: Option<Arc<RunQueue<OpenvinoRun>>>,
     bound: Vec<Bound>,
     waits: Vec<Arc<OpenvinoRun>>,
     queued_ns: u64,
@@ -76,8 +76,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl OpenvinoRun {
-    pub(super) fn new() -> OpenvinoRun {
+impl QueuedRun for OpenvinoRun {
+    fn new() -> OpenvinoRun {
         OpenvinoRun {
             fence: RunFence::new(),
             state: AtomicU8::new(IDLE),
@@ -89,25 +89,31 @@ impl OpenvinoRun {
     }
 
     /// Makes a run that nobody holds ready to be used again.
-    pub(super) fn renew(&mut self) {
+    fn renew(&mut self) {
         self.fence.renew();
         *self.state.get_mut() = IDLE;
     }
 
-    pub(super) fn priority(&self) -> u8 {
+    fn priority(&self) -> u8 {
         self.priority.load(Ordering::Relaxed)
     }
 
     /// How long ago it was queued.
-    pub(super) fn age(&self) -> Duration {
+    fn age(&self) -> Duration {
         lock(&self.queued).map_or(Duration::ZERO, |at| at.elapsed())
     }
 
+    fn compute(&self) {
+        self.compute_in(None);
+    }
+}
+
+impl OpenvinoRun {
     /// Takes what a submit says.
     pub(super) fn fill(
         &self,
         executable: &Arc<OpenvinoExecutable>,
-        queue: &Arc<Queue>,
+        queue: &Arc<RunQueue<OpenvinoRun>>,
         submit: &Submit<'_, HostBuffer, OpenvinoRun>,
     ) -> Result<()> {
         let mut work = lock(&self.work);
@@ -149,12 +155,8 @@ impl OpenvinoRun {
         Ok(())
     }
 
-    /// Claims a queued run and computes it, whatever that takes; false where another thread has it.
-    pub(super) fn compute(&self) -> bool {
-        self.compute_in(None)
-    }
-
-    /// As [`OpenvinoRun::compute`], in the device's turn where the caller has it.
+    /// Claims a queued run and computes it, whatever that takes, in the device's turn where the caller has it;
+    /// false where another thread has it.
     fn compute_in(&self, turn: Option<MutexGuard<'_, ()>>) -> bool {
         if self
             .state
@@ -180,7 +182,7 @@ impl OpenvinoRun {
 
     /// The queue of a run that surely takes less than a wait, which may then compute it in place: only where it
     /// is its turn at once, for a run before it may take any time.
-    fn queue_of_short_run(&self, timeout_ns: u64) -> Option<Arc<Queue>> {
+    fn queue_of_short_run(&self, timeout_ns: u64) -> Option<Arc<RunQueue<OpenvinoRun>>> {
         let work = self.work.try_lock().ok()?;
         let short = work.waits.is_empty() && work.expected_ns.saturating_mul(4) < timeout_ns;
         work.queue.clone().filter(|_| short)
@@ -190,7 +192,7 @@ impl OpenvinoRun {
         &self,
         work: &Work,
         executable: &Arc<OpenvinoExecutable>,
-        queue: &Queue,
+        queue: &RunQueue<OpenvinoRun>,
         turn: Option<MutexGuard<'_, ()>>,
     ) -> Result<()> {
         for wait in &work.waits {
