@@ -74,7 +74,7 @@ fn generated(name: &str, folder: &Path, threads: u32) -> Result<()> {
             .map(|(name, file)| Ok((name.clone(), npy::read(&folder.join(file))?)))
             .collect()
     };
-    let runtime = Runtime::builder().build()?;
+    let runtime = Runtime::builder().only_given_folders().build()?;
     let policy = Policy::latency().threads(threads).in_flight(1);
     let path = paths::models().join(format!("{name}.onnx"));
     let outputs = model::run(&runtime, &policy, &path, &read(&index.inputs)?)?;
@@ -151,7 +151,7 @@ fn best(probabilities: &[f64]) -> usize {
 fn pictures(name: &str, tolerance: f64) -> Result<()> {
     let expected = npy::read(&shapes().join(format!("expected/{name}.npy")))?;
     let expected = expected.as_f64s().context("expected outputs are not float")?;
-    let (labels, runtime) = (labels()?, Runtime::builder().build()?);
+    let (labels, runtime) = (labels()?, Runtime::builder().only_given_folders().build()?);
     for (index, label) in labels.iter().enumerate() {
         let (_, width, pixels) = png(&shapes().join(format!("pictures/{label}.png")))?;
         let found = classify(&runtime, name, picture(&pixels, width, 0, 0)?)?;
@@ -178,7 +178,7 @@ fn pictures(name: &str, tolerance: f64) -> Result<()> {
 fn held_out(name: &str, wanted: f64) -> Result<()> {
     let (height, width, pixels) = png(&shapes().join("held-out.png"))?;
     let labels = labels()?;
-    let runtime = Runtime::builder().build()?;
+    let runtime = Runtime::builder().only_given_folders().build()?;
     let runtime_model = runtime.load(shapes().join(format!("{name}.onnx")))?;
     let session = runtime.session(&runtime_model, Policy::latency().in_flight(1))?;
     let mut image = session.input("image")?;

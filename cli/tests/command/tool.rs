@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -35,9 +36,30 @@ pub(crate) struct Done {
     pub(crate) stderr: String,
 }
 
+/// The binary in a folder of its own: plugins beside the one that cargo built, which depend on what else was
+/// built there, are not found.
+fn alone() -> &'static Path {
+    static ALONE: OnceLock<PathBuf> = OnceLock::new();
+    ALONE.get_or_init(|| {
+        let built = Path::new(env!("CARGO_BIN_EXE_polychip"));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join(built.file_name().unwrap());
+        // tests run in processes of their own: each puts it there whole
+        let aside = folder.join(format!("{}.part", std::process::id()));
+        if std::fs::hard_link(built, &aside).is_err() {
+            std::fs::copy(built, &aside).unwrap();
+        }
+        std::fs::rename(&aside, &program).unwrap();
+        // a second name of the same file stays behind a rename
+        let _ = std::fs::remove_file(&aside);
+        program
+    })
+}
+
 /// Runs the binary, with these variables in its environment.
 pub(crate) fn polychip_with(variables: &[(&str, &str)], arguments: &[&str]) -> Done {
-    let output = Command::new(env!("CARGO_BIN_EXE_polychip"))
+    let output = Command::new(alone())
         .args(arguments)
         .env_remove("POLYCHIP_PLUGINS")
         .env_remove("POLYCHIP_NULL_SCRIPT")
