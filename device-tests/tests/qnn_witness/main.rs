@@ -26,6 +26,7 @@ mod client;
 mod facts;
 mod model;
 mod random;
+mod raw;
 mod sequence;
 
 use client::{ABSENT, Answer};
