@@ -269,8 +269,12 @@ fn main() {
         conforms(&qnn(&emulator()?, "57", true)?)
     }));
     match std::env::var_os("QNN_LIB_DIR").filter(|folder| !folder.is_empty()) {
-        Some(folder) => trials.push(Trial::test("qnn/vendor-library", move || {
-            conforms(&qnn(Path::new(&folder), "57", false)?)
+        // its answers are one chip's per process: each trial has child processes of its own
+        Some(folder) => trials.extend(["30", "43", "57"].map(|soc| {
+            let folder = folder.clone();
+            Trial::test(format!("qnn/vendor-library/soc-{soc}"), move || {
+                conforms(&qnn(Path::new(&folder), soc, false)?)
+            })
         })),
         None => {
             trials.push(skipped(
