@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-graph", &["polychip-ops"]),
     ("polychip-partitioner", &["polychip-graph", "polychip-ops"]),
     ("polychip-cpu-kernels", &[]),
+    ("polychip-gpu-kernels", &[]),
     ("polychip-sys", &[]),
     (
         "polychip-host",

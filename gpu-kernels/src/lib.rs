@@ -1,0 +1,28 @@
+//! How a GPU computes: generators of shader text, the arithmetic of launching it, and what each must compute.
+//!
+//! Invariants:
+//! 1. No driver is called here: a [`Kernel`] is text and numbers.
+//! 2. Every generator states the scalar truth of what it generates ([`Sample`]), on which the tests and the
+//!    first use of a variant on a device judge it.
+//! 3. A kernel that a device cannot hold is an error here ([`Kernel::check`]): drivers do not look.
+//!
+//! Not here: which kernel a node gets and where tensors lie (`plugins/gpu`).
+//! Start reading at [`Kernel`], then [`Generate`].
+
+#![forbid(unsafe_code)]
+
+mod copy;
+mod error;
+mod expression;
+mod kernel;
+mod limits;
+mod sample;
+mod text;
+
+pub use copy::Copy;
+pub use error::{Error, Result};
+pub use expression::{Binary, Expression, Unary};
+pub use kernel::{Access, Binding, Generate, Kernel};
+pub use limits::{Features, Limits};
+pub use sample::{Sample, Values};
+pub use text::{Scalar, Text};

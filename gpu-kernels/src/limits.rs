@@ -1,0 +1,80 @@
+//! What a device can hold, and which optional instructions it has.
+
+use serde::{Deserialize, Serialize};
+
+/// Optional instructions of a device, or those that a kernel needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Features {
+    /// `f16` in storage and arithmetic.
+    pub f16: bool,
+    /// 64-bit integers.
+    pub int64: bool,
+    /// Subgroup reductions and shuffles.
+    pub subgroups: bool,
+    /// `dot4I8Packed` and `dot4U8Packed`; every device has them, some as a row of instructions.
+    pub dot4: bool,
+    /// Side of the square f16 tile that the matrix units multiply, summing in f32; 0 where there are none.
+    pub cooperative: u32,
+}
+
+impl Features {
+    /// The first thing that `self` needs and `there` has not, in words.
+    #[must_use]
+    pub fn missing(&self, there: &Features) -> Option<&'static str> {
+        let needs = [
+            (self.f16 && !there.f16, "16-bit floats"),
+            (self.int64 && !there.int64, "64-bit integers"),
+            (self.subgroups && !there.subgroups, "subgroup operations"),
+            (self.dot4 && !there.dot4, "packed 8-bit products"),
+            (
+                self.cooperative != 0 && self.cooperative != there.cooperative,
+                "matrix units of this tile",
+            ),
+        ];
+        needs
+            .into_iter()
+            .find(|(missing, _)| *missing)
+            .map(|(_, what)| what)
+    }
+}
+
+/// What a device can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Limits {
+    /// Threads of a workgroup, in all.
+    pub invocations: u32,
+    /// Threads of a workgroup, along each axis.
+    pub workgroup: [u32; 3],
+    /// Workgroups of a dispatch, along each axis.
+    pub groups: u32,
+    /// Memory of a workgroup, in bytes.
+    pub shared_bytes: u32,
+    /// Storage buffers that a kernel may name.
+    pub bindings: u32,
+    /// Largest binding, in bytes.
+    pub binding_bytes: u64,
+    /// Threads that run in step: smallest and largest that the driver may choose.
+    pub subgroup: [u32; 2],
+    /// Optional instructions.
+    pub features: Features,
+}
+
+impl Limits {
+    /// What every WebGPU device has, and nothing optional.
+    pub const LEAST: Limits = Limits {
+        invocations: 256,
+        workgroup: [256, 256, 64],
+        groups: 65_535,
+        shared_bytes: 16 << 10,
+        bindings: 8,
+        binding_bytes: 128 << 20,
+        subgroup: [4, 128],
+        features: Features {
+            f16: false,
+            int64: false,
+            subgroups: false,
+            dot4: true,
+            cooperative: 0,
+        },
+    };
+}

@@ -1,0 +1,138 @@
+//! A sample: bytes for the bindings of a kernel, and what it must write.
+//!
+//! Invariant: the values come from a fixed sequence, so that a sample is the same on every machine.
+
+use half::f16;
+
+/// Values of a binding.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 16-bit floats.
+    F16(Vec<f16>),
+    /// 32-bit integers.
+    I32(Vec<i32>),
+    /// 64-bit integers.
+    I64(Vec<i64>),
+    /// Signed bytes.
+    I8(Vec<i8>),
+    /// Unsigned bytes; booleans too.
+    U8(Vec<u8>),
+}
+
+impl Values {
+    /// The bytes of a binding: little-endian, padded with zeros to a multiple of four.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = match self {
+            Values::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Values::F16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Values::I32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Values::I64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Values::I8(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Values::U8(v) => v.clone(),
+        };
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    /// The values of this type in bytes that a kernel wrote, as many as `self` has.
+    ///
+    /// # Panics
+    /// Where there are fewer bytes.
+    #[must_use]
+    pub fn read_alike(&self, bytes: &[u8]) -> Vec<f64> {
+        fn read<const N: usize>(bytes: &[u8], count: usize, one: fn([u8; N]) -> f64) -> Vec<f64> {
+            let (rows, _) = bytes.as_chunks::<N>();
+            rows[..count].iter().map(|row| one(*row)).collect()
+        }
+        match self {
+            Values::F32(v) => read(bytes, v.len(), |b| f32::from_le_bytes(b).into()),
+            Values::F16(v) => read(bytes, v.len(), |b| f16::from_le_bytes(b).into()),
+            Values::I32(v) => read(bytes, v.len(), |b| i32::from_le_bytes(b).into()),
+            Values::I64(v) => read(bytes, v.len(), |b| i64::from_le_bytes(b) as f64),
+            Values::I8(v) => read(bytes, v.len(), |b| i8::from_le_bytes(b).into()),
+            Values::U8(v) => read(bytes, v.len(), |b: [u8; 1]| b[0].into()),
+        }
+    }
+
+    /// The values themselves.
+    #[must_use]
+    pub fn to_f64(&self) -> Vec<f64> {
+        self.read_alike(&self.bytes())
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Values::F32(v) => v.len(),
+            Values::F16(v) => v.len(),
+            Values::I32(v) => v.len(),
+            Values::I64(v) => v.len(),
+            Values::I8(v) => v.len(),
+            Values::U8(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// `count` values in `-1..1`, the same each time for one `seed`.
+    #[must_use]
+    pub fn floats(seed: u32, count: usize) -> Vec<f32> {
+        // a linear congruence (Numerical Recipes), of which the high bits are used
+        let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12_345);
+        (0..count)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / (1u32 << 23) as f32 - 1.0
+            })
+            .collect()
+    }
+}
+
+/// What goes in and what must come out: per binding one of both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// What each binding holds before; for a binding that is only written, as many zeros or ones.
+    pub before: Vec<Values>,
+    /// What a binding must hold afterwards; `None` where it is only read.
+    pub after: Vec<Option<Values>>,
+    /// Largest absolute difference allowed, of the largest absolute value expected.
+    pub tolerance: f64,
+}
+
+impl Sample {
+    /// Compares the bytes of binding `index` after a run; the first value that is too far off, in words.
+    ///
+    /// # Errors
+    /// Where a value is wrong.
+    pub fn judge(&self, index: usize, bytes: &[u8]) -> Result<(), String> {
+        let Some(expected) = self.after.get(index).and_then(Option::as_ref) else {
+            return Ok(());
+        };
+        let right = expected.to_f64();
+        let got = expected.read_alike(bytes);
+        let largest = right
+            .iter()
+            .filter(|x| x.is_finite())
+            .fold(0.0f64, |a, x| a.max(x.abs()));
+        for (i, (&right, &got)) in right.iter().zip(&got).enumerate() {
+            let same = right == got || (right.is_nan() && got.is_nan());
+            // written so that a NaN is never near
+            let near = (right - got).abs() <= self.tolerance * largest.max(f64::MIN_POSITIVE);
+            if !same && !near {
+                return Err(format!(
+                    "value {i} of {} is {got}, should be {right}",
+                    expected.len()
+                ));
+            }
+        }
+        Ok(())
+    }
+}

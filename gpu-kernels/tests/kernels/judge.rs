@@ -1,0 +1,78 @@
+//! One kernel judged: the text by naga, the values by the sample of its generator.
+
+use std::sync::Arc;
+
+use libtest_mimic::{Failed, Trial};
+use polychip_gpu_kernels::{Generate, Kernel, Limits, Sample};
+
+use crate::device::Gpu;
+
+/// A trial of one generator; skipped with the reason where there is no driver or the device cannot hold it.
+pub(crate) fn trial(
+    gpu: &Result<Arc<Gpu>, String>,
+    name: impl Into<String>,
+    generator: impl Generate + Send + 'static,
+) -> Trial {
+    let gpu = gpu.clone();
+    let name = name.into();
+    let skipped =
+        gpu.as_ref()
+            .err()
+            .cloned()
+            .or_else(|| match generator.kernel(&gpu.as_ref().ok()?.limits) {
+                Err(error) if error.to_string().contains("the device has no ") => Some(error.to_string()),
+                _ => None,
+            });
+    if let Some(why) = &skipped {
+        eprintln!("skipped  {name}: {why}");
+    }
+    let ignored = skipped.is_some();
+    Trial::test(name, move || {
+        let gpu = gpu.as_ref().map_err(Failed::from)?;
+        let kernel = generator
+            .kernel(&gpu.limits)
+            .map_err(|error| Failed::from(error.to_string()))?;
+        judge(gpu, &kernel, &generator.sample()).map_err(Failed::from)
+    })
+    .with_ignored_flag(ignored)
+}
+
+/// Validates the text as any driver would see it.
+pub(crate) fn validate(kernel: &Kernel) -> Result<(), String> {
+    let module = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
+        capabilities: naga::valid::Capabilities::all(),
+        ..naga::front::wgsl::Options::new()
+    })
+    .parse(&kernel.wgsl)
+    .map_err(|error| format!("{}\n{}", error.emit_to_string(&kernel.wgsl), kernel.wgsl))?;
+    naga::valid::Validator::new(
+        naga::valid::ValidationFlags::all(),
+        naga::valid::Capabilities::all(),
+    )
+    .validate(&module)
+    .map_err(|error| format!("{}\n{}", error.emit_to_string(&kernel.wgsl), kernel.wgsl))?;
+    Ok(())
+}
+
+/// Runs a kernel on its sample and compares every binding.
+pub(crate) fn judge(gpu: &Gpu, kernel: &Kernel, sample: &Sample) -> Result<(), String> {
+    validate(kernel)?;
+    kernel
+        .check(&Limits { ..gpu.limits })
+        .map_err(|error| error.to_string())?;
+    if sample.before.len() != kernel.bindings.len() {
+        return Err(format!(
+            "the sample has {} bindings, the kernel {}",
+            sample.before.len(),
+            kernel.bindings.len()
+        ));
+    }
+    let before: Vec<Vec<u8>> = sample.before.iter().map(|values| values.bytes()).collect();
+    let after = gpu.run(kernel, &before)?;
+    for (index, bytes) in after.iter().enumerate() {
+        sample
+            .judge(index, bytes)
+            .map_err(|why| format!("{}: binding {index}: {why}\n{}", kernel.variant, kernel.wgsl))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Kernels on the driver that is there, each against the scalar truth that its generator states; every text
+//! is validated without a driver too.
+
+mod device;
+mod judge;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let gpu = device::Gpu::open();
+    let trials: Vec<Trial> = [1, 16, 4096, 1 << 20, (1 << 20) + 3]
+        .into_iter()
+        .map(|bytes| {
+            judge::trial(
+                &gpu,
+                format!("copy/{bytes}"),
+                polychip_gpu_kernels::Copy { bytes },
+            )
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}

@@ -1,0 +1,25 @@
+//! Buffers: plain host memory, made by the SDK.
+//!
+//! Not here: the buffer itself (`polychip_sdk::HostBuffer`). A device with memory of its own has its own type
+//! here, whose `begin_access` and `end_access` keep the caches right: they are the only place for that.
+
+use std::sync::Arc;
+
+use polychip_sdk::{HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
+
+/// Memory kinds that ports can be bound to.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const KINDS: MemoryKinds = MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd]);
+/// Memory kinds that ports can be bound to.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) const KINDS: MemoryKinds = MemoryKinds::of(&[MemoryKind::Host]);
+
+/// Makes a buffer.
+pub(crate) fn create(wanted: &Memory) -> Result<Arc<HostBuffer>> {
+    HostBuffer::create(wanted).map(Arc::new)
+}
+
+/// Takes over memory of the host without a copy.
+pub(crate) fn import(memory: &Memory) -> Result<Arc<HostBuffer>> {
+    HostBuffer::import(memory).map(Arc::new)
+}

@@ -1,0 +1,28 @@
+//! The gpu plugin: one device that computes Identity, Relu and Add on f32.
+//!
+//! Invariants:
+//! 1. `caps` alone says what is supported; `lower` compiles nothing else.
+//! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
+//! 3. A blob holds all that the part needs, so that a cached one loads without the model.
+//!
+//! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it).
+//! Start reading at [`GpuPlugin`], then `caps`, then `lower`, then `exec`. What each call must do stands in
+//! `docs/adding-a-plugin.md`.
+
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod caps;
+mod exec;
+mod lower;
+mod plugin;
+mod program;
+mod telemetry;
+
+pub use exec::GpuExecutable;
+pub use plugin::{GpuDevice, GpuPlugin};
+
+/// The export of this plugin, for a host that links it statically instead of opening its library.
+pub extern "C" fn query(host_major: u32, host_minor: u32) -> *const polychip_sdk::abi::polychip_plugin_table {
+    polychip_sdk::plugin_query::<GpuPlugin>(host_major, host_minor)
+}

@@ -1,0 +1,116 @@
+//! The plugin and its one device.
+//!
+//! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
+
+use std::sync::Arc;
+
+use polychip_sdk::{
+    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, FencePool, GraphView, HostBuffer,
+    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunFence, Support,
+};
+
+use crate::exec::GpuExecutable;
+use crate::{buffer, caps, lower};
+
+/// Part of every cache key: change it with every build whose blobs or figures may differ, and add the
+/// version of the vendor's compiler.
+const BUILD_ID: &str = concat!("gpu-", env!("CARGO_PKG_VERSION"));
+
+/// The plugin.
+pub struct GpuPlugin {
+    host: HostServices,
+}
+
+impl Plugin for GpuPlugin {
+    type Device = GpuDevice;
+    const INFO: PluginInfo = PluginInfo {
+        name: "gpu",
+        version: env!("CARGO_PKG_VERSION"),
+        build_id: BUILD_ID,
+    };
+
+    fn create(host: HostServices) -> Result<Self> {
+        // open the vendor's library here; where it is missing or too old, say which was wanted
+        Ok(GpuPlugin { host })
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(1)
+    }
+
+    fn open(&self, index: u32) -> Result<GpuDevice> {
+        if index != 0 {
+            return Err(Error::bad_argument(format!("device {index} of 1")));
+        }
+        let info = DeviceInfo {
+            // until it drives a real chip, its figures are nobody's
+            emulated: true,
+            serial: true,
+            import_kinds: buffer::KINDS,
+            export_kinds: buffer::KINDS,
+            import_alignment: 1,
+            // until costs are measured, the planner prices by these rates
+            peak_macs_per_s: 1_000_000_000,
+            peak_bytes_per_s: 1_000_000_000,
+            ..DeviceInfo::new(DeviceKind::Npu, "gpu")
+        };
+        Ok(GpuDevice {
+            info,
+            shared: Arc::new(Shared {
+                host: self.host.clone(),
+                fences: FencePool::new(),
+            }),
+        })
+    }
+}
+
+/// What the executables of a device share with it.
+pub(crate) struct Shared {
+    pub(crate) host: HostServices,
+    pub(crate) fences: FencePool,
+}
+
+/// The device.
+pub struct GpuDevice {
+    info: DeviceInfo,
+    shared: Arc<Shared>,
+}
+
+impl Device for GpuDevice {
+    type Blob = AlignedBytes;
+    type Executable = GpuExecutable;
+    type Buffer = HostBuffer;
+    type Fence = RunFence;
+    // each call that is true here must be implemented; the host sees null for the others
+    const OFFERS: Offers = Offers {
+        buffer_export: true,
+        fence_on_signal: true,
+        fence_timing: true,
+        ..Offers::NONE
+    };
+
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
+        Ok(graph.nodes().map(|node| caps::support(graph, &node)).collect())
+    }
+
+    fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
+        lower::compile(BUILD_ID, graph, options)
+    }
+
+    fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<GpuExecutable>> {
+        let part = lower::load(BUILD_ID, source)?;
+        GpuExecutable::new(Arc::clone(&self.shared), part).map(Arc::new)
+    }
+
+    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
+        buffer::create(wanted)
+    }
+
+    fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
+        buffer::import(memory)
+    }
+}

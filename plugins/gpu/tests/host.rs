@@ -1,0 +1,124 @@
+//! The gpu plugin through the host: reasons of refusals, a run, blobs cached, torn and of another build.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
+use polychip_host::{
+    Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
+};
+use polychip_ops::{Attributes, DType, Op, TensorType};
+
+fn device() -> Device {
+    let host = Host::builder().linked(polychip_gpu::query).build();
+    assert_eq!(host.refusals(), []);
+    assert_eq!(host.devices().len(), 1);
+    host.devices()[0].clone()
+}
+
+fn tensor(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize]) -> TensorId {
+    graph.add_tensor(Tensor::new(name, TensorType::known(dtype, sizes)))
+}
+
+fn node(graph: &mut Graph, op: Op, inputs: &[TensorId], output: TensorId) {
+    let inputs = inputs.iter().copied().map(Some).collect();
+    graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(Attributes::new()));
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// `y = relu(x + c)`, all of `[4]`.
+fn graph() -> Graph {
+    let mut graph = Graph::new("sum");
+    let x = tensor(&mut graph, "x", DType::F32, &[4]);
+    let data = Constant {
+        bytes: floats(&[1.0, -1.0, 0.5, -8.0]).into(),
+        file: None,
+    };
+    let c = graph.add_tensor(Tensor::constant("c", TensorType::known(DType::F32, &[4]), data));
+    let sum = tensor(&mut graph, "sum", DType::F32, &[4]);
+    let y = tensor(&mut graph, "y", DType::F32, &[4]);
+    node(&mut graph, Op::Add, &[x, c], sum);
+    node(&mut graph, Op::Relu, &[sum], y);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    graph
+}
+
+/// Runs the part on `x` of `[4]`.
+fn run(device: &Device, executable: &Executable, x: &[f32; 4]) -> Vec<u8> {
+    let mut submission = Submission::new(executable, 4);
+    let mut buffers: Vec<Arc<Buffer>> = Vec::new();
+    for (number, port) in executable.ports().iter().enumerate() {
+        let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
+        submission.bind(number as u32, &buffer, 0).unwrap();
+        buffers.push(buffer);
+    }
+    let mut access = buffers[0].access(Access::Write, 0, 16).unwrap();
+    access.copy_from_slice(&floats(x));
+    drop(access);
+    let fence = executable.execute(&mut submission, &[]).unwrap();
+    fence.wait(Duration::from_secs(60)).unwrap();
+    let (start_ns, end_ns) = fence.timing().unwrap().span_ns.unwrap();
+    assert!(start_ns <= end_ns);
+    buffers[1].access(Access::Read, 0, 16).unwrap().to_vec()
+}
+
+#[test]
+fn a_part_compiles_loads_and_runs_more_than_once() {
+    let (device, graph) = (device(), graph());
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+    let executable = device.load(blob, &flat, 1).unwrap();
+    let y = run(&device, &executable, &[1.0, 0.5, -0.25, 9.0]);
+    assert_eq!(y, floats(&[2.0, 0.0, 0.25, 1.0]));
+    let y = run(&device, &executable, &[-2.0, 3.0, 0.0, 8.0]);
+    assert_eq!(y, floats(&[0.0, 2.0, 0.5, 0.0]));
+}
+
+#[test]
+fn cached_bytes_load_and_changed_ones_are_refused() {
+    let (device, graph) = (device(), graph());
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let mut blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+    let bytes = blob.bytes().unwrap().to_vec();
+    let executable = device.load_bytes(bytes.clone().into(), &flat, 1).unwrap();
+    let y = run(&device, &executable, &[0.0; 4]);
+    assert_eq!(y, floats(&[1.0, 0.0, 0.5, 0.0]));
+    for index in [0, 20, 40, bytes.len() - 1] {
+        let mut changed = bytes.clone();
+        changed[index] ^= 1;
+        let refused = device.load_bytes(changed.into(), &flat, 1).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::BadBlob, "byte {index}");
+    }
+}
+
+#[test]
+fn each_refusal_has_its_reason() {
+    let device = device();
+    let reason = |op: Op, dtype: DType, left: &[usize], right: &[usize]| {
+        let mut graph = Graph::new("refused");
+        let x = tensor(&mut graph, "x", dtype, left);
+        let c = tensor(&mut graph, "c", dtype, right);
+        let y = tensor(&mut graph, "y", dtype, left);
+        node(&mut graph, op, &[x, c], y);
+        graph.inputs = vec![x, c];
+        graph.outputs = vec![y];
+        let flat = FlatGraph::new(&graph, &[]).unwrap();
+        let supported = device.query_support(&flat).unwrap()[0].reason;
+        let compiled = device.compile(&flat, &CompileOptions::default()).is_ok();
+        assert_eq!(compiled, supported == polychip_abi::POLYCHIP_SUPPORT_YES);
+        supported
+    };
+    let (op, dtype, shape) = (
+        polychip_abi::POLYCHIP_SUPPORT_OP,
+        polychip_abi::POLYCHIP_SUPPORT_DTYPE,
+        polychip_abi::POLYCHIP_SUPPORT_SHAPE,
+    );
+    assert_eq!(reason(Op::Add, DType::F32, &[2, 3], &[2, 3]), 0);
+    assert_eq!(reason(Op::Mul, DType::F32, &[2, 3], &[2, 3]), op);
+    assert_eq!(reason(Op::Add, DType::I64, &[2, 3], &[2, 3]), dtype);
+    assert_eq!(reason(Op::Add, DType::F32, &[2, 3], &[3]), shape);
+}
