@@ -45,6 +45,8 @@ pub(crate) struct Answer {
     iters: u64,
     /// Threads asked for; none where the plugin chose.
     threads: Option<u32>,
+    /// How exactly was computed.
+    precision: crate::setup::Precision,
     /// Time of a run from submit to outputs, in nanoseconds.
     latency_ns: Latency,
     /// Most memory that the process ever held, in bytes; none where the system does not say.
@@ -117,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         warmup: arguments.warmup,
         iters: arguments.iters,
         threads: arguments.session.plan_arguments.threads,
+        precision: arguments.session.plan_arguments.precision,
         latency_ns: Latency::of(times),
         peak_bytes: peak_bytes(),
         report: session.report(),

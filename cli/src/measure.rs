@@ -49,6 +49,8 @@ pub(crate) struct Answer {
     model: String,
     /// Threads asked for; none where the plugins chose.
     threads: Option<u32>,
+    /// How exactly was computed.
+    precision: crate::setup::Precision,
     /// Runs of each candidate in the last round, in turns with the others.
     iters: u64,
     /// Single devices, then the planner's choices in the order in which it made them.
@@ -152,6 +154,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
         threads: arguments.plan.threads,
+        precision: arguments.plan.precision,
         iters: arguments.iters,
         candidates: runners
             .into_iter()

@@ -48,6 +48,9 @@ pub(crate) struct PlanArguments {
     /// Threads that a CPU may use; without it, the plugin chooses
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
+    /// How exactly to compute; reduced lets a device compute f32 in 16-bit floats
+    #[arg(long, value_enum, default_value_t = Precision::Exact)]
+    pub(crate) precision: Precision,
     #[command(flatten)]
     pub(crate) runtime: RuntimeArguments,
 }
@@ -77,6 +80,16 @@ pub(crate) struct ModelArguments {
     /// Size of a dimension that the model only names
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     pub(crate) dims: Vec<(String, usize)>,
+}
+
+/// How exactly to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Precision {
+    /// In the types that the model states
+    Exact,
+    /// f32 may be computed in 16-bit floats
+    Reduced,
 }
 
 /// What to minimise.
@@ -176,6 +189,10 @@ impl PlanArguments {
             Some(threads) => policy.threads(threads),
             None => policy,
         };
+        let policy = policy.precision(match self.precision {
+            Precision::Exact => polychip::Precision::Exact,
+            Precision::Reduced => polychip::Precision::Reduced,
+        });
         if self.devices.is_empty() {
             policy
         } else {

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
 use crate::event::Event;
 use crate::model::Model;
-use crate::policy::Policy;
+use crate::policy::{Policy, Settings};
 use crate::price::{self, Prices};
 use crate::refusal;
 use crate::runtime::Shared;
@@ -45,14 +45,14 @@ impl Planned {
             &made.options.pins,
             &shared.profile,
         )?;
-        made.planned(shared, &policy.objective(), policy.wanted_threads())
+        made.planned(shared, &policy.objective(), policy.settings())
     }
 
     /// A new plan for the same model, devices and objective, after `change` of what the devices offer.
     pub(crate) fn again(
         &self,
         shared: &Shared,
-        threads: u32,
+        settings: Settings,
         change: impl FnOnce(&mut [partitioner::Target]),
     ) -> Result<Planned> {
         let mut made = Prepared {
@@ -64,7 +64,7 @@ impl Planned {
             events: self.events.clone(),
         };
         change(&mut made.prices.targets);
-        made.planned(shared, &self.plan.objective, threads)
+        made.planned(shared, &self.plan.objective, settings)
     }
 
     /// The same model with the placement of a plan that was made before, priced with today's costs.
@@ -86,7 +86,7 @@ impl Planned {
             &made.graph,
             &made.devices,
             &plan.parts,
-            policy.wanted_threads(),
+            policy.settings(),
             &shared.profile,
             &mut made.prices.costs,
         )?;
@@ -233,13 +233,13 @@ impl Prepared {
         mut self,
         shared: &Shared,
         objective: &partitioner::Objective,
-        threads: u32,
+        settings: Settings,
     ) -> Result<Planned> {
         price::use_whole(
             &self.graph,
             &self.devices,
             &mut self.prices,
-            threads,
+            settings,
             &shared.profile,
         )?;
         let mut plan = None;
@@ -257,7 +257,7 @@ impl Prepared {
                 &self.graph,
                 &self.devices,
                 &found.parts,
-                threads,
+                settings,
                 &shared.profile,
                 &mut self.prices.costs,
             )?;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use polychip_host::{DeviceKind, Priority};
 use polychip_partitioner::{Nanos, Objective};
 
 use crate::unit::MilliCelsius;
@@ -26,6 +27,36 @@ pub enum Aim {
     Balanced,
 }
 
+/// How exactly to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// In the types that the model states.
+    #[default]
+    Exact,
+    /// A device may compute f32 in a 16-bit float type where that is faster. Inputs and outputs stay f32.
+    Reduced,
+}
+
+/// What a device is told of how to compile a part, and what a measured time therefore depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Settings {
+    /// Threads of a CPU; 0 leaves it to the plugin.
+    pub(crate) threads: u32,
+    pub(crate) precision: Precision,
+}
+
+impl Settings {
+    /// What the times of a device of this kind are true for: on a CPU the threads that the policy asks for,
+    /// and reduced precision where it is allowed.
+    pub(crate) fn operating_point(self, kind: DeviceKind) -> String {
+        let threads =
+            (self.threads != 0 && kind == DeviceKind::Cpu).then(|| format!("threads={}", self.threads));
+        let precision = (self.precision == Precision::Reduced).then(|| "precision=reduced".to_owned());
+        let named: Vec<String> = threads.into_iter().chain(precision).collect();
+        named.join(" ")
+    }
+}
+
 /// What an app asks of a session.
 ///
 /// ```
@@ -40,7 +71,8 @@ pub struct Policy {
     max_temperature: Option<MilliCelsius>,
     devices: Option<Vec<String>>,
     pins: BTreeMap<String, String>,
-    threads: u32,
+    settings: Settings,
+    priority: Priority,
     in_flight: Option<usize>,
     replan: bool,
     retries: u32,
@@ -55,7 +87,8 @@ impl Default for Policy {
             max_temperature: None,
             devices: None,
             pins: BTreeMap::new(),
-            threads: 0,
+            settings: Settings::default(),
+            priority: Priority::Normal,
             in_flight: None,
             replan: true,
             retries: 1,
@@ -123,7 +156,21 @@ impl Policy {
     /// Threads that a CPU part may use; 0, the default, leaves it to the plugin.
     #[must_use]
     pub fn threads(mut self, threads: u32) -> Self {
-        self.threads = threads;
+        self.settings.threads = threads;
+        self
+    }
+
+    /// How exactly to compute (default: in the types that the model states).
+    #[must_use]
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.settings.precision = precision;
+        self
+    }
+
+    /// How urgent the session's runs are to devices that serve several sessions (default: normal).
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
         self
     }
 
@@ -193,8 +240,12 @@ impl Policy {
         &self.pins
     }
 
-    pub(crate) fn wanted_threads(&self) -> u32 {
-        self.threads
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    pub(crate) fn urgency(&self) -> Priority {
+        self.priority
     }
 
     pub(crate) fn runs_in_flight(&self) -> usize {
@@ -211,5 +262,27 @@ impl Policy {
 
     pub(crate) fn may_replan(&self) -> bool {
         self.replan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_other_threads_or_another_precision_are_told_apart() {
+        let exact = Policy::latency().threads(2).settings();
+        let reduced = Policy::latency().precision(Precision::Reduced).settings();
+        assert_eq!(exact.operating_point(DeviceKind::Cpu), "threads=2");
+        assert_eq!(exact.operating_point(DeviceKind::Gpu), "");
+        assert_eq!(reduced.operating_point(DeviceKind::Gpu), "precision=reduced");
+        let both = Policy::latency()
+            .threads(2)
+            .precision(Precision::Reduced)
+            .settings();
+        assert_eq!(
+            both.operating_point(DeviceKind::Cpu),
+            "threads=2 precision=reduced"
+        );
     }
 }

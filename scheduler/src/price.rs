@@ -13,6 +13,7 @@ use polychip_partitioner::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::policy::Settings;
 use crate::profile::{PartKey, Profile, Summary};
 use crate::work;
 
@@ -184,14 +185,6 @@ fn sort_part(part: &mut Graph) {
         .expect("invariant: a part of a sorted graph has no cycle");
 }
 
-/// The setting that a device's times are true for: on a CPU the threads that the policy asks for.
-pub(crate) fn operating_point(device: &Device, threads: u32) -> String {
-    if threads == 0 || device.info().kind != polychip_host::DeviceKind::Cpu {
-        return String::new();
-    }
-    format!("threads={threads}")
-}
-
 /// Takes what the profile knows of the whole model on one device: the device's nodes share that time in the
 /// proportions of their estimates. So a plan that moves a few nodes is compared with what was measured, not with
 /// hopes. Nothing changes for a device that the model was not measured on alone.
@@ -199,7 +192,7 @@ pub(crate) fn use_whole(
     graph: &Graph,
     devices: &[Device],
     prices: &mut Prices,
-    threads: u32,
+    settings: Settings,
     profile: &Profile,
 ) -> Result<()> {
     for (column, device) in devices.iter().enumerate() {
@@ -222,7 +215,7 @@ pub(crate) fn use_whole(
         );
         let Ok(alone) = alone else { continue };
         let [part] = &alone.parts[..] else { continue };
-        let Some(known) = known(graph, device, part, threads, profile)? else {
+        let Some(known) = known(graph, device, part, settings, profile)? else {
             continue;
         };
         let cost = |node: usize| prices.costs.node(node, column).copied();
@@ -262,7 +255,7 @@ pub(crate) fn use_measured(
     graph: &Graph,
     devices: &[Device],
     parts: &[Part],
-    threads: u32,
+    settings: Settings,
     profile: &Profile,
     costs: &mut CostTable,
 ) -> Result<usize> {
@@ -272,7 +265,7 @@ pub(crate) fn use_measured(
         let Some(device) = devices.get(column) else {
             continue;
         };
-        let Some(known) = known(graph, device, part, threads, profile)? else {
+        let Some(known) = known(graph, device, part, settings, profile)? else {
             continue;
         };
         let mut cost = Cost::time(known.p50, Provenance::Measured);
@@ -296,7 +289,7 @@ fn known(
     graph: &Graph,
     device: &Device,
     part: &Part,
-    threads: u32,
+    settings: Settings,
     profile: &Profile,
 ) -> Result<Option<Summary>> {
     let structure = fingerprint::structure(&part_graph(graph, part));
@@ -304,7 +297,7 @@ fn known(
     profile.part(PartKey {
         device: &identity,
         fingerprint: &structure,
-        operating_point: &operating_point(device, threads),
+        operating_point: &settings.operating_point(device.info().kind),
     })
 }
 

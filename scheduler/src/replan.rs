@@ -46,8 +46,8 @@ pub(crate) fn compile(
     };
     let mut planned = planned;
     for round in 1.. {
-        let threads = policy.wanted_threads();
-        let answers = compile::all(&planned, threads, shared.cache.as_deref(), &search.have);
+        let settings = policy.settings();
+        let answers = compile::all(&planned, settings, shared.cache.as_deref(), &search.have);
         let mut refused: Vec<(usize, polychip_host::Error)> = Vec::new();
         let mut loaded = Vec::with_capacity(answers.len());
         search.have.clear();
@@ -239,13 +239,13 @@ impl Search<'_> {
             refusal::run_graph(planned.graph(), nodes)
         };
         let descriptors = planned.model().descriptors(planned.graph());
-        let threads = self.policy.wanted_threads();
+        let settings = self.policy.settings();
         compile::one(
             planned,
             part.device as usize,
             &graph,
             &descriptors,
-            threads,
+            settings,
             compile::Source::default(),
         )
     }
@@ -254,7 +254,7 @@ impl Search<'_> {
     fn without(&mut self, planned: &Planned, changes: &[Change]) -> Result<Planned> {
         let pins = &planned.options().pins;
         let graph = planned.graph();
-        planned.again(self.shared, self.policy.wanted_threads(), |targets| {
+        planned.again(self.shared, self.policy.settings(), |targets| {
             for change in changes {
                 match change {
                     Change::Run(column, nodes, words, alike) => {

@@ -13,6 +13,7 @@ use polychip_host::{CompileOptions, Device, Executable, FlatGraph, MappedFile};
 use polychip_partitioner::Part;
 
 use crate::planned::Planned;
+use crate::policy::{Precision, Settings};
 use crate::price::part_graph;
 
 /// What a device said to a part.
@@ -110,7 +111,7 @@ impl Loaded {
 /// Compiles and loads all parts of a plan that are not loaded yet.
 pub(crate) fn all(
     planned: &Planned,
-    threads: u32,
+    settings: Settings,
     cache: Option<&Path>,
     have: &Loaded,
 ) -> Vec<Answer<LoadedPart>> {
@@ -132,7 +133,7 @@ pub(crate) fn all(
             part.device as usize,
             &graph,
             &descriptors,
-            threads,
+            settings,
             source,
         )
     };
@@ -181,7 +182,7 @@ pub(crate) fn one(
     device: usize,
     graph: &Graph,
     descriptors: &[i64],
-    threads: u32,
+    settings: Settings,
     source: Source<'_>,
 ) -> Answer<LoadedPart> {
     load(
@@ -189,7 +190,7 @@ pub(crate) fn one(
         &planned.devices()[device],
         graph,
         descriptors,
-        threads,
+        settings,
         source,
     )
 }
@@ -199,7 +200,7 @@ fn load(
     device: &Device,
     graph: &Graph,
     descriptors: &[i64],
-    threads: u32,
+    settings: Settings,
     source: Source<'_>,
 ) -> Answer<LoadedPart> {
     let (structure, content) = (fingerprint::structure(graph), fingerprint::content(graph));
@@ -214,13 +215,13 @@ fn load(
     // a device that can be reset may need the blob once more
     let keep = source.keep && device.offers_reset();
     if let Some(blob) = source.blob {
-        match device.load_bytes(blob.clone(), &flat, threads) {
+        match device.load_bytes(blob.clone(), &flat, settings.threads) {
             Ok(executable) => return Ok(made(executable, false, Some(blob.clone()))),
             Err(error) if error.kind() == polychip_host::ErrorKind::DeviceLost => return Err(error),
             Err(error) => tracing::warn!("a blob kept in memory: {error}; compiling anew"),
         }
     }
-    let key = key(device, &content, threads);
+    let key = key(device, &content, settings);
     let file = source
         .cache
         .map(|folder| folder.join(format!("{}.blob", key.to_hex())));
@@ -229,7 +230,7 @@ fn load(
             Ok(Some(bytes)) => {
                 // the bytes are a mapping of the file
                 let blob = keep.then(|| bytes.clone());
-                match device.load_bytes(bytes, &flat, threads) {
+                match device.load_bytes(bytes, &flat, settings.threads) {
                     Ok(executable) => return Ok(made(executable, true, blob)),
                     Err(error) => tracing::warn!("{}: {error}; compiling anew", file.display()),
                 }
@@ -239,7 +240,8 @@ fn load(
         }
     }
     let options = CompileOptions {
-        threads,
+        threads: settings.threads,
+        reduced_precision: settings.precision == Precision::Reduced,
         ..CompileOptions::default()
     };
     let mut compiled = device.compile(&flat, &options)?;
@@ -257,15 +259,16 @@ fn load(
             Err(error) => tracing::warn!("{error}; the part is neither cached nor kept for a reset"),
         }
     }
-    let executable = device.load(compiled, &flat, threads)?;
+    let executable = device.load(compiled, &flat, settings.threads)?;
     Ok(made(executable, false, blob))
 }
 
-fn key(device: &Device, content: &[u8; 32], threads: u32) -> blake3::Hash {
+fn key(device: &Device, content: &[u8; 32], settings: Settings) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(content);
     hasher.update(device.identity().as_bytes());
-    hasher.update(&threads.to_le_bytes());
+    hasher.update(&settings.threads.to_le_bytes());
+    hasher.update(&[u8::from(settings.precision == Precision::Reduced)]);
     hasher.finalize()
 }
 

@@ -15,7 +15,7 @@ use polychip_partitioner::Nanos;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
-use crate::policy::Policy;
+use crate::policy::{Policy, Settings};
 use crate::profile::{Measurement, PartKey};
 use crate::runtime::Shared;
 use crate::session::compile::{Loaded, LoadedPart};
@@ -31,7 +31,7 @@ pub(crate) struct LoadedPlan {
     pub(crate) number: u64,
     shared: Arc<Shared>,
     /// Threads that the policy asks for, which measured times of a CPU are true for.
-    threads: u32,
+    settings: Settings,
     patience: Duration,
     pub(crate) planned: Arc<Planned>,
     pub(crate) wiring: Arc<Wiring>,
@@ -77,7 +77,10 @@ impl LoadedPlan {
         };
         let mut footprint = Footprint::default();
         for index in 0..most {
-            let (slot, bytes) = memory::slot(&wiring, devices, number)?;
+            let (mut slot, bytes) = memory::slot(&wiring, devices, number)?;
+            for submission in &mut slot.submissions {
+                submission.priority = policy.urgency();
+            }
             footprint = bytes;
             slots.free.push((index, Box::new(slot)));
         }
@@ -93,7 +96,7 @@ impl LoadedPlan {
         Ok(LoadedPlan {
             number,
             shared: Arc::clone(shared),
-            threads: policy.wanted_threads(),
+            settings: policy.settings(),
             patience: policy.longest_run(),
             history: Mutex::new(History::new(wiring.parts.len())),
             planned: Arc::new(planned),
@@ -349,7 +352,7 @@ impl LoadedPlan {
             let key = PartKey {
                 device: &identity,
                 fingerprint: &part.structure,
-                operating_point: &crate::price::operating_point(device, self.threads),
+                operating_point: &self.settings.operating_point(device.info().kind),
             };
             let measurements: Vec<Measurement> = history
                 .part(index)

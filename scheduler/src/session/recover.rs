@@ -250,8 +250,8 @@ impl Inner {
         if without.is_empty() {
             return Ok(());
         }
-        let threads = self.policy.wanted_threads();
-        let mut next = planned.again(&self.shared, threads, |targets| {
+        let settings = self.policy.settings();
+        let mut next = planned.again(&self.shared, settings, |targets| {
             for (column, words) in &without {
                 targets[*column].quarantined = Some(words.clone());
             }
