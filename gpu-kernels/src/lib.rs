@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod copy;
+mod epilogue;
 mod error;
 mod expression;
 mod kernel;
@@ -20,6 +21,7 @@ mod sample;
 mod text;
 
 pub use copy::Copy;
+pub use epilogue::{Ending, Epilogue, EpilogueOperand, Place};
 pub use error::{Error, Result};
 pub use expression::{Binary, Expression, Unary};
 pub use kernel::{Access, Binding, Generate, Kernel};

@@ -112,6 +112,18 @@ impl Text {
         self
     }
 
+    /// Declares the next binding, which is written: `words` atomic words of 32 bits.
+    pub fn atomic(&mut self, name: &str, words: u64) -> &mut Text {
+        let bytes = words.max(1).saturating_mul(4);
+        let access = Access::Write;
+        self.bindings.push((
+            name.to_owned(),
+            "atomic<u32>".to_owned(),
+            Binding { access, bytes },
+        ));
+        self
+    }
+
     /// Declares an array in the memory of a workgroup: `count` elements of a WGSL type of `bytes` bytes each.
     pub fn shared(&mut self, name: &str, element: &str, bytes: u32, count: u32) -> &mut Text {
         self.shared.push((

@@ -1,0 +1,321 @@
+//! What ends a product or a convolution: an expression over the sum and other tensors, computed where the sum
+//! stands, and stored once.
+//!
+//! The output is seen as `[rows, columns]`: of a product its own rows, batches folded in; of a convolution
+//! pixels and channels. Columns lie next to each other in memory.
+//!
+//! Invariants:
+//! 1. The expression computes in f32; operand 0 is the sum, operand `i + 1` is `operands[i]`.
+//! 2. An output of bytes or 32-bit integers is rounded half to even and saturated.
+//! 3. The text and [`Epilogue::value`] mean the same.
+
+use half::f16;
+use serde::{Deserialize, Serialize};
+
+use crate::{Access, Error, Expression, Limits, Result, Scalar, Text, Values};
+
+/// How the elements of an operand stand to those of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Place {
+    /// One for each, `[rows, columns]`.
+    Same,
+    /// One for each column or channel, `[columns]`.
+    Column,
+    /// One for each row, `[rows]`.
+    Row,
+    /// One for all, `[1]`.
+    Single,
+}
+
+impl Place {
+    /// Number of elements for an output of this size.
+    #[must_use]
+    pub fn count(self, rows: u64, columns: u64) -> u64 {
+        match self {
+            Place::Same => rows.saturating_mul(columns),
+            Place::Column => columns,
+            Place::Row => rows,
+            Place::Single => 1,
+        }
+    }
+
+    /// Index of the element that stands at a row and column.
+    #[must_use]
+    pub fn index(self, row: u64, column: u64, columns: u64) -> u64 {
+        match self {
+            Place::Same => row * columns + column,
+            Place::Column => column,
+            Place::Row => row,
+            Place::Single => 0,
+        }
+    }
+}
+
+/// A tensor that an epilogue reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EpilogueOperand {
+    /// Type in memory: a float, a byte or a 32-bit integer.
+    pub scalar: Scalar,
+    /// Place.
+    pub place: Place,
+    /// [`Access::Constant`] for packed weights, [`Access::Read`] for what may lie in the arena.
+    pub access: Access,
+}
+
+/// The end of a product or a convolution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Epilogue {
+    /// What is stored, of the sum and the operands.
+    pub expression: Expression,
+    /// Operands after the sum, each a binding, in order, before the output's.
+    pub operands: Vec<EpilogueOperand>,
+    /// Type of the output in memory: a float, a byte or a signed 32-bit integer.
+    pub output: Scalar,
+}
+
+impl Epilogue {
+    /// The sum itself.
+    #[must_use]
+    pub fn sum(output: Scalar) -> Epilogue {
+        Epilogue {
+            expression: Expression::Operand(0),
+            operands: Vec::new(),
+            output,
+        }
+    }
+
+    /// Declares the operands and then the output (`output`) as the next bindings.
+    ///
+    /// # Errors
+    /// Where a type is none that an epilogue reads or writes.
+    pub fn declare(&self, text: &mut Text, rows: u64, columns: u64) -> Result<Ending<'_>> {
+        let width = if columns.is_multiple_of(4) { 4 } else { 1 };
+        for (i, operand) in self.operands.iter().enumerate() {
+            if matches!(operand.scalar, Scalar::I64 | Scalar::U32) || operand.access == Access::Write {
+                return Err(Error::new(format!(
+                    "operand {i} of an epilogue is {}, {:?}",
+                    operand.scalar.name(),
+                    operand.access
+                )));
+            }
+            let width = match operand.place {
+                Place::Same | Place::Column if !is_byte(operand.scalar) => width,
+                _ => 1,
+            };
+            let count = operand.place.count(rows, columns);
+            text.binding(&name(i), operand.access, operand.scalar, width, count);
+        }
+        let count = rows.saturating_mul(columns);
+        match self.output {
+            Scalar::F32 | Scalar::F16 | Scalar::I32 => {
+                text.binding("output", Access::Write, self.output, width, count);
+            }
+            Scalar::I8 | Scalar::U8 if width == 4 => {
+                text.binding("output", Access::Write, self.output, 1, count);
+            }
+            Scalar::I8 | Scalar::U8 => {
+                text.atomic("output", count.div_ceil(4));
+            }
+            other => {
+                return Err(Error::new(format!("an epilogue does not write {}", other.name())));
+            }
+        }
+        Ok(Ending {
+            epilogue: self,
+            columns,
+            width,
+        })
+    }
+
+    /// The value stored at a row and column, before it is rounded to the output's type.
+    #[must_use]
+    pub fn value(&self, sum: f32, row: u64, column: u64, columns: u64, operands: &[Vec<f64>]) -> f32 {
+        let mut all = vec![sum];
+        all.extend(
+            self.operands
+                .iter()
+                .zip(operands)
+                .map(|(operand, values)| values[operand.place.index(row, column, columns) as usize] as f32),
+        );
+        self.expression.value(&all)
+    }
+
+    /// Sample operands, and what the whole output must be for these sums, `[rows, columns]`.
+    #[must_use]
+    pub fn sample(&self, sums: &[f32], rows: u64, columns: u64) -> (Vec<Values>, Values) {
+        let operands: Vec<Values> = (100..)
+            .zip(&self.operands)
+            .map(|(seed, operand)| {
+                let count = operand.place.count(rows, columns) as usize;
+                values_of(operand.scalar, &Values::floats(seed, count), 100.0)
+            })
+            .collect();
+        let read: Vec<Vec<f64>> = operands.iter().map(Values::to_f64).collect();
+        let mut after = Vec::with_capacity(sums.len());
+        for row in 0..rows {
+            for column in 0..columns {
+                let sum = sums[(row * columns + column) as usize];
+                after.push(self.value(sum, row, column, columns, &read));
+            }
+        }
+        (operands, values_of(self.output, &after, 1.0))
+    }
+
+    /// Whether a device can compute it, in the words of its limits; for callers that choose a tile first.
+    ///
+    /// # Errors
+    /// Names what is missing.
+    pub fn check(&self, rows: u64, columns: u64, limits: &Limits) -> Result<()> {
+        let mut text = Text::new();
+        self.declare(&mut text, rows, columns)?;
+        text.kernel("epilogue", [1; 3], [1; 3], 0, "", limits).map(|_| ())
+    }
+}
+
+/// Floats as values of a type; integers are scaled first, then rounded half to even and saturated.
+fn values_of(scalar: Scalar, floats: &[f32], scale: f32) -> Values {
+    let whole = |x: f32| (x * scale).round_ties_even();
+    match scalar {
+        Scalar::F16 => Values::F16(floats.iter().map(|&x| f16::from_f32(x)).collect()),
+        Scalar::I8 => Values::I8(floats.iter().map(|&x| whole(x) as i8).collect()),
+        Scalar::U8 | Scalar::Bool => Values::U8(floats.iter().map(|&x| whole(x) as u8).collect()),
+        Scalar::I32 => Values::I32(floats.iter().map(|&x| whole(x) as i32).collect()),
+        _ => Values::F32(floats.to_vec()),
+    }
+}
+
+fn is_byte(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::I8 | Scalar::U8 | Scalar::Bool)
+}
+
+fn name(operand: usize) -> String {
+    format!("operand{operand}")
+}
+
+/// An epilogue whose bindings are declared: it writes the statements that store.
+#[derive(Debug)]
+pub struct Ending<'a> {
+    epilogue: &'a Epilogue,
+    columns: u64,
+    width: u32,
+}
+
+impl Ending<'_> {
+    /// Columns that lie in one element of the output's binding: 4 where the columns divide by four, else 1.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Statements that end the sums of four neighbouring columns and store those that exist. `sum` is a
+    /// `vec4<f32>`; `row` and `column` are `u32`, `column` a multiple of four. The caller has made sure that
+    /// the row exists.
+    #[must_use]
+    pub fn four(&self, sum: &str, row: &str, column: &str) -> String {
+        let columns = self.columns;
+        if self.width == 1 {
+            let mut text = format!("{{ let sums = {sum}; let row_ = {row}; let column_ = {column};\n");
+            for i in 0..4 {
+                let one = self.one(&format!("sums[{i}]"), "row_", &format!("(column_ + {i}u)"));
+                text += &format!("if column_ + {i}u < {columns}u {one}\n");
+            }
+            return text + "}";
+        }
+        let operands: Vec<String> = self
+            .epilogue
+            .operands
+            .iter()
+            .enumerate()
+            .map(|(i, operand)| {
+                let name = name(i);
+                let element = match operand.place {
+                    Place::Same => format!("{name}[at]"),
+                    Place::Column => format!("{name}[column_ / 4u]"),
+                    Place::Row => return splat(&self.read_one(i)),
+                    Place::Single => return splat(&self.read_one(i)),
+                };
+                match operand.scalar {
+                    Scalar::F32 => element,
+                    Scalar::I8 => format!("vec4<f32>(unpack4xI8({element}))"),
+                    Scalar::U8 | Scalar::Bool => format!("vec4<f32>(unpack4xU8({element}))"),
+                    _ => format!("vec4<f32>({element})"),
+                }
+            })
+            .collect();
+        let value = self.expression("sum_", &operands, 4);
+        let stored = match self.epilogue.output {
+            Scalar::F16 => "vec4<f16>(value)",
+            Scalar::I32 => "vec4<i32>(round(value))",
+            Scalar::I8 => "pack4xI8(vec4<i32>(clamp(round(value), vec4<f32>(-128.0), vec4<f32>(127.0))))",
+            Scalar::U8 => "pack4xU8(vec4<u32>(clamp(round(value), vec4<f32>(0.0), vec4<f32>(255.0))))",
+            _ => "value",
+        };
+        format!(
+            "{{ let sum_ = {sum}; let row_ = {row}; let column_ = {column};
+if column_ < {columns}u {{
+let at = row_ * {quads}u + column_ / 4u;
+let value = {value};
+output[at] = {stored};
+}} }}",
+            quads = columns / 4
+        )
+    }
+
+    /// As [`Ending::four`] for one column, which exists, with `sum` an `f32`. Only where [`Ending::width`] is 1.
+    #[must_use]
+    pub fn one(&self, sum: &str, row: &str, column: &str) -> String {
+        debug_assert_eq!(self.width, 1, "single values into vectors");
+        let columns = self.columns;
+        let operands: Vec<String> = (0..self.epilogue.operands.len())
+            .map(|i| self.read_one(i))
+            .collect();
+        let value = self.expression("sum1", &operands, 1);
+        let byte = |clamped: &str| {
+            format!(
+                "let byte_ = {clamped} & 255u; let shift_ = (at % 4u) * 8u;
+atomicAnd(&output[at / 4u], ~(255u << shift_)); atomicOr(&output[at / 4u], byte_ << shift_);"
+            )
+        };
+        let store = match self.epilogue.output {
+            Scalar::F16 => "output[at] = f16(value);".to_owned(),
+            Scalar::I32 => "output[at] = i32(round(value));".to_owned(),
+            Scalar::I8 => byte("bitcast<u32>(i32(clamp(round(value), -128.0, 127.0)))"),
+            Scalar::U8 => byte("u32(clamp(round(value), 0.0, 255.0))"),
+            _ => "output[at] = value;".to_owned(),
+        };
+        format!(
+            "{{ let sum1 = {sum}; let row_ = {row}; let column_ = {column};
+let at = row_ * {columns}u + column_;
+let value = {value};
+{store} }}"
+        )
+    }
+
+    fn expression(&self, sum: &str, operands: &[String], width: u32) -> String {
+        let mut names = vec![sum];
+        names.extend(operands.iter().map(String::as_str));
+        self.epilogue.expression.text(&names, width)
+    }
+
+    /// One element of an operand as `f32`, at `row_` and `column_`; of vectors only those of width 1.
+    fn read_one(&self, i: usize) -> String {
+        let operand = &self.epilogue.operands[i];
+        let index = match operand.place {
+            Place::Same => format!("(row_ * {}u + column_)", self.columns),
+            Place::Column => "column_".to_owned(),
+            Place::Row => "row_".to_owned(),
+            Place::Single => "0u".to_owned(),
+        };
+        let name = name(i);
+        match operand.scalar {
+            Scalar::F32 => format!("{name}[{index}]"),
+            Scalar::I8 => format!("f32(unpack4xI8({name}[{index} / 4u])[{index} % 4u])"),
+            Scalar::U8 | Scalar::Bool => format!("f32(unpack4xU8({name}[{index} / 4u])[{index} % 4u])"),
+            _ => format!("f32({name}[{index}])"),
+        }
+    }
+}
+
+fn splat(one: &str) -> String {
+    format!("vec4<f32>({one})")
+}
