@@ -23,7 +23,7 @@ mod text;
 pub use copy::Copy;
 pub use epilogue::{Ending, Epilogue, EpilogueOperand, Place};
 pub use error::{Error, Result};
-pub use expression::{Binary, Expression, Unary};
+pub use expression::{Binary, Expression, Number, Type, Unary};
 pub use kernel::{Access, Binding, Generate, Kernel};
 pub use limits::{Features, Limits};
 pub use sample::{Sample, Values};

@@ -15,6 +15,10 @@ pub enum Values {
     I32(Vec<i32>),
     /// 64-bit integers.
     I64(Vec<i64>),
+    /// 16-bit signed integers.
+    I16(Vec<i16>),
+    /// 16-bit unsigned integers.
+    U16(Vec<u16>),
     /// Signed bytes.
     I8(Vec<i8>),
     /// Unsigned bytes; booleans too.
@@ -30,6 +34,8 @@ impl Values {
             Values::F16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Values::I32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Values::I64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Values::I16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Values::U16(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Values::I8(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Values::U8(v) => v.clone(),
         };
@@ -52,6 +58,8 @@ impl Values {
             Values::F16(v) => read(bytes, v.len(), |b| f16::from_le_bytes(b).into()),
             Values::I32(v) => read(bytes, v.len(), |b| i32::from_le_bytes(b).into()),
             Values::I64(v) => read(bytes, v.len(), |b| i64::from_le_bytes(b) as f64),
+            Values::I16(v) => read(bytes, v.len(), |b| i16::from_le_bytes(b).into()),
+            Values::U16(v) => read(bytes, v.len(), |b| u16::from_le_bytes(b).into()),
             Values::I8(v) => read(bytes, v.len(), |b| i8::from_le_bytes(b).into()),
             Values::U8(v) => read(bytes, v.len(), |b: [u8; 1]| b[0].into()),
         }
@@ -71,6 +79,8 @@ impl Values {
             Values::F16(v) => v.len(),
             Values::I32(v) => v.len(),
             Values::I64(v) => v.len(),
+            Values::I16(v) => v.len(),
+            Values::U16(v) => v.len(),
             Values::I8(v) => v.len(),
             Values::U8(v) => v.len(),
         }

@@ -21,6 +21,10 @@ pub enum Scalar {
     U32,
     /// 64-bit signed integer.
     I64,
+    /// 16-bit signed integer, two to a `u32` word.
+    I16,
+    /// 16-bit unsigned integer, two to a `u32` word.
+    U16,
     /// Signed byte, four to a `u32` word.
     I8,
     /// Unsigned byte, four to a `u32` word.
@@ -36,7 +40,7 @@ impl Scalar {
         match self {
             Scalar::I64 => 8,
             Scalar::F32 | Scalar::I32 | Scalar::U32 => 4,
-            Scalar::F16 => 2,
+            Scalar::F16 | Scalar::I16 | Scalar::U16 => 2,
             Scalar::I8 | Scalar::U8 | Scalar::Bool => 1,
         }
     }
@@ -50,6 +54,8 @@ impl Scalar {
             Scalar::I32 => "i32",
             Scalar::U32 => "u32",
             Scalar::I64 => "i64",
+            Scalar::I16 => "i16",
+            Scalar::U16 => "u16",
             Scalar::I8 => "i8",
             Scalar::U8 => "u8",
             Scalar::Bool => "bool",
@@ -63,7 +69,7 @@ impl Scalar {
             Scalar::F32 => "f32",
             Scalar::F16 => "f16",
             Scalar::I32 => "i32",
-            Scalar::U32 | Scalar::I8 | Scalar::U8 | Scalar::Bool => "u32",
+            Scalar::U32 | Scalar::I16 | Scalar::U16 | Scalar::I8 | Scalar::U8 | Scalar::Bool => "u32",
             Scalar::I64 => "i64",
         }
     }
@@ -86,7 +92,7 @@ impl Text {
     }
 
     /// Declares the next binding: `count` elements of `scalar`, seen as vectors of `width` (1, 2 or 4). Bytes
-    /// are seen as words of four, whatever the width; the tensor's size is rounded up to a whole vector.
+    /// and 16-bit integers are seen as words, `width` words a vector; the tensor's size is rounded up to a whole vector.
     pub fn binding(
         &mut self,
         name: &str,
@@ -103,7 +109,7 @@ impl Text {
         self.needs.int64 |= scalar == Scalar::I64;
         let bytes = count.saturating_mul(scalar.bytes());
         let unit = match scalar {
-            Scalar::I8 | Scalar::U8 | Scalar::Bool => 4 * u64::from(width),
+            Scalar::I8 | Scalar::U8 | Scalar::Bool | Scalar::I16 | Scalar::U16 => 4 * u64::from(width),
             _ => (scalar.bytes() * u64::from(width)).max(4),
         };
         let bytes = bytes.max(1).div_ceil(unit).saturating_mul(unit);
@@ -148,7 +154,8 @@ impl Text {
     }
 
     /// Puts the kernel together. The body sees `group` (`workgroup_id`), `local` (`local_invocation_id`) and
-    /// `thread` (`local_invocation_index`); with subgroups also `lane`, `lanes` and `subgroup`.
+    /// `thread` (`local_invocation_index`); with subgroups also `lane`, `lanes` and `subgroup`. Functions that the
+    /// text of expressions calls are declared where the head or the body names them.
     ///
     /// # Errors
     /// Where the device cannot hold it.
@@ -185,6 +192,10 @@ impl Text {
             line(format_args!("var<workgroup> {name}: {array};"));
         }
         line(format_args!("{}", self.head));
+        line(format_args!(
+            "{}",
+            crate::expression::declarations(&format!("{}\n{body}", self.head))
+        ));
         let [x, y, z] = workgroup;
         line(format_args!("@compute @workgroup_size({x}, {y}, {z})"));
         line(format_args!(
