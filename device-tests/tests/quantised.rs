@@ -4,7 +4,8 @@
 //! - Models: the answer that the QDQ graph gives, cosine at least 0.999 for every output, and all nodes but
 //!   the named ones quantised after the passes.
 //!
-//! - With OpenVINO, where it is installed: the same, with the products that it takes on it.
+//! - With OpenVINO, where it is installed: the same, with the products that it takes on it, in integers where this
+//!   CPU sums them without loss, and in floats as on a CPU that does not.
 //!
 //! Skipped where `cargo xtask models` has not made the models.
 
@@ -69,9 +70,15 @@ fn main() -> Result<()> {
             }
             let sample = folder.join("expected").join(name).join("0");
             match openvino::library() {
-                Ok(library) => trials.push(Trial::test(format!("openvino/{name}"), move || {
-                    failed(with_openvino(&library, &path, &sample))
-                })),
+                Ok(library) => {
+                    let floats = (library.clone(), path.clone(), sample.clone());
+                    trials.push(Trial::test(format!("openvino/{name}"), move || {
+                        failed(with_openvino(&library, None, &path, &sample))
+                    }));
+                    trials.push(Trial::test(format!("openvino_in_floats/{name}"), move || {
+                        failed(with_openvino(&floats.0, Some("no"), &floats.1, &floats.2))
+                    }));
+                }
                 Err(why) => {
                     let trial = Trial::test(format!("openvino/{name} skipped: {why}"), || Ok(()));
                     trials.push(trial.with_ignored_flag(true));
@@ -171,12 +178,16 @@ fn quantised(path: &Path, floats: usize) -> Result<()> {
 }
 
 /// The same where OpenVINO computes the products and whatever else is cheaper there.
-fn with_openvino(library: &Path, path: &Path, sample: &Path) -> Result<()> {
-    let runtime = Runtime::builder()
-        .link(polychip_openvino::query)
-        .configure("openvino", "lib_dir", library.display().to_string())
-        .only_given_folders()
-        .build()?;
+fn with_openvino(library: &Path, integers: Option<&str>, path: &Path, sample: &Path) -> Result<()> {
+    let mut runtime = Runtime::builder().link(polychip_openvino::query).configure(
+        "openvino",
+        "lib_dir",
+        library.display().to_string(),
+    );
+    if let Some(integers) = integers {
+        runtime = runtime.configure("openvino", "integers", integers);
+    }
+    let runtime = runtime.only_given_folders().build()?;
     let both = policy().devices(["openvino:0", "cpu:0"]);
     let model = runtime.load(path)?;
     let planned = runtime.plan(&model, &both)?;

@@ -291,7 +291,7 @@ impl Core {
         device: &str,
         properties: &[(&'static CStr, CString)],
     ) -> Result<CompiledModel> {
-        const MOST: usize = 6;
+        const MOST: usize = 7;
         if properties.len() > MOST {
             return Err(Error::bad_argument(format!(
                 "{} properties; the limit is {MOST}",
@@ -303,7 +303,7 @@ impl Core {
         for (pair, (key, value)) in texts.as_chunks_mut::<2>().0.iter_mut().zip(properties) {
             *pair = [key.as_ptr(), value.as_ptr()];
         }
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = texts;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = texts;
         let mut raw = std::ptr::null_mut();
         let _turn = turn();
         // SAFETY: objects and texts live during the call, which reads as many of the last arguments as it is
@@ -327,6 +327,8 @@ impl Core {
                 j,
                 k,
                 l,
+                m,
+                n,
             )
         };
         match NonNull::new(raw) {

@@ -157,6 +157,9 @@ pub(crate) fn properties(
         properties.push((c"INFERENCE_PRECISION_HINT", text("f32")));
         properties.push((c"EXECUTION_MODE_HINT", text("ACCURACY")));
     }
+    if !shared.integers {
+        properties.push((c"LP_TRANSFORMS_MODE", text("NO")));
+    }
     if shared.is_cpu {
         // the cores are shared with the host's other threads, which pinned ones would stand in the way of
         properties.push((c"ENABLE_CPU_PINNING", text("NO")));
