@@ -3,12 +3,16 @@
 //! Invariants:
 //! 1. A check that cannot run here is listed as skipped with the reason.
 //! 2. All checks run even where one fails; the exit status says whether any did.
+//! 3. What a check printed is in `target/ci`, and the last lines of all say what failed.
+
+mod log;
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use log::Log;
 
 use crate::root::root;
 
@@ -25,7 +29,7 @@ pub(crate) struct Options {
 /// What a check came to.
 enum Outcome {
     Passed,
-    Failed,
+    Failed(Log),
     Skipped(String),
 }
 
@@ -53,8 +57,8 @@ impl Check {
     }
 }
 
-/// Runs the checks and prints a summary.
-pub(crate) fn run(options: &Options) -> Result<()> {
+/// Runs the checks, prints a summary and says whether none failed.
+pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut results = Vec::new();
     for check in checks(options) {
         if options
@@ -75,17 +79,25 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for (name, outcome, seconds) in &results {
         match outcome {
             Outcome::Passed => eprintln!("passed   {name} ({seconds} s)"),
-            Outcome::Failed => {
-                failed.push(*name);
+            Outcome::Failed(log) => {
+                failed.push((*name, log, log.failure()?));
                 eprintln!("FAILED   {name} ({seconds} s)");
             }
             Outcome::Skipped(why) => eprintln!("skipped  {name}: {why}"),
         }
     }
-    if failed.is_empty() {
-        return Ok(());
+    for (name, log, (last, _)) in &failed {
+        eprintln!(
+            "\n== the last lines of {name} (all of them: {})",
+            log.path().display()
+        );
+        eprintln!("{last}");
     }
-    bail!("failed: {}", failed.join(", "))
+    for (name, _, (_, telling)) in &failed {
+        eprintln!("\n== what failed in {name}");
+        eprintln!("{telling}");
+    }
+    Ok(failed.is_empty())
 }
 
 fn run_one(check: Check) -> Result<Outcome> {
@@ -93,6 +105,7 @@ fn run_one(check: Check) -> Result<Outcome> {
         eprintln!("skipped: {why}");
         return Ok(Outcome::Skipped(why));
     }
+    let mut log = Log::new(check.name)?;
     for mut command in check.commands {
         // where it was fetched (`cargo xtask vendor openvino`), its suites run; a setting of one's own counts more
         if let Some(folder) = crate::vendor::openvino()
@@ -100,8 +113,9 @@ fn run_one(check: Check) -> Result<Outcome> {
         {
             command.env("OPENVINO_LIB_DIR", folder);
         }
-        if !command.current_dir(root()).status()?.success() {
-            return Ok(Outcome::Failed);
+        command.current_dir(root());
+        if !log.run(command)?.success() {
+            return Ok(Outcome::Failed(log));
         }
     }
     Ok(Outcome::Passed)
@@ -157,6 +171,7 @@ fn checks(options: &Options) -> Vec<Check> {
                 "--package",
                 "polychip-device-tests",
                 "--tests",
+                "--no-fail-fast",
             ]],
         )
         .skipped_if(!python.is_file(), no_python)

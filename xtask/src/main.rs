@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -48,9 +50,22 @@ enum Chore {
     NewPlugin(new_plugin::Options),
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().chore {
-        Chore::Ci(options) => ci::run(&options),
+fn main() -> ExitCode {
+    match run(Arguments::parse().chore) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // without the stack of this program, which says nothing of what is wrong
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the chore found nothing wrong; it has said what it found.
+fn run(chore: Chore) -> Result<bool> {
+    match chore {
+        Chore::Ci(options) => return ci::run(&options),
         Chore::Tidy => tidy::run(),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
@@ -59,5 +74,6 @@ fn main() -> Result<()> {
         Chore::Vendor(options) => vendor::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
-    }
+    }?;
+    Ok(true)
 }

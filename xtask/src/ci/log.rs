@@ -1,0 +1,162 @@
+//! What a check printed: shown as it comes, kept in a file, and gone through for what failed.
+//!
+//! Invariant: everything that a command prints, on both its outputs and in order, is in the file.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context, Result};
+
+use crate::root::root;
+
+/// Lines that are shown of a failure: the end of the log, and what tells of the failure.
+const LAST: usize = 30;
+const TELLING: usize = 25;
+
+/// Lines shown of what one test said.
+const SAID: usize = 5;
+
+/// The file of a check.
+pub(super) struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// An empty file for a check in `target/ci`.
+    pub(super) fn new(check: &str) -> Result<Log> {
+        let folder = root().join("target/ci");
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let name: String = check
+            .chars()
+            .map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '_' })
+            .collect();
+        let path = folder.join(format!("{name}.log"));
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        Ok(Log { path, file })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs a command to its end.
+    pub(super) fn run(&mut self, mut command: Command) -> Result<ExitStatus> {
+        let words = format!("{command:?}");
+        let (reader, writer) = std::io::pipe()?;
+        command.stdout(writer.try_clone()?).stderr(writer);
+        let mut child = command.spawn().with_context(|| words)?;
+        // its ends of the pipe: the reader ends when the child's are closed too
+        drop(command);
+        let mut reader = BufReader::new(reader);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            std::io::stderr().write_all(&line)?;
+            self.file.write_all(&line)?;
+            line.clear();
+        }
+        Ok(child.wait()?)
+    }
+
+    /// What is there to say of the failure, in two pieces: the end of the output, and the lines that tell.
+    pub(super) fn failure(&self) -> Result<(String, String)> {
+        let bytes = std::fs::read(&self.path).with_context(|| self.path.display().to_string())?;
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines[lines.len().saturating_sub(LAST)..].join("\n");
+        let mut telling = telling(&text);
+        let more = telling.len().saturating_sub(TELLING);
+        telling.truncate(TELLING);
+        let mut telling = telling.join("\n");
+        if more > 0 {
+            telling += &format!("\n(and {more} such lines more in {})", self.path.display());
+        }
+        Ok((last, telling))
+    }
+}
+
+/// Lines that tell of a failure: of tests that failed with the first of what they said, of panics and of errors.
+fn telling(text: &str) -> Vec<&str> {
+    const WORDS: [&str; 7] = [
+        "FAILED",
+        "TIMEOUT",
+        "SIGABRT",
+        "SIGSEGV",
+        "panicked at",
+        "error:",
+        "error[",
+    ];
+    let mut found: Vec<&str> = Vec::new();
+    let mut said = 0;
+    for line in text.lines().map(str::trim_end) {
+        let heads = line.starts_with("---- ");
+        let tells = heads
+            || WORDS.iter().any(|word| line.contains(word))
+            || line.trim_start().starts_with("FAIL ")
+            || line.contains(" failed");
+        // names of tests and counts hold such words too
+        let passed = line.ends_with(" ok") || line.contains(" 0 failed");
+        if tells && !passed {
+            said = if heads || line.contains("panicked at") {
+                SAID
+            } else {
+                0
+            };
+        } else if said > 0 && !line.is_empty() {
+            said -= 1;
+        } else {
+            said = 0;
+            continue;
+        }
+        if !found.contains(&line) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_found_in_the_output_of_tests() {
+        let text = "   Compiling a v0.1.0\n\
+            test errors/a_failed_load ... ok\n\
+            test models/b ... FAILED\n\
+            \n\
+            ---- models/b ----\n\
+            output \"y\": cosine 0.99 instead of 0.999\n\
+            \n\
+            one more line\n\
+            test result: ok. 3 passed; 0 failed; 0 ignored\n\
+            thread 'main' panicked at src/a.rs:3:5:\n\
+            invariant: no\n\
+            error: test failed, to rerun pass `--test a`\n";
+        assert_eq!(
+            telling(text),
+            [
+                "test models/b ... FAILED",
+                "---- models/b ----",
+                "output \"y\": cosine 0.99 instead of 0.999",
+                "thread 'main' panicked at src/a.rs:3:5:",
+                "invariant: no",
+                "error: test failed, to rerun pass `--test a`",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_prints_into_its_file_and_says_how_it_ended() {
+        let mut log = Log::new("a test of the log").unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo fine; echo 'error: this' >&2; exit 3"]);
+        let status = log.run(command).unwrap();
+        assert_eq!(status.code(), Some(3));
+        let (last, telling) = log.failure().unwrap();
+        assert_eq!((&*last, &*telling), ("fine\nerror: this", "error: this"));
+        std::fs::remove_file(log.path()).unwrap();
+    }
+}
