@@ -3,6 +3,8 @@
 //! A plan of parts that nobody has measured rests on estimates. So the planner's choice is run and measured, too, and
 //! the planner asked again: it ends where its choice is something that was measured already.
 //!
+//! First the links: what starting each device takes and what handing a tensor from one to another does.
+//!
 //! Invariants:
 //! 1. Candidates run in turns, run by run, so that a busy machine is busy for all of them.
 //! 2. What is measured goes to the profile, for `explain`, `partition` and `run` with the same `--profile`.
@@ -53,6 +55,10 @@ pub(crate) struct Answer {
     precision: crate::setup::Precision,
     /// Runs of each candidate in the last round, in turns with the others.
     iters: u64,
+    /// What handing a tensor from one device to another takes, and starting each.
+    links: Vec<polychip::LinkMeasurement>,
+    /// Links whose times stay an estimate, with the reason.
+    links_not_measured: Vec<polychip::UnmeasuredLink>,
     /// Single devices, then the planner's choices in the order in which it made them.
     candidates: Vec<Candidate>,
     /// Devices that cannot run the model alone, with the reason.
@@ -74,6 +80,8 @@ struct Candidate {
     latency_ns: Latency,
     /// Whether the planner, knowing all that was measured, chooses it.
     chosen: bool,
+    /// Whether its median is the shortest.
+    fastest: bool,
 }
 
 /// A device that cannot run the whole model.
@@ -110,17 +118,17 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             times: Vec::new(),
         })
     };
+    let (links, links_not_measured) = if names_of(&runtime, arguments).len() > 1 {
+        let progress = Progress::steps("measuring links", 1);
+        let found = runtime.measure_links(&policy)?;
+        progress.step();
+        found
+    } else {
+        (Vec::new(), Vec::new())
+    };
     let mut runners = Vec::new();
     let mut not_alone = Vec::new();
-    let names: Vec<String> = {
-        let asked = &arguments.plan.devices;
-        let is_asked = |name: &str| {
-            let plugin = name.split(':').next().unwrap_or(name);
-            asked.is_empty() || asked.iter().any(|one| one == name || one == plugin)
-        };
-        let devices = runtime.devices().iter().map(|device| device.name().to_owned());
-        devices.filter(|name| is_asked(name)).collect()
-    };
+    let names = names_of(&runtime, arguments);
     if names.is_empty() {
         return Err(usage("none of the devices asked for is there".to_owned()));
     }
@@ -151,16 +159,23 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let session = runtime.session_of(planned, policy.clone())?;
         runners.push(load(format!("plan {tried}"), session)?);
     };
+    let mut candidates: Vec<Candidate> = runners
+        .into_iter()
+        .enumerate()
+        .map(|(index, runner)| candidate(runner, Some(index) == chosen))
+        .collect();
+    let shortest = candidates.iter().map(|candidate| candidate.latency_ns.p50).min();
+    for candidate in &mut candidates {
+        candidate.fastest = Some(candidate.latency_ns.p50) == shortest;
+    }
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
         threads: arguments.plan.threads,
         precision: arguments.plan.precision,
         iters: arguments.iters,
-        candidates: runners
-            .into_iter()
-            .enumerate()
-            .map(|(index, runner)| candidate(runner, Some(index) == chosen))
-            .collect(),
+        links,
+        links_not_measured,
+        candidates,
         not_alone,
         settled: chosen.is_some(),
     };
@@ -169,6 +184,17 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         out.text(&answer.to_string())
     }
+}
+
+/// Devices that take part.
+fn names_of(runtime: &polychip::Runtime, arguments: &Arguments) -> Vec<String> {
+    let asked = &arguments.plan.devices;
+    let is_asked = |name: &str| {
+        let plugin = name.split(':').next().unwrap_or(name);
+        asked.is_empty() || asked.iter().any(|one| one == name || one == plugin)
+    };
+    let devices = runtime.devices().iter().map(|device| device.name().to_owned());
+    devices.filter(|name| is_asked(name)).collect()
 }
 
 /// Nodes of each device: two plans of one placement run the same parts.
@@ -219,22 +245,38 @@ fn candidate(runner: Runner, chosen: bool) -> Candidate {
         parts: plan.parts.len(),
         latency_ns: Latency::of(runner.times),
         chosen,
+        fastest: false,
     }
 }
 
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
+        for link in &self.links {
+            write!(f, "{} → {}: {}", link.from, link.to, time(link.latency_ns))?;
+            if let Some(speed) = link.bytes_per_second {
+                write!(f, " and {:.1} GB/s", speed as f64 / 1e9)?;
+            }
+            writeln!(
+                f,
+                " a hand-over; a launch {} and {} (measured)",
+                time(link.from_launch_ns),
+                time(link.to_launch_ns)
+            )?;
+        }
+        for link in &self.links_not_measured {
+            writeln!(f, "{} → {}: not measured: {}", link.from, link.to, link.reason)?;
+        }
         for candidate in &self.candidates {
             let nodes: Vec<String> = candidate
                 .nodes
                 .iter()
                 .map(|(device, nodes)| format!("{nodes} nodes on {device}"))
                 .collect();
-            let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
             let Latency { min, p10, p50, .. } = candidate.latency_ns;
             writeln!(
                 f,
-                "{} {}: p50 {}, p10 {}, min {} ({} in {})",
+                "{} {}: p50 {}, p10 {}, min {} ({} in {}){}",
                 if candidate.chosen { "→" } else { " " },
                 candidate.name,
                 time(p50),
@@ -245,6 +287,7 @@ impl std::fmt::Display for Answer {
                     1 => "1 part".to_owned(),
                     parts => format!("{parts} parts"),
                 },
+                if candidate.fastest { ", the fastest" } else { "" },
             )?;
         }
         for one in &self.not_alone {

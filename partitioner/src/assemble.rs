@@ -180,11 +180,24 @@ fn crossings(inputs: &Inputs<'_>, placement: &[usize], part_of: &[u32]) -> Resul
         }
         let bytes = inputs.bytes(id);
         for (to, parts) in readers {
-            let (mode, time, energy) = if to == from_device {
-                (LinkMode::Native, Nanos::ZERO, Microjoules::ZERO)
+            let (mode, time, energy, provenance) = if to == from_device {
+                // nothing is done, which needs no measurement
+                (
+                    LinkMode::Native,
+                    Nanos::ZERO,
+                    Microjoules::ZERO,
+                    Provenance::Measured,
+                )
             } else {
                 let link = inputs.links.get(from_device, to);
-                let moved = link.and_then(|link| Some((link.mode, link.time(bytes?)?, link.energy(bytes?)?)));
+                let moved = link.and_then(|link| {
+                    Some((
+                        link.mode,
+                        link.time(bytes?)?,
+                        link.energy(bytes?)?,
+                        link.provenance,
+                    ))
+                });
                 moved.ok_or_else(|| {
                     Repr::Infeasible(format!(
                         "tensor {} cannot go from {} to {}",
@@ -201,6 +214,7 @@ fn crossings(inputs: &Inputs<'_>, placement: &[usize], part_of: &[u32]) -> Resul
                 bytes,
                 mode,
                 time,
+                provenance,
                 energy,
             });
         }
@@ -235,6 +249,7 @@ fn totals(inputs: &Inputs<'_>, parts: &[Part], crossings: &[Crossing]) -> Result
     let weakest = parts
         .iter()
         .map(|part| part.cost.provenance)
+        .chain(crossings.iter().map(|crossing| crossing.provenance))
         .max()
         .unwrap_or(Provenance::Measured);
     Ok(Totals {

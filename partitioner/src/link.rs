@@ -4,6 +4,7 @@
 //! cannot exchange tensors at all, which is never quietly replaced by a detour.
 //! Deliberately not here: memory kinds and handles (the scheduler and the plugins know those).
 
+use crate::cost::Provenance;
 use crate::unit::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,10 +46,13 @@ pub struct Link {
     /// Energy of moving a thousand bytes; JSON holds nanojoules.
     #[serde(rename = "energy_per_kilobyte_nj")]
     pub energy_per_kilobyte: Microjoules,
+    /// Where the times come from.
+    pub provenance: Provenance,
 }
 
 impl Link {
-    /// Memory that both devices address: a fixed cost and no bytes moved.
+    /// Memory that both devices address: a fixed cost and no bytes moved. Its times are an estimate until
+    /// [`Link::measured`] says otherwise.
     #[must_use]
     pub fn native(latency: Nanos) -> Self {
         Self {
@@ -56,6 +60,7 @@ impl Link {
             latency,
             bytes_per_second: None,
             energy_per_kilobyte: Microjoules::ZERO,
+            provenance: Provenance::Estimated,
         }
     }
 
@@ -75,6 +80,17 @@ impl Link {
             mode: LinkMode::Copy,
             bytes_per_second: Some(bytes_per_second),
             ..Self::native(latency)
+        }
+    }
+
+    /// A link of the same mode with measured times.
+    #[must_use]
+    pub fn measured(self, latency: Nanos, bytes_per_second: Option<u64>) -> Self {
+        Self {
+            latency,
+            bytes_per_second,
+            provenance: Provenance::Measured,
+            ..self
         }
     }
 

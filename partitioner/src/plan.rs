@@ -66,9 +66,17 @@ pub struct Crossing {
     /// Predicted time of the transfer; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
     pub time: Nanos,
+    /// Where the time comes from.
+    #[serde(default = "estimated")]
+    pub provenance: Provenance,
     /// Predicted energy of the transfer; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Microjoules,
+}
+
+/// What a plan means that was made before crossings said where their times come from.
+fn estimated() -> Provenance {
+    Provenance::Estimated
 }
 
 /// How good a placement is. It speaks of the objective of maximal runs in canonical order: merging

@@ -36,6 +36,7 @@ mod bisect;
 mod error;
 mod evaluate;
 mod event;
+mod link;
 mod model;
 mod planned;
 mod policy;
@@ -54,6 +55,7 @@ mod work;
 
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
+pub use link::{LinkMeasurement, UnmeasuredLink};
 pub use model::Model;
 pub use planned::Planned;
 pub use policy::{Aim, Policy, Precision};

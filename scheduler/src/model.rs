@@ -21,7 +21,8 @@ pub struct Model(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     graph: Graph,
-    files: Arc<ModelFolder>,
+    /// None where the graph was made here.
+    files: Option<Arc<ModelFolder>>,
 }
 
 impl Model {
@@ -32,8 +33,17 @@ impl Model {
         Ok(Model(Arc::new(Inner {
             path: path.to_owned(),
             graph,
-            files,
+            files: Some(files),
         })))
+    }
+
+    /// A graph made here, as a model of this name; it holds its constants itself.
+    pub(crate) fn made(name: &str, graph: Graph) -> Model {
+        Model(Arc::new(Inner {
+            path: PathBuf::from(name),
+            graph,
+            files: None,
+        }))
     }
 
     /// The file that the model was read from.
@@ -53,7 +63,8 @@ impl Model {
     /// # Errors
     /// The file is no ONNX model any more.
     pub fn header(&self) -> Result<onnx::Header> {
-        onnx::read_header(self.0.files.bytes()).map_err(|error| self.bad(error))
+        let bytes = self.0.files.as_ref().map(|files| files.bytes());
+        onnx::read_header(bytes.unwrap_or_default()).map_err(|error| self.bad(error))
     }
 
     /// Names of the dimensions that have no size yet.
@@ -81,13 +92,14 @@ impl Model {
         Ok(Model(Arc::new(Inner {
             path: self.0.path.clone(),
             graph,
-            files: Arc::clone(&self.0.files),
+            files: self.0.files.clone(),
         })))
     }
 
     /// Descriptors of the model's files, for devices that map them.
     pub(crate) fn descriptors(&self, graph: &Graph) -> Vec<i64> {
-        self.0.files.descriptors(&graph.files)
+        let files = self.0.files.as_ref();
+        files.map_or_else(Vec::new, |files| files.descriptors(&graph.files))
     }
 
     /// An error about this model.

@@ -217,7 +217,7 @@ impl Prepared {
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
-        let prices = price::ask(&graph, &flat, &devices)?;
+        let prices = price::ask(&graph, &flat, &devices, &shared.profile)?;
         Ok(Prepared {
             model: model.clone(),
             graph,
@@ -330,7 +330,7 @@ fn no_plan(model: &Model, error: &partitioner::Error) -> Error {
     Error::new(kind, format!("{}: {error}", model.path().display()))
 }
 
-fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Device>> {
+pub(crate) fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Device>> {
     let all = shared.host.devices();
     let mut devices: Vec<Device> = match policy.wanted_devices() {
         None => all.to_vec(),

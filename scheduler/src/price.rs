@@ -36,15 +36,18 @@ pub(crate) struct Prices {
 }
 
 /// Asks every device what it supports and what that costs.
-pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device]) -> Result<Prices> {
+pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], profile: &Profile) -> Result<Prices> {
     let nodes = graph.node_count();
     let mut prices = Prices {
         targets: Vec::with_capacity(devices.len()),
         costs: CostTable::new(nodes, devices.len()),
-        links: links(devices),
+        links: links(devices, profile)?,
     };
     for (column, device) in devices.iter().enumerate() {
-        let target = ask_one(graph, flat, device, column, &mut prices.costs)?;
+        let mut target = ask_one(graph, flat, device, column, &mut prices.costs)?;
+        if let Some(launch) = crate::link::known_launch(device, profile)? {
+            target.launch = launch;
+        }
         prices.targets.push(target);
     }
     Ok(prices)
@@ -122,7 +125,7 @@ fn roofline(graph: &Graph, node: &polychip_graph::Node, device: &Device) -> Nano
     Nanos::from_nanoseconds(arithmetic.max(traffic).clamp(1, u64::MAX / 1_000_000))
 }
 
-fn links(devices: &[Device]) -> LinkTable {
+fn links(devices: &[Device], profile: &Profile) -> Result<LinkTable> {
     let mut links = LinkTable::new(devices.len());
     for (from, a) in devices.iter().enumerate() {
         for (to, b) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
@@ -134,10 +137,11 @@ fn links(devices: &[Device]) -> LinkTable {
             } else {
                 Link::copy(HANDOVER, COPY_BYTES_PER_S)
             };
+            let link = crate::link::known(&devices[from], &devices[to], link, profile)?;
             links.set(from, to, link);
         }
     }
-    links
+    Ok(links)
 }
 
 /// Words for a reason code, with the device's own detail.

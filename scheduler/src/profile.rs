@@ -27,7 +27,7 @@ pub(crate) const KEPT: u32 = 101;
 /// "PLYC": marks a SQLite file as ours.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"PLYC");
 /// Version of the tables below.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 const SCHEMA: &str = "
     CREATE TABLE part (
@@ -61,6 +61,17 @@ const SINCE_2: &str = "
         nodes INTEGER NOT NULL,        -- length of the run
         words TEXT NOT NULL,           -- the vendor's words, with its code
         PRIMARY KEY (device, fingerprint)
+    ) STRICT;
+";
+
+/// What version 3 added; a file of an older version gets it when it is opened.
+const SINCE_3: &str = "
+    CREATE TABLE link (
+        from_device TEXT NOT NULL,     -- identity of the device that writes
+        to_device TEXT NOT NULL,       -- of the one that reads; the same: what starting a run takes
+        bytes INTEGER NOT NULL,        -- size of the tensor that was handed over
+        time_ns INTEGER NOT NULL,      -- median of the newest measurement
+        PRIMARY KEY (from_device, to_device, bytes)
     ) STRICT;
 ";
 
@@ -241,6 +252,44 @@ impl Profile {
             .map_err(|error| self.refused(error))
     }
 
+    /// Stores what handing a tensor of so many bytes from one device to another took, in the place of what
+    /// was known of it. The same device twice: what starting a run takes beside its time on the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the file cannot be written.
+    pub fn record_link(&self, from: &str, to: &str, bytes: u64, time: Nanos) -> Result<()> {
+        let clamp = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let result = self.lock().execute(
+            "INSERT INTO link (from_device, to_device, bytes, time_ns) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (from_device, to_device, bytes) DO UPDATE SET time_ns = excluded.time_ns",
+            params![from, to, clamp(bytes), clamp(time.nanoseconds())],
+        );
+        result.map(|_| ()).map_err(|error| self.refused(error))
+    }
+
+    /// What is known of handing tensors from one device to another: bytes and times, smallest first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn link(&self, from: &str, to: &str) -> Result<Vec<(u64, Nanos)>> {
+        let connection = self.lock();
+        let found = (|| {
+            let mut statement = connection.prepare_cached(
+                "SELECT bytes, time_ns FROM link WHERE from_device = ?1 AND to_device = ?2 ORDER BY bytes",
+            )?;
+            let rows = statement.query_map(params![from, to], |row| {
+                let unsigned = |column| row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0));
+                // the partitioner counts picoseconds in 64 bits
+                Ok((
+                    unsigned(0)?,
+                    Nanos::from_nanoseconds(unsigned(1)?.min(u64::MAX / 1_000_000)),
+                ))
+            })?;
+            rows.collect::<rusqlite::Result<_>>()
+        })();
+        found.map_err(|error| self.refused(error))
+    }
+
     /// Reads a value of a plugin's own store.
     ///
     /// # Errors
@@ -308,6 +357,9 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     }
     if made < 2 {
         transaction.execute_batch(SINCE_2)?;
+    }
+    if made < 3 {
+        transaction.execute_batch(SINCE_3)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()

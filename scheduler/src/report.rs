@@ -90,6 +90,10 @@ pub struct CrossingReport {
     pub bytes: Option<u64>,
     /// native, imported or copy.
     pub mode: &'static str,
+    /// Predicted time of the hand-over in nanoseconds.
+    pub predicted_ns: u64,
+    /// Where the prediction comes from.
+    pub provenance: &'static str,
 }
 
 impl Report {
@@ -155,6 +159,8 @@ impl Report {
                         to: device(crossing.to_device),
                         bytes: crossing.bytes,
                         mode: crossing.mode.word(),
+                        predicted_ns: crossing.time.nanoseconds(),
+                        provenance: crossing.provenance.word(),
                     }
                 })
                 .collect(),
@@ -216,8 +222,13 @@ impl fmt::Display for Report {
                 .map_or_else(|| "size known at run time".into(), |bytes| format!("{bytes} B"));
             writeln!(
                 f,
-                "{} → {}: {} ({bytes}, {})",
-                crossing.from, crossing.to, crossing.tensor, crossing.mode
+                "{} → {}: {} ({bytes}, {}, {} {})",
+                crossing.from,
+                crossing.to,
+                crossing.tensor,
+                crossing.mode,
+                time(crossing.predicted_ns),
+                crossing.provenance
             )?;
         }
         for event in &self.events {

@@ -33,7 +33,7 @@ const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Runtime(Arc<Shared>);
+pub struct Runtime(pub(crate) Arc<Shared>);
 
 #[derive(Debug)]
 pub(crate) struct Shared {

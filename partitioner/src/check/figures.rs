@@ -137,9 +137,14 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
         if crossing.bytes != bytes {
             return bad(format!("states {:?} bytes, has {bytes:?}", crossing.bytes));
         }
-        let stated = (crossing.mode, crossing.time, crossing.energy);
+        let stated = (crossing.mode, crossing.time, crossing.energy, crossing.provenance);
         let real = if crossing.from_device == crossing.to_device {
-            (LinkMode::Native, Nanos::ZERO, Microjoules::ZERO)
+            (
+                LinkMode::Native,
+                Nanos::ZERO,
+                Microjoules::ZERO,
+                Provenance::Measured,
+            )
         } else {
             let Some(link) = e
                 .links
@@ -153,17 +158,19 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
             let (Some(time), Some(energy)) = (link.time(bytes), link.energy(bytes)) else {
                 return bad(format!("{bytes} bytes cannot be moved over this link"));
             };
-            (link.mode, time, energy)
+            (link.mode, time, energy, link.provenance)
         };
         if stated != real {
             return bad(format!(
-                "states {} in {} with {}, the link says {} in {} with {}",
+                "states {} in {} with {} ({}), the link says {} in {} with {} ({})",
                 stated.0.word(),
                 stated.1,
                 stated.2,
+                stated.3.word(),
                 real.0.word(),
                 real.1,
-                real.2
+                real.2,
+                real.3.word()
             ));
         }
     }
@@ -361,11 +368,12 @@ pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
         .parts
         .iter()
         .map(|part| part.cost.provenance)
+        .chain(plan.crossings.iter().map(|crossing| crossing.provenance))
         .fold(Provenance::Measured, Provenance::max);
     let used = |part: &crate::part::Part| part.cost.emulated || e.targets[part.device as usize].emulated;
     if totals.provenance != weakest || totals.emulated != plan.parts.iter().any(used) {
         let words = format!(
-            "totals are labelled {}{}, the weakest part is {}",
+            "totals are labelled {}{}, the weakest figure is {}",
             totals.provenance.word(),
             if totals.emulated { ", emulated" } else { "" },
             weakest.word()

@@ -1,0 +1,289 @@
+//! What it takes to start a device and to hand a tensor from one device to another: measured by a model of two
+//! nodes.
+//!
+//! Three sessions run in turns: both nodes on the one device, both on the other, one on each. What a run takes
+//! beside the times that the devices state of their parts is the launch of each device and the hand-over.
+//!
+//! Invariants:
+//! 1. The sessions are those that apps use, so that threads which wake up are part of what is measured.
+//! 2. A pair that cannot be measured keeps the stated estimate, and the reason is given.
+//!
+//! Not here: what links mean for a plan (`partitioner`), the estimates (`price`).
+
+use std::time::{Duration, Instant};
+
+use polychip_graph::{Graph, Node, Tensor};
+use polychip_host::Device;
+use polychip_ops::{DType, Op, TensorType};
+use polychip_partitioner::{Link, Nanos};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::Model;
+use crate::planned::choose_devices;
+use crate::policy::Policy;
+use crate::profile::Profile;
+use crate::runtime::Runtime;
+use crate::session::Session;
+
+/// Sizes of the tensor that is handed over, in elements of four bytes: one where only the hand-over counts, one
+/// that is larger than most tensors of a network.
+const SIZES: [usize; 2] = [256, 1 << 20];
+/// Runs of each session at each size that are not counted, and that are.
+const WARM: usize = 3;
+const RUNS: [usize; 2] = [40, 12];
+/// Longest that a run of two nodes may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What was measured between two devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LinkMeasurement {
+    /// Device that writes.
+    pub from: String,
+    /// Device that reads.
+    pub to: String,
+    /// What handing over a small tensor takes, in nanoseconds, the launches of the two devices not counted.
+    pub latency_ns: u64,
+    /// Bytes per second beyond that; none where the size made no difference.
+    pub bytes_per_second: Option<u64>,
+    /// What a run on the writing device takes beside its time on the device, in nanoseconds.
+    pub from_launch_ns: u64,
+    /// The same of the reading device.
+    pub to_launch_ns: u64,
+}
+
+/// Two devices between which nothing was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UnmeasuredLink {
+    /// Device that writes.
+    pub from: String,
+    /// Device that reads.
+    pub to: String,
+    /// Why not.
+    pub reason: String,
+}
+
+impl Runtime {
+    /// Measures every link between the devices that the policy allows, and what starting each takes; the
+    /// profile keeps it, and plans made afterwards count with it.
+    ///
+    /// # Errors
+    /// A named device is not there, or the profile cannot be written.
+    pub fn measure_links(&self, policy: &Policy) -> Result<(Vec<LinkMeasurement>, Vec<UnmeasuredLink>)> {
+        let devices = choose_devices(&self.0, policy)?;
+        let (mut measured, mut not) = (Vec::new(), Vec::new());
+        for from in &devices {
+            for to in devices.iter().filter(|to| to.name() != from.name()) {
+                let found = if from.info().emulated || to.info().emulated {
+                    Err("an emulated device takes no real time".to_owned())
+                } else {
+                    measure(self, policy, from, to).map_err(|error| error.to_string())
+                };
+                match found {
+                    Ok(found) => {
+                        keep(self.profile(), from, to, &found)?;
+                        measured.push(found.stated(from, to));
+                    }
+                    Err(reason) => not.push(UnmeasuredLink {
+                        from: from.name().to_owned(),
+                        to: to.name().to_owned(),
+                        reason,
+                    }),
+                }
+            }
+        }
+        Ok((measured, not))
+    }
+}
+
+/// Medians in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found {
+    launch: [u64; 2],
+    handover: [u64; 2],
+}
+
+impl Found {
+    fn stated(&self, from: &Device, to: &Device) -> LinkMeasurement {
+        let points = SIZES.map(bytes);
+        let link = fit(&[
+            (points[0], Nanos::from_nanoseconds(self.handover[0])),
+            (points[1], Nanos::from_nanoseconds(self.handover[1])),
+        ]);
+        LinkMeasurement {
+            from: from.name().to_owned(),
+            to: to.name().to_owned(),
+            latency_ns: link.map_or(0, |(latency, _)| latency.nanoseconds()),
+            bytes_per_second: link.and_then(|(_, speed)| speed),
+            from_launch_ns: self.launch[0],
+            to_launch_ns: self.launch[1],
+        }
+    }
+}
+
+fn bytes(elements: usize) -> u64 {
+    4 * elements as u64
+}
+
+/// `z = Relu(x) + Relu(x)`, the nodes named `first` and `second`.
+fn probe(elements: usize) -> Model {
+    let mut graph = Graph::new("link");
+    let mut add =
+        |name: &str| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[1, elements])));
+    let [x, y, z] = ["x", "y", "z"].map(&mut add);
+    let mut first = Node::new(Op::Relu, vec![Some(x)], vec![Some(y)]);
+    first.name = "first".into();
+    let mut second = Node::new(Op::Add, vec![Some(y), Some(y)], vec![Some(z)]);
+    second.name = "second".into();
+    graph.add_node(first);
+    graph.add_node(second);
+    graph.inputs = vec![x];
+    graph.outputs = vec![z];
+    Model::made("a model of two nodes", graph)
+}
+
+/// A session that is timed.
+struct Timed {
+    session: Session,
+    input: crate::Input,
+    /// What each run took, in nanoseconds.
+    took: Vec<u64>,
+}
+
+impl Timed {
+    fn new(runtime: &Runtime, policy: &Policy, model: &Model, places: [&Device; 2]) -> Result<Timed> {
+        let [first, second] = places.map(Device::name);
+        let policy = policy
+            .clone()
+            .devices([first, second])
+            .pin("first", first)
+            .pin("second", second)
+            .in_flight(1)
+            .replan(false);
+        let session = runtime.session(model, policy)?;
+        let mut input = session.input("x")?;
+        input.bytes_mut()?.fill(0);
+        Ok(Timed {
+            session,
+            input,
+            took: Vec::new(),
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let start = Instant::now();
+        self.session.submit(&[&self.input])?.wait(PATIENCE)?;
+        self.took
+            .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    /// What a run takes beside the times that the devices state of their parts, in nanoseconds.
+    fn beside(&mut self) -> Result<u64> {
+        self.took.sort_unstable();
+        let took = self.took.get(self.took.len() / 2).copied().unwrap_or(0);
+        let mut parts = 0;
+        for part in self.session.report().parts {
+            parts += part.measured_ns.ok_or_else(|| {
+                let words = format!("{} does not state how long its parts take", part.device);
+                Error::new(ErrorKind::DeviceFailed, words)
+            })?;
+        }
+        Ok(took.saturating_sub(parts))
+    }
+}
+
+fn measure(runtime: &Runtime, policy: &Policy, from: &Device, to: &Device) -> Result<Found> {
+    let mut found = Found {
+        launch: [0; 2],
+        handover: [0; 2],
+    };
+    for (size, elements) in SIZES.into_iter().enumerate() {
+        let model = probe(elements);
+        let mut turns = [
+            Timed::new(runtime, policy, &model, [from, from])?,
+            Timed::new(runtime, policy, &model, [to, to])?,
+            Timed::new(runtime, policy, &model, [from, to])?,
+        ];
+        for round in 0..WARM + RUNS[size] {
+            for timed in &mut turns {
+                timed.run()?;
+                if round < WARM {
+                    timed.took.clear();
+                }
+            }
+        }
+        let [first, second, across] = &mut turns;
+        let launch = [first.beside()?, second.beside()?];
+        if size == 0 {
+            found.launch = launch;
+        }
+        found.handover[size] = across.beside()?.saturating_sub(launch[0] + launch[1]);
+    }
+    Ok(found)
+}
+
+fn keep(profile: &Profile, from: &Device, to: &Device, found: &Found) -> Result<()> {
+    let (writer, reader) = (from.identity(), to.identity());
+    let nanos = Nanos::from_nanoseconds;
+    profile.record_link(&writer, &writer, 0, nanos(found.launch[0]))?;
+    profile.record_link(&reader, &reader, 0, nanos(found.launch[1]))?;
+    for (elements, time) in SIZES.into_iter().zip(found.handover) {
+        profile.record_link(&writer, &reader, bytes(elements), nanos(time))?;
+    }
+    Ok(())
+}
+
+/// Latency and bytes per second of the line through the smallest and the largest tensor.
+fn fit(points: &[(u64, Nanos)]) -> Option<(Nanos, Option<u64>)> {
+    let (&(small, latency), &(large, longest)) = (points.first()?, points.last()?);
+    let more = longest.nanoseconds().saturating_sub(latency.nanoseconds());
+    let speed = u128::from(large.saturating_sub(small)) * 1_000_000_000 / u128::from(more.max(1));
+    let speed = u64::try_from(speed).unwrap_or(u64::MAX);
+    Some((latency, (more > 0 && speed > 0).then_some(speed)))
+}
+
+/// What the profile knows of starting a run on a device.
+pub(crate) fn known_launch(device: &Device, profile: &Profile) -> Result<Option<Nanos>> {
+    let identity = device.identity();
+    let points = profile.link(&identity, &identity)?;
+    Ok(points.first().map(|(_, time)| *time))
+}
+
+/// The link with what the profile knows of it.
+pub(crate) fn known(from: &Device, to: &Device, stated: Link, profile: &Profile) -> Result<Link> {
+    let points = profile.link(&from.identity(), &to.identity())?;
+    Ok(fit(&points).map_or(stated, |(latency, speed)| stated.measured(latency, speed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_through_two_sizes() {
+        let ns = Nanos::from_nanoseconds;
+        assert_eq!(fit(&[]), None);
+        assert_eq!(fit(&[(0, ns(7))]), Some((ns(7), None)));
+        // 4,000 bytes more in 1 µs
+        let slope = fit(&[(1_000, ns(500)), (5_000, ns(1_500))]);
+        assert_eq!(slope, Some((ns(500), Some(4_000_000_000))));
+        // noise: the larger one was faster
+        assert_eq!(fit(&[(1_000, ns(500)), (5_000, ns(400))]), Some((ns(500), None)));
+    }
+
+    #[test]
+    fn a_measured_link_replaces_the_estimate_and_says_so() {
+        let profile = Profile::in_memory().unwrap();
+        let ns = Nanos::from_nanoseconds;
+        profile.record_link("a", "b", 1_000, ns(500)).unwrap();
+        profile.record_link("a", "b", 5_000, ns(1_500)).unwrap();
+        profile.record_link("a", "b", 5_000, ns(2_500)).unwrap();
+        assert_eq!(
+            profile.link("a", "b").unwrap(),
+            [(1_000, ns(500)), (5_000, ns(2_500))]
+        );
+        assert!(profile.link("b", "a").unwrap().is_empty());
+    }
+}
