@@ -11,20 +11,37 @@
 
 #![forbid(unsafe_code)]
 
+mod attention;
 mod copy;
+mod elementwise;
 mod epilogue;
 mod error;
 mod expression;
 mod kernel;
 mod limits;
+mod movement;
+mod norm;
+mod quantise;
+mod reduce;
 mod sample;
+mod softmax;
 mod text;
 
+pub use attention::{Attention, Mask};
 pub use copy::Copy;
+pub use elementwise::{Elementwise, Operand, Outcome};
 pub use epilogue::{Ending, Epilogue, EpilogueOperand, Place};
 pub use error::{Error, Result};
 pub use expression::{Binary, Expression, Number, Type, Unary};
 pub use kernel::{Access, Binding, Generate, Kernel};
 pub use limits::{Features, Limits};
+pub use movement::{
+    Concat, CumSum, Gather, GatherElements, GatherNd, OneHot, Pad, PadMode, ScatterElements, ScatterNd,
+    Slice, Tile, Transpose, Trilu,
+};
+pub use norm::{GroupNorm, LayerNorm, LpNorm, Lrn};
+pub use quantise::{Dequantise, Quantise};
+pub use reduce::{ArgReduce, Reduce, Reduction};
 pub use sample::{Sample, Values};
+pub use softmax::Softmax;
 pub use text::{Scalar, Text};
