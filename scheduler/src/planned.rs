@@ -242,8 +242,9 @@ impl Prepared {
             settings,
             &shared.profile,
         )?;
-        let mut plan = None;
-        for _ in 0..ROUNDS {
+        let mut borders = price::Borders::new(&self.prices.targets);
+        let mut round = 0;
+        let plan = loop {
             let found = partitioner::partition(
                 &self.graph,
                 &self.prices.targets,
@@ -253,6 +254,11 @@ impl Prepared {
                 &self.options,
             )
             .map_err(|error| no_plan(&self.model, &error))?;
+            round += 1;
+            if round > ROUNDS {
+                // what is learnt now would be true of a plan that is not this one
+                break found;
+            }
             let changed = price::use_measured(
                 &self.graph,
                 &self.devices,
@@ -261,12 +267,12 @@ impl Prepared {
                 &shared.profile,
                 &mut self.prices.costs,
             )?;
-            plan = Some(found);
             if changed == 0 {
-                break;
+                break found;
             }
-        }
-        let plan = plan.expect("invariant: there is at least one round");
+            borders.learn(&self.prices.costs, &found.parts);
+            borders.charge(&mut self.prices.targets);
+        };
         self.checked(plan)
     }
 

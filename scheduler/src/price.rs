@@ -288,6 +288,60 @@ pub(crate) fn use_measured(
     Ok(changed)
 }
 
+/// What parts lose at their borders: a part that was measured takes longer than its nodes' shares of what was
+/// measured before, because it reads another layout and fuses less. The mean of that is charged to every part of
+/// the device as part of its launch, so that a plan of parts that nobody measured is not taken for free.
+#[derive(Debug)]
+pub(crate) struct Borders {
+    /// Launches without what is charged here.
+    launches: Vec<Nanos>,
+    /// Parts of each device that were measured: by their nodes, what they took beyond the sum of their nodes, in
+    /// picoseconds.
+    lost: Vec<std::collections::BTreeMap<Vec<u32>, i128>>,
+}
+
+impl Borders {
+    pub(crate) fn new(targets: &[Target]) -> Borders {
+        Borders {
+            launches: targets.iter().map(|target| target.launch).collect(),
+            lost: vec![std::collections::BTreeMap::new(); targets.len()],
+        }
+    }
+
+    /// Takes what is known of the measured ones among these parts. The whole model on one device tells nothing of
+    /// borders.
+    pub(crate) fn learn(&mut self, costs: &CostTable, parts: &[Part]) {
+        if parts.len() < 2 {
+            return;
+        }
+        for part in parts {
+            let column = part.device as usize;
+            let nodes: Vec<usize> = part.nodes.iter().map(|node| *node as usize).collect();
+            let Some(measured) = costs.part(&nodes, column) else {
+                continue;
+            };
+            let summed: Option<i128> = nodes
+                .iter()
+                .map(|&node| Some(i128::from(costs.node(node, column).copied()?.time.picoseconds())))
+                .sum();
+            if let Some(summed) = summed {
+                let lost = i128::from(measured.time.picoseconds()) - summed;
+                self.lost[column].insert(part.nodes.clone(), lost);
+            }
+        }
+    }
+
+    /// Charges the mean loss of each device to its launch.
+    pub(crate) fn charge(&self, targets: &mut [Target]) {
+        for ((target, launch), lost) in targets.iter_mut().zip(&self.launches).zip(&self.lost) {
+            let mean = lost.values().sum::<i128>() / i128::try_from(lost.len().max(1)).unwrap_or(1);
+            let mean = u64::try_from(mean.max(0)).unwrap_or(u64::MAX / 1_000_000);
+            let more = Nanos::from_picoseconds(mean.min(u64::MAX / 1_000_000));
+            target.launch = launch.checked_add(more).unwrap_or(*launch);
+        }
+    }
+}
+
 /// What the profile knows of a part.
 fn known(
     graph: &Graph,
@@ -340,5 +394,51 @@ mod tests {
         let (one, other) = (part_ops(Op::Neg), part_ops(Op::Abs));
         assert_eq!(one.1, other.1, "a cached blob of one is found for the other");
         assert_eq!(one.0, other.0);
+    }
+
+    #[test]
+    fn parts_of_a_device_are_charged_what_its_measured_parts_lose() {
+        let ns = |ns| Cost::time(Nanos::from_nanoseconds(ns), Provenance::Composed);
+        let mut targets = vec![
+            Target::new("a:0", 4).launch(Nanos::from_nanoseconds(5)),
+            Target::new("b:0", 4),
+        ];
+        let mut costs = CostTable::new(4, 2);
+        for node in 0..4 {
+            costs.set_node(node, 0, ns(10));
+            costs.set_node(node, 1, ns(20));
+        }
+        let part = |device, nodes: &[u32]| Part {
+            id: String::new(),
+            device,
+            nodes: nodes.to_vec(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            after: Vec::new(),
+            cost: ns(0),
+            launch: Nanos::ZERO,
+            launch_energy: Microjoules::ZERO,
+        };
+        let parts = [part(0, &[0]), part(1, &[1, 2]), part(0, &[3])];
+        let mut borders = Borders::new(&targets);
+        // 20 and 4 beyond their nodes on the one device; faster than its nodes on the other
+        for (part, time) in parts.iter().zip([30, 35, 14]) {
+            let nodes: Vec<usize> = part.nodes.iter().map(|&node| node as usize).collect();
+            let measured = Cost::time(Nanos::from_nanoseconds(time), Provenance::Measured);
+            costs.set_part(&nodes, part.device as usize, measured);
+        }
+        borders.learn(&costs, &parts[..1]);
+        borders.charge(&mut targets);
+        assert_eq!(
+            targets[0].launch.nanoseconds(),
+            5,
+            "the whole model has no borders"
+        );
+        for _ in 0..2 {
+            borders.learn(&costs, &parts);
+            borders.charge(&mut targets);
+        }
+        assert_eq!(targets[0].launch.nanoseconds(), 5 + 12);
+        assert_eq!(targets[1].launch.nanoseconds(), 0);
     }
 }
