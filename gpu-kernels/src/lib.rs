@@ -12,22 +12,27 @@
 #![forbid(unsafe_code)]
 
 mod attention;
+mod conv;
 mod copy;
 mod elementwise;
 mod epilogue;
 mod error;
 mod expression;
+mod grid;
 mod kernel;
 mod limits;
 mod movement;
 mod norm;
+mod pool;
 mod quantise;
 mod reduce;
 mod sample;
 mod softmax;
 mod text;
+mod window;
 
 pub use attention::{Attention, Mask};
+pub use conv::{Conv, ConvTile, Direction, Threads};
 pub use copy::Copy;
 pub use elementwise::{Elementwise, Operand, Outcome};
 pub use epilogue::{Ending, Epilogue, EpilogueOperand, Place};
@@ -40,8 +45,10 @@ pub use movement::{
     Slice, Tile, Transpose, Trilu,
 };
 pub use norm::{GroupNorm, LayerNorm, LpNorm, Lrn};
+pub use pool::{GlobalPool, Pool, PoolKind};
 pub use quantise::{Dequantise, Quantise};
 pub use reduce::{ArgReduce, Reduce, Reduction};
 pub use sample::{Sample, Values};
 pub use softmax::Softmax;
 pub use text::{Scalar, Text};
+pub use window::{Image, ImageLayout, Window};

@@ -4,6 +4,8 @@
 
 use half::f16;
 
+use crate::Scalar;
+
 /// Values of a binding.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
@@ -103,6 +105,55 @@ impl Values {
                 (state >> 8) as f32 / (1u32 << 23) as f32 - 1.0
             })
             .collect()
+    }
+}
+
+impl Values {
+    /// `count` values of a type: floats in `-1..1`, bytes over their whole range; the same for one `seed`.
+    pub(crate) fn samples(scalar: Scalar, seed: u32, count: usize) -> Values {
+        let floats = Values::floats(seed, count);
+        match scalar {
+            Scalar::F16 => Values::F16(floats.into_iter().map(f16::from_f32).collect()),
+            Scalar::I8 => Values::I8(floats.into_iter().map(|x| (x * 128.0) as i8).collect()),
+            Scalar::U8 => Values::U8(floats.into_iter().map(|x| (x * 128.0 + 128.0) as u8).collect()),
+            _ => Values::F32(floats),
+        }
+    }
+
+    /// As many zeros of this type.
+    pub(crate) fn blank(&self) -> Values {
+        let count = self.len();
+        match self {
+            Values::F32(_) => Values::F32(vec![0.0; count]),
+            Values::F16(_) => Values::F16(vec![f16::ZERO; count]),
+            Values::I32(_) => Values::I32(vec![0; count]),
+            Values::I8(_) => Values::I8(vec![0; count]),
+            Values::I64(_) => Values::I64(vec![0; count]),
+            _ => Values::U8(vec![0; self.bytes().len()]),
+        }
+    }
+
+    /// These values as a type; bytes saturate.
+    pub(crate) fn of(scalar: Scalar, all: &[f64]) -> Values {
+        match scalar {
+            Scalar::F16 => Values::F16(all.iter().map(|&x| f16::from_f64(x)).collect()),
+            Scalar::I8 => Values::I8(all.iter().map(|&x| x as i8).collect()),
+            Scalar::U8 => Values::U8(all.iter().map(|&x| x as u8).collect()),
+            _ => Values::F32(all.iter().map(|&x| x as f32).collect()),
+        }
+    }
+}
+
+impl Scalar {
+    /// Tolerance for results that are exact to `sums` before they are stored as this type: f16 rounds to 2^-11.
+    pub(crate) fn tolerance(self, sums: f64) -> f64 {
+        match self {
+            Scalar::F16 => sums + 1.0e-3,
+            Scalar::F32 => sums,
+            // one step: a product may or may not be rounded before it is added to
+            Scalar::I8 | Scalar::U8 => 1.0 / 60.0,
+            _ => 0.0,
+        }
     }
 }
 

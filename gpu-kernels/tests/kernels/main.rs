@@ -1,6 +1,7 @@
 //! Kernels on the driver that is there, each against the scalar truth that its generator states; every text
 //! is validated without a driver too.
 
+mod convolution;
 mod device;
 mod judge;
 
@@ -9,7 +10,7 @@ use libtest_mimic::{Arguments, Trial};
 fn main() {
     let arguments = Arguments::from_args();
     let gpu = device::Gpu::open();
-    let trials: Vec<Trial> = [1, 16, 4096, 1 << 20, (1 << 20) + 3]
+    let mut trials: Vec<Trial> = [1, 16, 4096, 1 << 20, (1 << 20) + 3]
         .into_iter()
         .map(|bytes| {
             judge::trial(
@@ -19,5 +20,6 @@ fn main() {
             )
         })
         .collect();
+    trials.extend(convolution::trials(&gpu));
     libtest_mimic::run(&arguments, trials).exit();
 }
