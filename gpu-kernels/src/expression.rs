@@ -373,6 +373,62 @@ impl Expression {
         }
     }
 
+    /// The functions of it, the innermost first, each behind a point.
+    pub(crate) fn describe(&self, name: &mut String) {
+        self.walk(&mut |x| {
+            let function = match x {
+                Expression::Unary(function, _) => format!(".{function:?}"),
+                Expression::Binary(function, _, _) => format!(".{function:?}"),
+                Expression::Select(..) => ".where".to_owned(),
+                Expression::Cast(to, _) | Expression::Saturate(to, _) => format!(".{}", to.name()),
+                Expression::Operand(_) | Expression::Constant(_) | Expression::Integer(_) => return,
+            };
+            name.push_str(&function.to_ascii_lowercase());
+        });
+    }
+
+    /// How far off a device may be in f32, of the largest value.
+    pub(crate) fn tolerance(&self) -> f64 {
+        let mut tolerance: f64 = 1e-5;
+        self.walk(&mut |x| {
+            let off: f64 = match x {
+                Expression::Unary(Unary::Sin | Unary::Cos, _) => 1e-3,
+                Expression::Unary(
+                    Unary::Tan | Unary::Asin | Unary::Acos | Unary::Atan | Unary::Acosh | Unary::Atanh,
+                    _,
+                ) => 2e-3,
+                Expression::Binary(Binary::Pow, _, _) => 1e-4,
+                _ => 0.0,
+            };
+            tolerance = tolerance.max(off);
+        });
+        tolerance
+    }
+
+    /// Whether a float is rounded to an integer somewhere.
+    pub(crate) fn saturates(&self) -> bool {
+        let mut saturates = false;
+        self.walk(&mut |x| saturates |= matches!(x, Expression::Saturate(..)));
+        saturates
+    }
+
+    fn walk(&self, see: &mut impl FnMut(&Expression)) {
+        match self {
+            Expression::Operand(_) | Expression::Constant(_) | Expression::Integer(_) => (),
+            Expression::Unary(_, x) | Expression::Cast(_, x) | Expression::Saturate(_, x) => x.walk(see),
+            Expression::Binary(_, a, b) => {
+                a.walk(see);
+                b.walk(see);
+            }
+            Expression::Select(c, a, b) => {
+                c.walk(see);
+                a.walk(see);
+                b.walk(see);
+            }
+        }
+        see(self);
+    }
+
     /// Whether some value of it, for operands of these types, is a 64-bit integer.
     ///
     /// # Errors

@@ -14,6 +14,7 @@
 mod attention;
 mod conv;
 mod copy;
+mod element;
 mod elementwise;
 mod epilogue;
 mod error;

@@ -64,7 +64,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     let size = select(pow(abs(a), b), px_zeropow$W(b), a == $T(0.0));
     let one = (b == $T(0.0)) | (a == $T(1.0));
     let signed = select(size, -size, (a < $T(0.0)) & odd);
-    let all = select(signed, px_bits$W(0x7fc00000u), (a < $T(0.0)) & !whole);
+    let all = select(signed, px_bits$W(0x7fc00000u), (a < $T(0.0)) & !whole & !px_isinf$W(a));
     return select(select(all, a + b, px_isnan$W(a) | px_isnan$W(b)), $T(1.0), one);
 }",
     ),
@@ -75,6 +75,16 @@ const FUNCTIONS: &[(&str, &str)] = &[
     (
         "floormod",
         "(a: $T, b: $T) -> $T { return a - b * floor(a / b); }",
+    ),
+    // a divisor larger than the dividend, infinity too, leaves the dividend
+    (
+        "fmod",
+        "(a: $T, b: $T) -> $T { return select(a % b, a, abs(a) < abs(b)); }",
+    ),
+    // some devices give 0 of NaN
+    (
+        "atan",
+        "(x: $T) -> $T { return select(atan(x), x, px_isnan$W(x)); }",
     ),
     (
         "imod",

@@ -3,6 +3,7 @@
 
 mod convolution;
 mod device;
+mod elementwise;
 mod judge;
 
 use libtest_mimic::{Arguments, Trial};
@@ -21,5 +22,6 @@ fn main() {
         })
         .collect();
     trials.extend(convolution::trials(&gpu));
+    trials.extend(elementwise::trials(&gpu));
     libtest_mimic::run(&arguments, trials).exit();
 }
