@@ -211,7 +211,7 @@ impl Values {
     }
 
     /// Numbers as a tensor of this type.
-    pub(crate) fn of(scalar: Scalar, numbers: &[Number]) -> Values {
+    pub(crate) fn of_numbers(scalar: Scalar, numbers: &[Number]) -> Values {
         let float = |x: &Number| x.to_f64() as f32;
         let whole = |x: &Number| match x.cast(Scalar::I64) {
             Number::I64(x) => x,
@@ -241,7 +241,7 @@ impl Values {
                 Type::Bool => Number::Bool(x > 0.0),
             })
             .collect();
-        Values::of(scalar, &numbers)
+        Values::of_numbers(scalar, &numbers)
     }
 
     /// `count` values, floats in `-1..1`.
@@ -251,6 +251,6 @@ impl Values {
 
     /// As many zeros as a tensor of this type has elements.
     pub(crate) fn zeros(scalar: Scalar, count: usize) -> Values {
-        Values::of(scalar, &vec![Number::F32(0.0); count])
+        Values::of_numbers(scalar, &vec![Number::F32(0.0); count])
     }
 }

@@ -381,7 +381,7 @@ impl Elementwise {
         let mut tolerance: f64 = 0.0;
         for (outcome, values) in self.outcomes.iter().zip(&outcomes) {
             before.push(Values::zeros(outcome.scalar, total));
-            after.push(Some(Values::of(outcome.scalar, values)));
+            after.push(Some(Values::of_numbers(outcome.scalar, values)));
             // of the largest value; Vulkan lets trigonometric functions be off by 2^-11
             tolerance = tolerance.max(match outcome.scalar {
                 Scalar::F32 => outcome.expression.tolerance(),
