@@ -1,113 +1,183 @@
-//! Runs: inputs into the device's memory, steps, outputs back.
+//! Loaded parts: constants and arena on the GPU, pipelines, and what of each launch is made once.
 //!
 //! Invariants:
-//! 1. A warm run allocates nothing: its memory is made at load, its fence comes from the pool.
-//! 2. Runs of one executable take turns.
+//! 1. Whatever depends on the part only is made at load; what depends on the bound memory is made at the first
+//!    run over it and kept.
+//! 2. Runs of one part follow one another on the GPU, for they share its arena.
 //!
-//! This device has no queue: it computes inside `execute`, as a CPU may. A chip enqueues here, returns the
-//! fence at once, and signals it from the driver's completion; `execute` never waits for the chip.
+//! Not here: runs and their fences (`run`), the thread that serves runs nobody waits for (`runner`).
 
-use std::sync::{Arc, Mutex};
+mod bind;
+mod pool;
+mod run;
+mod runner;
 
-use polychip_sdk::{
-    Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, RunFence, Submit,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::caps;
-use crate::lower::{Kernel, Part};
+use polychip_sdk::{Error, ErrorKind, Executable, ExecutableInfo, Port, Result, Submit};
+
+use self::bind::Sets;
+pub(crate) use self::pool::Pool;
+pub use self::run::GpuRun;
+pub(crate) use self::runner::{Runner, Watch};
+use crate::blob::Loaded;
+use crate::buffer::GpuBuffer;
+use crate::driver::gpu::Gpu;
+use crate::driver::memory::Piece;
+use crate::driver::pipeline::Pipeline;
 use crate::plugin::Shared;
-use crate::telemetry::Stopwatch;
+use crate::program::{Home, Program};
+
+/// What the runs of a part need of a port.
+#[derive(Debug, Clone, Copy, Default)]
+struct PortUse {
+    /// Bytes that kernels touch from its start.
+    bytes: u64,
+    /// Whether they write.
+    output: bool,
+}
+
+/// A part as one lane runs it.
+struct Prepared {
+    /// By kernel.
+    pipelines: Vec<Arc<Pipeline>>,
+    /// By step: what it binds where that is no port's memory.
+    fixed: Vec<Option<wgpu::BindGroup>>,
+    /// What the other steps bind, by the memory bound to ports.
+    sets: Mutex<Sets>,
+}
+
+/// The last submission of a part.
+struct Last {
+    lane: usize,
+    submission: wgpu::SubmissionIndex,
+}
 
 /// A loaded part.
 pub struct GpuExecutable {
-    device: Arc<Shared>,
-    part: Part,
+    shared: Arc<Shared>,
+    gpu: Arc<Gpu>,
+    program: Program,
     ports: Vec<Port>,
+    uses: Vec<PortUse>,
     info: ExecutableInfo,
-    /// The device's memory: one piece per tensor, constants in place.
-    memory: Mutex<Vec<Vec<f32>>>,
+    arena: Piece,
+    constants: Piece,
+    lanes: Vec<Prepared>,
+    last: Mutex<Option<Last>>,
+    /// Buffers for ports whose memory cannot be bound, with the port's number.
+    spare: Mutex<Vec<(u32, Arc<GpuBuffer>)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl GpuExecutable {
-    pub(crate) fn new(device: Arc<Shared>, mut part: Part) -> Result<GpuExecutable> {
-        let ports = part.ports()?;
-        let full = |_| Error::new(ErrorKind::OutOfMemory, "no memory for the part's tensors");
-        let mut memory = Vec::with_capacity(part.tensors.len());
-        let mut bytes = 0;
-        for shape in &part.tensors {
-            let elements = caps::elements(shape).expect("invariant: checked when the blob was read");
-            let mut tensor = Vec::new();
-            tensor.try_reserve_exact(elements).map_err(full)?;
-            tensor.resize(elements, 0.0f32);
-            bytes += size_of_val(&tensor[..]) as u64;
-            memory.push(tensor);
-        }
-        let mut constant_bytes = 0;
-        for (tensor, values) in part.constants.drain(..) {
-            constant_bytes += size_of_val(&values[..]) as u64;
-            memory[tensor] = values;
-        }
-        Ok(GpuExecutable {
-            device,
-            part,
+    pub(crate) fn new(shared: &Arc<Shared>, loaded: Loaded<'_>) -> Result<GpuExecutable> {
+        let gpu = shared.gpu();
+        gpu.alive()?;
+        let Loaded {
+            program,
+            constants: bytes,
             ports,
+        } = loaded;
+        for kernel in &program.kernels {
+            kernel
+                .check(&shared.target.limits)
+                .map_err(|error| Error::bad_blob(error.to_string()))?;
+        }
+        let arena = Piece::local(&gpu, program.arena_bytes)?;
+        let constants = Piece::local(&gpu, bytes.len() as u64)?;
+        constants.write(&gpu, 0, bytes)?;
+        let mut uses = vec![PortUse::default(); ports.len()];
+        for (of, port) in uses.iter_mut().zip(&ports) {
+            of.output = port.output;
+        }
+        for step in &program.steps {
+            let kernel = &program.kernels[step.kernel as usize];
+            for (binding, &operand) in kernel.bindings.iter().zip(&step.operands) {
+                if let Home::Port(port) = program.values[operand as usize].home {
+                    let of = &mut uses[port as usize];
+                    of.bytes = of.bytes.max(binding.bytes);
+                }
+            }
+        }
+        let mut made = GpuExecutable {
             info: ExecutableInfo {
-                constant_bytes,
-                arena_bytes: bytes - constant_bytes,
+                constant_bytes: constants.bytes,
+                arena_bytes: arena.bytes,
             },
-            memory: Mutex::new(memory),
-        })
+            shared: Arc::clone(shared),
+            program,
+            ports,
+            uses,
+            arena,
+            constants,
+            lanes: Vec::new(),
+            last: Mutex::new(None),
+            spare: Mutex::default(),
+            gpu,
+        };
+        let mut new = 0;
+        for lane in 0..made.gpu.lanes.len() {
+            let (prepared, of_lane) = made.prepare(lane)?;
+            made.lanes.push(prepared);
+            new += of_lane;
+        }
+        if new > 0 {
+            shared.keep_pipelines(&made.gpu);
+        }
+        Ok(made)
     }
 
-    fn compute(&self, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<()> {
-        // a run that waits for a failed one fails with it
-        for wait in submit.waits() {
-            match wait.result() {
-                Some(result) => result?,
-                None => return Err(Error::bad_argument("a fence to wait for belongs to no run")),
+    fn prepare(&self, lane: usize) -> Result<(Prepared, usize)> {
+        let (pipelines, new) = self.gpu.pipelines.get(&self.gpu, lane, &self.program.kernels)?;
+        let fixed = Gpu::caught(&self.gpu.lanes[lane], || {
+            let mut fixed = Vec::with_capacity(self.program.steps.len());
+            for step in &self.program.steps {
+                let ported = step
+                    .operands
+                    .iter()
+                    .any(|&operand| matches!(self.program.values[operand as usize].home, Home::Port(_)));
+                let layout = &pipelines[step.kernel as usize].layout;
+                fixed.push((!ported).then(|| self.bind(lane, step, layout, &[])));
             }
+            fixed
+        })?;
+        Ok((
+            Prepared {
+                pipelines,
+                fixed,
+                sets: Mutex::new(Sets::default()),
+            },
+            new,
+        ))
+    }
+
+    /// Lets go of a buffer that is destroyed.
+    pub(crate) fn forget(&self, buffer: u64) {
+        for lane in &self.lanes {
+            lock(&lane.sets).forget(buffer);
         }
-        let mut memory = self
-            .memory
-            .lock()
-            .map_err(|_| Error::new(ErrorKind::Persistent, "an earlier run of this part failed midway"))?;
-        for (port, &tensor) in self.part.inputs.iter().enumerate() {
-            let binding = submit.binding(port as u32);
-            let bytes = bytemuck::cast_slice_mut(&mut memory[tensor]);
-            binding.buffer.copy_out(binding.offset, bytes)?;
+    }
+
+    /// A buffer of the part's own for a port whose bound memory cannot be bound.
+    fn spare(&self, port: u32) -> Result<Arc<GpuBuffer>> {
+        let mut spare = lock(&self.spare);
+        if let Some(at) = spare.iter().position(|(of, _)| *of == port) {
+            return Ok(spare.swap_remove(at).1);
         }
-        for step in &self.part.steps {
-            // moved out and back: no allocation, and the inputs can be borrowed beside it
-            let mut output = std::mem::take(&mut memory[step.output]);
-            let (left, right) = (&memory[step.left], &memory[step.right]);
-            match step.kernel {
-                Kernel::Identity => output.copy_from_slice(left),
-                Kernel::Relu => {
-                    for (to, &from) in output.iter_mut().zip(left) {
-                        // NaN stays NaN
-                        *to = if from < 0.0 { 0.0 } else { from };
-                    }
-                }
-                Kernel::Add => {
-                    for ((to, left), right) in output.iter_mut().zip(left).zip(right) {
-                        *to = left + right;
-                    }
-                }
-            }
-            memory[step.output] = output;
-        }
-        for (place, &tensor) in self.part.outputs.iter().enumerate() {
-            let binding = submit.binding((self.part.inputs.len() + place) as u32);
-            let bytes = bytemuck::cast_slice(&memory[tensor]);
-            binding.buffer.copy_in(binding.offset, bytes)?;
-        }
-        Ok(())
+        drop(spare);
+        let bytes = self.uses[port as usize].bytes;
+        let wanted = polychip_sdk::Memory::wanted(polychip_sdk::MemoryKind::Host, bytes, 64);
+        GpuBuffer::create(&self.shared, &wanted).map(Arc::new)
     }
 }
 
 impl Executable for GpuExecutable {
-    type Buffer = HostBuffer;
-    type Fence = RunFence;
+    type Buffer = GpuBuffer;
+    type Fence = GpuRun;
 
     fn info(&self) -> ExecutableInfo {
         self.info
@@ -117,14 +187,16 @@ impl Executable for GpuExecutable {
         &self.ports
     }
 
-    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<Arc<RunFence>> {
-        let host = &self.device.host;
-        let mut watch = Stopwatch::queued(host);
-        let fence = self.device.fences.take();
-        watch.start(host);
-        let result = self.compute(submit);
-        fence.set_timing(watch.stop(host));
-        fence.signal(result);
-        Ok(fence)
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, GpuBuffer, GpuRun>) -> Result<Arc<GpuRun>> {
+        self.gpu.alive()?;
+        if self.shared.gpu().number != self.gpu.number {
+            return Err(Error::new(
+                ErrorKind::DeviceLost,
+                "the device was reset after this part was loaded",
+            ));
+        }
+        let run = self.shared.pool.take();
+        run.start(self, submit)?;
+        Ok(run)
     }
 }

@@ -1,4 +1,4 @@
-//! The gpu plugin: one device that computes Identity, Relu and Add on f32.
+//! The gpu plugin: every GPU with a Vulkan, Metal or Direct3D 12 driver, by kernels that are generated per part.
 //!
 //! Invariants:
 //! 1. `caps` alone says what is supported; `lower` compiles nothing else.
@@ -9,17 +9,21 @@
 //! Start reading at [`GpuPlugin`], then `caps`, then `lower`, then `exec`. What each call must do stands in
 //! `docs/adding-a-plugin.md`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod blob;
 mod buffer;
 mod caps;
+mod driver;
 mod exec;
 mod lower;
 mod plugin;
 mod program;
+mod target;
 mod telemetry;
 
-pub use exec::GpuExecutable;
+pub use buffer::GpuBuffer;
+pub use exec::{GpuExecutable, GpuRun};
 pub use plugin::{GpuDevice, GpuPlugin};
 
 /// The export of this plugin, for a host that links it statically instead of opening its library.

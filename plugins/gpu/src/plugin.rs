@@ -1,24 +1,48 @@
-//! The plugin and its one device.
+//! The plugin and its devices: one per GPU that the driver layer finds.
 //!
 //! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use polychip_sdk::{
-    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, FencePool, GraphView, HostBuffer,
-    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunFence, Support,
+    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostServices,
+    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support,
 };
 
-use crate::exec::GpuExecutable;
-use crate::{buffer, caps, lower};
+use crate::buffer::GpuBuffer;
+use crate::driver::adapter::{self, Found};
+use crate::driver::gpu::Gpu;
+use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
+use crate::target::Target;
+use crate::{blob, buffer, caps, lower, telemetry};
 
-/// Part of every cache key: change it with every build whose blobs or figures may differ, and add the
-/// version of the vendor's compiler.
-const BUILD_ID: &str = concat!("gpu-", env!("CARGO_PKG_VERSION"));
+/// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
+/// device's info, which keys them too, and in the blobs themselves.
+const BUILD_ID: &str = concat!("gpu-", env!("CARGO_PKG_VERSION"), "-1");
 
 /// The plugin.
 pub struct GpuPlugin {
     host: HostServices,
+    found: Vec<Found>,
+    settings: Settings,
+}
+
+/// What the configuration says.
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    /// After so long without the end of a run the device counts as hung.
+    hang: Duration,
+}
+
+fn number(host: &HostServices, key: &str, usual: u64) -> Result<u64> {
+    match host.configuration(key) {
+        None => Ok(usual),
+        Some(text) => text
+            .trim()
+            .parse()
+            .map_err(|_| Error::bad_argument(format!("configuration {key} is '{text}', not a number"))),
+    }
 }
 
 impl Plugin for GpuPlugin {
@@ -30,60 +54,156 @@ impl Plugin for GpuPlugin {
     };
 
     fn create(host: HostServices) -> Result<Self> {
-        // open the vendor's library here; where it is missing or too old, say which was wanted
-        Ok(GpuPlugin { host })
+        let settings = Settings {
+            hang: Duration::from_millis(number(&host, "hang_ms", 30_000)?.max(1)),
+        };
+        let found = adapter::find(host.configuration("adapter").as_deref())?;
+        for adapter in &found {
+            host.log(LogLevel::Info, &format!("GPU: {}", adapter.identity()));
+        }
+        Ok(GpuPlugin {
+            host,
+            found,
+            settings,
+        })
     }
 
     fn device_count(&self) -> Result<u32> {
-        Ok(1)
+        u32::try_from(self.found.len())
+            .map_err(|_| Error::new(ErrorKind::Persistent, "more GPUs than can be counted"))
     }
 
     fn open(&self, index: u32) -> Result<GpuDevice> {
-        if index != 0 {
-            return Err(Error::bad_argument(format!("device {index} of 1")));
+        let found = self
+            .found
+            .get(index as usize)
+            .ok_or_else(|| Error::bad_argument(format!("device {index} of {}", self.found.len())))?;
+        GpuDevice::open(&self.host, found, self.settings)
+    }
+}
+
+/// What the executables, buffers and runs of a device share with it.
+pub(crate) struct Shared {
+    pub(crate) host: HostServices,
+    found: Found,
+    /// What blobs and pipelines are made for.
+    pub(crate) identity: String,
+    pub(crate) target: Target,
+    gpu: RwLock<Arc<Gpu>>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) watch: Arc<Watch>,
+    /// How long a wait looks again and again before it sleeps.
+    pub(crate) spin: Duration,
+    executables: Mutex<Vec<Weak<GpuExecutable>>>,
+}
+
+/// Key of the driver's pipelines in the host's store.
+fn pipelines_key(identity: &str) -> String {
+    format!("pipelines {identity}")
+}
+
+impl Shared {
+    /// The GPU as it is open now.
+    pub(crate) fn gpu(&self) -> Arc<Gpu> {
+        Arc::clone(&self.gpu.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the driver's pipelines for the next process.
+    pub(crate) fn keep_pipelines(&self, gpu: &Gpu) {
+        if let Some(bytes) = gpu.pipelines.bytes() {
+            // a host without a store makes them again next time
+            let _ = self.host.store_write(&pipelines_key(&self.identity), &bytes);
         }
-        let info = DeviceInfo {
-            // until it drives a real chip, its figures are nobody's
-            emulated: true,
-            serial: true,
-            import_kinds: buffer::KINDS,
-            export_kinds: buffer::KINDS,
-            import_alignment: 1,
-            // until costs are measured, the planner prices by these rates
-            peak_macs_per_s: 1_000_000_000,
-            peak_bytes_per_s: 1_000_000_000,
-            ..DeviceInfo::new(DeviceKind::Npu, "gpu")
+    }
+
+    /// Lets go of what names a buffer that is destroyed.
+    pub(crate) fn forget(&self, buffer: u64) {
+        let mut list = self.executables.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|executable| match executable.upgrade() {
+            Some(executable) => {
+                executable.forget(buffer);
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+/// A device.
+pub struct GpuDevice {
+    info: DeviceInfo,
+    shared: Arc<Shared>,
+    /// Its thread ends with the device.
+    runner: Option<Runner>,
+}
+
+impl GpuDevice {
+    fn open(host: &HostServices, found: &Found, settings: Settings) -> Result<GpuDevice> {
+        let identity = found.identity();
+        let cache = host.store_read(&pipelines_key(&identity)).unwrap_or(None);
+        let gpu = Gpu::open(found, cache.as_deref())?;
+        let imports = gpu.import_alignment();
+        let target = Target {
+            limits: found.limits(),
+            discrete: found.discrete(),
+            rates: telemetry::rates(found),
         };
+        let info = DeviceInfo {
+            emulated: found.software(),
+            shares_host_memory: imports.is_some() && !found.discrete(),
+            serial: true,
+            import_kinds: buffer::kinds(imports.is_some()),
+            export_kinds: if imports.is_some() {
+                buffer::EXPORTS
+            } else {
+                buffer::kinds(false)
+            },
+            import_alignment: imports.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(1),
+            vendor: found.vendor(),
+            driver: found.driver(),
+            memory_bytes: if found.software() { 0 } else { gpu.local_bytes() },
+            peak_macs_per_s: target.rates.f32_macs,
+            peak_bytes_per_s: target.rates.memory_bytes,
+            ..DeviceInfo::new(DeviceKind::Gpu, found.name())
+        };
+        let pool = Arc::new(Pool::default());
+        let watch = Arc::new(Watch::new(settings.hang));
+        let runner = Runner::start(&watch, &pool)?;
         Ok(GpuDevice {
             info,
             shared: Arc::new(Shared {
-                host: self.host.clone(),
-                fences: FencePool::new(),
+                host: host.clone(),
+                found: found.clone(),
+                identity,
+                target,
+                gpu: RwLock::new(gpu),
+                pool,
+                watch,
+                // a software GPU needs the processor that would spin
+                spin: Duration::from_micros(if found.software() { 0 } else { 60 }),
+                executables: Mutex::default(),
             }),
+            runner: Some(runner),
         })
     }
 }
 
-/// What the executables of a device share with it.
-pub(crate) struct Shared {
-    pub(crate) host: HostServices,
-    pub(crate) fences: FencePool,
-}
-
-/// The device.
-pub struct GpuDevice {
-    info: DeviceInfo,
-    shared: Arc<Shared>,
+impl Drop for GpuDevice {
+    fn drop(&mut self) {
+        self.shared.watch.drain(&self.shared.pool);
+        self.runner = None;
+    }
 }
 
 impl Device for GpuDevice {
     type Blob = AlignedBytes;
     type Executable = GpuExecutable;
-    type Buffer = HostBuffer;
-    type Fence = RunFence;
-    // each call that is true here must be implemented; the host sees null for the others
+    type Buffer = GpuBuffer;
+    type Fence = GpuRun;
     const OFFERS: Offers = Offers {
         buffer_export: true,
+        cancel: true,
+        device_reset: true,
         fence_on_signal: true,
         fence_timing: true,
         ..Offers::NONE
@@ -98,19 +218,47 @@ impl Device for GpuDevice {
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
-        lower::compile(BUILD_ID, graph, options)
+        if let Some(point) = options.operating_point {
+            return Err(Error::bad_argument(format!("operating point {point} of 0")));
+        }
+        let lowered = lower::lower(graph, options, &self.shared.target)?;
+        blob::write(BUILD_ID, &self.shared.identity, graph, &lowered)
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<GpuExecutable>> {
-        let part = lower::load(BUILD_ID, source)?;
-        GpuExecutable::new(Arc::clone(&self.shared), part).map(Arc::new)
+        let shared = &self.shared;
+        let kinds = self.info.import_kinds;
+        let executable = blob::read(BUILD_ID, &shared.identity, kinds, source, |loaded| {
+            GpuExecutable::new(shared, loaded)
+        })?;
+        let executable = Arc::new(executable);
+        let mut list = shared.executables.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|known| known.strong_count() > 0);
+        list.push(Arc::downgrade(&executable));
+        Ok(executable)
     }
 
-    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
-        buffer::create(wanted)
+    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<GpuBuffer>> {
+        GpuBuffer::create(&self.shared, wanted).map(Arc::new)
     }
 
-    fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
-        buffer::import(memory)
+    fn buffer_import(&self, memory: &Memory) -> Result<Arc<GpuBuffer>> {
+        GpuBuffer::import(&self.shared, memory).map(Arc::new)
+    }
+
+    fn reset(&self) -> Result<()> {
+        let shared = &self.shared;
+        let old = shared.gpu();
+        old.lose("the device was reset".to_owned());
+        shared.watch.drain(&shared.pool);
+        let cache = shared
+            .host
+            .store_read(&pipelines_key(&shared.identity))
+            .unwrap_or(None);
+        let new = Gpu::open(&shared.found, cache.as_deref())?;
+        *shared.gpu.write().unwrap_or_else(PoisonError::into_inner) = new;
+        // a GPU that hangs may still write: what it writes to stays
+        std::mem::forget(old);
+        Ok(())
     }
 }

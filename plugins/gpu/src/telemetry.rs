@@ -1,39 +1,24 @@
-//! What the device measures: the span of each run, on the host's clock. It has no sensors.
-//!
-//! Invariant: times come from the host's clock, which is virtual in tests.
-//!
-//! Not here, until there are sensors: `Device::telemetry`, which `Offers::telemetry` announces. A sensor that
-//! is missing is `None`, never 0.
+//! What is known of a device's rates before anything is measured, and its sensors.
 
-use polychip_sdk::{HostServices, Timing};
+use crate::driver::adapter::Found;
+use crate::target::Rates;
 
-/// Measures one run.
-pub(crate) struct Stopwatch {
-    queued_ns: u64,
-    start_ns: u64,
-}
-
-impl Stopwatch {
-    /// The run was taken into the queue.
-    pub(crate) fn queued(host: &HostServices) -> Stopwatch {
-        let now_ns = host.now_ns();
-        Stopwatch {
-            queued_ns: now_ns,
-            start_ns: now_ns,
-        }
-    }
-
-    /// The device begins to compute.
-    pub(crate) fn start(&mut self, host: &HostServices) {
-        self.start_ns = host.now_ns();
-    }
-
-    /// The device is done.
-    pub(crate) fn stop(self, host: &HostServices) -> Timing {
-        Timing {
-            queued_ns: Some(self.queued_ns),
-            span_ns: Some((self.start_ns, host.now_ns())),
-            energy_uj: None,
-        }
+/// Rates of a GPU of this sort, to begin with.
+pub(crate) fn rates(found: &Found) -> Rates {
+    let (f32_macs, memory_bytes, link_bytes) = if found.software() {
+        (8_000_000_000, 8_000_000_000, 8_000_000_000)
+    } else if found.discrete() {
+        (10_000_000_000_000, 1_000_000_000_000, 20_000_000_000)
+    } else {
+        (500_000_000_000, 50_000_000_000, 50_000_000_000)
+    };
+    Rates {
+        f32_macs,
+        f16_macs: f32_macs,
+        i8_macs: f32_macs,
+        memory_bytes,
+        link_bytes,
+        launch_ns: 4_000,
+        submit_ns: if found.software() { 80_000 } else { 25_000 },
     }
 }

@@ -1,0 +1,15 @@
+//! The driver layer: adapters, open devices with their lanes, memory, pipelines.
+//!
+//! Invariants:
+//! 1. Nothing of graphs or of the contract is known here but its error type and the kinds of memory.
+//! 2. Unsafe code of this plugin stands here only: raw Vulkan beneath wgpu, kernels that run without checks.
+//!
+//! Not here: what runs (`exec`), what is compiled (`lower`).
+
+pub(crate) mod adapter;
+pub(crate) mod gpu;
+pub(crate) mod lane;
+pub(crate) mod memory;
+pub(crate) mod pipeline;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+pub(crate) mod vulkan;

@@ -1,0 +1,153 @@
+//! An open GPU: its lanes, its pipelines, and whether it is lost.
+//!
+//! Invariant: once lost it stays lost; the first words count. What comes after a reset is another [`Gpu`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use polychip_sdk::{Error, ErrorKind, Result};
+
+use super::adapter::Found;
+use super::lane::Lane;
+use super::pipeline::Pipelines;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+use super::vulkan;
+
+/// Numbers the open GPUs of the process.
+static OPENED: AtomicU64 = AtomicU64::new(1);
+
+/// An open GPU.
+pub(crate) struct Gpu {
+    /// Which one of the process it is.
+    pub(crate) number: u64,
+    /// The batch lane, and where there is one the urgent lane.
+    pub(crate) lanes: Vec<Lane>,
+    /// Pipelines by the text of their kernels.
+    pub(crate) pipelines: Pipelines,
+    /// Largest buffer, in bytes.
+    pub(crate) buffer_bytes: u64,
+    /// What offsets of bindings are multiples of.
+    pub(crate) offset_alignment: u64,
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    pub(crate) raw: Option<Arc<vulkan::Raw>>,
+    lost: Arc<OnceLock<String>>,
+}
+
+/// What is asked of wgpu for each lane.
+pub(crate) fn descriptor(features: wgpu::Features, limits: &wgpu::Limits) -> wgpu::DeviceDescriptor<'static> {
+    wgpu::DeviceDescriptor {
+        label: None,
+        required_features: features,
+        required_limits: limits.clone(),
+        experimental_features: super::pipeline::experimental(),
+        memory_hints: wgpu::MemoryHints::Performance,
+        trace: wgpu::Trace::Off,
+    }
+}
+
+impl Gpu {
+    /// Opens an adapter; `cache` are the bytes of an earlier [`Pipelines::bytes`] of the same driver.
+    ///
+    /// # Errors
+    /// Where the driver refuses, in its words.
+    pub(crate) fn open(found: &Found, cache: Option<&[u8]>) -> Result<Arc<Gpu>> {
+        let features = found.features();
+        let limits = found.adapter.limits();
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        let (raw, lanes) = if found.info.backend == wgpu::Backend::Vulkan {
+            let (raw, lanes) = vulkan::open(found, features, &limits)?;
+            (Some(raw), lanes)
+        } else {
+            (None, vec![open_plain(found, features, &limits)?])
+        };
+        #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+        let lanes = vec![open_plain(found, features, &limits)?];
+        let lost = Arc::new(OnceLock::new());
+        for lane in &lanes {
+            let of_loss = Arc::clone(&lost);
+            lane.device.set_device_lost_callback(move |reason, words| {
+                if reason != wgpu::DeviceLostReason::Destroyed {
+                    let _ = of_loss.set(format!("the GPU was lost: {words}"));
+                }
+            });
+            let of_error = Arc::clone(&lost);
+            lane.device
+                .on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+                    let _ = of_error.set(format!("the GPU's driver failed: {error}"));
+                }));
+        }
+        Ok(Arc::new(Gpu {
+            number: OPENED.fetch_add(1, Ordering::Relaxed),
+            pipelines: Pipelines::new(&lanes, features, cache),
+            lanes,
+            buffer_bytes: limits.max_buffer_size,
+            offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment),
+            #[cfg(any(target_os = "linux", target_os = "android", windows))]
+            raw,
+            lost,
+        }))
+    }
+
+    /// Whether host memory can be imported, and at which alignment.
+    pub(crate) fn import_alignment(&self) -> Option<u64> {
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        if let Some(raw) = &self.raw {
+            return raw.imports().then_some(raw.import_alignment);
+        }
+        None
+    }
+
+    /// Memory of the device's own, in bytes; 0 where not known.
+    pub(crate) fn local_bytes(&self) -> u64 {
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        if let Some(raw) = &self.raw {
+            return raw.local_bytes();
+        }
+        0
+    }
+
+    /// Says that the device is lost.
+    pub(crate) fn lose(&self, words: String) {
+        // the first words are those that tell
+        let _ = self.lost.set(words);
+    }
+
+    /// Fails where the device is lost.
+    ///
+    /// # Errors
+    /// `DeviceLost`, in the driver's words.
+    pub(crate) fn alive(&self) -> Result<()> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(words) => Err(Error::new(ErrorKind::DeviceLost, words.clone())),
+        }
+    }
+
+    /// Runs calls of wgpu that report through error scopes.
+    ///
+    /// # Errors
+    /// What the scopes caught: `OutOfMemory`, or `Persistent` with wgpu's words.
+    pub(crate) fn caught<T>(lane: &Lane, call: impl FnOnce() -> T) -> Result<T> {
+        let full = lane.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let wrong = lane.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let inner = lane.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let made = call();
+        let inner = pollster::block_on(inner.pop());
+        let wrong = pollster::block_on(wrong.pop());
+        let full = pollster::block_on(full.pop());
+        if let Some(error) = full {
+            return Err(Error::new(ErrorKind::OutOfMemory, error.to_string()));
+        }
+        match wrong.or(inner) {
+            None => Ok(made),
+            Some(error) => Err(Error::new(ErrorKind::Persistent, error.to_string())),
+        }
+    }
+}
+
+/// Opens an adapter by wgpu alone, with one lane.
+fn open_plain(found: &Found, features: wgpu::Features, limits: &wgpu::Limits) -> Result<Lane> {
+    let (device, queue) = pollster::block_on(found.adapter.request_device(&descriptor(features, limits)))
+        .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
+    Ok(Lane { device, queue })
+}

@@ -1,0 +1,161 @@
+//! Memory of the GPU: pieces of its own, and host memory that it uses in place.
+//!
+//! Invariant: a piece is one memory, seen by every lane through a buffer of wgpu's.
+//!
+//! Not here: buffers of the contract (`crate::buffer`).
+
+#![allow(unsafe_code, reason = "host memory is handed to the driver")]
+
+use std::sync::Arc;
+
+use polychip_sdk::{Error, ErrorKind, Result};
+
+use super::gpu::Gpu;
+
+/// What all buffers are used for.
+pub(crate) const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::COPY_SRC)
+    .union(wgpu::BufferUsages::COPY_DST);
+
+/// Sizes are rounded up to this, so that kernels may read whole vectors.
+const ROUND: u64 = 256;
+
+/// A piece of memory.
+pub(crate) struct Piece {
+    /// One buffer per lane.
+    pub(crate) lanes: Vec<wgpu::Buffer>,
+    /// Size, in bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Piece {
+    /// A piece of the device's own memory; its bytes are not cleared.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with the size and the limit.
+    pub(crate) fn local(gpu: &Gpu, bytes: u64) -> Result<Piece> {
+        let full = || {
+            let what = format!(
+                "{bytes} bytes in one buffer; the GPU's limit is {}",
+                gpu.buffer_bytes
+            );
+            Error::new(ErrorKind::OutOfMemory, what)
+        };
+        let bytes = bytes.max(1).checked_next_multiple_of(ROUND).ok_or_else(full)?;
+        if bytes > gpu.buffer_bytes {
+            return Err(full());
+        }
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        if let Some(raw) = &gpu.raw {
+            let lanes = raw.local(&gpu.lanes, bytes)?;
+            return Ok(Piece { lanes, bytes });
+        }
+        let lane = &gpu.lanes[0];
+        let buffer = Gpu::caught(lane, || {
+            lane.device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: bytes,
+                usage: USAGE,
+                mapped_at_creation: false,
+            })
+        })?;
+        Ok(Piece {
+            lanes: vec![buffer],
+            bytes,
+        })
+    }
+
+    /// A piece over host memory, without a copy.
+    ///
+    /// # Errors
+    /// `Unsupported` where the driver does not take this memory.
+    ///
+    /// # Safety
+    /// The pages of `data` to `data + bytes` stay mapped until no run uses the piece.
+    pub(crate) unsafe fn import(gpu: &Gpu, data: *mut u8, bytes: u64) -> Result<Piece> {
+        let alignment = gpu
+            .import_alignment()
+            .ok_or_else(|| Error::unsupported("the driver imports no host memory"))?;
+        if !(data as u64).is_multiple_of(alignment) {
+            return Err(Error::unsupported(format!(
+                "host memory to import must be aligned to {alignment} bytes"
+            )));
+        }
+        // whole pages are mapped, whatever of them belongs to others: kernels touch what is bound only
+        let bytes = bytes
+            .max(1)
+            .checked_next_multiple_of(alignment)
+            .filter(|&bytes| bytes <= gpu.buffer_bytes)
+            .ok_or_else(|| {
+                let limit = gpu.buffer_bytes;
+                let what = format!("{bytes} bytes of host memory in one buffer; the GPU's limit is {limit}");
+                Error::unsupported(what)
+            })?;
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        if let Some(raw) = &gpu.raw {
+            // SAFETY: as the caller promises.
+            let lanes = unsafe { raw.import(&gpu.lanes, data, bytes) }?;
+            return Ok(Piece { lanes, bytes });
+        }
+        Err(Error::unsupported("the driver imports no host memory"))
+    }
+
+    /// Writes bytes at `offset`, and waits until they are there.
+    ///
+    /// # Errors
+    /// Where the device is lost.
+    pub(crate) fn write(&self, gpu: &Arc<Gpu>, offset: u64, bytes: &[u8]) -> Result<()> {
+        /// Bytes written before they are waited for: the driver stages them.
+        const AT_ONCE: usize = 64 << 20;
+        let lane = &gpu.lanes[0];
+        let mut at = offset;
+        for chunk in bytes.chunks(AT_ONCE) {
+            let whole = chunk.len() & !3;
+            let (words, rest) = chunk.split_at(whole);
+            if !words.is_empty() {
+                lane.queue.write_buffer(&self.lanes[0], at, words);
+            }
+            if !rest.is_empty() {
+                let mut word = [0; 4];
+                word[..rest.len()].copy_from_slice(rest);
+                lane.queue.write_buffer(&self.lanes[0], at + whole as u64, &word);
+            }
+            let submission = lane.queue.submit([]);
+            while !lane.wait(&submission, std::time::Duration::from_secs(1))? {
+                gpu.alive()?;
+            }
+            at += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads the first bytes, and waits for them.
+    ///
+    /// # Errors
+    /// Where the device is lost or has no memory for the way back.
+    pub(crate) fn read(&self, gpu: &Arc<Gpu>, to: &mut [u8]) -> Result<()> {
+        let lane = &gpu.lanes[0];
+        let bytes = (to.len().max(1) as u64).next_multiple_of(4);
+        let back = Gpu::caught(lane, || {
+            lane.device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: bytes,
+                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
+        })?;
+        let mut encoder = lane.device.create_command_encoder(&Default::default());
+        encoder.copy_buffer_to_buffer(&self.lanes[0], 0, &back, 0, bytes);
+        let submission = lane.queue.submit([encoder.finish()]);
+        back.slice(..).map_async(wgpu::MapMode::Read, |_| ());
+        while !lane.wait(&submission, std::time::Duration::from_secs(1))? {
+            gpu.alive()?;
+        }
+        let mapped = back
+            .slice(..)
+            .get_mapped_range()
+            .map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;
+        to.copy_from_slice(&mapped[..to.len()]);
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+//! Raw Vulkan beneath wgpu: one device for all lanes, and memory that wgpu cannot make: host pages imported
+//! without a copy, buffers that every lane sees.
+//!
+//! Invariants:
+//! 1. The raw device lives until the last wgpu device and the last buffer over it are gone, and the instance
+//!    lives longer.
+//! 2. Host memory that is imported stays mapped as long as its buffer is used by a run: the runs hold it.
+//!
+//! Not here: which memory is imported (`memory`).
+
+#![allow(unsafe_code, reason = "calls of Vulkan, and wgpu's own entries to it")]
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use ash::vk;
+use polychip_sdk::{Error, ErrorKind, Result};
+use wgpu::hal::api::Vulkan;
+
+use super::adapter::Found;
+use super::lane::Lane;
+
+/// The raw device.
+pub(crate) struct Raw {
+    device: ash::Device,
+    host_import: Option<ash::ext::external_memory_host::Device>,
+    /// Alignment of host memory that can be imported, in bytes.
+    pub(crate) import_alignment: u64,
+    memory: vk::PhysicalDeviceMemoryProperties,
+    /// Queue families in use, one per lane.
+    families: Vec<u32>,
+    /// Held so that it goes last.
+    _instance: wgpu::Instance,
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // SAFETY: whatever was made of the device holds it, so nothing is left.
+        unsafe { self.device.destroy_device(None) }
+    }
+}
+
+/// A raw buffer with its memory.
+struct RawBuffer {
+    raw: Arc<Raw>,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+}
+
+impl Drop for RawBuffer {
+    fn drop(&mut self) {
+        // SAFETY: wgpu lets go of a buffer only when no submission uses it any more.
+        unsafe { self.raw.device.destroy_buffer(self.buffer, None) }
+        // SAFETY: nothing is bound to it any more.
+        unsafe { self.raw.device.free_memory(self.memory, None) }
+    }
+}
+
+fn failed(what: &str, result: vk::Result) -> Error {
+    let kind = match result {
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
+            ErrorKind::OutOfMemory
+        }
+        vk::Result::ERROR_DEVICE_LOST => ErrorKind::DeviceLost,
+        vk::Result::ERROR_INVALID_EXTERNAL_HANDLE
+        | vk::Result::ERROR_FEATURE_NOT_PRESENT
+        | vk::Result::ERROR_EXTENSION_NOT_PRESENT => ErrorKind::Unsupported,
+        _ => ErrorKind::Persistent,
+    };
+    Error::new(kind, format!("{what}: {result}")).with_vendor_code(i64::from(result.as_raw()))
+}
+
+/// Opens the device with its lanes: one per queue family that computes, at most two.
+///
+/// # Errors
+/// Where the driver refuses, in its words.
+pub(crate) fn open(
+    found: &Found,
+    features: wgpu::Features,
+    limits: &wgpu::Limits,
+) -> Result<(Arc<Raw>, Vec<Lane>)> {
+    // SAFETY: the guard is dropped here; nothing is destroyed through it.
+    let adapter = unsafe { found.adapter.as_hal::<Vulkan>() }
+        .ok_or_else(|| Error::unsupported("the adapter is not Vulkan's"))?;
+    let instance = adapter.shared_instance().raw_instance().clone();
+    let physical = adapter.raw_physical_device();
+    let capabilities = adapter.physical_device_capabilities();
+
+    let mut extensions: Vec<&'static CStr> = adapter.required_device_extensions(features);
+    let wanted = [
+        ash::ext::external_memory_host::NAME,
+        ash::khr::global_priority::NAME,
+    ];
+    for name in wanted {
+        if capabilities.supports_extension(name) && !extensions.contains(&name) {
+            extensions.push(name);
+        }
+    }
+    let imports = extensions.contains(&ash::ext::external_memory_host::NAME);
+    let prioritised = extensions.contains(&ash::khr::global_priority::NAME);
+    let mut enabled = adapter.physical_device_features(&extensions, features);
+
+    // SAFETY: a live physical device.
+    let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+    let mut of_lanes = vec![0u32];
+    // an urgent run goes to a family that draws nothing: it does not wait behind a batch
+    let second = families.iter().skip(1).position(|family| {
+        family.queue_flags.contains(vk::QueueFlags::COMPUTE)
+            && !family.queue_flags.contains(vk::QueueFlags::GRAPHICS)
+            && family.queue_count > 0
+    });
+    of_lanes.extend(second.map(|index| index as u32 + 1));
+
+    let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
+    let create = |enabled: &mut wgpu::hal::vulkan::PhysicalDeviceFeatures, prioritised: bool| {
+        let (batch, urgent) = ([0.0f32], [1.0f32]);
+        let mut high = vk::DeviceQueueGlobalPriorityCreateInfoKHR::default()
+            .global_priority(vk::QueueGlobalPriorityKHR::HIGH);
+        let mut queues = vec![
+            vk::DeviceQueueCreateInfo::default()
+                .queue_family_index(of_lanes[0])
+                .queue_priorities(&batch),
+        ];
+        if let Some(&family) = of_lanes.get(1) {
+            let mut queue = vk::DeviceQueueCreateInfo::default()
+                .queue_family_index(family)
+                .queue_priorities(&urgent);
+            if prioritised {
+                queue = queue.push_next(&mut high);
+            }
+            queues.push(queue);
+        }
+        let info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&names);
+        let info = enabled.add_to_device_create(info);
+        // SAFETY: extensions and features are those that the adapter lists.
+        unsafe { instance.create_device(physical, &info, None) }
+    };
+    let device = match create(&mut enabled, prioritised) {
+        // a priority above the usual is for those whom the system grants it
+        Err(vk::Result::ERROR_NOT_PERMITTED_KHR) => {
+            let mut enabled = adapter.physical_device_features(&extensions, features);
+            create(&mut enabled, false)
+        }
+        other => other,
+    }
+    .map_err(|result| failed("the driver does not open the GPU", result))?;
+
+    let mut host_properties = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut host_properties);
+    // SAFETY: a live physical device and a chain of structs that live during the call.
+    unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
+    // SAFETY: a live physical device.
+    let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
+    let raw = Arc::new(Raw {
+        host_import: imports.then(|| ash::ext::external_memory_host::Device::new(&instance, &device)),
+        device: device.clone(),
+        import_alignment: host_properties.min_imported_host_pointer_alignment.max(1),
+        memory,
+        families: of_lanes.clone(),
+        _instance: found.instance.clone(),
+    });
+
+    let mut lanes = Vec::with_capacity(of_lanes.len());
+    for &family in &of_lanes {
+        let held = Arc::clone(&raw);
+        let hints = wgpu::MemoryHints::Performance;
+        // SAFETY: made of this adapter with these extensions and features; held until the callback is dropped.
+        let open = unsafe {
+            adapter.device_from_raw(
+                device.clone(),
+                Some(Box::new(move || drop(held))),
+                &extensions,
+                features,
+                limits,
+                &hints,
+                family,
+                0,
+            )
+        }
+        .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
+        let descriptor = super::gpu::descriptor(features, limits);
+        // SAFETY: opened of this adapter, with these features.
+        let (device, queue) = unsafe { found.adapter.create_device_from_hal::<Vulkan>(open, &descriptor) }
+            .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
+        lanes.push(Lane { device, queue });
+    }
+    Ok((raw, lanes))
+}
+
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
+        | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
+        | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
+
+impl Raw {
+    /// Whether host memory can be imported.
+    pub(crate) fn imports(&self) -> bool {
+        self.host_import.is_some()
+    }
+
+    /// Memory of the device's own, in bytes.
+    pub(crate) fn local_bytes(&self) -> u64 {
+        self.memory
+            .memory_heaps_as_slice()
+            .iter()
+            .filter(|heap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
+            .map(|heap| heap.size)
+            .sum()
+    }
+
+    fn memory_type(&self, allowed: u32, wanted: vk::MemoryPropertyFlags) -> Option<u32> {
+        let types = self.memory.memory_types_as_slice();
+        let fits = |index: u32| allowed & (1 << index) != 0;
+        (0u32..)
+            .zip(types)
+            .find_map(|(index, kind)| (fits(index) && kind.property_flags.contains(wanted)).then_some(index))
+    }
+
+    fn buffer(
+        self: &Arc<Self>,
+        bytes: u64,
+        external: Option<vk::ExternalMemoryHandleTypeFlags>,
+    ) -> Result<RawBuffer> {
+        let mut handles = vk::ExternalMemoryBufferCreateInfo::default();
+        let mut info = vk::BufferCreateInfo::default().size(bytes).usage(USAGE);
+        if self.families.len() > 1 {
+            info = info
+                .sharing_mode(vk::SharingMode::CONCURRENT)
+                .queue_family_indices(&self.families);
+        }
+        if let Some(kind) = external {
+            handles = handles.handle_types(kind);
+            info = info.push_next(&mut handles);
+        }
+        // SAFETY: a valid description.
+        let buffer = unsafe { self.device.create_buffer(&info, None) }
+            .map_err(|result| failed(&format!("a buffer of {bytes} bytes"), result))?;
+        Ok(RawBuffer {
+            raw: Arc::clone(self),
+            buffer,
+            memory: vk::DeviceMemory::null(),
+        })
+    }
+
+    /// A buffer in the device's own memory, one of wgpu's per lane. Its bytes are not cleared.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with the size.
+    pub(crate) fn local(self: &Arc<Self>, lanes: &[Lane], bytes: u64) -> Result<Vec<wgpu::Buffer>> {
+        let mut made = self.buffer(bytes, None)?;
+        // SAFETY: a buffer of this device.
+        let needs = unsafe { self.device.get_buffer_memory_requirements(made.buffer) };
+        let kind = self
+            .memory_type(needs.memory_type_bits, vk::MemoryPropertyFlags::DEVICE_LOCAL)
+            .or_else(|| self.memory_type(needs.memory_type_bits, vk::MemoryPropertyFlags::empty()))
+            .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "the GPU has no memory for buffers"))?;
+        let info = vk::MemoryAllocateInfo::default()
+            .allocation_size(needs.size)
+            .memory_type_index(kind);
+        let out = |result| failed(&format!("{bytes} bytes of the GPU's memory"), result);
+        // SAFETY: a valid description.
+        made.memory = unsafe { self.device.allocate_memory(&info, None) }.map_err(out)?;
+        // SAFETY: fresh buffer, memory of its size and kind.
+        unsafe { self.device.bind_buffer_memory(made.buffer, made.memory, 0) }.map_err(out)?;
+        Ok(wrap(made, lanes, bytes))
+    }
+
+    /// A buffer over host memory, one of wgpu's per lane.
+    ///
+    /// # Errors
+    /// `Unsupported` where the driver does not take this memory.
+    ///
+    /// # Safety
+    /// `data` is mapped for `bytes` bytes, both multiples of the alignment, until no run uses the buffers.
+    pub(crate) unsafe fn import(
+        self: &Arc<Self>,
+        lanes: &[Lane],
+        data: *mut u8,
+        bytes: u64,
+    ) -> Result<Vec<wgpu::Buffer>> {
+        let Some(import) = &self.host_import else {
+            return Err(Error::unsupported("the driver imports no host memory"));
+        };
+        let kind = vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
+        let out = |result| failed(&format!("{bytes} bytes of host memory"), result);
+        let mut properties = vk::MemoryHostPointerPropertiesEXT::default();
+        // SAFETY: the pointer is mapped as the caller promises; the struct lives during the call.
+        unsafe {
+            (import.fp().get_memory_host_pointer_properties_ext)(
+                self.device.handle(),
+                kind,
+                data.cast(),
+                &mut properties,
+            )
+        }
+        .result()
+        .map_err(out)?;
+        let mut made = self.buffer(bytes, Some(kind))?;
+        // SAFETY: a buffer of this device.
+        let needs = unsafe { self.device.get_buffer_memory_requirements(made.buffer) };
+        let allowed = needs.memory_type_bits & properties.memory_type_bits;
+        let cached = vk::MemoryPropertyFlags::HOST_COHERENT | vk::MemoryPropertyFlags::HOST_CACHED;
+        let of_kind = self
+            .memory_type(allowed, cached)
+            .or_else(|| self.memory_type(allowed, vk::MemoryPropertyFlags::HOST_COHERENT))
+            .ok_or_else(|| Error::unsupported("the driver takes no coherent host memory"))?;
+        if needs.size > bytes {
+            return Err(Error::unsupported(format!(
+                "a buffer over {bytes} bytes of host memory needs {}",
+                needs.size
+            )));
+        }
+        let mut pointer = vk::ImportMemoryHostPointerInfoEXT::default()
+            .handle_type(kind)
+            .host_pointer(data.cast());
+        let info = vk::MemoryAllocateInfo::default()
+            .allocation_size(bytes)
+            .memory_type_index(of_kind)
+            .push_next(&mut pointer);
+        // SAFETY: the memory is mapped as the caller promises.
+        made.memory = unsafe { self.device.allocate_memory(&info, None) }.map_err(out)?;
+        // SAFETY: fresh buffer, memory of its size and kind.
+        unsafe { self.device.bind_buffer_memory(made.buffer, made.memory, 0) }.map_err(out)?;
+        Ok(wrap(made, lanes, bytes))
+    }
+}
+
+/// The buffer as wgpu sees it, once per lane; it goes with the last of them.
+fn wrap(made: RawBuffer, lanes: &[Lane], bytes: u64) -> Vec<wgpu::Buffer> {
+    let made = Arc::new(made);
+    lanes
+        .iter()
+        .map(|lane| {
+            let held = Arc::clone(&made);
+            // SAFETY: the handle lives until the callback is dropped.
+            let buffer = unsafe {
+                wgpu::hal::vulkan::Buffer::from_raw_externally_owned(
+                    made.buffer,
+                    Box::new(move || drop(held)),
+                )
+            };
+            let descriptor = wgpu::BufferDescriptor {
+                label: None,
+                size: bytes,
+                usage: super::memory::USAGE,
+                mapped_at_creation: false,
+            };
+            // SAFETY: a buffer of this device, of this size and usage; memory of the device holds no secrets
+            // of others, as drivers clear it, and kernels write before they read.
+            unsafe { lane.device.create_buffer_from_hal::<Vulkan>(buffer, &descriptor) }
+        })
+        .collect()
+}

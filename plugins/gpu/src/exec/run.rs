@@ -1,0 +1,474 @@
+//! A run, which is its own fence: held back, submitted, ended.
+//!
+//! Invariants:
+//! 1. A run ends once: with its outputs written, or with an error, after which the GPU's writes go nowhere that
+//!    the host uses before a reset.
+//! 2. A run is held back only where the GPU alone would not keep the order: it waits for a run of another lane
+//!    or device, or its inputs must be moved by the host. Whoever waits for it moves it on, or the runner.
+//! 3. Between `execute` and the end the run holds its part and its buffers.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use polychip_sdk::{
+    Error, ErrorKind, Fence, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit, Timing,
+};
+
+use super::runner::Watch;
+use super::{GpuExecutable, Last, lock};
+use crate::buffer::GpuBuffer;
+use crate::driver::memory::Piece;
+
+/// Not in use.
+const IDLE: u8 = 0;
+/// Waits for others.
+const HELD: u8 = 1;
+/// A thread submits it, or fills or ends it.
+const CLAIMED: u8 = 2;
+/// The GPU has it.
+const SUBMITTED: u8 = 3;
+/// It has ended.
+const ENDED: u8 = 4;
+
+/// Longest wait in the driver at a time: a loss is seen that soon.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Memory of a port.
+pub(super) struct Bound {
+    /// What the kernels see.
+    buffer: Arc<GpuBuffer>,
+    piece: Arc<Piece>,
+    offset: u64,
+    /// What the host bound, where the kernels see a copy.
+    staged: Option<Staged>,
+}
+
+struct Staged {
+    port: u32,
+    buffer: Arc<GpuBuffer>,
+    offset: usize,
+    bytes: usize,
+    output: bool,
+}
+
+impl Bound {
+    pub(super) fn number(&self) -> u64 {
+        self.buffer.number()
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn piece(&self) -> &Piece {
+        &self.piece
+    }
+}
+
+#[derive(Default)]
+struct Work {
+    executable: Option<Arc<GpuExecutable>>,
+    bound: Vec<Bound>,
+    waits: Vec<Arc<GpuRun>>,
+    lane: usize,
+    queued_ns: u64,
+    start_ns: u64,
+    deadline_ns: Option<u64>,
+    submission: Option<(wgpu::SubmissionIndex, Instant)>,
+    /// Bytes on the way to or from memory that cannot be bound.
+    bytes: Vec<u8>,
+}
+
+/// A run.
+pub struct GpuRun {
+    fence: RunFence,
+    state: AtomicU8,
+    work: Mutex<Work>,
+    /// Of its device, from the first use on.
+    watch: OnceLock<Arc<Watch>>,
+}
+
+impl GpuRun {
+    pub(super) fn new() -> GpuRun {
+        GpuRun {
+            fence: RunFence::new(),
+            state: AtomicU8::new(IDLE),
+            work: Mutex::default(),
+            watch: OnceLock::new(),
+        }
+    }
+
+    /// Makes a run that nobody holds as new; false where it has not ended.
+    pub(super) fn renew(&mut self) -> bool {
+        let free = matches!(*self.state.get_mut(), IDLE | ENDED);
+        if free {
+            self.fence.renew();
+            *self.state.get_mut() = IDLE;
+        }
+        free
+    }
+
+    pub(super) fn in_flight(&self) -> bool {
+        !matches!(self.state.load(Ordering::Acquire), IDLE | ENDED)
+    }
+
+    fn claim(&self, from: u8) -> bool {
+        self.state
+            .compare_exchange(from, CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes what a submit says and puts the run on its way.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        executable: &Arc<GpuExecutable>,
+        submit: &Submit<'_, GpuBuffer, GpuRun>,
+    ) -> Result<()> {
+        let shared = &executable.shared;
+        self.watch.get_or_init(|| Arc::clone(&shared.watch));
+        let mut guard = lock(&self.work);
+        let work = &mut *guard;
+        work.lane = match submit.priority() {
+            Priority::Urgent => executable.lanes.len() - 1,
+            Priority::Batch | Priority::Normal => 0,
+        };
+        work.queued_ns = shared.host.now_ns();
+        work.start_ns = work.queued_ns;
+        work.deadline_ns = submit.deadline_ns();
+        work.submission = None;
+        work.bound.clear();
+        work.waits.clear();
+        for binding in submit.bindings() {
+            match executable.bound(&binding.buffer, binding.port, binding.offset, binding.bytes) {
+                Ok(bound) => work.bound.push(bound),
+                Err(error) => {
+                    work.bound.clear();
+                    return Err(error);
+                }
+            }
+        }
+        let staged = work.bound.iter().any(|bound| bound.staged.is_some());
+        for wait in submit.waits() {
+            let on_gpu = !staged && wait.is_before(executable, work.lane);
+            if !on_gpu {
+                work.waits.push(Arc::clone(&wait));
+            }
+        }
+        work.executable = Some(Arc::clone(executable));
+        shared.watch.started();
+        if work.waits.is_empty() && executable.is_free(work.lane) {
+            self.state.store(CLAIMED, Ordering::Release);
+            match self.submit(work) {
+                Ok(()) => self.state.store(SUBMITTED, Ordering::Release),
+                Err(error) => self.end(guard, Err(error)),
+            }
+        } else {
+            self.state.store(HELD, Ordering::Release);
+            shared.watch.hurry();
+        }
+        Ok(())
+    }
+
+    /// Whether the GPU itself puts what this lane gets from now on behind this run.
+    fn is_before(&self, executable: &GpuExecutable, lane: usize) -> bool {
+        if self.state.load(Ordering::Acquire) != SUBMITTED {
+            return false;
+        }
+        let Ok(work) = self.work.try_lock() else {
+            return false;
+        };
+        // a run whose outputs the host moves has not ended when the GPU has
+        let staged = work.bound.iter().any(|bound| bound.staged.is_some());
+        work.submission.is_some()
+            && !staged
+            && work.lane == lane
+            && work
+                .executable
+                .as_ref()
+                .is_some_and(|other| other.gpu.number == executable.gpu.number)
+    }
+
+    /// Hands the run to the GPU.
+    fn submit(&self, work: &mut Work) -> Result<()> {
+        let Some(executable) = work.executable.clone() else {
+            return Err(Error::new(ErrorKind::Persistent, "the run has no part"));
+        };
+        let (gpu, lane) = (&executable.gpu, work.lane);
+        gpu.alive()?;
+        if self.fence.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
+        }
+        work.start_ns = executable.shared.host.now_ns();
+        if work.deadline_ns.is_some_and(|deadline| work.start_ns > deadline) {
+            let what = "the run's deadline passed before it began";
+            return Err(Error::new(ErrorKind::Cancelled, what));
+        }
+        for bound in &work.bound {
+            if let Some(staged) = bound.staged.as_ref().filter(|staged| !staged.output) {
+                work.bytes.resize(staged.bytes, 0);
+                staged.buffer.copy_out(staged.offset, &mut work.bytes)?;
+                bound.buffer.copy_in(0, &work.bytes)?;
+            }
+        }
+        let mut last = lock(&executable.last);
+        if let Some(last) = last.as_ref().filter(|last| last.lane != lane) {
+            // the arena is one: the other lane's run ends first
+            let since = Instant::now();
+            while !gpu.lanes[last.lane].wait(&last.submission, SLICE)? {
+                gpu.alive()?;
+                executable.shared.watch.watch_hang(gpu, since);
+            }
+        }
+        let of_lane = &gpu.lanes[lane];
+        let mut encoder = of_lane.device.create_command_encoder(&Default::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            executable.encode(lane, &mut pass, &work.bound)?;
+        }
+        let commands = encoder.finish();
+        for (bound, port) in work.bound.iter().zip(&executable.ports) {
+            if port.output {
+                bound.buffer.set_stale();
+            }
+        }
+        let submission = of_lane.queue.submit([commands]);
+        gpu.alive()?;
+        *last = Some(Last {
+            lane,
+            submission: submission.clone(),
+        });
+        work.submission = Some((submission, Instant::now()));
+        Ok(())
+    }
+
+    /// Ends a claimed run.
+    fn end(&self, mut guard: MutexGuard<'_, Work>, result: Result<()>) {
+        let work = &mut *guard;
+        let Some(executable) = work.executable.take() else {
+            return;
+        };
+        let mut result = result;
+        if result.is_ok() {
+            result = Self::bring_back(work);
+        }
+        self.fence.set_timing(Timing {
+            queued_ns: Some(work.queued_ns),
+            span_ns: Some((work.start_ns, executable.shared.host.now_ns())),
+            energy_uj: None,
+        });
+        for bound in work.bound.drain(..) {
+            // after a failure the GPU may still write there
+            if let Some(staged) = bound.staged.filter(|_| result.is_ok()) {
+                lock(&executable.spare).push((staged.port, bound.buffer));
+            }
+        }
+        work.waits.clear();
+        work.submission = None;
+        executable.shared.watch.ended();
+        drop(guard);
+        // the part is let go of before the host can know that the run has ended
+        drop(executable);
+        self.state.store(ENDED, Ordering::Release);
+        self.fence.signal(result);
+    }
+
+    /// Copies outputs to memory that could not be bound.
+    fn bring_back(work: &mut Work) -> Result<()> {
+        for bound in &work.bound {
+            if let Some(staged) = bound.staged.as_ref().filter(|staged| staged.output) {
+                work.bytes.resize(staged.bytes, 0);
+                bound.buffer.copy_out(0, &mut work.bytes)?;
+                staged.buffer.copy_in(staged.offset, &work.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what holds the run back, and submits it.
+    fn release(&self, until: Option<Instant>) {
+        if !self.claim(HELD) {
+            return;
+        }
+        let mut work = lock(&self.work);
+        while let Some(wait) = work.waits.last() {
+            if self.fence.is_cancelled() {
+                let why = Error::new(ErrorKind::Cancelled, "the run was cancelled");
+                return self.end(work, Err(why));
+            }
+            let left = until.map_or(SLICE, |until| {
+                until.saturating_duration_since(Instant::now()).min(SLICE)
+            });
+            match wait.wait(left.as_nanos() as u64) {
+                Ok(()) => drop(work.waits.pop()),
+                Err(error) if error.kind() == ErrorKind::Timeout => {
+                    if until.is_some_and(|until| Instant::now() >= until) {
+                        drop(work);
+                        self.state.store(HELD, Ordering::Release);
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let what = format!("a run that this one waits for failed: {error}");
+                    return self.end(work, Err(Error::new(error.kind(), what)));
+                }
+            }
+        }
+        match self.submit(&mut work) {
+            Ok(()) => self.state.store(SUBMITTED, Ordering::Release),
+            Err(error) => self.end(work, Err(error)),
+        }
+    }
+
+    /// Looks whether the GPU is done, for at most so long, and ends the run where it is.
+    fn look(&self, left: Duration) {
+        let (executable, submission, since, lane) = {
+            let work = lock(&self.work);
+            let (Some(executable), Some((submission, since))) = (&work.executable, &work.submission) else {
+                return;
+            };
+            (Arc::clone(executable), submission.clone(), *since, work.lane)
+        };
+        let (gpu, shared) = (&executable.gpu, &executable.shared);
+        let of_lane = &gpu.lanes[lane];
+        let begin = Instant::now();
+        let spin = shared.spin.min(left);
+        let result = loop {
+            let spent = begin.elapsed();
+            // a short run ends sooner than a thread wakes
+            let slice = if spent < spin {
+                Duration::ZERO
+            } else {
+                (left - spent.min(left)).min(SLICE)
+            };
+            match of_lane.wait(&submission, slice) {
+                Ok(true) => break Some(gpu.alive()),
+                Ok(false) if begin.elapsed() < spin => std::hint::spin_loop(),
+                Ok(false) => {
+                    shared.watch.watch_hang(gpu, since);
+                    break gpu.alive().err().map(Err);
+                }
+                Err(error) => {
+                    gpu.lose(error.to_string());
+                    break Some(gpu.alive());
+                }
+            }
+        };
+        if let Some(result) = result
+            && self.claim(SUBMITTED)
+        {
+            // the last hold of the part is the run's own
+            drop(executable);
+            self.end(lock(&self.work), result);
+        }
+    }
+
+    /// Ends the run where its device is lost, or moves it on without waiting.
+    pub(super) fn nudge(&self) {
+        match self.state.load(Ordering::Acquire) {
+            HELD => self.release(Some(Instant::now())),
+            SUBMITTED => self.look(Duration::ZERO),
+            _ => {}
+        }
+    }
+}
+
+impl GpuExecutable {
+    /// Memory of a port as kernels can see it.
+    fn bound(&self, buffer: &Arc<GpuBuffer>, port: u32, offset: usize, bytes: usize) -> Result<Bound> {
+        let uses = self.uses[port as usize];
+        let piece = buffer.piece(&self.gpu)?;
+        let end = (offset as u64).saturating_add(uses.bytes);
+        let limit = if uses.output {
+            buffer.writable()
+        } else {
+            piece.bytes
+        };
+        let direct =
+            (offset as u64).is_multiple_of(self.gpu.offset_alignment) && end <= limit.min(piece.bytes);
+        // a port that no kernel touches needs nothing
+        if direct || uses.bytes == 0 {
+            return Ok(Bound {
+                buffer: Arc::clone(buffer),
+                piece,
+                offset: offset as u64,
+                staged: None,
+            });
+        }
+        let own = self.spare(port)?;
+        Ok(Bound {
+            piece: own.piece(&self.gpu)?,
+            buffer: own,
+            offset: 0,
+            staged: Some(Staged {
+                port,
+                buffer: Arc::clone(buffer),
+                offset,
+                bytes: bytes.min(self.ports[port as usize].bytes as usize),
+                output: uses.output,
+            }),
+        })
+    }
+
+    /// Whether no run of the part is under way on another lane.
+    fn is_free(&self, lane: usize) -> bool {
+        match lock(&self.last).as_ref().filter(|last| last.lane != lane) {
+            None => true,
+            Some(last) => matches!(
+                self.gpu.lanes[last.lane].wait(&last.submission, Duration::ZERO),
+                Ok(true)
+            ),
+        }
+    }
+}
+
+impl Fence for GpuRun {
+    fn wait(&self, timeout_ns: u64) -> Result<()> {
+        let begin = Instant::now();
+        let until = (timeout_ns != NO_TIMEOUT)
+            .then(|| begin.checked_add(Duration::from_nanos(timeout_ns)))
+            .flatten();
+        loop {
+            let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
+            match self.state.load(Ordering::Acquire) {
+                HELD => self.release(until),
+                SUBMITTED => self.look(left),
+                // another thread moves it on
+                _ => {
+                    let short = left.min(Duration::from_millis(1));
+                    match self.fence.wait(short.as_nanos() as u64) {
+                        Err(error) if error.kind() == ErrorKind::Timeout => {}
+                        ended => return ended,
+                    }
+                }
+            }
+            if let Some(result) = self.fence.result() {
+                return result;
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
+            }
+        }
+    }
+
+    fn on_signal(&self, signalled: SignalCallback) -> Result<()> {
+        self.fence.on_signal(signalled)?;
+        if let Some(watch) = self.watch.get() {
+            watch.hurry();
+        }
+        Ok(())
+    }
+
+    fn timing(&self) -> Result<Timing> {
+        self.fence.timing()
+    }
+
+    fn cancel(&self) -> Result<()> {
+        self.fence.cancel()?;
+        if self.claim(HELD) {
+            let why = Error::new(ErrorKind::Cancelled, "the run was cancelled");
+            self.end(lock(&self.work), Err(why));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! What lowering and costs must know of a device.
+
+use polychip_gpu_kernels::Limits;
+use serde::{Deserialize, Serialize};
+
+/// Rates of a device: stated by the driver layer from what is known or measured of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rates {
+    /// Multiply-adds per second on 32-bit floats.
+    pub(crate) f32_macs: u64,
+    /// Multiply-adds per second on 16-bit floats.
+    pub(crate) f16_macs: u64,
+    /// Multiply-adds per second on 8-bit integers.
+    pub(crate) i8_macs: u64,
+    /// Bytes per second of device memory, reads and writes together.
+    pub(crate) memory_bytes: u64,
+    /// Bytes per second between host memory and the device.
+    pub(crate) link_bytes: u64,
+    /// Time of one launch among others, in nanoseconds.
+    pub(crate) launch_ns: u64,
+    /// Time of one submission and the wait for it, in nanoseconds.
+    pub(crate) submit_ns: u64,
+}
+
+/// What lowering must know of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// What it can hold.
+    pub(crate) limits: Limits,
+    /// Whether ports lie in memory of the host, behind a link: then each is read or written once.
+    pub(crate) discrete: bool,
+    /// What it achieves.
+    pub(crate) rates: Rates,
+}
