@@ -197,7 +197,7 @@ impl DeviceLine {
             peak_macs_per_s: info.peak_macs_per_s,
             peak_bytes_per_s: info.peak_bytes_per_s,
             shares_host_memory: info.shares_host_memory,
-            imports_host_memory: info.imports_host_memory,
+            imports_host_memory: info.imports_memory(),
             emulated: info.emulated,
             quarantined: device.is_quarantined(),
             remembered_refusals: remembered

@@ -132,7 +132,7 @@ fn links(devices: &[Device], profile: &Profile) -> Result<LinkTable> {
             let (a, b) = (a.info(), b.info());
             let link = if a.shares_host_memory && b.shares_host_memory {
                 Link::native(HANDOVER)
-            } else if a.imports_host_memory && b.imports_host_memory {
+            } else if a.imports_memory() && b.imports_memory() {
                 Link::imported(HANDOVER)
             } else {
                 Link::copy(HANDOVER, COPY_BYTES_PER_S)

@@ -33,6 +33,10 @@ pub struct Report {
     pub arena_bytes: u64,
     /// The same tensors without sharing bytes, in bytes.
     pub unshared_bytes: u64,
+    /// Explicit copies of tensors between devices that the runs of this plan made.
+    pub copies: u64,
+    /// The same, in bytes.
+    pub copied_bytes: u64,
     /// The parts in order.
     pub parts: Vec<PartReport>,
     /// Tensors that cross between devices or parts.
@@ -118,6 +122,7 @@ impl Report {
             .as_ref()
             .map(|loaded| loaded.history.lock().unwrap_or_else(PoisonError::into_inner));
         let footprint = loaded.as_ref().map(|loaded| loaded.footprint).unwrap_or_default();
+        let copied = loaded.as_ref().map(|loaded| &loaded.wiring.copied);
         let plan = planned.plan();
         let device = |index: u32| planned.devices()[index as usize].name().to_owned();
         let part = |(index, part): (usize, &polychip_partitioner::Part)| {
@@ -147,6 +152,8 @@ impl Report {
             runs: inner.runs.load(Ordering::Relaxed),
             arena_bytes: footprint.arena_bytes,
             unshared_bytes: footprint.unshared_bytes,
+            copies: copied.map_or(0, |copied| copied.copies()),
+            copied_bytes: copied.map_or(0, |copied| copied.bytes()),
             parts: plan.parts.iter().enumerate().map(part).collect(),
             crossings: plan
                 .crossings

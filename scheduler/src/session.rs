@@ -28,10 +28,10 @@ use loaded::LoadedPlan;
 use recover::Strikes;
 use slot::Ticket;
 
-mod arena;
+pub(crate) mod arena;
 pub(crate) mod compile;
 mod conductor;
-mod copy;
+pub(crate) mod copy;
 pub(crate) mod history;
 pub(crate) mod loaded;
 pub(crate) mod memory;

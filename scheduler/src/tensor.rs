@@ -19,6 +19,8 @@ use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::Inner;
+use crate::session::arena::ALIGNMENT;
+use crate::session::copy::Copied;
 
 /// A Rust type that tensors hold elements of.
 pub trait Element: Pod {
@@ -63,7 +65,7 @@ pub(crate) struct Bound {
     memory: Memory,
     /// Those that import host memory first: the host reads and writes through the first.
     buffers: Vec<DeviceBuffer>,
-    /// `written` when the devices that do not import host memory got their copies.
+    /// `written` when the devices that do not import memory of the host got their copies.
     copied: AtomicU64,
 }
 
@@ -84,11 +86,11 @@ impl Bound {
     ) -> Result<Arc<Bound>> {
         let mut buffers = Vec::with_capacity(devices.len());
         for (index, device) in devices {
-            let is_import = device.info().imports_host_memory;
+            let is_import = device.info().imports_memory();
             let buffer = if is_import {
                 device.import_buffer(&memory)
             } else {
-                device.create_buffer(spec.bytes.max(1), 64)
+                device.create_buffer(spec.bytes.max(1), ALIGNMENT)
             };
             buffers.push(DeviceBuffer {
                 device: *index,
@@ -119,6 +121,10 @@ impl Bound {
     }
 }
 
+fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &polychip_host::DeviceInfo> {
+    devices.iter().map(|(_, device)| device.info())
+}
+
 fn no_memory(name: &str, error: polychip_host::Error) -> Error {
     let kind = match kind_of_host(error.kind()) {
         ErrorKind::DeviceLost => ErrorKind::DeviceLost,
@@ -135,7 +141,8 @@ impl TensorMemory {
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<TensorMemory> {
-        let memory = Memory::new(spec.bytes).map_err(|error| no_memory(&spec.name, error))?;
+        let memory =
+            Memory::for_devices(spec.bytes, infos(devices)).map_err(|error| no_memory(&spec.name, error))?;
         Ok(TensorMemory {
             name: spec.name.clone(),
             dtype: spec.dtype,
@@ -192,12 +199,12 @@ impl TensorMemory {
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<()> {
-        let memory = if !bound.is_in_flight() {
+        let memory = if !bound.is_in_flight() && bound.memory.suits(infos(devices)) {
             Ok(bound.memory.clone())
         } else if self.is_host {
-            bound.memory.duplicate()
+            bound.memory.duplicate(infos(devices))
         } else {
-            Memory::new(self.bytes)
+            Memory::for_devices(self.bytes, infos(devices))
         };
         let memory = memory.map_err(|error| no_memory(&self.name, error))?;
         let spec = TensorSpec {
@@ -211,8 +218,8 @@ impl TensorMemory {
         Ok(())
     }
 
-    /// Copies an input to the devices that do not import host memory, where they do not have it yet.
-    pub(crate) fn copy_to_devices(&self, bound: &Bound) -> Result<()> {
+    /// Copies an input to the devices that do not import memory of the host, where they do not have it yet.
+    pub(crate) fn copy_to_devices(&self, bound: &Bound, copied: &Copied) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
         if bound.buffers.iter().all(|bound| bound.is_import)
             || bound.copied.load(Ordering::Acquire) == written
@@ -233,6 +240,7 @@ impl TensorMemory {
                 .access(Access::Write, 0, self.bytes)
                 .map_err(failed)?;
             target.copy_from_slice(&source);
+            copied.add(self.bytes);
         }
         bound.copied.store(written, Ordering::Release);
         Ok(())

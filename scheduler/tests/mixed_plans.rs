@@ -105,6 +105,59 @@ fn a_device_that_imports_nothing_gets_explicit_copies() {
     assert_close(&classify(&session).unwrap(), &alone);
 }
 
+/// Modes of the crossings between devices, and the explicit copies that two runs made; the answers are right.
+fn moved_between(script: &str) -> (Vec<&'static str>, u64) {
+    let runtime = runtime(script);
+    let model = runtime.load(shapes()).unwrap();
+    let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
+    let session = on(&runtime, &model, &["cpu", "null"]);
+    for _ in 0..2 {
+        assert_close(&classify(&session).unwrap(), &alone);
+    }
+    let own = session.output("probabilities").unwrap();
+    let mut input = session.input("image").unwrap();
+    input.write(&image()).unwrap();
+    let before = session.report().copies;
+    let run = session.submit_into(&[&input], &[&own]).unwrap();
+    drop(run.wait(PATIENCE).unwrap());
+    let found: Vec<f32> = own
+        .bytes()
+        .unwrap()
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| f32::from_le_bytes(*word))
+        .collect();
+    assert_close(&found, &alone);
+    let report = session.report();
+    assert_eq!(report.copies == 0, report.copied_bytes == 0);
+    assert_eq!(report.copies, before / 2 * 3, "every run makes the same copies");
+    let between = report
+        .crossings
+        .iter()
+        .filter(|crossing| crossing.from != crossing.to);
+    let modes: std::collections::BTreeSet<&str> = between.map(|crossing| crossing.mode).collect();
+    (modes.into_iter().collect(), before)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn devices_that_take_files_or_pages_share_one_buffer_without_copies() {
+    // an address on a page, by what GPUs ask for
+    let pages = device(CONVOLUTIONS, "kind = \"gpu\"\nimport_alignment = 4096");
+    assert_eq!(moved_between(&pages), (vec!["native"], 0));
+    let files = device(CONVOLUTIONS, "kind = \"gpu\"\nimports = [\"memfd\"]");
+    assert_eq!(moved_between(&files), (vec!["imported"], 0));
+}
+
+#[test]
+fn a_device_that_asks_for_more_than_a_page_gets_explicit_copies() {
+    let apart = device(CONVOLUTIONS, "imports = [\"host\"]\nimport_alignment = 1048576");
+    let (modes, copies) = moved_between(&apart);
+    assert_eq!(modes, ["copy"]);
+    assert!(copies > 0);
+}
+
 #[test]
 fn runs_in_flight_do_not_disturb_each_other() {
     let runtime = runtime(&device(CONVOLUTIONS, ""));

@@ -1602,7 +1602,7 @@ struct polychip_device_info {
     // Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives; 0: none.
     uint32_t export_kinds;
     // Alignment that host memory needs to be imported, in bytes: a power of two; 0 and 1: any. The host's
-    // own memory starts on a page.
+    // own memory starts on a page; a device that needs more gets copies.
     uint32_t import_alignment;
     // Name for people.
     struct polychip_text name;
@@ -1947,7 +1947,7 @@ struct polychip_port {
     uint32_t rank;
     // The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     uint32_t state_port;
-    // Alignment of the first element, in bytes: a power of two, at most 64, on which the runtime places
+    // Alignment of the first element, in bytes: a power of two, at most 256, on which the runtime places
     // tensors.
     uint32_t alignment;
     // Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.

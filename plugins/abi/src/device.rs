@@ -61,7 +61,7 @@ pub struct polychip_device_info {
     /// Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives; 0: none.
     pub export_kinds: u32,
     /// Alignment that host memory needs to be imported, in bytes: a power of two; 0 and 1: any. The host's
-    /// own memory starts on a page.
+    /// own memory starts on a page; a device that needs more gets copies.
     pub import_alignment: u32,
     /// Name for people.
     pub name: polychip_text,

@@ -42,7 +42,7 @@ pub struct polychip_port {
     pub rank: u32,
     /// The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     pub state_port: u32,
-    /// Alignment of the first element, in bytes: a power of two, at most 64, on which the runtime places
+    /// Alignment of the first element, in bytes: a power of two, at most 256, on which the runtime places
     /// tensors.
     pub alignment: u32,
     /// Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.

@@ -17,7 +17,7 @@ use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executable::Executable;
 use crate::flat::FlatGraph;
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use crate::plugin::{Instance, PluginInfo, text};
 
 /// Kind of chip.
@@ -71,12 +71,27 @@ pub struct DeviceInfo {
     pub peak_bytes_per_s: Option<u64>,
     /// Computes on host memory without a copy.
     pub shares_host_memory: bool,
-    /// Takes host memory by `buffer_import`.
+    /// Takes host memory as the host has it, on a page, by `buffer_import`.
     pub imports_host_memory: bool,
     /// Anonymous memory files can be imported without a copy.
     pub imports_memory_files: bool,
     /// The figures are not a real chip's.
     pub emulated: bool,
+}
+
+impl DeviceInfo {
+    /// Uses memory of the host in place: by its address, or as an anonymous file.
+    #[must_use]
+    pub fn imports_memory(&self) -> bool {
+        self.imports_host_memory || self.imports_memory_files
+    }
+
+    /// Is better off with an anonymous file: the device takes nothing else, or is no CPU, whose driver may hand
+    /// a file on to where an address means nothing.
+    #[must_use]
+    pub fn wants_memory_files(&self) -> bool {
+        self.imports_memory_files && (!self.imports_host_memory || self.kind != DeviceKind::Cpu)
+    }
 }
 
 /// Whether a device runs a node.
@@ -294,6 +309,9 @@ impl Device {
             )
         };
         let known = |value: u64| (value != 0).then_some(value);
+        let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
+        let imports_host_memory = takes(abi::POLYCHIP_MEMORY_HOST)
+            && u64::from(found.import_alignment) <= memory::page_bytes();
         open.info = DeviceInfo {
             kind: match found.kind {
                 abi::POLYCHIP_DEVICE_CPU => DeviceKind::Cpu,
@@ -309,9 +327,10 @@ impl Device {
             memory_bytes: known(found.memory_bytes),
             peak_macs_per_s: known(found.peak_macs_per_s),
             peak_bytes_per_s: known(found.peak_bytes_per_s),
-            shares_host_memory: found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,
-            imports_host_memory: found.import_kinds & (1 << abi::POLYCHIP_MEMORY_HOST) != 0,
-            imports_memory_files: found.import_kinds & (1 << abi::POLYCHIP_MEMORY_MEMFD) != 0,
+            shares_host_memory: imports_host_memory
+                && found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,
+            imports_host_memory,
+            imports_memory_files: memory::HAS_FILES && takes(abi::POLYCHIP_MEMORY_MEMFD),
             emulated: found.flags & abi::POLYCHIP_DEVICE_EMULATED != 0,
         };
         Ok(Device(Arc::new(open)))

@@ -10,7 +10,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use memmap2::{MmapMut, MmapRaw};
 
 use crate::buffer::{Access, AccessGuard};
+use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Whether the system has anonymous files, which devices can map.
+pub(crate) const HAS_FILES: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+/// On what mapped memory starts.
+pub(crate) fn page_bytes() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        rustix::param::page_size() as u64
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        // the least of the systems that there are
+        4096
+    }
+}
 
 /// Page-aligned, zeroed host memory. Clones share it.
 #[derive(Clone)]
@@ -154,6 +171,34 @@ impl Memory {
         })
     }
 
+    /// Memory that all of these devices can import that import any: an anonymous file where one of them wants
+    /// that, else plain pages.
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn for_devices<'a>(bytes: u64, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> Result<Memory> {
+        if devices.into_iter().any(DeviceInfo::wants_memory_files) {
+            Memory::file(bytes)
+        } else {
+            Memory::new(bytes)
+        }
+    }
+
+    /// Whether every device of these that imports memory can import this.
+    #[must_use]
+    pub fn suits<'a>(&self, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> bool {
+        let file = self.is_file();
+        devices
+            .into_iter()
+            .all(|info| file || info.imports_host_memory || !info.imports_memory_files)
+    }
+
+    /// Whether the memory is an anonymous file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.fd().is_some()
+    }
+
     /// Maps `bytes` bytes of an anonymous file, which devices that take no host address map themselves.
     /// Where the system has no such files, the same as [`Memory::new`].
     ///
@@ -219,13 +264,13 @@ impl Memory {
         Ok(AccessGuard::of_copy(self))
     }
 
-    /// Other memory with the same bytes; as [`Memory::read_beside_runs`].
+    /// Other memory with the same bytes for devices; as [`Memory::read_beside_runs`].
     ///
     /// # Errors
     /// The host has a writing access open, or the system has no memory left.
-    pub fn duplicate(&self) -> Result<Memory> {
+    pub fn duplicate<'a>(&self, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> Result<Memory> {
         let source = self.read_beside_runs()?;
-        let made = Memory::new(self.bytes)?;
+        let made = Memory::for_devices(self.bytes, devices)?;
         made.access(Access::Write)?.copy_from_slice(&source);
         Ok(made)
     }
@@ -276,11 +321,11 @@ mod tests {
         memory.access(Access::Write).unwrap()[99] = 7;
         memory.shared.begin_run().unwrap();
         assert!(memory.access(Access::Read).is_err());
-        let copy = memory.duplicate().unwrap();
+        let copy = memory.duplicate([]).unwrap();
         assert_eq!(copy.access(Access::Read).unwrap()[98..], [0, 7]);
         memory.shared.end_run();
         let open = memory.access(Access::Write).unwrap();
-        assert!(memory.duplicate().is_err());
+        assert!(memory.duplicate([]).is_err());
         drop(open);
         memory.shared.begin_run().unwrap();
     }

@@ -150,7 +150,7 @@ impl NullDevice {
             serial: script.serial,
             import_kinds: MemoryKinds::of(&imports),
             export_kinds: MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd]),
-            import_alignment: 1,
+            import_alignment: script.import_alignment,
             vendor: "Polychip".into(),
             soc: "emulated".into(),
             driver: env!("CARGO_PKG_VERSION").into(),

@@ -75,6 +75,8 @@ pub struct DeviceScript {
     pub layouts: Vec<String>,
     /// Memory kinds that it imports: `host`, `memfd`.
     pub imports: Vec<String>,
+    /// Alignment that host memory needs to be imported, in bytes: a power of two.
+    pub import_alignment: u32,
     /// Whether runs run one after the other.
     pub serial: bool,
     /// Time to start a run, in nanoseconds.
@@ -114,6 +116,7 @@ impl Default for DeviceScript {
             memory_bytes: 0,
             layouts: vec!["row_major".into()],
             imports: vec!["host".into(), "memfd".into()],
+            import_alignment: 1,
             serial: true,
             launch_ns: 0,
             launch_nj: 0.0,
@@ -407,6 +410,12 @@ impl DeviceScript {
             layout_of(layout)?;
         }
         self.import_kinds()?;
+        if !self.import_alignment.is_power_of_two() {
+            return Err(format!(
+                "import_alignment {} is no power of two",
+                self.import_alignment
+            ));
+        }
         let works = std::iter::once(self.cost).chain(self.op.values().map(|work| work.over(&self.cost)));
         let numbers = works.flat_map(|work| {
             [

@@ -6,8 +6,9 @@
 //!    whatever the order in which independent parts run.
 //! 2. Offsets are multiples of [`ALIGNMENT`].
 
-/// Alignment of every tensor: a cache line, and the widest vector.
-pub(crate) const ALIGNMENT: u64 = 64;
+/// Alignment of every tensor: what GPUs ask of the offset of a binding at most, and more than a cache line or the
+/// widest vector.
+pub(crate) const ALIGNMENT: u64 = 256;
 
 /// One tensor in the arena.
 #[derive(Debug, Clone)]
@@ -105,8 +106,8 @@ mod tests {
             ],
             &chain,
         );
-        assert_eq!(layout.offsets, [0, 128, 0]);
-        assert_eq!(layout.bytes, 208);
+        assert_eq!(layout.offsets, [0, 256, 0]);
+        assert_eq!(layout.bytes, 336);
         // parts 1 and 2 may run at once, so what they write must not overlap, nor what they read
         let fork = [vec![], vec![0], vec![0], vec![1, 2]];
         let layout = place(
@@ -117,7 +118,7 @@ mod tests {
             ],
             &fork,
         );
-        assert_eq!(layout.bytes, 192);
+        assert_eq!(layout.bytes, 576);
     }
 
     proptest::proptest! {

@@ -1,10 +1,33 @@
-//! The explicit copy: the only way bytes move between devices that share no memory.
+//! The explicit copy: the only way bytes move between devices that share no memory. Every one is counted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip_host::{Access, Buffer};
 
 use crate::error::{Error, ErrorKind, Result};
+
+/// How many copies the runs of a plan made.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    copies: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Copied {
+    pub(crate) fn add(&self, bytes: u64) {
+        self.copies.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn copies(&self) -> u64 {
+        self.copies.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
 
 /// A copy of a tensor from one device's buffer to another's.
 #[derive(Debug, Clone)]
@@ -14,6 +37,7 @@ pub(crate) struct Copy {
     pub(crate) from: (Arc<Buffer>, u64),
     pub(crate) to: (Arc<Buffer>, u64),
     pub(crate) bytes: u64,
+    pub(crate) counter: Arc<Copied>,
 }
 
 impl Copy {
@@ -30,6 +54,7 @@ impl Copy {
             .access(Access::Write, self.to.1, self.bytes)
             .map_err(failed)?;
         target.copy_from_slice(&source);
+        self.counter.add(self.bytes);
         Ok(())
     }
 }

@@ -216,7 +216,7 @@ impl LoadedPlan {
         let (wiring, devices) = (&*self.wiring, self.planned.devices());
         for (index, input) in &given.inputs {
             let bound = input.bound_to(self.number, || memory::input_users(wiring, *index, devices))?;
-            input.copy_to_devices(&bound)?;
+            input.copy_to_devices(&bound, &self.wiring.copied)?;
             for &(part, port) in &wiring.inputs[*index].readers {
                 let wired = &wiring.parts[part];
                 let buffer = bound

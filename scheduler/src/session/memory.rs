@@ -1,6 +1,6 @@
 //! The memory of a slot: crossings in an arena, outputs, and the copies between devices that share none.
 //!
-//! Invariant: a tensor whose users all import host memory lies in one place; any other has a buffer per
+//! Invariant: a tensor whose users all import memory of the host lies in one place; any other has a buffer per
 //! device and explicit copies.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Sl
     let (resident, alone): (Vec<&Between>, Vec<&Between>) = wiring.between.iter().partition(|tensor| {
         let imported = users(wiring, tensor, devices)
             .iter()
-            .all(|(_, device)| device.info().imports_host_memory);
+            .all(|(_, device)| device.info().imports_memory());
         tensor.output.is_none() && imported
     });
     let residents: Vec<Resident> = resident
@@ -56,7 +56,15 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Sl
     let layout = arena::place(&residents, &wiring.after);
     footprint.arena_bytes = layout.bytes;
     footprint.unshared_bytes = residents.iter().map(|resident| resident.bytes).sum();
-    let shared = Memory::new(layout.bytes).map_err(no_memory)?;
+    let ports = |tensor: &Between| -> Vec<usize> {
+        let readers = tensor.readers.iter().map(|(part, _)| *part);
+        std::iter::once(tensor.writer.0).chain(readers).collect()
+    };
+    let sharers = resident
+        .iter()
+        .flat_map(|tensor| ports(tensor))
+        .map(|part| devices[wiring.parts[part].device].info());
+    let shared = Memory::for_devices(layout.bytes, sharers).map_err(no_memory)?;
     let mut arenas: BTreeMap<usize, Arc<Buffer>> = BTreeMap::new();
     for (tensor, offset) in resident.iter().zip(&layout.offsets) {
         let ports = std::iter::once(&tensor.writer).chain(&tensor.readers);
@@ -83,7 +91,14 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Sl
             bind(wiring, &mut submissions, part, port, &(Arc::clone(buffer), 0))?;
         }
         let writer = wiring.parts[tensor.writer.0].device;
-        copies[tensor.writer.0].extend(copies_from(&bound, memory.bytes, writer, tensor.output, devices));
+        copies[tensor.writer.0].extend(copies_from(
+            wiring,
+            &bound,
+            memory.bytes,
+            writer,
+            tensor.output,
+            devices,
+        ));
         if let Some(output) = tensor.output {
             footprint.output_bytes += tensor.bytes;
             outputs[output] = Some(memory);
@@ -161,19 +176,27 @@ pub(crate) fn bind_output(
     let writer = wiring.parts[tensor.writer.0].device;
     let copies = &mut slot.copies[tensor.writer.0];
     copies.retain(|copy| copy.output != Some(index));
-    copies.extend(copies_from(&bound, memory.bytes, writer, Some(index), devices));
+    copies.extend(copies_from(
+        wiring,
+        &bound,
+        memory.bytes,
+        writer,
+        Some(index),
+        devices,
+    ));
     Ok(())
 }
 
 /// Copies of a tensor from the device that wrote it to those that share no memory with it.
 fn copies_from(
+    wiring: &Wiring,
     memory: &Bound,
     bytes: u64,
     writer: usize,
     output: Option<usize>,
     devices: &[Device],
 ) -> Vec<Copy> {
-    let imports = |index: usize| devices[index].info().imports_host_memory;
+    let imports = |index: usize| devices[index].info().imports_memory();
     let Some(from) = memory.buffer(writer) else {
         return Vec::new();
     };
@@ -188,6 +211,7 @@ fn copies_from(
                 from: (Arc::clone(from), 0),
                 to: (Arc::clone(buffer), 0),
                 bytes,
+                counter: Arc::clone(&wiring.copied),
             });
         }
     }

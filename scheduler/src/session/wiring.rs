@@ -6,6 +6,7 @@
 //!    listed in `after_here`; all others are left to fences on the device.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use polychip_graph::{Graph, TensorId};
 use polychip_host::{Device, Executable};
@@ -14,6 +15,7 @@ use polychip_partitioner::Plan;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::compile::LoadedPart;
+use crate::session::copy::Copied;
 use crate::tensor::TensorSpec;
 
 /// One part and what it waits for.
@@ -85,6 +87,8 @@ pub(crate) struct Wiring {
     pub(crate) between: Vec<Between>,
     /// Per part, the parts that end before it starts.
     pub(crate) after: Vec<Vec<usize>>,
+    /// Explicit copies of the runs.
+    pub(crate) copied: Arc<Copied>,
 }
 
 impl Wiring {
@@ -93,14 +97,17 @@ impl Wiring {
         self.parts.iter().any(|part| !part.after_here.is_empty())
     }
 
-    /// Devices that touch a tensor, those that import host memory first.
+    /// Devices that touch a tensor, those that import host memory first, by its address before as a file.
     pub(crate) fn devices_of(
         &self,
         parts: impl IntoIterator<Item = usize>,
         devices: &[Device],
     ) -> Vec<(usize, Device)> {
         let mut found: Vec<usize> = parts.into_iter().map(|part| self.parts[part].device).collect();
-        found.sort_by_key(|index| (!devices[*index].info().imports_host_memory, *index));
+        found.sort_by_key(|index| {
+            let info = devices[*index].info();
+            (!info.imports_host_memory, !info.imports_memory_files, *index)
+        });
         found.dedup();
         found
             .into_iter()
@@ -158,6 +165,7 @@ impl Wiring {
             outputs,
             between,
             after,
+            copied: Arc::default(),
         };
         wiring.sort_dependencies(devices);
         Ok(wiring)
@@ -168,7 +176,7 @@ impl Wiring {
         for tensor in &self.between {
             let users = std::iter::once(tensor.writer.0).chain(tensor.readers.iter().map(|(part, _)| *part));
             let users = self.devices_of(users, devices);
-            let shared = users.iter().all(|(_, device)| device.info().imports_host_memory);
+            let shared = users.iter().all(|(_, device)| device.info().imports_memory());
             copied[tensor.writer.0] |= users.len() > 1 && !shared;
         }
         for tensor in &self.between {

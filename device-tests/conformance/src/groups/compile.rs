@@ -166,7 +166,7 @@ fn ports(bench: &Bench) -> Judgement {
             port.bytes
         );
         check!(
-            port.alignment.is_power_of_two() && port.alignment <= 64,
+            port.alignment.is_power_of_two() && port.alignment <= 256,
             "port {index} wants alignment {}: a power of two up to 64 is allowed",
             port.alignment
         );
