@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use polychip_gpu_kernels::{
-    Access, Binary, Conv, ConvTile, Direction, Epilogue, EpilogueOperand, Expression, GlobalPool, Image,
-    ImageLayout, Limits, Place, Pool, PoolKind, Scalar, Threads, Unary, Window,
+    Access, Binary, Conv, ConvTile, Coordinates, Depthwise, Direction, Epilogue, EpilogueOperand, Expression,
+    GlobalPool, Image, ImageLayout, Interpolation, Limits, Place, Pool, PoolKind, Resize, ResizeAxis,
+    Rounding, Scalar, Threads, Unary, Window,
 };
 
 use crate::device::Gpu;
@@ -281,5 +282,141 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
             }
         }
     }
+    depthwise(gpu, &mut trials);
+    resize(gpu, &mut trials);
     trials
+}
+
+fn depthwise(gpu: &Result<Arc<Gpu>, String>, trials: &mut Vec<Trial>) {
+    let shapes = [
+        ("3x3/16", image(2, 7, 9, 16), 16, square(3, 1, 1)),
+        ("3x3/2/24", image(1, 8, 9, 24), 24, square(3, 2, 1)),
+        ("3x3/5", image(1, 6, 5, 5), 5, square(3, 1, 1)),
+        (
+            "2x3/1-3",
+            image(2, 6, 5, 1),
+            3,
+            window([2, 3], [1, 2], [1, 0], [0, 2], [1, 1]),
+        ),
+        (
+            "5x3/4-8",
+            image(1, 9, 9, 4),
+            8,
+            window([5, 3], [2, 3], [0, 2], [3, 1], [2, 1]),
+        ),
+        (
+            "3x9/dilated",
+            image(1, 6, 40, 8),
+            8,
+            window([3, 9], [1, 1], [1, 12], [1, 12], [1, 3]),
+        ),
+    ];
+    for scalar in [Scalar::F32, Scalar::F16, Scalar::I8, Scalar::U8] {
+        for (name, image, channels_out, window) in shapes {
+            for strip in [1, 4] {
+                let bytes = matches!(scalar, Scalar::I8 | Scalar::U8);
+                let one = Depthwise {
+                    image,
+                    channels_out,
+                    window,
+                    scalar,
+                    zero_point: if scalar == Scalar::U8 { 120 } else { 5 },
+                    epilogue: if bytes {
+                        requantised(scalar)
+                    } else {
+                        residual(scalar)
+                    },
+                    strip,
+                };
+                trials.push(trial(
+                    gpu,
+                    format!("depthwise/{}/{name}/{strip}", scalar.name()),
+                    one,
+                ));
+            }
+        }
+    }
+}
+
+fn resize(gpu: &Result<Arc<Gpu>, String>, trials: &mut Vec<Trial>) {
+    let axis = |output, scale, region| ResizeAxis {
+        output,
+        scale,
+        region,
+    };
+    let plain = Resize {
+        image: image(2, 5, 6, 4),
+        axes: [axis(10, 2.0, [0.0, 1.0]), axis(9, 1.5, [0.0, 1.0])],
+        interpolation: Interpolation::Linear,
+        coordinates: Coordinates::HalfPixel,
+        antialias: false,
+        exclude_outside: false,
+        extrapolation: 0.0,
+        scalar: Scalar::F32,
+    };
+    let all = [
+        ("linear", plain),
+        (
+            "linear/f16",
+            Resize {
+                scalar: Scalar::F16,
+                ..plain
+            },
+        ),
+        (
+            "linear/corners/3",
+            Resize {
+                coordinates: Coordinates::AlignCorners,
+                image: image(1, 5, 6, 3),
+                ..plain
+            },
+        ),
+        (
+            "cubic",
+            Resize {
+                interpolation: Interpolation::Cubic(-0.75),
+                coordinates: Coordinates::PytorchHalfPixel,
+                exclude_outside: true,
+                ..plain
+            },
+        ),
+        (
+            "linear/antialias/f16",
+            Resize {
+                axes: [axis(2, 0.4, [0.0, 1.0]), axis(6, 1.0, [0.0, 1.0])],
+                antialias: true,
+                scalar: Scalar::F16,
+                image: image(1, 5, 6, 3),
+                ..plain
+            },
+        ),
+        (
+            "linear/crop",
+            Resize {
+                axes: [axis(4, 0.8, [-0.2, 0.8]), axis(5, 0.83, [0.1, 1.3])],
+                coordinates: Coordinates::TfCropAndResize,
+                extrapolation: 7.5,
+                ..plain
+            },
+        ),
+    ];
+    for (name, one) in all {
+        trials.push(trial(gpu, format!("resize/{name}"), one));
+    }
+    for scalar in [Scalar::F32, Scalar::U8] {
+        for channels in [3, 8] {
+            let one = Resize {
+                interpolation: Interpolation::Nearest(Rounding::Floor),
+                coordinates: Coordinates::Asymmetric,
+                image: image(1, 5, 6, channels),
+                scalar,
+                ..plain
+            };
+            trials.push(trial(
+                gpu,
+                format!("resize/nearest/{}/{channels}", scalar.name()),
+                one,
+            ));
+        }
+    }
 }
