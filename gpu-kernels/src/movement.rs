@@ -6,6 +6,14 @@
 //! 2. Indices follow ONNX: a negative one counts from the end. One outside the axis is not an error that a device
 //!    can give: it is clamped to the axis, never read outside it (scattered: dropped).
 
+mod along;
+mod gather;
+mod join;
+mod map;
+mod scatter;
+mod strided;
+mod transpose;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Scalar;

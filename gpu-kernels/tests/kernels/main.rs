@@ -5,6 +5,7 @@ mod convolution;
 mod device;
 mod elementwise;
 mod judge;
+mod movement;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -23,5 +24,6 @@ fn main() {
         .collect();
     trials.extend(convolution::trials(&gpu));
     trials.extend(elementwise::trials(&gpu));
+    trials.extend(movement::trials(&gpu));
     libtest_mimic::run(&arguments, trials).exit();
 }
