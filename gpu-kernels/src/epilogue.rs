@@ -140,6 +140,16 @@ impl Epilogue {
         self.expression.value(&all)
     }
 
+    /// As [`Epilogue::sample`] for sums in i32.
+    #[must_use]
+    pub fn sample_integers(&self, sums: &[i32], rows: u64, columns: u64) -> (Vec<Values>, Values) {
+        if self.expression == Expression::Operand(0) && self.output == Scalar::I32 {
+            return (Vec::new(), Values::I32(sums.to_vec()));
+        }
+        let sums: Vec<f32> = sums.iter().map(|&x| x as f32).collect();
+        self.sample(&sums, rows, columns)
+    }
+
     /// Sample operands, and what the whole output must be for these sums, `[rows, columns]`.
     #[must_use]
     pub fn sample(&self, sums: &[f32], rows: u64, columns: u64) -> (Vec<Values>, Values) {
@@ -259,6 +269,28 @@ output[at] = {stored};
 }} }}",
             quads = columns / 4
         )
+    }
+
+    /// As [`Ending::four`] for a `vec4<i32>`, which is stored unrounded where the output is the sum itself as i32.
+    #[must_use]
+    pub fn four_integers(&self, sum: &str, row: &str, column: &str) -> String {
+        let itself = self.epilogue.expression == Expression::Operand(0);
+        if !itself || self.epilogue.output != Scalar::I32 {
+            return self.four(&format!("vec4<f32>({sum})"), row, column);
+        }
+        let columns = self.columns;
+        let store = if self.width == 4 {
+            format!("if column_ < {columns}u {{ output[(row_ * {columns}u + column_) / 4u] = sums; }}")
+        } else {
+            (0..4)
+                .map(|i| {
+                    format!(
+                        "if column_ + {i}u < {columns}u {{ output[row_ * {columns}u + column_ + {i}u] = sums[{i}]; }}\n"
+                    )
+                })
+                .collect()
+        };
+        format!("{{ let sums = {sum}; let row_ = {row}; let column_ = {column};\n{store} }}")
     }
 
     /// As [`Ending::four`] for one column, which exists, with `sum` an `f32`. Only where [`Ending::width`] is 1.

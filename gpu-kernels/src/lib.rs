@@ -20,6 +20,7 @@ mod elementwise;
 mod epilogue;
 mod error;
 mod expression;
+mod gemm;
 mod grid;
 mod kernel;
 mod limits;
@@ -42,6 +43,7 @@ pub use elementwise::{Elementwise, Operand, Outcome};
 pub use epilogue::{Ending, Epilogue, EpilogueOperand, Place};
 pub use error::{Error, Result};
 pub use expression::{Binary, Expression, Number, Type, Unary};
+pub use gemm::{BatchAxis, Gemm, GemmInt8, GemmTile, Right, pack_b};
 pub use kernel::{Access, Binding, Generate, Kernel};
 pub use limits::{Features, Limits};
 pub use movement::{

@@ -4,6 +4,7 @@
 mod convolution;
 mod device;
 mod elementwise;
+mod gemm;
 mod judge;
 mod movement;
 
@@ -25,5 +26,6 @@ fn main() {
     trials.extend(convolution::trials(&gpu));
     trials.extend(elementwise::trials(&gpu));
     trials.extend(movement::trials(&gpu));
+    trials.extend(gemm::trials(&gpu));
     libtest_mimic::run(&arguments, trials).exit();
 }
