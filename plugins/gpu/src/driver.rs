@@ -11,5 +11,6 @@ pub(crate) mod gpu;
 pub(crate) mod lane;
 pub(crate) mod memory;
 pub(crate) mod pipeline;
+pub(crate) mod timestamps;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 pub(crate) mod vulkan;

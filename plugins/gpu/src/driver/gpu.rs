@@ -10,6 +10,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use super::adapter::Found;
 use super::lane::Lane;
 use super::pipeline::Pipelines;
+use super::timestamps::Clock;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 use super::vulkan;
 
@@ -24,6 +25,8 @@ pub(crate) struct Gpu {
     pub(crate) lanes: Vec<Lane>,
     /// Pipelines by the text of their kernels.
     pub(crate) pipelines: Pipelines,
+    /// Its clock, where it tells times.
+    pub(crate) clock: Option<Clock>,
     /// Largest buffer, in bytes.
     pub(crate) buffer_bytes: u64,
     /// What offsets of bindings are multiples of.
@@ -76,7 +79,14 @@ impl Gpu {
                     let _ = of_error.set(format!("the GPU's driver failed: {error}"));
                 }));
         }
+        let period = lanes[0].queue.get_timestamp_period();
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        let bits = raw.as_ref().map_or(64, |raw| raw.timestamp_bits);
+        #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+        let bits = 64;
+        let timed = features.contains(wgpu::Features::TIMESTAMP_QUERY) && bits > 0;
         Ok(Arc::new(Gpu {
+            clock: timed.then(|| Clock::new(period, bits)),
             number: OPENED.fetch_add(1, Ordering::Relaxed),
             pipelines: Pipelines::new(&lanes, features, cache),
             lanes,
@@ -104,6 +114,15 @@ impl Gpu {
             return raw.local_bytes();
         }
         0
+    }
+
+    /// The GPU's time, in ticks, where it can be asked.
+    pub(crate) fn ticks(&self) -> Option<u64> {
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        if let Some(raw) = &self.raw {
+            return raw.ticks();
+        }
+        None
     }
 
     /// Says that the device is lost.

@@ -14,6 +14,7 @@ use super::gpu::Gpu;
 
 /// What all buffers are used for.
 pub(crate) const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::QUERY_RESOLVE)
     .union(wgpu::BufferUsages::COPY_SRC)
     .union(wgpu::BufferUsages::COPY_DST);
 

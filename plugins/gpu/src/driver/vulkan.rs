@@ -26,6 +26,9 @@ pub(crate) struct Raw {
     host_import: Option<ash::ext::external_memory_host::Device>,
     /// Alignment of host memory that can be imported, in bytes.
     pub(crate) import_alignment: u64,
+    calibrated: Option<ash::ext::calibrated_timestamps::Device>,
+    /// Bits of a time that count, in every family in use.
+    pub(crate) timestamp_bits: u32,
     memory: vk::PhysicalDeviceMemoryProperties,
     /// Queue families in use, one per lane.
     families: Vec<u32>,
@@ -90,6 +93,7 @@ pub(crate) fn open(
     let wanted = [
         ash::ext::external_memory_host::NAME,
         ash::khr::global_priority::NAME,
+        ash::ext::calibrated_timestamps::NAME,
     ];
     for name in wanted {
         if capabilities.supports_extension(name) && !extensions.contains(&name) {
@@ -97,6 +101,7 @@ pub(crate) fn open(
         }
     }
     let imports = extensions.contains(&ash::ext::external_memory_host::NAME);
+    let calibrated = extensions.contains(&ash::ext::calibrated_timestamps::NAME);
     let prioritised = extensions.contains(&ash::khr::global_priority::NAME);
     let mut enabled = adapter.physical_device_features(&extensions, features);
 
@@ -155,6 +160,12 @@ pub(crate) fn open(
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
     let raw = Arc::new(Raw {
         host_import: imports.then(|| ash::ext::external_memory_host::Device::new(&instance, &device)),
+        calibrated: calibrated.then(|| ash::ext::calibrated_timestamps::Device::new(&instance, &device)),
+        timestamp_bits: of_lanes
+            .iter()
+            .map(|&family| families[family as usize].timestamp_valid_bits)
+            .min()
+            .unwrap_or(0),
         device: device.clone(),
         import_alignment: host_properties.min_imported_host_pointer_alignment.max(1),
         memory,
@@ -199,6 +210,14 @@ impl Raw {
     /// Whether host memory can be imported.
     pub(crate) fn imports(&self) -> bool {
         self.host_import.is_some()
+    }
+
+    /// The GPU's time, in ticks, where it can be asked.
+    pub(crate) fn ticks(&self) -> Option<u64> {
+        let info = [vk::CalibratedTimestampInfoEXT::default().time_domain(vk::TimeDomainEXT::DEVICE)];
+        // SAFETY: the extension is enabled, and every device that has it knows its own clock.
+        let read = unsafe { self.calibrated.as_ref()?.get_calibrated_timestamps(&info) };
+        read.ok()?.0.first().copied()
     }
 
     /// Memory of the device's own, in bytes.

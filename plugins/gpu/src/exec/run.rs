@@ -19,6 +19,7 @@ use super::runner::Watch;
 use super::{GpuExecutable, Last, lock};
 use crate::buffer::GpuBuffer;
 use crate::driver::memory::Piece;
+use crate::driver::timestamps::Stamps;
 
 /// Not in use.
 const IDLE: u8 = 0;
@@ -76,6 +77,8 @@ struct Work {
     start_ns: u64,
     deadline_ns: Option<u64>,
     submission: Option<(wgpu::SubmissionIndex, Instant)>,
+    /// Where the GPU tells when, and on which opening of the device; `None` where it does not.
+    stamps: Option<(u64, Option<Stamps>)>,
     /// Bytes on the way to or from memory that cannot be bound.
     bytes: Vec<u8>,
 }
@@ -222,9 +225,37 @@ impl GpuRun {
         }
         let of_lane = &gpu.lanes[lane];
         let mut encoder = of_lane.device.create_command_encoder(&Default::default());
+        if work
+            .stamps
+            .as_ref()
+            .is_none_or(|(number, _)| *number != gpu.number)
         {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
+            work.stamps = Some((gpu.number, Stamps::new(gpu).ok()));
+        }
+        let stamps = work.stamps.as_ref().and_then(|(_, stamps)| stamps.as_ref());
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+                label: None,
+                timestamp_writes: stamps.map(|stamps| stamps.writes(lane)),
+            });
             executable.encode(lane, &mut pass, &work.bound)?;
+        }
+        if let Some(stamps) = stamps {
+            stamps.resolve(&mut encoder, lane);
+        }
+        if gpu.import_alignment().is_some() {
+            // what the GPU wrote to host memory becomes visible to the host
+            let outputs = work.bound.iter().zip(&executable.ports);
+            let outputs = outputs
+                .filter(|(_, port)| port.output)
+                .map(|(bound, _)| &bound.piece.lanes[lane]);
+            let transitions = outputs
+                .chain(stamps.map(|stamps| stamps.buffer(lane)))
+                .map(|buffer| wgpu::wgt::BufferTransition {
+                    buffer,
+                    state: wgpu::wgt::BufferUses::MAP_READ,
+                });
+            encoder.transition_resources(transitions, std::iter::empty());
         }
         let commands = encoder.finish();
         for (bound, port) in work.bound.iter().zip(&executable.ports) {
@@ -252,9 +283,16 @@ impl GpuRun {
         if result.is_ok() {
             result = Self::bring_back(work);
         }
+        let (gpu, host) = (&executable.gpu, &executable.shared.host);
+        let stamps = work.stamps.as_ref().filter(|_| result.is_ok());
+        let ticks = stamps.and_then(|(_, stamps)| stamps.as_ref()?.ticks());
+        let span_ns = match gpu.clock.as_ref().zip(ticks) {
+            Some((clock, ticks)) => clock.span(ticks, work.queued_ns, || host.now_ns(), || gpu.ticks()),
+            None => (work.start_ns, host.now_ns()),
+        };
         self.fence.set_timing(Timing {
             queued_ns: Some(work.queued_ns),
-            span_ns: Some((work.start_ns, executable.shared.host.now_ns())),
+            span_ns: Some(span_ns),
             energy_uj: None,
         });
         for bound in work.bound.drain(..) {

@@ -1,0 +1,178 @@
+//! When a run began and ended on the GPU, told on the host's clock.
+//!
+//! Invariants:
+//! 1. The GPU writes its times into host memory of the run's own; nothing is copied or mapped per run.
+//! 2. A time on the host's clock is within some microseconds where the driver offers both clocks at once
+//!    (`VK_EXT_calibrated_timestamps`); elsewhere the length is the GPU's and the end is when the host saw it.
+
+use std::sync::{Mutex, PoisonError};
+
+use polychip_sdk::{HostBuffer, Memory, MemoryKind, Result};
+
+use super::gpu::Gpu;
+use super::memory::Piece;
+
+/// How long a comparison of the two clocks holds, in nanoseconds.
+const HOLDS_NS: u64 = 200_000_000;
+
+/// Places for the times of one run.
+pub(crate) struct Stamps {
+    memory: HostBuffer,
+    piece: Piece,
+    /// Of each lane.
+    sets: Vec<wgpu::QuerySet>,
+}
+
+impl Stamps {
+    /// Places on this GPU.
+    ///
+    /// # Errors
+    /// `Unsupported` where the GPU or the driver has no such times.
+    #[allow(unsafe_code, reason = "host memory is handed to the driver")]
+    pub(crate) fn new(gpu: &Gpu) -> Result<Stamps> {
+        let alignment =
+            gpu.clock.as_ref().and(gpu.import_alignment()).ok_or_else(|| {
+                polychip_sdk::Error::unsupported("the GPU writes no times into host memory")
+            })?;
+        let memory = HostBuffer::create(&Memory::wanted(MemoryKind::Host, alignment, alignment))?;
+        // SAFETY: the memory lives beside the piece, in a run, which waits for the GPU before it ends.
+        let piece = unsafe { Piece::import(gpu, memory.as_ptr(), alignment) }?;
+        let sets = gpu.lanes.iter().map(|lane| {
+            lane.device.create_query_set(&wgpu::QuerySetDescriptor {
+                label: None,
+                ty: wgpu::QueryType::Timestamp,
+                count: 2,
+            })
+        });
+        Ok(Stamps {
+            sets: sets.collect(),
+            memory,
+            piece,
+        })
+    }
+
+    /// What a pass writes at its begin and end.
+    pub(crate) fn writes(&self, lane: usize) -> wgpu::ComputePassTimestampWrites<'_> {
+        wgpu::ComputePassTimestampWrites {
+            query_set: &self.sets[lane],
+            beginning_of_pass_write_index: Some(0),
+            end_of_pass_write_index: Some(1),
+        }
+    }
+
+    /// Brings the times to host memory, behind the pass.
+    pub(crate) fn resolve(&self, encoder: &mut wgpu::CommandEncoder, lane: usize) {
+        encoder.resolve_query_set(&self.sets[lane], 0..2, &self.piece.lanes[lane], 0);
+    }
+
+    /// The memory that the times are brought to.
+    pub(crate) fn buffer(&self, lane: usize) -> &wgpu::Buffer {
+        &self.piece.lanes[lane]
+    }
+
+    /// Begin and end of a run that the GPU has ended, in ticks.
+    pub(crate) fn ticks(&self) -> Option<(u64, u64)> {
+        let mut bytes = [[0; 8]; 2];
+        self.memory.copy_out(0, bytes.as_flattened_mut()).ok()?;
+        Some((u64::from_ne_bytes(bytes[0]), u64::from_ne_bytes(bytes[1])))
+    }
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy)]
+struct Moment {
+    ticks: u64,
+    host_ns: u64,
+}
+
+/// The GPU's clock as the host's tells it.
+pub(crate) struct Clock {
+    /// Nanoseconds of a tick.
+    period: f64,
+    /// Bits of a time that count.
+    mask: u64,
+    compared: Mutex<Option<Moment>>,
+}
+
+impl Clock {
+    /// A clock whose ticks last so many nanoseconds, of so many bits.
+    pub(crate) fn new(period: f32, bits: u32) -> Clock {
+        Clock {
+            period: f64::from(period),
+            mask: u64::MAX.checked_shr(64u32.saturating_sub(bits)).unwrap_or(0),
+            compared: Mutex::new(None),
+        }
+    }
+
+    /// Ticks from one time to a later one.
+    fn between(&self, from: u64, to: u64) -> u64 {
+        to.wrapping_sub(from) & self.mask
+    }
+
+    /// Begin and end of a run on the host's clock, in nanoseconds, clamped to when the host knows it was under way.
+    ///
+    /// `now` reads the host's clock, `sample` the GPU's.
+    pub(crate) fn span(
+        &self,
+        (begin, end): (u64, u64),
+        queued_ns: u64,
+        now: impl Fn() -> u64,
+        sample: impl Fn() -> Option<u64>,
+    ) -> (u64, u64) {
+        let now_ns = now();
+        let length = (self.between(begin, end) as f64 * self.period) as u64;
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = compared.is_some_and(|moment| now_ns.saturating_sub(moment.host_ns) < HOLDS_NS);
+        if !fresh {
+            *compared = sample().map(|ticks| Moment {
+                ticks,
+                host_ns: now_ns + (now().saturating_sub(now_ns)) / 2,
+            });
+        }
+        let end_ns = match *compared {
+            Some(moment) => {
+                // the run may have ended before the comparison or after it
+                let after = self.between(moment.ticks, end);
+                if after <= self.mask / 2 {
+                    moment.host_ns.saturating_add((after as f64 * self.period) as u64)
+                } else {
+                    let before = self.between(end, moment.ticks);
+                    moment
+                        .host_ns
+                        .saturating_sub((before as f64 * self.period) as u64)
+                }
+            }
+            None => now_ns,
+        };
+        let end_ns = end_ns.clamp(queued_ns, now_ns.max(queued_ns));
+        (end_ns.saturating_sub(length).max(queued_ns), end_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_told_on_the_hosts_clock_whether_it_lies_before_or_after_the_comparison() {
+        let clock = Clock::new(2.0, 36);
+        let now = std::cell::Cell::new(10_000);
+        let span = |ticks, queued| clock.span(ticks, queued, || now.get(), || Some(5_000));
+        // compared now: 5 000 ticks are 10 000 ns
+        assert_eq!(span((4_000, 4_500), 0), (8_000, 9_000));
+        now.set(30_000);
+        assert_eq!(span((6_000, 7_000), 0), (12_000, 14_000));
+        // not before it was queued, not after now
+        assert_eq!(span((6_000, 7_000), 13_000), (13_000, 14_000));
+        assert_eq!(span((6_000, 60_000), 0), (0, 30_000));
+        // a clock of 36 bits goes round
+        let clock = Clock::new(1.0, 36);
+        let top = (1 << 36) - 10;
+        assert_eq!(clock.span((top, 20), 0, || 1_000, || Some(30)), (960, 990));
+        // a GPU whose clock cannot be read
+        assert_eq!(
+            clock.span((top, 20), 0, || 1_000_000_000, || None),
+            (999_999_970, 1_000_000_000)
+        );
+    }
+}
