@@ -13,6 +13,7 @@
 mod candidates;
 mod matrix;
 mod pack;
+mod stage;
 mod text;
 mod truth;
 

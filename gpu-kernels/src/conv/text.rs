@@ -8,28 +8,30 @@
 
 use std::fmt::Write as _;
 
+use super::stage::Tile;
 use super::{Conv, ConvTile, Direction, Sizes, Threads};
-use crate::{Access, Error, ImageLayout, Kernel, Limits, Result, Scalar, Text, grid};
+use crate::{Access, Ending, Error, ImageLayout, Kernel, Limits, Result, Scalar, Text, grid};
 
 /// Types and products of one scalar.
-struct Numbers {
+pub(super) struct Numbers {
     /// Four steps of one pixel.
-    four: &'static str,
+    pub(super) four: &'static str,
     /// Its size, in bytes.
-    four_bytes: u32,
+    pub(super) four_bytes: u32,
     /// Four columns: of floats for one step, of bytes for four.
-    weight: &'static str,
-    weight_bytes: u32,
+    pub(super) weight: &'static str,
+    /// Its size, in bytes.
+    pub(super) weight_bytes: u32,
     /// Vectors of weights per four steps.
-    steps: u32,
+    pub(super) steps: u32,
     /// Four sums.
-    sum: &'static str,
+    pub(super) sum: &'static str,
     /// Four steps of padding.
-    zero: String,
+    pub(super) zero: String,
 }
 
 impl Conv {
-    fn numbers(&self) -> Numbers {
+    pub(super) fn numbers(&self) -> Numbers {
         match self.scalar {
             Scalar::F32 => Numbers {
                 four: "vec4<f32>",
@@ -272,6 +274,38 @@ fn four(p: Pixel, s: Step) -> {four} {{
         text
     }
 
+    /// Declares `finish(sum, group, row, quad)`, which ends and stores what exists of a four of columns.
+    pub(super) fn declare_finish(&self, text: &mut Text, sizes: &Sizes, ending: &Ending<'_>) {
+        let Sizes {
+            rows,
+            groups,
+            fours,
+            quads,
+            ..
+        } = *sizes;
+        let sum = if self.is_bytes() {
+            let ends = groups * fours * quads;
+            format!("vec4<f32>(sum + bitcast<vec4<i32>>(weights[{ends}u + group_ * {quads}u + quad]))")
+        } else {
+            "sum".to_owned()
+        };
+        let column = format!("(group_ * {}u + 4u * quad)", sizes.outside);
+        text.declare(&format!(
+            "fn finish(sum: {}, group_: u32, row: u32, quad: u32) {{
+    if row < {rows}u && quad < {quads}u {{
+        {}
+    }}
+}}",
+            self.numbers().sum,
+            ending.four(&sum, "row", &column)
+        ));
+    }
+
+    /// Products of the launch.
+    pub(super) fn work(&self, sizes: &Sizes) -> u64 {
+        sizes.rows * u64::from(sizes.depth) * u64::from(sizes.outside) * u64::from(sizes.groups)
+    }
+
     pub(super) fn scalar_kernel(&self, limits: &Limits) -> Result<Kernel> {
         let sizes = self.sizes()?;
         let (t, ahead, depth) = match self.tile {
@@ -303,37 +337,14 @@ fn four(p: Pixel, s: Step) -> {four} {{
             .declare(&mut text, sizes.rows, self.channels_out.into())?;
         self.declare_reads(&mut text, &sizes);
         let Sizes {
-            rows,
-            groups,
-            fours,
-            quads,
-            ..
+            rows, groups, quads, ..
         } = sizes;
         let (threads, part) = (t.down * t.across * t.slices, t.down * t.across);
         let (tile_rows, tile_quads) = (t.rows * t.down, t.quads * t.across);
         let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows.into()), quads.div_ceil(tile_quads));
         let tiles = row_tiles * u64::from(column_tiles) * u64::from(groups);
         let (launch, number) = grid::row(tiles, limits)?;
-        // the end of one four of columns
-        let corrected = if self.is_bytes() {
-            let ends = groups * fours * quads;
-            format!("vec4<f32>(sum + bitcast<vec4<i32>>(weights[{ends}u + group_ * {quads}u + quad]))")
-        } else {
-            "sum".to_owned()
-        };
-        text.declare(&format!(
-            "fn finish(sum: {}, group_: u32, row: u32, quad: u32) {{
-    if row < {rows}u && quad < {quads}u {{
-        {}
-    }}
-}}",
-            numbers.sum,
-            ending.four(
-                &corrected,
-                "row",
-                &format!("(group_ * {}u + 4u * quad)", sizes.outside)
-            )
-        ));
+        self.declare_finish(&mut text, &sizes, &ending);
         let mut body = format!(
             "let number = {number};
 if number >= {tiles}u {{ return; }}
@@ -410,7 +421,7 @@ for (var place = thread; place < {places}u; place += {threads}u) {{
             t.quads * 4,
             t.slices
         );
-        let work = rows * u64::from(sizes.depth) * u64::from(sizes.outside) * u64::from(groups);
+        let work = self.work(&sizes);
         text.kernel(variant, [threads, 1, 1], launch, work, &body, limits)
     }
 
@@ -475,95 +486,44 @@ for (var place = thread; place < {places}u; place += {threads}u) {{
     fn staged(&self, body: &mut String, text: &mut Text, sizes: &Sizes, t: Threads, depth: u32) {
         let numbers = self.numbers();
         let steps = numbers.steps;
-        let (fours, quads) = (sizes.fours, sizes.quads);
-        let threads = t.down * t.across * t.slices;
-        let (tile_rows, tile_quads) = (t.rows * t.down, t.quads * t.across);
+        let tile = Tile {
+            rows: t.rows * t.down,
+            quads: t.quads * t.across,
+            fours: depth,
+            threads: t.down * t.across * t.slices,
+        };
         // one place more per step keeps neighbouring steps in different banks
-        let pitch = tile_rows + 1;
+        let pitch = tile.rows + 1;
+        let tile_quads = tile.quads;
         text.shared("image", numbers.four, numbers.four_bytes, depth * pitch);
         let filters = depth * steps * tile_quads;
         text.shared("filters", numbers.weight, numbers.weight_bytes, filters);
-        // neighbouring threads read neighbouring places of the image: steps, or pixels with channels first
-        let (row_of, step_of) = match self.source {
-            ImageLayout::ChannelsLast => (format!("/ {depth}u"), format!("% {depth}u")),
-            ImageLayout::ChannelsFirst => (format!("% {tile_rows}u"), format!("/ {tile_rows}u")),
-        };
-        let loads = (tile_rows * depth).div_ceil(threads);
-        // the pixels stay the same where the threads are a whole number of rows
-        let hoisted = self.source == ImageLayout::ChannelsFirst && threads.is_multiple_of(tile_rows)
-            || self.source == ImageLayout::ChannelsLast && threads.is_multiple_of(depth);
-        for i in 0..loads {
-            let _ = writeln!(body, "let e{i} = thread + {}u;", i * threads);
-            if hoisted {
-                let _ = writeln!(body, "let p{i} = pixel(row0 + e{i} {row_of});");
-            }
-        }
-        let _ = writeln!(body, "for (var k0 = 0u; k0 < {fours}u; k0 += {depth}u) {{");
-        for i in 0..loads {
-            let pixel = if hoisted {
-                format!("p{i}")
-            } else {
-                format!("pixel(row0 + e{i} {row_of})")
-            };
-            let mut load = format!(
-                "image[e{i} {step_of} * {pitch}u + e{i} {row_of}] = four({pixel}, step(group_, k0 + e{i} {step_of}));"
-            );
-            if !fours.is_multiple_of(depth) {
-                load = format!(
-                    "if k0 + e{i} {step_of} < {fours}u {{ {load} }} else {{ image[e{i} {step_of} * {pitch}u + e{i} {row_of}] = {}; }}",
-                    numbers.zero
-                );
-            }
-            if (i + 1) * threads > tile_rows * depth {
-                load = format!("if e{i} < {}u {{ {load} }}", tile_rows * depth);
-            }
-            body.push_str(&load);
-            body.push('\n');
-        }
-        let last = fours * steps - 1;
-        for i in 0..filters.div_ceil(threads) {
-            let (row, column) = (
-                format!("(f{i} / {tile_quads}u)"),
-                format!("min(quad0 + f{i} % {tile_quads}u, {}u)", quads - 1),
-            );
-            // beyond the sum the image is zero, and of bytes what is read would count: there it is zero itself
-            let row = if fours.is_multiple_of(depth) {
-                format!("k0 * {steps}u + {row}")
-            } else {
-                format!("min(k0 * {steps}u + {row}, {last}u)")
-            };
-            let mut load = format!(
-                "filters[f{i}] = weights[(group_ * {}u + {row}) * {quads}u + {column}];",
-                fours * steps
-            );
-            if self.is_bytes() && !fours.is_multiple_of(depth) {
-                load = format!(
-                    "{load} if k0 + f{i} / {tile_quads}u >= {fours}u {{ filters[f{i}] = vec4<u32>(); }}"
-                );
-            }
-            if (i + 1) * threads > filters {
-                load = format!("if f{i} < {filters}u {{ {load} }}");
-            }
-            let _ = writeln!(body, "let f{i} = thread + {}u;\n{load}", i * threads);
-        }
-        let _ = writeln!(
-            body,
-            "workgroupBarrier();\nfor (var k = slice; k < {depth}u; k += {}u) {{",
-            t.slices
-        );
+        let mut products = format!("for (var k = slice; k < {depth}u; k += {}u) {{\n", t.slices);
         for i in 0..t.rows {
-            let _ = writeln!(body, "let a{i}_0 = image[k * {pitch}u + down + {}u];", i * t.down);
+            let _ = writeln!(
+                products,
+                "let a{i}_0 = image[k * {pitch}u + down + {}u];",
+                i * t.down
+            );
         }
         for j in 0..t.quads {
             for k in 0..steps {
                 let _ = writeln!(
-                    body,
+                    products,
                     "let b{j}_{k}_0 = filters[(k * {steps}u + {k}u) * {tile_quads}u + across + {}u];",
                     j * t.across
                 );
             }
         }
-        body.push_str(&self.products(t, 0));
-        body.push_str("}\nworkgroupBarrier();\n}\n");
+        products.push_str(&self.products(t, 0));
+        products.push_str("}\n");
+        let stage = self.stage(
+            sizes,
+            &numbers,
+            tile,
+            |row, step| format!("{step} * {pitch}u + {row}"),
+            |step, quad| format!("{step} * {tile_quads}u + {quad}"),
+        );
+        body.push_str(&stage.around(sizes.fours, depth, &products));
     }
 }

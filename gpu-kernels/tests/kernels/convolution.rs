@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use libtest_mimic::Trial;
+use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{
     Access, Binary, Conv, ConvTile, Coordinates, Depthwise, Direction, Epilogue, EpilogueOperand, Expression,
-    GlobalPool, Image, ImageLayout, Interpolation, Limits, Place, Pool, PoolKind, Resize, ResizeAxis,
-    Rounding, Scalar, Threads, Unary, Window,
+    Features, Generate, GlobalPool, Image, ImageLayout, Interpolation, Limits, Place, Pool, PoolKind, Resize,
+    ResizeAxis, Rounding, Scalar, Threads, Unary, Window,
 };
 
 use crate::device::Gpu;
-use crate::judge::trial;
+use crate::judge::{trial, validate};
 
 fn image(batch: u32, height: u32, width: u32, channels: u32) -> Image {
     Image {
@@ -280,6 +280,47 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                     trials.push(trial(gpu, name, pool));
                 }
             }
+        }
+    }
+    // matrix units of other devices: their text is validated here, their values where they are
+    let units = |cooperative, lanes| Limits {
+        shared_bytes: 48 << 10,
+        invocations: 1024,
+        subgroup: [lanes; 2],
+        features: Features {
+            cooperative,
+            f16: true,
+            ..limits.features
+        },
+        ..limits
+    };
+    for (name, conv) in shapes(Scalar::F16) {
+        for (side, lanes) in [(16, 32), (8, 8)] {
+            let tile = ConvTile::Matrix {
+                rows: 1,
+                columns: 2,
+                down: 2,
+                across: 1,
+                slices: 2,
+                depth: 2,
+            };
+            let conv = Conv { tile, ..conv.clone() };
+            let limits = units(side, lanes);
+            if gpu
+                .as_ref()
+                .is_ok_and(|gpu| gpu.limits.features.cooperative == side)
+            {
+                trials.push(trial(gpu, format!("conv/f16/matrix/{name}"), conv.clone()));
+            }
+            trials.push(Trial::test(
+                format!("conv/text/matrix-{side}/{name}"),
+                move || {
+                    let kernel = conv
+                        .kernel(&limits)
+                        .map_err(|error| Failed::from(error.to_string()))?;
+                    validate(&kernel).map_err(Failed::from)
+                },
+            ));
         }
     }
     depthwise(gpu, &mut trials);
