@@ -75,8 +75,8 @@ impl Runtime {
         let (mut measured, mut not) = (Vec::new(), Vec::new());
         for from in &devices {
             for to in devices.iter().filter(|to| to.name() != from.name()) {
-                let found = if from.info().emulated || to.info().emulated {
-                    Err("an emulated device takes no real time".to_owned())
+                let found = if self.0.host.clock().is_virtual() {
+                    Err("the clock is virtual, a hand-over takes real time".to_owned())
                 } else {
                     measure(self, policy, from, to).map_err(|error| error.to_string())
                 };

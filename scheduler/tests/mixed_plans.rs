@@ -431,3 +431,45 @@ fn times_at_one_thread_count_are_not_taken_for_those_at_another() {
     assert!(measured(1));
     assert!(!measured(2) && !measured(0));
 }
+
+#[test]
+fn links_are_measured_on_a_real_clock_only_and_plans_then_say_so() {
+    let script = device("\"Relu\", \"Add\", \"Conv\", \"Clip\"", "");
+    let (measured, not) = runtime(&script).measure_links(&Policy::latency()).unwrap();
+    assert!(measured.is_empty());
+    assert_eq!(not.len(), 2, "both directions");
+    assert!(not.iter().all(|link| link.reason.contains("virtual")), "{not:?}");
+
+    let real = Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", &script)
+        .only_given_folders()
+        .build()
+        .unwrap();
+    let model = real.load(shapes()).unwrap();
+    let crossings = || on(&real, &model, &["cpu", "null"]).report().crossings;
+    assert!(
+        crossings()
+            .iter()
+            .all(|crossing| crossing.provenance == "estimated")
+    );
+    let (measured, not) = real.measure_links(&Policy::latency()).unwrap();
+    assert!(not.is_empty(), "{not:?}");
+    assert_eq!(measured.len(), 2);
+    for link in &measured {
+        assert!(
+            link.latency_ns + link.from_launch_ns + link.to_launch_ns > 0,
+            "{link:?}"
+        );
+    }
+    let policy = Policy::latency().devices(["cpu", "null"]);
+    let planned = real.plan(&model, &policy).unwrap();
+    let crossed = planned
+        .plan()
+        .crossings
+        .iter()
+        .filter(|crossing| crossing.from_device != crossing.to_device);
+    for crossing in crossed {
+        assert_eq!(crossing.provenance.word(), "measured");
+    }
+}
