@@ -254,3 +254,25 @@ impl Values {
         Values::of_numbers(scalar, &vec![Number::F32(0.0); count])
     }
 }
+
+/// The tensor of `[outer, count, inner]` whose rows along `count` are made of those of `input`.
+pub(crate) fn along(
+    scalar: Scalar,
+    shape: [u64; 3],
+    input: &Values,
+    make: impl Fn(&[f64]) -> Vec<f64>,
+) -> Values {
+    let mut numbers = vec![Number::F32(0.0); input.len()];
+    for outer in 0..shape[0] as usize {
+        for inner in 0..shape[2] as usize {
+            let at = |k: usize| ravel(&[outer, k, inner], &shape);
+            let row: Vec<f64> = (0..shape[1] as usize)
+                .map(|k| input.number(scalar, at(k)).to_f64())
+                .collect();
+            for (k, value) in make(&row).into_iter().enumerate() {
+                numbers[at(k)] = Number::F32(value as f32);
+            }
+        }
+    }
+    Values::of_numbers(scalar, &numbers)
+}

@@ -30,6 +30,7 @@ mod pool;
 mod quantise;
 mod reduce;
 mod resize;
+mod rows;
 mod sample;
 mod softmax;
 mod text;

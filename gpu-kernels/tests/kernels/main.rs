@@ -7,6 +7,7 @@ mod elementwise;
 mod gemm;
 mod judge;
 mod movement;
+mod reduce;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -27,5 +28,6 @@ fn main() {
     trials.extend(elementwise::trials(&gpu));
     trials.extend(movement::trials(&gpu));
     trials.extend(gemm::trials(&gpu));
+    trials.extend(reduce::trials(&gpu));
     libtest_mimic::run(&arguments, trials).exit();
 }
