@@ -354,6 +354,18 @@ impl Elementwise {
         self.sample_over(total, reads.collect())
     }
 
+    /// A sample whose operands are changed before the truth is computed: number, values.
+    pub(crate) fn sample_with(&self, change: impl Fn(usize, Values) -> Values) -> Sample {
+        let total = element::size(&self.shape);
+        let mut before = self.sample_of(total, -2.0, 2.0).before;
+        before.truncate(self.operands.len());
+        let before = before.into_iter().enumerate();
+        self.sample_over(
+            total,
+            before.map(|(number, values)| change(number, values)).collect(),
+        )
+    }
+
     /// The truth over these operands.
     fn sample_over(&self, total: usize, mut before: Vec<Values>) -> Sample {
         let mut outcomes: Vec<Vec<Number>> = vec![Vec::with_capacity(total); self.outcomes.len()];

@@ -53,7 +53,7 @@ pub use movement::{
 };
 pub use norm::{GroupNorm, LayerNorm, LpNorm, Lrn};
 pub use pool::{GlobalPool, Pool, PoolKind};
-pub use quantise::{Dequantise, Quantise};
+pub use quantise::{Dequantise, Quantise, dequantised, quantised};
 pub use reduce::{ArgReduce, Reduce, Reduction};
 pub use resize::{Coordinates, Interpolation, Resize, ResizeAxis, Rounding};
 pub use sample::{Sample, Values};

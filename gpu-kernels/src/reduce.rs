@@ -173,7 +173,8 @@ impl Generate for Reduce {
         split.declare(&mut text);
         let value = element::load("in0", scalar, "first + step(k)");
         let (groups, mut body) = rows.head(limits);
-        body.push_str("    let first = base(row);\n");
+        // a row that is none reads the last one
+        body.push_str(&format!("    let first = base(min(row, {}u));\n", outputs - 1));
         let mut shift = String::new();
         // where there is no infinity, any value of the row
         let bound = |bits: u32| match float {
@@ -324,10 +325,11 @@ impl Generate for ArgReduce {
         ));
         let (groups, mut body) = rows.head(limits);
         body.push_str(&format!(
-            "    let first = base(row);
+            "    let first = base(min(row, {}u));
     var at = 0u;
     var top = {};
 ",
+            outputs - 1,
             element::load("in0", self.scalar, "first")
         ));
         body.push_str(&rows.each(&format!(

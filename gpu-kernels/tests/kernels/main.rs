@@ -1,6 +1,7 @@
 //! Kernels on the driver that is there, each against the scalar truth that its generator states; every text
 //! is validated without a driver too.
 
+mod attention;
 mod convolution;
 mod device;
 mod elementwise;
@@ -24,6 +25,7 @@ fn main() {
             )
         })
         .collect();
+    trials.extend(attention::trials(&gpu));
     trials.extend(convolution::trials(&gpu));
     trials.extend(elementwise::trials(&gpu));
     trials.extend(movement::trials(&gpu));
