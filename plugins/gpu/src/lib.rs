@@ -1,7 +1,7 @@
 //! The gpu plugin: every GPU with a Vulkan, Metal or Direct3D 12 driver, by kernels that are generated per part.
 //!
 //! Invariants:
-//! 1. `caps` alone says what is supported; `lower` compiles nothing else.
+//! 1. `caps` says what is supported by lowering each node alone; `lower` compiles nothing else.
 //! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
 //! 3. A blob holds all that the part needs, so that a cached one loads without the model.
 //!
@@ -17,6 +17,7 @@ mod caps;
 mod driver;
 mod exec;
 mod lower;
+mod part;
 mod plugin;
 mod program;
 mod target;

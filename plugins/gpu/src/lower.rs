@@ -1,91 +1,375 @@
-//! Lowering: a part as launches of kernels over values in memory.
+//! Lowering: a part becomes launches of kernels over values, with layouts, fusion, packing and memory decided once.
 //!
-//! So far Identity, Relu and Add on f32 of one shape.
+//! Invariants:
+//! 1. Same part, options and target: the same program and constants, byte for byte.
+//! 2. A tensor may exist in ONNX order, channels last, or both, as real values, as stored integers, or both;
+//!    a step asks for the form it wants, and the conversion is made once, where it is first asked for.
+//! 3. What is not lowered is refused with a reason: never approximated, never wrong. A node that lowers alone
+//!    lowers within any part: a fused ending that fails is undone, and its nodes stand alone.
+//! 4. A dry lowering makes the same steps and reads no constant but small ones.
+//!
+//! Not here: running (`exec`), offsets (`arena`), which nodes stand behind which (`fuse`).
+//! Start reading at [`lower`], then [`Lowering`].
 
-use polychip_gpu_kernels::{Access, Scalar, Text};
-use polychip_ops::{DType, Op};
-use polychip_sdk::{CompileOptions, Error, GraphView, Port, Result, Support};
+mod arena;
+mod conv;
+mod elementwise;
+mod emit;
+mod ending;
+mod families;
+mod finish;
+mod forms;
+mod fuse;
+mod image;
+mod map;
+mod matmul;
+mod movement;
+mod norm;
+mod pool;
+mod quantise;
+mod reduce;
+mod refusal;
+mod resize;
+
+use std::collections::HashMap;
+
+use polychip_gpu_kernels::{Access, Generate, Kernel, Scalar};
+use polychip_ops::DType;
+use polychip_sdk::{CompileOptions, GraphView, Layout, Precision, Reason, Result, Support};
 
 pub(crate) use crate::blob::Lowered;
-use crate::caps;
-use crate::program::{ALIGN, Home, Program, Step, Value};
+use crate::part::{Part, TensorIndex};
+use crate::program::{ALIGN, Home, Step};
 use crate::target::Target;
+use forms::{Form, Forms};
+use refusal::{Outcome, Refusal};
 
 /// Lowers a part.
-pub(crate) fn lower(graph: &GraphView<'_>, _options: &CompileOptions, target: &Target) -> Result<Lowered> {
-    let mut program = Program {
-        kernels: Vec::new(),
+///
+/// # Errors
+/// Where a node is not lowered; it names the node and the reason.
+pub(crate) fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -> Result<Lowered> {
+    let part = Part::of(graph);
+    Ok(run(&part, options, target, false)?)
+}
+
+/// Whether each node is lowered, and if not, why: each is lowered alone and dry.
+pub(crate) fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
+    let part = Part::of(graph);
+    let options = CompileOptions::default();
+    (0..part.nodes.len())
+        .map(|node| match run(&part.alone(node), &options, target, true) {
+            Ok(_) => Support::Yes,
+            Err(refusal) => refusal.support(),
+        })
+        .collect()
+}
+
+fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Outcome<Lowered> {
+    let mut layouts = vec![Form::Rows; part.inputs.len() + part.outputs.len()];
+    for request in &options.ports {
+        if let Some(layout) = layouts.get_mut(request.port as usize)
+            && request.layout == Layout::ChannelsLast
+        {
+            *layout = Form::Channels;
+        }
+    }
+    let ports = part.inputs.iter().chain(&part.outputs);
+    for (layout, &tensor) in layouts.iter_mut().zip(ports) {
+        if !part
+            .dims(tensor)
+            .is_some_and(|dims| (3..=5).contains(&dims.len()))
+        {
+            *layout = Form::Rows;
+        }
+    }
+    let mut lowering = Lowering {
+        part,
+        target,
+        reduced: options.precision == Precision::Reduced && target.limits.features.f16,
+        dry,
+        layouts,
+        wishes: finish::wishes(part, target),
+        readers: part.readers(),
+        forms: vec![Forms::default(); part.tensors.len()],
+        ports: vec![None; part.inputs.len() + part.outputs.len()],
         values: Vec::new(),
+        kernels: Vec::new(),
+        known: HashMap::new(),
         steps: Vec::new(),
-        arena_bytes: 0,
-        ports: Vec::new(),
+        constants: Vec::new(),
+        constant_bytes: 0,
+        node: 0,
     };
-    let mut constants = Vec::new();
-    let mut ports = Vec::new();
-    let of_ports: Vec<u32> = graph.inputs().iter().chain(graph.outputs()).copied().collect();
-    for tensor in graph.tensors() {
-        let shape = tensor
-            .shape()
-            .ok_or_else(|| Error::unsupported("a tensor of unknown shape"))?;
-        let bytes = (4 * caps::elements(&shape).unwrap_or(0)) as u64;
-        let port = of_ports.iter().position(|&port| port == tensor.index());
-        let home = match (tensor.constant(), port) {
-            (Some(constant), _) => {
-                let at = constants.len() as u64;
-                constants.extend_from_slice(constant.bytes());
-                constants.resize(constants.len().next_multiple_of(ALIGN as usize), 0);
-                Home::Constants(at)
-            }
-            (None, Some(port)) => Home::Port(port as u32),
-            (None, None) => {
-                let at = program.arena_bytes;
-                program.arena_bytes += bytes.next_multiple_of(ALIGN);
-                Home::Arena(at)
-            }
-        };
-        program.values.push(Value { home, bytes });
-    }
-    for (number, &tensor) in of_ports.iter().enumerate() {
-        let shape = graph.tensor(tensor).shape().unwrap_or_default();
-        ports.push(Port::dense(number >= graph.inputs().len(), DType::F32, &shape)?);
-        program.ports.push(tensor);
-    }
-    for node in graph.nodes() {
-        if let Support::No { reason, detail } = caps::support(graph, &node) {
-            let what = format!("{} {}: {reason:?}: {detail}", node.op_name(), node.name());
-            return Err(Error::unsupported(what).at_node(node.index()));
+    lowering.feed()?;
+    for (index, group) in fuse::plan(&lowering).into_iter().enumerate() {
+        let node = part.nodes[index].index;
+        lowering.node = node;
+        if let Some(group) = group {
+            lowering.group(&group).map_err(|refusal| refusal.at(node))?;
         }
-        let operands: Vec<u32> = node.inputs().chain(node.outputs()).flatten().collect();
-        let count = program.values[operands[0] as usize].bytes / 4;
-        let mut text = Text::new();
-        let names = ["a", "b", "c"];
-        for (name, &operand) in names.iter().zip(&operands) {
-            let access = match program.values[operand as usize].home {
-                Home::Constants(_) => Access::Constant,
-                _ => Access::Read,
+    }
+    finish::finish(lowering)
+}
+
+/// Index of a value of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ValueId(u32);
+
+/// A value, and how its elements are to be read.
+#[derive(Debug, Clone)]
+struct Stored {
+    home: Home,
+    bytes: u64,
+    scalar: Scalar,
+}
+
+/// A part being lowered.
+pub(crate) struct Lowering<'a> {
+    part: &'a Part,
+    target: &'a Target,
+    /// Whether f32 values between steps are kept as f16.
+    reduced: bool,
+    /// Whether constants are left unread.
+    dry: bool,
+    /// Granted layout of each port.
+    layouts: Vec<Form>,
+    /// Output port in whose memory a tensor should be computed.
+    wishes: Vec<Option<usize>>,
+    readers: Vec<Vec<usize>>,
+    forms: Vec<Forms>,
+    /// Value of each port, once there is one.
+    ports: Vec<Option<ValueId>>,
+    values: Vec<Stored>,
+    kernels: Vec<Kernel>,
+    known: HashMap<Kernel, u32>,
+    steps: Vec<Step>,
+    constants: Vec<u8>,
+    constant_bytes: u64,
+    node: u32,
+}
+
+/// Where a lowering stood, to go back to.
+struct Mark {
+    forms: Vec<Forms>,
+    ports: Vec<Option<ValueId>>,
+    values: usize,
+    kernels: usize,
+    steps: usize,
+    constants: usize,
+    constant_bytes: u64,
+}
+
+impl<'a> Lowering<'a> {
+    fn mark(&self) -> Mark {
+        Mark {
+            forms: self.forms.clone(),
+            ports: self.ports.clone(),
+            values: self.values.len(),
+            kernels: self.kernels.len(),
+            steps: self.steps.len(),
+            constants: self.constants.len(),
+            constant_bytes: self.constant_bytes,
+        }
+    }
+
+    fn back_to(&mut self, mark: Mark) {
+        self.forms = mark.forms;
+        self.ports = mark.ports;
+        self.values.truncate(mark.values);
+        self.kernels.truncate(mark.kernels);
+        self.known.retain(|_, index| (*index as usize) < mark.kernels);
+        self.steps.truncate(mark.steps);
+        self.constants.truncate(mark.constants);
+        self.constant_bytes = mark.constant_bytes;
+    }
+
+    /// Extents of a tensor, in ONNX order.
+    fn dims(&self, tensor: TensorIndex) -> Outcome<&'a [usize]> {
+        self.part.dims(tensor).ok_or_else(|| {
+            let name = &self.part.tensors[tensor].name;
+            Refusal::new(
+                Reason::DynamicShape,
+                format!("the shape of tensor '{name}' is not known before the run"),
+            )
+        })
+    }
+
+    /// Type in memory of the real values of a tensor.
+    fn scalar(&self, tensor: TensorIndex) -> Outcome<Scalar> {
+        let dtype = self.part.real(tensor);
+        if dtype == DType::F32 && self.reduced {
+            return Ok(Scalar::F16);
+        }
+        self.of_dtype(dtype)
+    }
+
+    /// Type in memory of the elements of a tensor as they pass a port.
+    fn stored_scalar(&self, tensor: TensorIndex) -> Outcome<Scalar> {
+        self.of_dtype(self.part.tensors[tensor].dtype)
+    }
+
+    fn of_dtype(&self, dtype: DType) -> Outcome<Scalar> {
+        let scalar = scalar_of(dtype)
+            .ok_or_else(|| refusal::dtype(format!("tensors of {} are not offered", dtype.name())))?;
+        let features = &self.target.limits.features;
+        if scalar == Scalar::F16 && !features.f16 || scalar == Scalar::I64 && !features.int64 {
+            return Err(refusal::dtype(format!(
+                "the device has no {} in its instructions",
+                dtype.name()
+            )));
+        }
+        Ok(scalar)
+    }
+
+    /// How a value that is only read is bound.
+    fn access(&self, value: ValueId) -> Access {
+        match self.stored(value).home {
+            Home::Constants(_) => Access::Constant,
+            Home::Arena(_) | Home::Port(_) => Access::Read,
+        }
+    }
+
+    /// A new piece of packed constants, of this many bytes.
+    fn packed(&mut self, bytes: u64, fill: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<ValueId> {
+        let bytes = usize::try_from(bytes).map_err(|_| refusal::shape("weights beyond the address space"))?;
+        self.constant(Scalar::U8, &[bytes], fill)
+    }
+
+    fn stored(&self, value: ValueId) -> &Stored {
+        &self.values[value.0 as usize]
+    }
+
+    fn value(&mut self, home: Home, scalar: Scalar, dims: &[usize]) -> Outcome<ValueId> {
+        let bytes = bytes_of(scalar, dims)?;
+        self.values.push(Stored { home, bytes, scalar });
+        Ok(ValueId(self.values.len() as u32 - 1))
+    }
+
+    /// A new value in the arena.
+    fn fresh(&mut self, scalar: Scalar, dims: &[usize]) -> Outcome<ValueId> {
+        self.value(Home::Arena(0), scalar, dims)
+    }
+
+    /// A new value in the constants. `fill` gives its bytes and is not called by a dry lowering.
+    fn constant(
+        &mut self,
+        scalar: Scalar,
+        dims: &[usize],
+        fill: impl FnOnce() -> Outcome<Vec<u8>>,
+    ) -> Outcome<ValueId> {
+        let at = self.constant_bytes;
+        let bytes = bytes_of(scalar, dims)?;
+        let end = bytes
+            .checked_next_multiple_of(ALIGN)
+            .and_then(|bytes| at.checked_add(bytes))
+            .filter(|&end| usize::try_from(end).is_ok())
+            .ok_or_else(|| refusal::shape("the constants do not fit the address space"))?;
+        self.constant_bytes = end;
+        if !self.dry {
+            let data = fill()?;
+            if data.len() as u64 > bytes.next_multiple_of(4) {
+                return Err(refusal::shape(format!(
+                    "{} bytes of a packed constant where {bytes} were planned",
+                    data.len()
+                )));
+            }
+            self.constants.extend_from_slice(&data);
+            self.constants.resize(end as usize, 0);
+        }
+        self.value(Home::Constants(at), scalar, dims)
+    }
+
+    /// Adds a launch of what a generator makes over these values.
+    fn launch(&mut self, generator: &dyn Generate, operands: &[ValueId]) -> Outcome<()> {
+        let kernel = generator.kernel(&self.target.limits)?;
+        self.launch_kernel(kernel, operands)
+    }
+
+    fn launch_kernel(&mut self, kernel: Kernel, operands: &[ValueId]) -> Outcome<()> {
+        if kernel.bindings.len() != operands.len() {
+            return Err(refusal::op(format!(
+                "{} has {} bindings for {} values",
+                kernel.variant,
+                kernel.bindings.len(),
+                operands.len()
+            )));
+        }
+        let (mut constants, mut shared) = (false, false);
+        for (binding, &operand) in kernel.bindings.iter().zip(operands) {
+            let stored = self.stored(operand);
+            // a value of the arena or the constants is followed by what fills up its last word of 256 bytes
+            let room = match stored.home {
+                Home::Port(_) => stored.bytes.next_multiple_of(16),
+                Home::Arena(_) | Home::Constants(_) => stored.bytes.next_multiple_of(ALIGN),
             };
-            text.binding(name, access, Scalar::F32, 1, count);
+            if (binding.access == Access::Constant) != (self.access(operand) == Access::Constant)
+                && binding.access == Access::Constant
+            {
+                return Err(refusal::constant(format!("{} wants a constant", kernel.variant)));
+            }
+            constants |= binding.access == Access::Constant;
+            shared |= binding.access != Access::Constant && matches!(stored.home, Home::Constants(_));
+            if binding.bytes > room.max(4) {
+                return Err(refusal::shape(format!(
+                    "{} touches {} bytes of a value of {room}",
+                    kernel.variant, binding.bytes
+                )));
+            }
         }
-        let (value, to) = match node.op() {
-            Op::Identity => ("a[i]", "b"),
-            Op::Relu => ("max(a[i], 0.0)", "b"),
-            _ => ("a[i] + b[i]", "c"),
+        if constants && shared {
+            // one buffer cannot be bound both ways
+            return Err(refusal::constant(format!("{} of constants only", kernel.variant)));
+        }
+        let next = self.kernels.len() as u32;
+        let index = match self.known.get(&kernel) {
+            Some(&index) => index,
+            None => {
+                self.known.insert(kernel.clone(), next);
+                self.kernels.push(kernel);
+                next
+            }
         };
-        let body = format!("let i = group.x * 64u + thread; if i < {count}u {{ {to}[i] = {value}; }}");
-        let groups = [count.div_ceil(64) as u32, 1, 1];
-        let kernel = text
-            .kernel("plain", [64, 1, 1], groups, count, &body, &target.limits)
-            .map_err(|error| Error::unsupported(error.to_string()))?;
-        program.steps.push(Step {
-            node: node.index(),
-            kernel: program.kernels.len() as u32,
-            operands,
+        self.steps.push(Step {
+            node: self.node,
+            kernel: index,
+            operands: operands.iter().map(|value| value.0).collect(),
         });
-        program.kernels.push(kernel);
+        Ok(())
     }
-    Ok(Lowered {
-        program,
-        constants,
-        ports,
+
+    fn not_computed(&self, tensor: TensorIndex) -> Refusal {
+        let name = &self.part.tensors[tensor].name;
+        refusal::op(format!("tensor '{name}' is read before it is computed"))
+    }
+}
+
+/// Type in memory of a data type, where there is one.
+fn scalar_of(dtype: DType) -> Option<Scalar> {
+    Some(match dtype {
+        DType::F32 => Scalar::F32,
+        DType::F16 => Scalar::F16,
+        DType::I32 => Scalar::I32,
+        DType::U32 => Scalar::U32,
+        DType::I16 => Scalar::I16,
+        DType::U16 => Scalar::U16,
+        DType::I64 => Scalar::I64,
+        DType::I8 => Scalar::I8,
+        DType::U8 => Scalar::U8,
+        DType::Bool => Scalar::Bool,
+        _ => return None,
     })
+}
+
+/// Number of elements of a shape.
+fn count(dims: &[usize]) -> Outcome<u64> {
+    dims.iter()
+        .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
+        .filter(|&count| count <= u64::from(u32::MAX))
+        .ok_or_else(|| refusal::shape(format!("a tensor of shape {dims:?} has more than 2^32 elements")))
+}
+
+/// Size of a tensor in memory.
+fn bytes_of(scalar: Scalar, dims: &[usize]) -> Outcome<u64> {
+    Ok(count(dims)? * scalar.bytes())
 }

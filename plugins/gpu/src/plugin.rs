@@ -214,7 +214,7 @@ impl Device for GpuDevice {
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
-        Ok(graph.nodes().map(|node| caps::support(graph, &node)).collect())
+        Ok(caps::supports(graph, &self.shared.target))
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {

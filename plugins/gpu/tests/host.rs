@@ -118,7 +118,7 @@ fn each_refusal_has_its_reason() {
         polychip_abi::POLYCHIP_SUPPORT_SHAPE,
     );
     assert_eq!(reason(Op::Add, DType::F32, &[2, 3], &[2, 3]), 0);
-    assert_eq!(reason(Op::Mul, DType::F32, &[2, 3], &[2, 3]), op);
-    assert_eq!(reason(Op::Add, DType::I64, &[2, 3], &[2, 3]), dtype);
-    assert_eq!(reason(Op::Add, DType::F32, &[2, 3], &[3]), shape);
+    assert_eq!(reason(Op::Einsum, DType::F32, &[2, 3], &[2, 3]), op);
+    assert_eq!(reason(Op::Add, DType::F64, &[2, 3], &[2, 3]), dtype);
+    assert_eq!(reason(Op::Add, DType::F32, &[2, 3], &[2]), shape);
 }

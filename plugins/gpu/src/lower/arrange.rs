@@ -1,0 +1,273 @@
+//! Ops that put tensors together, repeat them or run along an axis.
+//!
+//! Invariant: a tensor with the encoding of its sources keeps their integers; others are moved as real values.
+
+use polychip_gpu_kernels::{Concat, CumSum, OneHot, Pad, PadMode, Scalar, Tile, Trilu};
+use polychip_ops::{Attr, Op, axis};
+use polychip_sdk::Reason;
+
+use super::forms::{Form, Kind, arranged, is_same, place};
+use super::map::wide;
+use super::movement::{around, carried, kept, list};
+use super::refusal::{self, Outcome, Refusal};
+use super::{Lowering, ValueId};
+use crate::part::{Node, TensorIndex};
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    match node.op {
+        Op::Concat => concat(l, node, y)?,
+        Op::Pad => pad(l, node, x, y)?,
+        Op::Expand | Op::Tile => tile(l, node, x, y)?,
+        Op::CumSum => sums(l, node, x, y)?,
+        Op::Trilu => triangle(l, node, x, y)?,
+        Op::OneHot => one_hot(l, node, x, y)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
+    let out = l.dims(y)?;
+    let rank = out.len();
+    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let axis = axis::normalise(along, rank)
+        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))?;
+    let inputs: Vec<TensorIndex> = node
+        .reads()
+        .filter(|&t| l.part.dims(t).is_some_and(|dims| !dims.contains(&0)))
+        .collect();
+    let mut sum = 0;
+    for &x in &inputs {
+        let dims = l.dims(x)?;
+        let alike = dims.len() == rank && (0..rank).all(|i| i == axis || dims[i] == out[i]);
+        if !alike {
+            return Err(refusal::shape(format!("{dims:?} does not join {out:?} along axis {axis}")));
+        }
+        sum += dims[axis];
+    }
+    if sum != out[axis] {
+        return Err(refusal::shape(format!("sizes of {sum} joined to {out:?} along axis {axis}")));
+    }
+    let kind = if inputs.iter().all(|&x| carried(l, x, y) == Kind::Stored) {
+        Kind::Stored
+    } else {
+        Kind::Real
+    };
+    let channels = |&&x: &&TensorIndex| l.is_channels_only(x) && !l.part.is_constant(x);
+    let form = if !is_same(out) && 2 * inputs.iter().filter(channels).count() >= inputs.len() {
+        Form::Channels
+    } else {
+        Form::Rows
+    };
+    let mut pieces: Vec<(ValueId, Vec<usize>)> = Vec::with_capacity(inputs.len());
+    for &x in &inputs {
+        let dims = l.dims(x)?;
+        pieces.push((l.get(x, form, kind)?, arranged(dims, form)));
+    }
+    let at = place(form, axis, rank);
+    let (scalar, target) = l.destination(y, form, kind)?;
+    l.define(y, form, kind, target)?;
+    let most = (l.target.limits.bindings as usize).saturating_sub(1).max(2);
+    while pieces.len() > most {
+        let mut joined = Vec::new();
+        for some in pieces.chunks(most) {
+            if let [one] = some {
+                joined.push(one.clone());
+                continue;
+            }
+            let mut dims = some[0].1.clone();
+            dims[at] = some.iter().map(|(_, dims)| dims[at]).sum();
+            let value = l.fresh(scalar, &dims)?;
+            join(l, scalar, some, at, value)?;
+            joined.push((value, dims));
+        }
+        pieces = joined;
+    }
+    join(l, scalar, &pieces, at, target)
+}
+
+fn join(
+    l: &mut Lowering<'_>,
+    scalar: Scalar,
+    pieces: &[(ValueId, Vec<usize>)],
+    axis: usize,
+    target: ValueId,
+) -> Outcome<()> {
+    let kernel = Concat {
+        scalar,
+        shapes: pieces.iter().map(|(_, dims)| wide(dims)).collect(),
+        axis,
+    };
+    let mut values: Vec<ValueId> = pieces.iter().map(|(value, _)| *value).collect();
+    values.push(target);
+    l.launch(&kernel, &values)
+}
+
+fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let (dims, out) = (l.dims(x)?, l.dims(y)?);
+    let rank = dims.len();
+    let mode = match node.attributes.str(Attr::Mode).unwrap_or("constant") {
+        "constant" => PadMode::Constant,
+        "reflect" => PadMode::Reflect,
+        "edge" => PadMode::Edge,
+        "wrap" => PadMode::Wrap,
+        other => return Err(refusal::attribute(format!("Pad with mode '{other}' is not offered"))),
+    };
+    let pads = list(l, node, 1)?.ok_or_else(|| refusal::constant("the pads come from the run"))?;
+    let axes: Vec<usize> = match list(l, node, 3)? {
+        None => (0..rank).collect(),
+        Some(axes) => axis::normalise_all(&axes, rank)
+            .ok_or_else(|| refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
+    };
+    if pads.len() != 2 * axes.len() {
+        return Err(refusal::attribute(format!("{} pads of {} axes", pads.len(), axes.len())));
+    }
+    let value = match node.input(2) {
+        None => 0.0,
+        Some(t) => l
+            .part
+            .scalar(t)
+            .ok_or_else(|| refusal::constant("the value of Pad comes from the run"))?,
+    };
+    let form = kept(l, x)?;
+    let (mut before, mut after) = (vec![0; rank], vec![0; rank]);
+    for (i, &axis) in axes.iter().enumerate() {
+        let at = place(form, axis, rank);
+        (before[at], after[at]) = (pads[i], pads[axes.len() + i]);
+    }
+    let memory = arranged(dims, form);
+    for (axis, &size) in arranged(out, form).iter().enumerate() {
+        if memory[axis] as i64 + before[axis] + after[axis] != size as i64 {
+            return Err(refusal::shape(format!("{dims:?} padded by {pads:?} is not {out:?}")));
+        }
+    }
+    let from = l.get(x, form, Kind::Real)?;
+    let (scalar, target) = l.destination(y, form, Kind::Real)?;
+    l.define(y, form, Kind::Real, target)?;
+    let kernel = Pad {
+        scalar,
+        shape: wide(&memory),
+        before,
+        after,
+        mode,
+        fill: bits(scalar, value),
+    };
+    l.launch(&kernel, &[from, target])
+}
+
+/// A number in a type, as bits.
+fn bits(scalar: Scalar, value: f64) -> u64 {
+    match scalar {
+        Scalar::F32 => u64::from((value as f32).to_bits()),
+        Scalar::F16 => u64::from(half::f16::from_f64(value).to_bits()),
+        Scalar::I64 => (value as i64) as u64,
+        Scalar::I32 => u64::from((value as i32) as u32),
+        Scalar::U32 => u64::from(value as u32),
+        Scalar::I16 => u64::from((value as i16) as u16),
+        Scalar::U16 => u64::from(value as u16),
+        Scalar::I8 => u64::from((value as i8) as u8),
+        Scalar::U8 | Scalar::Bool => u64::from(value as u8),
+    }
+}
+
+fn tile(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    if node.input(1).is_some_and(|t| !l.part.is_constant(t)) {
+        return Err(Refusal::new(
+            Reason::NotConstant,
+            format!("the shape of {} comes from the run", node.op_name),
+        ));
+    }
+    let (dims, out) = (l.dims(x)?, l.dims(y)?);
+    if dims.len() > out.len() {
+        return Err(refusal::shape(format!("{dims:?} does not expand to {out:?}")));
+    }
+    let mut aligned = vec![1; out.len() - dims.len()];
+    aligned.extend_from_slice(dims);
+    if aligned.iter().zip(out).any(|(&from, &to)| from == 0 || to % from != 0) {
+        return Err(refusal::shape(format!("{dims:?} does not expand to {out:?}")));
+    }
+    let kind = carried(l, x, y);
+    let value = l.get(x, Form::Rows, kind)?;
+    if aligned == out {
+        return l.define(y, Form::Rows, kind, value);
+    }
+    let (scalar, target) = l.destination(y, Form::Rows, kind)?;
+    l.define(y, Form::Rows, kind, target)?;
+    let kernel = Tile {
+        scalar,
+        shape: wide(&aligned),
+        to: wide(out),
+    };
+    l.launch(&kernel, &[value, target])
+}
+
+fn sums(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    let along = list(l, node, 1)?
+        .and_then(|list| list.first().copied())
+        .and_then(|along| axis::normalise(along, dims.len()))
+        .ok_or_else(|| refusal::attribute("CumSum without an axis"))?;
+    let [outer, count, inner] = around(dims, along);
+    let value = l.rows(x)?;
+    let scalar = l.stored(value).scalar;
+    if !matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I64) {
+        return Err(refusal::dtype(format!("CumSum of {} is not offered", scalar.name())));
+    }
+    let target = l.result(y, Form::Rows)?;
+    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
+    let kernel = CumSum {
+        scalar,
+        outer,
+        count,
+        inner,
+        exclusive: flag(Attr::Exclusive),
+        reverse: flag(Attr::Reverse),
+    };
+    l.launch(&kernel, &[value, target])
+}
+
+fn triangle(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    if dims.len() < 2 {
+        return Err(refusal::shape(format!("Trilu of {dims:?}")));
+    }
+    let diagonal = list(l, node, 1)?.and_then(|list| list.first().copied()).unwrap_or(0);
+    let value = l.rows(x)?;
+    let target = l.result(y, Form::Rows)?;
+    let kernel = Trilu {
+        scalar: l.stored(value).scalar,
+        shape: wide(dims),
+        upper: node.attributes.int(Attr::Upper).unwrap_or(1) != 0,
+        diagonal,
+    };
+    l.launch(&kernel, &[value, target])
+}
+
+fn one_hot(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let out = l.dims(y)?;
+    let Some(values) = node.input(2) else {
+        return Err(refusal::op("OneHot without values"));
+    };
+    let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+    let axis = axis::normalise(along, out.len())
+        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {}", out.len())))?;
+    let [outer, depth, inner] = around(out, axis);
+    let (index, values) = (l.rows(x)?, l.rows(values)?);
+    let kind = l.stored(index).scalar;
+    if !matches!(kind, Scalar::I64 | Scalar::I32) {
+        return Err(refusal::dtype(format!("OneHot of {} is not offered", kind.name())));
+    }
+    let target = l.result(y, Form::Rows)?;
+    let kernel = OneHot {
+        scalar: l.stored(values).scalar,
+        index: kind,
+        outer,
+        depth,
+        inner,
+    };
+    l.launch(&kernel, &[index, values, target])
+}

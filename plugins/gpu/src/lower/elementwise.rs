@@ -1,0 +1,402 @@
+//! Element-wise nodes: each as an expression, chains of them as one.
+//!
+//! Invariants:
+//! 1. The expression of a node is computed on the types that the op sees; quantised operands are decoded where they
+//!    are read.
+//! 2. Operands broadcast as ONNX says; the result has the shape of the node's output.
+
+use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
+use polychip_ops::{Attr, DType, Op, broadcast};
+
+use super::forms::{Form, Kind, is_float, is_same};
+use super::refusal::{self, Outcome};
+use super::{Lowering, map, quantise, scalar_of};
+use crate::part::{Node, Part, TensorIndex};
+
+/// The expression of several nodes, and the tensors that its operands stand for.
+pub(super) struct Chain {
+    pub(super) expression: Expression,
+    pub(super) operands: Vec<TensorIndex>,
+}
+
+/// Most functions in the text of one expression.
+const FUNCTIONS: usize = 160;
+
+/// Whether a node can be part of a chain.
+pub(super) fn joins(l: &Lowering<'_>, node: &Node) -> bool {
+    let part = l.part;
+    let Some(output) = node.output(0) else {
+        return false;
+    };
+    let known = |t: TensorIndex| {
+        part.tensors[t].plain
+            && part
+                .dims(t)
+                .is_some_and(|dims| dims.len() <= 8 && !dims.contains(&0))
+    };
+    node.outputs.len() == 1
+        && node.reads().all(known)
+        && known(output)
+        && matches!(chain(l, &[node], None, output), Ok(Some(_)))
+}
+
+/// A constant of one element as an expression.
+pub(super) fn number(l: &Lowering<'_>, tensor: TensorIndex) -> Option<Expression> {
+    let part = l.part;
+    if part.dims(tensor)?.iter().product::<usize>() != 1 || !part.is_constant(tensor) {
+        return None;
+    }
+    let real = part.real(tensor);
+    if is_float(real) {
+        let value = *l.floats(tensor).ok()?.first()?;
+        return (!value.is_nan()).then_some(Expression::Constant(value));
+    }
+    let scalar = scalar_of(real)?;
+    let value = i32::try_from(*part.integers(tensor)?.first()?).ok()?;
+    Some(match scalar {
+        Scalar::I32 | Scalar::I16 | Scalar::I8 => Expression::Integer(value),
+        other => Expression::Integer(value).cast(other),
+    })
+}
+
+/// The expression of nodes in order, where `sum` stands as operand 0; nothing where one of them is of another
+/// family.
+pub(super) fn chain(
+    l: &Lowering<'_>,
+    nodes: &[&Node],
+    sum: Option<TensorIndex>,
+    output: TensorIndex,
+) -> Outcome<Option<Chain>> {
+    let mut inside: Vec<(TensorIndex, Expression)> = Vec::new();
+    let mut operands = Vec::new();
+    let first = u32::from(sum.is_some());
+    if let Some(sum) = sum {
+        inside.push((sum, Expression::Operand(0)));
+    }
+    for node in nodes {
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            inputs.push(input.map(|tensor| {
+                if let Some((_, expression)) = inside.iter().rev().find(|(t, _)| *t == tensor) {
+                    return expression.clone();
+                }
+                if let Some(number) = number(l, tensor) {
+                    return number;
+                }
+                let place = operands.iter().position(|&t| t == tensor).unwrap_or_else(|| {
+                    operands.push(tensor);
+                    operands.len() - 1
+                });
+                Expression::Operand(first + place as u32)
+            }));
+        }
+        let Some(expression) = expression(l.part, node, &inputs)? else {
+            return Ok(None);
+        };
+        let Some(written) = node.output(0) else {
+            return Ok(None);
+        };
+        inside.push((written, expression));
+    }
+    let Some((_, expression)) = inside.into_iter().rev().find(|(t, _)| *t == output) else {
+        return Ok(None);
+    };
+    if functions(&expression) > FUNCTIONS {
+        return Err(refusal::op("a chain of too many functions"));
+    }
+    Ok(Some(Chain { expression, operands }))
+}
+
+fn functions(expression: &Expression) -> usize {
+    match expression {
+        Expression::Operand(_) | Expression::Constant(_) | Expression::Integer(_) => 0,
+        Expression::Unary(_, x) | Expression::Cast(_, x) | Expression::Saturate(_, x) => 1 + functions(x),
+        Expression::Binary(_, a, b) => 1 + functions(a) + functions(b),
+        Expression::Select(c, a, b) => 1 + functions(c) + functions(a) + functions(b),
+    }
+}
+
+/// What a node computes of its inputs; nothing where it is of another family.
+fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcome<Option<Expression>> {
+    let float = |attr: Attr, default: f32| node.attributes.float(attr).unwrap_or(default);
+    let real = |i: usize| node.input(i).map(|t| part.real(t));
+    let to = node.output(0).map(|t| part.real(t));
+    let input = |i: usize| {
+        inputs
+            .get(i)
+            .cloned()
+            .flatten()
+            .ok_or_else(|| refusal::op(format!("{} without input {i}", node.op_name)))
+    };
+    let unary = |function| Ok(Some(input(0)?.unary(function)));
+    let binary = |function| Ok(Some(input(0)?.binary(function, input(1)?)));
+    let fold = |function: Binary| -> Outcome<Option<Expression>> {
+        let mut sum = input(0)?;
+        for i in 1..inputs.len() {
+            sum = sum.binary(function, input(i)?);
+        }
+        Ok(Some(sum))
+    };
+    match node.op {
+        Op::Relu => unary(Unary::Relu),
+        Op::Neg => unary(Unary::Neg),
+        Op::Abs => unary(Unary::Abs),
+        Op::Sign => unary(Unary::Sign),
+        Op::Exp => unary(Unary::Exp),
+        Op::Log => unary(Unary::Log),
+        Op::Sqrt => unary(Unary::Sqrt),
+        Op::Reciprocal => unary(Unary::Reciprocal),
+        Op::Erf => unary(Unary::Erf),
+        Op::Sigmoid => unary(Unary::Sigmoid),
+        Op::Tanh => unary(Unary::Tanh),
+        Op::HardSwish => unary(Unary::HardSwish),
+        Op::Mish => unary(Unary::Mish),
+        Op::Softplus => unary(Unary::Softplus),
+        Op::Softsign => unary(Unary::Softsign),
+        Op::Floor => unary(Unary::Floor),
+        Op::Ceil => unary(Unary::Ceil),
+        Op::Round => unary(Unary::Round),
+        Op::Sin => unary(Unary::Sin),
+        Op::Cos => unary(Unary::Cos),
+        Op::Tan => unary(Unary::Tan),
+        Op::Asin => unary(Unary::Asin),
+        Op::Acos => unary(Unary::Acos),
+        Op::Atan => unary(Unary::Atan),
+        Op::Sinh => unary(Unary::Sinh),
+        Op::Cosh => unary(Unary::Cosh),
+        Op::Asinh => unary(Unary::Asinh),
+        Op::Acosh => unary(Unary::Acosh),
+        Op::Atanh => unary(Unary::Atanh),
+        Op::Not => unary(Unary::Not),
+        Op::BitwiseNot => unary(Unary::BitwiseNot),
+        Op::IsNaN => unary(Unary::IsNan),
+        Op::IsInf => {
+            let detect = |attr| node.attributes.int(attr).unwrap_or(1) != 0;
+            match (detect(Attr::DetectPositive), detect(Attr::DetectNegative)) {
+                (true, true) => unary(Unary::IsInf),
+                (true, false) => unary(Unary::IsPositiveInf),
+                (false, true) => unary(Unary::IsNegativeInf),
+                (false, false) => Err(refusal::attribute("IsInf of nothing")),
+            }
+        }
+        Op::Gelu => match node.attributes.str(Attr::Approximate).unwrap_or("none") {
+            "tanh" => unary(Unary::GeluTanh),
+            _ => unary(Unary::Gelu),
+        },
+        Op::LeakyRelu => Ok(Some(input(0)?.leaky_relu(float(Attr::Alpha, 0.01)))),
+        Op::Elu => Ok(Some(input(0)?.with(Binary::Elu, float(Attr::Alpha, 1.0)))),
+        Op::Celu => Ok(Some(input(0)?.with(Binary::Celu, float(Attr::Alpha, 1.0)))),
+        Op::Selu => Ok(Some(
+            input(0)?.selu(float(Attr::Alpha, 1.673_263_2), float(Attr::Gamma, 1.050_701)),
+        )),
+        Op::ThresholdedRelu => Ok(Some(
+            input(0)?.with(Binary::ThresholdedRelu, float(Attr::Alpha, 1.0)),
+        )),
+        Op::HardSigmoid => Ok(Some(
+            input(0)?.hard_sigmoid(float(Attr::Alpha, 0.2), float(Attr::Beta, 0.5)),
+        )),
+        Op::Swish => match float(Attr::Alpha, 1.0) {
+            1.0 => unary(Unary::Silu),
+            alpha => Ok(Some(input(0)?.with(Binary::Swish, alpha))),
+        },
+        Op::Shrink => {
+            let (limit, bias) = (float(Attr::Lambd, 0.5), float(Attr::Bias, 0.0));
+            if real(0).is_none_or(|real| !is_float(real)) {
+                return Err(refusal::dtype("Shrink of integers is not offered"));
+            }
+            let x = input(0)?;
+            let above = x.clone().with(Binary::Greater, limit);
+            let below = x.clone().with(Binary::Less, -limit);
+            let lifted = x.clone().with(Binary::Add, bias);
+            Ok(Some(above.select(
+                x.with(Binary::Sub, bias),
+                below.select(lifted, Expression::Constant(0.0)),
+            )))
+        }
+        Op::Clip => {
+            let mut x = input(0)?;
+            for (i, function) in [(1, Binary::Max), (2, Binary::Min)] {
+                if node.input(i).is_some() {
+                    x = x.binary(function, input(i)?);
+                }
+            }
+            Ok(Some(x))
+        }
+        Op::Add => binary(Binary::Add),
+        Op::Sub => binary(Binary::Sub),
+        Op::Mul => binary(Binary::Mul),
+        Op::Div => binary(Binary::Div),
+        Op::PRelu => binary(Binary::PRelu),
+        Op::Min => fold(Binary::Min),
+        Op::Max => fold(Binary::Max),
+        Op::Sum => fold(Binary::Add),
+        Op::Mean => {
+            let count = inputs.len() as f32;
+            Ok(fold(Binary::Add)?.map(|sum| sum.with(Binary::Div, count)))
+        }
+        Op::Pow => match (real(0), real(1)) {
+            (Some(base), Some(exponent)) if is_float(base) => {
+                let exponent = if is_float(exponent) {
+                    input(1)?
+                } else {
+                    input(1)?.cast(Scalar::F32)
+                };
+                Ok(Some(input(0)?.binary(Binary::Pow, exponent)))
+            }
+            _ => Err(refusal::dtype("Pow of integers is not offered")),
+        },
+        Op::Mod => {
+            let truncates = node.attributes.int(Attr::Fmod).unwrap_or(0) != 0;
+            binary(if truncates { Binary::FMod } else { Binary::Mod })
+        }
+        Op::Equal => binary(Binary::Equal),
+        Op::Less => binary(Binary::Less),
+        Op::LessOrEqual => binary(Binary::LessOrEqual),
+        Op::Greater => binary(Binary::Greater),
+        Op::GreaterOrEqual => binary(Binary::GreaterOrEqual),
+        Op::And => binary(Binary::And),
+        Op::Or => binary(Binary::Or),
+        Op::Xor => binary(Binary::Xor),
+        Op::BitwiseAnd => binary(Binary::BitwiseAnd),
+        Op::BitwiseOr => binary(Binary::BitwiseOr),
+        Op::BitwiseXor => binary(Binary::BitwiseXor),
+        Op::BitShift => binary(match node.attributes.str(Attr::Direction) {
+            Some("LEFT") => Binary::ShiftLeft,
+            _ => Binary::ShiftRight,
+        }),
+        Op::Where => Ok(Some(input(0)?.select(input(1)?, input(2)?))),
+        Op::Cast | Op::CastLike => {
+            let from = real(0).and_then(scalar_of);
+            let into = to.and_then(scalar_of);
+            let (Some(_), Some(into)) = (from, into) else {
+                return Err(refusal::dtype(format!(
+                    "a cast from {} to {} is not offered",
+                    real(0).map_or("nothing", DType::name),
+                    to.map_or("nothing", DType::name)
+                )));
+            };
+            Ok(Some(input(0)?.cast(into)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Lowers nodes as one kernel.
+pub(super) fn fused(l: &mut Lowering<'_>, members: &[usize], output: TensorIndex) -> Outcome<bool> {
+    let part = l.part;
+    let nodes: Vec<&Node> = members.iter().map(|&index| &part.nodes[index]).collect();
+    match chain(l, &nodes, None, output)? {
+        None => Ok(false),
+        Some(chain) => {
+            emit(l, &chain, output)?;
+            Ok(true)
+        }
+    }
+}
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    let Some(output) = node.output(0) else {
+        return Ok(false);
+    };
+    match chain(l, &[node], None, output)? {
+        None => Ok(false),
+        Some(chain) => {
+            emit(l, &chain, output)?;
+            Ok(true)
+        }
+    }
+}
+
+/// Launches a chain.
+fn emit(l: &mut Lowering<'_>, chain: &Chain, output: TensorIndex) -> Outcome<()> {
+    let out = l.dims(output)?;
+    for &tensor in &chain.operands {
+        let dims = l.dims(tensor)?;
+        if broadcast::strides(dims, out).is_none() {
+            return Err(refusal::shape(format!("{dims:?} does not broadcast to {out:?}")));
+        }
+    }
+    // channels last where an image of the result's shape lies so only
+    let is_channels =
+        |&t: &TensorIndex| l.part.dims(t) == Some(out) && !l.part.is_constant(t) && l.is_channels_only(t);
+    let form = if !is_same(out) && chain.operands.iter().any(is_channels) {
+        Form::Channels
+    } else {
+        Form::Rows
+    };
+    let mut operands = Vec::with_capacity(chain.operands.len());
+    let mut reads = Vec::with_capacity(chain.operands.len());
+    for (index, &tensor) in chain.operands.iter().enumerate() {
+        let (operand, read) = operand(l, tensor, index as u32, out.len(), form)?;
+        operands.push(operand);
+        reads.push(read);
+    }
+    let expression = rewrite(&chain.expression, &|index| reads[index as usize].clone());
+    // a quantised result is rounded by the kernel that computes it
+    if let Some((scale, zero)) = quantise::single(l, output) {
+        let to = l.stored_scalar(output)?;
+        let (_, target) = l.destination(output, form, Kind::Stored)?;
+        l.define(output, form, Kind::Stored, target)?;
+        let expression = quantise::encoded(expression, scale, zero, to);
+        return map::launch(l, &expression, &operands, out, form, target);
+    }
+    let target = l.result(output, form)?;
+    map::launch(l, &expression, &operands, out, form, target)
+}
+
+/// A tensor as an operand, and how its real value is read.
+fn operand(
+    l: &mut Lowering<'_>,
+    tensor: TensorIndex,
+    index: u32,
+    rank: usize,
+    form: Form,
+) -> Outcome<(map::Operand, Expression)> {
+    let dims = l.dims(tensor)?;
+    let mut aligned = vec![1; rank - dims.len()];
+    aligned.extend_from_slice(dims);
+    let read = Expression::Operand(index);
+    // integers with one scale are decoded where they are read
+    let forms = l.forms[tensor];
+    let exists = |kind| [Form::Rows, Form::Channels].map(|form| forms.get(form, kind).is_some());
+    let (kind, read) = match quantise::single(l, tensor) {
+        Some((scale, zero)) if exists(Kind::Real) == [false, false] && !l.part.is_constant(tensor) => {
+            (Kind::Stored, quantise::decoded(read, scale, zero))
+        }
+        _ => (Kind::Real, read),
+    };
+    // an image is read as it lies; strides do the rest
+    let own = if dims.len() < rank || is_same(dims) {
+        Form::Rows
+    } else if l.part.is_constant(tensor) {
+        form
+    } else {
+        match exists(kind) {
+            [true, false] => Form::Rows,
+            [false, true] => Form::Channels,
+            _ => form,
+        }
+    };
+    let value = l.get(tensor, own, kind)?;
+    let operand = if dims.len() < rank {
+        map::Operand::of(value, &aligned, Form::Rows)?
+    } else {
+        map::Operand::of(value, &aligned, if is_same(dims) { Form::Rows } else { own })?
+    };
+    Ok((operand, read))
+}
+
+/// An expression with its operands replaced.
+pub(super) fn rewrite(expression: &Expression, operand: &dyn Fn(u32) -> Expression) -> Expression {
+    let go = |x: &Expression| Box::new(rewrite(x, operand));
+    match expression {
+        Expression::Operand(index) => operand(*index),
+        Expression::Constant(_) | Expression::Integer(_) => expression.clone(),
+        Expression::Unary(function, x) => Expression::Unary(*function, go(x)),
+        Expression::Binary(function, a, b) => Expression::Binary(*function, go(a), go(b)),
+        Expression::Select(c, a, b) => Expression::Select(go(c), go(a), go(b)),
+        Expression::Cast(to, x) => Expression::Cast(*to, go(x)),
+        Expression::Saturate(to, x) => Expression::Saturate(*to, go(x)),
+    }
+}

@@ -1,0 +1,119 @@
+//! Steps for one group of nodes: fused where the kernels can, else node by node.
+//!
+//! Invariants:
+//! 1. Behind each op a quantised result exists as stored integers only, so that every later reader sees the
+//!    rounded values.
+//! 2. A node whose results are empty makes no step.
+
+use polychip_ops::Op;
+use polychip_sdk::Reason;
+
+use super::forms::{Form, Kind};
+use super::fuse::Group;
+use super::refusal::{self, Outcome, Refusal};
+use super::{Lowering, families};
+use crate::part::{Node, TensorIndex};
+
+impl<'a> Lowering<'a> {
+    /// Emits a group.
+    pub(super) fn group(&mut self, group: &Group) -> Outcome<()> {
+        let part = self.part;
+        let anchor = &part.nodes[group.anchor];
+        let fuses = group.members.iter().any(|&member| member != group.anchor);
+        if fuses && let Some(output) = group.output {
+            let mark = self.mark();
+            let mut nodes = vec![group.anchor];
+            nodes.extend(&group.members);
+            let done = nodes
+                .iter()
+                .try_for_each(|&node| self.check(&part.nodes[node]))
+                .and_then(|()| families::fused(self, anchor, &group.members, output))
+                .and_then(|()| self.settle(output));
+            if done.is_ok() {
+                return Ok(());
+            }
+            self.back_to(mark);
+        }
+        let mut nodes = group.members.clone();
+        if !nodes.contains(&group.anchor) {
+            nodes.push(group.anchor);
+        }
+        nodes.sort_unstable();
+        for index in nodes {
+            let node = &part.nodes[index];
+            self.node = node.index;
+            self.single(node).map_err(|refusal| refusal.at(node.index))?;
+        }
+        Ok(())
+    }
+
+    fn single(&mut self, node: &'a Node) -> Outcome<()> {
+        self.check(node)?;
+        let empty = |&t: &TensorIndex| self.part.dims(t).is_some_and(|dims| dims.contains(&0));
+        if node.writes().all(|t| empty(&t)) && node.writes().next().is_some() {
+            for tensor in node.writes() {
+                let kind = self.outer_kind(tensor);
+                let (_, value) = self.destination(tensor, Form::Rows, kind)?;
+                self.define(tensor, Form::Rows, kind, value)?;
+                self.define(tensor, Form::Channels, kind, value)?;
+            }
+            return Ok(());
+        }
+        families::lower(self, node)?;
+        for tensor in node.writes() {
+            self.settle(tensor)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what no family lowers.
+    fn check(&self, node: &Node) -> Outcome<()> {
+        let name = &node.op_name;
+        if node.has_body {
+            return Err(Refusal::new(Reason::Body, format!("{name} has a body graph")));
+        }
+        if node.op == Op::Custom {
+            return Err(refusal::op(format!("{name} is no op of the ONNX standard")));
+        }
+        for tensor in node.reads().chain(node.writes()) {
+            let t = &self.part.tensors[tensor];
+            if !t.plain {
+                return Err(refusal::dtype(format!("'{}' is no plain tensor", t.name)));
+            }
+            let dims = self.dims(tensor)?;
+            if dims.len() > 8 {
+                return Err(Refusal::new(
+                    Reason::Rank,
+                    format!("'{}' has rank {}, the limit is 8", t.name, dims.len()),
+                ));
+            }
+            if t.constant.is_none() {
+                self.stored_scalar(tensor)?;
+            }
+            if t.encoding.is_some() {
+                self.scalar(tensor)?;
+            }
+            super::count(dims)?;
+        }
+        Ok(())
+    }
+
+    /// Brings a quantised result to its integers.
+    fn settle(&mut self, tensor: TensorIndex) -> Outcome<()> {
+        if self.outer_kind(tensor) == Kind::Real {
+            return Ok(());
+        }
+        let forms = self.forms[tensor];
+        let stored = |form| forms.get(form, Kind::Stored).is_some();
+        if !stored(Form::Rows) && !stored(Form::Channels) {
+            let form = if forms.get(Form::Channels, Kind::Real).is_some() {
+                Form::Channels
+            } else {
+                Form::Rows
+            };
+            self.get(tensor, form, Kind::Stored)?;
+        }
+        self.forms[tensor].forget_real();
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Ops that read or write where indices say.
+//!
+//! Invariant: indices follow ONNX; one outside its axis is no error that a device can give, and never leaves the
+//! tensor.
+
+use polychip_gpu_kernels::{Gather, GatherElements, GatherNd, Scalar, ScatterElements, ScatterNd};
+use polychip_ops::{Attr, Op, axis};
+
+use super::forms::{Form, Kind};
+use super::map::wide;
+use super::movement::carried;
+use super::refusal::{self, Outcome};
+use super::Lowering;
+use crate::part::{Node, TensorIndex};
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    let (Some(x), Some(indices), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
+        return Ok(false);
+    };
+    if !matches!(
+        node.op,
+        Op::Gather | Op::GatherElements | Op::GatherND | Op::ScatterElements | Op::ScatterND
+    ) {
+        return Ok(false);
+    }
+    let dims = l.dims(x)?;
+    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let axis = axis::normalise(along, dims.len().max(1))
+        .filter(|&axis| axis < dims.len())
+        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
+    let at = l.rows(indices)?;
+    let index = l.stored(at).scalar;
+    if !matches!(index, Scalar::I64 | Scalar::I32) {
+        return Err(refusal::dtype(format!("indices of {} are not offered", index.name())));
+    }
+    let places = l.dims(indices)?;
+    if matches!(node.op, Op::ScatterElements | Op::ScatterND) {
+        scatter(l, node, x, axis, (at, index, places), y)?;
+        return Ok(true);
+    }
+    if dims.contains(&0) {
+        return Err(refusal::shape(format!("{} of an empty tensor", node.op_name)));
+    }
+    let kind = carried(l, x, y);
+    let value = l.get(x, Form::Rows, kind)?;
+    let (scalar, target) = l.destination(y, Form::Rows, kind)?;
+    l.define(y, Form::Rows, kind, target)?;
+    let values = [value, at, target];
+    match node.op {
+        Op::Gather => {
+            let kernel = Gather {
+                scalar,
+                shape: wide(dims),
+                axis,
+                indices: super::count(places)?,
+                index,
+            };
+            l.launch(&kernel, &values)?;
+        }
+        Op::GatherElements => {
+            let kernel = GatherElements {
+                scalar,
+                shape: wide(dims),
+                axis,
+                indices: wide(places),
+                index,
+            };
+            l.launch(&kernel, &values)?;
+        }
+        _ => {
+            let batch = node.attributes.int(Attr::BatchDims).unwrap_or(0);
+            let kernel = GatherNd {
+                scalar,
+                shape: wide(dims),
+                indices: wide(places),
+                batch: usize::try_from(batch).map_err(|_| refusal::attribute(format!("batch_dims is {batch}")))?,
+                index,
+            };
+            l.launch(&kernel, &values)?;
+        }
+    }
+    Ok(true)
+}
+
+fn scatter(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    x: TensorIndex,
+    axis: usize,
+    (at, index, places): (super::ValueId, Scalar, &[usize]),
+    y: TensorIndex,
+) -> Outcome<()> {
+    let reduction = node.attributes.str(Attr::Reduction).unwrap_or("none");
+    if reduction != "none" {
+        return Err(refusal::attribute(format!("{} with reduction '{reduction}' is not offered", node.op_name)));
+    }
+    let Some(updates) = node.input(2) else {
+        return Err(refusal::op(format!("{} without updates", node.op_name)));
+    };
+    let dims = l.dims(x)?;
+    let (value, updates) = (l.rows(x)?, l.rows(updates)?);
+    let (scalar, target) = l.destination(y, Form::Rows, Kind::Real)?;
+    if scalar.bytes() < 4 {
+        return Err(refusal::dtype(format!("{} of {} is not offered", node.op_name, scalar.name())));
+    }
+    l.define(y, Form::Rows, Kind::Real, target)?;
+    l.relayout(value, dims, Form::Rows, Form::Rows, target)?;
+    if places.contains(&0) {
+        return Ok(());
+    }
+    let values = [at, updates, target];
+    if node.op == Op::ScatterElements {
+        let kernel = ScatterElements {
+            scalar,
+            shape: wide(dims),
+            axis,
+            indices: wide(places),
+            index,
+        };
+        l.launch(&kernel, &values)
+    } else {
+        let kernel = ScatterNd {
+            scalar,
+            shape: wide(dims),
+            indices: wide(places),
+            index,
+        };
+        l.launch(&kernel, &values)
+    }
+}

@@ -1,0 +1,257 @@
+//! Normalisations and softmax.
+//!
+//! Invariant: sums are in f32 in the kernels, whatever the storage.
+
+use polychip_gpu_kernels::{Binary, Expression, GroupNorm, LayerNorm, LpNorm, Lrn, Softmax, Unary};
+use polychip_ops::{Attr, Op, axis};
+
+use super::forms::{Form, is_float};
+use super::map::{self, Operand};
+use super::movement::{around, kept};
+use super::refusal::{self, Outcome};
+use super::{Lowering, ValueId};
+use crate::part::{Node, TensorIndex};
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    if !matches!(
+        node.op,
+        Op::LayerNormalization
+            | Op::RMSNormalization
+            | Op::InstanceNormalization
+            | Op::GroupNormalization
+            | Op::BatchNormalization
+            | Op::LpNormalization
+            | Op::LRN
+            | Op::Softmax
+            | Op::LogSoftmax
+    ) {
+        return Ok(false);
+    }
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Err(refusal::op(format!("{} without operands", node.op_name)));
+    };
+    if !is_float(l.part.real(x)) || l.part.real(x) != l.part.real(y) {
+        return Err(refusal::dtype(format!(
+            "{} of {} is not offered",
+            node.op_name,
+            l.part.real(x).name()
+        )));
+    }
+    if node.outputs.iter().skip(1).any(Option::is_some) {
+        return Err(refusal::op(format!("{} with more than one output", node.op_name)));
+    }
+    match node.op {
+        Op::LayerNormalization | Op::RMSNormalization => rows(l, node, x, y)?,
+        Op::InstanceNormalization | Op::GroupNormalization => groups(l, node, x, y)?,
+        Op::BatchNormalization => batch(l, node, x, y)?,
+        Op::LpNormalization => unit(l, node, x, y)?,
+        Op::LRN => response(l, node, x, y)?,
+        _ => softmax(l, node, x, y)?,
+    }
+    Ok(true)
+}
+
+fn along(node: &Node, default: i64, rank: usize) -> Outcome<usize> {
+    let along = node.attributes.int(Attr::Axis).unwrap_or(default);
+    axis::normalise(along, rank)
+        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))
+}
+
+fn softmax(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    let axis = along(node, -1, dims.len())?;
+    let [outer, count, inner] = around(dims, axis);
+    let from = l.rows(x)?;
+    let target = l.result(y, Form::Rows)?;
+    let kernel = Softmax {
+        scalar: l.stored(from).scalar,
+        outer,
+        count,
+        inner,
+        log: node.op == Op::LogSoftmax,
+    };
+    l.launch(&kernel, &[from, target])
+}
+
+/// Scale and bias, and how both are bound.
+fn parameters(
+    l: &mut Lowering<'_>,
+    tensors: &[TensorIndex],
+) -> Outcome<(Vec<ValueId>, polychip_gpu_kernels::Access)> {
+    let mut values = Vec::new();
+    for &tensor in tensors {
+        values.push(l.rows(tensor)?);
+    }
+    let constant = values
+        .iter()
+        .all(|&value| l.access(value) == polychip_gpu_kernels::Access::Constant);
+    let access = if constant {
+        polychip_gpu_kernels::Access::Constant
+    } else {
+        polychip_gpu_kernels::Access::Read
+    };
+    Ok((values, access))
+}
+
+fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    let axis = along(node, -1, dims.len())?;
+    let count: usize = dims[axis..].iter().product();
+    let outer: usize = dims[..axis].iter().product();
+    let given: Vec<TensorIndex> = [node.input(1), node.input(2)].into_iter().flatten().collect();
+    if node.input(1).is_none() {
+        return Err(refusal::op(format!("{} without a scale", node.op_name)));
+    }
+    for &tensor in &given {
+        let own = l.dims(tensor)?;
+        let tail = own.iter().skip_while(|&&dim| dim == 1);
+        let whole = own.iter().product::<usize>() == count
+            && tail.clone().eq(dims[axis..].iter().skip_while(|&&dim| dim == 1));
+        if !whole || !is_float(l.part.real(tensor)) || l.part.real(tensor) != l.part.real(x) {
+            return Err(refusal::shape(format!(
+                "a scale or bias of {own:?} for rows of {count}"
+            )));
+        }
+    }
+    let from = l.rows(x)?;
+    let (values, access) = parameters(l, &given)?;
+    let target = l.result(y, Form::Rows)?;
+    let kernel = LayerNorm {
+        scalar: l.stored(from).scalar,
+        rows: outer as u64,
+        count: count as u64,
+        epsilon: node.attributes.float(Attr::Epsilon).unwrap_or(1e-5),
+        rms: node.op == Op::RMSNormalization,
+        bias: given.len() > 1,
+        access,
+    };
+    let mut all = vec![from];
+    all.extend(values);
+    all.push(target);
+    l.launch(&kernel, &all)
+}
+
+fn groups(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    let (Some(scale), Some(bias)) = (node.input(1), node.input(2)) else {
+        return Err(refusal::op(format!("{} without scale or bias", node.op_name)));
+    };
+    if dims.len() < 3 {
+        return Err(refusal::shape(format!("{} of {dims:?}", node.op_name)));
+    }
+    let channels = dims[1];
+    for tensor in [scale, bias] {
+        if l.dims(tensor)? != [channels] || l.part.real(tensor) != l.part.real(x) {
+            return Err(refusal::shape(format!("a scale or bias for {channels} channels")));
+        }
+    }
+    let groups = if node.op == Op::InstanceNormalization {
+        channels as u64
+    } else {
+        let groups = node.attributes.int(Attr::NumGroups).unwrap_or(1);
+        u64::try_from(groups)
+            .ok()
+            .filter(|&groups| groups > 0 && (channels as u64).is_multiple_of(groups))
+            .ok_or_else(|| refusal::attribute(format!("{groups} groups of {channels} channels")))?
+    };
+    let form = kept(l, x)?;
+    let from = l.get(x, form, super::forms::Kind::Real)?;
+    let (values, access) = parameters(l, &[scale, bias])?;
+    let target = l.result(y, form)?;
+    let kernel = GroupNorm {
+        scalar: l.stored(from).scalar,
+        images: dims[0] as u64,
+        channels: channels as u64,
+        groups,
+        places: dims[2..].iter().product::<usize>() as u64,
+        channels_last: form == Form::Channels,
+        epsilon: node.attributes.float(Attr::Epsilon).unwrap_or(1e-5),
+        access,
+    };
+    l.launch(&kernel, &[from, values[0], values[1], target])
+}
+
+/// `(x - mean) / sqrt(variance + epsilon) * scale + bias`, per channel.
+fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    let rank = dims.len();
+    if node.attributes.int(Attr::TrainingMode).unwrap_or(0) != 0 || rank < 2 {
+        return Err(refusal::attribute(
+            "BatchNormalization that trains is not offered",
+        ));
+    }
+    let form = kept(l, x)?;
+    let from = l.get(x, form, super::forms::Kind::Real)?;
+    let mut operands = vec![Operand::of(from, dims, form)?];
+    for i in 1..5 {
+        let tensor = node
+            .input(i)
+            .ok_or_else(|| refusal::op("BatchNormalization without statistics"))?;
+        if l.dims(tensor)? != [dims[1]] || !is_float(l.part.real(tensor)) {
+            return Err(refusal::shape(format!("statistics for {} channels", dims[1])));
+        }
+        let value = l.rows(tensor)?;
+        operands.push(Operand::along(value, 1, rank));
+    }
+    let epsilon = node.attributes.float(Attr::Epsilon).unwrap_or(1e-5);
+    let [scale, bias, mean, variance] = [1, 2, 3, 4].map(Expression::Operand);
+    let spread = variance.with(Binary::Add, epsilon).unary(Unary::Sqrt);
+    let expression = Expression::Operand(0)
+        .binary(Binary::Sub, mean)
+        .binary(Binary::Mul, scale.binary(Binary::Div, spread))
+        .binary(Binary::Add, bias);
+    let target = l.result(y, form)?;
+    map::launch(l, &expression, &operands, dims, form, target)
+}
+
+fn unit(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    let axis = along(node, -1, dims.len())?;
+    let [outer, count, inner] = around(dims, axis);
+    let p = node.attributes.int(Attr::P).unwrap_or(2);
+    let p = u32::try_from(p)
+        .ok()
+        .filter(|p| (1..=2).contains(p))
+        .ok_or_else(|| refusal::attribute(format!("LpNormalization with p {p} is not offered")))?;
+    let from = l.rows(x)?;
+    let target = l.result(y, Form::Rows)?;
+    let kernel = LpNorm {
+        scalar: l.stored(from).scalar,
+        outer,
+        count,
+        inner,
+        p,
+    };
+    l.launch(&kernel, &[from, target])
+}
+
+fn response(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    if dims.len() < 3 {
+        return Err(refusal::shape(format!("LRN of {dims:?}")));
+    }
+    let size = node
+        .attributes
+        .int(Attr::Size)
+        .and_then(|size| u64::try_from(size).ok());
+    let size = size
+        .filter(|&size| size > 0)
+        .ok_or_else(|| refusal::attribute("LRN without a size"))?;
+    let float = |attr, default| node.attributes.float(attr).unwrap_or(default);
+    let form = kept(l, x)?;
+    let from = l.get(x, form, super::forms::Kind::Real)?;
+    let target = l.result(y, form)?;
+    let kernel = Lrn {
+        scalar: l.stored(from).scalar,
+        images: dims[0] as u64,
+        channels: dims[1] as u64,
+        places: dims[2..].iter().product::<usize>() as u64,
+        channels_last: form == Form::Channels,
+        size,
+        alpha: float(Attr::Alpha, 1e-4),
+        beta: float(Attr::Beta, 0.75),
+        bias: float(Attr::Bias, 1.0),
+    };
+    l.launch(&kernel, &[from, target])
+}

@@ -1,0 +1,100 @@
+//! Pooling over windows and over whole images, channels last.
+
+use polychip_gpu_kernels::{GlobalPool, Pool, PoolKind, Scalar};
+use polychip_ops::{Attr, Op};
+
+use super::forms::{Form, Kind, is_float};
+use super::refusal::{self, Outcome};
+use super::{Lowering, image};
+use crate::part::{Node, TensorIndex};
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.outputs.first().copied().flatten()) else {
+        return Ok(false);
+    };
+    match node.op {
+        Op::MaxPool | Op::AveragePool => windows(l, node, x, y)?,
+        Op::GlobalAveragePool | Op::GlobalMaxPool => {
+            let kind = if node.op == Op::GlobalMaxPool {
+                PoolKind::Max
+            } else {
+                PoolKind::Average { count_padding: false }
+            };
+            whole(l, kind, x, y)?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    if node.output(1).is_some() {
+        return Err(refusal::op("the indices of MaxPool are not offered"));
+    }
+    let (dims, out) = (l.dims(x)?, l.dims(y)?);
+    let kernel: Vec<usize> = node
+        .attributes
+        .ints(Attr::KernelShape)
+        .unwrap_or(&[])
+        .iter()
+        .map(|&size| usize::try_from(size).unwrap_or(0))
+        .collect();
+    let (window, ceil) = image::window(node, &kernel, dims, out)?;
+    let kind = if node.op == Op::MaxPool {
+        PoolKind::Max
+    } else {
+        let count_padding = node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0;
+        PoolKind::Average { count_padding }
+    };
+    // the largest integer stands for the largest real, where both have one encoding
+    let carries = kind == PoolKind::Max && l.part.tensors[x].encoding == l.part.tensors[y].encoding;
+    let element = if carries { Kind::Stored } else { Kind::Real };
+    let element = if l.outer_kind(x) == Kind::Real {
+        Kind::Real
+    } else {
+        element
+    };
+    let from = l.get(x, Form::Channels, element)?;
+    let scalar = l.stored(from).scalar;
+    if !matches!(scalar, Scalar::F32 | Scalar::F16)
+        && !(kind == PoolKind::Max && matches!(scalar, Scalar::I8 | Scalar::U8))
+    {
+        return Err(refusal::dtype(format!(
+            "{} of {} is not offered",
+            node.op_name,
+            scalar.name()
+        )));
+    }
+    let pool = Pool {
+        image: image::image(dims)?,
+        window,
+        ceil,
+        kind,
+        scalar,
+    };
+    let (_, result) = l.destination(y, Form::Channels, element)?;
+    l.define(y, Form::Channels, element, result)?;
+    l.launch(&pool, &[from, result])
+}
+
+/// The mean or largest value of each channel.
+pub(super) fn whole(l: &mut Lowering<'_>, kind: PoolKind, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    if !is_float(l.part.real(x)) || dims.len() < 2 {
+        return Err(refusal::dtype(format!(
+            "a global pool of {} and rank {} is not offered",
+            l.part.real(x).name(),
+            dims.len()
+        )));
+    }
+    let spatial: usize = dims[2..].iter().product();
+    let from = l.channels(x)?;
+    let pool = GlobalPool {
+        image: image::image(&[dims[0], dims[1], spatial])?,
+        kind,
+        scalar: l.stored(from).scalar,
+    };
+    let result = l.result(y, Form::Channels)?;
+    l.launch(&pool, &[from, result])
+}

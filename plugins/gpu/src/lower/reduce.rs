@@ -1,0 +1,138 @@
+//! Reductions along axes, and the places of extremes.
+
+use polychip_gpu_kernels::{ArgReduce, PoolKind, Reduce, Reduction, Scalar};
+use polychip_ops::{Attr, Op, axis};
+
+use super::forms::{Form, Kind, arranged, is_float, is_same, place};
+use super::map::wide;
+use super::movement::kept;
+use super::refusal::{self, Outcome};
+use super::{Lowering, pool};
+use crate::part::{Node, TensorIndex};
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    let reduction = match node.op {
+        Op::ReduceSum => Reduction::Sum,
+        Op::ReduceMean => Reduction::Mean,
+        Op::ReduceMax => Reduction::Max,
+        Op::ReduceMin => Reduction::Min,
+        Op::ReduceProd => Reduction::Prod,
+        Op::ReduceL1 => Reduction::L1,
+        Op::ReduceL2 => Reduction::L2,
+        Op::ReduceSumSquare => Reduction::SumSquare,
+        Op::ReduceLogSum => Reduction::LogSum,
+        Op::ReduceLogSumExp => Reduction::LogSumExp,
+        Op::ArgMax | Op::ArgMin => {
+            place_of_extreme(l, node)?;
+            return Ok(true);
+        }
+        _ => return Ok(false),
+    };
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Err(refusal::op(format!("{} without operands", node.op_name)));
+    };
+    let dims = l.dims(x)?;
+    let rank = dims.len();
+    let listed =
+        match node.input(1) {
+            Some(t) => Some(l.part.integers(t).ok_or_else(|| {
+                refusal::constant(format!("the axes of {} come from the run", node.op_name))
+            })?),
+            None => node.attributes.ints(Attr::Axes).map(<[i64]>::to_vec),
+        };
+    let axes: Vec<usize> = match listed.filter(|axes| !axes.is_empty()) {
+        Some(axes) => axis::normalise_all(&axes, rank)
+            .ok_or_else(|| refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
+        None if node.attributes.int(Attr::NoopWithEmptyAxes).unwrap_or(0) != 0 => {
+            return Err(refusal::attribute("a reduction of nothing"));
+        }
+        None => (0..rank).collect(),
+    };
+    let remaining: usize = (0..rank)
+        .filter(|axis| !axes.contains(axis))
+        .map(|axis| dims[axis])
+        .product();
+    if remaining != l.dims(y)?.iter().product::<usize>() || dims.contains(&0) {
+        return Err(refusal::shape(format!(
+            "{dims:?} reduced along {axes:?} is not {:?}",
+            l.dims(y)?
+        )));
+    }
+    let mut form = kept(l, x)?;
+    let spatial = rank >= 3 && (2..rank).all(|axis| axes.contains(&axis));
+    if spatial
+        && axes.len() == rank - 2
+        && is_float(l.part.real(x))
+        && let Reduction::Mean | Reduction::Max = reduction
+        && form == Form::Channels
+    {
+        let kind = match reduction {
+            Reduction::Max => PoolKind::Max,
+            _ => PoolKind::Average { count_padding: false },
+        };
+        pool::whole(l, kind, x, y)?;
+        return Ok(true);
+    }
+    // what remains must stand in ONNX order
+    if form == Form::Channels && !(spatial || axes.contains(&1)) {
+        form = Form::Rows;
+    }
+    let from = l.get(x, form, Kind::Real)?;
+    let scalar = l.stored(from).scalar;
+    if !matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I64) {
+        return Err(refusal::dtype(format!(
+            "{} of {} is not offered",
+            node.op_name,
+            scalar.name()
+        )));
+    }
+    let target = l.result(y, Form::Rows)?;
+    if rank == 0 {
+        return Err(refusal::shape("a reduction of a scalar is not offered"));
+    }
+    let mut moved: Vec<usize> = axes.iter().map(|&axis| place(form, axis, rank)).collect();
+    moved.sort_unstable();
+    let kernel = Reduce {
+        scalar,
+        shape: wide(&arranged(dims, form)),
+        axes: moved,
+        reduction,
+    };
+    let _ = is_same(dims);
+    l.launch(&kernel, &[from, target])?;
+    Ok(true)
+}
+
+fn place_of_extreme(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
+    let (Some(x), Some(y)): (Option<TensorIndex>, Option<TensorIndex>) = (node.input(0), node.output(0))
+    else {
+        return Err(refusal::op(format!("{} without operands", node.op_name)));
+    };
+    let dims = l.dims(x)?;
+    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let axis = axis::normalise(along, dims.len())
+        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
+    let from = l.rows(x)?;
+    let scalar = l.stored(from).scalar;
+    if !matches!(
+        scalar,
+        Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I8 | Scalar::U8
+    ) {
+        return Err(refusal::dtype(format!(
+            "{} of {} is not offered",
+            node.op_name,
+            scalar.name()
+        )));
+    }
+    let target = l.result(y, Form::Rows)?;
+    let kernel = ArgReduce {
+        scalar,
+        shape: wide(dims),
+        axis,
+        largest: node.op == Op::ArgMax,
+        last: node.attributes.int(Attr::SelectLastIndex).unwrap_or(0) != 0,
+        index: l.stored(target).scalar,
+    };
+    l.launch(&kernel, &[from, target])
+}

@@ -1,0 +1,131 @@
+//! Resampling of images, channels last.
+
+use polychip_gpu_kernels::{Coordinates, Generate, Interpolation, Resize, ResizeAxis, Rounding, Scalar};
+use polychip_ops::{Attr, Op, axis};
+
+use super::forms::{Form, Kind};
+use super::movement::carried;
+use super::refusal::{self, Outcome};
+use super::{Lowering, image};
+use crate::part::{Node, TensorIndex};
+
+/// Lowers Resize over the last axes of an image.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    let (Op::Resize, Some(x), Some(y)) = (node.op, node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let (dims, out) = (l.dims(x)?, l.dims(y)?);
+    let rank = dims.len();
+    if !(3..=4).contains(&rank) || out.len() != rank || dims[..2] != out[..2] || out.contains(&0) {
+        return Err(refusal::shape(format!(
+            "a Resize from {dims:?} to {out:?} is not offered"
+        )));
+    }
+    let attributes = &node.attributes;
+    let text = |attr, default: &'static str| attributes.str(attr).unwrap_or(default).to_owned();
+    let wrong = |what: &str, value: &str| {
+        Err(refusal::attribute(format!(
+            "Resize with {what} '{value}' is not offered"
+        )))
+    };
+    let policy = text(Attr::KeepAspectRatioPolicy, "stretch");
+    let coordinates = match text(Attr::CoordinateTransformationMode, "half_pixel").as_str() {
+        "half_pixel" => Coordinates::HalfPixel,
+        "half_pixel_symmetric" => Coordinates::HalfPixelSymmetric,
+        "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
+        "align_corners" => Coordinates::AlignCorners,
+        "asymmetric" => Coordinates::Asymmetric,
+        "tf_crop_and_resize" => Coordinates::TfCropAndResize,
+        other => return wrong("coordinates", other),
+    };
+    let interpolation = match text(Attr::Mode, "nearest").as_str() {
+        "nearest" => Interpolation::Nearest(match text(Attr::NearestMode, "round_prefer_floor").as_str() {
+            "round_prefer_floor" => Rounding::RoundPreferFloor,
+            "round_prefer_ceil" => Rounding::RoundPreferCeil,
+            "floor" => Rounding::Floor,
+            "ceil" => Rounding::Ceil,
+            other => return wrong("nearest mode", other),
+        }),
+        "linear" => Interpolation::Linear,
+        "cubic" => Interpolation::Cubic(attributes.float(Attr::CubicCoeffA).unwrap_or(-0.75)),
+        other => return wrong("mode", other),
+    };
+    let axes: Vec<usize> = match attributes.ints(Attr::Axes) {
+        None => (0..rank).collect(),
+        Some(axes) => axis::normalise_all(axes, rank)
+            .ok_or_else(|| refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
+    };
+    let numbers = |l: &Lowering<'_>, input: usize| -> Outcome<Option<Vec<f64>>> {
+        let Some(t) = node.input(input) else {
+            return Ok(None);
+        };
+        if l.dims(t)?.contains(&0) {
+            return Ok(None);
+        }
+        l.part
+            .numbers(t)
+            .map(Some)
+            .ok_or_else(|| refusal::constant(format!("input {input} of Resize comes from the run")))
+    };
+    let (region, scales, sizes) = (numbers(l, 1)?, numbers(l, 2)?, numbers(l, 3)?);
+    if policy != "stretch" && sizes.is_some() {
+        return wrong("the policy", &policy);
+    }
+    let of_axis = |axis: usize| -> Outcome<ResizeAxis> {
+        let output = u32::try_from(out[axis]).map_err(|_| refusal::shape("an extent beyond 32 bits"))?;
+        let at = axes.iter().position(|&own| own == axis);
+        let pick = |list: &Option<Vec<f64>>, at: Option<usize>| {
+            list.as_ref().zip(at).and_then(|(l, at)| l.get(at).copied())
+        };
+        let scale = match (pick(&scales, at), sizes.is_some()) {
+            (Some(scale), false) => scale as f32,
+            _ => out[axis] as f32 / dims[axis] as f32,
+        };
+        let start = pick(&region, at).unwrap_or(0.0) as f32;
+        let end = pick(&region, at.map(|at| at + axes.len())).unwrap_or(1.0) as f32;
+        Ok(ResizeAxis {
+            output,
+            scale,
+            region: [start, end],
+        })
+    };
+    let alone = ResizeAxis {
+        output: 1,
+        scale: 1.0,
+        region: [0.0, 1.0],
+    };
+    let along = if rank == 3 {
+        [alone, of_axis(2)?]
+    } else {
+        [of_axis(2)?, of_axis(3)?]
+    };
+    let nearest = matches!(interpolation, Interpolation::Nearest(_));
+    let kind = if nearest { carried(l, x, y) } else { Kind::Real };
+    resample(l, (x, y), kind, |scalar, image| Resize {
+        image,
+        axes: along,
+        interpolation,
+        coordinates,
+        antialias: attributes.int(Attr::Antialias).unwrap_or(0) != 0,
+        exclude_outside: attributes.int(Attr::ExcludeOutside).unwrap_or(0) != 0,
+        extrapolation: attributes.float(Attr::ExtrapolationValue).unwrap_or(0.0),
+        scalar,
+    })?;
+    Ok(true)
+}
+
+fn resample(
+    l: &mut Lowering<'_>,
+    (x, y): (TensorIndex, TensorIndex),
+    kind: Kind,
+    make: impl FnOnce(Scalar, polychip_gpu_kernels::Image) -> Resize,
+) -> Outcome<()> {
+    let dims = l.dims(x)?;
+    let from = l.get(x, Form::Channels, kind)?;
+    let resize = make(l.stored(from).scalar, image::image(dims)?);
+    let kernel = resize.kernel(&l.target.limits)?;
+    let taps = l.packed(kernel.bindings[1].bytes, || Ok(resize.pack()?))?;
+    let (_, target) = l.destination(y, Form::Channels, kind)?;
+    l.define(y, Form::Channels, kind, target)?;
+    l.launch_kernel(kernel, &[from, taps, target])
+}

@@ -1,0 +1,204 @@
+//! A part as lowering sees it: the flat graph of the contract, owned, with constants still in place.
+//!
+//! Invariants:
+//! 1. Indices of tensors are in range and nodes stand in execution order (the SDK's view has checked both).
+//! 2. `dims` is given only where every extent is known before the run and is exact.
+//! 3. A constant is never copied here; it lives as long as the model.
+//!
+//! Not here: what to do with the nodes (`lower`).
+
+use polychip_ops::{Attributes, DType, Op};
+use polychip_sdk::{Constant, Encoding, GraphView};
+
+/// Index of a tensor in [`Part::tensors`].
+pub(crate) type TensorIndex = usize;
+
+/// A tensor of a part.
+#[derive(Debug, Clone)]
+pub(crate) struct Tensor {
+    /// Type of the stored elements.
+    pub(crate) dtype: DType,
+    /// Whether it is a tensor, and not a sequence or an optional.
+    pub(crate) plain: bool,
+    /// Exact extents, where all are known before the run.
+    pub(crate) dims: Option<Vec<usize>>,
+    /// Elements of a constant.
+    pub(crate) constant: Option<Constant>,
+    /// Quantisation.
+    pub(crate) encoding: Option<Encoding>,
+    /// Name, for messages.
+    pub(crate) name: String,
+}
+
+/// A node of a part.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// Index in the graph of the call.
+    pub(crate) index: u32,
+    /// Op.
+    pub(crate) op: Op,
+    /// Name of the op as the model has it.
+    pub(crate) op_name: String,
+    /// Attributes.
+    pub(crate) attributes: Attributes,
+    /// Inputs.
+    pub(crate) inputs: Vec<Option<TensorIndex>>,
+    /// Outputs.
+    pub(crate) outputs: Vec<Option<TensorIndex>>,
+    /// Whether it carries a body graph.
+    pub(crate) has_body: bool,
+}
+
+impl Node {
+    /// Input `i`, where it is given.
+    pub(crate) fn input(&self, i: usize) -> Option<TensorIndex> {
+        self.inputs.get(i).copied().flatten()
+    }
+
+    /// Output `i`, where it is wanted.
+    pub(crate) fn output(&self, i: usize) -> Option<TensorIndex> {
+        self.outputs.get(i).copied().flatten()
+    }
+
+    /// Everything that the node reads.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = TensorIndex> + '_ {
+        self.inputs.iter().copied().flatten()
+    }
+
+    /// Everything that the node writes.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = TensorIndex> + '_ {
+        self.outputs.iter().copied().flatten()
+    }
+}
+
+/// A part: nodes over tensors, with its ports.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Part {
+    /// Nodes in execution order.
+    pub(crate) nodes: Vec<Node>,
+    /// Tensors.
+    pub(crate) tensors: Vec<Tensor>,
+    /// Input ports.
+    pub(crate) inputs: Vec<TensorIndex>,
+    /// Output ports.
+    pub(crate) outputs: Vec<TensorIndex>,
+    /// In-out pairs: tensor read at the start, tensor that holds the new value.
+    pub(crate) states: Vec<(TensorIndex, TensorIndex)>,
+}
+
+impl Part {
+    /// The part that a view shows.
+    pub(crate) fn of(graph: &GraphView<'_>) -> Part {
+        let tensors = graph.tensors().map(|view| Tensor {
+            dtype: view.dtype(),
+            plain: view.is_plain(),
+            dims: view.shape().filter(|_| !view.is_upper_bound()),
+            constant: view.constant(),
+            encoding: view.encoding().map(|encoding| encoding.to_owned()),
+            name: view.name().to_owned(),
+        });
+        let index = |tensor: Option<u32>| tensor.map(|tensor| tensor as usize);
+        let nodes = graph.nodes().map(|view| Node {
+            index: view.index(),
+            op: view.op(),
+            op_name: view.op_name().to_owned(),
+            attributes: view.attributes(),
+            inputs: view.inputs().map(index).collect(),
+            outputs: view.outputs().map(index).collect(),
+            has_body: view.bodies().len() > 0,
+        });
+        Part {
+            nodes: nodes.collect(),
+            tensors: tensors.collect(),
+            inputs: graph.inputs().iter().map(|&t| t as usize).collect(),
+            outputs: graph.outputs().iter().map(|&t| t as usize).collect(),
+            states: graph.states().map(|(a, b)| (a as usize, b as usize)).collect(),
+        }
+    }
+
+    /// One node of the part, with ports around it.
+    pub(crate) fn alone(&self, node: usize) -> Part {
+        let node = &self.nodes[node];
+        let mut map: Vec<TensorIndex> = Vec::new();
+        let mut place = |tensor: TensorIndex| {
+            map.iter().position(|&t| t == tensor).unwrap_or_else(|| {
+                map.push(tensor);
+                map.len() - 1
+            })
+        };
+        let mut copy = node.clone();
+        for tensor in copy.inputs.iter_mut().chain(&mut copy.outputs).flatten() {
+            *tensor = place(*tensor);
+        }
+        let tensors: Vec<Tensor> = map.iter().map(|&t| self.tensors[t].clone()).collect();
+        let mut inputs: Vec<TensorIndex> = copy.reads().collect();
+        inputs.sort_unstable();
+        inputs.dedup();
+        inputs.retain(|&t| tensors[t].constant.is_none());
+        Part {
+            outputs: copy.writes().collect(),
+            inputs,
+            nodes: vec![copy],
+            tensors,
+            states: Vec::new(),
+        }
+    }
+
+    /// Readers of each tensor, by node, in order; a node that reads it twice stands there twice.
+    pub(crate) fn readers(&self) -> Vec<Vec<usize>> {
+        let mut readers = vec![Vec::new(); self.tensors.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            for tensor in node.reads() {
+                readers[tensor].push(index);
+            }
+        }
+        readers
+    }
+
+    /// Exact extents of a tensor.
+    pub(crate) fn dims(&self, tensor: TensorIndex) -> Option<&[usize]> {
+        self.tensors[tensor].dims.as_deref()
+    }
+
+    /// Type of the values that an op sees.
+    pub(crate) fn real(&self, tensor: TensorIndex) -> DType {
+        let t = &self.tensors[tensor];
+        t.encoding
+            .as_ref()
+            .map_or(t.dtype, |encoding| encoding.real_dtype)
+    }
+
+    /// Whether a tensor is constant.
+    pub(crate) fn is_constant(&self, tensor: TensorIndex) -> bool {
+        self.tensors[tensor].constant.is_some()
+    }
+
+    /// The values of a small constant as numbers.
+    pub(crate) fn numbers(&self, tensor: TensorIndex) -> Option<Vec<f64>> {
+        let t = &self.tensors[tensor];
+        if t.encoding.is_some() {
+            return None;
+        }
+        let shape = t.dims.clone()?;
+        polychip_ops::Literal::new(t.dtype, shape, t.constant.as_ref()?.bytes())?.as_f64s()
+    }
+
+    /// The values of a small integer constant.
+    pub(crate) fn integers(&self, tensor: TensorIndex) -> Option<Vec<i64>> {
+        let t = &self.tensors[tensor];
+        if t.encoding.is_some() {
+            return None;
+        }
+        let shape = t.dims.clone()?;
+        polychip_ops::Literal::new(t.dtype, shape, t.constant.as_ref()?.bytes())?.as_i64s()
+    }
+
+    /// The only value of a constant of one element.
+    pub(crate) fn scalar(&self, tensor: TensorIndex) -> Option<f64> {
+        // the length is looked at first: large constants are not read
+        if self.dims(tensor)?.iter().product::<usize>() != 1 {
+            return None;
+        }
+        self.numbers(tensor)?.first().copied()
+    }
+}
