@@ -10,6 +10,8 @@ pub(crate) mod adapter;
 pub(crate) mod gpu;
 pub(crate) mod lane;
 pub(crate) mod memory;
+#[cfg(target_vendor = "apple")]
+pub(crate) mod metal;
 pub(crate) mod pipeline;
 pub(crate) mod timestamps;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]

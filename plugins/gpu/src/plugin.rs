@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostServices,
-    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support,
+    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support, Telemetry,
 };
 
 use crate::buffer::GpuBuffer;
@@ -15,6 +15,7 @@ use crate::driver::adapter::{self, Found};
 use crate::driver::gpu::Gpu;
 use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
 use crate::target::Target;
+use crate::telemetry::Sensors;
 use crate::{blob, buffer, caps, lower, telemetry};
 
 /// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
@@ -133,6 +134,7 @@ impl Shared {
 pub struct GpuDevice {
     info: DeviceInfo,
     shared: Arc<Shared>,
+    sensors: Sensors,
     /// Its thread ends with the device.
     runner: Option<Runner>,
 }
@@ -183,6 +185,7 @@ impl GpuDevice {
                 spin: Duration::from_micros(if found.software() { 0 } else { 60 }),
                 executables: Mutex::default(),
             }),
+            sensors: Sensors::find(found),
             runner: Some(runner),
         })
     }
@@ -206,6 +209,7 @@ impl Device for GpuDevice {
         device_reset: true,
         fence_on_signal: true,
         fence_timing: true,
+        telemetry: true,
         ..Offers::NONE
     };
 
@@ -244,6 +248,10 @@ impl Device for GpuDevice {
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<GpuBuffer>> {
         GpuBuffer::import(&self.shared, memory).map(Arc::new)
+    }
+
+    fn telemetry(&self) -> Result<Telemetry> {
+        self.sensors.read(self.shared.host.now_ns())
     }
 
     fn reset(&self) -> Result<()> {

@@ -81,9 +81,9 @@ impl Gpu {
         }
         let period = lanes[0].queue.get_timestamp_period();
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
-        let bits = raw.as_ref().map_or(64, |raw| raw.timestamp_bits);
+        let bits = raw.as_ref().map_or(0, |raw| raw.timestamp_bits);
         #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
-        let bits = 64;
+        let bits = 0;
         let timed = features.contains(wgpu::Features::TIMESTAMP_QUERY) && bits > 0;
         Ok(Arc::new(Gpu {
             clock: timed.then(|| Clock::new(period, bits)),
@@ -104,6 +104,9 @@ impl Gpu {
         if let Some(raw) = &self.raw {
             return raw.imports().then_some(raw.import_alignment);
         }
+        #[cfg(target_vendor = "apple")]
+        return Some(super::metal::ALIGNMENT);
+        #[cfg(not(target_vendor = "apple"))]
         None
     }
 

@@ -98,6 +98,16 @@ impl Piece {
             let lanes = unsafe { raw.import(&gpu.lanes, data, bytes) }?;
             return Ok(Piece { lanes, bytes });
         }
+        #[cfg(target_vendor = "apple")]
+        {
+            // SAFETY: as the caller promises.
+            let buffer = unsafe { super::metal::import(&gpu.lanes[0], data, bytes) }?;
+            Ok(Piece {
+                lanes: vec![buffer],
+                bytes,
+            })
+        }
+        #[cfg(not(target_vendor = "apple"))]
         Err(Error::unsupported("the driver imports no host memory"))
     }
 

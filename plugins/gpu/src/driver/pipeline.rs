@@ -31,7 +31,8 @@ pub(crate) struct Pipeline {
 /// Pipelines of a device.
 pub(crate) struct Pipelines {
     made: Mutex<HashMap<(usize, String), Arc<Pipeline>>>,
-    caches: Vec<Option<wgpu::PipelineCache>>,
+    /// The driver's bytes, of the first lane.
+    cache: Option<wgpu::PipelineCache>,
 }
 
 /// Leave to use what wgpu calls experimental: matrix units.
@@ -42,26 +43,16 @@ pub(crate) fn experimental() -> wgpu::ExperimentalFeatures {
 
 impl Pipelines {
     pub(super) fn new(lanes: &[Lane], features: wgpu::Features, cache: Option<&[u8]>) -> Pipelines {
-        let caches = lanes.iter().map(|lane| {
-            features.contains(wgpu::Features::PIPELINE_CACHE).then(|| {
-                let descriptor = wgpu::PipelineCacheDescriptor {
-                    label: None,
-                    data: cache,
-                    fallback: true,
-                };
-                // SAFETY: the bytes were made by the same driver (invariant 2).
-                unsafe { lane.device.create_pipeline_cache(&descriptor) }
-            })
-        });
+        let cached = features.contains(wgpu::Features::PIPELINE_CACHE);
         Pipelines {
             made: Mutex::default(),
-            caches: caches.collect(),
+            cache: cached.then(|| cache_of(&lanes[0], cache)),
         }
     }
 
     /// The driver's bytes of all pipelines made, for [`Gpu::open`] in another process.
     pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
-        self.caches.first()?.as_ref()?.get_data()
+        self.cache.as_ref()?.get_data()
     }
 
     fn known(&self, lane: usize, kernel: &Kernel) -> Option<Arc<Pipeline>> {
@@ -80,13 +71,19 @@ impl Pipelines {
         lane: usize,
         kernels: &[Kernel],
     ) -> Result<(Vec<Arc<Pipeline>>, usize)> {
+        // what the first lane has made, another does not compile again
+        let of_lane = match (&self.cache, lane) {
+            (Some(cache), 0) => Some(cache.clone()),
+            (Some(cache), _) => Some(cache_of(&gpu.lanes[lane], cache.get_data().as_deref())),
+            (None, _) => None,
+        };
         let results: Vec<Result<(Arc<Pipeline>, bool)>> = kernels
             .par_iter()
             .map(|kernel| {
                 if let Some(known) = self.known(lane, kernel) {
                     return Ok((known, false));
                 }
-                let made = Arc::new(make(&gpu.lanes[lane], self.caches[lane].as_ref(), kernel)?);
+                let made = Arc::new(make(&gpu.lanes[lane], of_lane.as_ref(), kernel)?);
                 let key = (lane, kernel.wgsl.clone());
                 let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok((Arc::clone(all.entry(key).or_insert(made)), true))
@@ -101,6 +98,16 @@ impl Pipelines {
         }
         Ok((pipelines, new))
     }
+}
+
+fn cache_of(lane: &Lane, bytes: Option<&[u8]>) -> wgpu::PipelineCache {
+    let descriptor = wgpu::PipelineCacheDescriptor {
+        label: None,
+        data: bytes,
+        fallback: true,
+    };
+    // SAFETY: the bytes were made by the same driver (invariant 2 of the module).
+    unsafe { lane.device.create_pipeline_cache(&descriptor) }
 }
 
 fn make(lane: &Lane, cache: Option<&wgpu::PipelineCache>, kernel: &Kernel) -> Result<Pipeline> {

@@ -1,0 +1,224 @@
+//! A CPU part and a GPU part over one memory, in both directions: nothing is copied between them.
+//!
+//! - Whole sessions: the report counts no copy, and the answers are right.
+//! - One buffer by hand: the address that the GPU's buffer gives to the host lies in the memory that the CPU's part
+//!   writes to, over a memory file and over plain pages.
+//!
+//! Skipped, with the reason, where no GPU's driver is installed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Failed, Trial};
+use polychip::{Policy, Runtime};
+use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
+use polychip_host::{
+    Access, Buffer, CompileOptions, Device, Executable, FlatGraph, Host, Memory, Submission,
+};
+use polychip_ops::{Attributes, DType, Op, TensorType};
+use polychip_sdk::{GraphView, onnx};
+
+const COUNT: usize = 3000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> Result<()> {
+    let arguments = Arguments::from_args();
+    let host = Host::builder().linked(polychip_gpu::query).build();
+    let missing = host.refusals().first().map(ToString::to_string);
+    let trial = |name: &str, test: fn() -> Result<()>| {
+        let name = match &missing {
+            Some(why) => format!("{name} (skipped: {why})"),
+            None => name.to_owned(),
+        };
+        Trial::test(name, move || {
+            test().map_err(|error| Failed::from(format!("{error:#}")))
+        })
+        .with_ignored_flag(missing.is_some())
+    };
+    let trials = vec![
+        trial("a_session_over_both_copies_nothing", session_copies_nothing),
+        trial("a_memory_file_is_the_same_memory_for_both", || {
+            by_hand(&Memory::file(MEMORY)?)
+        }),
+        trial("plain_pages_are_the_same_memory_for_both", || {
+            by_hand(&Memory::new(MEMORY)?)
+        }),
+    ];
+    libtest_mimic::run(&arguments, trials).exit()
+}
+
+/// Bytes of the memory that holds all tensors of a part.
+const MEMORY: u64 = 4 * 16_384;
+
+fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    values.into_iter().flat_map(f32::to_le_bytes).collect()
+}
+
+fn tensor(graph: &mut Graph, name: &str) -> TensorId {
+    graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[COUNT])))
+}
+
+fn constant(graph: &mut Graph, name: &str, value: impl Fn(usize) -> f32) -> TensorId {
+    let data = Constant {
+        bytes: floats((0..COUNT).map(value)).into(),
+        file: None,
+    };
+    let of = TensorType::known(DType::F32, &[COUNT]);
+    graph.add_tensor(Tensor::constant(name, of, data))
+}
+
+fn node(graph: &mut Graph, op: Op, inputs: &[TensorId], output: TensorId) {
+    let inputs = inputs.iter().copied().map(Some).collect();
+    graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(Attributes::new()));
+}
+
+/// `y = relu(x + c) + c`.
+fn whole() -> Graph {
+    let mut graph = Graph::new("both");
+    let x = tensor(&mut graph, "x");
+    let c = constant(&mut graph, "c", |i| (i % 7) as f32 - 3.0);
+    let (sum, positive, y) = (
+        tensor(&mut graph, "sum"),
+        tensor(&mut graph, "positive"),
+        tensor(&mut graph, "y"),
+    );
+    node(&mut graph, Op::Add, &[x, c], sum);
+    node(&mut graph, Op::Relu, &[sum], positive);
+    node(&mut graph, Op::Add, &[positive, c], y);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    graph
+}
+
+fn input(round: usize) -> impl Iterator<Item = f32> {
+    (0..COUNT).map(move |i| (i % 11) as f32 - 5.0 + round as f32)
+}
+
+fn wanted(round: usize) -> Vec<u8> {
+    let c = |i: usize| (i % 7) as f32 - 3.0;
+    let values = input(round).enumerate();
+    floats(values.map(|(i, x)| (x + c(i)).max(0.0) + c(i)))
+}
+
+fn session_copies_nothing() -> Result<()> {
+    let graph = whole();
+    let flat = FlatGraph::new(&graph, &[])?;
+    // SAFETY: the flat graph lives as long as the view.
+    let view = unsafe { GraphView::new(flat.raw()) }?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("both.onnx");
+    std::fs::write(&path, onnx::write(&view, &onnx::Options::default())?)?;
+    let runtime = Runtime::builder()
+        .only_given_folders()
+        .link(polychip_gpu::query)
+        .build()?;
+    let model = runtime.load(&path)?;
+    for middle in ["gpu:0", "cpu:0"] {
+        let ends = if middle == "cpu:0" { "gpu:0" } else { "cpu:0" };
+        let policy = Policy::latency()
+            .devices(["cpu:0", "gpu:0"])
+            .pin("n0", ends)
+            .pin("n1", middle)
+            .pin("n2", ends);
+        let session = runtime.session(&model, policy)?;
+        for round in 0..3 {
+            let mut x = session.input("i0")?;
+            x.write(&input(round).collect::<Vec<f32>>())?;
+            let outputs = session.submit(&[&x])?.wait(PATIENCE)?;
+            let y = floats(outputs.get("o0")?.values::<f32>()?.iter().copied());
+            ensure!(y == wanted(round), "round {round} with {middle} in the middle");
+        }
+        let report = session.report();
+        ensure!(
+            report.parts.len() == 3 && report.parts[1].device == middle,
+            "the parts are {:?}",
+            report.parts
+        );
+        ensure!(
+            report.copies == 0 && report.copied_bytes == 0,
+            "{} copies of {} bytes with {middle} in the middle",
+            report.copies,
+            report.copied_bytes
+        );
+    }
+    Ok(())
+}
+
+/// One part of one node on a device, from and to these places of a memory.
+struct Part {
+    executable: Executable,
+    submission: Submission,
+    buffer: Arc<Buffer>,
+}
+
+impl Part {
+    fn new(device: &Device, memory: &Memory, op: Op, from: u64, to: u64) -> Result<Part> {
+        let mut graph = Graph::new("part");
+        let x = tensor(&mut graph, "x");
+        let y = tensor(&mut graph, "y");
+        let inputs = match op {
+            Op::Add => vec![x, constant(&mut graph, "c", |i| (i % 7) as f32 - 3.0)],
+            _ => vec![x],
+        };
+        node(&mut graph, op, &inputs, y);
+        graph.inputs = vec![x];
+        graph.outputs = vec![y];
+        let flat = FlatGraph::new(&graph, &[])?;
+        let blob = device.compile(&flat, &CompileOptions::default())?;
+        let executable = device.load(blob, &flat, 1)?;
+        let mut submission = Submission::new(&executable, 4);
+        let buffer = Arc::new(device.import_buffer(memory)?);
+        submission.bind(0, &buffer, from)?;
+        submission.bind(1, &buffer, to)?;
+        Ok(Part {
+            executable,
+            submission,
+            buffer,
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let fence = self.executable.execute(&mut self.submission, &[])?;
+        Ok(fence.wait(PATIENCE)?)
+    }
+}
+
+/// Add on the CPU, Relu on the GPU, Add on the CPU, in one memory.
+fn by_hand(memory: &Memory) -> Result<()> {
+    let host = Host::builder()
+        .linked(polychip_cpu::query)
+        .linked(polychip_gpu::query)
+        .build();
+    let device = |name: &str| {
+        let mut devices = host.devices().iter();
+        devices
+            .find(|device| device.name() == name)
+            .with_context(|| format!("{name} is missing: {:?}", host.refusals()))
+    };
+    let (cpu, gpu) = (device("cpu:0")?, device("gpu:0")?);
+    let quarter = MEMORY / 4;
+    let mut first = Part::new(cpu, memory, Op::Add, 0, quarter)?;
+    let mut second = Part::new(gpu, memory, Op::Relu, quarter, 2 * quarter)?;
+    let mut third = Part::new(cpu, memory, Op::Add, 2 * quarter, 3 * quarter)?;
+    let bytes = 4 * COUNT as u64;
+    for round in 0..3 {
+        // written through the GPU's buffer, read by the CPU's part
+        let mut access = second.buffer.access(Access::Write, 0, bytes)?;
+        access.copy_from_slice(&floats(input(round)));
+        drop(access);
+        first.run()?;
+        second.run()?;
+        third.run()?;
+        // written by the CPU's part, read through the GPU's buffer
+        let access = second.buffer.access(Access::Read, 3 * quarter, bytes)?;
+        ensure!(access[..] == wanted(round), "round {round}");
+    }
+    let of_gpu = second.buffer.access(Access::Read, quarter, bytes)?.as_ptr() as usize;
+    let start = memory.access(Access::Read)?.as_ptr() as usize;
+    ensure!(
+        of_gpu == start + quarter as usize,
+        "the GPU's buffer is at {of_gpu:#x}, the memory at {start:#x}"
+    );
+    Ok(())
+}
