@@ -12,6 +12,8 @@
 //! Start reading at [`lower`], then [`Lowering`].
 
 mod arena;
+mod arrange;
+mod attention;
 mod conv;
 mod elementwise;
 mod emit;
@@ -20,6 +22,7 @@ mod families;
 mod finish;
 mod forms;
 mod fuse;
+mod gather;
 mod image;
 mod map;
 mod matmul;

@@ -45,12 +45,16 @@ fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
         let dims = l.dims(x)?;
         let alike = dims.len() == rank && (0..rank).all(|i| i == axis || dims[i] == out[i]);
         if !alike {
-            return Err(refusal::shape(format!("{dims:?} does not join {out:?} along axis {axis}")));
+            return Err(refusal::shape(format!(
+                "{dims:?} does not join {out:?} along axis {axis}"
+            )));
         }
         sum += dims[axis];
     }
     if sum != out[axis] {
-        return Err(refusal::shape(format!("sizes of {sum} joined to {out:?} along axis {axis}")));
+        return Err(refusal::shape(format!(
+            "sizes of {sum} joined to {out:?} along axis {axis}"
+        )));
     }
     let kind = if inputs.iter().all(|&x| carried(l, x, y) == Kind::Stored) {
         Kind::Stored
@@ -115,7 +119,11 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Out
         "reflect" => PadMode::Reflect,
         "edge" => PadMode::Edge,
         "wrap" => PadMode::Wrap,
-        other => return Err(refusal::attribute(format!("Pad with mode '{other}' is not offered"))),
+        other => {
+            return Err(refusal::attribute(format!(
+                "Pad with mode '{other}' is not offered"
+            )));
+        }
     };
     let pads = list(l, node, 1)?.ok_or_else(|| refusal::constant("the pads come from the run"))?;
     let axes: Vec<usize> = match list(l, node, 3)? {
@@ -124,7 +132,11 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Out
             .ok_or_else(|| refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
     };
     if pads.len() != 2 * axes.len() {
-        return Err(refusal::attribute(format!("{} pads of {} axes", pads.len(), axes.len())));
+        return Err(refusal::attribute(format!(
+            "{} pads of {} axes",
+            pads.len(),
+            axes.len()
+        )));
     }
     let value = match node.input(2) {
         None => 0.0,
@@ -142,7 +154,9 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Out
     let memory = arranged(dims, form);
     for (axis, &size) in arranged(out, form).iter().enumerate() {
         if memory[axis] as i64 + before[axis] + after[axis] != size as i64 {
-            return Err(refusal::shape(format!("{dims:?} padded by {pads:?} is not {out:?}")));
+            return Err(refusal::shape(format!(
+                "{dims:?} padded by {pads:?} is not {out:?}"
+            )));
         }
     }
     let from = l.get(x, form, Kind::Real)?;
@@ -187,7 +201,11 @@ fn tile(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     }
     let mut aligned = vec![1; out.len() - dims.len()];
     aligned.extend_from_slice(dims);
-    if aligned.iter().zip(out).any(|(&from, &to)| from == 0 || to % from != 0) {
+    if aligned
+        .iter()
+        .zip(out)
+        .any(|(&from, &to)| from == 0 || to % from != 0)
+    {
         return Err(refusal::shape(format!("{dims:?} does not expand to {out:?}")));
     }
     let kind = carried(l, x, y);
@@ -215,7 +233,10 @@ fn sums(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     let value = l.rows(x)?;
     let scalar = l.stored(value).scalar;
     if !matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I64) {
-        return Err(refusal::dtype(format!("CumSum of {} is not offered", scalar.name())));
+        return Err(refusal::dtype(format!(
+            "CumSum of {} is not offered",
+            scalar.name()
+        )));
     }
     let target = l.result(y, Form::Rows)?;
     let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
@@ -235,7 +256,9 @@ fn triangle(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -
     if dims.len() < 2 {
         return Err(refusal::shape(format!("Trilu of {dims:?}")));
     }
-    let diagonal = list(l, node, 1)?.and_then(|list| list.first().copied()).unwrap_or(0);
+    let diagonal = list(l, node, 1)?
+        .and_then(|list| list.first().copied())
+        .unwrap_or(0);
     let value = l.rows(x)?;
     let target = l.result(y, Form::Rows)?;
     let kernel = Trilu {
@@ -259,7 +282,10 @@ fn one_hot(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
     let (index, values) = (l.rows(x)?, l.rows(values)?);
     let kind = l.stored(index).scalar;
     if !matches!(kind, Scalar::I64 | Scalar::I32) {
-        return Err(refusal::dtype(format!("OneHot of {} is not offered", kind.name())));
+        return Err(refusal::dtype(format!(
+            "OneHot of {} is not offered",
+            kind.name()
+        )));
     }
     let target = l.result(y, Form::Rows)?;
     let kernel = OneHot {

@@ -3,9 +3,9 @@
 use polychip_gpu_kernels::{Attention, Mask};
 use polychip_ops::{Attr, AttrKey, AttrValue, Op};
 
+use super::Lowering;
 use super::forms::{Form, is_float};
 use super::refusal::{self, Outcome};
-use super::Lowering;
 use crate::part::Node;
 
 /// `[batch, heads, rows, size]` of an operand, and whether heads lie inside the rows.
@@ -44,7 +44,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     ];
     for (key, value) in attributes.iter() {
         let known = match (key, value) {
-            (AttrKey::Known(Attr::LeftWindowSize | Attr::RightWindowSize), AttrValue::Int(size)) => *size == -1,
+            (AttrKey::Known(Attr::LeftWindowSize | Attr::RightWindowSize), AttrValue::Int(size)) => {
+                *size == -1
+            }
             (AttrKey::Known(Attr::Softcap), AttrValue::Float(cap)) => *cap == 0.0,
             (AttrKey::Known(attr), _) => KNOWN.contains(attr),
             _ => false,
@@ -97,7 +99,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         None => None,
         Some(t) => {
             if l.part.real(t) != l.part.real(q) {
-                return Err(refusal::dtype("Attention with a mask of another type is not offered"));
+                return Err(refusal::dtype(
+                    "Attention with a mask of another type is not offered",
+                ));
             }
             let dims = l.dims(t)?;
             let scores = [qs[0], qs[1], qs[2], ks[2]].map(|size| size as usize);
@@ -105,9 +109,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             aligned.extend_from_slice(dims);
             let broadcasts = aligned.len() == 4
                 && aligned[3] == scores[3]
-                && aligned.iter().zip(&scores).all(|(&own, &whole)| own == 1 || own == whole);
+                && aligned
+                    .iter()
+                    .zip(&scores)
+                    .all(|(&own, &whole)| own == 1 || own == whole);
             if !broadcasts {
-                return Err(refusal::shape(format!("a mask of {dims:?} for scores of {scores:?}")));
+                return Err(refusal::shape(format!(
+                    "a mask of {dims:?} for scores of {scores:?}"
+                )));
             }
             let mut strides = [0u64; 3];
             let mut step = aligned[3] as u64;
@@ -136,7 +145,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         scale: attributes
             .float(Attr::Scale)
             .unwrap_or_else(|| 1.0 / (qs[3] as f32).sqrt()),
-        causal: attributes.int(Attr::IsCausal).unwrap_or(0) != 0,
+        causal: (attributes.int(Attr::IsCausal).unwrap_or(0) != 0).then_some(0),
         mask,
         heads_inside: inside,
     };

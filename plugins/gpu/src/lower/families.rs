@@ -5,7 +5,9 @@
 
 use super::Lowering;
 use super::refusal::{self, Outcome};
-use super::{conv, elementwise, matmul, movement, norm, pool, quantise, reduce, resize};
+use super::{
+    arrange, attention, conv, elementwise, gather, matmul, movement, norm, pool, quantise, reduce, resize,
+};
 use crate::part::{Node, TensorIndex};
 
 /// Lowers an anchor with the element-wise nodes around it.
@@ -32,6 +34,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
         matmul::lower,
         elementwise::lower,
         movement::lower,
+        arrange::lower,
+        gather::lower,
+        attention::lower,
         pool::lower,
         quantise::lower,
         norm::lower,

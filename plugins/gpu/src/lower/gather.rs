@@ -6,11 +6,11 @@
 use polychip_gpu_kernels::{Gather, GatherElements, GatherNd, Scalar, ScatterElements, ScatterNd};
 use polychip_ops::{Attr, Op, axis};
 
+use super::Lowering;
 use super::forms::{Form, Kind};
 use super::map::wide;
 use super::movement::carried;
 use super::refusal::{self, Outcome};
-use super::Lowering;
 use crate::part::{Node, TensorIndex};
 
 /// Lowers a node of this family.
@@ -32,7 +32,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     let at = l.rows(indices)?;
     let index = l.stored(at).scalar;
     if !matches!(index, Scalar::I64 | Scalar::I32) {
-        return Err(refusal::dtype(format!("indices of {} are not offered", index.name())));
+        return Err(refusal::dtype(format!(
+            "indices of {} are not offered",
+            index.name()
+        )));
     }
     let places = l.dims(indices)?;
     if matches!(node.op, Op::ScatterElements | Op::ScatterND) {
@@ -74,7 +77,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
                 scalar,
                 shape: wide(dims),
                 indices: wide(places),
-                batch: usize::try_from(batch).map_err(|_| refusal::attribute(format!("batch_dims is {batch}")))?,
+                batch: usize::try_from(batch)
+                    .map_err(|_| refusal::attribute(format!("batch_dims is {batch}")))?,
                 index,
             };
             l.launch(&kernel, &values)?;
@@ -93,7 +97,10 @@ fn scatter(
 ) -> Outcome<()> {
     let reduction = node.attributes.str(Attr::Reduction).unwrap_or("none");
     if reduction != "none" {
-        return Err(refusal::attribute(format!("{} with reduction '{reduction}' is not offered", node.op_name)));
+        return Err(refusal::attribute(format!(
+            "{} with reduction '{reduction}' is not offered",
+            node.op_name
+        )));
     }
     let Some(updates) = node.input(2) else {
         return Err(refusal::op(format!("{} without updates", node.op_name)));
@@ -102,7 +109,11 @@ fn scatter(
     let (value, updates) = (l.rows(x)?, l.rows(updates)?);
     let (scalar, target) = l.destination(y, Form::Rows, Kind::Real)?;
     if scalar.bytes() < 4 {
-        return Err(refusal::dtype(format!("{} of {} is not offered", node.op_name, scalar.name())));
+        return Err(refusal::dtype(format!(
+            "{} of {} is not offered",
+            node.op_name,
+            scalar.name()
+        )));
     }
     l.define(y, Form::Rows, Kind::Real, target)?;
     l.relayout(value, dims, Form::Rows, Form::Rows, target)?;

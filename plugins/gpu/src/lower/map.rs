@@ -1,6 +1,6 @@
 //! One kernel per expression: operands read where they lie, broadcast and in either order.
 
-use polychip_gpu_kernels::{Copy, Elementwise, Expression, Operand as Source, Outcome as Written};
+use polychip_gpu_kernels::{Copy, Elementwise, Expression, Operand as Source, Outcome as Written, Transpose};
 
 use super::forms::{Form, arranged, image, is_same, place};
 use super::refusal::{self, Outcome};
@@ -138,13 +138,12 @@ pub(super) fn permute(
     order: &[usize],
     target: ValueId,
 ) -> Outcome<()> {
-    let mut steps = vec![1i64; shape.len()];
-    for axis in (1..shape.len()).rev() {
-        steps[axis - 1] = steps[axis] * shape[axis] as i64;
-    }
-    let out: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
-    let strides = order.iter().map(|&axis| steps[axis]).collect();
-    pick(l, value, &out, strides, 0, target)
+    let kernel = Transpose {
+        scalar: l.stored(value).scalar,
+        shape: wide(shape),
+        order: order.to_vec(),
+    };
+    l.launch(&kernel, &[value, target])
 }
 
 /// Fills a dense result of shape `out` from places of a tensor.

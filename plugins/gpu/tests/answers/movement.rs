@@ -49,3 +49,58 @@ fn splits_of_bytes() {
     }
     net.check();
 }
+
+#[test]
+fn joins_pads_tiles_and_gathers() {
+    let mut net = Net::new();
+    let (x, y) = (net.input(&[2, 3, 5]), net.input(&[2, 1, 5]));
+    let joined = net.node(Op::Concat, Attributes::new().with_int(Attr::Axis, 1), &[x, y, x]);
+    net.output(joined);
+    let pads = net.ints(&[0, 1, 2, 1, 0, 1]);
+    let value = net.floats(&[], &[-1.5]);
+    let padded = net.plain(Op::Pad, &[x, pads, value]);
+    net.output(padded);
+    let shape = net.ints(&[4, 2, 3, 5]);
+    let expanded = net.plain(Op::Expand, &[x, shape]);
+    net.output(expanded);
+    let times = net.ints(&[1, 2, 3]);
+    let tiled = net.plain(Op::Tile, &[y, times]);
+    net.output(tiled);
+    let places = net.ints(&[2, 0, -1]);
+    let picked = net.node(
+        Op::Gather,
+        Attributes::new().with_int(Attr::Axis, 1),
+        &[x, places],
+    );
+    net.output(picked);
+    let axis = net.ints(&[1]);
+    let sums = net.plain(Op::CumSum, &[x, axis]);
+    net.output(sums);
+    let upper = net.plain(Op::Trilu, &[x]);
+    net.output(upper);
+    net.check();
+}
+
+#[test]
+fn images_resized_and_blocks_moved() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 8, 4, 5]);
+    let none = net.floats(&[0], &[]);
+    let scales = net.floats(&[4], &[1.0, 1.0, 2.0, 2.0]);
+    let big = net.node(
+        Op::Resize,
+        Attributes::new()
+            .with_str(Attr::Mode, "nearest")
+            .with_str(Attr::CoordinateTransformationMode, "asymmetric")
+            .with_str(Attr::NearestMode, "floor"),
+        &[x, none, scales],
+    );
+    net.output(big);
+    let blocks = net.node(
+        Op::DepthToSpace,
+        Attributes::new().with_int(Attr::Blocksize, 2),
+        &[x],
+    );
+    net.output(blocks);
+    net.check();
+}

@@ -125,3 +125,17 @@ fn quantised_products_and_convolutions() {
     let judge = Judge { steps: 1, ..EXACT };
     net.check_as(judge);
 }
+
+#[test]
+fn attention_with_a_mask() {
+    let mut net = Net::new();
+    let (q, k, v) = (
+        net.input(&[1, 2, 5, 8]),
+        net.input(&[1, 2, 7, 8]),
+        net.input(&[1, 2, 7, 8]),
+    );
+    let mask = net.input(&[1, 1, 1, 7]);
+    let out = net.plain(Op::Attention, &[q, k, v, mask]);
+    net.output(out);
+    net.check();
+}
