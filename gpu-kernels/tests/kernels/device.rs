@@ -6,8 +6,12 @@ use polychip_gpu_kernels::{Features, Kernel, Limits};
 
 /// An open device.
 pub(crate) struct Gpu {
-    device: wgpu::Device,
-    queue: wgpu::Queue,
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    /// Name and driver.
+    pub(crate) name: String,
+    /// Whether the processor plays the device.
+    pub(crate) software: bool,
     pub(crate) limits: Limits,
 }
 
@@ -24,6 +28,7 @@ impl Gpu {
             | wgpu::Features::SHADER_INT64
             | wgpu::Features::SUBGROUP
             | wgpu::Features::SUBGROUP_BARRIER
+            | wgpu::Features::TIMESTAMP_QUERY
             | wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
         let features = adapter.features() & wanted;
         let limits = adapter.limits();
@@ -52,6 +57,8 @@ impl Gpu {
         Ok(Arc::new(Gpu {
             device,
             queue,
+            name: format!("{}, {} {}", info.name, info.driver, info.driver_info),
+            software: info.device_type == wgpu::DeviceType::Cpu,
             limits: Limits {
                 invocations: limits.max_compute_invocations_per_workgroup,
                 workgroup: [

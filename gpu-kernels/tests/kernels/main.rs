@@ -15,6 +15,10 @@ use libtest_mimic::{Arguments, Trial};
 fn main() {
     let arguments = Arguments::from_args();
     let gpu = device::Gpu::open();
+    if let Ok(gpu) = &gpu {
+        let kind = if gpu.software { "software" } else { "hardware" };
+        eprintln!("on {} ({kind})", gpu.name);
+    }
     let mut trials: Vec<Trial> = [1, 16, 4096, 1 << 20, (1 << 20) + 3]
         .into_iter()
         .map(|bytes| {
