@@ -71,8 +71,8 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     let pitch = |tile: [u32; 2]| (tile[1] + PAD) / 4;
     text.shared("a_tile", "vec4<f16>", 8, a[0] * pitch(a));
     text.shared("b_tile", "vec4<f16>", 8, b[0] * pitch(b));
-    // one strip of squares of each subgroup
-    text.shared("sums", "f32", 4, across * down * side * columns);
+    // one square of each subgroup
+    text.shared("sums", "vec4<f32>", 16, across * down * side * side / 4);
 
     let mut body = format!(
         "    let part = thread / {lanes}u;
@@ -151,38 +151,28 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     }
     body += "    }\n";
 
-    // strip by strip: the squares of all subgroups lie as [subgroup, side, columns]
-    let fours = across * down * side * columns / 4;
+    // square by square: those of all subgroups lie as [subgroup, side, side]
+    let (square, row_fours) = (side * side / 4, side / 4);
+    let fours = across * down * square;
+    let store = gemm.end(&ending, "sums[four]", "row", "column");
     for r in 0..down_squares {
-        body += "    workgroupBarrier();\n";
         for c in 0..across_squares {
             let _ = writeln!(
                 body,
-                "    {{ let value = c{r}_{c}; let at = part * {}u + {}u; let stride = {columns}u; \
-                 coopStoreT(value, &sums[at], stride); }}",
-                side * columns,
-                c * side
-            );
-        }
-        let store = gemm.end(
-            &ending,
-            "vec4<f32>(sums[four * 4u], sums[four * 4u + 1u], sums[four * 4u + 2u], sums[four * 4u + 3u])",
-            "row",
-            "column",
-        );
-        let _ = writeln!(
-            body,
-            "    workgroupBarrier();
+                "    workgroupBarrier();
+    {{ let value = c{r}_{c}; let at = part * {square}u; let stride = {row_fours}u; \
+                 coopStoreT(value, &sums[at], stride); }}
+    workgroupBarrier();
     for (var four = thread; four < {fours}u; four += {threads}u) {{
-        let owner = four / {part_fours}u;
-        let row = a_origin + owner / {across}u * {rows}u + {strip}u + four % {part_fours}u / {row_fours}u;
-        let column = b_origin + owner % {across}u * {columns}u + four % {row_fours}u * 4u;
+        let owner = four / {square}u;
+        let row = a_origin + owner / {across}u * {rows}u + {}u + four % {square}u / {row_fours}u;
+        let column = b_origin + owner % {across}u * {columns}u + {}u + four % {row_fours}u * 4u;
         if row < {m}u {store}
     }}",
-            part_fours = side * columns / 4,
-            row_fours = columns / 4,
-            strip = r * side,
-        );
+                r * side,
+                c * side,
+            );
+        }
     }
     text.kernel(
         gemm.variant.as_str(),
