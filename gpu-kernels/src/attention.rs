@@ -42,7 +42,7 @@ pub struct Attention {
     pub value_depth: u64,
     /// Factor of the scores.
     pub scale: f32,
-    /// Query `i` sees keys up to `i` and this many more only.
+    /// Query `i` sees keys up to `i` and this many more only: 0 for ONNX `is_causal`.
     pub causal: Option<i64>,
     /// Mask.
     pub mask: Option<Mask>,
