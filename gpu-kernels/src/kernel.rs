@@ -118,4 +118,9 @@ pub trait Generate {
 
     /// Inputs for this kernel, and what it must compute of them, by plain scalar code.
     fn sample(&self) -> Sample;
+
+    /// A smaller instance of the same variant, whose sample is quickly computed; `None` where there is none.
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        None
+    }
 }

@@ -16,6 +16,7 @@ mod buffer;
 mod caps;
 mod driver;
 mod exec;
+mod guard;
 mod lower;
 mod part;
 mod plugin;

@@ -285,8 +285,29 @@ impl<'a> Lowering<'a> {
 
     /// Adds a launch of what a generator makes over these values.
     fn launch(&mut self, generator: &dyn Generate, operands: &[ValueId]) -> Outcome<()> {
-        let kernel = generator.kernel(&self.target.limits)?;
+        let kernel = self.kernel(generator)?;
         self.launch_kernel(kernel, operands)
+    }
+
+    /// What a generator makes for the target; refused where its variant is quarantined there.
+    fn kernel(&self, generator: &dyn Generate) -> Outcome<Kernel> {
+        let kernel = generator.kernel(&self.target.limits)?;
+        match self.target.permit(generator, &kernel) {
+            Ok(()) => Ok(kernel),
+            Err(words) => Err(Refusal::new(Reason::Quarantined, words)),
+        }
+    }
+
+    /// The first of several ways to compute the same that the device holds and that is not quarantined there.
+    fn first<G: Generate>(&self, what: &str, ways: impl Iterator<Item = G>) -> Outcome<(G, Kernel)> {
+        let mut refused = refusal::shape(format!("no tile of {what} fits the device"));
+        for way in ways {
+            match self.kernel(&way) {
+                Ok(kernel) => return Ok((way, kernel)),
+                Err(refusal) => refused = refusal,
+            }
+        }
+        Err(refused)
     }
 
     fn launch_kernel(&mut self, kernel: Kernel, operands: &[ValueId]) -> Outcome<()> {

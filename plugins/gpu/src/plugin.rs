@@ -14,6 +14,7 @@ use crate::buffer::GpuBuffer;
 use crate::driver::adapter::{self, Found};
 use crate::driver::gpu::Gpu;
 use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
+use crate::guard::Guard;
 use crate::target::Target;
 use crate::telemetry::Sensors;
 use crate::{blob, buffer, caps, lower, telemetry};
@@ -34,6 +35,8 @@ pub struct GpuPlugin {
 struct Settings {
     /// After so long without the end of a run the device counts as hung.
     hang: Duration,
+    /// Whether the first use of a kernel's variant is judged.
+    guard: bool,
 }
 
 fn number(host: &HostServices, key: &str, usual: u64) -> Result<u64> {
@@ -57,6 +60,14 @@ impl Plugin for GpuPlugin {
     fn create(host: HostServices) -> Result<Self> {
         let settings = Settings {
             hang: Duration::from_millis(number(&host, "hang_ms", 30_000)?.max(1)),
+            guard: match host.configuration("guard").as_deref().map(str::trim) {
+                None | Some("on") => true,
+                Some("off") => false,
+                Some(other) => {
+                    let what = format!("configuration guard is '{other}', not on or off");
+                    return Err(Error::bad_argument(what));
+                }
+            },
         };
         let found = adapter::find(host.configuration("adapter").as_deref())?;
         for adapter in &found {
@@ -145,8 +156,11 @@ impl GpuDevice {
         let cache = host.store_read(&pipelines_key(&identity)).unwrap_or(None);
         let gpu = Gpu::open(found, cache.as_deref())?;
         let imports = gpu.import_alignment();
+        let limits = found.limits();
+        let guard = Guard::new(host.clone(), BUILD_ID, &identity, limits, &gpu);
         let target = Target {
-            limits: found.limits(),
+            limits,
+            guard: settings.guard.then(|| Arc::new(guard)),
             discrete: found.discrete(),
             rates: telemetry::rates(found),
         };
@@ -264,6 +278,9 @@ impl Device for GpuDevice {
             .store_read(&pipelines_key(&shared.identity))
             .unwrap_or(None);
         let new = Gpu::open(&shared.found, cache.as_deref())?;
+        if let Some(guard) = &shared.target.guard {
+            guard.reopened(&new);
+        }
         *shared.gpu.write().unwrap_or_else(PoisonError::into_inner) = new;
         // a GPU that hangs may still write: what it writes to stays
         std::mem::forget(old);

@@ -1,7 +1,11 @@
 //! What lowering and costs must know of a device.
 
-use polychip_gpu_kernels::Limits;
+use std::sync::Arc;
+
+use polychip_gpu_kernels::{Generate, Kernel, Limits};
 use serde::{Deserialize, Serialize};
+
+use crate::guard::Guard;
 
 /// Rates of a device: stated by the driver layer from what is known or measured of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +27,7 @@ pub(crate) struct Rates {
 }
 
 /// What lowering must know of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// What it can hold.
     pub(crate) limits: Limits,
@@ -31,4 +35,19 @@ pub(crate) struct Target {
     pub(crate) discrete: bool,
     /// What it achieves.
     pub(crate) rates: Rates,
+    /// Who judges the kernels; nobody where that is not wished.
+    pub(crate) guard: Option<Arc<Guard>>,
+}
+
+impl Target {
+    /// Whether a kernel may be used; `generator` is what made it.
+    ///
+    /// # Errors
+    /// Why its variant is quarantined, in words.
+    pub(crate) fn permit(&self, generator: &dyn Generate, kernel: &Kernel) -> Result<(), String> {
+        match &self.guard {
+            Some(guard) => guard.permit(generator, kernel),
+            None => Ok(()),
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! Convolutions with constant weights: channels last, packed weights, everything behind them in the epilogue.
 
 use polychip_gpu_kernels::{
-    Binary, Conv, ConvTile, Depthwise, Direction, Epilogue, Generate, Image, ImageLayout, Kernel, Place,
-    Scalar, Window,
+    Binary, Conv, ConvTile, Depthwise, Direction, Epilogue, Image, ImageLayout, Kernel, Place, Scalar, Window,
 };
 use polychip_ops::{Attr, Op, geometry};
 use polychip_sdk::{EncodingKind, Reason};
@@ -205,9 +204,8 @@ impl Shape {
         epilogue: Epilogue,
     ) -> Outcome<(Kernel, Filters)> {
         let limits = &l.target.limits;
-        let none = || refusal::shape("no tile of a convolution fits the device");
         if self.is_depthwise() && source == ImageLayout::ChannelsLast {
-            let mut depthwise = Depthwise {
+            let depthwise = Depthwise {
                 image: self.image,
                 channels_out: self.channels_out,
                 window: self.window,
@@ -216,12 +214,16 @@ impl Shape {
                 epilogue: epilogue.clone(),
                 strip: 1,
             };
-            if let Some(&strip) = depthwise.candidates(limits).first() {
-                depthwise.strip = strip;
-                return Ok((depthwise.kernel(limits)?, Filters::Single(depthwise)));
+            let strips = depthwise.candidates(limits).into_iter();
+            let ways = strips.map(|strip| Depthwise {
+                strip,
+                ..depthwise.clone()
+            });
+            if let Ok((depthwise, kernel)) = l.first("a convolution", ways) {
+                return Ok((kernel, Filters::Single(depthwise)));
             }
         }
-        let mut conv = Conv {
+        let conv = Conv {
             image: self.image,
             source,
             channels_out: self.channels_out,
@@ -242,8 +244,10 @@ impl Shape {
                 ahead: 1,
             },
         };
-        conv.tile = conv.candidates(limits).first().copied().ok_or_else(none)?;
-        Ok((conv.kernel(limits)?, Filters::Product(conv)))
+        let tiles = conv.candidates(limits).into_iter();
+        let ways = tiles.map(|tile| Conv { tile, ..conv.clone() });
+        let (conv, kernel) = l.first("a convolution", ways)?;
+        Ok((kernel, Filters::Product(conv)))
     }
 }
 

@@ -1,8 +1,6 @@
 //! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
 
-use polychip_gpu_kernels::{
-    BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Generate, Place, Right, Scalar, pack_b,
-};
+use polychip_gpu_kernels::{BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Place, Right, Scalar, pack_b};
 use polychip_ops::{Attr, Op, broadcast};
 use polychip_sdk::EncodingKind;
 
@@ -179,13 +177,8 @@ pub(super) fn fused(
         epilogue,
         tile: FIRST,
     };
-    let tile = gemm
-        .candidates(&l.target.limits)
-        .first()
-        .copied()
-        .ok_or_else(|| refusal::shape("no tile of a product fits the device"))?;
-    let gemm = gemm.with(tile);
-    let kernel = gemm.kernel(&l.target.limits)?;
+    let tiles = gemm.candidates(&l.target.limits);
+    let (_, kernel) = l.first("a product", tiles.into_iter().map(|tile| gemm.with(tile)))?;
     let part = l.part;
     let right = match right {
         Some(right) => right,
@@ -312,13 +305,8 @@ fn integers(
             epilogue,
             tile: FIRST,
         };
-        let tile = gemm
-            .candidates(&l.target.limits)
-            .first()
-            .copied()
-            .ok_or_else(|| refusal::shape("no tile of a product fits the device"))?;
-        let gemm = gemm.with(tile);
-        let kernel = gemm.kernel(&l.target.limits)?;
+        let tiles = gemm.candidates(&l.target.limits);
+        let (gemm, kernel) = l.first("a product", tiles.into_iter().map(|tile| gemm.with(tile)))?;
         let packed = l.packed(kernel.bindings[1].bytes, || {
             let bytes = part.tensors[b].constant.as_ref();
             let bytes = bytes.map_or(&[][..], |constant| constant.bytes());

@@ -1,6 +1,6 @@
 //! Resampling of images, channels last.
 
-use polychip_gpu_kernels::{Coordinates, Generate, Interpolation, Resize, ResizeAxis, Rounding, Scalar};
+use polychip_gpu_kernels::{Coordinates, Interpolation, Resize, ResizeAxis, Rounding, Scalar};
 use polychip_ops::{Attr, Op, axis};
 
 use super::forms::{Form, Kind};
@@ -123,7 +123,7 @@ fn resample(
     let dims = l.dims(x)?;
     let from = l.get(x, Form::Channels, kind)?;
     let resize = make(l.stored(from).scalar, image::image(dims)?);
-    let kernel = resize.kernel(&l.target.limits)?;
+    let kernel = l.kernel(&resize)?;
     let taps = l.packed(kernel.bindings[1].bytes, || Ok(resize.pack()?))?;
     let (_, target) = l.destination(y, Form::Channels, kind)?;
     l.define(y, Form::Channels, kind, target)?;
