@@ -119,10 +119,8 @@ impl Guard {
     /// Why its variant is quarantined, in words.
     pub(crate) fn permit(&self, generator: &dyn Generate, kernel: &Kernel) -> Result<(), String> {
         match self.verdict(generator, kernel) {
-            Some(Verdict::Wrong(words)) => Err(format!(
-                "quarantined: kernel {} is wrong on {}: {words}",
-                kernel.variant, self.identity
-            )),
+            // short: a refusal has room for a line
+            Some(Verdict::Wrong(words)) => Err(format!("kernel {} is quarantined: {words}", kernel.variant)),
             _ => Ok(()),
         }
     }

@@ -122,3 +122,34 @@ fn each_refusal_has_its_reason() {
     assert_eq!(reason(Op::Add, DType::F64, &[2, 3], &[2, 3]), dtype);
     assert_eq!(reason(Op::Add, DType::F32, &[2, 3], &[2]), shape);
 }
+
+/// A store in which every kernel was found wrong.
+struct Wrong;
+
+impl polychip_host::Store for Wrong {
+    fn read(&self, _: &str, key: &str) -> Option<Vec<u8>> {
+        key.starts_with("guard ").then(|| b"wrong by decree".to_vec())
+    }
+
+    fn write(&self, _: &str, _: &str, _: &[u8]) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_quarantined_kernel_is_refused_with_its_reason() {
+    let host = Host::builder()
+        .linked(polychip_gpu::query)
+        .store(Arc::new(Wrong))
+        .build();
+    let device = &host.devices()[0];
+    let flat = FlatGraph::new(&graph(), &[]).unwrap();
+    for support in device.query_support(&flat).unwrap() {
+        assert_eq!(support.reason, polychip_abi::POLYCHIP_SUPPORT_QUARANTINED);
+        assert!(support.detail.contains("by decree"), "{}", support.detail);
+    }
+    let compiled = device.compile(&flat, &CompileOptions::default());
+    let error = compiled.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("is quarantined: "), "{error}");
+}
