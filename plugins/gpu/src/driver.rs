@@ -14,5 +14,6 @@ pub(crate) mod memory;
 pub(crate) mod metal;
 pub(crate) mod pipeline;
 pub(crate) mod timestamps;
+pub(crate) mod trial;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 pub(crate) mod vulkan;

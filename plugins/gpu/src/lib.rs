@@ -20,6 +20,7 @@ mod guard;
 mod lower;
 mod part;
 mod plugin;
+mod probe;
 mod program;
 mod target;
 mod telemetry;

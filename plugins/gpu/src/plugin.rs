@@ -17,7 +17,7 @@ use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
 use crate::guard::Guard;
 use crate::target::Target;
 use crate::telemetry::Sensors;
-use crate::{blob, buffer, caps, lower, telemetry};
+use crate::{blob, buffer, caps, lower, probe};
 
 /// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
 /// device's info, which keys them too, and in the blobs themselves.
@@ -162,7 +162,7 @@ impl GpuDevice {
             limits,
             guard: settings.guard.then(|| Arc::new(guard)),
             discrete: found.discrete(),
-            rates: telemetry::rates(found),
+            rates: probe::rates(host, found, &gpu, &limits),
         };
         let info = DeviceInfo {
             emulated: found.software(),

@@ -1,4 +1,4 @@
-//! What is known of a device: its rates before anything is measured, and its sensors.
+//! Sensors of a device.
 //!
 //! NVIDIA's devices are read through NVML, others through Linux's files of their PCI device, those of phones
 //! through the files of their driver; each is found by the GPU's own PCI address, so that none reads another's.
@@ -8,7 +8,7 @@
 //! 2. A read takes some microseconds: what the driver takes milliseconds for is read ten times a second, as often
 //!    as it changes.
 //!
-//! Not here: times of runs (`driver::timestamps`).
+//! Not here: times of runs (`driver::timestamps`), rates (`probe`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,6 @@ use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use polychip_sdk::{Error, Result, Telemetry, Throttle};
 
 use crate::driver::adapter::Found;
-use crate::target::Rates;
 
 /// Vendor of PCI devices whose sensors NVML reads.
 const NVIDIA: u32 = 0x10de;
@@ -244,26 +243,6 @@ fn number(path: &Path) -> Option<u64> {
         .trim_end_matches('%')
         .parse()
         .ok()
-}
-
-/// Rates of a GPU of this sort, to begin with: orders of magnitude, until runs are measured.
-pub(crate) fn rates(found: &Found) -> Rates {
-    let (f32_macs, memory_bytes, link_bytes) = if found.software() {
-        (8_000_000_000, 8_000_000_000, 8_000_000_000)
-    } else if found.discrete() {
-        (10_000_000_000_000, 1_000_000_000_000, 20_000_000_000)
-    } else {
-        (500_000_000_000, 50_000_000_000, 50_000_000_000)
-    };
-    Rates {
-        f32_macs,
-        f16_macs: f32_macs,
-        i8_macs: f32_macs,
-        memory_bytes,
-        link_bytes,
-        launch_ns: 4_000,
-        submit_ns: if found.software() { 80_000 } else { 25_000 },
-    }
 }
 
 #[cfg(test)]

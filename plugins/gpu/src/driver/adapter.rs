@@ -11,6 +11,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 #[derive(Clone)]
 pub(crate) struct Found {
     /// What made the adapter; it outlives all devices.
+    #[cfg_attr(target_vendor = "apple", allow(dead_code, reason = "held"))]
     pub(crate) instance: wgpu::Instance,
     /// The adapter.
     pub(crate) adapter: wgpu::Adapter,

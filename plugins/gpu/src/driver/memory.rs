@@ -6,9 +6,7 @@
 
 #![allow(unsafe_code, reason = "host memory is handed to the driver")]
 
-use std::sync::Arc;
-
-use polychip_sdk::{Error, ErrorKind, Result};
+use polychip_sdk::{Error, ErrorKind, HostBuffer, Memory, MemoryKind, Result};
 
 use super::gpu::Gpu;
 
@@ -115,7 +113,7 @@ impl Piece {
     ///
     /// # Errors
     /// Where the device is lost.
-    pub(crate) fn write(&self, gpu: &Arc<Gpu>, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&self, gpu: &Gpu, offset: u64, bytes: &[u8]) -> Result<()> {
         /// Bytes written before they are waited for: the driver stages them.
         const AT_ONCE: usize = 64 << 20;
         let lane = &gpu.lanes[0];
@@ -144,7 +142,7 @@ impl Piece {
     ///
     /// # Errors
     /// Where the device is lost or has no memory for the way back.
-    pub(crate) fn read(&self, gpu: &Arc<Gpu>, to: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&self, gpu: &Gpu, to: &mut [u8]) -> Result<()> {
         let lane = &gpu.lanes[0];
         let bytes = (to.len().max(1) as u64).next_multiple_of(4);
         let back = Gpu::caught(lane, || {
@@ -168,5 +166,30 @@ impl Piece {
             .map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;
         to.copy_from_slice(&mapped[..to.len()]);
         Ok(())
+    }
+}
+
+/// Host memory of our own that the GPU uses in place.
+pub(crate) struct Hosted {
+    /// As the GPU sees it; before the memory, which outlives it.
+    pub(crate) piece: Piece,
+    /// As the host sees it.
+    pub(crate) memory: HostBuffer,
+}
+
+impl Hosted {
+    /// At least `bytes` bytes, zeroed.
+    ///
+    /// # Errors
+    /// `Unsupported` where the driver imports no host memory.
+    pub(crate) fn new(gpu: &Gpu, bytes: u64) -> Result<Hosted> {
+        let alignment = gpu
+            .import_alignment()
+            .ok_or_else(|| Error::unsupported("the driver imports no host memory"))?;
+        let bytes = bytes.max(1).next_multiple_of(alignment);
+        let memory = HostBuffer::create(&Memory::wanted(MemoryKind::Host, bytes, alignment))?;
+        // SAFETY: the memory lives beside the piece, in what waits for the GPU before it lets go of both.
+        let piece = unsafe { Piece::import(gpu, memory.as_ptr(), bytes) }?;
+        Ok(Hosted { piece, memory })
     }
 }

@@ -6,19 +6,19 @@
 //!    (`VK_EXT_calibrated_timestamps`); elsewhere the length is the GPU's and the end is when the host saw it.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use polychip_sdk::{HostBuffer, Memory, MemoryKind, Result};
+use polychip_sdk::{Error, Result};
 
 use super::gpu::Gpu;
-use super::memory::Piece;
+use super::memory::Hosted;
 
 /// How long a comparison of the two clocks holds, in nanoseconds.
 const HOLDS_NS: u64 = 200_000_000;
 
 /// Places for the times of one run.
 pub(crate) struct Stamps {
-    memory: HostBuffer,
-    piece: Piece,
+    place: Hosted,
     /// Of each lane.
     sets: Vec<wgpu::QuerySet>,
 }
@@ -28,15 +28,11 @@ impl Stamps {
     ///
     /// # Errors
     /// `Unsupported` where the GPU or the driver has no such times.
-    #[allow(unsafe_code, reason = "host memory is handed to the driver")]
     pub(crate) fn new(gpu: &Gpu) -> Result<Stamps> {
-        let alignment =
-            gpu.clock.as_ref().and(gpu.import_alignment()).ok_or_else(|| {
-                polychip_sdk::Error::unsupported("the GPU writes no times into host memory")
-            })?;
-        let memory = HostBuffer::create(&Memory::wanted(MemoryKind::Host, alignment, alignment))?;
-        // SAFETY: the memory lives beside the piece, in a run, which waits for the GPU before it ends.
-        let piece = unsafe { Piece::import(gpu, memory.as_ptr(), alignment) }?;
+        if gpu.clock.is_none() {
+            return Err(Error::unsupported("the GPU writes no times into host memory"));
+        }
+        let place = Hosted::new(gpu, 16)?;
         let sets = gpu.lanes.iter().map(|lane| {
             lane.device.create_query_set(&wgpu::QuerySetDescriptor {
                 label: None,
@@ -46,8 +42,7 @@ impl Stamps {
         });
         Ok(Stamps {
             sets: sets.collect(),
-            memory,
-            piece,
+            place,
         })
     }
 
@@ -62,18 +57,18 @@ impl Stamps {
 
     /// Brings the times to host memory, behind the pass.
     pub(crate) fn resolve(&self, encoder: &mut wgpu::CommandEncoder, lane: usize) {
-        encoder.resolve_query_set(&self.sets[lane], 0..2, &self.piece.lanes[lane], 0);
+        encoder.resolve_query_set(&self.sets[lane], 0..2, &self.place.piece.lanes[lane], 0);
     }
 
     /// The memory that the times are brought to.
     pub(crate) fn buffer(&self, lane: usize) -> &wgpu::Buffer {
-        &self.piece.lanes[lane]
+        &self.place.piece.lanes[lane]
     }
 
     /// Begin and end of a run that the GPU has ended, in ticks.
     pub(crate) fn ticks(&self) -> Option<(u64, u64)> {
         let mut bytes = [[0; 8]; 2];
-        self.memory.copy_out(0, bytes.as_flattened_mut()).ok()?;
+        self.place.memory.copy_out(0, bytes.as_flattened_mut()).ok()?;
         Some((u64::from_ne_bytes(bytes[0]), u64::from_ne_bytes(bytes[1])))
     }
 }
@@ -109,6 +104,11 @@ impl Clock {
         to.wrapping_sub(from) & self.mask
     }
 
+    /// How long a run took.
+    pub(crate) fn length(&self, (begin, end): (u64, u64)) -> Duration {
+        Duration::from_nanos((self.between(begin, end) as f64 * self.period) as u64)
+    }
+
     /// Begin and end of a run on the host's clock, in nanoseconds, clamped to when the host knows it was under way.
     ///
     /// `now` reads the host's clock, `sample` the GPU's.
@@ -120,7 +120,7 @@ impl Clock {
         sample: impl Fn() -> Option<u64>,
     ) -> (u64, u64) {
         let now_ns = now();
-        let length = (self.between(begin, end) as f64 * self.period) as u64;
+        let length = self.length((begin, end)).as_nanos() as u64;
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = compared.is_some_and(|moment| now_ns.saturating_sub(moment.host_ns) < HOLDS_NS);
         if !fresh {

@@ -1,0 +1,226 @@
+//! What a device achieves, measured once per driver and kept in the host's store: products, copies, the link,
+//! launches.
+//!
+//! Invariants:
+//! 1. A figure is what this plugin's own kernels reach after the clocks have risen, not a data sheet's.
+//! 2. A software GPU is not measured: its figures are nobody's, and an order of magnitude will do.
+//!
+//! Not here: the cost of a part (`Target` says what one would be made of).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use polychip_gpu_kernels::{Copy, Epilogue, Gemm, GemmInt8, Generate, Kernel, Limits, Right, Scalar};
+use polychip_sdk::{Error, HostServices, Result};
+
+use crate::driver::adapter::Found;
+use crate::driver::gpu::Gpu;
+use crate::driver::memory::{Hosted, Piece};
+use crate::driver::trial::Trial;
+use crate::target::Rates;
+
+/// Version of what is stored.
+const KEY: &str = "rates 1";
+
+/// The rates of a device: those in the host's store, or measured now and stored.
+pub(crate) fn rates(host: &HostServices, found: &Found, gpu: &Arc<Gpu>, limits: &Limits) -> Rates {
+    let usual = usual(found);
+    if found.software() {
+        return usual;
+    }
+    let key = format!("{KEY} {}", found.identity());
+    if let Ok(Some(bytes)) = host.store_read(&key)
+        && let Ok(rates) = postcard::from_bytes(&bytes)
+    {
+        return rates;
+    }
+    // a failure is not kept: it may pass
+    let Ok(rates) = measure(gpu, limits, usual, WARM) else {
+        return usual;
+    };
+    if let Ok(bytes) = postcard::to_stdvec(&rates) {
+        // a host without a store measures again next time
+        let _ = host.store_write(&key, &bytes);
+    }
+    rates
+}
+
+/// Rates of a GPU of this sort: orders of magnitude.
+fn usual(found: &Found) -> Rates {
+    let (f32_macs, memory_bytes, link_bytes) = if found.software() {
+        (6_000_000_000, 8_000_000_000, 8_000_000_000)
+    } else if found.discrete() {
+        (5_000_000_000_000, 500_000_000_000, 12_000_000_000)
+    } else {
+        (300_000_000_000, 40_000_000_000, 40_000_000_000)
+    };
+    Rates {
+        f32_macs,
+        f16_macs: f32_macs,
+        i8_macs: f32_macs,
+        memory_bytes,
+        link_bytes,
+        launch_ns: if found.software() { 10_000 } else { 4_000 },
+        submit_ns: if found.software() { 80_000 } else { 30_000 },
+    }
+}
+
+/// How long a device works before its clocks count as risen.
+const WARM: Duration = Duration::from_millis(300);
+/// How long a figure is looked for.
+const EACH: Duration = Duration::from_millis(60);
+
+/// Time of one launch of a kernel, the shortest seen, in seconds.
+fn shortest(trial: &Trial<'_>) -> Result<f64> {
+    let begin = Instant::now();
+    let mut best = f64::INFINITY;
+    let mut launches = 1;
+    while begin.elapsed() < EACH || best.is_infinite() {
+        let all = trial.time(launches)?.as_secs_f64();
+        best = best.min(all / f64::from(launches));
+        // long enough for the clock, short enough for whoever shares the device
+        if all < 2e-3 && launches < 256 {
+            launches *= 2;
+        }
+    }
+    Ok(best.max(1e-9))
+}
+
+fn product(scalar: Scalar, side: u32, limits: &Limits) -> Result<Kernel> {
+    let shape = |tile| Gemm {
+        batch: Vec::new(),
+        m: side,
+        n: side,
+        k: side,
+        transposed_a: false,
+        b: Right::Plain,
+        scalar,
+        epilogue: Epilogue::sum(scalar),
+        tile,
+    };
+    let none = || Error::unsupported("no tile for a product");
+    let any = polychip_gpu_kernels::GemmTile::Blocked {
+        m: 32,
+        n: 32,
+        k: 16,
+        rows: 4,
+        columns: 4,
+    };
+    let tile = shape(any).candidates(limits).first().copied().ok_or_else(none)?;
+    kernel(&shape(tile), limits)
+}
+
+fn bytes_product(side: u32, limits: &Limits) -> Result<Kernel> {
+    let any = polychip_gpu_kernels::GemmTile::Blocked {
+        m: 32,
+        n: 32,
+        k: 16,
+        rows: 4,
+        columns: 4,
+    };
+    let shape = |tile| GemmInt8 {
+        batch: Vec::new(),
+        m: side,
+        n: side,
+        k: side,
+        a: Scalar::I8,
+        a_zero: 0,
+        b: Scalar::I8,
+        b_zeros: vec![0],
+        epilogue: Epilogue::sum(Scalar::F32),
+        tile,
+    };
+    let none = || Error::unsupported("no tile for a product of bytes");
+    let tile = shape(any).candidates(limits).first().copied().ok_or_else(none)?;
+    kernel(&shape(tile), limits)
+}
+
+fn kernel(generator: &impl Generate, limits: &Limits) -> Result<Kernel> {
+    generator
+        .kernel(limits)
+        .map_err(|error| Error::unsupported(error.to_string()))
+}
+
+/// Measures a device; figures that it cannot give stay the usual ones.
+fn measure(gpu: &Arc<Gpu>, limits: &Limits, usual: Rates, warm: Duration) -> Result<Rates> {
+    let mut rates = usual;
+    let side = if usual.f32_macs > 1_000_000_000_000 {
+        2048
+    } else {
+        512
+    };
+    let macs = f64::from(side).powi(3);
+    let begin = Instant::now();
+    let of_f32 = product(Scalar::F32, side, limits)?;
+    let trial = Trial::new(gpu, &of_f32)?;
+    while begin.elapsed() < warm {
+        trial.time(4)?;
+    }
+    rates.f32_macs = (macs / shortest(&trial)?) as u64;
+    rates.f16_macs = rates.f32_macs;
+    drop(trial);
+    if limits.features.f16
+        && let Ok(of_f16) = product(Scalar::F16, side, limits)
+    {
+        rates.f16_macs = (macs / shortest(&Trial::new(gpu, &of_f16)?)?) as u64;
+    }
+    if let Ok(of_i8) = bytes_product(side, limits) {
+        rates.i8_macs = (macs / shortest(&Trial::new(gpu, &of_i8)?)?) as u64;
+    }
+    let megabytes = if side == 2048 { 256 } else { 16 };
+    let copy = Copy {
+        bytes: (megabytes << 20).min(limits.binding_bytes & !15),
+    };
+    let of_copy = kernel(&copy, limits)?;
+    let trial = Trial::new(gpu, &of_copy)?;
+    rates.memory_bytes = (2.0 * copy.bytes as f64 / shortest(&trial)?) as u64;
+    drop(trial);
+    rates.link_bytes = rates.memory_bytes / 2;
+    let reach = Copy { bytes: 8 << 20 };
+    if let Ok(hosted) = Hosted::new(gpu, reach.bytes) {
+        let of_reach = kernel(&reach, limits)?;
+        let Hosted { piece, memory } = hosted;
+        let trial = Trial::over(gpu, &of_reach, vec![piece, Piece::local(gpu, reach.bytes)?])?;
+        rates.link_bytes = (reach.bytes as f64 / shortest(&trial)?) as u64;
+        drop(trial);
+        // the GPU has ended what read it
+        drop(memory);
+    }
+    let small = kernel(&Copy { bytes: 1024 }, limits)?;
+    let trial = Trial::new(gpu, &small)?;
+    rates.launch_ns = (trial.time(256)?.as_nanos() / 256) as u64;
+    rates.submit_ns = trial.round_trip(20)?.as_nanos() as u64;
+    Ok(rates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::adapter;
+
+    #[test]
+    fn a_device_that_is_there_is_measured_in_finite_figures() {
+        let Ok(found) = adapter::find(None) else {
+            eprintln!("skipped: no GPU's driver is installed");
+            return;
+        };
+        let found = &found[0];
+        let gpu = Gpu::open(found, None).unwrap();
+        let usual = usual(found);
+        let rates = measure(&gpu, &found.limits(), usual, Duration::ZERO).unwrap();
+        let all = [
+            rates.f32_macs,
+            rates.f16_macs,
+            rates.i8_macs,
+            rates.memory_bytes,
+            rates.link_bytes,
+        ];
+        eprintln!("{rates:?}");
+        // no GPU, and no processor that plays one, is slower or faster than this
+        assert!(
+            all.iter().all(|rate| (1_000_000..1 << 56).contains(rate)),
+            "{rates:?}"
+        );
+        assert!(rates.launch_ns > 0 && rates.submit_ns > 0, "{rates:?}");
+    }
+}
