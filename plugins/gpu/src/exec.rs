@@ -12,6 +12,7 @@ mod pool;
 mod run;
 mod runner;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_sdk::{Error, ErrorKind, Executable, ExecutableInfo, Port, Result, Submit};
@@ -65,6 +66,8 @@ pub struct GpuExecutable {
     constants: Piece,
     lanes: Vec<Prepared>,
     last: Mutex<Option<Last>>,
+    /// How long the last run took, in nanoseconds; 0 before the first.
+    expected_ns: AtomicU64,
     /// Buffers for ports whose memory cannot be bound, with the port's number.
     spare: Mutex<Vec<(u32, Arc<GpuBuffer>)>>,
 }
@@ -116,6 +119,7 @@ impl GpuExecutable {
             constants,
             lanes: Vec::new(),
             last: Mutex::new(None),
+            expected_ns: AtomicU64::new(0),
             spare: Mutex::default(),
             gpu,
         };

@@ -37,6 +37,9 @@ struct Settings {
     hang: Duration,
     /// Whether the first use of a kernel's variant is judged.
     guard: bool,
+    /// How long a wait looks again and again before it sleeps, and how long before the expected end it wakes;
+    /// `None`: as the device is.
+    spin: Option<Duration>,
 }
 
 fn number(host: &HostServices, key: &str, usual: u64) -> Result<u64> {
@@ -59,7 +62,7 @@ impl Plugin for GpuPlugin {
 
     fn create(host: HostServices) -> Result<Self> {
         let settings = Settings {
-            hang: Duration::from_millis(number(&host, "hang_ms", 30_000)?.max(1)),
+            hang: Duration::from_millis(number(&host, "hang_ms", 30_000)?.clamp(1, 3_600_000)),
             guard: match host.configuration("guard").as_deref().map(str::trim) {
                 None | Some("on") => true,
                 Some("off") => false,
@@ -67,6 +70,10 @@ impl Plugin for GpuPlugin {
                     let what = format!("configuration guard is '{other}', not on or off");
                     return Err(Error::bad_argument(what));
                 }
+            },
+            spin: match host.configuration("spin_us") {
+                Some(_) => Some(Duration::from_micros(number(&host, "spin_us", 0)?.min(10_000))),
+                None => None,
             },
         };
         let found = adapter::find(host.configuration("adapter").as_deref())?;
@@ -196,7 +203,9 @@ impl GpuDevice {
                 pool,
                 watch,
                 // a software GPU needs the processor that would spin
-                spin: Duration::from_micros(if found.software() { 0 } else { 60 }),
+                spin: settings
+                    .spin
+                    .unwrap_or(Duration::from_micros(if found.software() { 0 } else { 60 })),
                 executables: Mutex::default(),
             }),
             sensors: Sensors::find(found),

@@ -290,6 +290,10 @@ impl GpuRun {
             Some((clock, ticks)) => clock.span(ticks, work.queued_ns, || host.now_ns(), || gpu.ticks()),
             None => (work.start_ns, host.now_ns()),
         };
+        if result.is_ok() {
+            let length = span_ns.1.saturating_sub(span_ns.0);
+            executable.expected_ns.store(length, Ordering::Relaxed);
+        }
         self.fence.set_timing(Timing {
             queued_ns: Some(work.queued_ns),
             span_ns: Some(span_ns),
@@ -370,14 +374,28 @@ impl GpuRun {
         let (gpu, shared) = (&executable.gpu, &executable.shared);
         let of_lane = &gpu.lanes[lane];
         let begin = Instant::now();
-        let spin = shared.spin.min(left);
+        // a thread wakes later than a short run ends: it sleeps until shortly before, and then looks and looks
+        let expected = Duration::from_nanos(executable.expected_ns.load(Ordering::Relaxed));
+        let doze = (since + expected)
+            .saturating_duration_since(begin)
+            .saturating_sub(shared.spin)
+            .min(left)
+            .min(SLICE);
+        let doze = if shared.spin.is_zero() {
+            Duration::ZERO
+        } else {
+            doze
+        };
+        let spin = (doze + 2 * shared.spin).min(left);
+        let mut rest = doze;
         let result = loop {
             let spent = begin.elapsed();
-            // a short run ends sooner than a thread wakes
-            let slice = if spent < spin {
+            let slice = if !rest.is_zero() {
+                std::mem::take(&mut rest)
+            } else if spent < spin {
                 Duration::ZERO
             } else {
-                (left - spent.min(left)).min(SLICE)
+                left.saturating_sub(spent).min(SLICE)
             };
             match of_lane.wait(&submission, slice) {
                 Ok(true) => break Some(gpu.alive()),

@@ -1,0 +1,151 @@
+//! A device that is reset, and one that hangs: every run ends, buffers stay, parts loaded anew run again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use polychip_graph::{Graph, Node, Tensor, TensorId};
+use polychip_host::{
+    Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
+};
+use polychip_ops::{Attributes, DType, Op, TensorType};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let host = Host::builder().linked(polychip_gpu::query).build();
+    let missing = host.refusals().first().map(ToString::to_string);
+    // a real GPU ends sooner than any limit
+    let software = host.devices().iter().position(|device| device.info().emulated);
+    let trial = |name: &str, skipped: Option<String>, test: fn()| {
+        let name = match &skipped {
+            Some(why) => format!("{name} (skipped: {why})"),
+            None => name.to_owned(),
+        };
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+        .with_ignored_flag(skipped.is_some())
+    };
+    let no_software = software.is_none().then(|| "no software GPU".to_owned());
+    let trials = vec![
+        trial("a_reset_voids_parts_and_keeps_buffers", missing.clone(), reset),
+        trial(
+            "a_run_beyond_the_limit_is_a_lost_device",
+            missing.or(no_software),
+            hang,
+        ),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn tensor(graph: &mut Graph, name: &str, sizes: &[usize]) -> TensorId {
+    graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, sizes)))
+}
+
+fn node(graph: &mut Graph, op: Op, inputs: &[TensorId], output: TensorId) {
+    let inputs = inputs.iter().copied().map(Some).collect();
+    graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(Attributes::new()));
+}
+
+fn load(device: &Device, graph: &Graph) -> Executable {
+    let flat = FlatGraph::new(graph, &[]).unwrap();
+    let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+    device.load(blob, &flat, 1).unwrap()
+}
+
+/// `y = relu(x)` of `[4]`.
+fn small() -> Graph {
+    let mut graph = Graph::new("small");
+    let (x, y) = (tensor(&mut graph, "x", &[4]), tensor(&mut graph, "y", &[4]));
+    node(&mut graph, Op::Relu, &[x], y);
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    graph
+}
+
+/// Products of squares, one after the other.
+fn large(side: usize, count: usize) -> Graph {
+    let mut graph = Graph::new("large");
+    let x = tensor(&mut graph, "x", &[side, side]);
+    let mut last = x;
+    for index in 0..count {
+        let next = tensor(&mut graph, &format!("t{index}"), &[side, side]);
+        node(&mut graph, Op::MatMul, &[last, x], next);
+        last = next;
+    }
+    graph.inputs = vec![x];
+    graph.outputs = vec![last];
+    graph
+}
+
+fn bound(device: &Device, executable: &Executable) -> (Submission, Vec<Arc<Buffer>>) {
+    let mut submission = Submission::new(executable, 4);
+    let mut buffers = Vec::new();
+    for (number, port) in executable.ports().iter().enumerate() {
+        let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
+        submission.bind(number as u32, &buffer, 0).unwrap();
+        buffers.push(buffer);
+    }
+    (submission, buffers)
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn run(executable: &Executable, submission: &mut Submission) -> Result<(), ErrorKind> {
+    let fence = executable
+        .execute(submission, &[])
+        .map_err(|error| error.kind())?;
+    fence.wait(PATIENCE).map_err(|error| error.kind())
+}
+
+fn reset() {
+    let host = Host::builder().linked(polychip_gpu::query).build();
+    let device = &host.devices()[0];
+    let executable = load(device, &small());
+    let (mut submission, buffers) = bound(device, &executable);
+    let x = floats(&[1.0, -2.0, 3.0, -4.0]);
+    buffers[0]
+        .access(Access::Write, 0, 16)
+        .unwrap()
+        .copy_from_slice(&x);
+    run(&executable, &mut submission).unwrap();
+    device.reset().unwrap();
+    assert_eq!(run(&executable, &mut submission), Err(ErrorKind::DeviceLost));
+    // the same memory, with what was written to it before
+    let again = load(device, &small());
+    let mut submission = Submission::new(&again, 4);
+    submission.bind(0, &buffers[0], 0).unwrap();
+    submission.bind(1, &buffers[1], 0).unwrap();
+    buffers[1].access(Access::Write, 0, 16).unwrap().fill(7);
+    run(&again, &mut submission).unwrap();
+    let y = buffers[1].access(Access::Read, 0, 16).unwrap().to_vec();
+    assert_eq!(y, floats(&[1.0, 0.0, 3.0, 0.0]));
+}
+
+fn hang() {
+    let host = Host::builder()
+        .linked(polychip_gpu::query)
+        .configure("gpu", "hang_ms", "250")
+        .build();
+    let device = host
+        .devices()
+        .iter()
+        .find(|device| device.info().emulated)
+        .expect("a software GPU was there before");
+    let executable = load(device, &large(512, 48));
+    let (mut submission, _buffers) = bound(device, &executable);
+    let fence = executable.execute(&mut submission, &[]).unwrap();
+    let error = fence.wait(PATIENCE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    assert!(error.to_string().contains("hang_ms"), "{error}");
+    device.reset().unwrap();
+    // short runs end within the limit
+    let again = load(device, &small());
+    let (mut submission, _small) = bound(device, &again);
+    run(&again, &mut submission).unwrap();
+}
