@@ -200,6 +200,10 @@ impl Conv {
 }
 
 impl Generate for Conv {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         match self.tile {
             ConvTile::Matrix { .. } => self.matrix_kernel(limits),

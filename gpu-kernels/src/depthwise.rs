@@ -196,6 +196,10 @@ fn pixel_(pixel: u32, quad: u32) -> {value} {{
 }
 
 impl Generate for Depthwise {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.check()?;
         let output = self.output();

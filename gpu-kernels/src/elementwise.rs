@@ -216,6 +216,10 @@ impl Elementwise {
 }
 
 impl Generate for Elementwise {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let total = self.check()?;
         let types = self.types();

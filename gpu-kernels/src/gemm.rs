@@ -361,6 +361,10 @@ impl Product<'_> {
 }
 
 impl Generate for Gemm {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.check()?;
         match self.tile {

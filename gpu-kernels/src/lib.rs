@@ -32,6 +32,7 @@ mod reduce;
 mod resize;
 mod rows;
 mod sample;
+mod small;
 mod softmax;
 mod text;
 mod window;

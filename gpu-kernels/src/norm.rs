@@ -141,6 +141,10 @@ fn check_epsilon(what: &str, epsilon: f32) -> Result<()> {
 }
 
 impl Generate for LayerNorm {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         check_epsilon("layernorm", self.epsilon)?;
         let lines = Lines::new("layernorm", self.scalar, [self.rows, self.count, 1])?;
@@ -302,6 +306,10 @@ impl Generate for GroupNorm {
 }
 
 impl Generate for LpNorm {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         if !matches!(self.p, 1 | 2) {
             return Err(Error::new(format!("lpnorm: p is {}, not 1 or 2", self.p)));

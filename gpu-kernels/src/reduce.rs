@@ -156,6 +156,10 @@ impl Reduce {
 }
 
 impl Generate for Reduce {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         use Reduction as R;
         let (split, total) = self.check()?;

@@ -43,6 +43,10 @@ impl Softmax {
 }
 
 impl Generate for Softmax {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let shape = [self.outer, self.count, self.inner];
         let lines = Lines::new("softmax", self.scalar, shape)?;

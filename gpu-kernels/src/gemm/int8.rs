@@ -165,6 +165,10 @@ impl GemmInt8 {
 }
 
 impl Generate for GemmInt8 {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.check()?;
         let zeros = Zeros {

@@ -175,7 +175,7 @@ impl Generate for Pad {
             2 if self.scalar.bytes() == 1 => format!("{}u", (bits & 0xff) * 0x0101),
             _ => format!("{}u", bits & 0xffff),
         };
-        for axis in 0..axes {
+        for (axis, stride) in strides.iter().enumerate().take(axes) {
             let (dim, before) = (self.shape[axis], self.before[axis]);
             fetch.push_str(&format!("    var p{axis} = i32(c{axis}) - ({before});\n"));
             if self.before[axis] > 0 || self.after[axis] > 0 {
@@ -193,7 +193,7 @@ impl Generate for Pad {
                     PadMode::Wrap => format!("    p{axis} = (p{axis} + {dim}) % {dim};\n"),
                 });
             }
-            terms.push(format!("u32(p{axis}) * {}u", strides[axis]));
+            terms.push(format!("u32(p{axis}) * {}u", stride));
         }
         fetch.push_str(&format!("    return take0({});", terms.join(" + ")));
         let mode = format!("pad.{:?}", self.mode).to_ascii_lowercase();

@@ -100,6 +100,10 @@ impl Transpose {
 }
 
 impl Generate for Transpose {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let strided = self.strided()?;
         let merged = strided.merged();

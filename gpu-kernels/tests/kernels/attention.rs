@@ -31,7 +31,7 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                         causal.is_none() && !heads_inside,
                         causal == Some(0) && heads_inside,
                     );
-                    if !all && !(plain && strides.is_none() || fullest && strides.is_some()) {
+                    if !(all || plain && strides.is_none() || fullest && strides.is_some()) {
                         continue;
                     }
                     let generator = Attention {

@@ -1,0 +1,244 @@
+//! Smaller instances of generators: the same variant over less, so that the first use of a large kernel is judged
+//! without its whole truth.
+//!
+//! Invariant: a size keeps its remainder by 32, hence what a tile or a vector does at its edge; whether the variant
+//! stays the same is for who asks to see.
+
+use crate::gemm::BatchAxis;
+use crate::{
+    Conv, Depthwise, Elementwise, Gemm, GemmInt8, Image, LayerNorm, LpNorm, Operand, Reduce, Softmax,
+    Transpose, Window,
+};
+
+/// Elements that the operands of a small chain reach, and that a small movement moves.
+const ELEMENTS: u64 = 1 << 16;
+
+/// A size that is at least `keep` where it was, and less than 32 above it.
+fn shrunk(size: u32, keep: u32) -> u32 {
+    if size < keep + 32 { size } else { keep + size % 32 }
+}
+
+/// The same for sizes of rows.
+fn fewer(rows: u64, keep: u64) -> u64 {
+    if rows < keep + 32 { rows } else { keep + rows % 32 }
+}
+
+fn one_of_each(batch: &[BatchAxis]) -> Vec<BatchAxis> {
+    let one = |axis: &BatchAxis| BatchAxis { count: 1, ..*axis };
+    batch.iter().map(one).collect()
+}
+
+impl Gemm {
+    pub(crate) fn smaller(&self) -> Gemm {
+        Gemm {
+            batch: one_of_each(&self.batch),
+            m: shrunk(self.m, 128),
+            n: shrunk(self.n, 128),
+            k: shrunk(self.k, 32),
+            ..self.clone()
+        }
+    }
+}
+
+impl GemmInt8 {
+    pub(crate) fn smaller(&self) -> GemmInt8 {
+        let n = shrunk(self.n, 128);
+        let mut b_zeros = self.b_zeros.clone();
+        b_zeros.truncate(n as usize);
+        GemmInt8 {
+            batch: one_of_each(&self.batch),
+            m: shrunk(self.m, 128),
+            n,
+            k: shrunk(self.k, 32),
+            b_zeros,
+            ..self.clone()
+        }
+    }
+}
+
+/// An image of few places of the window.
+fn corner(image: Image, window: &Window, channels: u32) -> Image {
+    let side = |size: u32, axis: usize| {
+        let span = window.kernel[axis]
+            .saturating_sub(1)
+            .saturating_mul(window.dilations[axis]);
+        let places = window.strides[axis].saturating_mul(8);
+        size.min(span.saturating_add(places).saturating_add(1))
+    };
+    Image {
+        batch: 1,
+        height: side(image.height, 0),
+        width: side(image.width, 1),
+        channels,
+    }
+}
+
+impl Conv {
+    pub(crate) fn smaller(&self) -> Conv {
+        // groups keep their sizes
+        let (channels, channels_out) = match self.groups {
+            1 => (shrunk(self.image.channels, 32), shrunk(self.channels_out, 64)),
+            _ => (self.image.channels, self.channels_out),
+        };
+        Conv {
+            image: corner(self.image, &self.window, channels),
+            channels_out,
+            ..self.clone()
+        }
+    }
+}
+
+impl Depthwise {
+    pub(crate) fn smaller(&self) -> Depthwise {
+        let multiple = self.channels_out / self.image.channels.max(1);
+        let channels = shrunk(self.image.channels, 32);
+        Depthwise {
+            image: corner(self.image, &self.window, channels),
+            channels_out: channels * multiple,
+            ..self.clone()
+        }
+    }
+}
+
+/// Sizes of axes, the outermost halved until `reach` of them is small; `stays` are axes that are not.
+fn halved(shape: &[u64], stays: &[usize], reach: impl Fn(&[u64]) -> u64) -> Vec<u64> {
+    let mut small = shape.to_vec();
+    for axis in (0..shape.len()).filter(|axis| !stays.contains(axis)) {
+        while small[axis] > 1 && reach(&small) > ELEMENTS {
+            small[axis] = small[axis].div_ceil(2);
+        }
+    }
+    small
+}
+
+impl Elementwise {
+    pub(crate) fn smaller(&self) -> Elementwise {
+        let reach = |shape: &[u64]| {
+            let of = |operand: &Operand| {
+                let steps = shape.iter().zip(&operand.strides);
+                steps.fold(operand.offset, |sum, (dim, stride)| {
+                    sum.saturating_add(dim.saturating_sub(1).saturating_mul(stride.unsigned_abs()))
+                })
+            };
+            let count = shape.iter().fold(1, |n: u64, dim| n.saturating_mul(*dim));
+            self.operands.iter().map(of).fold(count, u64::max)
+        };
+        Elementwise {
+            shape: halved(&self.shape, &[], reach),
+            ..self.clone()
+        }
+    }
+}
+
+fn elements(shape: &[u64]) -> u64 {
+    shape.iter().fold(1, |n, dim| n.saturating_mul(*dim))
+}
+
+impl Reduce {
+    pub(crate) fn smaller(&self) -> Reduce {
+        Reduce {
+            shape: halved(&self.shape, &self.axes, elements),
+            ..self.clone()
+        }
+    }
+}
+
+impl Transpose {
+    pub(crate) fn smaller(&self) -> Transpose {
+        Transpose {
+            shape: halved(&self.shape, &[], elements),
+            ..self.clone()
+        }
+    }
+}
+
+impl Softmax {
+    pub(crate) fn smaller(&self) -> Softmax {
+        Softmax {
+            outer: fewer(self.outer, 2),
+            inner: if self.inner > 1 { fewer(self.inner, 32) } else { 1 },
+            ..*self
+        }
+    }
+}
+
+impl LpNorm {
+    pub(crate) fn smaller(&self) -> LpNorm {
+        LpNorm {
+            outer: fewer(self.outer, 2),
+            inner: if self.inner > 1 { fewer(self.inner, 32) } else { 1 },
+            ..*self
+        }
+    }
+}
+
+impl LayerNorm {
+    pub(crate) fn smaller(&self) -> LayerNorm {
+        LayerNorm {
+            rows: fewer(self.rows, 2),
+            ..*self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Epilogue, Expression, GemmTile, Generate, Limits, Right, Scalar, Unary};
+
+    #[test]
+    fn a_small_instance_is_of_the_same_variant_and_quickly_computed() {
+        let limits = Limits {
+            invocations: 1024,
+            workgroup: [1024, 1024, 64],
+            shared_bytes: 48 << 10,
+            ..Limits::LEAST
+        };
+        let relu = Expression::operand(0).unary(Unary::Relu);
+        let gemm = Gemm {
+            batch: Vec::new(),
+            m: 1000,
+            n: 2048,
+            k: 1001,
+            transposed_a: false,
+            b: Right::Packed,
+            scalar: Scalar::F32,
+            epilogue: Epilogue::sum(Scalar::F32),
+            tile: GemmTile::Sliced {
+                rows: 1,
+                down: 1,
+                across: 1,
+                slices: 1,
+            },
+        };
+        let tile = gemm.candidates(&limits)[0];
+        let large: [Box<dyn Generate>; 5] = [
+            Box::new(Elementwise::dense(Scalar::F32, &[1, 64, 300, 300], relu)),
+            Box::new(gemm.with(tile)),
+            Box::new(Softmax {
+                scalar: Scalar::F32,
+                outer: 50_000,
+                count: 384,
+                inner: 1,
+                log: false,
+            }),
+            Box::new(Transpose::to_channels_last(Scalar::F32, 70, 64, 1000)),
+            Box::new(Reduce {
+                scalar: Scalar::F32,
+                shape: vec![500, 384, 40],
+                axes: vec![1],
+                reduction: crate::Reduction::Sum,
+            }),
+        ];
+        for generator in large {
+            let kernel = generator.kernel(&limits).unwrap();
+            let small = generator.small().unwrap().kernel(&limits).unwrap();
+            assert_eq!(small.variant, kernel.variant);
+            assert!(
+                kernel.work > 1 << 21 && small.work < 1 << 21,
+                "{}",
+                kernel.variant
+            );
+        }
+    }
+}
