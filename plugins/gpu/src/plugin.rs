@@ -30,6 +30,9 @@ pub struct GpuPlugin {
     settings: Settings,
 }
 
+/// How long a GPU that was given up is waited for before what it may write to is kept for good.
+const RETIRES: Duration = Duration::from_secs(5);
+
 /// What the configuration says.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
@@ -218,6 +221,7 @@ impl Drop for GpuDevice {
     fn drop(&mut self) {
         self.shared.watch.drain(&self.shared.pool);
         self.runner = None;
+        self.shared.gpu().retire(RETIRES);
     }
 }
 
@@ -291,8 +295,7 @@ impl Device for GpuDevice {
             guard.reopened(&new);
         }
         *shared.gpu.write().unwrap_or_else(PoisonError::into_inner) = new;
-        // a GPU that hangs may still write: what it writes to stays
-        std::mem::forget(old);
+        old.retire(RETIRES);
         Ok(())
     }
 }

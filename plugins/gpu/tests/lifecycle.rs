@@ -130,14 +130,14 @@ fn reset() {
 fn hang() {
     let host = Host::builder()
         .linked(polychip_gpu::query)
-        .configure("gpu", "hang_ms", "250")
+        .configure("gpu", "hang_ms", "100")
         .build();
     let device = host
         .devices()
         .iter()
         .find(|device| device.info().emulated)
         .expect("a software GPU was there before");
-    let executable = load(device, &large(512, 48));
+    let executable = load(device, &large(384, 16));
     let (mut submission, _buffers) = bound(device, &executable);
     let fence = executable.execute(&mut submission, &[]).unwrap();
     let error = fence.wait(PATIENCE).unwrap_err();

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
@@ -132,6 +133,14 @@ impl Gpu {
     pub(crate) fn lose(&self, words: String) {
         // the first words are those that tell
         let _ = self.lost.set(words);
+    }
+
+    /// Lets go of a GPU: at once where it has nothing left to do, and otherwise never, for it may still write to
+    /// what it was given.
+    pub(crate) fn retire(self: Arc<Self>, patience: Duration) {
+        if self.lost.get().is_some() && !self.lanes.iter().all(|lane| lane.is_idle(patience)) {
+            std::mem::forget(self);
+        }
     }
 
     /// Fails where the device is lost.

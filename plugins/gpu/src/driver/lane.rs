@@ -36,4 +36,11 @@ impl Lane {
             )),
         }
     }
+
+    /// Waits at most so long until nothing is left to do; whether that is so.
+    pub(crate) fn is_idle(&self, timeout: Duration) -> bool {
+        let last = catch_unwind(AssertUnwindSafe(|| self.queue.submit([])));
+        // a lost device has nothing left to do that could be waited for
+        last.is_ok_and(|last| self.wait(&last, timeout).unwrap_or(false))
+    }
 }

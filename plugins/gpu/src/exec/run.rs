@@ -299,10 +299,16 @@ impl GpuRun {
             span_ns: Some(span_ns),
             energy_uj: None,
         });
+        // a GPU that is given up may still write there: what it writes to stays
+        let given_up = matches!(&result, Err(error) if error.kind() == ErrorKind::DeviceLost);
+        if given_up {
+            std::mem::forget(work.stamps.take());
+        }
         for bound in work.bound.drain(..) {
-            // after a failure the GPU may still write there
-            if let Some(staged) = bound.staged.filter(|_| result.is_ok()) {
-                lock(&executable.spare).push((staged.port, bound.buffer));
+            match bound.staged {
+                Some(_) if given_up => std::mem::forget(bound.buffer),
+                Some(staged) => lock(&executable.spare).push((staged.port, bound.buffer)),
+                None => {}
             }
         }
         work.waits.clear();
