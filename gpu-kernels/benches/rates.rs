@@ -133,9 +133,16 @@ fn main() -> Result<(), String> {
             continue;
         }
         let [a, b] = product.inputs()?;
+        let (mut launches, mut checks) = (Vec::new(), Vec::new());
         for tile in product.candidates(&gpu.limits) {
             let kernel = product.kernel(tile, &gpu.limits)?;
-            let launch = watch.launch(&kernel, &[&a, &b])?;
+            launches.push((watch.launch(&kernel, &[&a, &b])?, kernel));
+        }
+        // making pipelines has let the clock fall
+        if let Some((launch, _)) = launches.first() {
+            watch.warm_up(launch, warm / 2)?;
+        }
+        for (launch, kernel) in launches {
             watch.warm_up(&launch, warm / 20)?;
             let nanoseconds = watch.time(&launch)?;
             lines.push(Line {
@@ -144,8 +151,12 @@ fn main() -> Result<(), String> {
                 value: product.operations() / nanoseconds / 1e3,
                 unit: "TFLOP/s",
                 nanoseconds,
-                wrong: product.check(&watch, &launch).err(),
+                wrong: None,
             });
+            checks.push((lines.len() - 1, launch));
+        }
+        for (line, launch) in checks {
+            lines[line].wrong = product.check(&watch, &launch).err();
         }
     }
 

@@ -1,14 +1,14 @@
 //! Which tiles suit a shape, best first by a fixed rule: tuning times them, else the first is taken.
 //!
-//! The rule: a large tile reads memory least, a small one spreads a small output over the device. A tile is
-//! large enough for its shape where it gives each of about 132 multiprocessors (the largest device that was
-//! measured) a workgroup.
+//! The rule: a large tile reads memory least, a small one spreads a small output over the device. A staged tile
+//! suits a shape where the launch has threads for all of the largest device that was measured.
 
 use super::{Gemm, GemmInt8, GemmTile, Right, batches};
 use crate::{Limits, Scalar};
 
-/// Workgroups from which on a device is taken to be busy.
-const BUSY: u64 = 132;
+/// Threads from which on a device is taken to be busy: on an NVIDIA H200 of 132 multiprocessors staged tiles beat
+/// sliced ones from about here.
+const BUSY: u64 = 30_000;
 
 const fn blocked(m: u32, n: u32, k: u32, rows: u32, columns: u32) -> GemmTile {
     GemmTile::Blocked {
@@ -39,13 +39,22 @@ const fn sliced(across: u32, down: u32, rows: u32, slices: u32) -> GemmTile {
     }
 }
 
-/// Rows and columns that a workgroup of this tile gives.
-fn extent(tile: GemmTile) -> [u32; 2] {
+/// Rows and columns that a workgroup of this tile gives, and its threads.
+fn extent(tile: GemmTile) -> [u32; 3] {
     match tile {
         GemmTile::Sliced {
-            across, down, rows, ..
-        } => [down * rows, across * 4],
-        GemmTile::Blocked { m, n, .. } | GemmTile::Matrix { m, n, .. } => [m, n],
+            across,
+            down,
+            rows,
+            slices,
+        } => [down * rows, across * 4, down * across * slices],
+        GemmTile::Blocked {
+            m, n, rows, columns, ..
+        } => [m, n, m / rows * (n / columns)],
+        // subgroups of 32
+        GemmTile::Matrix {
+            m, n, rows, columns, ..
+        } => [m, n, m / rows * (n / columns) * 32],
     }
 }
 
@@ -87,22 +96,23 @@ impl GemmInt8 {
     }
 }
 
-const BLOCKED: [GemmTile; 4] = [
-    blocked(128, 128, 16, 8, 8),
-    blocked(64, 64, 16, 8, 4),
-    blocked(32, 64, 16, 4, 4),
+const BLOCKED: [GemmTile; 5] = [
+    blocked(128, 128, 8, 8, 8),
+    blocked(128, 128, 8, 8, 16),
+    blocked(64, 64, 8, 8, 4),
+    blocked(32, 64, 8, 4, 4),
     blocked(32, 32, 16, 4, 4),
 ];
 
 /// Staged tiles that keep the device busy, then sliced ones that suit the shape, then the other staged ones from
 /// the smallest.
 fn order(staged: Vec<GemmTile>, batches: u64, m: u32, n: u32, k: u32) -> Vec<GemmTile> {
-    let groups = |tile: GemmTile| {
-        let [height, width] = extent(tile);
-        batches * u64::from(m.div_ceil(height)) * u64::from(n.div_ceil(width))
+    let all_threads = |tile: GemmTile| {
+        let [height, width, threads] = extent(tile);
+        batches * u64::from(m.div_ceil(height)) * u64::from(n.div_ceil(width)) * u64::from(threads)
     };
     let (mut best, rest): (Vec<GemmTile>, Vec<GemmTile>) =
-        staged.into_iter().partition(|&tile| groups(tile) >= BUSY);
+        staged.into_iter().partition(|&tile| all_threads(tile) >= BUSY);
     best.extend(sliced_for(batches, m, n, k));
     best.extend(rest.into_iter().rev());
     best
@@ -113,19 +123,23 @@ fn sliced_for(batches: u64, m: u32, n: u32, k: u32) -> Vec<GemmTile> {
     let slices = |most: u32| (k / 16).next_power_of_two().clamp(1, most);
     let outputs = batches * u64::from(m) * u64::from(n);
     match m {
-        1 if n <= 4096 => vec![sliced(4, 1, 1, slices(64)), sliced(8, 1, 1, slices(32))],
+        1 if n <= 4096 => vec![
+            sliced(4, 1, 1, slices(64)),
+            sliced(2, 1, 1, slices(128)),
+            sliced(8, 1, 1, slices(32)),
+        ],
         1 => vec![sliced(8, 1, 1, slices(32)), sliced(16, 1, 1, slices(16))],
-        2..=4 => vec![sliced(8, 1, 4, slices(16)), sliced(4, 1, 4, slices(32))],
-        5..=8 => vec![sliced(8, 2, 4, slices(16)), sliced(8, 1, 8, slices(8))],
-        _ if outputs <= 1 << 15 => vec![
+        2..=4 => vec![sliced(4, 1, 4, slices(64)), sliced(8, 1, 4, slices(32))],
+        5..=8 => vec![sliced(4, 2, 4, slices(32)), sliced(8, 2, 4, slices(16))],
+        _ if outputs <= 1 << 16 => vec![
+            sliced(4, 4, 4, slices(16)),
             sliced(8, 2, 4, slices(16)),
-            sliced(8, 4, 4, slices(8)),
             sliced(8, 4, 2, slices(8)),
         ],
         _ => vec![
-            sliced(8, 4, 4, slices(8)),
-            sliced(8, 8, 4, slices(4)),
-            sliced(16, 8, 4, slices(2)),
+            sliced(8, 2, 4, slices(16)),
+            sliced(16, 4, 4, slices(4)),
+            sliced(8, 2, 8, slices(8)),
         ],
     }
 }

@@ -1,5 +1,6 @@
 //! Products by matrix units: f16 tiles in workgroup memory, each subgroup multiplies squares of them and sums in
-//! f32; the sums pass through workgroup memory once more to meet their epilogue.
+//! f32; the sums pass through workgroup memory once more to meet their epilogue. While a tile is multiplied, each
+//! thread's share of the next is on its way to registers.
 //!
 //! Invariant: tiles are staged in the order of memory, and the squares are loaded in that order.
 
@@ -91,13 +92,23 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
             let _ = writeln!(body, "    var c{r}_{c} = coop_mat{side}x{side}<f32, C>();");
         }
     }
-    let (load_a, store_a) = stage("a", a, pitch(a), threads, !gemm.transposed_a);
-    let (load_b, store_b) = stage("b", b, pitch(b), threads, turned);
+    let stage_a = |kt| stage("a", a, pitch(a), threads, !gemm.transposed_a, kt);
+    let stage_b = |kt| stage("b", b, pitch(b), threads, turned, kt);
+    for (name, tile) in [("a", a), ("b", b)] {
+        for turn in 0..(tile[0] * tile[1] / 4).div_ceil(threads) {
+            let _ = writeln!(body, "    var {name}_{turn} = vec4<f16>();");
+        }
+    }
+    let ((first_a, store_a), (first_b, store_b)) = (stage_a("0u"), stage_b("0u"));
+    let ((next_a, _), (next_b, _)) = (stage_a("next"), stage_b("next"));
     let _ = writeln!(
         body,
-        "    for (var kt = 0u; kt < {k}u; kt += {depth}u) {{
-{load_a}{load_b}        workgroupBarrier();
-{store_a}{store_b}        workgroupBarrier();"
+        "{first_a}{first_b}    for (var kt = 0u; kt < {k}u; kt += {depth}u) {{
+        workgroupBarrier();
+{store_a}{store_b}        workgroupBarrier();
+        let next = min(kt + {depth}u, {last}u);
+{next_a}{next_b}",
+        last = (k - 1) / depth * depth,
     );
     for kk in (0..depth).step_by(side as usize) {
         body += "        {\n";
@@ -184,7 +195,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     )
 }
 
-/// Statements that load a thread's share of a tile `[outer, inner]`, and those that store it. `rows_out` says
+/// Statements that load a thread's share of a tile `[outer, inner]`, and those that store it. `outputs_out` says
 /// whether the outer axis is that of the output, else it is k.
 fn stage(
     name: &str,
@@ -192,6 +203,7 @@ fn stage(
     pitch: u32,
     threads: u32,
     outputs_out: bool,
+    kt: &str,
 ) -> (String, String) {
     let (mut loads, mut stores) = (String::new(), String::new());
     let fours = inner / 4;
@@ -204,14 +216,13 @@ fn stage(
             format!("if {at} < {count}u ")
         };
         let (first, second) = if outputs_out {
-            (format!("{name}_origin"), "kt".to_owned())
+            (format!("{name}_origin"), kt.to_owned())
         } else {
-            ("kt".to_owned(), format!("{name}_origin"))
+            (kt.to_owned(), format!("{name}_origin"))
         };
         let _ = writeln!(
             loads,
-            "        var {name}_{turn}: vec4<f16>;
-        {guard}{{ {name}_{turn} = {name}4({name}_base, {first} + {at} / {fours}u, {second} + {at} % {fours}u * 4u); }}"
+            "        {guard}{{ {name}_{turn} = {name}4({name}_base, {first} + {at} / {fours}u, {second} + {at} % {fours}u * 4u); }}"
         );
         let _ = writeln!(
             stores,
