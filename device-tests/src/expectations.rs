@@ -1,5 +1,8 @@
 //! Known failures of a plugin: each case by name, each group with a reason.
 //!
+//! Of a plugin that is made to refuse what it does not do, what no device can run is no failure; then the file says how
+//! many cases pass at least.
+//!
 //! Invariant: a case is listed once, and every reason is stated.
 
 use std::collections::BTreeMap;
@@ -11,6 +14,11 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// Why what is refused is not listed; all failures are where it is missing.
+    refusals: Option<String>,
+    /// By kind of case: how many pass at least.
+    #[serde(default)]
+    least: BTreeMap<String, usize>,
     #[serde(default)]
     known: Vec<Known>,
 }
@@ -24,7 +32,11 @@ struct Known {
 
 /// Known failures by case, with their reasons.
 #[derive(Debug, Default)]
-pub struct Expectations(BTreeMap<String, String>);
+pub struct Expectations {
+    known: BTreeMap<String, String>,
+    refusals: Option<String>,
+    least: BTreeMap<String, usize>,
+}
 
 impl Expectations {
     /// Reads `expectations/PLUGIN.toml`; a plugin without a file has no known failures.
@@ -51,6 +63,10 @@ impl Expectations {
     fn parse(text: &str) -> Result<Expectations> {
         let file: File = toml::from_str(text)?;
         let mut cases = BTreeMap::new();
+        ensure!(
+            file.refusals.is_none() || !file.least.is_empty(),
+            "refusals are no failures, so the file must say how many cases pass at least"
+        );
         for known in file.known {
             ensure!(
                 !known.reason.trim().is_empty(),
@@ -62,18 +78,34 @@ impl Expectations {
                 ensure!(before.is_none(), "case {case} is listed twice");
             }
         }
-        Ok(Expectations(cases))
+        Ok(Expectations {
+            known: cases,
+            refusals: file.refusals,
+            least: file.least,
+        })
     }
 
     /// Why a case is known to fail.
     #[must_use]
     pub fn reason(&self, case: &str) -> Option<&str> {
-        self.0.get(case).map(String::as_str)
+        self.known.get(case).map(String::as_str)
+    }
+
+    /// Why a case that no device can run is no failure, where that is so.
+    #[must_use]
+    pub fn refusals(&self) -> Option<&str> {
+        self.refusals.as_deref()
+    }
+
+    /// How many cases of a kind pass at least.
+    #[must_use]
+    pub fn least(&self, kind: &str) -> usize {
+        self.least.get(kind).copied().unwrap_or(0)
     }
 
     /// Every case that is listed.
     pub fn cases(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.known.keys().map(String::as_str)
     }
 }
 
@@ -88,6 +120,11 @@ mod tests {
         let good = Expectations::parse(&group("no strings", "\"a\", \"b\"")).unwrap();
         assert_eq!((good.reason("a"), good.reason("c")), (Some("no strings"), None));
         assert_eq!(good.cases().count(), 2);
+        assert!(Expectations::parse("refusals = \"they have reasons\"").is_err());
+        let refusing = Expectations::parse("refusals = \"they have reasons\"\n[least]\nnode = 3").unwrap();
+        assert!(
+            refusing.refusals().is_some() && refusing.least("node") == 3 && refusing.least("simple") == 0
+        );
         assert!(Expectations::parse(&group(" ", "\"a\"")).is_err());
         assert!(Expectations::parse(&(group("x", "\"a\"") + &group("y", "\"a\""))).is_err());
     }

@@ -12,6 +12,7 @@
 
 pub mod compare;
 pub mod expectations;
+pub mod gpu;
 pub mod libraries;
 pub mod model;
 pub mod npy;
@@ -19,3 +20,4 @@ pub mod openvino;
 pub mod part;
 pub mod paths;
 pub mod quantised;
+pub mod turns;

@@ -1,7 +1,7 @@
 //! The ONNX backend suite against a device: node, simple, pytorch-converted and pytorch-operator cases.
 //!
-//! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`; `openvino:0` is linked here); `POLYCHIP_SUITE_LIST=FILE` also writes each
-//! case's result there. Known failures stand in `expectations/PLUGIN.toml`; one that passes fails here.
+//! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`; `openvino:0` and `gpu:0` are linked here);
+//! `POLYCHIP_SUITE_LIST=FILE` also writes each case's result there. Known failures stand in `expectations/PLUGIN.toml`; one that passes fails here.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
-use polychip::{Policy, Runtime};
+use polychip::{ErrorKind, Policy, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare};
 use polychip_device_tests::expectations::Expectations;
-use polychip_device_tests::{model, openvino, paths};
+use polychip_device_tests::{gpu, model, openvino, paths};
 use polychip_graph::onnx::read_tensor;
 use polychip_ops::Literal;
 
@@ -30,6 +30,7 @@ struct Suite {
     policy: Policy,
     expectations: Expectations,
     passed: [AtomicUsize; 4],
+    refused: [AtomicUsize; 4],
     list: Option<Mutex<std::fs::File>>,
 }
 
@@ -61,14 +62,25 @@ fn main() -> Result<()> {
             }
         }
     }
+    if plugin == "gpu" {
+        runtime = runtime.link(polychip_gpu::query);
+    }
+    let runtime = runtime.build()?;
+    if let Some(why) = gpu::missing(&runtime).filter(|_| plugin == "gpu") {
+        let trial = Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true);
+        libtest_mimic::run(&arguments, vec![trial]).exit();
+    }
     let suite = Arc::new(Suite {
-        runtime: runtime.build()?,
+        runtime,
         policy: Policy::latency()
             .devices([device.as_str()])
             .threads(1)
-            .in_flight(1),
+            .in_flight(1)
+            // what a device takes it must compile: nothing moves
+            .replan(false),
         expectations: Expectations::load(plugin)?,
         passed: Default::default(),
+        refused: Default::default(),
         list: list.map(Mutex::new),
     });
     let mut trials = Vec::new();
@@ -104,10 +116,24 @@ fn main() -> Result<()> {
     let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
     let conclusion: Conclusion = libtest_mimic::run(&arguments, trials);
     if whole {
-        for ((kind, passed), total) in KINDS.iter().zip(&suite.passed).zip(totals) {
-            let passed = passed.load(Ordering::Relaxed);
+        let mut too_few = false;
+        for (index, kind) in KINDS.iter().enumerate() {
+            let count = |counts: &[AtomicUsize; 4]| counts[index].load(Ordering::Relaxed);
+            let (passed, refused, total) = (count(&suite.passed), count(&suite.refused), totals[index]);
             let share = 100.0 * passed as f64 / total.max(1) as f64;
-            eprintln!("{device}: {kind}: {passed} of {total} cases pass ({share:.1} %)");
+            let mut words = format!("{device}: {kind}: {passed} of {total} cases pass ({share:.1} %)");
+            if refused > 0 {
+                words += &format!(", {refused} are refused");
+            }
+            let least = suite.expectations.least(kind);
+            if passed < least {
+                too_few = true;
+                words += &format!("; error: at least {least} should pass");
+            }
+            eprintln!("{words}");
+        }
+        if too_few {
+            bail!("fewer cases pass than expectations/{plugin}.toml says");
         }
     }
     conclusion.exit()
@@ -145,6 +171,10 @@ impl Suite {
             .into()),
             (Err(error), _) if format!("{error:#}").contains("PANIC") => Err("it panicked".into()),
             (Err(_), Some(_)) => Ok(()),
+            (Err(error), None) if self.expectations.refusals().is_some() && is_refusal(&error) => {
+                self.refused[kind].fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
             (Err(error), None) => Err(format!("{error:#}").into()),
         }
     }
@@ -187,6 +217,12 @@ impl Suite {
         }
         Ok(())
     }
+}
+
+/// Whether a case failed because no device can run it, which was known before anything was compiled.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<polychip::Error>();
+    error.is_some_and(|error| error.kind() == ErrorKind::NoDevice)
 }
 
 fn data(set: &Path, what: &str) -> Result<Vec<Literal>> {

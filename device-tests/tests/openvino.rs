@@ -11,15 +11,12 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare};
-use polychip_device_tests::{model, npy, openvino, paths};
+use polychip_device_tests::{model, npy, openvino, paths, turns};
 use polychip_ops::Literal;
 use serde::Deserialize;
 
 const TOLERANCE: f64 = 1e-4;
 const THREADS: u32 = 2;
-/// Nodes that stay together where two devices take turns: each change of device costs a copy or a wake-up, and a
-/// compilation of some milliseconds.
-const TURNS: usize = 8;
 
 #[derive(Deserialize)]
 struct Index {
@@ -107,8 +104,8 @@ fn judge(runtime: &Runtime, name: &str, folder: &Path, split: Split) -> Result<(
         Split::Alone => policy.devices(["openvino:0"]),
         Split::Chosen => policy.devices(["cpu:0", "openvino:0"]),
         Split::InTurns => {
-            let both = policy.devices(["cpu:0", "openvino:0"]);
-            in_turns(runtime, &path, &inputs, both)?
+            let bound = model::bound(runtime, &path, &inputs)?;
+            turns::policy(runtime, &bound, policy, ["cpu:0", "openvino:0"])?
         }
     };
     let outputs = model::run(runtime, &policy, &path, &inputs)?;
@@ -127,35 +124,4 @@ fn judge(runtime: &Runtime, name: &str, folder: &Path, split: Split) -> Result<(
             .map_err(|words| anyhow::anyhow!("output {output:?}: {words}"))?;
     }
     Ok(())
-}
-
-/// Pins some nodes to the one device, the next to the other. Names of nodes that are not unique are not pinned.
-fn in_turns(
-    runtime: &Runtime,
-    path: &Path,
-    inputs: &BTreeMap<String, Literal>,
-    mut policy: Policy,
-) -> Result<Policy> {
-    let bound = model::bound(runtime, path, inputs)?;
-    let planned = runtime.plan(&bound, &policy)?;
-    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, node) in planned.graph().nodes() {
-        *names.entry(node.name.as_str()).or_default() += 1;
-    }
-    let mut devices = [0usize; 2];
-    for (place, (_, node)) in planned.graph().nodes().enumerate() {
-        if names.get(node.name.as_str()) != Some(&1) || node.name.is_empty() {
-            continue;
-        }
-        let turn = (place / TURNS) % 2;
-        devices[turn] += 1;
-        policy = policy.pin(node.name.clone(), ["cpu:0", "openvino:0"][turn]);
-    }
-    let planned = runtime.plan(&bound, &policy)?;
-    let parts = &planned.plan().parts;
-    ensure!(
-        devices[0] > 0 && devices[1] > 0 && parts.iter().any(|part| part.device != parts[0].device),
-        "both devices should have parts, {devices:?} nodes are pinned: {parts:?}"
-    );
-    Ok(policy)
 }
