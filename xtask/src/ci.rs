@@ -180,6 +180,7 @@ fn checks(options: &Options) -> Vec<Check> {
             "device-tests/generated is not there (`cargo xtask models` makes it)",
         ),
         openvino(&generated),
+        gpu(&generated),
         miri(),
     ];
     list.extend(fuzz(options.fuzz_seconds));
@@ -203,6 +204,25 @@ fn openvino(suite: &std::path::Path) -> Check {
         !there,
         "OpenVINO is not there (`cargo xtask vendor openvino` fetches it)",
     )
+    .skipped_if(
+        !suite.is_dir(),
+        "device-tests/generated is not there (`cargo xtask models` makes it)",
+    )
+}
+
+/// The ONNX backend suite through the GPU plugin, which says itself where it finds no driver; whole models through it
+/// are among the tests before.
+fn gpu(suite: &std::path::Path) -> Check {
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--release", "--package", "polychip-device-tests"])
+        .args(["--test", "onnx_backend"])
+        .env("POLYCHIP_SUITE_DEVICE", "gpu:0");
+    Check {
+        name: "ONNX backend suite through the GPU",
+        skip: None,
+        commands: vec![command],
+    }
     .skipped_if(
         !suite.is_dir(),
         "device-tests/generated is not there (`cargo xtask models` makes it)",

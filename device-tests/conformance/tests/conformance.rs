@@ -72,6 +72,30 @@ fn openvino(folder: &Path, tags: &[&str], sample: usize) -> Result<Settings, Fai
     Ok(settings)
 }
 
+/// The GPU plugin on the first adapter, in software where there is no other: a spread of the cases, because each shape
+/// is a kernel that the driver compiles.
+fn gpu(tags: &[&str], sample: usize) -> Result<Settings, Failed> {
+    let mut settings = settings("gpu")?;
+    settings.device = Some(0);
+    settings.selection.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    settings.selection.sample = sample;
+    settings.cycles = 40;
+    Ok(settings)
+}
+
+/// Why no GPU can be judged here, if so.
+fn no_gpu() -> Option<String> {
+    let host = polychip_host::Host::builder().linked(polychip_gpu::query).build();
+    if !host.devices().is_empty() {
+        return None;
+    }
+    let words: Vec<String> = host.refusals().iter().map(ToString::to_string).collect();
+    Some(format!(
+        "no GPU and no driver in software (Debian: mesa-vulkan-drivers libvulkan1): {}",
+        words.join("; ")
+    ))
+}
+
 /// What is wrong with the wrong plugin, and the case that must say so, with words of its failure.
 const WRONG: &[(&str, &str, &str)] = &[
     (
@@ -242,6 +266,12 @@ fn command_line() -> Result<(), Failed> {
     Ok(())
 }
 
+/// All groups but the ops.
+fn contract() -> Vec<&'static str> {
+    let groups = GROUPS.iter().map(|(group, _)| *group);
+    groups.filter(|group| *group != "ops").collect()
+}
+
 fn skipped(title: String) -> Trial {
     Trial::test(title, || Ok(())).with_ignored_flag(true)
 }
@@ -285,11 +315,7 @@ fn main() {
     match polychip_device_tests::openvino::library() {
         Ok(folder) => {
             let other = folder.clone();
-            let groups: Vec<&str> = GROUPS
-                .iter()
-                .map(|(group, _)| *group)
-                .filter(|group| *group != "ops")
-                .collect();
+            let groups = contract();
             trials.push(Trial::test("openvino/ops", move || {
                 conforms(&openvino(&folder, &["ops"], 400)?)
             }));
@@ -300,6 +326,13 @@ fn main() {
         Err(why) => {
             trials.push(skipped(format!("openvino skipped: {why}")));
         }
+    }
+    match no_gpu() {
+        None => {
+            trials.push(Trial::test("gpu/ops", || conforms(&gpu(&["ops"], 400)?)));
+            trials.push(Trial::test("gpu/contract", || conforms(&gpu(&contract(), 12)?)));
+        }
+        Some(why) => trials.push(skipped(format!("gpu skipped: {why}"))),
     }
     trials.push(Trial::test("command-line", command_line));
     trials.push(Trial::test("wrong/prints", printing));

@@ -195,7 +195,7 @@ pub(crate) fn open(
         // SAFETY: opened of this adapter, with these features.
         let (device, queue) = unsafe { found.adapter.create_device_from_hal::<Vulkan>(open, &descriptor) }
             .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
-        lanes.push(Lane { device, queue });
+        lanes.push(Lane::new(device, queue));
     }
     Ok((raw, lanes))
 }
