@@ -57,9 +57,8 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
     };
     let from = l.get(x, Form::Channels, element)?;
     let scalar = l.stored(from).scalar;
-    if !matches!(scalar, Scalar::F32 | Scalar::F16)
-        && !(kind == PoolKind::Max && matches!(scalar, Scalar::I8 | Scalar::U8))
-    {
+    let bytes = kind == PoolKind::Max && matches!(scalar, Scalar::I8 | Scalar::U8);
+    if !bytes && !matches!(scalar, Scalar::F32 | Scalar::F16) {
         return Err(refusal::dtype(format!(
             "{} of {} is not offered",
             node.op_name,

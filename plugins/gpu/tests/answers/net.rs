@@ -15,7 +15,7 @@ pub(crate) fn gpu() -> Option<Device> {
             let host = Host::builder().linked(polychip_gpu::query).build();
             let device = host.devices().first().cloned();
             if device.is_none() {
-                println!("skipped: no GPU: {:?}", host.refusals());
+                eprintln!("skipped: no GPU: {:?}", host.refusals());
             }
             device
         })

@@ -102,8 +102,8 @@ fn reduced_precision_keeps_ports_and_stays_near() {
 fn single(scale: f32, zero: i32) -> Encoding {
     Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![scale].into(),
-        zero_points: vec![zero].into(),
+        scales: vec![scale],
+        zero_points: vec![zero],
         real: DType::F32,
     }
 }
