@@ -135,7 +135,8 @@ fn make(lane: &Lane, cache: Option<&wgpu::PipelineCache>, kernel: &Kernel) -> Re
                         read_only: of.access == Access::Constant,
                     },
                     has_dynamic_offset: false,
-                    min_binding_size: wgpu::BufferSize::new(of.bytes),
+                    // pipelines are known by their text, which several sizes may share
+                    min_binding_size: None,
                 },
                 count: None,
             })
