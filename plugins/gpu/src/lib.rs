@@ -15,6 +15,7 @@ mod blob;
 mod buffer;
 mod caps;
 mod driver;
+mod estimate;
 mod exec;
 mod guard;
 mod lower;

@@ -56,6 +56,15 @@ pub(crate) fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Ta
     Ok(run(&part, options, target, false)?)
 }
 
+/// Lowers some nodes of a graph as one part, without reading their weights: for estimates.
+///
+/// # Errors
+/// As [`lower`].
+pub(crate) fn lower_dry(graph: &GraphView<'_>, nodes: &[u32], target: &Target) -> Result<Lowered> {
+    let part = Part::of(graph).some(nodes);
+    Ok(run(&part, &CompileOptions::default(), target, true)?)
+}
+
 /// Whether each node is lowered, and if not, why: each is lowered alone and dry.
 pub(crate) fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
     let part = Part::of(graph);

@@ -118,30 +118,60 @@ impl Part {
 
     /// One node of the part, with ports around it.
     pub(crate) fn alone(&self, node: usize) -> Part {
-        let node = &self.nodes[node];
-        let mut map: Vec<TensorIndex> = Vec::new();
-        let mut place = |tensor: TensorIndex| {
-            map.iter().position(|&t| t == tensor).unwrap_or_else(|| {
-                map.push(tensor);
-                map.len() - 1
-            })
-        };
-        let mut copy = node.clone();
-        for tensor in copy.inputs.iter_mut().chain(&mut copy.outputs).flatten() {
-            *tensor = place(*tensor);
+        self.some(&[node as u32])
+    }
+
+    /// Some nodes of the part, in order, with ports around them.
+    pub(crate) fn some(&self, nodes: &[u32]) -> Part {
+        let mut map: Vec<Option<TensorIndex>> = vec![None; self.tensors.len()];
+        let mut tensors: Vec<Tensor> = Vec::new();
+        let mut written = Vec::new();
+        let mut part = Part::default();
+        let mut order = nodes.to_vec();
+        order.sort_unstable();
+        order.dedup();
+        for node in order.iter().filter_map(|&node| self.nodes.get(node as usize)) {
+            let mut copy = node.clone();
+            for tensor in copy.inputs.iter_mut().chain(&mut copy.outputs).flatten() {
+                let old = *tensor;
+                *tensor = *map[old].get_or_insert_with(|| {
+                    tensors.push(self.tensors[old].clone());
+                    tensors.len() - 1
+                });
+            }
+            for tensor in copy.reads() {
+                if !written.contains(&tensor)
+                    && tensors[tensor].constant.is_none()
+                    && !part.inputs.contains(&tensor)
+                {
+                    part.inputs.push(tensor);
+                }
+            }
+            written.extend(copy.writes());
+            part.nodes.push(copy);
         }
-        let tensors: Vec<Tensor> = map.iter().map(|&t| self.tensors[t].clone()).collect();
-        let mut inputs: Vec<TensorIndex> = copy.reads().collect();
-        inputs.sort_unstable();
-        inputs.dedup();
-        inputs.retain(|&t| tensors[t].constant.is_none());
-        Part {
-            outputs: copy.writes().collect(),
-            inputs,
-            nodes: vec![copy],
-            tensors,
-            states: Vec::new(),
+        // what leaves: outputs of the whole, and what nodes that are not of these read
+        let mut leaves = vec![false; tensors.len()];
+        for &tensor in &self.outputs {
+            if let Some(new) = map[tensor] {
+                leaves[new] = true;
+            }
         }
+        for (index, node) in self.nodes.iter().enumerate() {
+            if order.binary_search(&(index as u32)).is_err() {
+                for new in node.reads().filter_map(|tensor| map[tensor]) {
+                    leaves[new] = true;
+                }
+            }
+        }
+        let unread = |tensor: &TensorIndex| !part.nodes.iter().any(|node| node.reads().any(|t| t == *tensor));
+        part.outputs = written
+            .iter()
+            .copied()
+            .filter(|tensor| leaves[*tensor] || unread(tensor))
+            .collect();
+        part.tensors = tensors;
+        part
     }
 
     /// Readers of each tensor, by node, in order; a node that reads it twice stands there twice.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use polychip_sdk::{
-    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostServices,
-    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support, Telemetry,
+    AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView,
+    HostServices, LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support, Telemetry,
 };
 
 use crate::buffer::GpuBuffer;
@@ -17,7 +17,7 @@ use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
 use crate::guard::Guard;
 use crate::target::Target;
 use crate::telemetry::Sensors;
-use crate::{blob, buffer, caps, lower, probe};
+use crate::{blob, buffer, caps, estimate, lower, probe};
 
 /// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
 /// device's info, which keys them too, and in the blobs themselves.
@@ -234,6 +234,7 @@ impl Device for GpuDevice {
         buffer_export: true,
         cancel: true,
         device_reset: true,
+        estimate: true,
         fence_on_signal: true,
         fence_timing: true,
         telemetry: true,
@@ -246,6 +247,12 @@ impl Device for GpuDevice {
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
         Ok(caps::supports(graph, &self.shared.target))
+    }
+
+    fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
+        let target = &self.shared.target;
+        let lowered = lower::lower_dry(graph, nodes, target)?;
+        Ok(estimate::cost(&lowered, target, self.info.emulated))
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {

@@ -4,7 +4,7 @@ use polychip_gpu_kernels::{Attention, Mask};
 use polychip_ops::{Attr, AttrKey, AttrValue, Op};
 
 use super::Lowering;
-use super::forms::{Form, is_float};
+use super::forms::{Form, Kind, Permuted, is_float};
 use super::refusal::{self, Outcome};
 use crate::part::Node;
 
@@ -93,7 +93,18 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     if !fits {
         return Err(refusal::shape(format!("Attention of {qs:?}, {ks:?} and {vs:?}")));
     }
-    let mut values = vec![l.rows(q)?, l.rows(k)?, l.rows(v)?];
+    // heads that were moved in front of the rows are read where they were
+    let turned = [q, k, v].map(|t| {
+        let forms = &l.forms[t];
+        let rows = forms.get(Form::Rows, Kind::Real).is_some();
+        forms
+            .permuted
+            .filter(|permuted| !rows && !inside && permuted.order(4) == [0, 2, 1, 3])
+    });
+    let (mut values, turned) = match turned {
+        [Some(q), Some(k), Some(v)] => (vec![q.value, k.value, v.value], true),
+        _ => (vec![l.rows(q)?, l.rows(k)?, l.rows(v)?], false),
+    };
     let scalar = l.stored(values[0]).scalar;
     let mask = match node.input(3) {
         None => None,
@@ -132,7 +143,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             })
         }
     };
-    let target = l.result(y, Form::Rows)?;
+    let target = if turned {
+        // the result has its heads inside too, as the product behind it wants them
+        let value = l.fresh(scalar, l.dims(y)?)?;
+        l.forms[y].permuted = Permuted::new(value, &[0, 2, 1, 3]);
+        value
+    } else {
+        l.result(y, Form::Rows)?
+    };
     let kernel = Attention {
         scalar,
         batch: qs[0],
@@ -147,7 +165,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             .unwrap_or_else(|| 1.0 / (qs[3] as f32).sqrt()),
         causal: (attributes.int(Attr::IsCausal).unwrap_or(0) != 0).then_some(0),
         mask,
-        heads_inside: inside,
+        heads_inside: inside || turned,
     };
     values.push(target);
     l.launch(&kernel, &values)?;

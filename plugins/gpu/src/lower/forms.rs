@@ -10,7 +10,7 @@ use polychip_ops::DType;
 use polychip_sdk::{Encoding, EncodingKind};
 
 use super::refusal::{self, Outcome};
-use super::{Lowering, ValueId, count};
+use super::{Lowering, ValueId, count, map};
 use crate::part::TensorIndex;
 use crate::program::Home;
 
@@ -38,6 +38,30 @@ pub(super) struct Forms {
     values: [Option<ValueId>; 4],
     /// The value at an input port, in the port's layout, until it is first read.
     port: Option<ValueId>,
+    /// The real values in another order of axes, until someone wants them in ONNX order.
+    pub(super) permuted: Option<Permuted>,
+}
+
+/// A tensor that lies as another one whose axes were permuted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Permuted {
+    /// The value; axis `i` of the tensor is axis `order[i]` of it.
+    pub(super) value: ValueId,
+    order: [u8; 8],
+}
+
+impl Permuted {
+    pub(super) fn new(value: ValueId, order: &[usize]) -> Option<Permuted> {
+        let mut all = [0; 8];
+        for (place, &axis) in all.get_mut(..order.len())?.iter_mut().zip(order) {
+            *place = u8::try_from(axis).ok()?;
+        }
+        Some(Permuted { value, order: all })
+    }
+
+    pub(super) fn order(&self, rank: usize) -> Vec<usize> {
+        self.order[..rank].iter().map(|&axis| usize::from(axis)).collect()
+    }
 }
 
 impl Forms {
@@ -57,6 +81,7 @@ impl Forms {
         for form in [Form::Rows, Form::Channels] {
             self.values[Forms::at(form, Kind::Real)] = None;
         }
+        self.permuted = None;
     }
 }
 
@@ -144,6 +169,19 @@ impl Lowering<'_> {
             let (_, value_target) = self.destination(tensor, form, kind)?;
             self.relayout(value, dims, other, form, value_target)?;
             return Ok(value_target);
+        }
+        if kind == Kind::Real
+            && let Some(permuted) = self.forms[tensor].permuted
+        {
+            let order = permuted.order(dims.len());
+            let mut shape = vec![0; dims.len()];
+            for (&axis, &size) in order.iter().zip(dims) {
+                shape[axis] = size;
+            }
+            let (_, rows) = self.destination(tensor, Form::Rows, kind)?;
+            map::permute(self, permuted.value, &shape, &order, rows)?;
+            self.forms[tensor].set(Form::Rows, kind, rows);
+            return self.get(tensor, form, kind);
         }
         if let Some(port) = self.forms[tensor].port {
             let from = if is_same(dims) {

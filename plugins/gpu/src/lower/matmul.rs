@@ -7,7 +7,7 @@ use polychip_sdk::EncodingKind;
 use super::ending::{self, Ending, Sheet};
 use super::forms::{Form, Kind, float_bytes, is_float};
 use super::refusal::{self, Outcome};
-use super::{Lowering, quantise};
+use super::{Lowering, ValueId, quantise};
 use crate::part::{Node, TensorIndex};
 
 /// Whether a node is an anchor of this family.
@@ -150,14 +150,21 @@ pub(super) fn fused(
             )));
         }
     }
-    let shape = Shape::of(l, node, a, b, y)?;
+    let mut shape = Shape::of(l, node, a, b, y)?;
     if integers(l, &shape, node, (a, b, y), members, output)? {
         return Ok(true);
     }
     let scalar = l.scalar(a)?;
     let constant = l.part.is_constant(b);
     let left = l.rows(a)?;
-    let right = if constant { None } else { Some(l.rows(b)?) };
+    let right = match transposed_right(l, node, b) {
+        Some(value) => {
+            shape.transposed_b = true;
+            Some(value)
+        }
+        None if constant => None,
+        None => Some(l.rows(b)?),
+    };
     let mut end = Ending::new();
     summand(l, &mut end, node, y)?;
     let sheet = Sheet::Matrix;
@@ -201,6 +208,16 @@ pub(super) fn fused(
     values.push(target);
     l.launch_kernel(kernel, &values)?;
     Ok(true)
+}
+
+/// A right side whose last two axes were exchanged, as it lay before.
+fn transposed_right(l: &Lowering<'_>, node: &Node, b: TensorIndex) -> Option<ValueId> {
+    let rank = l.part.dims(b)?.len();
+    let permuted = l.forms[b].permuted?;
+    let exists = l.forms[b].get(Form::Rows, Kind::Real).is_some();
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.get_mut(rank.checked_sub(2)?..)?.swap(0, 1);
+    (!exists && node.op == Op::MatMul && permuted.order(rank) == order).then_some(permuted.value)
 }
 
 /// What a Gemm does to its sum: factors, and what it adds.

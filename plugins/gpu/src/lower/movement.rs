@@ -5,7 +5,7 @@
 use polychip_gpu_kernels::Scalar;
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::{Form, Kind, arranged, channels_last, is_same, place};
+use super::forms::{Form, Kind, Permuted, arranged, channels_last, is_same, place};
 use super::refusal::{self, Outcome};
 use super::{Lowering, map};
 use crate::part::{Node, TensorIndex};
@@ -142,6 +142,19 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     }
     let kind = carried(l, x, y);
     let exists = |l: &Lowering<'_>, form| l.forms[x].get(form, kind).is_some();
+    let plain = kind == Kind::Real && l.outer_kind(y) == Kind::Real;
+    if plain
+        && !exists(l, Form::Rows)
+        && !exists(l, Form::Channels)
+        && let Some(permuted) = l.forms[x].permuted
+    {
+        // a permutation of a permutation
+        let inner = permuted.order(rank);
+        let order: Vec<usize> = order.iter().map(|&axis| inner[axis]).collect();
+        if order.is_sorted() {
+            return l.define(y, Form::Rows, kind, permuted.value);
+        }
+    }
     let to_last = channels_last(&(0..rank).collect::<Vec<_>>());
     if rank >= 3 && order == to_last && exists(l, Form::Channels) {
         let value = l.get(x, Form::Channels, kind)?;
@@ -158,6 +171,12 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
         // y's channels-last form is x as it is; it is moved only where someone wants it in ONNX order
         let value = l.get(x, Form::Rows, kind)?;
         return l.define(y, Form::Channels, kind, value);
+    }
+    if plain && l.wishes[y].is_none() && (exists(l, Form::Rows) || !l.is_channels_only(x)) {
+        // whoever reads it may read it so
+        let value = l.get(x, Form::Rows, kind)?;
+        l.forms[y].permuted = Permuted::new(value, &order);
+        return Ok(());
     }
     // read as it lies
     let from = if exists(l, Form::Rows) || is_same(dims) {

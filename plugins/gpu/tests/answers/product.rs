@@ -139,3 +139,46 @@ fn attention_with_a_mask() {
     net.output(out);
     net.check();
 }
+
+#[test]
+fn attention_between_transposes_of_heads() {
+    let mut net = Net::new();
+    let perm = || Attributes::new().with_ints(Attr::Perm, &[0, 2, 1, 3]);
+    let shape = net.ints(&[1, 6, 2, 4]);
+    let heads: Vec<_> = (0..3)
+        .map(|_| {
+            let x = net.input(&[1, 6, 8]);
+            let w = net.weights(&[8, 8]);
+            let product = net.plain(Op::MatMul, &[x, w]);
+            let split = net.plain(Op::Reshape, &[product, shape]);
+            net.node(Op::Transpose, perm(), &[split])
+        })
+        .collect();
+    let mixed = net.plain(Op::Attention, &heads);
+    let back = net.node(Op::Transpose, perm(), &[mixed]);
+    let shape = net.ints(&[1, 6, 8]);
+    let joined = net.plain(Op::Reshape, &[back, shape]);
+    let w = net.weights(&[8, 8]);
+    let out = net.plain(Op::MatMul, &[joined, w]);
+    net.output(out);
+    // read in ONNX order as well
+    let relu = net.plain(Op::Relu, &[mixed]);
+    net.output(relu);
+    net.check();
+}
+
+#[test]
+fn a_right_side_that_was_transposed() {
+    let mut net = Net::new();
+    let (a, b) = (net.input(&[2, 3, 5, 7]), net.input(&[2, 3, 4, 7]));
+    let turned = net.node(
+        Op::Transpose,
+        Attributes::new().with_ints(Attr::Perm, &[0, 1, 3, 2]),
+        &[b],
+    );
+    let out = net.plain(Op::MatMul, &[a, turned]);
+    net.output(out);
+    let sum = net.plain(Op::Abs, &[turned]);
+    net.output(sum);
+    net.check();
+}
