@@ -79,6 +79,9 @@ pub enum ConvTile {
         slices: u32,
         /// Steps of the sum that a part stages at once, in tiles.
         depth: u32,
+        /// Whether the weights too are staged; else subgroups read squares of them straight from memory, which
+        /// needs whole tiles of channels and of steps.
+        filters: bool,
     },
 }
 

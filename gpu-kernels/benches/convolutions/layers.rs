@@ -241,6 +241,20 @@ fn matrix(rows: u32, columns: u32, down: u32, across: u32, slices: u32, depth: u
         across,
         slices,
         depth,
+        filters: true,
+    }
+}
+
+/// As [`matrix`], with weights straight from memory.
+fn straight(rows: u32, columns: u32, down: u32, across: u32, slices: u32, depth: u32) -> ConvTile {
+    ConvTile::Matrix {
+        rows,
+        columns,
+        down,
+        across,
+        slices,
+        depth,
+        filters: false,
     }
 }
 
@@ -294,6 +308,22 @@ fn wide() -> Vec<ConvTile> {
         matrix(2, 4, 2, 2, 1, 2),
         matrix(4, 2, 1, 2, 2, 2),
         matrix(4, 4, 2, 2, 1, 2),
+        matrix(1, 1, 1, 1, 8, 2),
+        matrix(1, 1, 1, 1, 16, 1),
+        straight(1, 1, 1, 1, 8, 2),
+        straight(1, 1, 1, 1, 8, 4),
+        straight(1, 1, 1, 1, 16, 2),
+        straight(1, 2, 1, 1, 4, 4),
+        straight(1, 2, 1, 1, 8, 2),
+        straight(1, 2, 1, 1, 8, 4),
+        straight(1, 2, 1, 1, 16, 2),
+        straight(2, 2, 1, 1, 4, 4),
+        straight(2, 2, 1, 1, 8, 2),
+        straight(2, 2, 1, 1, 8, 4),
+        straight(2, 2, 1, 2, 4, 2),
+        straight(2, 2, 2, 2, 2, 2),
+        straight(2, 1, 1, 1, 8, 4),
+        straight(2, 1, 1, 2, 8, 2),
     ]
 }
 

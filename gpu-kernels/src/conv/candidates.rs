@@ -7,8 +7,8 @@
 use super::{Conv, ConvTile, Sizes, Threads};
 use crate::{Generate, Limits, Scalar};
 
-/// Tiles that are worth timing.
-const OFFERED: usize = 8;
+/// Tiles of the estimate that are worth timing.
+const OFFERED: usize = 6;
 
 /// Multiprocessors that a launch should fill: those of the largest device that was measured.
 const UNITS: f64 = 132.0;
@@ -39,6 +39,20 @@ const fn matrix([rows, columns, down, across, slices, depth]: [u32; 6]) -> ConvT
         across,
         slices,
         depth,
+        filters: true,
+    }
+}
+
+/// As [`matrix`], with weights straight from memory.
+const fn straight([rows, columns, down, across, slices, depth]: [u32; 6]) -> ConvTile {
+    ConvTile::Matrix {
+        rows,
+        columns,
+        down,
+        across,
+        slices,
+        depth,
+        filters: false,
     }
 }
 
@@ -76,8 +90,13 @@ const TILES: [ConvTile; 30] = [
     matrix([4, 4, 2, 2, 1, 2]),
 ];
 
+/// Tiles that the estimate was not fitted to: offered last, to be timed.
+const UNTOLD: [ConvTile; 2] = [straight([1, 1, 1, 1, 8, 4]), straight([1, 2, 1, 1, 8, 4])];
+
 impl Conv {
     /// Tiles that this device can run this convolution with, the shortest by the estimate first.
+    ///
+    /// Never empty for a convolution that any tile can compute.
     #[must_use]
     pub fn candidates(&self, limits: &Limits) -> Vec<ConvTile> {
         let Ok(sizes) = self.sizes() else {

@@ -1,7 +1,7 @@
 //! The text of a convolution on matrix units: f16 products summed in f32 squares.
 //!
 //! A subgroup has some squares of the output; slices of the sum have subgroups of their own and are added in
-//! the workgroup's memory, strip by strip, where the epilogue meets them.
+//! the workgroup's memory, square by square, where the epilogue meets them.
 //!
 //! Invariant: the squares are loaded from the workgroup's memory only, at places that lie in it.
 
@@ -24,6 +24,7 @@ impl Conv {
             across,
             slices,
             depth,
+            filters,
         } = self.tile
         else {
             return Err(Error::new("not a tile of matrix units"));
@@ -68,11 +69,25 @@ impl Conv {
             quads: part_columns * across / 4,
             fours: depth * slices * side / 4,
             threads,
+            filters,
         };
+        let whole = sizes.fours.is_multiple_of(tile.fours) && sizes.quads.is_multiple_of(tile.quads);
+        if !filters && !whole {
+            return Err(Error::new(format!(
+                "conv-f16-matrix: {} steps and {} channels are no whole tiles of {} and {}",
+                sizes.fours * 4,
+                sizes.quads * 4,
+                tile.fours * 4,
+                tile.quads * 4
+            )));
+        }
         let (image_pitch, filter_pitch) = (tile.fours + PAD, tile.quads + PAD);
         text.shared("image", "vec4<f16>", 8, tile.rows * image_pitch);
-        text.shared("filters", "vec4<f16>", 8, tile.fours * 4 * filter_pitch);
-        let part = side * part_columns;
+        if filters {
+            text.shared("filters", "vec4<f16>", 8, tile.fours * 4 * filter_pitch);
+        }
+        // one square of each subgroup at a time
+        let part = side * side;
         text.shared("sums", "f32", 4, subgroups * part);
 
         let row_tiles = sizes.rows.div_ceil(tile.rows.into());
@@ -114,12 +129,28 @@ let a{r} = coopLoadT<coop_mat{side}x{side}<f16, A>>(&image[at_a{r}], {image_pitc
                 );
             }
             for c in 0..columns {
+                let (row, column) = (
+                    format!("(slice + {}u)", k * side),
+                    format!("(across + {}u) / 4u", c * side),
+                );
+                let (at, name, pitch) = if filters {
+                    (
+                        format!("{row} * {filter_pitch}u + {column}"),
+                        "filters",
+                        filter_pitch,
+                    )
+                } else {
+                    let (fours, quads) = (sizes.fours, sizes.quads);
+                    let all = format!(
+                        "(group_ * {}u + 4u * k0 + {row}) * {quads}u + quad0 + {column}",
+                        4 * fours
+                    );
+                    (all, "weights", quads)
+                };
                 let _ = writeln!(
                     products,
-                    "let at_b{c} = (slice + {}u) * {filter_pitch}u + (across + {}u) / 4u;
-let b{c} = coopLoadT<coop_mat{side}x{side}<f16, B>>(&filters[at_b{c}], {filter_pitch}u);",
-                    k * side,
-                    c * side
+                    "let at_b{c} = {at};
+let b{c} = coopLoadT<coop_mat{side}x{side}<f16, B>>(&{name}[at_b{c}], {pitch}u);"
                 );
             }
             for r in 0..rows {
@@ -137,21 +168,14 @@ let b{c} = coopLoadT<coop_mat{side}x{side}<f16, B>>(&filters[at_b{c}], {filter_p
             |step, quad| format!("{step} * {filter_pitch}u + {quad}"),
         );
         body += &stage.around(sizes.fours, tile.fours, &products);
-        // strip by strip: those of all subgroups lie as [slice, down, across, side, columns]
+        // square by square: those of all subgroups lie as [slice, down, across, side, side]
         let fours = down * across * part / 4;
-        for r in 0..rows {
-            body.push_str("workgroupBarrier();\n");
-            for c in 0..columns {
-                let _ = writeln!(
-                    body,
-                    "{{ let value = c{r}_{c}; let at = part * {part}u + {}u; let stride = {part_columns}u; \
-                     coopStoreT(value, &sums[at], stride); }}",
-                    c * side
-                );
-            }
+        for (r, c) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
             let _ = writeln!(
                 body,
                 "workgroupBarrier();
+{{ let value = c{r}_{c}; let at = part * {part}u; let stride = {side}u; coopStoreT(value, &sums[at], stride); }}
+workgroupBarrier();
 for (var four = thread; four < {fours}u; four += {threads}u) {{
     var sum = vec4<f32>();
     for (var s = 0u; s < {slices}u; s++) {{
@@ -160,22 +184,25 @@ for (var four = thread; four < {fours}u; four += {threads}u) {{
     }}
     let owner = four / {part_fours}u;
     let row = row0 + owner / {across}u * {part_rows}u + {}u + four % {part_fours}u / {row_fours}u;
-    let quad = quad0 + owner % {across}u * {row_fours}u + four % {row_fours}u;
+    let quad = quad0 + owner % {across}u * {}u + {}u + four % {row_fours}u;
     finish(sum, group_, row, quad);
 }}",
                 r * side,
+                part_columns / 4,
+                c * side / 4,
                 part_fours = part / 4,
-                row_fours = part_columns / 4,
+                row_fours = side / 4,
             );
         }
         let variant = format!(
-            "conv-f16{}-matrix{}-{}x{}-{rows}x{columns}x{slices}",
+            "conv-f16{}-matrix{}{}-{}x{}-{rows}x{columns}x{slices}",
             match (sizes.whole, self.source) {
                 (true, _) => "",
                 (false, ImageLayout::ChannelsLast) => "-single",
                 (false, ImageLayout::ChannelsFirst) => "-nchw",
             },
             depth * side,
+            if filters { "" } else { "b" },
             tile.rows,
             tile.quads * 4,
         );

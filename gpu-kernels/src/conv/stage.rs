@@ -22,6 +22,8 @@ pub(super) struct Tile {
     pub(super) fours: u32,
     /// Threads that bring it.
     pub(super) threads: u32,
+    /// Whether filters are brought.
+    pub(super) filters: bool,
 }
 
 /// Statements.
@@ -51,6 +53,7 @@ impl Conv {
             quads: tile_quads,
             fours: depth,
             threads,
+            filters,
         } = tile;
         let (fours, quads, steps) = (sizes.fours, sizes.quads, numbers.steps);
         let exact = fours.is_multiple_of(depth);
@@ -92,7 +95,7 @@ impl Conv {
             let _ = writeln!(stage.reads, "{read}");
             let _ = writeln!(stage.writes, "{write}");
         }
-        let count = depth * steps * tile_quads;
+        let count = if filters { depth * steps * tile_quads } else { 0 };
         let last = fours * steps - 1;
         for i in 0..count.div_ceil(threads) {
             let (step, quad) = (
@@ -141,7 +144,9 @@ impl Stage {
             writes,
         } = self;
         if fours <= depth {
-            return format!("{before}{{ let next = 0u;\n{reads}}}\n{writes}workgroupBarrier();\n{products}");
+            return format!(
+                "{before}let k0 = 0u;\n{{ let next = 0u;\n{reads}}}\n{writes}workgroupBarrier();\n{products}"
+            );
         }
         format!(
             "{before}{{ let next = 0u;\n{reads}}}

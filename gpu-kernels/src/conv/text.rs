@@ -491,6 +491,7 @@ for (var place = thread; place < {places}u; place += {threads}u) {{
             quads: t.quads * t.across,
             fours: depth,
             threads: t.down * t.across * t.slices,
+            filters: true,
         };
         // one place more per step keeps neighbouring steps in different banks
         let pitch = tile.rows + 1;

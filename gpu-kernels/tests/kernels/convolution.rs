@@ -303,6 +303,7 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                 across: 1,
                 slices: 2,
                 depth: 2,
+                filters: true,
             };
             let conv = Conv { tile, ..conv.clone() };
             let limits = units(side, lanes);
@@ -322,6 +323,38 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                 },
             ));
         }
+    }
+    // weights straight from memory, where all tiles are whole
+    for (side, lanes) in [(16, 32), (8, 8)] {
+        let tile = ConvTile::Matrix {
+            rows: 1,
+            columns: 2,
+            down: 1,
+            across: 1,
+            slices: 3,
+            depth: 2,
+            filters: false,
+        };
+        let conv = Conv {
+            tile,
+            ..conv(image(1, 7, 7, 2 * side), 64, square(3, 1, 1), 1, Scalar::F16)
+        };
+        let limits = units(side, lanes);
+        if gpu
+            .as_ref()
+            .is_ok_and(|gpu| gpu.limits.features.cooperative == side)
+        {
+            trials.push(trial(gpu, "conv/f16/matrix/straight", conv.clone()));
+        }
+        trials.push(Trial::test(
+            format!("conv/text/matrix-{side}/straight"),
+            move || {
+                let kernel = conv
+                    .kernel(&limits)
+                    .map_err(|error| Failed::from(error.to_string()))?;
+                validate(&kernel).map_err(Failed::from)
+            },
+        ));
     }
     depthwise(gpu, &mut trials);
     resize(gpu, &mut trials);
