@@ -6,8 +6,8 @@
 
 use crate::gemm::BatchAxis;
 use crate::{
-    Conv, Depthwise, Elementwise, Gemm, GemmInt8, Image, LayerNorm, LpNorm, Operand, Reduce, Softmax,
-    Transpose, Window,
+    Conv, ConvTile, Depthwise, Elementwise, Gemm, GemmInt8, Image, LayerNorm, LpNorm, Operand, Reduce,
+    Softmax, Transpose, Window,
 };
 
 /// Elements that the operands of a small chain reach, and that a small movement moves.
@@ -77,6 +77,10 @@ impl Conv {
     pub(crate) fn smaller(&self) -> Conv {
         // groups keep their sizes
         let (channels, channels_out) = match self.groups {
+            // squares of weights straight from memory need whole tiles of steps
+            1 if matches!(self.tile, ConvTile::Matrix { filters: false, .. }) => {
+                (self.image.channels, shrunk(self.channels_out, 64))
+            }
             1 => (shrunk(self.image.channels, 32), shrunk(self.channels_out, 64)),
             _ => (self.image.channels, self.channels_out),
         };

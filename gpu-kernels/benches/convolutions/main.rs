@@ -5,6 +5,8 @@
 //!
 //! A layer's time is that of one of several launches in a row, each of which waits for the one before.
 
+#![allow(clippy::print_stdout)] // the figures are what it is for
+
 mod clock;
 mod layers;
 
@@ -160,7 +162,7 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], one: impl Fn(&T) -> R + Sync) -> V
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The limits in words of the library, for kernels of any generator.
+/// The kernel, where the device can hold it.
 fn kernel_of(generator: &dyn Generate, limits: &Limits) -> Option<Kernel> {
     generator.kernel(limits).ok()
 }

@@ -107,15 +107,15 @@ impl Conv {
             .map(|&tile| (self.estimate(&sizes, tile, limits), tile))
             .collect();
         tiles.sort_by(|a, b| a.0.total_cmp(&b.0));
-        tiles
-            .into_iter()
-            .map(|(_, tile)| tile)
-            .filter(|&tile| {
-                let conv = Conv { tile, ..self.clone() };
-                conv.kernel(limits).is_ok()
-            })
-            .take(OFFERED)
-            .collect()
+        let fits = |tile: &ConvTile| {
+            let conv = Conv {
+                tile: *tile,
+                ..self.clone()
+            };
+            conv.kernel(limits).is_ok()
+        };
+        let told = tiles.into_iter().map(|(_, tile)| tile).filter(fits).take(OFFERED);
+        told.chain(UNTOLD.into_iter().filter(fits)).collect()
     }
 
     /// Microseconds, but for the launch, that a tile takes on a device of [`UNITS`] multiprocessors.
