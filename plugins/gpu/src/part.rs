@@ -7,7 +7,9 @@
 //!
 //! Not here: what to do with the nodes (`lower`).
 
-use polychip_ops::{Attributes, DType, Op};
+use std::borrow::Cow;
+
+use polychip_ops::{Attr, Attributes, DType, Op};
 use polychip_sdk::{Constant, Encoding, GraphView};
 
 /// Index of a tensor in [`Part::tensors`].
@@ -24,10 +26,28 @@ pub(crate) struct Tensor {
     pub(crate) dims: Option<Vec<usize>>,
     /// Elements of a constant.
     pub(crate) constant: Option<Constant>,
+    /// Bytes of the one value of all elements, where a node fills the tensor with it: as good as a constant.
+    pub(crate) fill: Option<Vec<u8>>,
     /// Quantisation.
     pub(crate) encoding: Option<Encoding>,
     /// Name, for messages.
     pub(crate) name: String,
+}
+
+impl Tensor {
+    /// The bytes of a constant; a fill of many elements is written out.
+    pub(crate) fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        if let Some(constant) = &self.constant {
+            return Some(Cow::Borrowed(constant.bytes()));
+        }
+        let count = self.dims.as_ref()?.iter().product();
+        Some(Cow::Owned(self.fill.as_ref()?.repeat(count)))
+    }
+
+    /// Whether its values are known when the part is compiled.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.constant.is_some() || self.fill.is_some()
+    }
 }
 
 /// A node of a part.
@@ -94,6 +114,7 @@ impl Part {
             plain: view.is_plain(),
             dims: view.shape().filter(|_| !view.is_upper_bound()),
             constant: view.constant(),
+            fill: None,
             encoding: view.encoding().map(|encoding| encoding.to_owned()),
             name: view.name().to_owned(),
         });
@@ -107,12 +128,31 @@ impl Part {
             outputs: view.outputs().map(index).collect(),
             has_body: view.bodies().len() > 0,
         });
-        Part {
+        let mut part = Part {
             nodes: nodes.collect(),
             tensors: tensors.collect(),
             inputs: graph.inputs().iter().map(|&t| t as usize).collect(),
             outputs: graph.outputs().iter().map(|&t| t as usize).collect(),
             states: graph.states().map(|(a, b)| (a as usize, b as usize)).collect(),
+        };
+        part.find_fills();
+        part
+    }
+
+    /// Marks tensors that ConstantOfShape fills, whatever their size: the graph folds small ones only.
+    fn find_fills(&mut self) {
+        for node in self.nodes.iter().filter(|node| node.op == Op::ConstantOfShape) {
+            let Some(tensor) = node.output(0).map(|t| &mut self.tensors[t]) else {
+                continue;
+            };
+            let width = tensor.dtype.byte_width();
+            let (Some(_), Some(width), None) = (&tensor.dims, width, &tensor.encoding) else {
+                continue;
+            };
+            tensor.fill = match node.attributes.tensor(Attr::Value) {
+                None => Some(vec![0; width]),
+                Some(literal) => Some(literal.bytes.to_vec()).filter(|bytes| bytes.len() == width),
+            };
         }
     }
 
@@ -141,7 +181,7 @@ impl Part {
             }
             for tensor in copy.reads() {
                 if !written.contains(&tensor)
-                    && tensors[tensor].constant.is_none()
+                    && !tensors[tensor].is_constant()
                     && !part.inputs.contains(&tensor)
                 {
                     part.inputs.push(tensor);
@@ -200,7 +240,7 @@ impl Part {
 
     /// Whether a tensor is constant.
     pub(crate) fn is_constant(&self, tensor: TensorIndex) -> bool {
-        self.tensors[tensor].constant.is_some()
+        self.tensors[tensor].is_constant()
     }
 
     /// The values of a small constant as numbers.
@@ -210,7 +250,7 @@ impl Part {
             return None;
         }
         let shape = t.dims.clone()?;
-        polychip_ops::Literal::new(t.dtype, shape, t.constant.as_ref()?.bytes())?.as_f64s()
+        polychip_ops::Literal::new(t.dtype, shape, t.bytes()?.as_ref())?.as_f64s()
     }
 
     /// The values of a small integer constant.
@@ -220,7 +260,7 @@ impl Part {
             return None;
         }
         let shape = t.dims.clone()?;
-        polychip_ops::Literal::new(t.dtype, shape, t.constant.as_ref()?.bytes())?.as_i64s()
+        polychip_ops::Literal::new(t.dtype, shape, t.bytes()?.as_ref())?.as_i64s()
     }
 
     /// The only value of a constant of one element.

@@ -325,7 +325,7 @@ pub(super) fn bytes_of_weights(
         return Some((Vec::new(), scales));
     }
     let elements = l.part.dims(w)?.iter().product();
-    let bytes = tensor.constant.as_ref()?.bytes();
+    let bytes = tensor.bytes()?;
     let values = super::forms::integers(tensor.dtype, elements, bytes.get(..elements)?).ok()?;
     let signed = values.into_iter().map(|value| (value - zero) as i8).collect();
     Some((signed, scales))

@@ -59,6 +59,10 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        if node.writes().all(|t| self.part.is_constant(t)) && node.writes().next().is_some() {
+            // whoever reads it makes it, as a constant
+            return node.writes().try_for_each(|t| self.stored_scalar(t).map(|_| ()));
+        }
         families::lower(self, node)?;
         for tensor in node.writes() {
             self.settle(tensor)?;
@@ -87,7 +91,7 @@ impl<'a> Lowering<'a> {
                     format!("'{}' has rank {}, the limit is 8", t.name, dims.len()),
                 ));
             }
-            if t.constant.is_none() {
+            if !t.is_constant() {
                 self.stored_scalar(tensor)?;
             }
             if t.encoding.is_some() {

@@ -298,8 +298,7 @@ impl Lowering<'_> {
         if kind == Kind::Stored || !is_float(part.real(tensor)) {
             let scalar = self.stored_scalar(tensor)?;
             return self.constant(scalar, &arranged, || {
-                let bytes = part.tensors[tensor].constant.as_ref();
-                let bytes = bytes.map_or(&[][..], |constant| constant.bytes());
+                let bytes = part.tensors[tensor].bytes().unwrap_or_default();
                 let width = scalar.bytes() as usize;
                 if form == Form::Rows {
                     return Ok(bytes.to_vec());
@@ -399,11 +398,12 @@ pub(super) fn is_same(dims: &[usize]) -> bool {
 /// The real values of a constant.
 pub(super) fn floats(part: &crate::part::Part, tensor: TensorIndex) -> Outcome<Vec<f32>> {
     let t = &part.tensors[tensor];
-    let (Some(constant), Some(dims)) = (&t.constant, &t.dims) else {
+    let (true, Some(dims)) = (t.is_constant(), &t.dims) else {
         return Err(refusal::constant(format!("tensor '{}' is not constant", t.name)));
     };
     let elements = count(dims)? as usize;
-    let bytes = constant.bytes();
+    let bytes = t.bytes().unwrap_or_default();
+    let bytes = bytes.as_ref();
     if t.dtype
         .byte_len(elements)
         .is_none_or(|needed| needed > bytes.len())

@@ -325,9 +325,8 @@ fn integers(
         let tiles = gemm.candidates(&l.target.limits);
         let (gemm, kernel) = l.first("a product", tiles.into_iter().map(|tile| gemm.with(tile)))?;
         let packed = l.packed(kernel.bindings[1].bytes, || {
-            let bytes = part.tensors[b].constant.as_ref();
-            let bytes = bytes.map_or(&[][..], |constant| constant.bytes());
-            Ok(gemm.pack_b(bytes, shape.transposed_b)?)
+            let bytes = part.tensors[b].bytes().unwrap_or_default();
+            Ok(gemm.pack_b(&bytes, shape.transposed_b)?)
         })?;
         let mut values = vec![left, packed];
         values.extend(operands);

@@ -1,7 +1,7 @@
 //! Convolutions, pools and what stands behind them.
 
 use polychip_graph::TensorId;
-use polychip_ops::{Attr, Attributes, Op};
+use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op};
 
 use crate::net::{EXACT, Judge, Net};
 
@@ -91,5 +91,21 @@ fn pools_over_windows_and_images() {
     for out in [max, mean, whole] {
         net.output(out);
     }
+    net.check();
+}
+
+#[test]
+fn weights_that_a_node_fills() {
+    let mut net = Net::new();
+    let x = net.input(&[1, 3, 5, 5]);
+    let shape = net.ints(&[8, 3, 3, 3]);
+    let value = Literal::new(DType::F32, vec![1], 0.25f32.to_le_bytes().to_vec()).unwrap();
+    let w = net.node(
+        Op::ConstantOfShape,
+        Attributes::new().with(Attr::Value, AttrValue::Tensor(value)),
+        &[shape],
+    );
+    let out = net.plain(Op::Conv, &[x, w]);
+    net.output(out);
     net.check();
 }
