@@ -285,7 +285,7 @@ impl Device for GpuDevice {
     }
 
     fn telemetry(&self) -> Result<Telemetry> {
-        self.sensors.read(self.shared.host.now_ns())
+        Ok(self.sensors.read(self.shared.host.now_ns()))
     }
 
     fn reset(&self) -> Result<()> {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use polychip_sdk::{Error, Result, Telemetry, Throttle};
+use polychip_sdk::{Telemetry, Throttle};
 
 use crate::driver::adapter::Found;
 
@@ -69,15 +69,15 @@ impl Sensors {
         }
     }
 
-    /// Reads them.
-    ///
-    /// # Errors
-    /// `Unsupported` where there are none.
-    pub(crate) fn read(&self, now_ns: u64) -> Result<Telemetry> {
+    /// Reads them; what is not there is absent.
+    pub(crate) fn read(&self, now_ns: u64) -> Telemetry {
         match self {
-            Sensors::Nvidia { device, energy } => Ok(nvidia(device, energy, now_ns)),
-            Sensors::Files(files) => Ok(files.read(now_ns)),
-            Sensors::None => Err(Error::unsupported("this GPU has no sensors that can be read")),
+            Sensors::Nvidia { device, energy } => nvidia(device, energy, now_ns),
+            Sensors::Files(files) => files.read(now_ns),
+            Sensors::None => Telemetry {
+                time_ns: now_ns,
+                ..Telemetry::default()
+            },
         }
     }
 }

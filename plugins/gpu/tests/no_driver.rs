@@ -17,7 +17,7 @@ fn without_a_driver_the_plugin_is_refused_with_words_and_a_remedy() {
         let words = host.refusals()[0].to_string();
         assert!(words.contains("no GPU: Vulkan offers no device"), "{words}");
         assert!(words.contains("mesa-vulkan-drivers"), "{words}");
-        println!("refused as it should be");
+        eprintln!("refused as it should be");
         return;
     }
     // the loader reads its environment once, so it is another process's
@@ -28,11 +28,7 @@ fn without_a_driver_the_plugin_is_refused_with_words_and_a_remedy() {
         .env("VK_ICD_FILENAMES", "/nowhere/driver.json")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(
-        child.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&child.stderr)
-    );
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{said}");
     assert!(said.contains("refused as it should be"), "{said}");
 }
