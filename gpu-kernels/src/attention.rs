@@ -166,6 +166,10 @@ impl Mask {
 }
 
 impl Generate for Attention {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.check()?;
         let t = self.tiles(limits)?;

@@ -216,6 +216,10 @@ impl GroupNorm {
 }
 
 impl Generate for GroupNorm {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         check_epsilon("groupnorm", self.epsilon)?;
         let each = self.each()?;

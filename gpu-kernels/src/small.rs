@@ -6,8 +6,8 @@
 
 use crate::gemm::BatchAxis;
 use crate::{
-    Conv, ConvTile, Depthwise, Elementwise, Gemm, GemmInt8, Image, LayerNorm, LpNorm, Operand, Reduce,
-    Softmax, Transpose, Window,
+    Attention, Conv, ConvTile, Depthwise, Elementwise, Gemm, GemmInt8, GroupNorm, Image, LayerNorm, LpNorm,
+    Operand, Reduce, Softmax, Transpose, Window,
 };
 
 /// Elements that the operands of a small chain reach, and that a small movement moves.
@@ -185,6 +185,31 @@ impl LayerNorm {
     }
 }
 
+impl GroupNorm {
+    pub(crate) fn smaller(&self) -> GroupNorm {
+        let groups = fewer(self.groups, 32);
+        GroupNorm {
+            images: 1,
+            channels: self.channels / self.groups.max(1) * groups,
+            groups,
+            ..*self
+        }
+    }
+}
+
+impl Attention {
+    pub(crate) fn smaller(&self) -> Attention {
+        Attention {
+            batch: 1,
+            heads: self.heads / self.kv_heads.max(1),
+            kv_heads: 1,
+            queries: fewer(self.queries, 8),
+            keys: fewer(self.keys, 32),
+            ..*self
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,7 +241,7 @@ mod tests {
             },
         };
         let tile = gemm.candidates(&limits)[0];
-        let large: [Box<dyn Generate>; 5] = [
+        let large: [Box<dyn Generate>; 6] = [
             Box::new(Elementwise::dense(Scalar::F32, &[1, 64, 300, 300], relu)),
             Box::new(gemm.with(tile)),
             Box::new(Softmax {
@@ -232,6 +257,20 @@ mod tests {
                 shape: vec![500, 384, 40],
                 axes: vec![1],
                 reduction: crate::Reduction::Sum,
+            }),
+            Box::new(Attention {
+                scalar: Scalar::F32,
+                batch: 1,
+                heads: 12,
+                kv_heads: 12,
+                queries: 128,
+                keys: 128,
+                depth: 64,
+                value_depth: 64,
+                scale: 0.125,
+                causal: None,
+                mask: None,
+                heads_inside: false,
             }),
         ];
         for generator in large {
