@@ -33,6 +33,7 @@ mod quantise;
 mod reduce;
 mod refusal;
 mod resize;
+mod share;
 
 use std::collections::HashMap;
 
@@ -134,6 +135,8 @@ struct Stored {
     home: Home,
     bytes: u64,
     scalar: Scalar,
+    /// The value that it is a piece of, and from which byte.
+    root: Option<(ValueId, u64)>,
 }
 
 /// A part being lowered.
@@ -254,7 +257,12 @@ impl<'a> Lowering<'a> {
 
     fn value(&mut self, home: Home, scalar: Scalar, dims: &[usize]) -> Outcome<ValueId> {
         let bytes = bytes_of(scalar, dims)?;
-        self.values.push(Stored { home, bytes, scalar });
+        self.values.push(Stored {
+            home,
+            bytes,
+            scalar,
+            root: None,
+        });
         Ok(ValueId(self.values.len() as u32 - 1))
     }
 

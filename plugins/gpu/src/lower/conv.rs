@@ -9,6 +9,7 @@ use polychip_sdk::{EncodingKind, Reason};
 use super::ending::{self, Ending, Sheet};
 use super::forms::{Form, Kind, float_bytes, is_float};
 use super::refusal::{self, Outcome, Refusal};
+use super::share::Whole;
 use super::{Lowering, ValueId, image};
 use crate::part::{Node, TensorIndex};
 
@@ -79,16 +80,23 @@ pub(super) fn fused(
     let mut end = Ending::new();
     bias(l, &mut end, node, y)?;
     let (epilogue, operands, target) = end.finish(l, members, y, output, Sheet::Image)?;
-    let (kernel, filters) = shape.kernel(l, scalar, source, 0, epilogue)?;
     let part = l.part;
-    let packed = l.packed(kernel.bindings[1].bytes, || {
+    let ends = End {
+        epilogue,
+        operands,
+        target,
+    };
+    shape.launch(l, (scalar, source, 0), from, ends, |filters| {
         filters.floats(&super::forms::floats(part, w)?)
     })?;
-    let mut values = vec![from, packed];
-    values.extend(operands);
-    values.push(target);
-    l.launch_kernel(kernel, &values)?;
     Ok(true)
+}
+
+/// What stands behind the sums.
+struct End {
+    epilogue: Epilogue,
+    operands: Vec<ValueId>,
+    target: ValueId,
 }
 
 /// A convolution of either sort, to pack weights for.
@@ -98,6 +106,13 @@ enum Filters {
 }
 
 impl Filters {
+    fn output(&self) -> Image {
+        match self {
+            Filters::Product(conv) => conv.output(),
+            Filters::Single(depthwise) => depthwise.output(),
+        }
+    }
+
     fn floats(&self, weights: &[f32]) -> Outcome<Vec<u8>> {
         Ok(match self {
             Filters::Product(conv) => conv.pack_weights(weights)?,
@@ -192,6 +207,85 @@ impl Shape {
     /// Whether each filter sees one channel.
     fn is_depthwise(&self) -> bool {
         self.groups == self.image.channels && self.groups > 1 && self.direction == Direction::Forward
+    }
+
+    /// Launches it over all images at once, or in shares of some images each.
+    fn launch(
+        &self,
+        l: &mut Lowering<'_>,
+        (scalar, source, zero): (Scalar, ImageLayout, i32),
+        from: ValueId,
+        end: End,
+        pack: impl FnOnce(&Filters) -> Outcome<Vec<u8>>,
+    ) -> Outcome<()> {
+        let (kernel, filters) = self.kernel(l, scalar, source, zero, end.epilogue.clone())?;
+        let packed = l.packed(kernel.bindings[1].bytes, || pack(&filters))?;
+        let mut values = end.operands.clone();
+        values.push(end.target);
+        let output = filters.output();
+        let whole = Whole {
+            units: self.image.batch,
+            rows: u64::from(output.height) * u64::from(output.width),
+            columns: output.channels.into(),
+        };
+        if let Some(shares) = l.share(scalar, kernel.work, whole) {
+            let mark = l.mark();
+            let done = self.shares(
+                l,
+                (scalar, source, zero),
+                (from, packed),
+                &end,
+                whole,
+                &shares,
+                &values,
+            );
+            if done.is_ok() {
+                return Ok(());
+            }
+            l.back_to(mark);
+        }
+        let mut all = vec![from, packed];
+        all.extend(values);
+        l.launch_kernel(kernel, &all)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one call, of what it was made for")]
+    fn shares(
+        &self,
+        l: &mut Lowering<'_>,
+        (scalar, source, zero): (Scalar, ImageLayout, i32),
+        (from, packed): (ValueId, ValueId),
+        end: &End,
+        whole: Whole,
+        shares: &[u32],
+        values: &[ValueId],
+    ) -> Outcome<()> {
+        let none = || refusal::shape("images that do not start where a binding can");
+        let one = Image {
+            batch: 1,
+            ..self.image
+        };
+        let bytes = one.elements() * l.stored(from).scalar.bytes();
+        let mut first = 0;
+        for &images in shares {
+            let part = Shape {
+                image: Image {
+                    batch: images,
+                    ..self.image
+                },
+                ..*self
+            };
+            let (kernel, _) = part.kernel(l, scalar, source, zero, end.epilogue.clone())?;
+            let own = l
+                .piece(from, u64::from(first) * bytes, u64::from(images) * bytes)
+                .ok_or_else(none)?;
+            let mut all = vec![own, packed];
+            let ends = l.pieces(whole, (first, images), &end.epilogue.operands, values);
+            all.extend(ends.ok_or_else(none)?);
+            l.launch_kernel(kernel, &all)?;
+            first += images;
+        }
+        Ok(())
     }
 
     /// The kernel by rule, and what packs its weights.
@@ -364,12 +458,13 @@ fn integers(
         end.change(|sum| sum.binary(Binary::Mul, factor));
         bias(l, &mut end, node, y)?;
         let (epilogue, operands, target) = end.finish(l, members, y, output, Sheet::Image)?;
-        let (kernel, filters) = shape.kernel(l, scalar, ImageLayout::ChannelsLast, zero, epilogue)?;
-        let packed = l.packed(kernel.bindings[1].bytes, || filters.bytes(&bytes))?;
-        let mut values = vec![from, packed];
-        values.extend(operands);
-        values.push(target);
-        l.launch_kernel(kernel, &values)
+        let ends = End {
+            epilogue,
+            operands,
+            target,
+        };
+        let read = (scalar, ImageLayout::ChannelsLast, zero);
+        shape.launch(l, read, from, ends, |filters| filters.bytes(&bytes))
     })();
     if done.is_err() {
         l.back_to(mark);

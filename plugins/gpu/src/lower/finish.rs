@@ -142,7 +142,10 @@ fn place(l: &mut Lowering<'_>) -> Outcome<u64> {
     let mut lives: Vec<Option<(usize, usize)>> = vec![None; l.values.len()];
     for (index, step) in l.steps.iter().enumerate() {
         for &value in &step.operands {
-            lives[value as usize].get_or_insert((index, index)).1 = index;
+            // a piece keeps the whole alive
+            let root = l.values[value as usize].root;
+            let root = root.map_or(value as usize, |(root, _)| root.0 as usize);
+            lives[root].get_or_insert((index, index)).1 = index;
         }
     }
     let mut places = Vec::new();
@@ -161,6 +164,13 @@ fn place(l: &mut Lowering<'_>) -> Outcome<u64> {
         .ok_or_else(|| Refusal::new(Reason::Memory, "the intermediate tensors do not fit memory"))?;
     for (index, offset) in places.into_iter().zip(offsets) {
         l.values[index].home = Home::Arena(offset);
+    }
+    for index in 0..l.values.len() {
+        if let (Home::Arena(_), Some((root, from))) = (l.values[index].home, l.values[index].root)
+            && let Home::Arena(at) = l.values[root.0 as usize].home
+        {
+            l.values[index].home = Home::Arena(at + from);
+        }
     }
     Ok(total)
 }

@@ -7,6 +7,7 @@ use polychip_sdk::EncodingKind;
 use super::ending::{self, Ending, Sheet};
 use super::forms::{Form, Kind, float_bytes, is_float};
 use super::refusal::{self, Outcome};
+use super::share::Whole;
 use super::{Lowering, ValueId, quantise};
 use crate::part::{Node, TensorIndex};
 
@@ -203,11 +204,56 @@ pub(super) fn fused(
             )?)
         })?,
     };
+    let mut ends = operands;
+    ends.push(target);
+    let whole = Whole {
+        units: gemm.m,
+        rows: 1,
+        columns: gemm.n.into(),
+    };
+    let whole_rows = gemm.batch.is_empty() && !gemm.transposed_a;
+    if let Some(shares) = l.share(scalar, kernel.work, whole).filter(|_| whole_rows) {
+        let mark = l.mark();
+        if rows_in_shares(l, &gemm, (left, right), &ends, whole, &shares).is_ok() {
+            return Ok(true);
+        }
+        l.back_to(mark);
+    }
     let mut values = vec![left, right];
-    values.extend(operands);
-    values.push(target);
+    values.extend(ends);
     l.launch_kernel(kernel, &values)?;
     Ok(true)
+}
+
+/// Launches a product in shares of some rows each.
+fn rows_in_shares(
+    l: &mut Lowering<'_>,
+    gemm: &Gemm,
+    (left, right): (ValueId, ValueId),
+    ends: &[ValueId],
+    whole: Whole,
+    shares: &[u32],
+) -> Outcome<()> {
+    let none = || refusal::shape("rows that do not start where a binding can");
+    let bytes = u64::from(gemm.k) * gemm.scalar.bytes();
+    let mut first = 0;
+    for &rows in shares {
+        let part = Gemm {
+            m: rows,
+            ..gemm.clone()
+        };
+        let tiles = part.candidates(&l.target.limits);
+        let (_, kernel) = l.first("a product", tiles.into_iter().map(|tile| part.with(tile)))?;
+        let own = l
+            .piece(left, u64::from(first) * bytes, u64::from(rows) * bytes)
+            .ok_or_else(none)?;
+        let mut values = vec![own, right];
+        let own = l.pieces(whole, (first, rows), &gemm.epilogue.operands, ends);
+        values.extend(own.ok_or_else(none)?);
+        l.launch_kernel(kernel, &values)?;
+        first += rows;
+    }
+    Ok(())
 }
 
 /// A right side whose last two axes were exchanged, as it lay before.

@@ -109,3 +109,26 @@ fn weights_that_a_node_fills() {
     net.output(out);
     net.check();
 }
+
+#[test]
+fn long_launches_in_shares() {
+    // long enough for a driver in software: some images, and some rows, at a time
+    let mut net = Net::new();
+    let x = net.input(&[4, 32, 16, 16]);
+    let copy = net.plain(Op::Neg, &[x]);
+    let first = conv(&mut net, copy, [64, 32, 3, 3], 1, 1);
+    let relu = net.plain(Op::Relu, &[first]);
+    let second = conv(&mut net, relu, [32, 64, 3, 3], 1, 1);
+    let sum = net.plain(Op::Add, &[second, copy]);
+    let out = net.plain(Op::Abs, &[sum]);
+    let pooled = net.plain(Op::GlobalAveragePool, &[out]);
+    net.output(pooled);
+    let rows = net.input(&[512, 128]);
+    let rows = net.plain(Op::Neg, &[rows]);
+    let (w, b) = (net.weights(&[128, 256]), net.weights(&[256]));
+    let product = net.plain(Op::MatMul, &[rows, w]);
+    let sum = net.plain(Op::Add, &[product, b]);
+    let out = net.node(Op::Softmax, Attributes::new().with_int(Attr::Axis, 1), &[sum]);
+    net.output(out);
+    net.check();
+}
