@@ -140,7 +140,7 @@ fn main() -> Result<(), String> {
         }
         // making pipelines has let the clock fall
         if let Some((launch, _)) = launches.first() {
-            watch.warm_up(launch, warm / 2)?;
+            watch.warm_up(launch, warm)?;
         }
         for (launch, kernel) in launches {
             watch.warm_up(&launch, warm / 20)?;

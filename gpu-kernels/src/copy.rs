@@ -13,28 +13,16 @@ pub struct Copy {
 impl Generate for Copy {
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         const THREADS: u64 = 256;
-        // reads of a thread that are under way at once
-        const EACH: u64 = 4;
-        const SPAN: u64 = THREADS * EACH;
         let vectors = self.bytes.div_ceil(16);
-        let groups = vectors.div_ceil(SPAN);
+        let groups = vectors.div_ceil(THREADS);
         let x = groups.clamp(1, u64::from(limits.groups)) as u32;
         let y = groups.div_ceil(x.into()).max(1) as u32;
         let mut text = Text::new();
         text.binding("source", Access::Read, Scalar::U32, 4, vectors * 4);
         text.binding("target_", Access::Write, Scalar::U32, 4, vectors * 4);
-        let mut body = format!("    let at = (group.y * {x}u + group.x) * {SPAN}u + thread;\n");
-        body += &format!("    if at + {}u < {vectors}u {{\n", SPAN - THREADS);
-        for i in 0..EACH {
-            body += &format!("        let v{i} = source[at + {}u];\n", i * THREADS);
-        }
-        for i in 0..EACH {
-            body += &format!("        target_[at + {}u] = v{i};\n", i * THREADS);
-        }
-        body += &format!(
-            "    }} else {{
-        for (var i = at; i < min(at + {SPAN}u, {vectors}u); i += {THREADS}u) {{ target_[i] = source[i]; }}
-    }}"
+        let body = format!(
+            "    let i = (group.y * {x}u + group.x) * {THREADS}u + thread;
+    if i < {vectors}u {{ target_[i] = source[i]; }}"
         );
         text.kernel(
             "copy-u32x4",

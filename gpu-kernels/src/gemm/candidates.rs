@@ -89,7 +89,9 @@ impl GemmInt8 {
     #[must_use]
     pub fn candidates(&self, limits: &Limits) -> Vec<GemmTile> {
         let tiles = if self.m > 8 { BLOCKED.to_vec() } else { Vec::new() };
-        let tiles = order(tiles, batches(&self.batch), self.m, self.n, self.k.div_ceil(4));
+        // a word is a longer step than a float
+        let steps = self.k.div_ceil(2);
+        let tiles = order(tiles, batches(&self.batch), self.m, self.n, steps);
         keep(tiles, |tile| {
             crate::Generate::kernel(&self.with(tile), limits).is_ok()
         })
@@ -132,8 +134,8 @@ fn sliced_for(batches: u64, m: u32, n: u32, k: u32) -> Vec<GemmTile> {
         2..=4 => vec![sliced(4, 1, 4, slices(64)), sliced(8, 1, 4, slices(32))],
         5..=8 => vec![sliced(4, 2, 4, slices(32)), sliced(8, 2, 4, slices(16))],
         _ if outputs <= 1 << 16 => vec![
-            sliced(4, 4, 4, slices(16)),
             sliced(8, 2, 4, slices(16)),
+            sliced(4, 4, 4, slices(16)),
             sliced(8, 4, 2, slices(8)),
         ],
         _ => vec![
