@@ -25,6 +25,7 @@ mod probe;
 mod program;
 mod target;
 mod telemetry;
+mod tune;
 
 pub use buffer::GpuBuffer;
 pub use exec::{GpuExecutable, GpuRun};

@@ -1,7 +1,8 @@
 //! Lowering: a part becomes launches of kernels over values, with layouts, fusion, packing and memory decided once.
 //!
 //! Invariants:
-//! 1. Same part, options and target: the same program and constants, byte for byte.
+//! 1. Same part, options and target, and same kept times where kernels are timed: the same program and constants,
+//!    byte for byte.
 //! 2. A tensor may exist in ONNX order, channels last, or both, as real values, as stored integers, or both;
 //!    a step asks for the form it wants, and the conversion is made once, where it is first asked for.
 //! 3. What is not lowered is refused with a reason: never approximated, never wrong. A node that lowers alone
@@ -45,6 +46,7 @@ pub(crate) use crate::blob::Lowered;
 use crate::part::{Part, TensorIndex};
 use crate::program::{ALIGN, Home, Step};
 use crate::target::Target;
+use crate::tune;
 use forms::{Form, Forms};
 use refusal::{Outcome, Refusal};
 
@@ -315,14 +317,28 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The first of several ways to compute the same that the device holds and that is not quarantined there.
+    /// The first of several ways to compute the same that the device holds and that is not quarantined there; the
+    /// fastest of the first ones where kernels are timed.
     fn first<G: Generate>(&self, what: &str, ways: impl Iterator<Item = G>) -> Outcome<(G, Kernel)> {
         let mut refused = refusal::shape(format!("no tile of {what} fits the device"));
+        let tuner = self.target.tuner.as_ref().filter(|_| !self.dry);
+        let wanted = if tuner.is_some() { tune::MOST } else { 1 };
+        let (mut known, mut kernels) = (Vec::new(), Vec::new());
         for way in ways {
             match self.kernel(&way) {
-                Ok(kernel) => return Ok((way, kernel)),
+                Ok(kernel) => {
+                    known.push(way);
+                    kernels.push(kernel);
+                }
                 Err(refusal) => refused = refusal,
             }
+            if known.len() == wanted {
+                break;
+            }
+        }
+        let best = tuner.map_or(0, |tuner| tuner.fastest(&kernels));
+        if best < known.len() {
+            return Ok((known.swap_remove(best), kernels.swap_remove(best)));
         }
         Err(refused)
     }

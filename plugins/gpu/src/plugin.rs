@@ -17,6 +17,7 @@ use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
 use crate::guard::Guard;
 use crate::target::Target;
 use crate::telemetry::Sensors;
+use crate::tune::Tuner;
 use crate::{blob, buffer, caps, estimate, lower, probe};
 
 /// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
@@ -40,6 +41,8 @@ struct Settings {
     hang: Duration,
     /// Whether the first use of a kernel's variant is judged.
     guard: bool,
+    /// Whether kernels that compute the same are timed when a part is compiled.
+    tune: bool,
     /// How long a wait looks again and again before it sleeps, and how long before the expected end it wakes;
     /// `None`: as the device is.
     spin: Option<Duration>,
@@ -55,6 +58,18 @@ fn number(host: &HostServices, key: &str, usual: u64) -> Result<u64> {
     }
 }
 
+fn switch(host: &HostServices, key: &str, usual: bool) -> Result<bool> {
+    match host.configuration(key).as_deref().map(str::trim) {
+        None => Ok(usual),
+        Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => {
+            let what = format!("configuration {key} is '{other}', not on or off");
+            Err(Error::bad_argument(what))
+        }
+    }
+}
+
 impl Plugin for GpuPlugin {
     type Device = GpuDevice;
     const INFO: PluginInfo = PluginInfo {
@@ -66,14 +81,8 @@ impl Plugin for GpuPlugin {
     fn create(host: HostServices) -> Result<Self> {
         let settings = Settings {
             hang: Duration::from_millis(number(&host, "hang_ms", 30_000)?.clamp(1, 3_600_000)),
-            guard: match host.configuration("guard").as_deref().map(str::trim) {
-                None | Some("on") => true,
-                Some("off") => false,
-                Some(other) => {
-                    let what = format!("configuration guard is '{other}', not on or off");
-                    return Err(Error::bad_argument(what));
-                }
-            },
+            guard: switch(&host, "guard", true)?,
+            tune: switch(&host, "tune", false)?,
             spin: match host.configuration("spin_us") {
                 Some(_) => Some(Duration::from_micros(number(&host, "spin_us", 0)?.min(10_000))),
                 None => None,
@@ -168,9 +177,11 @@ impl GpuDevice {
         let imports = gpu.import_alignment();
         let limits = found.limits();
         let guard = Guard::new(host.clone(), BUILD_ID, &identity, limits, &gpu);
+        let tuner = Tuner::new(host.clone(), BUILD_ID, &identity, &gpu);
         let target = Target {
             limits,
             guard: settings.guard.then(|| Arc::new(guard)),
+            tuner: settings.tune.then(|| Arc::new(tuner)),
             discrete: found.discrete(),
             rates: probe::rates(host, found, &gpu, &limits),
         };
@@ -300,6 +311,9 @@ impl Device for GpuDevice {
         let new = Gpu::open(&shared.found, cache.as_deref())?;
         if let Some(guard) = &shared.target.guard {
             guard.reopened(&new);
+        }
+        if let Some(tuner) = &shared.target.tuner {
+            tuner.reopened(&new);
         }
         *shared.gpu.write().unwrap_or_else(PoisonError::into_inner) = new;
         old.retire(RETIRES);

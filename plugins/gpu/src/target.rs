@@ -6,6 +6,7 @@ use polychip_gpu_kernels::{Generate, Kernel, Limits};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
+use crate::tune::Tuner;
 
 /// Rates of a device: stated by the driver layer from what is known or measured of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,8 @@ pub(crate) struct Target {
     pub(crate) rates: Rates,
     /// Who judges the kernels; nobody where that is not wished.
     pub(crate) guard: Option<Arc<Guard>>,
+    /// Who times kernels that compute the same; nobody where the rule is to choose.
+    pub(crate) tuner: Option<Arc<Tuner>>,
 }
 
 impl Target {
