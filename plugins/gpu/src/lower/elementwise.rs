@@ -150,7 +150,16 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
         Op::Sigmoid => unary(Unary::Sigmoid),
         Op::Tanh => unary(Unary::Tanh),
         Op::HardSwish => unary(Unary::HardSwish),
-        Op::Mish => unary(Unary::Mish),
+        Op::Mish => {
+            // tanh(log(1 + n)) of n = exp(x) is n (n + 2) / (n (n + 2) + 2), which loses nothing where n is small
+            let x = input(0)?;
+            let n = x.clone().clip(None, Some(20.0)).unary(Unary::Exp);
+            let product = n.clone().binary(Binary::Mul, n.with(Binary::Add, 2.0));
+            let share = product
+                .clone()
+                .binary(Binary::Div, product.with(Binary::Add, 2.0));
+            Ok(Some(x.binary(Binary::Mul, share)))
+        }
         Op::Softplus => unary(Unary::Softplus),
         Op::Softsign => unary(Unary::Softsign),
         Op::Floor => unary(Unary::Floor),
@@ -247,6 +256,9 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
         },
         Op::Mod => {
             let truncates = node.attributes.int(Attr::Fmod).unwrap_or(0) != 0;
+            if !truncates && real(0).is_some_and(is_float) {
+                return Err(refusal::attribute("Mod of floats with fmod 0 is not offered"));
+            }
             binary(if truncates { Binary::FMod } else { Binary::Mod })
         }
         Op::Equal => binary(Binary::Equal),
