@@ -30,12 +30,19 @@ const FUNCTIONS: &[(&str, &str)] = &[
         "isneginf",
         "(x: $T) -> $B { return bitcast<$U>(x) == $U(0xff800000u); }",
     ),
+    // NaN is told by its bits: of a choice by `x < 0` NVIDIA's driver makes a maximum, which loses it
     (
         "relu",
-        "(x: $T) -> $T { return select(x, $T(0.0), x < $T(0.0)); }",
+        "(x: $T) -> $T { return select(max(x, $T(0.0)), x, px_isnan$W(x)); }",
     ),
-    ("mink", "(x: $T, k: $T) -> $T { return select(x, k, x > k); }"),
-    ("maxk", "(x: $T, k: $T) -> $T { return select(x, k, x < k); }"),
+    (
+        "mink",
+        "(x: $T, k: $T) -> $T { return select(min(x, k), x, px_isnan$W(x)); }",
+    ),
+    (
+        "maxk",
+        "(x: $T, k: $T) -> $T { return select(max(x, k), x, px_isnan$W(x)); }",
+    ),
     (
         "min",
         "(a: $T, b: $T) -> $T {
