@@ -181,7 +181,8 @@ def torch(path, half, resident=False):
     name = {"resnet50": "resnet50", "mobilenet_v2": "mobilenet_v2"}[os.path.basename(path)]
     t.backends.cudnn.benchmark = True
     net = getattr(torchvision.models, name)(weights=None).eval().cuda().to(memory_format=t.channels_last)
-    net = t.fx.experimental.optimization.fuse(net) if hasattr(t.fx, "experimental") else net
+    from torch.fx.experimental.optimization import fuse
+    net = fuse(net)
     net = net.half() if half else net
     x = t.zeros(1, 3, 224, 224, device="cuda", dtype=t.half if half else t.float).to(memory_format=t.channels_last)
     pinned = t.zeros(1, 3, 224, 224).pin_memory()

@@ -34,11 +34,15 @@ pub struct GpuPlugin {
 /// How long a GPU that was given up is waited for before what it may write to is kept for good.
 const RETIRES: Duration = Duration::from_secs(5);
 
+/// After so long without the end of a run a GPU counts as hung, and one in software.
+const HUNG: Duration = Duration::from_secs(30);
+const SLOW: Duration = Duration::from_secs(600);
+
 /// What the configuration says.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
-    /// After so long without the end of a run the device counts as hung.
-    hang: Duration,
+    /// After so long without the end of a run the device counts as hung; `None`: as the device is.
+    hang: Option<Duration>,
     /// Whether the first use of a kernel's variant is judged.
     guard: bool,
     /// Whether kernels that compute the same are timed when a part is compiled.
@@ -80,7 +84,12 @@ impl Plugin for GpuPlugin {
 
     fn create(host: HostServices) -> Result<Self> {
         let settings = Settings {
-            hang: Duration::from_millis(number(&host, "hang_ms", 30_000)?.clamp(1, 3_600_000)),
+            hang: match host.configuration("hang_ms") {
+                Some(_) => Some(Duration::from_millis(
+                    number(&host, "hang_ms", 0)?.clamp(1, 3_600_000),
+                )),
+                None => None,
+            },
             guard: switch(&host, "guard", true)?,
             tune: switch(&host, "tune", false)?,
             spin: match host.configuration("spin_us") {
@@ -204,7 +213,9 @@ impl GpuDevice {
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
         let pool = Arc::new(Pool::default());
-        let watch = Arc::new(Watch::new(settings.hang));
+        // software is slow, and slower on a busy machine, but does not hang
+        let usual = if found.software() { SLOW } else { HUNG };
+        let watch = Arc::new(Watch::new(settings.hang.unwrap_or(usual)));
         let runner = Runner::start(&watch, &pool)?;
         Ok(GpuDevice {
             info,

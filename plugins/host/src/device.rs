@@ -310,8 +310,8 @@ impl Device {
         };
         let known = |value: u64| (value != 0).then_some(value);
         let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
-        let imports_host_memory = takes(abi::POLYCHIP_MEMORY_HOST)
-            && u64::from(found.import_alignment) <= memory::page_bytes();
+        let imports_host_memory =
+            takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= memory::page_bytes();
         open.info = DeviceInfo {
             kind: match found.kind {
                 abi::POLYCHIP_DEVICE_CPU => DeviceKind::Cpu,
