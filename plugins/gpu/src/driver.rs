@@ -13,6 +13,8 @@ pub(crate) mod memory;
 #[cfg(target_vendor = "apple")]
 pub(crate) mod metal;
 pub(crate) mod pipeline;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+pub(crate) mod timeline;
 pub(crate) mod timestamps;
 pub(crate) mod trial;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]

@@ -24,6 +24,7 @@ pub(crate) use self::runner::{Runner, Watch};
 use crate::blob::Loaded;
 use crate::buffer::GpuBuffer;
 use crate::driver::gpu::Gpu;
+use crate::driver::lane::Ticket;
 use crate::driver::memory::Piece;
 use crate::driver::pipeline::Pipeline;
 use crate::plugin::Shared;
@@ -51,7 +52,7 @@ struct Prepared {
 /// The last submission of a part.
 struct Last {
     lane: usize,
-    submission: wgpu::SubmissionIndex,
+    submission: Ticket,
 }
 
 /// A loaded part.

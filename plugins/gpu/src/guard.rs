@@ -274,7 +274,7 @@ fn run(gpu: &Gpu, kernel: &Kernel, sample: &Sample) -> Result<Option<Vec<Vec<u8>
                 to
             })
             .collect();
-        let submission = lane.queue.submit([encoder.finish()]);
+        let submission = lane.submit(Some(encoder.finish()));
         for read in &reads {
             read.slice(..).map_async(wgpu::MapMode::Read, |_| ());
         }
@@ -283,6 +283,7 @@ fn run(gpu: &Gpu, kernel: &Kernel, sample: &Sample) -> Result<Option<Vec<Vec<u8>
     if !lane.wait(&submission, PATIENCE)? {
         return Ok(None);
     }
+    lane.settle();
     let mut after = Vec::with_capacity(reads.len());
     for read in &reads {
         let mapped = read.slice(..).get_mapped_range();

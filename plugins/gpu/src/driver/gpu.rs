@@ -180,5 +180,5 @@ impl Gpu {
 fn open_plain(found: &Found, features: wgpu::Features, limits: &wgpu::Limits) -> Result<Lane> {
     let (device, queue) = pollster::block_on(found.adapter.request_device(&descriptor(features, limits)))
         .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
-    Ok(Lane::new(device, queue))
+    Ok(Lane::new(device, queue, None))
 }

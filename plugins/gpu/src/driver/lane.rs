@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. Submissions of one lane end in the order in which they were made.
-//! 2. A panic of wgpu's that tells of a race in its own books is no loss: where a wait runs out while another thread
-//!    sees the end (it polls or submits), wgpu 30 panics ("If the queue is empty …"). One thread at a time waits, so
-//!    that this stays rare.
+//! 2. Where the driver counts (`timeline`), a wait asks it and nothing of wgpu's. Elsewhere a panic of wgpu's that tells of a
+//!    race in its own books is no loss: where a wait runs out while another thread sees the end (it polls or
+//!    submits), wgpu 30 panics ("If the queue is empty …"). One thread at a time waits, so that this stays rare.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +12,28 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use polychip_sdk::{Error, ErrorKind, Result};
+
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+use super::timeline::Timeline;
+
+/// No driver counts where there is no Vulkan.
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+pub(crate) enum Timeline {}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+impl Timeline {
+    fn submit(
+        &self,
+        _queue: &wgpu::Queue,
+        _commands: Option<wgpu::CommandBuffer>,
+    ) -> (wgpu::SubmissionIndex, u64) {
+        match *self {}
+    }
+
+    fn wait(&self, _number: u64, _timeout: Duration) -> Result<bool> {
+        match *self {}
+    }
+}
 
 /// Longest that one thread keeps the others from asking: theirs may have ended before.
 const TURN: Duration = Duration::from_millis(2);
@@ -22,28 +44,57 @@ pub(crate) struct Lane {
     pub(crate) device: wgpu::Device,
     /// What takes work.
     pub(crate) queue: wgpu::Queue,
-    /// Held by whoever asks.
+    /// Held by whoever asks wgpu.
     turn: Mutex<()>,
+    timeline: Option<Timeline>,
+}
+
+/// A submission: what a wait is for.
+#[derive(Clone)]
+pub(crate) struct Ticket {
+    submission: wgpu::SubmissionIndex,
+    /// Its number in the lane's timeline.
+    number: u64,
 }
 
 impl Lane {
-    pub(crate) fn new(device: wgpu::Device, queue: wgpu::Queue) -> Lane {
+    pub(crate) fn new(device: wgpu::Device, queue: wgpu::Queue, timeline: Option<Timeline>) -> Lane {
         Lane {
             device,
             queue,
             turn: Mutex::new(()),
+            timeline,
         }
+    }
+
+    /// Hands commands to the queue; without any, what was written to buffers before.
+    pub(crate) fn submit(&self, commands: Option<wgpu::CommandBuffer>) -> Ticket {
+        let (submission, number) = match &self.timeline {
+            Some(timeline) => timeline.submit(&self.queue, commands),
+            None => (self.queue.submit(commands), 0),
+        };
+        Ticket { submission, number }
+    }
+
+    /// Lets wgpu see what has ended, so that buffers that were to be mapped are.
+    pub(crate) fn settle(&self) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // a loss is told by the next wait
+        let _ = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
     }
 
     /// Waits at most so long for a submission; whether it is known to have ended.
     ///
     /// # Errors
     /// Where the driver says that the device is lost.
-    pub(crate) fn wait(&self, submission: &wgpu::SubmissionIndex, timeout: Duration) -> Result<bool> {
+    pub(crate) fn wait(&self, ticket: &Ticket, timeout: Duration) -> Result<bool> {
+        if let Some(timeline) = &self.timeline {
+            return timeline.wait(ticket.number, timeout);
+        }
         let begin = Instant::now();
         loop {
             let left = timeout.saturating_sub(begin.elapsed());
-            if self.ask(submission, left.min(TURN))? {
+            if self.ask(&ticket.submission, left.min(TURN))? {
                 return Ok(true);
             }
             if left.is_zero() {
@@ -79,7 +130,7 @@ impl Lane {
 
     /// Waits at most so long until nothing is left to do; whether that is so.
     pub(crate) fn is_idle(&self, timeout: Duration) -> bool {
-        let last = catch_unwind(AssertUnwindSafe(|| self.queue.submit([])));
+        let last = catch_unwind(AssertUnwindSafe(|| self.submit(None)));
         // a lost device has nothing left to do that could be waited for
         last.is_ok_and(|last| self.wait(&last, timeout).unwrap_or(false))
     }

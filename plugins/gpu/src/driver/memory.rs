@@ -129,7 +129,7 @@ impl Piece {
                 word[..rest.len()].copy_from_slice(rest);
                 lane.queue.write_buffer(&self.lanes[0], at + whole as u64, &word);
             }
-            let submission = lane.queue.submit([]);
+            let submission = lane.submit(None);
             while !lane.wait(&submission, std::time::Duration::from_secs(1))? {
                 gpu.alive()?;
             }
@@ -155,11 +155,12 @@ impl Piece {
         })?;
         let mut encoder = lane.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(&self.lanes[0], 0, &back, 0, bytes);
-        let submission = lane.queue.submit([encoder.finish()]);
+        let submission = lane.submit(Some(encoder.finish()));
         back.slice(..).map_async(wgpu::MapMode::Read, |_| ());
         while !lane.wait(&submission, std::time::Duration::from_secs(1))? {
             gpu.alive()?;
         }
+        lane.settle();
         let mapped = back
             .slice(..)
             .get_mapped_range()

@@ -83,7 +83,7 @@ impl<'a> Trial<'a> {
         let lane = &self.gpu.lanes[0];
         let commands = encoder.finish();
         let begin = Instant::now();
-        let submission = lane.queue.submit([commands]);
+        let submission = lane.submit(Some(commands));
         while !lane.wait(&submission, Duration::from_millis(1))? {
             self.gpu.alive()?;
             if begin.elapsed() > PATIENCE {

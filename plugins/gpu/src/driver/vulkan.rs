@@ -19,6 +19,7 @@ use wgpu::hal::api::Vulkan;
 
 use super::adapter::Found;
 use super::lane::Lane;
+use super::timeline::Timeline;
 
 /// The raw device.
 pub(crate) struct Raw {
@@ -59,7 +60,7 @@ impl Drop for RawBuffer {
     }
 }
 
-fn failed(what: &str, result: vk::Result) -> Error {
+pub(super) fn failed(what: &str, result: vk::Result) -> Error {
     let kind = match result {
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
             ErrorKind::OutOfMemory
@@ -173,6 +174,14 @@ pub(crate) fn open(
         _instance: found.instance.clone(),
     });
 
+    let mut counting = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+    let mut offered = vk::PhysicalDeviceFeatures2::default().push_next(&mut counting);
+    // SAFETY: a live physical device and a chain of structs that live during the call.
+    unsafe { instance.get_physical_device_features2(physical, &mut offered) };
+    // wgpu enables it wherever it is there; the calls are part of Vulkan 1.2
+    let timelines = counting.timeline_semaphore == vk::TRUE
+        && capabilities.properties().api_version >= vk::API_VERSION_1_2;
+
     let mut lanes = Vec::with_capacity(of_lanes.len());
     for &family in &of_lanes {
         let held = Arc::clone(&raw);
@@ -195,7 +204,8 @@ pub(crate) fn open(
         // SAFETY: opened of this adapter, with these features.
         let (device, queue) = unsafe { found.adapter.create_device_from_hal::<Vulkan>(open, &descriptor) }
             .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
-        lanes.push(Lane::new(device, queue));
+        let timeline = if timelines { Timeline::new(&raw).ok() } else { None };
+        lanes.push(Lane::new(device, queue, timeline));
     }
     Ok((raw, lanes))
 }
@@ -207,6 +217,11 @@ const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 );
 
 impl Raw {
+    /// The raw device, for calls that its holder may make.
+    pub(super) fn device(&self) -> &ash::Device {
+        &self.device
+    }
+
     /// Whether host memory can be imported.
     pub(crate) fn imports(&self) -> bool {
         self.host_import.is_some()

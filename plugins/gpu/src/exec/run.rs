@@ -18,6 +18,7 @@ use polychip_sdk::{
 use super::runner::Watch;
 use super::{GpuExecutable, Last, lock};
 use crate::buffer::GpuBuffer;
+use crate::driver::lane::Ticket;
 use crate::driver::memory::Piece;
 use crate::driver::timestamps::Stamps;
 
@@ -76,7 +77,7 @@ struct Work {
     queued_ns: u64,
     start_ns: u64,
     deadline_ns: Option<u64>,
-    submission: Option<(wgpu::SubmissionIndex, Instant)>,
+    submission: Option<(Ticket, Instant)>,
     /// Where the GPU tells when, and on which opening of the device; `None` where it does not.
     stamps: Option<(u64, Option<Stamps>)>,
     /// Bytes on the way to or from memory that cannot be bound.
@@ -263,7 +264,7 @@ impl GpuRun {
                 bound.buffer.set_stale();
             }
         }
-        let submission = of_lane.queue.submit([commands]);
+        let submission = of_lane.submit(Some(commands));
         gpu.alive()?;
         *last = Some(Last {
             lane,
