@@ -149,6 +149,11 @@ fn checks(options: &Options) -> Vec<Check> {
         ),
         Check::cargo("tidy", &[&["xtask", "tidy"]]),
         Check::cargo("tests", tests),
+        // two thousand short trials on one device, which each process would open anew
+        Check::cargo(
+            "kernels on the GPU's driver",
+            &[&["test", "--package", "polychip-gpu-kernels", "--test", "kernels"]],
+        ),
         Check::cargo(
             "documentation tests",
             &[&["test", "--workspace", "--doc", "--quiet"]],
