@@ -183,8 +183,9 @@ pub(crate) fn flat(threads: u64, limits: &Limits) -> (u32, [u32; 3], String) {
 
 /// Workgroups along two axes where one axis does not hold them, and text of a workgroup's number.
 pub(crate) fn spread(groups: u64, limits: &Limits) -> ([u32; 3], String) {
-    let x = groups.clamp(1, u64::from(limits.groups));
-    let y = groups.div_ceil(x).max(1);
+    // rows of equal length, so that few workgroups have no work
+    let y = groups.div_ceil(u64::from(limits.groups.max(1))).max(1);
+    let x = groups.div_ceil(y).max(1);
     let index = if y == 1 {
         "group.x".to_owned()
     } else {
