@@ -149,7 +149,7 @@ fn main() -> Result<(), String> {
                 name: product.name(),
                 variant: kernel.variant,
                 value: product.operations() / nanoseconds / 1e3,
-                unit: "TFLOP/s",
+                unit: if scalar == Scalar::I8 { "TOP/s" } else { "TFLOP/s" },
                 nanoseconds,
                 wrong: None,
             });
@@ -178,26 +178,21 @@ fn report(
     mut write: impl FnMut(String) -> Result<(), String>,
 ) -> Result<(), String> {
     if json {
-        let text = |s: &str| format!("\"{}\"", s.replace('\\', "\\\\").replace('"', "\\\""));
-        let rows: Vec<String> = lines
+        let rows: Vec<serde_json::Value> = lines
             .iter()
             .map(|line| {
-                format!(
-                    "    {{\"name\": {}, \"variant\": {}, \"value\": {:.4}, \"unit\": {}, \"ns\": {:.0}, \"right\": {}}}",
-                    text(&line.name),
-                    text(&line.variant),
-                    line.value,
-                    text(line.unit),
-                    line.nanoseconds,
-                    line.wrong.is_none()
-                )
+                serde_json::json!({
+                    "name": line.name,
+                    "variant": line.variant,
+                    "value": line.value,
+                    "unit": line.unit,
+                    "ns": line.nanoseconds,
+                    "right": line.wrong.is_none(),
+                })
             })
             .collect();
-        return write(format!(
-            "{{\n  \"device\": {},\n  \"lines\": [\n{}\n  ]\n}}",
-            text(device),
-            rows.join(",\n")
-        ));
+        let answer = serde_json::json!({ "device": device, "lines": rows });
+        return write(format!("{answer:#}"));
     }
     write(format!("{device}; medians by the device's clock"))?;
     for line in lines {

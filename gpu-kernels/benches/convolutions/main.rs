@@ -8,11 +8,13 @@
 #![allow(clippy::print_stdout)] // the figures are what it is for
 
 mod clock;
+#[path = "../../tests/kernels/device.rs"]
+#[allow(dead_code)] // runs of one kernel are the tests'
+mod device;
 mod layers;
 
-use std::fmt::Write as _;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use polychip_gpu_kernels::{Generate, Kernel, Limits, Sample};
 
@@ -43,29 +45,25 @@ fn main() {
         Err(why) => return eprintln!("skipped: {why}"),
     };
     let wide = arguments.iter().any(|a| a == "--wide");
-    let mut json = format!("{{\"device\":{:?},\"networks\":[", clock.name);
-    for (i, (name, layers)) in layers::networks().into_iter().enumerate() {
-        if value("--network").is_some_and(|wanted| !name.contains(&wanted)) {
-            continue;
+    let mut networks = Vec::new();
+    for (name, layers) in layers::networks() {
+        if value("--network").is_none_or(|wanted| name.contains(&wanted)) {
+            networks.push(network(&clock, name, &layers, wide));
         }
-        if i > 0 && !json.ends_with('[') {
-            json.push(',');
-        }
-        network(&clock, name, &layers, wide, &mut json);
     }
-    json.push_str("]}\n");
+    let json = serde_json::json!({ "device": clock.gpu.name, "networks": networks });
     if let Some(path) = value("--json")
-        && let Err(error) = std::fs::write(&path, json)
+        && let Err(error) = std::fs::write(&path, format!("{json:#}\n"))
     {
         eprintln!("{path}: {error}");
     }
 }
 
-fn network(clock: &Clock, name: &str, layers: &[Layer], wide: bool, json: &mut String) {
+fn network(clock: &Clock, name: &str, layers: &[Layer], wide: bool) -> serde_json::Value {
     let samples = in_parallel(layers, |layer| layer.shape.sample());
-    let _ = write!(json, "{{\"network\":{name:?},\"layers\":[");
+    let mut rows = Vec::new();
     let (mut first_us, mut best_us, mut launches) = (0.0, 0.0, 0);
-    for (i, (layer, sample)) in layers.iter().zip(&samples).enumerate() {
+    for (layer, sample) in layers.iter().zip(&samples) {
         let timed = measure(clock, &layer.shape, sample, wide);
         let best = timed
             .iter()
@@ -92,38 +90,35 @@ fn network(clock: &Clock, name: &str, layers: &[Layer], wide: bool, json: &mut S
         first_us += us(first) * f64::from(layer.count);
         best_us += us(best) * f64::from(layer.count);
         launches += layer.count;
-        let comma = if i == 0 { "" } else { "," };
-        let _ = write!(
-            json,
-            "{comma}{{\"layer\":{:?},\"count\":{},\"kernels\":[",
-            layer.name, layer.count
-        );
-        for (j, t) in timed.iter().enumerate() {
-            let comma = if j == 0 { "" } else { "," };
-            let _ = write!(
-                json,
-                "{comma}{{\"variant\":{:?},\"rank\":{},\"groups\":{},\"threads\":{},\"median_us\":{:.2},\"wrong\":{}}}",
-                t.kernel.variant,
-                t.rank.map_or("null".to_owned(), |rank| rank.to_string()),
-                t.kernel.groups.iter().map(|&g| u64::from(g)).product::<u64>(),
-                t.kernel.workgroup.iter().product::<u32>(),
-                t.median_us,
-                t.wrong.is_some(),
-            );
-        }
-        json.push_str("]}");
+        let kernels: Vec<serde_json::Value> = timed
+            .iter()
+            .map(|t| {
+                serde_json::json!({
+                    "variant": t.kernel.variant,
+                    "rank": t.rank,
+                    "groups": t.kernel.groups.iter().map(|&g| u64::from(g)).product::<u64>(),
+                    "threads": t.kernel.workgroup.iter().product::<u32>(),
+                    "median_us": t.median_us,
+                    "wrong": t.wrong.is_some(),
+                })
+            })
+            .collect();
+        rows.push(serde_json::json!({ "layer": layer.name, "count": layer.count, "kernels": kernels }));
     }
     println!("{name}: {launches} launches, first tiles {first_us:.0} us, best tiles {best_us:.0} us");
-    let _ = write!(
-        json,
-        "],\"launches\":{launches},\"first_us\":{first_us:.1},\"best_us\":{best_us:.1}}}"
-    );
+    serde_json::json!({
+        "network": name,
+        "layers": rows,
+        "launches": launches,
+        "first_us": first_us,
+        "best_us": best_us,
+    })
 }
 
 /// All kernels of a shape: built side by side, then timed one after another.
 fn measure(clock: &Clock, shape: &Shape, sample: &Sample, wide: bool) -> Vec<Timed> {
-    let kernels = shape.kernels(&clock.limits, wide);
-    let pipelines = in_parallel(&kernels, |(_, kernel)| clock.pipeline(kernel));
+    let kernels = shape.kernels(&clock.gpu.limits, wide);
+    let pipelines = in_parallel(&kernels, |(_, kernel)| clock.gpu.pipeline(kernel));
     let buffers = clock.buffers(&kernels[0].1, sample);
     kernels
         .into_iter()
@@ -152,12 +147,14 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], one: impl Fn(&T) -> R + Sync) -> V
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(i) else { return };
                     let result = one(item);
-                    done.lock().unwrap().push((i, result));
+                    done.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((i, result));
                 }
             });
         }
     });
-    let mut done = done.into_inner().unwrap();
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(i, _)| *i);
     done.into_iter().map(|(_, result)| result).collect()
 }

@@ -92,13 +92,13 @@ impl Gpu {
         }
     }
 
-    fn run_unchecked(&self, kernel: &Kernel, before: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
+    /// Compiles a kernel, with the driver's checks of its accesses.
+    pub(crate) fn pipeline(&self, kernel: &Kernel) -> wgpu::ComputePipeline {
         let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: Some(&kernel.variant),
             source: wgpu::ShaderSource::Wgsl(kernel.wgsl.as_str().into()),
         });
-        let pipeline = self
-            .device
+        self.device
             .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
                 label: Some(&kernel.variant),
                 layout: None,
@@ -109,7 +109,11 @@ impl Gpu {
                     ..Default::default()
                 },
                 cache: None,
-            });
+            })
+    }
+
+    fn run_unchecked(&self, kernel: &Kernel, before: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
+        let pipeline = self.pipeline(kernel);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let buffers: Vec<wgpu::Buffer> = kernel
             .bindings

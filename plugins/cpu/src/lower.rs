@@ -8,7 +8,7 @@
 //! 3. A step is *fast* (a kernel of `cpu-kernels` on known shapes) or *reference* (the evaluator on boxed
 //!    tensors); what a family does not cover falls to the reference, never to a wrong answer.
 //!
-//! Not here: running (`exec`), reading the flat graph (`view`), offsets (`arena`).
+//! Not here: running (`exec`), reading the flat graph (`view`), offsets (the SDK's `arena`).
 //! Start reading at [`lower`].
 
 mod attention;

@@ -9,10 +9,9 @@
 //!    lowers within any part: a fused ending that fails is undone, and its nodes stand alone.
 //! 4. A dry lowering makes the same steps and reads no constant but small ones.
 //!
-//! Not here: running (`exec`), offsets (`arena`), which nodes stand behind which (`fuse`).
+//! Not here: running (`exec`), offsets (the SDK's `arena`), which nodes stand behind which (`fuse`).
 //! Start reading at [`lower`], then [`Lowering`].
 
-mod arena;
 mod arrange;
 mod attention;
 mod conv;

@@ -14,6 +14,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod arena;
 mod buffer;
 mod calls;
 mod compile;

@@ -6,10 +6,11 @@
 //! 3. Storages that share memory are merged before the arena is planned, so that it sees their joint life.
 
 use polychip_ops::Op;
+use polychip_sdk::arena::{self, Piece};
 use polychip_sdk::{Error, ErrorKind, Layout, Result};
 
 use super::{Lowering, channels_last};
-use crate::arena::{self, Piece};
+use crate::arena::ALIGN;
 use crate::part::{Part, TensorIndex};
 use crate::step::{Home, PortUse, Program, StorageId, ValueId};
 
@@ -208,20 +209,20 @@ fn place(l: &mut Lowering<'_>) -> Result<usize> {
         if let (Home::Arena(_), &Some((first, last))) = (&storage.home, life) {
             storages.push(index);
             pieces.push(Piece {
-                bytes: storage.bytes,
+                bytes: storage.bytes as u64,
                 first,
                 last,
             });
         }
     }
-    let (offsets, total) = arena::plan(&pieces).ok_or_else(|| {
+    let (offsets, total) = arena::plan(&pieces, ALIGN as u64).ok_or_else(|| {
         Error::new(
             ErrorKind::OutOfMemory,
             "the intermediate tensors do not fit memory",
         )
     })?;
     for (storage, offset) in storages.into_iter().zip(offsets) {
-        l.storages[storage].home = Home::Arena(offset);
+        l.storages[storage].home = Home::Arena(offset as usize);
     }
-    Ok(total)
+    Ok(total as usize)
 }

@@ -6,14 +6,14 @@
 //! 3. On a device behind a link an output that later steps read is computed in the arena, and copied once.
 
 use polychip_ops::Op;
+use polychip_sdk::arena::{self, Piece};
 use polychip_sdk::{Layout, Port, Reason};
 
-use super::arena::{self, Piece};
 use super::forms::{Form, arranged};
 use super::refusal::{self, Outcome, Refusal};
 use super::{Lowered, Lowering};
 use crate::part::Part;
-use crate::program::{Home, Program, Value};
+use crate::program::{ALIGN, Home, Program, Value};
 use crate::target::Target;
 
 /// For each tensor the output port in whose memory it should be computed.
@@ -160,7 +160,7 @@ fn place(l: &mut Lowering<'_>) -> Outcome<u64> {
             });
         }
     }
-    let (offsets, total) = arena::plan(&pieces)
+    let (offsets, total) = arena::plan(&pieces, ALIGN)
         .ok_or_else(|| Refusal::new(Reason::Memory, "the intermediate tensors do not fit memory"))?;
     for (index, offset) in places.into_iter().zip(offsets) {
         l.values[index].home = Home::Arena(offset);

@@ -1,0 +1,118 @@
+//! Offsets in the arena: pieces of memory placed by decreasing size at the lowest free offset.
+//!
+//! Invariants:
+//! 1. Two pieces that live at the same step never overlap; each starts at a multiple of the alignment.
+//! 2. Same pieces, same offsets.
+//!
+//! Not here: what the pieces are and how long they live (a plugin's lowering), the memory itself.
+
+/// A piece of memory that lives from step `first` to step `last`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Size, in bytes.
+    pub bytes: u64,
+    /// First step that touches it.
+    pub first: usize,
+    /// Last step that touches it.
+    pub last: usize,
+}
+
+/// Places `pieces` at multiples of `align`: their offsets and the size of the arena, in bytes; `None` where the
+/// size is beyond `isize::MAX`.
+///
+/// ```
+/// use polychip_sdk::arena::{Piece, plan};
+/// // the third lives when the first does no more
+/// let pieces = [(0, 1), (1, 2), (2, 3)].map(|(first, last)| Piece { bytes: 100, first, last });
+/// assert_eq!(plan(&pieces, 64), Some((vec![0, 128, 0], 256)));
+/// ```
+///
+/// # Panics
+/// Where `align` is 0.
+#[must_use]
+pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
+    let mut order: Vec<usize> = (0..pieces.len()).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(pieces[i].bytes), pieces[i].first, i));
+    let mut offsets = vec![0u64; pieces.len()];
+    // placed pieces by offset, so that one pass finds the lowest gap
+    let mut placed: Vec<usize> = Vec::with_capacity(pieces.len());
+    let mut total = 0u64;
+    for i in order {
+        let piece = pieces[i];
+        let bytes = piece.bytes.checked_next_multiple_of(align)?;
+        let mut at = 0u64;
+        for &other in &placed {
+            let neighbour = pieces[other];
+            if neighbour.last < piece.first || piece.last < neighbour.first {
+                continue;
+            }
+            if at.checked_add(bytes)? <= offsets[other] {
+                break;
+            }
+            at = at.max(offsets[other].checked_add(neighbour.bytes.checked_next_multiple_of(align)?)?);
+        }
+        offsets[i] = at;
+        total = total.max(at.checked_add(bytes)?);
+        let position = placed.partition_point(|&other| offsets[other] <= at);
+        placed.insert(position, i);
+    }
+    (total <= isize::MAX as u64).then_some((offsets, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALIGN: u64 = 64;
+    use proptest::prelude::*;
+
+    fn overlaps(pieces: &[Piece], offsets: &[u64], a: usize, b: usize) -> bool {
+        let time = pieces[a].first <= pieces[b].last && pieces[b].first <= pieces[a].last;
+        let place = offsets[a] < offsets[b] + pieces[b].bytes && offsets[b] < offsets[a] + pieces[a].bytes;
+        time && place
+    }
+
+    #[test]
+    fn a_chain_needs_two_places() {
+        let pieces: Vec<_> = (0..10)
+            .map(|i| Piece {
+                bytes: 100,
+                first: i,
+                last: i + 1,
+            })
+            .collect();
+        let (offsets, total) = plan(&pieces, ALIGN).unwrap();
+        assert_eq!(total, 256);
+        assert!(offsets.iter().all(|&offset| offset == 0 || offset == 128));
+    }
+
+    #[test]
+    fn an_arena_beyond_the_address_space_is_refused() {
+        let piece = Piece {
+            bytes: isize::MAX as u64 - 100,
+            first: 0,
+            last: 1,
+        };
+        assert!(plan(&[piece, piece], ALIGN).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_alive_together_never_overlap(
+            pieces in prop::collection::vec((0u64..1000, 0usize..30, 0usize..6), 0..40)
+        ) {
+            let pieces: Vec<Piece> = pieces
+                .into_iter()
+                .map(|(bytes, first, life)| Piece { bytes, first, last: first + life })
+                .collect();
+            let (offsets, total) = plan(&pieces, ALIGN).unwrap();
+            for a in 0..pieces.len() {
+                prop_assert_eq!(offsets[a] % ALIGN, 0);
+                prop_assert!(offsets[a] + pieces[a].bytes <= total);
+                for b in 0..a {
+                    prop_assert!(!overlaps(&pieces, &offsets, a, b), "{} and {}", a, b);
+                }
+            }
+        }
+    }
+}
