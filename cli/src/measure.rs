@@ -3,16 +3,19 @@
 //! A plan of parts that nobody has measured rests on estimates. So the planner's choice is run and measured, too, and
 //! the planner asked again: it ends where its choice is something that was measured already.
 //!
-//! First the links: what starting each device takes and what handing a tensor from one to another does.
+//! First the links: what starting each device takes and what handing a tensor from one to another does. Last, where the
+//! choice is a single device, the best plan of several: whether it is slower is measured, not said.
 //!
 //! Invariants:
 //! 1. Candidates run in turns, run by run, so that a busy machine is busy for all of them.
 //! 2. What is measured goes to the profile, for `explain`, `partition` and `run` with the same `--profile`.
 
+mod mixed;
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use polychip::Session;
+use polychip::{Planned, Session};
 use polychip_partitioner::{Nanos, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,6 +40,9 @@ pub(crate) struct Arguments {
     /// Most plans that are tried beside the single devices
     #[arg(long, value_name = "N", default_value_t = 6)]
     rounds: usize,
+    /// Most plans of several devices that are measured where the planner's choice is a single one
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    mixed: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -70,8 +76,10 @@ pub(crate) struct Answer {
 /// One way to run the model.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Candidate {
-    /// The device's name, or `plan` and its number.
+    /// The device's name, `plan` and its number, or `mixed` and its number.
     name: String,
+    /// Of the best plan of several devices: the node that the planner had to put elsewhere, and where.
+    because: Option<String>,
     /// Nodes by device.
     nodes: BTreeMap<String, usize>,
     /// Number of parts.
@@ -94,9 +102,19 @@ struct NotAlone {
 /// A candidate that is loaded.
 struct Runner {
     name: String,
+    because: Option<String>,
     session: Session,
     inputs: Vec<polychip::Input>,
     times: Vec<u64>,
+}
+
+impl Runner {
+    /// Whether it runs the parts of this plan.
+    fn runs(&self, planned: &Planned) -> bool {
+        let own = self.session.planned();
+        placement(&own.plan().devices, &own.plan().parts)
+            == placement(&planned.plan().devices, &planned.plan().parts)
+    }
 }
 
 /// Runs the command.
@@ -113,6 +131,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let inputs = feed(&session, &given)?;
         Ok(Runner {
             name,
+            because: None,
             session,
             inputs,
             times: Vec::new(),
@@ -142,22 +161,36 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             }),
         }
     }
-    let mut tried = 0;
+    let (mut tried, mut mixed) = (0, 0);
     let chosen = loop {
         turns(&mut runners, arguments.iters)?;
         let planned = runtime.plan(&model, &policy)?;
-        let here = |runner: &Runner| {
-            let other = runner.session.planned();
-            placement(&planned.plan().devices, &planned.plan().parts)
-                == placement(&other.plan().devices, &other.plan().parts)
-        };
-        let known = runners.iter().position(here);
-        if known.is_some() || tried == arguments.rounds {
+        let known = runners.iter().position(|runner| runner.runs(&planned));
+        if known.is_none() {
+            if tried == arguments.rounds {
+                break None;
+            }
+            tried += 1;
+            let session = runtime.session_of(planned, policy.clone())?;
+            runners.push(load(format!("plan {tried}"), session)?);
+            continue;
+        }
+        if mixed == arguments.mixed || !mixed::is_single(planned.plan()) {
             break known;
         }
-        tried += 1;
+        let Some(best) = mixed::cheapest(&planned) else {
+            break known;
+        };
+        let planned = runtime.with_plan(&model, &policy, best.plan)?;
+        if runners.iter().any(|runner| runner.runs(&planned)) {
+            break known;
+        }
+        mixed += 1;
         let session = runtime.session_of(planned, policy.clone())?;
-        runners.push(load(format!("plan {tried}"), session)?);
+        runners.push(Runner {
+            because: Some(format!("{} on {}", best.node, best.device)),
+            ..load(format!("mixed {mixed}"), session)?
+        });
     };
     let mut candidates: Vec<Candidate> = runners
         .into_iter()
@@ -241,6 +274,7 @@ fn candidate(runner: Runner, chosen: bool) -> Candidate {
     }
     Candidate {
         name: runner.name,
+        because: runner.because,
         nodes,
         parts: plan.parts.len(),
         latency_ns: Latency::of(runner.times),
@@ -276,7 +310,7 @@ impl std::fmt::Display for Answer {
             let Latency { min, p10, p50, .. } = candidate.latency_ns;
             writeln!(
                 f,
-                "{} {}: p50 {}, p10 {}, min {} ({} in {}){}",
+                "{} {}: p50 {}, p10 {}, min {} ({} in {}{}){}",
                 if candidate.chosen { "→" } else { " " },
                 candidate.name,
                 time(p50),
@@ -287,6 +321,10 @@ impl std::fmt::Display for Answer {
                     1 => "1 part".to_owned(),
                     parts => format!("{parts} parts"),
                 },
+                candidate
+                    .because
+                    .as_ref()
+                    .map_or_else(String::new, |pin| format!("; the best with {pin}")),
                 if candidate.fastest { ", the fastest" } else { "" },
             )?;
         }

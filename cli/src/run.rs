@@ -17,7 +17,7 @@ use crate::input::{Given, InputArguments, labels};
 use crate::label::{Top, top};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{ModelArguments, SessionArguments};
+use crate::setup::{ModelArguments, Precision, SessionArguments};
 use crate::{file, npy};
 
 /// How long a run may take.
@@ -59,6 +59,9 @@ pub(crate) struct Answer {
     labels: Option<Vec<Top>>,
     /// Time from submit to the outputs, of this first run, in nanoseconds.
     first_run_ns: u64,
+    /// With `--precision reduced`: the largest difference of an output from what exact precision gives, over the
+    /// largest value of that output.
+    deviation: Option<f64>,
     /// What ran where.
     report: Report,
 }
@@ -117,6 +120,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         save(folder, &given, &outputs)?;
     }
     let report = session.report();
+    drop(session);
+    let deviation = match arguments.session.plan_arguments.precision {
+        Precision::Exact => None,
+        Precision::Reduced => deviation(arguments, &runtime, &model, &given, &outputs)?,
+    };
     if arguments.json {
         let folder = arguments.save.as_deref();
         return out.json(&Answer {
@@ -128,6 +136,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 .collect(),
             labels,
             first_run_ns: u64::try_from(first_run.as_nanos()).unwrap_or(u64::MAX),
+            deviation,
             report,
         });
     }
@@ -154,7 +163,39 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         "\n{report}\nfirst run: {}\n",
         Nanos::from_nanoseconds(nanoseconds)
     ));
+    if let Some(deviation) = deviation {
+        text.push_str(&format!(
+            "reduced precision: outputs within {deviation:.1e} of exact precision's largest value\n"
+        ));
+    }
     out.text(&text)
+}
+
+/// The largest difference of an output from what exact precision gives of the same inputs, over the largest value of
+/// that output; none where no output holds floating-point numbers.
+fn deviation(
+    arguments: &Arguments,
+    runtime: &polychip::Runtime,
+    model: &polychip::Model,
+    given: &[Given],
+    reduced: &[(String, Array)],
+) -> anyhow::Result<Option<f64>> {
+    let policy = arguments.session.policy().precision(polychip::Precision::Exact);
+    let exact = runtime.session(model, policy)?;
+    let (exact, _) = run_once(&exact, given)?;
+    let mut worst = None;
+    for ((_, have), (_, want)) in reduced.iter().zip(&exact) {
+        let values = |array: &Array| numbers(array.dtype, &array.bytes);
+        let (true, Some(have), Some(want)) = (want.dtype.is_float(), values(have), values(want)) else {
+            continue;
+        };
+        let largest = want.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
+        let differences = have.iter().zip(&want).map(|(a, b)| (a - b).abs());
+        let far = differences.fold(0.0f64, f64::max);
+        let share = if far == 0.0 { 0.0 } else { far / largest };
+        worst = Some(worst.map_or(share, |worst: f64| worst.max(share)));
+    }
+    Ok(worst)
 }
 
 /// Writes the inputs into the session's memory.

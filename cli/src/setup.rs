@@ -51,6 +51,9 @@ pub(crate) struct PlanArguments {
     /// How exactly to compute; reduced lets a device compute f32 in 16-bit floats
     #[arg(long, value_enum, default_value_t = Precision::Exact)]
     pub(crate) precision: Precision,
+    /// How urgent runs are to a device that serves several
+    #[arg(long, value_enum, default_value_t = Priority::Normal)]
+    pub(crate) priority: Priority,
     #[command(flatten)]
     pub(crate) runtime: RuntimeArguments,
 }
@@ -90,6 +93,17 @@ pub(crate) enum Precision {
     Exact,
     /// f32 may be computed in 16-bit floats
     Reduced,
+}
+
+/// How urgent runs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Priority {
+    /// Work that nobody waits for
+    Batch,
+    /// The usual
+    Normal,
+    /// A frame that someone waits for
+    Urgent,
 }
 
 /// What to minimise.
@@ -192,6 +206,11 @@ impl PlanArguments {
         let policy = policy.precision(match self.precision {
             Precision::Exact => polychip::Precision::Exact,
             Precision::Reduced => polychip::Precision::Reduced,
+        });
+        let policy = policy.priority(match self.priority {
+            Priority::Batch => polychip::Priority::Batch,
+            Priority::Normal => polychip::Priority::Normal,
+            Priority::Urgent => polychip::Priority::Urgent,
         });
         if self.devices.is_empty() {
             policy

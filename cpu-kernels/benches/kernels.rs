@@ -193,7 +193,7 @@ fn rows(c: &mut Criterion) {
             epsilon: 1e-5,
             scale: Some(&input[..columns]),
             bias: Some(&input[..columns]),
-            residual: Some(&input),
+            residual: Some((&input).into()),
         };
         group.bench_function(id("layer-residual-128x384", isa), |bench| {
             bench.iter(|| norm(isa, &pool, rows, columns, params, &input, None, &mut out));

@@ -3,105 +3,28 @@
 //! 1. Images are `[batch, depth, height, width, channels]`; fewer spatial dimensions are given as leading ones.
 //! 2. A tap outside the image reads a row of zeros.
 //!
-//! Not here: depthwise kernels, which [`crate::depthwise`] has and [`ConvPlan`] chooses by itself.
+//! Not here: depthwise kernels and Winograd's, which have modules of their own and which [`ConvPlan`] chooses by itself.
 #![allow(unsafe_code)]
 
+mod algorithm;
+mod window;
+
+pub use algorithm::Algorithm;
+pub use window::Window;
+
 use crate::depthwise::Depthwise;
+use crate::elementwise::unary::Rows;
 use crate::error::product;
+use crate::gemm::{Elements, bf16_word};
+use crate::isa::dot::Element;
 use crate::schedule::{Cut, Extent, Scratch};
+use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};
-use crate::{Epilogue, Error, Isa, ThreadPool};
+use crate::winograd::Winograd;
+use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool, Unary};
+use half::bf16;
 use std::ops::Range;
-
-/// Where a window of taps goes over an image, per spatial dimension `[depth, height, width]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// Input sizes.
-    pub input: [usize; 3],
-    /// Output sizes.
-    pub output: [usize; 3],
-    /// Taps.
-    pub kernel: [usize; 3],
-    /// Input pixels between two output pixels.
-    pub strides: [usize; 3],
-    /// Input pixels between two taps.
-    pub dilations: [usize; 3],
-    /// Padding before the first pixel. Padding at the end follows from the output size.
-    pub pads: [usize; 3],
-}
-
-impl Window {
-    /// A window over `[height, width]`.
-    #[must_use]
-    pub const fn new_2d(
-        input: [usize; 2],
-        output: [usize; 2],
-        kernel: [usize; 2],
-        strides: [usize; 2],
-        dilations: [usize; 2],
-        pads: [usize; 2],
-    ) -> Self {
-        Self {
-            input: [1, input[0], input[1]],
-            output: [1, output[0], output[1]],
-            kernel: [1, kernel[0], kernel[1]],
-            strides: [1, strides[0], strides[1]],
-            dilations: [1, dilations[0], dilations[1]],
-            pads: [0, pads[0], pads[1]],
-        }
-    }
-
-    /// Taps of the window.
-    pub(crate) fn taps(&self) -> usize {
-        self.kernel.iter().product()
-    }
-
-    pub(crate) fn in_pixels(&self) -> usize {
-        self.input.iter().product()
-    }
-
-    pub(crate) fn out_pixels(&self) -> usize {
-        self.output.iter().product()
-    }
-
-    /// Refuses zero taps, strides and dilations, and sizes that overflow.
-    pub(crate) fn check(&self, name: &'static str) -> Result<(), Error> {
-        for (what, values) in [
-            ("kernel", self.kernel),
-            ("stride", self.strides),
-            ("dilation", self.dilations),
-        ] {
-            if let Some(&zero) = values.iter().find(|&&value| value == 0) {
-                return Err(Error::parameter(name, what, zero, "it must not be zero"));
-            }
-        }
-        product(name, "the kernel", &self.kernel)?;
-        product(name, "the input", &self.input)?;
-        product(name, "the output", &self.output)?;
-        for i in 0..3 {
-            // the farthest coordinate that a tap computes
-            let reach = product(name, "the window", &[self.output[i], self.strides[i]])?
-                .checked_add(product(name, "the window", &[self.kernel[i], self.dilations[i]])?)
-                .and_then(|reach| reach.checked_add(self.pads[i]))
-                .filter(|&reach| reach <= isize::MAX as usize / 2);
-            reach.ok_or_else(|| Error::too_large(name, "the window"))?;
-        }
-        Ok(())
-    }
-
-    /// Whether output pixels are input pixels, in order.
-    fn is_pointwise(&self) -> bool {
-        self.kernel == [1; 3] && self.strides == [1; 3] && self.pads == [0; 3] && self.input == self.output
-    }
-
-    /// The input coordinate of tap 0 of output pixel `pixel` of an image.
-    pub(crate) fn first_tap(&self, pixel: usize) -> [isize; 3] {
-        let [_, height, width] = self.output;
-        let index = [pixel / width / height, pixel / width % height, pixel % width];
-        std::array::from_fn(|i| (index[i] * self.strides[i]) as isize - self.pads[i] as isize)
-    }
-}
 
 /// Shape of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,10 +68,10 @@ impl ConvParams {
 }
 
 /// The most input channels for which rows of taps are merged: a vector's worth of taps per pointer is enough above.
-const MERGED_CHANNELS: usize = 8;
+pub(crate) const MERGED_CHANNELS: usize = 8;
 
 /// The size of the padded image that every tap of the window stays in.
-fn padded(window: &Window) -> Option<[usize; 3]> {
+pub(crate) fn padded(window: &Window) -> Option<[usize; 3]> {
     let mut size = [0; 3];
     for (i, size) in size.iter_mut().enumerate() {
         let reach = window.output[i].checked_sub(1)?.checked_mul(window.strides[i])?;
@@ -182,6 +105,7 @@ fn padded(window: &Window) -> Option<[usize; 3]> {
 pub struct ConvPlan {
     isa: Isa,
     params: ConvParams,
+    elements: Elements,
     kind: Kind,
 }
 
@@ -193,15 +117,44 @@ enum Kind {
     /// channels of all of them. Packed as [`Kind::Indirect`].
     Merged(Panels),
     Depthwise(Depthwise),
+    Winograd(Winograd),
 }
 
 impl ConvPlan {
+    /// Plans a convolution of `f32` and chooses its kernel.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn new(isa: Isa, params: ConvParams) -> Result<Self, Error> {
+        Self::of(Elements::F32, isa, params)
+    }
+
     /// Plans a convolution and chooses its kernel.
     ///
     /// # Errors
     /// If a kernel size, stride, dilation or group count is zero, channels are not multiples of the groups, a stride
     /// between pixels is smaller than the channels, or a size does not fit the address space.
-    pub fn new(isa: Isa, params: ConvParams) -> Result<Self, Error> {
+    pub fn of(elements: Elements, isa: Isa, params: ConvParams) -> Result<Self, Error> {
+        let plan = Self::plan(elements, isa, params, Algorithm::Direct)?;
+        match Algorithm::expected(isa, &params) {
+            // the transforms need more bits than bf16 has
+            other if other != Algorithm::Direct && elements == Elements::F32 => {
+                Self::plan(elements, isa, params, other)
+            }
+            _ => Ok(plan),
+        }
+    }
+
+    /// Plans a convolution of `f32` by a given algorithm; the direct one where the algorithm does not
+    /// [fit](Algorithm::fits).
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn with_algorithm(isa: Isa, params: ConvParams, algorithm: Algorithm) -> Result<Self, Error> {
+        Self::plan(Elements::F32, isa, params, algorithm)
+    }
+
+    fn plan(elements: Elements, isa: Isa, params: ConvParams, algorithm: Algorithm) -> Result<Self, Error> {
         const NAME: &str = "conv";
         let ConvParams {
             batch,
@@ -241,7 +194,18 @@ impl ConvPlan {
         // panels and vectors are at most 64 wide
         let width = (out_channels / groups).saturating_add(64);
         product(NAME, "the weights", &[groups, width, depth.saturating_add(1)])?;
-        let kind = if groups > 1 && in_channels == groups && out_channels == groups {
+        let kind = if let Some(points) = algorithm.points()
+            && algorithm.fits(&params)
+        {
+            // points and tiles at their ends are at most nine times a 2-by-2 tile's pixels
+            product(NAME, "the weights", &[9, width, depth.saturating_add(64)])?;
+            product(
+                NAME,
+                "the points",
+                &[9, batch, id, oh + 4, ow + 4, in_channels + 64],
+            )?;
+            Kind::Winograd(Winograd::new(isa, params, points))
+        } else if groups > 1 && in_channels == groups && out_channels == groups {
             Kind::Depthwise(Depthwise::new(isa, params))
         } else if groups == 1
             && in_channels <= MERGED_CHANNELS
@@ -254,11 +218,29 @@ impl ConvPlan {
                 })
                 .is_some_and(|floats| floats <= isize::MAX as usize / 16)
         {
-            Kind::Merged(Panels::new(isa, depth, out_channels))
+            let width = window.kernel[2];
+            let rows = elements.panels(isa, in_channels * width, out_channels);
+            Kind::Merged(rows.times(window.taps() / width))
         } else {
-            Kind::Indirect(Panels::new(isa, depth, out_channels / groups))
+            let rows = elements.panels(isa, in_channels / groups, out_channels / groups);
+            Kind::Indirect(rows.times(window.taps()))
         };
-        Ok(Self { isa, params, kind })
+        Ok(Self {
+            isa,
+            params,
+            elements,
+            kind,
+        })
+    }
+
+    /// How it is computed.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        match &self.kind {
+            Kind::Winograd(winograd) if winograd.points() == 4 => Algorithm::WinogradTwo,
+            Kind::Winograd(_) => Algorithm::WinogradFour,
+            _ => Algorithm::Direct,
+        }
     }
 
     /// The shape this was planned for.
@@ -267,12 +249,21 @@ impl ConvPlan {
         &self.params
     }
 
-    /// Floats of the packed weights. It depends on the parameters and [`Isa::code`] alone, as does their layout.
+    /// Whether an input of `f32` is taken too, where the product is of `bf16`: the image of a few channels is copied
+    /// anyway.
+    #[must_use]
+    pub fn reads_f32(&self) -> bool {
+        self.elements == Elements::F32 || matches!(self.kind, Kind::Merged(_))
+    }
+
+    /// Floats of the packed weights. It depends on the elements, the parameters, [`Isa::code`] and
+    /// [`Algorithm::code`] alone, as does their layout.
     #[must_use]
     pub fn packed_len(&self) -> usize {
         match &self.kind {
             Kind::Indirect(panels) | Kind::Merged(panels) => panels.len() * self.params.groups,
             Kind::Depthwise(depthwise) => depthwise.packed_len(),
+            Kind::Winograd(winograd) => winograd.packed_len(),
         }
     }
 
@@ -304,17 +295,27 @@ impl ConvPlan {
         );
         match &self.kind {
             Kind::Depthwise(depthwise) => depthwise.pack(weights, bias, packed),
+            Kind::Winograd(winograd) => winograd.pack(weights, bias, packed),
             Kind::Indirect(panels) | Kind::Merged(panels) => {
                 if panels.len() == 0 {
                     return;
                 }
                 for (group, packed) in packed.chunks_exact_mut(panels.len()).enumerate() {
                     let first = group * panels.n;
-                    panels.pack(
-                        packed,
-                        |column| bias.map_or(0.0, |bias| bias[first + column]),
-                        |row, column| weights[((first + column) * inner + row % inner) * taps + row / inner],
-                    );
+                    let bias = |column: usize| bias.map_or(0.0, |bias| bias[first + column]);
+                    // rows are the channels of one tap after the other
+                    let value = |row: usize, column: usize| {
+                        weights[((first + column) * inner + row % inner) * taps + row / inner]
+                    };
+                    match self.elements {
+                        Elements::F32 => panels.pack(packed, bias, value),
+                        Elements::Bf16 => {
+                            let depth = self.inner().k;
+                            panels.pack(packed, bias, |word, column| {
+                                bf16_word(depth, word, |tap, at| value(tap * depth + at, column))
+                            });
+                        }
+                    }
                 }
             }
         }
@@ -369,9 +370,11 @@ impl ConvPlan {
             rows,
             panels: panels.count(),
             taps: self.inner().taps,
-            row_bytes: in_channels / groups * 4 * stride.min(window.taps()),
+            row_bytes: in_channels / groups * self.elements.bytes() * stride.min(window.taps()),
             panel_bytes: panels.len() * 4,
-            flops: rows.saturating_mul(2 * panels.n).saturating_mul(panels.depth),
+            flops: rows
+                .saturating_mul(2 * panels.n)
+                .saturating_mul(in_channels / groups * window.taps()),
             repeats: groups,
             tile_rows: tile::tile_rows(self.isa),
             threads,
@@ -394,6 +397,7 @@ impl ConvPlan {
     pub fn scratch_len(&self, pool: &ThreadPool) -> usize {
         match &self.kind {
             Kind::Depthwise(depthwise) => depthwise.scratch_len(pool),
+            Kind::Winograd(winograd) => winograd.scratch_len(pool),
             Kind::Indirect(panels) | Kind::Merged(panels) => {
                 let (shared, own) = self.scratch(self.cut(panels, pool.threads()));
                 Scratch::len(shared, own, pool.threads())
@@ -405,14 +409,35 @@ impl ConvPlan {
     ///
     /// # Panics
     /// If a slice is too short for its shape, or scratch is shorter than [`scratch_len`](Self::scratch_len).
-    pub fn run(
+    pub fn run<'a>(
         &self,
         pool: &ThreadPool,
         packed: &[f32],
-        input: &[f32],
-        residual: Option<&[f32]>,
+        input: impl Into<Slice<'a>>,
+        residual: Option<Slice<'_>>,
         epilogue: Epilogue,
-        output: &mut [f32],
+        output: impl Into<SliceMut<'a>>,
+        scratch: &mut [f32],
+    ) {
+        self.slices(
+            pool,
+            packed,
+            input.into(),
+            residual,
+            epilogue,
+            output.into(),
+            scratch,
+        );
+    }
+
+    fn slices(
+        &self,
+        pool: &ThreadPool,
+        packed: &[f32],
+        input: Slice<'_>,
+        residual: Option<Slice<'_>>,
+        epilogue: Epilogue,
+        output: SliceMut<'_>,
         scratch: &mut [f32],
     ) {
         let ConvParams {
@@ -448,25 +473,63 @@ impl ConvPlan {
         if out_len == 0 {
             return;
         }
+        match (self.elements, input, output) {
+            (Elements::F32, Slice::F32(x), SliceMut::F32(y)) => {
+                let residual = residual.map(Slice::f32s);
+                match &self.kind {
+                    Kind::Winograd(winograd) => {
+                        winograd.run(pool, packed, x, residual, epilogue, y, scratch);
+                    }
+                    _ => self.typed(pool, packed, x, residual, epilogue, y, scratch),
+                }
+            }
+            (Elements::Bf16, Slice::Bf16(x), SliceMut::Bf16(y)) => {
+                let residual = residual.map(Slice::bf16s);
+                self.typed(pool, packed, x, residual, epilogue, y, scratch);
+            }
+            // `reads_f32`
+            (Elements::Bf16, Slice::F32(x), SliceMut::Bf16(y)) => match &self.kind {
+                Kind::Merged(panels) => {
+                    let residual = residual.map(Slice::bf16s);
+                    self.run_indirect::<f32, bf16>(pool, panels, packed, x, residual, epilogue, y, scratch);
+                }
+                _ => panic!("conv: element types differ"),
+            },
+            _ => panic!("conv: element types differ"),
+        }
+    }
+
+    fn typed<E: Element>(
+        &self,
+        pool: &ThreadPool,
+        packed: &[f32],
+        input: &[E],
+        residual: Option<&[E]>,
+        epilogue: Epilogue,
+        output: &mut [E],
+        scratch: &mut [f32],
+    ) {
         match &self.kind {
             Kind::Indirect(panels) | Kind::Merged(panels) => {
-                self.run_indirect(pool, panels, packed, input, residual, epilogue, output, scratch);
+                self.run_indirect::<E, E>(pool, panels, packed, input, residual, epilogue, output, scratch);
             }
             Kind::Depthwise(depthwise) => {
                 depthwise.run(pool, packed, input, residual, epilogue, output, scratch);
             }
+            Kind::Winograd(_) => unreachable!("invariant: planned for f32 only, which `slices` runs"),
         }
     }
 
-    fn run_indirect(
+    /// `I` is `E`, or the element type from which a padded image is made.
+    fn run_indirect<I: Load, E: Element>(
         &self,
         pool: &ThreadPool,
         panels: &Panels,
         packed: &[f32],
-        input: &[f32],
-        residual: Option<&[f32]>,
+        input: &[I],
+        residual: Option<&[E]>,
         epilogue: Epilogue,
-        output: &mut [f32],
+        output: &mut [E],
         scratch: &mut [f32],
     ) {
         let ConvParams {
@@ -484,27 +547,36 @@ impl ConvPlan {
         let scratch = Scratch::new(scratch, shared, own, pool.threads());
         // SAFETY: no chunk runs yet.
         let shared = unsafe { scratch.shared() };
-        let merged = matches!(self.kind, Kind::Merged(_));
-        if merged {
-            self.pad(&inner.window, input, shared);
+        shared.fill(0.0);
+        let zeros: *const E = shared.as_ptr().cast();
+        let input = if matches!(self.kind, Kind::Merged(_)) {
+            // SAFETY: the shared part is the image's size and starts on a cache line; zeros of 32 bits are also zeros
+            // of 16.
+            let image = unsafe {
+                std::slice::from_raw_parts_mut(
+                    shared.as_mut_ptr().cast::<E>(),
+                    shared.len() * 4 / size_of::<E>(),
+                )
+            };
+            self.pad(&inner.window, input, image);
+            zeros
         } else {
-            shared.fill(0.0);
-        }
-        let zeros = Address(shared.as_ptr());
-        let input = if merged { shared } else { input };
-        let (input, right, output) = (
-            Address(input.as_ptr()),
+            input.as_ptr().cast::<E>()
+        };
+        let (input, zeros, right, output) = (
+            Address(input),
+            Address(zeros),
             Address(packed.as_ptr()),
             Parts::new(output),
         );
-        let added = Address(residual.map_or(std::ptr::null(), <[f32]>::as_ptr));
+        let added = Address(residual.map_or(std::ptr::null(), <[E]>::as_ptr));
         let per_group = cut.row_blocks * cut.panel_groups;
         pool.run_indexed(groups * per_group, &|thread, chunk| {
             let (group, part) = (chunk / per_group, chunk % per_group);
             let block = share(rows, cut.row_blocks, part / cut.panel_groups, tile_rows);
             let range = share(panels.count(), cut.panel_groups, part % cut.panel_groups, 1);
             // SAFETY: this thread's own part, asked for once.
-            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const f32>();
+            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const E>();
             // SAFETY: the part has room for the pointers of the longest block.
             unsafe {
                 inner.row_pointers(
@@ -537,8 +609,8 @@ impl ConvPlan {
         });
     }
 
-    /// Copies the input into the middle of a padded image.
-    fn pad(&self, window: &Window, input: &[f32], image: &mut [f32]) {
+    /// Copies the input into the middle of a padded image, which holds zeros.
+    fn pad<I: Load, E: Element>(&self, window: &Window, input: &[I], image: &mut [E]) {
         let ConvParams {
             batch,
             in_channels: channels,
@@ -547,7 +619,6 @@ impl ConvPlan {
             ..
         } = self.params;
         let [_, height, width] = window.input;
-        image.fill(0.0);
         for b in 0..batch {
             for line in 0..from.input[0] * from.input[1] {
                 let (d, h) = (
@@ -558,10 +629,26 @@ impl ConvPlan {
                 let to = &mut image[to * channels..][..from.input[2] * channels];
                 let first = (b * from.in_pixels() + line * from.input[2]) * in_stride;
                 if in_stride == channels {
-                    to.copy_from_slice(&input[first..][..to.len()]);
+                    E::enter(
+                        self.isa,
+                        &Rows {
+                            f: Unary::Identity,
+                            rows: 1,
+                            columns: to.len(),
+                            input: input[first..][..to.len()].as_ptr(),
+                            input_stride: 0,
+                            out: to.as_mut_ptr(),
+                            out_stride: 0,
+                            added: std::ptr::null::<E>(),
+                            added_stride: 0,
+                        },
+                    );
                 } else {
                     for (i, pixel) in to.chunks_exact_mut(channels).enumerate() {
-                        pixel.copy_from_slice(&input[first + i * in_stride..][..channels]);
+                        let from = &input[first + i * in_stride..][..channels];
+                        for (to, from) in pixel.iter_mut().zip(from) {
+                            *to = E::nearest(from.value());
+                        }
                     }
                 }
             }
@@ -570,15 +657,15 @@ impl ConvPlan {
 }
 
 /// A convolution as the tile sees it.
-struct Inner {
-    window: Window,
+pub(crate) struct Inner {
+    pub(crate) window: Window,
     /// Elements between two input pixels.
-    stride: usize,
+    pub(crate) stride: usize,
     /// Values per tap.
-    k: usize,
-    taps: usize,
+    pub(crate) k: usize,
+    pub(crate) taps: usize,
     /// Taps of the window, along the width, that one tap stands for.
-    step: usize,
+    pub(crate) step: usize,
 }
 
 impl Inner {
@@ -586,12 +673,12 @@ impl Inner {
     ///
     /// # Safety
     /// `to` has room for `rows.len() * taps` pointers.
-    unsafe fn row_pointers(
+    pub(crate) unsafe fn row_pointers<T>(
         &self,
-        mut to: *mut *const f32,
+        mut to: *mut *const T,
         rows: Range<usize>,
-        input: *const f32,
-        zeros: *const f32,
+        input: *const T,
+        zeros: *const T,
         tile_rows: usize,
     ) {
         let Inner {
@@ -632,31 +719,6 @@ impl Inner {
                     }
                 }
             }
-        }
-    }
-}
-
-impl Window {
-    /// The address of a tap's channels: in the image, or the row of zeros outside.
-    #[inline]
-    pub(crate) fn tap(
-        &self,
-        first: [isize; 3],
-        tap: [usize; 3],
-        image: *const f32,
-        zeros: *const f32,
-        pixel_stride: usize,
-    ) -> *const f32 {
-        let at: [usize; 3] =
-            std::array::from_fn(|i| first[i].wrapping_add((tap[i] * self.dilations[i]) as isize) as usize);
-        // a negative coordinate became a huge one
-        let inside = at[0] < self.input[0] && at[1] < self.input[1] && at[2] < self.input[2];
-        let pixel = at[0].wrapping_mul(self.input[1]).wrapping_add(at[1]);
-        let pixel = pixel.wrapping_mul(self.input[2]).wrapping_add(at[2]);
-        if inside {
-            image.wrapping_add(pixel.wrapping_mul(pixel_stride))
-        } else {
-            zeros
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::conv::ConvParams;
 use crate::elementwise::unary::apply_rows;
 use crate::isa::{Kernel, Simd};
 use crate::schedule::Scratch;
+use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::{Epilogue, Isa, Residual, ThreadPool, Unary};
 
@@ -75,14 +76,14 @@ impl Depthwise {
     }
 
     /// The caller has checked every slice against the shape, and the output is not empty.
-    pub(crate) fn run(
+    pub(crate) fn run<E: Load>(
         &self,
         pool: &ThreadPool,
         packed: &[f32],
-        input: &[f32],
-        residual: Option<&[f32]>,
+        input: &[E],
+        residual: Option<&[E]>,
         epilogue: Epilogue,
-        output: &mut [f32],
+        output: &mut [E],
         scratch: &mut [f32],
     ) {
         let ConvParams {
@@ -96,13 +97,14 @@ impl Depthwise {
         // SAFETY: no chunk runs yet.
         let zeros = unsafe { scratch.shared() };
         zeros.fill(0.0);
-        let zeros = Address(zeros.as_ptr());
+        // zeros of four bytes are zeros of two
+        let zeros = Address(zeros.as_ptr().cast::<E>());
         let (input, packed, output) = (
             Address(input.as_ptr()),
             Address(packed.as_ptr()),
             Parts::new(output),
         );
-        let added = Address(residual.map_or(std::ptr::null(), <[f32]>::as_ptr));
+        let added = Address(residual.map_or(std::ptr::null(), <[E]>::as_ptr));
         let lines = batch * window.output[0] * window.output[1];
         let flops = lines * window.output[2] * in_channels * window.taps() * 2;
         let chunks = if flops < 200_000 {
@@ -112,7 +114,7 @@ impl Depthwise {
         };
         pool.run_indexed(chunks, &|thread, chunk| {
             // SAFETY: this thread's own part, asked for once.
-            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const f32>();
+            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const E>();
             for line in share(lines, chunks, chunk, 1) {
                 self.isa.run(&Line {
                     plan: self,
@@ -131,22 +133,22 @@ impl Depthwise {
 }
 
 /// One row of output pixels.
-struct Line<'a> {
+struct Line<'a, E> {
     plan: &'a Depthwise,
     line: usize,
-    pointers: *mut *const f32,
+    pointers: *mut *const E,
     packed: *const f32,
-    input: *const f32,
-    zeros: *const f32,
-    output: *mut f32,
-    residual: *const f32,
+    input: *const E,
+    zeros: *const E,
+    output: *mut E,
+    residual: *const E,
     epilogue: Epilogue,
 }
 
 /// A group of pixels, all of whose operands are known.
 #[derive(Clone, Copy)]
-struct Group {
-    pointers: *const *const f32,
+struct Group<E> {
+    pointers: *const *const E,
     /// Rows of taps.
     tap_rows: usize,
     /// Taps in a row.
@@ -155,15 +157,15 @@ struct Group {
     padded: usize,
     channels: usize,
     pixels: usize,
-    out: *mut f32,
+    out: *mut E,
     out_stride: usize,
-    residual: *const f32,
+    residual: *const E,
     residual_last: bool,
     low: f32,
     high: f32,
 }
 
-impl Kernel for &Line<'_> {
+impl<E: Load> Kernel for &Line<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -192,7 +194,7 @@ impl Kernel for &Line<'_> {
         for x in (0..width).step_by(PIXELS) {
             let pixels = PIXELS.min(width - x);
             let mut to = self.pointers;
-            let mut put = |p: *const f32| {
+            let mut put = |p: *const E| {
                 // SAFETY: the scratch has room for the pointers of one group.
                 unsafe { to.write(p) };
                 to = to.wrapping_add(1);
@@ -253,8 +255,8 @@ impl Kernel for &Line<'_> {
             };
             match (columns, window.strides[2]) {
                 (0, _) => any_taps(s, group),
-                (_, 1) => three_taps::<S, 1, 9>(s, group),
-                (_, _) => three_taps::<S, 2, 15>(s, group),
+                (_, 1) => three_taps::<S, E, 1, 9>(s, group),
+                (_, _) => three_taps::<S, E, 2, 15>(s, group),
             }
             if later {
                 let added = if after { residual } else { std::ptr::null() };
@@ -278,7 +280,7 @@ impl Kernel for &Line<'_> {
 
 /// Stores the sums of one vector of channels.
 #[inline(always)]
-fn finish<S: Simd>(s: S, g: &Group, c: usize, sums: &[S::F; PIXELS]) {
+fn finish<S: Simd, E: Load>(s: S, g: &Group<E>, c: usize, sums: &[S::F; PIXELS]) {
     let left = g.channels - c;
     let (low, high) = (s.splat(g.low), s.splat(g.high));
     for (p, &sum) in sums.iter().enumerate().take(g.pixels) {
@@ -309,7 +311,7 @@ fn finish<S: Simd>(s: S, g: &Group, c: usize, sums: &[S::F; PIXELS]) {
 
 /// Any number of taps: pointers `[tap][pixel]`.
 #[inline(always)]
-fn any_taps<S: Simd>(s: S, g: Group) {
+fn any_taps<S: Simd, E: Load>(s: S, g: Group<E>) {
     for c in (0..g.channels).step_by(S::LANES) {
         let left = g.channels - c;
         // SAFETY: groups of packed values are whole vectors.
@@ -331,7 +333,7 @@ fn any_taps<S: Simd>(s: S, g: Group) {
 
 /// Rows of three taps, `STRIDE` apart for neighbouring pixels: pointers `[row of taps][column]`.
 #[inline(always)]
-fn three_taps<S: Simd, const STRIDE: usize, const COLUMNS: usize>(s: S, g: Group) {
+fn three_taps<S: Simd, E: Load, const STRIDE: usize, const COLUMNS: usize>(s: S, g: Group<E>) {
     for c in (0..g.channels).step_by(S::LANES) {
         let left = g.channels - c;
         // SAFETY: groups of packed values are whole vectors.

@@ -1,6 +1,6 @@
 //! Elementwise kernels: unary functions, binary functions with broadcasting, and the epilogue of a tile.
 //!
-//! 1. Values are `f32`; NaN goes in, NaN comes out.
+//! 1. Values are computed in `f32` and stored in it or in `bf16`; NaN goes in, NaN comes out.
 //! 2. Accuracy is stated at each function of [`Unary`] in units in the last place (ULP) and tested against `f64`.
 //!
 //! Not here: integer and boolean element types; conversions ([`crate::convert`]).
@@ -10,8 +10,9 @@ pub(crate) mod binary;
 pub(crate) mod unary;
 
 use crate::copy::{Loops, Nest};
+use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
-use crate::{Error, Isa, ThreadPool};
+use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 
 /// A function of one value.
 ///
@@ -185,22 +186,44 @@ impl Epilogue {
 /// Elements that one chunk of an elementwise step handles: some microseconds of arithmetic.
 pub(crate) const CHUNK: usize = 16 * 1024;
 
-/// `output[i] = f(input[i])`.
+/// `output[i] = f(input[i])`; the identity converts between element types.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn unary(isa: Isa, pool: &ThreadPool, f: Unary, input: &[f32], output: &mut [f32]) {
+pub fn unary<'a, 'b>(
+    isa: Isa,
+    pool: &ThreadPool,
+    f: Unary,
+    input: impl Into<Slice<'a>>,
+    output: impl Into<SliceMut<'b>>,
+) {
+    slices(isa, pool, f, input.into(), output.into());
+}
+
+fn slices(isa: Isa, pool: &ThreadPool, f: Unary, input: Slice<'_>, output: SliceMut<'_>) {
     assert_eq!(input.len(), output.len(), "unary: lengths differ");
-    run_unary(isa, pool, f, input.as_ptr(), output);
+    match (input, output) {
+        (Slice::F32(x), SliceMut::F32(y)) => run_unary(isa, pool, f, x.as_ptr(), y),
+        (Slice::F32(x), SliceMut::Bf16(y)) => run_unary(isa, pool, f, x.as_ptr(), y),
+        (Slice::Bf16(x), SliceMut::F32(y)) => run_unary(isa, pool, f, x.as_ptr(), y),
+        (Slice::Bf16(x), SliceMut::Bf16(y)) => run_unary(isa, pool, f, x.as_ptr(), y),
+    }
 }
 
 /// `data[i] = f(data[i])`.
-pub fn unary_in_place(isa: Isa, pool: &ThreadPool, f: Unary, data: &mut [f32]) {
-    run_unary(isa, pool, f, data.as_ptr(), data);
+pub fn unary_in_place<'a>(isa: Isa, pool: &ThreadPool, f: Unary, data: impl Into<SliceMut<'a>>) {
+    slice_in_place(isa, pool, f, data.into());
+}
+
+fn slice_in_place(isa: Isa, pool: &ThreadPool, f: Unary, data: SliceMut<'_>) {
+    match data {
+        SliceMut::F32(data) => run_unary(isa, pool, f, data.as_ptr(), data),
+        SliceMut::Bf16(data) => run_unary(isa, pool, f, data.as_ptr(), data),
+    }
 }
 
 /// `input` is the start of `output.len()` readable values: another slice, or `output` itself.
-fn run_unary(isa: Isa, pool: &ThreadPool, f: Unary, input: *const f32, output: &mut [f32]) {
+fn run_unary<A: Load, B: Load>(isa: Isa, pool: &ThreadPool, f: Unary, input: *const A, output: &mut [B]) {
     let len = output.len();
     let (from, to) = (Address(input), Parts::new(output));
     let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
@@ -214,7 +237,7 @@ fn run_unary(isa: Isa, pool: &ThreadPool, f: Unary, input: *const f32, output: &
             input_stride: 0,
             out: to.as_ptr().wrapping_add(range.start),
             out_stride: 0,
-            added: std::ptr::null(),
+            added: std::ptr::null::<B>(),
             added_stride: 0,
         });
     });
@@ -228,8 +251,8 @@ fn run_unary(isa: Isa, pool: &ThreadPool, f: Unary, input: *const f32, output: &
 /// use polychip_cpu_kernels::{Binary, Isa, ThreadPool, elementwise::BinaryPlan};
 ///
 /// let plan = BinaryPlan::new(&[2, 1], &[3])?;
-/// let mut sum = vec![0.0; plan.output_len()];
-/// plan.run(Isa::detect(), &ThreadPool::new(1), Binary::Add, &[10.0, 20.0], &[1.0, 2.0, 3.0], &mut sum);
+/// let mut sum = vec![0.0f32; plan.output_len()];
+/// plan.run(Isa::detect(), &ThreadPool::new(1), Binary::Add, &[10.0f32, 20.0], &[1.0f32, 2.0, 3.0], &mut sum);
 /// assert_eq!(sum, [11.0, 12.0, 13.0, 21.0, 22.0, 23.0]);
 /// # Ok::<(), polychip_cpu_kernels::Error>(())
 /// ```
@@ -290,30 +313,81 @@ impl BinaryPlan {
         self.loops.len()
     }
 
-    /// `output = f(a, b)`.
+    /// `output = f(a, b)`, all of one element type.
     ///
     /// # Panics
-    /// If a slice's length is not that of its planned shape.
-    pub fn run(&self, isa: Isa, pool: &ThreadPool, f: Binary, a: &[f32], b: &[f32], output: &mut [f32]) {
+    /// If a slice's length is not that of its planned shape, or element types differ.
+    pub fn run<'a>(
+        &self,
+        isa: Isa,
+        pool: &ThreadPool,
+        f: Binary,
+        a: impl Into<Slice<'a>>,
+        b: impl Into<Slice<'a>>,
+        output: impl Into<SliceMut<'a>>,
+    ) {
+        self.slices(isa, pool, f, a.into(), b.into(), output.into());
+    }
+
+    fn slices(
+        &self,
+        isa: Isa,
+        pool: &ThreadPool,
+        f: Binary,
+        a: Slice<'_>,
+        b: Slice<'_>,
+        output: SliceMut<'_>,
+    ) {
         assert_eq!(a.len(), self.a_len, "binary: length of a");
         assert_eq!(b.len(), self.b_len, "binary: length of b");
         assert_eq!(output.len(), self.output_len(), "binary: length of the output");
-        self.go(isa, pool, f, a.as_ptr(), b.as_ptr(), output);
+        match (a, b, output) {
+            (Slice::F32(a), Slice::F32(b), SliceMut::F32(y)) => {
+                self.go(isa, pool, f, a.as_ptr(), b.as_ptr(), y);
+            }
+            (Slice::Bf16(a), Slice::Bf16(b), SliceMut::Bf16(y)) => {
+                self.go(isa, pool, f, a.as_ptr(), b.as_ptr(), y);
+            }
+            _ => panic!("binary: element types differ"),
+        }
     }
 
     /// `data = f(data, b)`, where the result has the shape of `data`.
     ///
     /// # Panics
-    /// If a slice's length is not that of its planned shape, or `a` is broadcast.
-    pub fn run_in_place(&self, isa: Isa, pool: &ThreadPool, f: Binary, data: &mut [f32], b: &[f32]) {
+    /// If a slice's length is not that of its planned shape, `a` is broadcast, or element types differ.
+    pub fn run_in_place<'a>(
+        &self,
+        isa: Isa,
+        pool: &ThreadPool,
+        f: Binary,
+        data: impl Into<SliceMut<'a>>,
+        b: impl Into<Slice<'a>>,
+    ) {
+        self.slices_in_place(isa, pool, f, data.into(), b.into());
+    }
+
+    fn slices_in_place(&self, isa: Isa, pool: &ThreadPool, f: Binary, data: SliceMut<'_>, b: Slice<'_>) {
         assert_eq!(self.a_len, self.output_len(), "binary in place: a is broadcast");
         assert_eq!(b.len(), self.b_len, "binary: length of b");
         assert_eq!(data.len(), self.output_len(), "binary: length of the output");
-        self.go(isa, pool, f, data.as_ptr(), b.as_ptr(), data);
+        match (data, b) {
+            (SliceMut::F32(y), Slice::F32(b)) => self.go(isa, pool, f, y.as_ptr(), b.as_ptr(), y),
+            (SliceMut::Bf16(y), Slice::Bf16(b)) => self.go(isa, pool, f, y.as_ptr(), b.as_ptr(), y),
+            _ => panic!("binary: element types differ"),
+        }
     }
 
     /// `a` and `b` are the starts of operands of the planned shapes; `a` may be `output` itself.
-    fn go(&self, isa: Isa, pool: &ThreadPool, f: Binary, a: *const f32, b: *const f32, output: &mut [f32]) {
+    fn go<E: Load>(
+        &self,
+        isa: Isa,
+        pool: &ThreadPool,
+        f: Binary,
+        a: *const E,
+        b: *const E,
+        output: &mut [E],
+    ) {
         let (a, b, out) = (Address(a), Address(b), Parts::new(output));
         self.loops.for_each_run(
             pool,

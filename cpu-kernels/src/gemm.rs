@@ -1,16 +1,19 @@
 //! Matrix products: `C = activation(A · B + bias + residual)`, with B packed once or packed per run.
 #![allow(unsafe_code)]
 
+use crate::isa::dot::Element;
 use crate::schedule::{Cut, Extent, Scratch};
+use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};
-use crate::{Epilogue, Error, Isa, ThreadPool};
+use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool};
+use half::bf16;
 
 /// A strided matrix: element `[r, c]` is `data[r * row_stride + c * column_stride]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
     /// The elements.
-    pub data: &'a [f32],
+    pub data: Slice<'a>,
     /// Elements between rows.
     pub row_stride: usize,
     /// Elements between columns.
@@ -20,9 +23,9 @@ pub struct Matrix<'a> {
 impl<'a> Matrix<'a> {
     /// A matrix whose rows are contiguous and `row_stride` elements apart.
     #[must_use]
-    pub const fn rows(data: &'a [f32], row_stride: usize) -> Self {
+    pub fn rows(data: impl Into<Slice<'a>>, row_stride: usize) -> Self {
         Self {
-            data,
+            data: data.into(),
             row_stride,
             column_stride: 1,
         }
@@ -30,9 +33,9 @@ impl<'a> Matrix<'a> {
 
     /// A matrix whose columns are contiguous and `column_stride` elements apart: the transpose of [`rows`](Self::rows).
     #[must_use]
-    pub const fn columns(data: &'a [f32], column_stride: usize) -> Self {
+    pub fn columns(data: impl Into<Slice<'a>>, column_stride: usize) -> Self {
         Self {
-            data,
+            data: data.into(),
             row_stride: 1,
             column_stride,
         }
@@ -52,7 +55,7 @@ impl<'a> Matrix<'a> {
 ///
 /// # Safety
 /// `to` has room for `rows` pointers.
-unsafe fn row_pointers(to: *mut *const f32, rows: usize, first: *const f32, stride: usize) {
+unsafe fn row_pointers<A>(to: *mut *const A, rows: usize, first: *const A, stride: usize) {
     for r in 0..rows {
         // SAFETY: r < rows.
         unsafe { *to.add(r) = first.wrapping_add(r * stride) };
@@ -69,39 +72,100 @@ fn block_range(rows: usize, cut: Cut, index: usize, tile_rows: usize) -> std::op
 pub struct GemmPlan {
     isa: Isa,
     panels: Panels,
+    /// Rows of b: elements, where the panels' depth counts words.
+    k: usize,
+    elements: Elements,
+}
+
+/// The element type of the operands of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Elements {
+    /// `f32`.
+    #[default]
+    F32,
+    /// `bf16`, summed in `f32`.
+    Bf16,
+}
+
+impl Elements {
+    /// Bytes of an element.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Elements::F32 => 4,
+            Elements::Bf16 => 2,
+        }
+    }
+
+    /// Panels of words of an operand of `depth` elements.
+    pub(crate) fn panels(self, isa: Isa, depth: usize, n: usize) -> Panels {
+        match self {
+            Elements::F32 => Panels::of::<f32>(isa, depth, n),
+            Elements::Bf16 => Panels::of::<bf16>(isa, depth, n),
+        }
+    }
+}
+
+/// The bits of a pair of bf16 of an operand of `depth` elements per tap, as packed weights hold them: word `word`
+/// counts the words of all taps, `value` gives an element by its tap and its place there.
+pub(crate) fn bf16_word(depth: usize, word: usize, value: impl Fn(usize, usize) -> f32) -> f32 {
+    let words = depth.div_ceil(2);
+    let (tap, first) = (word / words, word % words * 2);
+    let half = |x: f32| u32::from(bf16::from_f32(x).to_bits());
+    let second = if first + 1 < depth {
+        half(value(tap, first + 1))
+    } else {
+        0
+    };
+    f32::from_bits(half(value(tap, first)) | second << 16)
 }
 
 impl GemmPlan {
-    /// Plans a product `[m, k] · [k, n]` for any `m`.
+    /// Plans a product `[m, k] · [k, n]` of `f32` for any `m`.
     ///
     /// # Errors
     /// If the packed size does not fit the address space.
     pub fn new(isa: Isa, k: usize, n: usize) -> Result<Self, Error> {
+        Self::of(Elements::F32, isa, k, n)
+    }
+
+    /// Plans a product `[m, k] · [k, n]` for any `m`.
+    ///
+    /// # Errors
+    /// If the packed size does not fit the address space.
+    pub fn of(elements: Elements, isa: Isa, k: usize, n: usize) -> Result<Self, Error> {
         let padded = n.checked_add(64).ok_or_else(|| Error::too_large("gemm", "b"))?;
         crate::error::product("gemm", "b", &[k.saturating_add(1), padded])?;
         Ok(Self {
             isa,
-            panels: Panels::new(isa, k, n),
+            panels: elements.panels(isa, k, n),
+            k,
+            elements,
         })
     }
 
-    /// Floats of the packed operand. It depends on `k`, `n` and [`Isa::code`] alone, as does its layout.
+    /// Floats of the packed operand. It depends on the elements, `k`, `n` and [`Isa::code`] alone, as does its layout.
     #[must_use]
     pub fn packed_len(&self) -> usize {
         self.panels.len()
     }
 
-    /// Packs `b` `[k, n]` and the bias `[n]`.
+    /// Packs `b` `[k, n]` of `f32` and the bias `[n]`.
     ///
     /// # Panics
-    /// If a length is too small, or `packed` is not [`packed_len`](Self::packed_len) long.
+    /// If `b` is not of `f32`, a length is too small, or `packed` is not [`packed_len`](Self::packed_len) long.
     pub fn pack(&self, b: Matrix<'_>, bias: Option<&[f32]>, packed: &mut [f32]) {
-        b.check("b", self.panels.depth, self.panels.n);
-        self.panels.pack(
-            packed,
-            |column| bias.map_or(0.0, |bias| bias[column]),
-            |row, column| b.data[row * b.row_stride + column * b.column_stride],
-        );
+        b.check("b", self.k, self.panels.n);
+        let Slice::F32(data) = b.data else {
+            panic!("gemm: what is packed is not of f32");
+        };
+        let bias = |column: usize| bias.map_or(0.0, |bias| bias[column]);
+        let value = |row: usize, column: usize| data[row * b.row_stride + column * b.column_stride];
+        match self.elements {
+            Elements::F32 => self.panels.pack(packed, bias, value),
+            Elements::Bf16 => self.panels.pack(packed, bias, |word, column| {
+                bf16_word(self.k, word, |_, row| value(row, column))
+            }),
+        }
     }
 
     fn cut(&self, m: usize, threads: usize) -> Cut {
@@ -112,7 +176,7 @@ impl GemmPlan {
             taps: 1,
             row_bytes: depth * 4,
             panel_bytes: self.panels.len() * 4,
-            flops: m.saturating_mul(2 * n * depth),
+            flops: m.saturating_mul(2 * n * self.k),
             repeats: 1,
             tile_rows: tile::tile_rows(self.isa),
             threads,
@@ -128,10 +192,13 @@ impl GemmPlan {
 
     /// `c = epilogue(a · b + bias, residual)` for `m` rows; row `r` of `c` starts at `r * c_stride`.
     ///
+    /// The residual is of the product's elements; so is `c`, or of `f32`.
+    ///
     /// # Panics
-    /// If a slice is too short for its shape, the residual's columns are not contiguous, `c_stride` is smaller than
-    /// `n`, or scratch is shorter than [`scratch_len`](Self::scratch_len).
-    pub fn run(
+    /// If a slice is too short for its shape or of another element type, columns of the residual or of a `bf16`
+    /// operand are not contiguous, `c_stride` is smaller than `n`, or scratch is shorter than
+    /// [`scratch_len`](Self::scratch_len).
+    pub fn run<'c>(
         &self,
         pool: &ThreadPool,
         m: usize,
@@ -139,55 +206,130 @@ impl GemmPlan {
         packed: &[f32],
         residual: Option<Matrix<'_>>,
         epilogue: Epilogue,
-        c: &mut [f32],
+        c: impl Into<SliceMut<'c>>,
         c_stride: usize,
         scratch: &mut [f32],
     ) {
-        let Panels { n, depth: k, .. } = self.panels;
+        self.slices(
+            pool,
+            m,
+            a,
+            packed,
+            residual,
+            epilogue,
+            c.into(),
+            c_stride,
+            scratch,
+        );
+    }
+
+    fn slices(
+        &self,
+        pool: &ThreadPool,
+        m: usize,
+        a: Matrix<'_>,
+        packed: &[f32],
+        residual: Option<Matrix<'_>>,
+        epilogue: Epilogue,
+        c: SliceMut<'_>,
+        c_stride: usize,
+        scratch: &mut [f32],
+    ) {
+        let strides = (a.row_stride, a.column_stride);
+        a.check("a", m, self.k);
+        if let Some(residual) = residual {
+            residual.check("the residual", m, self.panels.n);
+            assert!(
+                residual.column_stride == 1 || self.panels.n <= 1,
+                "gemm: columns of the residual are not contiguous"
+            );
+        }
+        let added_stride = residual.map_or(0, |r| r.row_stride);
+        match (self.elements, a.data, c) {
+            (Elements::F32, Slice::F32(a), SliceMut::F32(c)) => {
+                let added = residual.map_or(std::ptr::null(), |r| r.data.f32s().as_ptr());
+                let added = (added, added_stride);
+                self.typed(
+                    pool,
+                    m,
+                    a.as_ptr(),
+                    strides,
+                    packed,
+                    added,
+                    epilogue,
+                    c,
+                    c_stride,
+                    scratch,
+                );
+            }
+            (Elements::Bf16, Slice::Bf16(a), c) => {
+                assert!(
+                    strides.1 == 1 || self.k <= 1,
+                    "gemm: columns of a bf16 operand are not contiguous"
+                );
+                let added = residual.map_or(std::ptr::null(), |r| r.data.bf16s().as_ptr());
+                let (a, added) = (a.as_ptr(), (added, added_stride));
+                match c {
+                    SliceMut::F32(c) => {
+                        self.typed(pool, m, a, strides, packed, added, epilogue, c, c_stride, scratch);
+                    }
+                    SliceMut::Bf16(c) => {
+                        self.typed(pool, m, a, strides, packed, added, epilogue, c, c_stride, scratch);
+                    }
+                }
+            }
+            _ => panic!("gemm: element types differ"),
+        }
+    }
+
+    /// The addresses were checked against the shape.
+    fn typed<A: Element, E: Load>(
+        &self,
+        pool: &ThreadPool,
+        m: usize,
+        a: *const A,
+        (a_stride, a_step): (usize, usize),
+        packed: &[f32],
+        (added, added_stride): (*const A, usize),
+        epilogue: Epilogue,
+        c: &mut [E],
+        c_stride: usize,
+        scratch: &mut [f32],
+    ) {
+        let (n, k) = (self.panels.n, self.k);
         assert_eq!(
             packed.len(),
             self.packed_len(),
             "gemm: length of the packed operand"
         );
-        a.check("a", m, k);
         assert!(c_stride >= n || m <= 1, "gemm: rows of c overlap");
-        Matrix::rows(c, c_stride).check("c", m, n);
-        if let Some(residual) = residual {
-            residual.check("the residual", m, n);
-            assert!(
-                residual.column_stride == 1 || n <= 1,
-                "gemm: columns of the residual are not contiguous"
-            );
-        }
+        let end = m.saturating_sub(1).saturating_mul(c_stride).saturating_add(n);
+        assert!(
+            m == 0 || n == 0 || end <= c.len(),
+            "gemm: c is shorter than its shape"
+        );
         if m == 0 || n == 0 {
             return;
         }
         let tile_rows = tile::tile_rows(self.isa);
         let cut = self.cut(m, pool.threads());
         let scratch = Scratch::new(scratch, 0, 2 * cut.block_rows, pool.threads());
-        let (a_start, c, right) = (Address(a.data.as_ptr()), Parts::new(c), Address(packed.as_ptr()));
-        let added = Address(residual.map_or(std::ptr::null(), |r| r.data.as_ptr()));
-        let added_stride = residual.map_or(0, |r| r.row_stride);
+        let (a, c, right) = (Address(a), Parts::new(c), Address(packed.as_ptr()));
+        let added = Address(added);
         pool.run_indexed(cut.row_blocks * cut.panel_groups, &|thread, chunk| {
             let rows = block_range(m, cut, chunk / cut.panel_groups, tile_rows);
             let range = share(self.panels.count(), cut.panel_groups, chunk % cut.panel_groups, 1);
             // SAFETY: this thread's own part, asked for once.
-            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const f32>();
+            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const A>();
+            let first = a.at(rows.start * a_stride);
             // SAFETY: the part holds 2 * block_rows floats, starts on a cache line, and the block is not longer.
-            unsafe {
-                row_pointers(
-                    pointers,
-                    rows.len(),
-                    a_start.at(rows.start * a.row_stride),
-                    a.row_stride,
-                )
-            };
+            unsafe { row_pointers(pointers, rows.len(), first, a_stride) };
             let block = Block {
                 rows: rows.len(),
                 pointers,
                 taps: 1,
                 k,
-                a_step: a.column_stride,
+                a_step,
                 panels: self.panels,
                 range,
                 right: Right::Packed(right.at(0)),
@@ -289,17 +431,26 @@ impl MatMulParams {
 pub struct MatMulPlan {
     isa: Isa,
     params: MatMulParams,
+    elements: Elements,
     panels: Panels,
     /// Elements that a, b and c must have.
     needed: [usize; 3],
 }
 
 impl MatMulPlan {
-    /// Plans a product.
+    /// Plans a product of `f32`.
     ///
     /// # Errors
     /// If the column stride of c is not 1, two results share an element, or a size does not fit the address space.
     pub fn new(isa: Isa, params: MatMulParams) -> Result<Self, Error> {
+        Self::of(Elements::F32, isa, params)
+    }
+
+    /// Plans a product.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if the column stride of a `bf16` operand a is not 1.
+    pub fn of(elements: Elements, isa: Isa, params: MatMulParams) -> Result<Self, Error> {
         const NAME: &str = "matmul";
         let MatMulParams {
             batch,
@@ -353,6 +504,10 @@ impl MatMulPlan {
                 "it must be 1",
             ));
         }
+        if elements == Elements::Bf16 && a.column != 1 && k > 1 {
+            let rule = "it must be 1 for pairs of bf16";
+            return Err(Error::parameter(NAME, "column stride of a", a.column, rule));
+        }
         let mut dims = [(1, n), (c.row, m), (0, 0), (0, 0), (0, 0), (0, 0)];
         for (dim, from) in dims[2..].iter_mut().zip(c.batch.iter().zip(&batch)) {
             *dim = (*from.0, *from.1);
@@ -373,14 +528,17 @@ impl MatMulPlan {
         Ok(Self {
             isa,
             params,
-            panels: Panels::new(isa, k, n),
+            elements,
+            panels: elements.panels(isa, k, n),
             needed,
         })
     }
 
     /// Whether panels are read where they are: packing one is worth it from a few tiles of rows on.
     fn in_place(&self) -> bool {
-        self.params.b.column == 1 && self.params.m <= 2 * tile::tile_rows(self.isa)
+        self.elements == Elements::F32
+            && self.params.b.column == 1
+            && self.params.m <= 2 * tile::tile_rows(self.isa)
     }
 
     fn cut(&self, threads: usize) -> Cut {
@@ -389,7 +547,7 @@ impl MatMulPlan {
             rows: m,
             panels: self.panels.count(),
             taps: 1,
-            row_bytes: k * 4,
+            row_bytes: k * self.elements.bytes(),
             // a panel is packed per block, so blocks are long
             panel_bytes: usize::MAX,
             flops: m.saturating_mul(2 * n * k),
@@ -412,11 +570,44 @@ impl MatMulPlan {
         Scratch::len(0, self.own(self.cut(pool.threads())).1, pool.threads())
     }
 
-    /// Runs the product.
+    /// Runs the product; `c` is of the product's elements or of `f32`.
     ///
     /// # Panics
-    /// If a slice is too short for its shape and strides, or scratch is too short.
-    pub fn run(&self, pool: &ThreadPool, a: &[f32], b: &[f32], c: &mut [f32], scratch: &mut [f32]) {
+    /// If a slice is too short for its shape and strides or of another element type, or scratch is too short.
+    pub fn run<'a>(
+        &self,
+        pool: &ThreadPool,
+        a: impl Into<Slice<'a>>,
+        b: impl Into<Slice<'a>>,
+        c: impl Into<SliceMut<'a>>,
+        scratch: &mut [f32],
+    ) {
+        self.slices(pool, a.into(), b.into(), c.into(), scratch);
+    }
+
+    fn slices(&self, pool: &ThreadPool, a: Slice<'_>, b: Slice<'_>, c: SliceMut<'_>, scratch: &mut [f32]) {
+        match (self.elements, a, b, c) {
+            (Elements::F32, Slice::F32(a), Slice::F32(b), SliceMut::F32(c)) => {
+                self.typed(pool, a, b, c, scratch);
+            }
+            (Elements::Bf16, Slice::Bf16(a), Slice::Bf16(b), SliceMut::F32(c)) => {
+                self.typed(pool, a, b, c, scratch);
+            }
+            (Elements::Bf16, Slice::Bf16(a), Slice::Bf16(b), SliceMut::Bf16(c)) => {
+                self.typed(pool, a, b, c, scratch);
+            }
+            _ => panic!("matmul: element types differ"),
+        }
+    }
+
+    fn typed<A: Panel, E: Load>(
+        &self,
+        pool: &ThreadPool,
+        a: &[A],
+        b: &[A],
+        c: &mut [E],
+        scratch: &mut [f32],
+    ) {
         assert!(a.len() >= self.needed[0], "matmul: a is shorter than its shape");
         assert!(b.len() >= self.needed[1], "matmul: b is shorter than its shape");
         assert!(c.len() >= self.needed[2], "matmul: c is shorter than its shape");
@@ -437,7 +628,7 @@ impl MatMulPlan {
         pool.run_indexed(chunks, &|thread, chunk| {
             // SAFETY: this thread's own part, asked for once.
             let (pointers, packed) = unsafe { scratch.own(thread) }.split_at_mut(pointer_floats);
-            let pointers = pointers.as_mut_ptr().cast::<*const f32>();
+            let pointers = pointers.as_mut_ptr().cast::<*const A>();
             for unit in share(units, chunks, chunk, 1) {
                 let (mut at_a, mut at_b, mut at_c, mut rest) = (0, 0, 0, unit / per_batch);
                 for i in (0..MAX_BATCH_DIMS).rev() {
@@ -458,10 +649,11 @@ impl MatMulPlan {
                     let source = b.at(at_b + left * p.b.column);
                     let one = self.panels.with_columns(columns);
                     let right = if self.in_place() && columns == one.width_of(0) {
-                        Right::InPlace(source, p.b.row)
+                        // only f32 is
+                        Right::InPlace(source.cast(), p.b.row)
                     } else {
                         // SAFETY: the operand was checked against its strides; columns lie in it.
-                        unsafe { pack_panel(packed, one, source, p.b.row, p.b.column) };
+                        unsafe { A::pack_panel(packed, one, p.k, source, p.b.row, p.b.column) };
                         Right::Packed(packed.as_ptr())
                     };
                     let block = Block {
@@ -488,31 +680,90 @@ impl MatMulPlan {
     }
 }
 
-/// Packs one panel of a computed operand, without bias.
-///
-/// # Safety
-/// `depth` rows of `n` columns at these strides are readable at `source`.
-unsafe fn pack_panel(
-    packed: &mut [f32],
-    panel: Panels,
-    source: *const f32,
-    row_stride: usize,
-    column_stride: usize,
-) {
-    let (width, columns, depth) = (panel.width_of(0), panel.n, panel.depth);
-    let (bias, rows) = packed[..width * (depth + 1)].split_at_mut(width);
-    bias.fill(0.0);
-    for (r, row) in rows.chunks_exact_mut(width).enumerate() {
-        let from = source.wrapping_add(r * row_stride);
-        let (used, rest) = row.split_at_mut(columns);
-        rest.fill(0.0);
-        if column_stride == 1 {
-            // SAFETY: a row of `columns` readable values; the packed panel is other memory.
-            unsafe { std::ptr::copy_nonoverlapping(from, used.as_mut_ptr(), columns) };
-        } else {
+/// An element type whose panels are packed per run.
+trait Panel: Element {
+    /// Packs one panel of a computed operand of `k` rows, without bias.
+    ///
+    /// # Safety
+    /// `k` rows of `panel.n` columns at these strides are readable at `source`.
+    unsafe fn pack_panel(
+        packed: &mut [f32],
+        panel: Panels,
+        k: usize,
+        source: *const Self,
+        row_stride: usize,
+        column_stride: usize,
+    );
+}
+
+impl Panel for bf16 {
+    unsafe fn pack_panel(
+        packed: &mut [f32],
+        panel: Panels,
+        k: usize,
+        source: *const Self,
+        row_stride: usize,
+        column_stride: usize,
+    ) {
+        let (width, columns, depth) = (panel.width_of(0), panel.n, panel.depth);
+        let (bias, rows) = packed[..width * (depth + 1)].split_at_mut(width);
+        bias.fill(0.0);
+        for (r, row) in rows.chunks_exact_mut(width).enumerate() {
+            let from = source.wrapping_add(2 * r * row_stride);
+            let (used, rest) = row.split_at_mut(columns);
+            rest.fill(0.0);
+            let pair = 2 * r + 1 < k;
+            if row_stride == 1 && pair {
+                // neighbours in memory are the pair
+                for (c, x) in used.iter_mut().enumerate() {
+                    // SAFETY: the caller promises these columns.
+                    *x = unsafe {
+                        from.wrapping_add(c * column_stride)
+                            .cast::<f32>()
+                            .read_unaligned()
+                    };
+                }
+                continue;
+            }
             for (c, x) in used.iter_mut().enumerate() {
+                let at = from.wrapping_add(c * column_stride);
                 // SAFETY: the caller promises these columns.
-                *x = unsafe { *from.wrapping_add(c * column_stride) };
+                let low = u32::from(unsafe { *at }.to_bits());
+                let mut high = 0;
+                if pair {
+                    // SAFETY: as above, for the row below.
+                    high = u32::from(unsafe { *at.wrapping_add(row_stride) }.to_bits());
+                }
+                *x = f32::from_bits(low | high << 16);
+            }
+        }
+    }
+}
+
+impl Panel for f32 {
+    unsafe fn pack_panel(
+        packed: &mut [f32],
+        panel: Panels,
+        _: usize,
+        source: *const f32,
+        row_stride: usize,
+        column_stride: usize,
+    ) {
+        let (width, columns, depth) = (panel.width_of(0), panel.n, panel.depth);
+        let (bias, rows) = packed[..width * (depth + 1)].split_at_mut(width);
+        bias.fill(0.0);
+        for (r, row) in rows.chunks_exact_mut(width).enumerate() {
+            let from = source.wrapping_add(r * row_stride);
+            let (used, rest) = row.split_at_mut(columns);
+            rest.fill(0.0);
+            if column_stride == 1 {
+                // SAFETY: a row of `columns` readable values; the packed panel is other memory.
+                unsafe { std::ptr::copy_nonoverlapping(from, used.as_mut_ptr(), columns) };
+            } else {
+                for (c, x) in used.iter_mut().enumerate() {
+                    // SAFETY: the caller promises these columns.
+                    *x = unsafe { *from.wrapping_add(c * column_stride) };
+                }
             }
         }
     }

@@ -5,8 +5,8 @@
 //! 2. Code for an instruction set is reachable only through an [`Isa`] value, which exists only where the CPU
 //!    has been found to support it.
 //! 3. Images are channels-last (`[n, d, h, w, c]`); [`transpose`] changes layouts at the edge of a graph.
-//! 4. Weights are packed once, by a plan's `pack`, into plain `f32`s whose layout depends on the plan's
-//!    parameters and on [`Isa::code`] alone, so that they can be stored and loaded again.
+//! 4. Weights are packed once, by a plan's `pack`, into plain `f32`s (or words of as many bits) whose layout depends
+//!    on the plan's parameters and on [`Isa::code`] alone, so that they can be stored and loaded again.
 //!
 //! Not here: graphs, ops, devices, shape inference, and any decision about which kernel a node wants.
 //!
@@ -38,7 +38,9 @@ pub mod gemm;
 pub mod isa;
 pub mod memory;
 pub mod norm;
+pub mod peak;
 pub mod pool;
+pub mod quantised;
 pub mod reduce;
 pub mod reference;
 pub mod softmax;
@@ -48,10 +50,13 @@ pub mod transpose;
 mod error;
 mod math;
 mod schedule;
+mod stored;
 mod tile;
+mod winograd;
 
 pub use elementwise::{Binary, Epilogue, Residual, Unary};
 pub use error::{Error, ErrorKind};
 pub use isa::Isa;
 pub use memory::AlignedVec;
+pub use stored::{Slice, SliceMut};
 pub use threads::ThreadPool;

@@ -7,8 +7,9 @@
 
 use crate::elementwise::unary::apply_rows;
 use crate::isa::{Kernel, Simd};
+use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
-use crate::{Isa, ThreadPool, Unary};
+use crate::{Isa, Slice, SliceMut, ThreadPool, Unary};
 use std::ops::Range;
 
 /// Which normalisation of a row.
@@ -31,8 +32,8 @@ pub struct NormParams<'a> {
     pub scale: Option<&'a [f32]>,
     /// Summand per column, `[columns]`.
     pub bias: Option<&'a [f32]>,
-    /// Added to the input first, `[rows, columns]`.
-    pub residual: Option<&'a [f32]>,
+    /// Added to the input first, `[rows, columns]`; of the input's element type.
+    pub residual: Option<Slice<'a>>,
 }
 
 /// Normalises each row of `[rows, columns]`; `sum` receives `input + residual` where the caller wants it.
@@ -41,29 +42,94 @@ pub struct NormParams<'a> {
 /// use polychip_cpu_kernels::{Isa, ThreadPool, norm::{Norm, NormParams, norm}};
 ///
 /// let params = NormParams { norm: Norm::Layer, epsilon: 0.0, scale: None, bias: None, residual: None };
-/// let mut y = [0.0; 2];
-/// norm(Isa::detect(), &ThreadPool::new(1), 1, 2, params, &[3.0, 7.0], None, &mut y);
+/// let mut y = [0.0f32; 2];
+/// norm(Isa::detect(), &ThreadPool::new(1), 1, 2, params, &[3.0f32, 7.0], None, &mut y);
 /// assert_eq!(y, [-1.0, 1.0]);
 /// ```
 ///
 /// # Panics
 /// If the length of `input`, `output`, `sum` or the residual is not `rows * columns`, or that of scale or bias is
-/// not `columns`.
-pub fn norm(
+/// not `columns`; if the element types are not those of one input, or a `bf16` input becomes `f32`.
+pub fn norm<'a, 'b>(
     isa: Isa,
     pool: &ThreadPool,
     rows: usize,
     columns: usize,
+    params: NormParams<'a>,
+    input: impl Into<Slice<'a>>,
+    sum: Option<SliceMut<'b>>,
+    output: impl Into<SliceMut<'b>>,
+) {
+    slices(
+        isa,
+        pool,
+        [rows, columns],
+        params,
+        input.into(),
+        sum,
+        output.into(),
+    );
+}
+
+fn slices<'a>(
+    isa: Isa,
+    pool: &ThreadPool,
+    size: [usize; 2],
+    params: NormParams<'a>,
+    input: Slice<'a>,
+    sum: Option<SliceMut<'_>>,
+    output: SliceMut<'_>,
+) {
+    const TYPES: &str = "norm: element types differ";
+    match (input, output) {
+        (Slice::F32(x), SliceMut::F32(y)) => {
+            let residual = params.residual.map(|r| match r {
+                Slice::F32(r) => r,
+                Slice::Bf16(_) => panic!("{TYPES}"),
+            });
+            let sum = sum.map(|sum| match sum {
+                SliceMut::F32(sum) => sum,
+                SliceMut::Bf16(_) => panic!("{TYPES}"),
+            });
+            typed(isa, pool, size, params, residual, x, sum, y);
+        }
+        (Slice::Bf16(x), SliceMut::Bf16(y)) => {
+            let residual = params.residual.map(|r| match r {
+                Slice::Bf16(r) => r,
+                Slice::F32(_) => panic!("{TYPES}"),
+            });
+            let sum = sum.map(|sum| match sum {
+                SliceMut::Bf16(sum) => sum,
+                SliceMut::F32(_) => panic!("{TYPES}"),
+            });
+            typed(isa, pool, size, params, residual, x, sum, y);
+        }
+        (Slice::F32(x), SliceMut::Bf16(y)) => {
+            assert!(
+                params.residual.is_none() && sum.is_none(),
+                "norm: a sum of f32 has no place in a bf16 output"
+            );
+            typed(isa, pool, size, params, None, x, None, y);
+        }
+        (Slice::Bf16(_), SliceMut::F32(_)) => panic!("{TYPES}"),
+    }
+}
+
+fn typed<A: Load, B: Load>(
+    isa: Isa,
+    pool: &ThreadPool,
+    [rows, columns]: [usize; 2],
     params: NormParams<'_>,
-    input: &[f32],
-    sum: Option<&mut [f32]>,
-    output: &mut [f32],
+    residual: Option<&[A]>,
+    input: &[A],
+    sum: Option<&mut [A]>,
+    output: &mut [B],
 ) {
     let len = rows.checked_mul(columns);
     assert_eq!(len, Some(input.len()), "norm: length of the input");
     assert_eq!(len, Some(output.len()), "norm: length of the output");
-    let whole = |slice: Option<&[f32]>| slice.is_none_or(|slice| slice.len() == output.len());
-    assert!(whole(params.residual), "norm: length of the residual");
+    let whole = |slice: Option<&[A]>| slice.is_none_or(|slice| slice.len() == output.len());
+    assert!(whole(residual), "norm: length of the residual");
     assert!(whole(sum.as_deref()), "norm: length of the sum");
     let per_column = |slice: Option<&[f32]>| slice.is_none_or(|slice| slice.len() == columns);
     assert!(per_column(params.scale), "norm: length of the scale");
@@ -77,7 +143,8 @@ pub fn norm(
         rows.min(pool.threads() * 4)
     };
     let start = |slice: Option<&[f32]>| Address(slice.map_or(std::ptr::null(), <[f32]>::as_ptr));
-    let (scale, bias, residual) = (start(params.scale), start(params.bias), start(params.residual));
+    let (scale, bias) = (start(params.scale), start(params.bias));
+    let residual = Address(residual.map_or(std::ptr::null(), <[A]>::as_ptr));
     let input = Address(input.as_ptr());
     let sum = sum.map(Parts::new);
     let output = Parts::new(output);
@@ -98,20 +165,20 @@ pub fn norm(
 }
 
 /// A range of rows; pointers to missing operands are null.
-struct Rows {
+struct Rows<A, B> {
     norm: Norm,
     epsilon: f32,
     rows: Range<usize>,
     columns: usize,
     scale: *const f32,
     bias: *const f32,
-    residual: *const f32,
-    input: *const f32,
-    sum: *mut f32,
-    output: *mut f32,
+    residual: *const A,
+    input: *const A,
+    sum: *mut A,
+    output: *mut B,
 }
 
-impl Kernel for &Rows {
+impl<A: Load, B: Load> Kernel for &Rows<A, B> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -136,7 +203,8 @@ impl Kernel for &Rows {
                 }
             } else {
                 let keep = if self.sum.is_null() {
-                    to
+                    // a residual comes with elements of one type, so the output can hold the sums meanwhile
+                    to.cast::<A>()
                 } else {
                     self.sum.wrapping_add(offset)
                 };
@@ -157,13 +225,13 @@ impl Kernel for &Rows {
             let whole = n / S::LANES * S::LANES;
             for c in (0..whole).step_by(S::LANES) {
                 // SAFETY: LANES values remain.
-                let d = s.sub(unsafe { s.load(from.wrapping_add(c)) }, mean_v);
+                let d = s.sub(unsafe { s.read(from.wrapping_add(c), S::LANES) }, mean_v);
                 squares = s.mul_add(d, d, squares);
             }
             let mut square = s.sum(squares);
             for c in whole..n {
                 // SAFETY: c < n.
-                let d = unsafe { *from.wrapping_add(c) } - mean;
+                let d = unsafe { *from.wrapping_add(c) }.value() - mean;
                 square += d * d;
             }
             let factor = s.splat(1.0 / (square / count + self.epsilon).sqrt());
@@ -188,15 +256,32 @@ impl Kernel for &Rows {
 /// `output[r, c] = f(input[r, c] * scale[c] + shift[c])`: batch normalisation of a channels-last image.
 ///
 /// # Panics
-/// If the length of `input` or `output` is not a multiple of that of `scale`, or `shift` differs from it.
+/// If the length of `input` or `output` is not a multiple of that of `scale`, `shift` differs from it, or element
+/// types differ.
 pub fn scale_shift(
     isa: Isa,
     pool: &ThreadPool,
     scale: &[f32],
     shift: &[f32],
     activation: Unary,
-    input: &[f32],
-    output: &mut [f32],
+    input: Slice<'_>,
+    output: SliceMut<'_>,
+) {
+    match (input, output) {
+        (Slice::F32(x), SliceMut::F32(y)) => affine(isa, pool, scale, shift, activation, x, y),
+        (Slice::Bf16(x), SliceMut::Bf16(y)) => affine(isa, pool, scale, shift, activation, x, y),
+        _ => panic!("scale_shift: element types differ"),
+    }
+}
+
+fn affine<E: Load>(
+    isa: Isa,
+    pool: &ThreadPool,
+    scale: &[f32],
+    shift: &[f32],
+    activation: Unary,
+    input: &[E],
+    output: &mut [E],
 ) {
     let columns = scale.len();
     assert_eq!(shift.len(), columns, "scale_shift: length of the shift");
@@ -230,17 +315,17 @@ pub fn scale_shift(
 }
 
 /// A range of rows.
-struct Affine {
+struct Affine<E> {
     rows: Range<usize>,
     columns: usize,
     scale: *const f32,
     shift: *const f32,
     activation: Unary,
-    input: *const f32,
-    output: *mut f32,
+    input: *const E,
+    output: *mut E,
 }
 
-impl Kernel for &Affine {
+impl<E: Load> Kernel for &Affine<E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -290,7 +375,7 @@ mod tests {
                             epsilon: 1e-5,
                             scale: on(1).then_some(&scale),
                             bias: on(1).then_some(&bias),
-                            residual: on(2).then_some(&residual),
+                            residual: on(2).then_some((&residual).into()),
                         };
                         let (mut sum, mut got) = (vec![f32::NAN; rows * n], vec![f32::NAN; rows * n]);
                         norm(
@@ -300,7 +385,7 @@ mod tests {
                             n,
                             params,
                             &input,
-                            on(3).then_some(&mut sum),
+                            on(3).then_some(SliceMut::F32(&mut sum)),
                             &mut got,
                         );
                         for row in 0..rows {
@@ -332,7 +417,15 @@ mod tests {
                         }
                     }
                     let mut got = vec![f32::NAN; rows * n];
-                    scale_shift(isa, &pool, &scale, &bias, Unary::Relu, &input, &mut got);
+                    scale_shift(
+                        isa,
+                        &pool,
+                        &scale,
+                        &bias,
+                        Unary::Relu,
+                        (&input).into(),
+                        (&mut got).into(),
+                    );
                     for (i, got) in got.iter().enumerate() {
                         let want = (input[i] * scale[i % n] + bias[i % n]).max(0.0);
                         assert!((got - want).abs() < 1e-6);

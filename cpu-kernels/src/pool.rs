@@ -8,8 +8,9 @@
 use crate::conv::Window;
 use crate::error::product;
 use crate::isa::{Kernel, Simd};
+use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
-use crate::{Error, Isa, ThreadPool};
+use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 use std::ops::Range;
 
 /// Which pooling.
@@ -37,14 +38,42 @@ pub struct PoolParams {
     pub pads_end: [usize; 3],
 }
 
+impl PoolParams {
+    /// For the window whose first tap is at `first`: per dimension the taps inside the image, and how many count.
+    #[inline(always)]
+    pub(crate) fn taps(&self, first: [isize; 3], pooling: Pooling) -> ([(usize, usize); 3], usize) {
+        let window = &self.window;
+        let mut taps = [(0usize, 0usize); 3];
+        let (mut inside, mut counted) = (1usize, 1usize);
+        for i in 0..3 {
+            let step = window.dilations[i] as isize;
+            let end = window.input[i] as isize;
+            let before = |limit: isize| {
+                // taps whose coordinate is below `limit`
+                let count = (limit - first[i] + step - 1).div_euclid(step);
+                count.clamp(0, window.kernel[i] as isize) as usize
+            };
+            taps[i] = (before(0), before(end));
+            inside *= taps[i].1 - taps[i].0;
+            counted *= before(end + self.pads_end[i] as isize) - before(-(window.pads[i] as isize));
+        }
+        let counted = if pooling == Pooling::AverageCountPadding {
+            counted
+        } else {
+            inside
+        };
+        (taps, counted)
+    }
+}
+
 /// A pooling, worked out once.
 ///
 /// ```
 /// use polychip_cpu_kernels::{Isa, ThreadPool, pool::{PoolPlan, Pooling}};
 ///
 /// let plan = PoolPlan::global(1, 3, 2)?; // three pixels of two channels
-/// let mut mean = [0.0; 2];
-/// let image = [1.0, 10.0, 2.0, 20.0, 3.0, 30.0];
+/// let mut mean = [0.0f32; 2];
+/// let image = [1.0f32, 10.0, 2.0, 20.0, 3.0, 30.0];
 /// plan.run(Isa::detect(), &ThreadPool::new(1), Pooling::Average, &image, &mut mean);
 /// assert!((mean[0] - 2.0).abs() < 1e-6 && (mean[1] - 20.0).abs() < 1e-5);
 /// # Ok::<(), polychip_cpu_kernels::Error>(())
@@ -103,8 +132,27 @@ impl PoolPlan {
     /// A window that lies outside the image gives minus infinity as its maximum and zero as its average.
     ///
     /// # Panics
-    /// If a slice's length is not that of its shape.
-    pub fn run(&self, isa: Isa, pool: &ThreadPool, pooling: Pooling, input: &[f32], output: &mut [f32]) {
+    /// If a slice's length is not that of its shape, or element types differ.
+    pub fn run<'a>(
+        &self,
+        isa: Isa,
+        pool: &ThreadPool,
+        pooling: Pooling,
+        input: impl Into<Slice<'a>>,
+        output: impl Into<SliceMut<'a>>,
+    ) {
+        self.slices(isa, pool, pooling, input.into(), output.into());
+    }
+
+    fn slices(&self, isa: Isa, pool: &ThreadPool, pooling: Pooling, input: Slice<'_>, output: SliceMut<'_>) {
+        match (input, output) {
+            (Slice::F32(x), SliceMut::F32(y)) => self.typed(isa, pool, pooling, x, y),
+            (Slice::Bf16(x), SliceMut::Bf16(y)) => self.typed(isa, pool, pooling, x, y),
+            _ => panic!("pool: element types differ"),
+        }
+    }
+
+    fn typed<E: Load>(&self, isa: Isa, pool: &ThreadPool, pooling: Pooling, input: &[E], output: &mut [E]) {
         assert_eq!(input.len(), self.in_len, "pool: length of the input");
         assert_eq!(output.len(), self.out_len, "pool: length of the output");
         if self.out_len == 0 {
@@ -145,49 +193,29 @@ impl PoolPlan {
 }
 
 /// A range of output pixels and of channels.
-struct Pixels<'a> {
+struct Pixels<'a, E> {
     plan: &'a PoolPlan,
     pixels: Range<usize>,
     channels: Range<usize>,
     pooling: Pooling,
-    input: *const f32,
-    output: *mut f32,
+    input: *const E,
+    output: *mut E,
 }
 
-impl Kernel for &Pixels<'_> {
+impl<E: Load> Kernel for &Pixels<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let PoolParams {
-            channels,
-            window,
-            pads_end,
-            ..
-        } = self.plan.params;
+        let PoolParams { channels, window, .. } = self.plan.params;
         let (out_pixels, in_pixels) = (window.out_pixels(), window.in_pixels());
         let maximum = self.pooling == Pooling::Max;
         let start = s.splat(if maximum { f32::NEG_INFINITY } else { 0.0 });
         for pixel in self.pixels.clone() {
             let first = window.first_tap(pixel % out_pixels);
-            // per dimension: the taps inside the image, and the count inside image and padding
-            let mut taps = [(0usize, 0usize); 3];
-            let mut counted = 1usize;
-            for i in 0..3 {
-                let step = window.dilations[i] as isize;
-                let end = window.input[i] as isize;
-                let before = |limit: isize| {
-                    // taps whose coordinate is below `limit`
-                    let count = (limit - first[i] + step - 1).div_euclid(step);
-                    count.clamp(0, window.kernel[i] as isize) as usize
-                };
-                taps[i] = (before(0), before(end));
-                counted *= before(end + pads_end[i] as isize) - before(-(window.pads[i] as isize));
-            }
-            let inside: usize = taps.iter().map(|(low, high)| high - low).product();
+            let (taps, counted) = self.plan.params.taps(first, self.pooling);
             let scale = match self.pooling {
                 Pooling::Max => 1.0,
-                Pooling::Average => 1.0 / inside.max(1) as f32,
-                Pooling::AverageCountPadding => 1.0 / counted.max(1) as f32,
+                Pooling::Average | Pooling::AverageCountPadding => 1.0 / counted.max(1) as f32,
             };
             let image = self.input.wrapping_add(pixel / out_pixels * in_pixels * channels);
             let out = self.output.wrapping_add(pixel * channels);

@@ -5,8 +5,9 @@
 
 use crate::isa::{Kernel, Simd};
 use crate::math;
+use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
-use crate::{Isa, ThreadPool};
+use crate::{Isa, Slice, SliceMut, ThreadPool};
 use std::ops::Range;
 
 /// Softmax over the middle dimension of `[outer, axis, inner]`.
@@ -14,43 +15,70 @@ use std::ops::Range;
 /// ```
 /// use polychip_cpu_kernels::{Isa, ThreadPool, softmax::softmax};
 ///
-/// let mut y = [0.0; 2];
-/// softmax(Isa::detect(), &ThreadPool::new(1), [1, 2, 1], &[3.0, 3.0], &mut y);
+/// let mut y = [0.0f32; 2];
+/// softmax(Isa::detect(), &ThreadPool::new(1), [1, 2, 1], &[3.0f32, 3.0], &mut y);
 /// assert_eq!(y, [0.5, 0.5]);
 /// ```
 ///
 /// # Panics
-/// If a length is not `outer * axis * inner`.
-pub fn softmax(isa: Isa, pool: &ThreadPool, dims: [usize; 3], input: &[f32], output: &mut [f32]) {
-    assert_eq!(input.len(), output.len(), "softmax: lengths differ");
-    run(isa, pool, dims, false, input.as_ptr(), output);
+/// If a length is not `outer * axis * inner`, or `bf16` is asked to become `f32`.
+pub fn softmax<'a>(
+    isa: Isa,
+    pool: &ThreadPool,
+    dims: [usize; 3],
+    input: impl Into<Slice<'a>>,
+    output: impl Into<SliceMut<'a>>,
+) {
+    slices(isa, pool, dims, false, input.into(), output.into());
 }
 
 /// [`softmax`] that overwrites its input.
 ///
 /// # Panics
 /// If the length is not `outer * axis * inner`.
-pub fn softmax_in_place(isa: Isa, pool: &ThreadPool, dims: [usize; 3], data: &mut [f32]) {
-    run(isa, pool, dims, false, data.as_ptr(), data);
+pub fn softmax_in_place<'a>(isa: Isa, pool: &ThreadPool, dims: [usize; 3], data: impl Into<SliceMut<'a>>) {
+    slice_in_place(isa, pool, dims, data.into());
+}
+
+fn slice_in_place(isa: Isa, pool: &ThreadPool, dims: [usize; 3], data: SliceMut<'_>) {
+    match data {
+        SliceMut::F32(data) => run(isa, pool, dims, false, data.as_ptr(), data),
+        SliceMut::Bf16(data) => run(isa, pool, dims, false, data.as_ptr(), data),
+    }
 }
 
 /// The logarithm of [`softmax`], without its underflow.
 ///
 /// # Panics
-/// If a length is not `outer * axis * inner`.
-pub fn log_softmax(isa: Isa, pool: &ThreadPool, dims: [usize; 3], input: &[f32], output: &mut [f32]) {
+/// As [`softmax`].
+pub fn log_softmax<'a>(
+    isa: Isa,
+    pool: &ThreadPool,
+    dims: [usize; 3],
+    input: impl Into<Slice<'a>>,
+    output: impl Into<SliceMut<'a>>,
+) {
+    slices(isa, pool, dims, true, input.into(), output.into());
+}
+
+fn slices(isa: Isa, pool: &ThreadPool, dims: [usize; 3], log: bool, input: Slice<'_>, output: SliceMut<'_>) {
     assert_eq!(input.len(), output.len(), "softmax: lengths differ");
-    run(isa, pool, dims, true, input.as_ptr(), output);
+    match (input, output) {
+        (Slice::F32(x), SliceMut::F32(y)) => run(isa, pool, dims, log, x.as_ptr(), y),
+        (Slice::F32(x), SliceMut::Bf16(y)) => run(isa, pool, dims, log, x.as_ptr(), y),
+        (Slice::Bf16(x), SliceMut::Bf16(y)) => run(isa, pool, dims, log, x.as_ptr(), y),
+        (Slice::Bf16(_), SliceMut::F32(_)) => panic!("softmax: bf16 does not become f32"),
+    }
 }
 
 /// `input` is the start of `output.len()` readable values: another slice, or `output` itself.
-fn run(
+fn run<A: Load, B: Load>(
     isa: Isa,
     pool: &ThreadPool,
     [outer, axis, inner]: [usize; 3],
     log: bool,
-    input: *const f32,
-    output: &mut [f32],
+    input: *const A,
+    output: &mut [B],
 ) {
     let len = outer.checked_mul(axis).and_then(|len| len.checked_mul(inner));
     assert_eq!(len, Some(output.len()), "softmax: length of the data");
@@ -93,16 +121,24 @@ fn run(
     });
 }
 
+/// What is scaled: the exponential of a value less the largest one, or that difference. Computed again where the
+/// output would have rounded it.
+#[inline(always)]
+fn term<S: Simd>(s: S, x: S::F, max: S::F, log: bool) -> S::F {
+    let x = s.sub(x, max);
+    if log { x } else { math::exp(s, x) }
+}
+
 /// Contiguous rows.
-struct Rows {
+struct Rows<A, B> {
     log: bool,
     axis: usize,
     rows: Range<usize>,
-    input: *const f32,
-    output: *mut f32,
+    input: *const A,
+    output: *mut B,
 }
 
-impl Kernel for &Rows {
+impl<A: Load, B: Load> Kernel for &Rows<A, B> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -115,27 +151,29 @@ impl Kernel for &Rows {
             let mut largest = s.splat(f32::NEG_INFINITY);
             for c in (0..whole).step_by(S::LANES) {
                 // SAFETY: the row has n values.
-                largest = s.max(unsafe { s.load(from.add(c)) }, largest);
+                largest = s.max(unsafe { s.read(from.add(c), S::LANES) }, largest);
             }
             let mut max = s.max_lane(largest);
             for c in whole..n {
                 // SAFETY: as above.
-                let x = unsafe { *from.add(c) };
+                let x = unsafe { *from.add(c) }.value();
                 max = if x > max { x } else { max };
             }
             let shift = s.splat(max);
             let mut sums = s.splat(0.0);
             for c in (0..whole).step_by(S::LANES) {
                 // SAFETY: as above.
-                let x = s.sub(unsafe { s.load(from.add(c)) }, shift);
+                let x = s.sub(unsafe { s.read(from.add(c), S::LANES) }, shift);
                 let e = math::exp(s, x);
                 sums = s.add(sums, e);
-                // SAFETY: as above.
-                unsafe { s.store(to.add(c), if self.log { x } else { e }) };
+                if B::EXACT {
+                    // SAFETY: as above.
+                    unsafe { s.write(to.add(c), if self.log { x } else { e }, S::LANES) };
+                }
             }
             if rest > 0 {
                 // SAFETY: `rest` values remain.
-                let x = s.sub(unsafe { s.load_first(from.add(whole), rest) }, shift);
+                let x = s.sub(unsafe { s.read(from.add(whole), rest) }, shift);
                 let e = math::exp(s, x);
                 let mut lanes = [0.0f32; 64];
                 // SAFETY: the array is wider than a vector.
@@ -143,8 +181,10 @@ impl Kernel for &Rows {
                 lanes[rest..].fill(0.0);
                 // SAFETY: as above.
                 sums = s.add(sums, unsafe { s.load(lanes.as_ptr()) });
-                // SAFETY: `rest` values remain.
-                unsafe { s.store_first(to.add(whole), if self.log { x } else { e }, rest) };
+                if B::EXACT {
+                    // SAFETY: `rest` values remain.
+                    unsafe { s.write(to.add(whole), if self.log { x } else { e }, rest) };
+                }
             }
             let sum = s.sum(sums);
             let (scale, shift) = if self.log {
@@ -153,12 +193,17 @@ impl Kernel for &Rows {
                 (1.0 / sum, 0.0)
             };
             let (scale, shift) = (s.splat(scale), s.splat(shift));
+            let max = s.splat(max);
             for c in (0..n).step_by(S::LANES) {
-                // SAFETY: this function has just stored these values.
+                // SAFETY: `left` values of the row remain; what is read of the output was stored above.
                 unsafe {
-                    let to = to.add(c);
-                    let left = n - c;
-                    s.write(to, s.mul_add(s.read(to, left), scale, shift), left);
+                    let (to, left) = (to.add(c), n - c);
+                    let x = if B::EXACT {
+                        s.read(to, left)
+                    } else {
+                        term(s, s.read(from.add(c), left), max, self.log)
+                    };
+                    s.write(to, s.mul_add(x, scale, shift), left);
                 }
             }
         }
@@ -166,16 +211,16 @@ impl Kernel for &Rows {
 }
 
 /// Neighbouring columns of one `[axis, inner]` matrix.
-struct Columns {
+struct Columns<A, B> {
     log: bool,
     axis: usize,
     inner: usize,
     columns: Range<usize>,
-    input: *const f32,
-    output: *mut f32,
+    input: *const A,
+    output: *mut B,
 }
 
-impl Kernel for &Columns {
+impl<A: Load, B: Load> Kernel for &Columns<A, B> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -195,8 +240,10 @@ impl Kernel for &Columns {
                 let x = s.sub(unsafe { s.read(from.add(i * self.inner), left) }, max);
                 let e = math::exp(s, x);
                 sum = s.add(sum, e);
-                // SAFETY: as above.
-                unsafe { s.write(to.add(i * self.inner), if self.log { x } else { e }, left) };
+                if B::EXACT {
+                    // SAFETY: as above.
+                    unsafe { s.write(to.add(i * self.inner), if self.log { x } else { e }, left) };
+                }
             }
             let (scale, shift) = if self.log {
                 (s.splat(1.0), s.neg(math::log(s, sum)))
@@ -204,10 +251,15 @@ impl Kernel for &Columns {
                 (s.div(s.splat(1.0), sum), s.splat(0.0))
             };
             for i in 0..self.axis {
-                // SAFETY: this function has just stored these values.
+                // SAFETY: `left` columns of row i remain; what is read of the output was stored above.
                 unsafe {
                     let to = to.add(i * self.inner);
-                    s.write(to, s.mul_add(s.read(to, left), scale, shift), left);
+                    let x = if B::EXACT {
+                        s.read(to, left)
+                    } else {
+                        term(s, s.read(from.add(i * self.inner), left), max, self.log)
+                    };
+                    s.write(to, s.mul_add(x, scale, shift), left);
                 }
             }
             c += S::LANES;

@@ -273,22 +273,29 @@ impl Drop for Region<'_> {
 }
 
 /// The address of memory that the chunks of a step only read.
-#[derive(Clone, Copy)]
-pub(crate) struct Address(pub(crate) *const f32);
+pub(crate) struct Address<T = f32>(pub(crate) *const T);
+
+// not derived: a pointer is copied whatever it points to
+impl<T> Clone for Address<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Address<T> {}
 
 // SAFETY: an address is a number until it is read, and reading it is the reader's promise.
-unsafe impl Sync for Address {}
+unsafe impl<T: Sync> Sync for Address<T> {}
 // SAFETY: as above.
-unsafe impl Send for Address {}
+unsafe impl<T: Sync> Send for Address<T> {}
 
-impl Address {
+impl<T> Address<T> {
     /// The address of element `index`.
-    pub(crate) fn at(self, index: usize) -> *const f32 {
+    pub(crate) fn at(self, index: usize) -> *const T {
         self.0.wrapping_add(index)
     }
 
     /// The address of element `index` of an operand that may be missing.
-    pub(crate) fn at_unless_null(self, index: usize) -> *const f32 {
+    pub(crate) fn at_unless_null(self, index: usize) -> *const T {
         if self.0.is_null() { self.0 } else { self.at(index) }
     }
 }

@@ -5,12 +5,15 @@
 //! 2. Accumulators start at the bias and are stored once; column edges are masked, never stored to a spare tile.
 //! 3. A panel is `[bias][taps * k]` groups of one panel width; the next panel follows it, so that prefetching the
 //!    successor is pointer arithmetic (facts section 5: the second largest gain on whole sequences).
-//! 4. Rows of a block are cut into tiles of nearly equal height, because a last tile of one row costs as much
+//! 4. The product itself ([`accumulate`]) is the same for every element type: words of 32 bits.
+//! 5. Rows of a block are cut into tiles of nearly equal height, because a last tile of one row costs as much
 //!    time as a full one.
 #![allow(unsafe_code)]
 
-use crate::elementwise::unary::apply_rows;
+use crate::elementwise::unary::Rows;
+use crate::isa::dot::{Element, Product};
 use crate::isa::{Kernel, Simd};
+use crate::stored::Load;
 use crate::{Epilogue, Isa, Residual, Unary};
 use std::ops::Range;
 
@@ -43,7 +46,7 @@ pub(crate) fn tile_rows(isa: Isa) -> usize {
     isa.run(Rows)
 }
 
-/// How an operand `[depth, n]` lies in packed panels.
+/// How an operand `[depth, n]` of words lies in packed panels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Panels {
     /// Width of all panels but the last.
@@ -62,6 +65,14 @@ impl Panels {
             lanes: isa.lanes(),
             n,
             depth,
+        }
+    }
+
+    /// Panels of as many operands, one below the other.
+    pub(crate) fn times(self, operands: usize) -> Self {
+        Self {
+            depth: self.depth * operands,
+            ..self
         }
     }
 
@@ -96,7 +107,12 @@ impl Panels {
         (full * self.width + rest) * (self.depth + 1)
     }
 
-    /// Packs element `(row, column)` of `value` and the bias into `packed`.
+    /// Panels of an operand of `depth` elements, of which a word holds `A::PER_WORD`.
+    pub(crate) fn of<A: Element>(isa: Isa, depth: usize, n: usize) -> Self {
+        Self::new(isa, depth.div_ceil(A::PER_WORD), n)
+    }
+
+    /// Packs word `(row, column)` of `value` and the bias into `packed`.
     pub(crate) fn pack(
         &self,
         packed: &mut [f32],
@@ -122,19 +138,21 @@ impl Panels {
 
 /// What a tile needs beside its const parameters.
 #[derive(Clone, Copy)]
-struct Args {
-    rows: *const *const f32,
+struct Args<A, E> {
+    rows: *const *const A,
     taps: usize,
     k: usize,
+    /// In elements; 1 where a word holds several.
     a_step: usize,
     panel: *const f32,
+    /// In words.
     b_step: usize,
     bias: *const f32,
     /// From an address in this panel to the one to prefetch, in bytes.
     ahead: usize,
-    out: *mut f32,
+    out: *mut E,
     out_stride: usize,
-    residual: *const f32,
+    residual: *const A,
     residual_stride: usize,
     residual_last: bool,
     columns: usize,
@@ -143,10 +161,39 @@ struct Args {
     high: f32,
 }
 
-/// A tile of `MR` rows and `NV` vectors of columns.
-struct Tile<const MR: usize, const NV: usize>(Args);
+impl<A, E> Args<A, E> {
+    /// The same with results elsewhere.
+    #[inline(always)]
+    fn to<F>(self, out: *mut F, out_stride: usize) -> Args<A, F> {
+        Args {
+            rows: self.rows,
+            taps: self.taps,
+            k: self.k,
+            a_step: self.a_step,
+            panel: self.panel,
+            b_step: self.b_step,
+            bias: self.bias,
+            ahead: self.ahead,
+            out,
+            out_stride,
+            residual: self.residual,
+            residual_stride: self.residual_stride,
+            residual_last: self.residual_last,
+            columns: self.columns,
+            scale: self.scale,
+            low: self.low,
+            high: self.high,
+        }
+    }
+}
 
-impl<const MR: usize, const NV: usize> Kernel for Tile<MR, NV> {
+/// Results of the largest tile: 12 rows of two vectors of 16.
+const MOST_SUMS: usize = 12 * 32;
+
+/// A tile of `MR` rows and `NV` vectors of columns.
+struct Tile<A, E, const MR: usize, const NV: usize>(Args<A, E>);
+
+impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E, MR, NV> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -169,31 +216,20 @@ impl<const MR: usize, const NV: usize> Kernel for Tile<MR, NV> {
         // what the epilogue will touch arrives while the product runs
         for r in 0..MR {
             for v in 0..NV {
-                s.prefetch(t.out.cast_const().wrapping_add(r * t.out_stride + v * S::LANES));
-                s.prefetch(t.residual.wrapping_add(r * t.residual_stride + v * S::LANES));
+                let column = v * S::LANES;
+                s.prefetch(t.out.wrapping_add(r * t.out_stride + column).cast_const().cast());
+                s.prefetch(t.residual.wrapping_add(r * t.residual_stride + column).cast());
             }
         }
-        let mut b = t.panel;
-        for tap in 0..taps {
-            // SAFETY: the block holds MR pointers per tap.
-            let a: [*const f32; MR] = unsafe { t.rows.add(tap * MR).cast::<[*const f32; MR]>().read() };
-            let mut at = 0;
-            for _ in 0..k {
-                let mut bv = start;
-                for (v, x) in bv.iter_mut().enumerate() {
-                    // SAFETY: the panel has taps * k groups of NV vectors, b_step apart.
-                    *x = unsafe { s.load(b.add(v * S::LANES)) };
-                }
-                s.prefetch(b.wrapping_byte_add(ahead));
-                for (row, acc) in a.iter().zip(&mut acc) {
-                    // SAFETY: k values, a_step apart, are readable at each row pointer.
-                    let x = s.splat(unsafe { *row.add(at) });
-                    for (acc, &b) in acc.iter_mut().zip(&bv) {
-                        *acc = s.mul_add(x, b, *acc);
-                    }
-                }
-                at += a_step;
-                b = b.wrapping_add(b_step);
+        // SAFETY: the block holds MR pointers per tap to k values, a_step apart; the panel has a group of NV vectors,
+        // b_step apart, for each word of each tap.
+        unsafe {
+            let (p, rows, panel) = (A::product(s), t.rows.cast(), t.panel.cast());
+            let depth = (taps, k / A::PER_WORD, a_step * 4);
+            if k.is_multiple_of(A::PER_WORD) {
+                accumulate(p, rows, depth, panel, b_step * 4, ahead, &mut acc);
+            } else {
+                accumulate_elements(p, rows, depth, true, panel, b_step * 4, ahead, &mut acc);
             }
         }
         // Each pass over the accumulators is short enough to be unrolled whole: an index that is not a constant
@@ -227,7 +263,7 @@ impl<const MR: usize, const NV: usize> Kernel for Tile<MR, NV> {
             for acc in &acc {
                 for (v, &x) in acc.iter().enumerate() {
                     // SAFETY: the block has MR output rows of NV vectors.
-                    unsafe { s.store(out.add(v * S::LANES), x) };
+                    unsafe { s.write(out.add(v * S::LANES), x, S::LANES) };
                 }
                 out = out.wrapping_add(t.out_stride);
             }
@@ -236,7 +272,7 @@ impl<const MR: usize, const NV: usize> Kernel for Tile<MR, NV> {
                 for (v, &x) in acc.iter().enumerate() {
                     let n = if v + 1 == NV { last } else { S::LANES };
                     // SAFETY: the block has MR output rows of `columns` values.
-                    unsafe { s.store_first(out.add(v * S::LANES), x, n) };
+                    unsafe { s.write(out.add(v * S::LANES), x, n) };
                 }
                 out = out.wrapping_add(t.out_stride);
             }
@@ -244,11 +280,83 @@ impl<const MR: usize, const NV: usize> Kernel for Tile<MR, NV> {
     }
 }
 
+/// The product of a tile: adds `taps` times `words` products of row words and panel words to `acc`.
+///
+/// # Safety
+/// `rows` holds `MR` pointers per tap, each to `words` words `a_step` bytes apart; `panel` holds a group of `NV`
+/// vectors of words for each of them, `b_step` bytes apart.
+#[inline(always)]
+pub(crate) unsafe fn accumulate<P: Product, const MR: usize, const NV: usize>(
+    p: P,
+    rows: *const *const u8,
+    (taps, words, a_step): (usize, usize, usize),
+    panel: *const u8,
+    b_step: usize,
+    ahead: usize,
+    acc: &mut [[P::Sum; NV]; MR],
+) {
+    // SAFETY: as the caller promises.
+    unsafe { accumulate_elements(p, rows, (taps, words, a_step), false, panel, b_step, ahead, acc) };
+}
+
+/// [`accumulate`] where each tap may end with the first element of one more word, which has a group of its own.
+///
+/// # Safety
+/// As [`accumulate`], with that element and group.
+#[inline(always)]
+unsafe fn accumulate_elements<P: Product, const MR: usize, const NV: usize>(
+    p: P,
+    rows: *const *const u8,
+    (taps, words, a_step): (usize, usize, usize),
+    rest: bool,
+    panel: *const u8,
+    b_step: usize,
+    ahead: usize,
+    acc: &mut [[P::Sum; NV]; MR],
+) {
+    let s = p.simd();
+    let mut b = panel;
+    for tap in 0..taps {
+        // SAFETY: the caller promises MR pointers per tap.
+        let a: [*const u8; MR] = unsafe { rows.add(tap * MR).cast::<[*const u8; MR]>().read() };
+        let mut at = 0;
+        for _ in 0..words {
+            // SAFETY: the caller promises a group of NV vectors for each word.
+            let mut bv = [unsafe { p.panel(b) }; NV];
+            for (v, x) in bv.iter_mut().enumerate().skip(1) {
+                // SAFETY: as above.
+                *x = unsafe { p.panel(b.add(v * P::S::LANES * 4)) };
+            }
+            s.prefetch(b.wrapping_add(ahead).cast());
+            for (row, acc) in a.iter().zip(acc.iter_mut()) {
+                // SAFETY: the caller promises `words` words, a_step bytes apart, at each row pointer.
+                let x = unsafe { p.broadcast(row.add(at)) };
+                for (acc, &b) in acc.iter_mut().zip(&bv) {
+                    *acc = p.dot(*acc, x, b);
+                }
+            }
+            at += a_step;
+            b = b.wrapping_add(b_step);
+        }
+        if rest {
+            for (row, acc) in a.iter().zip(acc.iter_mut()) {
+                // SAFETY: the caller promises one more element.
+                let x = unsafe { p.broadcast_first(row.add(at)) };
+                for (v, acc) in acc.iter_mut().enumerate() {
+                    // SAFETY: the caller promises a group of NV vectors for it.
+                    *acc = p.dot(*acc, x, unsafe { p.panel(b.add(v * P::S::LANES * 4)) });
+                }
+            }
+            b = b.wrapping_add(b_step);
+        }
+    }
+}
+
 /// Adds the residual's tile to the accumulators.
 #[inline(always)]
-fn add_residual<S: Simd, const MR: usize, const NV: usize>(
+fn add_residual<S: Simd, A: Load, E, const MR: usize, const NV: usize>(
     s: S,
-    t: &Args,
+    t: &Args<A, E>,
     full: bool,
     last: usize,
     acc: &mut [[S::F; NV]; MR],
@@ -258,7 +366,7 @@ fn add_residual<S: Simd, const MR: usize, const NV: usize>(
         for acc in acc {
             for (v, x) in acc.iter_mut().enumerate() {
                 // SAFETY: the residual has MR rows of NV vectors.
-                *x = s.add(*x, unsafe { s.load(from.add(v * S::LANES)) });
+                *x = s.add(*x, unsafe { s.read(from.add(v * S::LANES), S::LANES) });
             }
             from = from.wrapping_add(t.residual_stride);
         }
@@ -267,7 +375,7 @@ fn add_residual<S: Simd, const MR: usize, const NV: usize>(
             for (v, x) in acc.iter_mut().enumerate() {
                 let n = if v + 1 == NV { last } else { S::LANES };
                 // SAFETY: the residual has MR rows of `columns` values.
-                *x = s.add(*x, unsafe { s.load_first(from.add(v * S::LANES), n) });
+                *x = s.add(*x, unsafe { s.read(from.add(v * S::LANES), n) });
             }
             from = from.wrapping_add(t.residual_stride);
         }
@@ -275,11 +383,11 @@ fn add_residual<S: Simd, const MR: usize, const NV: usize>(
 }
 
 #[inline(always)]
-fn tile<S: Simd, const NV: usize>(s: S, rows: usize, args: Args) {
+fn tile<S: Simd, A: Element, E: Load, const NV: usize>(s: S, rows: usize, args: Args<A, E>) {
     macro_rules! rows {
         ($($n:literal)*) => {
             match rows {
-                $($n if $n <= S::ROWS => s.enter(Tile::<$n, NV>(args)),)*
+                $($n if $n <= S::ROWS => s.enter(Tile::<A, E, $n, NV>(args)),)*
                 _ => unreachable!("a tile has 1 to ROWS rows"),
             }
         };
@@ -308,29 +416,29 @@ pub(crate) enum Right {
 }
 
 /// A block of rows times a range of panels.
-pub(crate) struct Block {
+pub(crate) struct Block<A = f32, E = f32> {
     /// Rows of the block.
     pub(crate) rows: usize,
     /// Row pointers `[tile][tap][row of the tile]`, where tiles are those of [`tile_range`].
-    pub(crate) pointers: *const *const f32,
+    pub(crate) pointers: *const *const A,
     pub(crate) taps: usize,
     pub(crate) k: usize,
-    /// Elements between two values of a row.
+    /// Elements between two values of a row; 1 for bf16, whose words are pairs of neighbours.
     pub(crate) a_step: usize,
     pub(crate) panels: Panels,
     pub(crate) range: Range<usize>,
     pub(crate) right: Right,
     /// Output of row 0, column 0 of panel 0.
-    pub(crate) out: *mut f32,
+    pub(crate) out: *mut E,
     pub(crate) out_stride: usize,
-    /// As `out`, or null.
-    pub(crate) residual: *const f32,
+    /// As `out`, in elements of the operand, or null.
+    pub(crate) residual: *const A,
     pub(crate) residual_stride: usize,
     pub(crate) scale: f32,
     pub(crate) epilogue: Epilogue,
 }
 
-impl Kernel for &Block {
+impl<A: Element, E: Load> Kernel for &Block<A, E> {
     type Output = ();
     /// The caller of [`multiply`] has promised what this needs.
     #[inline(always)]
@@ -391,40 +499,48 @@ impl Kernel for &Block {
                     ahead,
                     out,
                     out_stride: self.out_stride,
-                    residual: if later { std::ptr::null() } else { residual },
+                    // the first addend of a late activation joins in the tile
+                    residual: if later && residual_last {
+                        std::ptr::null()
+                    } else {
+                        residual
+                    },
                     residual_stride: self.residual_stride,
-                    residual_last: residual_last && !later,
+                    residual_last,
                     columns,
                     scale: self.scale,
                     low,
                     high,
                 };
-                // the first addend of a late activation joins in the tile
-                let args = if later && !residual_last {
-                    Args { residual, ..args }
-                } else {
-                    args
-                };
-                if width > S::LANES {
-                    tile::<S, 2>(s, rows.len(), args);
-                } else {
-                    tile::<S, 1>(s, rows.len(), args);
-                }
+                let wide = width > S::LANES;
+                let added = if residual_last { residual } else { std::ptr::null() };
                 if later {
-                    let added = if residual_last { residual } else { std::ptr::null() };
-                    // SAFETY: the tile just stored these rows; the residual has the same shape.
-                    unsafe {
-                        apply_rows(
-                            s,
-                            activation,
-                            out,
-                            rows.len(),
-                            columns,
-                            self.out_stride,
-                            added,
-                            self.residual_stride,
-                        )
-                    };
+                    // The sums wait where they are not rounded before the function sees them.
+                    let mut sums = [const { std::mem::MaybeUninit::<f32>::uninit() }; MOST_SUMS];
+                    let sums = sums.as_mut_ptr().cast::<f32>();
+                    let stride = S::LANES * S::COLUMNS;
+                    const { assert!(S::ROWS * S::LANES * S::COLUMNS <= MOST_SUMS) };
+                    let to_sums = args.to(sums, stride);
+                    if wide {
+                        tile::<S, A, f32, 2>(s, rows.len(), to_sums);
+                    } else {
+                        tile::<S, A, f32, 1>(s, rows.len(), to_sums);
+                    }
+                    s.enter(&Rows {
+                        f: activation,
+                        rows: rows.len(),
+                        columns,
+                        input: sums.cast_const(),
+                        input_stride: stride,
+                        out,
+                        out_stride: self.out_stride,
+                        added,
+                        added_stride: self.residual_stride,
+                    });
+                } else if wide {
+                    tile::<S, A, E, 2>(s, rows.len(), args);
+                } else {
+                    tile::<S, A, E, 1>(s, rows.len(), args);
                 }
                 pointers = pointers.wrapping_add(self.taps * rows.len());
             }
@@ -438,8 +554,8 @@ impl Kernel for &Block {
 /// `pointers` holds `rows * taps` pointers, each to `k` readable values `a_step` apart; `right` holds the panels of
 /// `range`; outputs and, unless null, residuals exist for every row and every column of those panels, and no other
 /// thread touches these outputs.
-pub(crate) unsafe fn multiply(isa: Isa, block: &Block) {
+pub(crate) unsafe fn multiply<A: Element, E: Load>(isa: Isa, block: &Block<A, E>) {
     if block.rows > 0 {
-        isa.run(block);
+        A::enter(isa, block);
     }
 }

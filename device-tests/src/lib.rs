@@ -20,4 +20,5 @@ pub mod openvino;
 pub mod part;
 pub mod paths;
 pub mod quantised;
+pub mod suite;
 pub mod turns;

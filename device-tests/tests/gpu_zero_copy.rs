@@ -2,9 +2,10 @@
 //!
 //! - Whole sessions: the report counts no copy, and the answers are right.
 //! - One buffer by hand: the address that the GPU's buffer gives to the host lies in the memory that the CPU's part
-//!   writes to, over a memory file and over plain pages.
+//!   writes to, over a memory file and over plain pages. A dma-buf is another mapping of the same pages.
 //!
-//! Skipped, with the reason, where no GPU's driver is installed.
+//! Skipped, with the reason, where no GPU's driver is installed; the cases of dma-bufs also where the machine makes
+//! none or the driver takes none (`cargo xtask guest` runs them in a virtual machine that has all).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_host::{
-    Access, Buffer, CompileOptions, Device, Executable, FlatGraph, Host, Memory, Submission,
+    Access, Buffer, CompileOptions, Device, DmaBufSource, Executable, FlatGraph, Host, Memory, Submission,
 };
 use polychip_ops::{Attributes, DType, Op, TensorType};
 use polychip_sdk::{GraphView, onnx};
@@ -26,26 +27,60 @@ fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let host = Host::builder().linked(polychip_gpu::query).build();
     let missing = host.refusals().first().map(ToString::to_string);
-    let trial = |name: &str, test: fn() -> Result<()>| {
-        let name = match &missing {
+    let trial = |name: &str, why: Option<&String>, test: fn() -> Result<()>| {
+        let why = missing.as_ref().or(why);
+        let name = match why {
             Some(why) => format!("{name} (skipped: {why})"),
             None => name.to_owned(),
         };
         Trial::test(name, move || {
             test().map_err(|error| Failed::from(format!("{error:#}")))
         })
-        .with_ignored_flag(missing.is_some())
+        .with_ignored_flag(why.is_some())
     };
+    let (udmabuf, heap) = (
+        no_dma_buf(&host, DmaBufSource::Udmabuf),
+        no_dma_buf(&host, DmaBufSource::Heap),
+    );
+    let either = udmabuf.as_ref().and(heap.as_ref());
     let trials = vec![
-        trial("a_session_over_both_copies_nothing", session_copies_nothing),
-        trial("a_memory_file_is_the_same_memory_for_both", || {
+        trial("a_session_over_both_copies_nothing", None, || {
+            session_copies_nothing(None)
+        }),
+        trial("a_memory_file_is_the_same_memory_for_both", None, || {
             by_hand(&Memory::file(MEMORY)?)
         }),
-        trial("plain_pages_are_the_same_memory_for_both", || {
+        trial("plain_pages_are_the_same_memory_for_both", None, || {
             by_hand(&Memory::new(MEMORY)?)
         }),
+        trial("a_session_over_dma_bufs_copies_nothing", either, || {
+            session_copies_nothing(Some("dma-buf"))
+        }),
+        trial(
+            "a_dma_buf_of_udmabuf_is_the_same_memory_for_both",
+            udmabuf.as_ref(),
+            || by_hand(&Memory::dma_buf_from(DmaBufSource::Udmabuf, MEMORY)?),
+        ),
+        trial(
+            "a_dma_buf_of_a_heap_is_the_same_memory_for_both",
+            heap.as_ref(),
+            || by_hand(&Memory::dma_buf_from(DmaBufSource::Heap, MEMORY)?),
+        ),
     ];
     libtest_mimic::run(&arguments, trials).exit()
+}
+
+/// Why dma-bufs of this source cannot be tried here.
+fn no_dma_buf(host: &Host, source: DmaBufSource) -> Option<String> {
+    if !DmaBufSource::available().contains(&source) {
+        let path = match source {
+            DmaBufSource::Udmabuf => "/dev/udmabuf",
+            DmaBufSource::Heap => "/dev/dma_heap/system",
+        };
+        return Some(format!("{path} is not there or cannot be opened"));
+    }
+    let gpu = host.devices().first()?.info();
+    (!gpu.imports_dma_bufs).then(|| format!("{} imports no dma-bufs: {}", gpu.name, gpu.driver))
 }
 
 /// Bytes of the memory that holds all tensors of a part.
@@ -101,7 +136,8 @@ fn wanted(round: usize) -> Vec<u8> {
     floats(values.map(|(i, x)| (x + c(i)).max(0.0) + c(i)))
 }
 
-fn session_copies_nothing() -> Result<()> {
+/// Parts in turns on both devices; `imports` are the kinds of memory that the GPU is to take.
+fn session_copies_nothing(imports: Option<&str>) -> Result<()> {
     let graph = whole();
     let flat = FlatGraph::new(&graph, &[])?;
     // SAFETY: the flat graph lives as long as the view.
@@ -109,10 +145,11 @@ fn session_copies_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("both.onnx");
     std::fs::write(&path, onnx::write(&view, &onnx::Options::default())?)?;
-    let runtime = Runtime::builder()
-        .only_given_folders()
-        .link(polychip_gpu::query)
-        .build()?;
+    let mut builder = Runtime::builder().only_given_folders().link(polychip_gpu::query);
+    if let Some(imports) = imports {
+        builder = builder.configure("gpu", "imports", imports);
+    }
+    let runtime = builder.build()?;
     let model = runtime.load(&path)?;
     for middle in ["gpu:0", "cpu:0"] {
         let ends = if middle == "cpu:0" { "gpu:0" } else { "cpu:0" };
@@ -213,6 +250,19 @@ fn by_hand(memory: &Memory) -> Result<()> {
         // written by the CPU's part, read through the GPU's buffer
         let access = second.buffer.access(Access::Read, 3 * quarter, bytes)?;
         ensure!(access[..] == wanted(round), "round {round}");
+    }
+    if memory.is_dma_buf() {
+        ensure!(
+            !second.buffer.is_by_address() && first.buffer.is_by_address(),
+            "the GPU took the memory by its address, and not as a dma-buf"
+        );
+        let memory = memory.access(Access::Read)?;
+        let start = 3 * quarter as usize;
+        ensure!(
+            memory[start..][..bytes as usize] == wanted(2)[..],
+            "the host's mapping does not hold what the parts wrote"
+        );
+        return Ok(());
     }
     let of_gpu = second.buffer.access(Access::Read, quarter, bytes)?.as_ptr() as usize;
     let start = memory.access(Access::Read)?.as_ptr() as usize;

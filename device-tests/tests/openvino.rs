@@ -1,6 +1,9 @@
 //! Whole models through OpenVINO: alone, in turns with our CPU plugin, and as the planner chooses; each against
 //! ONNX Runtime's outputs: max |a − b| ≤ 1e-4 × max |b| for every output.
 //!
+//! `light_squeezenet` is not split: all its weights are one number, so it ends in a softmax of equal sums of 6.8e9, where one
+//! sum that is rounded otherwise is 512 apart and takes its share to nothing. `varied_squeezenet` is split instead.
+//!
 //! Skipped, with the reason, where the library or the models are not there.
 
 use std::collections::BTreeMap;
@@ -80,6 +83,12 @@ fn main() -> Result<()> {
             ("in-turns", Split::InTurns),
             ("chosen", Split::Chosen),
         ] {
+            if matches!(split, Split::InTurns) && name == "light_squeezenet" {
+                let why =
+                    format!("{name}/{title}: skipped: a softmax of equal sums, of which one rounding is 512");
+                trials.push(Trial::test(why, || Ok(())).with_ignored_flag(true));
+                continue;
+            }
             let (runtime, folder, name) = (Arc::clone(&runtime), folder.clone(), name.clone());
             trials.push(Trial::test(format!("{name}/{title}"), move || {
                 judge(&runtime, &name, &folder, split).map_err(|error| Failed::from(format!("{error:#}")))

@@ -12,6 +12,10 @@ pub struct Copy {
 }
 
 impl Generate for Copy {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         // on an H200 none of 60 forms was faster: 64 to 1024 threads, one to four reads each
         const THREADS: u64 = 256;

@@ -62,6 +62,15 @@ pub struct EpilogueOperand {
     pub access: Access,
 }
 
+/// The columns that a launch gives, of an output that has more: another launch gives the others, in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Columns {
+    /// The first one in the output; a multiple of four.
+    pub first: u32,
+    /// Columns of the output.
+    pub all: u32,
+}
+
 /// The end of a product or a convolution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Epilogue {
@@ -71,6 +80,9 @@ pub struct Epilogue {
     pub operands: Vec<EpilogueOperand>,
     /// Type of the output in memory: a float, a byte or a signed 32-bit integer.
     pub output: Scalar,
+    /// Where the launch gives a part of the output's columns: which. Operands and output are bound whole; a launch
+    /// that is not the last gives a multiple of four.
+    pub columns: Option<Columns>,
 }
 
 impl Epilogue {
@@ -81,15 +93,58 @@ impl Epilogue {
             expression: Expression::Operand(0),
             operands: Vec::new(),
             output,
+            columns: None,
         }
     }
 
-    /// Declares the operands and then the output (`output`) as the next bindings.
+    /// What a variant's name says of it.
+    pub(crate) fn name(&self) -> &'static str {
+        if self.columns.is_some() { "-columns" } else { "" }
+    }
+
+    /// The columns of the output of which a launch gives `columns`.
+    fn within(&self, columns: u64) -> Columns64 {
+        match self.columns {
+            Some(part) => Columns64 {
+                first: part.first.into(),
+                all: part.all.into(),
+            },
+            None => Columns64 {
+                first: 0,
+                all: columns,
+            },
+        }
+    }
+
+    /// The same for a launch of fewer columns with the same remainder by four.
+    pub(crate) fn fewer(&self, columns: u32, fewer: u32) -> Epilogue {
+        let part = self.columns.map(|part| {
+            let first = part.first.min(8);
+            let rest = part.all.saturating_sub(part.first).saturating_sub(columns);
+            Columns {
+                first,
+                all: first + fewer + if rest < 8 { rest } else { 4 + rest % 4 },
+            }
+        });
+        Epilogue {
+            columns: part,
+            ..self.clone()
+        }
+    }
+
+    /// Declares the operands and then the output (`output`) as the next bindings, for a launch of so many columns.
     ///
     /// # Errors
-    /// Where a type is none that an epilogue reads or writes.
+    /// Where a type is none that an epilogue reads or writes, or a part of the columns is none.
     pub fn declare(&self, text: &mut Text, rows: u64, columns: u64) -> Result<Ending<'_>> {
-        let width = if columns.is_multiple_of(4) { 4 } else { 1 };
+        let Columns64 { first, all } = self.within(columns);
+        let end = first.saturating_add(columns);
+        if end > all || !first.is_multiple_of(4) || (end < all && !columns.is_multiple_of(4)) {
+            return Err(Error::new(format!(
+                "an epilogue of {columns} columns from {first} on, of {all}"
+            )));
+        }
+        let width = if all.is_multiple_of(4) { 4 } else { 1 };
         for (i, operand) in self.operands.iter().enumerate() {
             if matches!(operand.scalar, Scalar::I64 | Scalar::U32) || operand.access == Access::Write {
                 return Err(Error::new(format!(
@@ -102,10 +157,10 @@ impl Epilogue {
                 Place::Same | Place::Column if !is_byte(operand.scalar) => width,
                 _ => 1,
             };
-            let count = operand.place.count(rows, columns);
+            let count = operand.place.count(rows, all);
             text.binding(&name(i), operand.access, operand.scalar, width, count);
         }
-        let count = rows.saturating_mul(columns);
+        let count = rows.saturating_mul(all);
         match self.output {
             Scalar::F32 | Scalar::F16 | Scalar::I32 => {
                 text.binding("output", Access::Write, self.output, width, count);
@@ -123,11 +178,13 @@ impl Epilogue {
         Ok(Ending {
             epilogue: self,
             columns,
+            first,
+            all,
             width,
         })
     }
 
-    /// The value stored at a row and column, before it is rounded to the output's type.
+    /// The value stored at a row and column of an output of so many columns, before it is rounded to its type.
     #[must_use]
     pub fn value(&self, sum: f32, row: u64, column: u64, columns: u64, operands: &[Vec<f64>]) -> f32 {
         let mut all = vec![sum];
@@ -143,29 +200,32 @@ impl Epilogue {
     /// As [`Epilogue::sample`] for sums in i32.
     #[must_use]
     pub fn sample_integers(&self, sums: &[i32], rows: u64, columns: u64) -> (Vec<Values>, Values) {
-        if self.expression == Expression::Operand(0) && self.output == Scalar::I32 {
+        if self.expression == Expression::Operand(0) && self.output == Scalar::I32 && self.columns.is_none() {
             return (Vec::new(), Values::I32(sums.to_vec()));
         }
         let sums: Vec<f32> = sums.iter().map(|&x| x as f32).collect();
         self.sample(&sums, rows, columns)
     }
 
-    /// Sample operands, and what the whole output must be for these sums, `[rows, columns]`.
+    /// Sample operands, and what the whole output must be for these sums, `[rows, columns]`: zero where other
+    /// launches give the columns.
     #[must_use]
     pub fn sample(&self, sums: &[f32], rows: u64, columns: u64) -> (Vec<Values>, Values) {
+        let Columns64 { first, all } = self.within(columns);
         let operands: Vec<Values> = (100..)
             .zip(&self.operands)
             .map(|(seed, operand)| {
-                let count = operand.place.count(rows, columns) as usize;
+                let count = operand.place.count(rows, all) as usize;
                 values_of(operand.scalar, &Values::floats(seed, count), 100.0)
             })
             .collect();
         let read: Vec<Vec<f64>> = operands.iter().map(Values::to_f64).collect();
-        let mut after = Vec::with_capacity(sums.len());
+        let mut after = vec![0.0; (rows * all) as usize];
         for row in 0..rows {
             for column in 0..columns {
                 let sum = sums[(row * columns + column) as usize];
-                after.push(self.value(sum, row, column, columns, &read));
+                let place = first + column;
+                after[(row * all + place) as usize] = self.value(sum, row, place, all, &read);
             }
         }
         (operands, values_of(self.output, &after, 1.0))
@@ -202,16 +262,27 @@ fn name(operand: usize) -> String {
     format!("operand{operand}")
 }
 
+/// [`Columns`] in the arithmetic of sizes.
+struct Columns64 {
+    first: u64,
+    all: u64,
+}
+
 /// An epilogue whose bindings are declared: it writes the statements that store.
 #[derive(Debug)]
 pub struct Ending<'a> {
     epilogue: &'a Epilogue,
+    /// Columns of the launch.
     columns: u64,
+    /// The first of them in the output.
+    first: u64,
+    /// Columns of the output.
+    all: u64,
     width: u32,
 }
 
 impl Ending<'_> {
-    /// Columns that lie in one element of the output's binding: 4 where the columns divide by four, else 1.
+    /// Columns that lie in one element of the output's binding: 4 where the output's columns divide by four, else 1.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.width
@@ -260,15 +331,25 @@ impl Ending<'_> {
             Scalar::U8 => "pack4xU8(vec4<u32>(clamp(round(value), vec4<f32>(0.0), vec4<f32>(255.0))))",
             _ => "value",
         };
+        let place = self.place(column);
         format!(
-            "{{ let sum_ = {sum}; let row_ = {row}; let column_ = {column};
-if column_ < {columns}u {{
+            "{{ let sum_ = {sum}; let row_ = {row}; let column_ = {place};
+if column_ < {end}u {{
 let at = row_ * {quads}u + column_ / 4u;
 let value = {value};
 output[at] = {stored};
 }} }}",
-            quads = columns / 4
+            quads = self.all / 4,
+            end = self.first + columns,
         )
+    }
+
+    /// A column of the launch as one of the output.
+    fn place(&self, column: &str) -> String {
+        match self.first {
+            0 => column.to_owned(),
+            first => format!("({column} + {first}u)"),
+        }
     }
 
     /// As [`Ending::four`] for a `vec4<i32>`, which is stored unrounded where the output is the sum itself as i32.
@@ -278,18 +359,19 @@ output[at] = {stored};
         if !itself || self.epilogue.output != Scalar::I32 {
             return self.four(&format!("vec4<f32>({sum})"), row, column);
         }
-        let columns = self.columns;
+        let (all, end) = (self.all, self.first + self.columns);
         let store = if self.width == 4 {
-            format!("if column_ < {columns}u {{ output[(row_ * {columns}u + column_) / 4u] = sums; }}")
+            format!("if column_ < {end}u {{ output[(row_ * {all}u + column_) / 4u] = sums; }}")
         } else {
             (0..4)
                 .map(|i| {
                     format!(
-                        "if column_ + {i}u < {columns}u {{ output[row_ * {columns}u + column_ + {i}u] = sums[{i}]; }}\n"
+                        "if column_ + {i}u < {end}u {{ output[row_ * {all}u + column_ + {i}u] = sums[{i}]; }}\n"
                     )
                 })
                 .collect()
         };
+        let column = self.place(column);
         format!("{{ let sums = {sum}; let row_ = {row}; let column_ = {column};\n{store} }}")
     }
 
@@ -297,7 +379,7 @@ output[at] = {stored};
     #[must_use]
     pub fn one(&self, sum: &str, row: &str, column: &str) -> String {
         debug_assert_eq!(self.width, 1, "single values into vectors");
-        let columns = self.columns;
+        let (columns, column) = (self.all, self.place(column));
         let operands: Vec<String> = (0..self.epilogue.operands.len())
             .map(|i| self.read_one(i))
             .collect();
@@ -333,7 +415,7 @@ let value = {value};
     fn read_one(&self, i: usize) -> String {
         let operand = &self.epilogue.operands[i];
         let index = match operand.place {
-            Place::Same => format!("(row_ * {}u + column_)", self.columns),
+            Place::Same => format!("(row_ * {}u + column_)", self.all),
             Place::Column => "column_".to_owned(),
             Place::Row => "row_".to_owned(),
             Place::Single => "0u".to_owned(),

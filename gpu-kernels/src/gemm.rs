@@ -219,7 +219,12 @@ impl Gemm {
             (false, Right::Transposed) => "-nt",
             (true, Right::Transposed) => "-tt",
         };
-        format!("gemm-{}{layout}-{}", self.scalar.name(), self.tile.name())
+        format!(
+            "gemm-{}{layout}-{}{}",
+            self.scalar.name(),
+            self.tile.name(),
+            self.epilogue.name()
+        )
     }
 
     fn check(&self) -> Result<()> {

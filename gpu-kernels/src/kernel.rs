@@ -101,7 +101,10 @@ impl Kernel {
         }
         for binding in &self.bindings {
             if binding.bytes > limits.binding_bytes {
-                return refuse("bytes of a binding", binding.bytes, limits.binding_bytes);
+                return Err(Error::new(format!(
+                    "{}: a binding of {} bytes, the device binds {} at most",
+                    self.variant, binding.bytes, limits.binding_bytes
+                )));
             }
         }
         Ok(())

@@ -42,7 +42,7 @@ pub use conv::{Conv, ConvTile, Direction, Threads};
 pub use copy::Copy;
 pub use depthwise::Depthwise;
 pub use elementwise::{Elementwise, Operand, Outcome};
-pub use epilogue::{Ending, Epilogue, EpilogueOperand, Place};
+pub use epilogue::{Columns, Ending, Epilogue, EpilogueOperand, Place};
 pub use error::{Error, Result};
 pub use expression::{Binary, Expression, Number, Type, Unary};
 pub use gemm::{BatchAxis, Gemm, GemmInt8, GemmTile, Right, pack_b};

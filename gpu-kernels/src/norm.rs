@@ -378,6 +378,10 @@ impl Lrn {
 }
 
 impl Generate for Lrn {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let [_, channels, inner] = self.shape();
         let total = element::count("lrn", &self.shape())?;

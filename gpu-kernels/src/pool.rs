@@ -75,6 +75,10 @@ impl Pool {
 }
 
 impl Generate for Pool {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.image.check("an image")?;
         self.window.check()?;
@@ -279,6 +283,10 @@ pub struct GlobalPool {
 }
 
 impl Generate for GlobalPool {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.image.check("an image")?;
         if !matches!(self.scalar, Scalar::F32 | Scalar::F16) {

@@ -130,6 +130,10 @@ impl Quantise {
 }
 
 impl Generate for Quantise {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.chain()?.kernel(limits)
     }
@@ -166,6 +170,10 @@ impl Dequantise {
 }
 
 impl Generate for Dequantise {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.chain()?.kernel(limits)
     }

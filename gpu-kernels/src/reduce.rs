@@ -300,6 +300,10 @@ impl ArgReduce {
 }
 
 impl Generate for ArgReduce {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let (split, total) = self.check()?;
         let (outputs, _) = split.counts();

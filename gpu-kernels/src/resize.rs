@@ -243,6 +243,10 @@ impl Resize {
 }
 
 impl Generate for Resize {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.check()?;
         let output = self.output();

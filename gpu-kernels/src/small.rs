@@ -4,10 +4,13 @@
 //! Invariant: a size keeps its remainder by 32, hence what a tile or a vector does at its edge; whether the variant
 //! stays the same is for who asks to see.
 
+mod movement;
+
 use crate::gemm::BatchAxis;
 use crate::{
-    Attention, Conv, ConvTile, Depthwise, Elementwise, Gemm, GemmInt8, GroupNorm, Image, LayerNorm, LpNorm,
-    Operand, Reduce, Softmax, Transpose, Window,
+    ArgReduce, Attention, Conv, ConvTile, Depthwise, Dequantise, Elementwise, Gemm, GemmInt8, GlobalPool,
+    GroupNorm, Image, LayerNorm, LpNorm, Lrn, Operand, Pool, Quantise, Reduce, Resize, ResizeAxis, Softmax,
+    Window,
 };
 
 /// Elements that the operands of a small chain reach, and that a small movement moves.
@@ -30,11 +33,13 @@ fn one_of_each(batch: &[BatchAxis]) -> Vec<BatchAxis> {
 
 impl Gemm {
     pub(crate) fn smaller(&self) -> Gemm {
+        let n = shrunk(self.n, 128);
         Gemm {
             batch: one_of_each(&self.batch),
             m: shrunk(self.m, 128),
-            n: shrunk(self.n, 128),
+            n,
             k: shrunk(self.k, 32),
+            epilogue: self.epilogue.fewer(self.n, n),
             ..self.clone()
         }
     }
@@ -51,6 +56,7 @@ impl GemmInt8 {
             n,
             k: shrunk(self.k, 32),
             b_zeros,
+            epilogue: self.epilogue.fewer(self.n, n),
             ..self.clone()
         }
     }
@@ -87,6 +93,7 @@ impl Conv {
         Conv {
             image: corner(self.image, &self.window, channels),
             channels_out,
+            epilogue: self.epilogue.fewer(self.channels_out, channels_out),
             ..self.clone()
         }
     }
@@ -147,11 +154,87 @@ impl Reduce {
     }
 }
 
-impl Transpose {
-    pub(crate) fn smaller(&self) -> Transpose {
-        Transpose {
-            shape: halved(&self.shape, &[], elements),
+impl ArgReduce {
+    pub(crate) fn smaller(&self) -> ArgReduce {
+        ArgReduce {
+            shape: halved(&self.shape, &[self.axis], elements),
             ..self.clone()
+        }
+    }
+}
+
+impl Quantise {
+    pub(crate) fn smaller(&self) -> Quantise {
+        Quantise {
+            shape: halved(&self.shape, self.axis.as_slice(), elements),
+            ..self.clone()
+        }
+    }
+}
+
+impl Dequantise {
+    pub(crate) fn smaller(&self) -> Dequantise {
+        Dequantise {
+            shape: halved(&self.shape, self.axis.as_slice(), elements),
+            ..self.clone()
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) fn smaller(&self) -> Pool {
+        Pool {
+            image: corner(self.image, &self.window, shrunk(self.image.channels, 32)),
+            ..*self
+        }
+    }
+}
+
+impl GlobalPool {
+    pub(crate) fn smaller(&self) -> GlobalPool {
+        GlobalPool {
+            image: Image {
+                batch: 1,
+                height: self.image.height.min(16),
+                width: self.image.width.min(16),
+                channels: shrunk(self.image.channels, 32),
+            },
+            ..*self
+        }
+    }
+}
+
+impl Resize {
+    pub(crate) fn smaller(&self) -> Resize {
+        // eight outputs of each axis, or as many as eight inputs give
+        let side = |size: u32, axis: &ResizeAxis| {
+            let inputs = (8.0 / axis.scale).ceil().max(8.0) as u32;
+            size.min(inputs)
+        };
+        let image = Image {
+            batch: 1,
+            height: side(self.image.height, &self.axes[0]),
+            width: side(self.image.width, &self.axes[1]),
+            channels: shrunk(self.image.channels, 32),
+        };
+        let sides = [(self.image.height, image.height), (self.image.width, image.width)];
+        let mut axes = self.axes;
+        for (axis, (before, side)) in axes.iter_mut().zip(sides) {
+            if side != before {
+                axis.output = ((f64::from(side) * f64::from(axis.scale)) as u32).clamp(1, axis.output.max(1));
+            }
+        }
+        Resize { image, axes, ..*self }
+    }
+}
+
+impl Lrn {
+    pub(crate) fn smaller(&self) -> Lrn {
+        Lrn {
+            images: 1,
+            channels: fewer(self.channels, 32),
+            places: self.places.min(64),
+            ..*self
         }
     }
 }
@@ -213,7 +296,7 @@ impl Attention {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Epilogue, Expression, GemmTile, Generate, Limits, Right, Scalar, Unary};
+    use crate::{Epilogue, Expression, GemmTile, Generate, Limits, Right, Scalar, Transpose, Unary};
 
     #[test]
     fn a_small_instance_is_of_the_same_variant_and_quickly_computed() {

@@ -16,7 +16,10 @@ pub fn dim_names(graph: &Graph) -> Vec<Arc<str>> {
     let shapes = graph
         .inputs
         .iter()
-        .filter_map(|&input| graph.tensor(input).ty.shape.as_ref());
+        .map(|&input| graph.tensor(input))
+        // the elements of a sequence may differ in size
+        .filter(|tensor| tensor.is_tensor())
+        .filter_map(|tensor| tensor.ty.shape.as_ref());
     let names: BTreeSet<Arc<str>> = shapes
         .flatten()
         .filter_map(|dim| match dim {
@@ -52,6 +55,9 @@ pub fn bind_dims(graph: &mut Graph, dims: &BTreeMap<String, usize>) -> Result<()
 fn substitute(graph: &mut Graph, dims: &BTreeMap<String, usize>) {
     let ids: Vec<_> = graph.tensors().map(|(id, _)| id).collect();
     for id in ids {
+        if !graph.tensor(id).is_tensor() {
+            continue;
+        }
         for dim in graph.tensor_mut(id).ty.shape.iter_mut().flatten() {
             if let Dim::Symbol(name) = dim
                 && let Some(&size) = dims.get(&**name)

@@ -88,7 +88,7 @@ fn stores(node: &Node) -> bool {
 pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result<(), Error> {
     match graph.node(id).op {
         Op::Custom => return Ok(()),
-        Op::If | Op::Loop | Op::Scan => return control::infer(graph, id, values),
+        Op::If | Op::Loop | Op::Scan | Op::SequenceMap => return control::infer(graph, id, values),
         _ => {}
     }
     if sequence::infer(graph, id)? {

@@ -28,4 +28,4 @@ mod weights;
 pub use external::{ExternalData, NoExternalData};
 pub use header::{Header, read_header};
 pub use import::{Options, import};
-pub use weights::read_tensor;
+pub use weights::{read_packed, read_tensor};

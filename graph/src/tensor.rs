@@ -6,7 +6,7 @@
 //!
 //! Not here: who makes and reads it (`Graph::producer`, `Graph::consumers`).
 
-use polychip_ops::{DType, TensorType};
+use polychip_ops::{DType, PACKED_BYTES, TensorType};
 
 use crate::{Constant, Encoding};
 
@@ -36,6 +36,14 @@ impl Container {
             Container::OptionalSequence => "optional_sequence",
             Container::Other => "other",
         }
+    }
+
+    /// Whether it is a sequence or optional, which lies in memory packed ([`polychip_ops::Packed`]).
+    pub const fn is_packed(self) -> bool {
+        matches!(
+            self,
+            Container::Sequence | Container::Optional | Container::OptionalSequence
+        )
     }
 
     /// Every container.
@@ -95,6 +103,28 @@ impl Tensor {
             data: Some(data),
             ..Tensor::new(name, ty)
         }
+    }
+
+    /// Whether it lies packed in memory that parts share, because its elements have no place of a known size: a sequence,
+    /// an optional, or strings.
+    pub fn is_packed(&self) -> bool {
+        self.container.is_packed() || self.typed && self.is_tensor() && self.ty.dtype == DType::String
+    }
+
+    /// Whether it is a tensor.
+    pub fn is_tensor(&self) -> bool {
+        self.container == Container::Tensor
+    }
+
+    /// Bytes of its memory, upper bounds where they depend on the run; `None` where nothing is known.
+    pub fn memory_bytes(&self) -> Option<usize> {
+        if self.is_packed() {
+            return Some(PACKED_BYTES);
+        }
+        if !self.typed || !self.is_tensor() {
+            return None;
+        }
+        self.ty.dtype.byte_len(self.ty.elements()?)
     }
 
     /// Whether its elements are known.

@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::problem::{FORBIDDEN, MAX_DEVICES, Moved, Problem, Source};
 use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
-use polychip_graph::{Container, Graph, NodeId, TensorId};
+use polychip_graph::{Graph, NodeId, TensorId};
 
 /// All that planning reads, checked to fit together.
 pub(crate) struct Inputs<'a> {
@@ -187,16 +187,7 @@ impl<'a> Inputs<'a> {
 
     /// The size of a tensor; none where it is not known before the run.
     pub(crate) fn bytes(&self, tensor: TensorId) -> Option<u64> {
-        let tensor = self.graph.tensor(tensor);
-        if !tensor.typed || tensor.container != Container::Tensor {
-            return None;
-        }
-        let elements = tensor
-            .ty
-            .sizes()?
-            .into_iter()
-            .try_fold(1usize, usize::checked_mul)?;
-        tensor.ty.dtype.byte_len(elements)?.try_into().ok()
+        self.graph.tensor(tensor).memory_bytes()?.try_into().ok()
     }
 
     /// The problem under given weights.

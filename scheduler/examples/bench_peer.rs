@@ -5,6 +5,8 @@
 //! device-tests/peers/peers.py MODELS --add polychip=target/release/examples/bench_peer
 //! ```
 //!
+//! A name that ends with `reduced` (`--add polychip-reduced=...`) allows 16-bit floats.
+//!
 //! `bench_peer PEER MODEL THREADS INPUT=ELEM:DIMS:FILE ...` loads the model and prints `ready SECONDS`.
 //! Then each line `K` on standard input is answered with the `[wall, cpu]` seconds of K runs, and
 //! `out FILE` by writing output 0 there as f32. Inputs are written once; outputs stay where they are.
@@ -12,7 +14,7 @@
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
-use polychip::{DType, Input, OutputView, Policy, Runtime, Session};
+use polychip::{DType, Input, OutputView, Policy, Precision, Runtime, Session};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -58,7 +60,7 @@ impl Given {
 }
 
 /// Plans the model for the sizes of the inputs.
-fn session(path: &str, threads: u32, inputs: &[Given]) -> Result<Session> {
+fn session(path: &str, policy: Policy, inputs: &[Given]) -> Result<Session> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let model = runtime.load(path)?;
     let mut sizes = Vec::new();
@@ -76,7 +78,7 @@ fn session(path: &str, threads: u32, inputs: &[Given]) -> Result<Session> {
         }
     }
     let model = model.bind(sizes)?;
-    Ok(runtime.session(&model, Policy::latency().threads(threads).in_flight(1))?)
+    Ok(runtime.session(&model, policy.in_flight(1))?)
 }
 
 /// Values of an output as f32.
@@ -104,7 +106,7 @@ fn processor_seconds() -> f64 {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, _peer, model, threads, inputs @ ..] = &arguments[..] else {
+    let [_, peer, model, threads, inputs @ ..] = &arguments[..] else {
         return Err("usage: bench_peer PEER MODEL THREADS INPUT=ELEM:DIMS:FILE ...".into());
     };
     let given = inputs
@@ -112,7 +114,13 @@ fn main() -> Result<()> {
         .map(|text| Given::parse(text))
         .collect::<Result<Vec<_>>>()?;
     let start = Instant::now();
-    let session = session(model, threads.parse()?, &given)?;
+    let precision = if peer.ends_with("reduced") {
+        Precision::Reduced
+    } else {
+        Precision::Exact
+    };
+    let policy = Policy::latency().threads(threads.parse()?).precision(precision);
+    let session = session(model, policy, &given)?;
     let mut memory = Vec::new();
     for given in &given {
         let mut input = session.input(&given.name)?;

@@ -60,7 +60,7 @@ pub use model::Model;
 pub use planned::Planned;
 pub use policy::{Aim, Policy, Precision};
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};
-pub use polychip_ops::DType;
+pub use polychip_ops::{DType, Literal, Packed};
 pub use profile::{Measurement, PartKey, Profile, Summary};
 pub use refusal::RefusedRun;
 pub use report::{CrossingReport, EventCount, PartReport, Report};

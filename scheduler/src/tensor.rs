@@ -212,6 +212,7 @@ impl TensorMemory {
             dtype: self.dtype,
             shape: self.shape.clone(),
             upper_bound: false,
+            packed: false,
             bytes: self.bytes,
         };
         *bound = Bound::new(&spec, plan, memory, devices)?;
@@ -358,6 +359,9 @@ pub struct TensorSpec {
     pub shape: Vec<usize>,
     /// The true shape is known after the run.
     pub upper_bound: bool,
+    /// A sequence, an optional or strings, packed into bytes ([`Packed`](crate::Packed)): `dtype` is `u8`, and the shape
+    /// is the most bytes.
+    pub packed: bool,
     /// Bytes of its memory.
     pub bytes: u64,
 }
@@ -425,6 +429,25 @@ impl Input {
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         self.bytes_mut()?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Writes a sequence, an optional or strings, where the model takes one ([`TensorSpec::packed`]).
+    ///
+    /// # Errors
+    /// Its bytes are more than the input holds, or a run that reads the input is in flight.
+    pub fn write_packed(&mut self, value: &polychip_ops::Packed) -> Result<()> {
+        let bytes = value.to_bytes();
+        let (name, room) = (self.memory.name.clone(), self.memory.bytes);
+        let mut memory = self.bytes_mut()?;
+        let Some(place) = memory.get_mut(..bytes.len()) else {
+            let words = format!(
+                "input {name:?} holds {room} bytes, the packed value has {}",
+                bytes.len()
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
+        };
+        place.copy_from_slice(&bytes);
         Ok(())
     }
 

@@ -155,6 +155,10 @@ fn checks(options: &Options) -> Vec<Check> {
             &[&["test", "--package", "polychip-gpu-kernels", "--test", "kernels"]],
         ),
         Check::cargo(
+            "kernels through OpenCL",
+            &[&["test", "--package", "polychip-opencl", "--test", "kernels"]],
+        ),
+        Check::cargo(
             "documentation tests",
             &[&["test", "--workspace", "--doc", "--quiet"]],
         ),
@@ -184,12 +188,42 @@ fn checks(options: &Options) -> Vec<Check> {
             !generated.is_dir(),
             "device-tests/generated is not there (`cargo xtask models` makes it)",
         ),
+        // the lines above run on the widest instruction set only
+        Check::cargo(
+            "ONNX backend suite on each instruction set",
+            &[&["test", "--release", "--package", "polychip-isa-tests"]],
+        )
+        .skipped_if(
+            !generated.is_dir(),
+            "device-tests/generated is not there (`cargo xtask models` makes it)",
+        ),
+        arm(),
         openvino(&generated),
         gpu(&generated),
+        newer_mesa(&generated),
         miri(),
     ];
     list.extend(fuzz(options.fuzz_seconds));
     list
+}
+
+/// A sample on the aarch64 processor that has the least; `cargo xtask arm` runs all on three.
+fn arm() -> Check {
+    let missing = crate::arm::missing();
+    Check::cargo(
+        "aarch64 under emulation",
+        &[&[
+            "xtask",
+            "arm",
+            "--cpu",
+            "cortex-a53",
+            "--every",
+            "40",
+            "--cases",
+            "4",
+        ]],
+    )
+    .skipped_if(missing.is_some(), missing.unwrap_or_default())
 }
 
 /// The ONNX backend suite through OpenVINO; whole models through it are among the tests before.
@@ -228,6 +262,65 @@ fn gpu(suite: &std::path::Path) -> Check {
         skip: None,
         commands: vec![command],
     }
+    .skipped_if(
+        !suite.is_dir(),
+        "device-tests/generated is not there (`cargo xtask models` makes it)",
+    )
+}
+
+/// Some of the GPU's suites through another version of Vulkan's driver in software: not all, for its compiler takes
+/// seconds for each kernel of long unrolled loops (Depthwise, plain products).
+fn newer_mesa(suite: &std::path::Path) -> Check {
+    const RUNS: [&[&str]; 3] = [
+        &[
+            "--package",
+            "polychip-gpu-kernels",
+            "--test",
+            "kernels",
+            "--",
+            "--skip",
+            "depthwise",
+            "--skip",
+            "gemm",
+        ],
+        &[
+            "--release",
+            "--package",
+            "polychip-device-tests",
+            "--test",
+            "gpu_zero_copy",
+        ],
+        &[
+            "--release",
+            "--package",
+            "polychip-device-tests",
+            "--test",
+            "gpu_models",
+            "--",
+            "kws_dscnn/alone",
+        ],
+    ];
+    let mesa = crate::vendor::debian::mesa();
+    let commands = RUNS
+        .iter()
+        .map(|arguments| {
+            let mut command = cargo(&["test"]);
+            command.args(*arguments);
+            if let Some(file) = &mesa {
+                command.env("VK_DRIVER_FILES", file);
+            }
+            command
+        })
+        .collect();
+    Check {
+        name: "GPU suites through Mesa 25",
+        skip: None,
+        commands,
+    }
+    .skipped_if(
+        mesa.is_none(),
+        "Mesa 25 is not there (`cargo xtask vendor mesa` fetches it)",
+    )
     .skipped_if(
         !suite.is_dir(),
         "device-tests/generated is not there (`cargo xtask models` makes it)",

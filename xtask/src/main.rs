@@ -11,11 +11,14 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod arm;
 mod bindgen;
 mod ci;
 mod golden;
+mod guest;
 mod models;
 mod new_plugin;
+mod peers;
 mod root;
 mod size;
 mod tidy;
@@ -44,6 +47,12 @@ enum Chore {
     Models(models::Options),
     /// Fetch a vendor's library for tests: explains its licence first
     Vendor(vendor::Options),
+    /// Run the CPU plugin's and its kernels' tests on aarch64 processors that qemu emulates
+    Arm(arm::Options),
+    /// Run the tests of dma-bufs in a virtual machine that makes them
+    Guest,
+    /// Compare with the other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
+    Peers(peers::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -72,6 +81,9 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Bindgen(options) => bindgen::run(&options),
         Chore::Models(options) => models::run(&options),
         Chore::Vendor(options) => vendor::run(&options),
+        Chore::Arm(options) => arm::run(&options),
+        Chore::Guest => guest::run(),
+        Chore::Peers(options) => peers::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
     }?;

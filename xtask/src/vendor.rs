@@ -6,7 +6,11 @@
 //! 2. A folder below `target/vendor` is whole or absent: it is made under another name and renamed.
 //! 3. Nothing here is part of the product, and nothing fetched is ever committed or shipped.
 //!
+//! Packages of Debian's stand in [`debian`].
+//!
 //! Not here: finding the libraries at run time (`sys`).
+
+pub(crate) mod debian;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,6 +43,10 @@ enum Name {
     Qnn,
     /// Intel's OpenVINO
     Openvino,
+    /// Mesa 25's Vulkan driver in software, beside Debian 12's own
+    Mesa,
+    /// A Linux that makes dma-bufs, for `cargo xtask guest`
+    Kernel,
 }
 
 /// A library as Python's package index offers it.
@@ -99,6 +107,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let package = match options.library {
         Name::Qnn => &QNN,
         Name::Openvino => &OPENVINO,
+        Name::Mesa => {
+            let folder = debian::install(&debian::MESA)?;
+            println_line(&format!(
+                "export VK_DRIVER_FILES={}",
+                folder.join("lvp.json").display()
+            ));
+            return Ok(());
+        }
+        Name::Kernel => {
+            debian::install(&debian::KERNEL)?;
+            return Ok(());
+        }
     };
     install(package, options, &root().join("target/vendor"))
 }

@@ -233,6 +233,38 @@ fn parts_go_where_they_are_cheapest() {
 }
 
 #[test]
+fn measure_tries_the_best_plan_of_several_devices() {
+    let plugins = null_plugin();
+    let plugins = plugins.path().to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    let script = "[[device]]\nname = \"fast\"\n[[device]]\nname = \"slow\"\nlaunch_ns = 9000000\n";
+    let file = folder.path().join("script.toml");
+    std::fs::write(&file, script).unwrap();
+    let variables = [("POLYCHIP_NULL_SCRIPT", file.to_str().unwrap())];
+    let measured = |more: &[&str]| {
+        let mut arguments = vec!["measure", &model, "--dim", "n=2", "--plugins", plugins];
+        arguments.extend(["--devices", "null", "--iters", "3", "--json"]);
+        arguments.extend(more);
+        polychip_with(&variables, &arguments).json("measure")
+    };
+    let json = measured(&[]);
+    let candidates = json["candidates"].as_array().unwrap();
+    let mixed = candidates
+        .iter()
+        .find(|one| one["name"] == "mixed 1")
+        .unwrap_or_else(|| panic!("{json}"));
+    assert_eq!(mixed["nodes"], serde_json::json!({"null:0": 1, "null:1": 1}));
+    assert!(
+        mixed["because"].as_str().unwrap().ends_with(" on null:1"),
+        "{mixed}"
+    );
+    assert_eq!(mixed["chosen"], false);
+    assert_eq!(json["settled"], true);
+    assert!(!measured(&["--mixed", "0"]).to_string().contains("mixed 1"));
+}
+
+#[test]
 fn a_device_that_fails_is_code_5() {
     let plugins = null_plugin();
     let plugins = plugins.path().to_str().unwrap();
@@ -260,6 +292,33 @@ fn a_device_that_fails_is_code_5() {
         polychip_with(&[("POLYCHIP_NULL_SCRIPT", file.to_str().unwrap())], &arguments).fails(5, &["null:0"]);
         assert!(!save.exists(), "{kind}");
     }
+}
+
+#[test]
+fn a_refusal_is_explained_in_all_its_words() {
+    let plugins = null_plugin();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    // as long as the contract's records hold: of two bytes each, so that a cut inside a character would show
+    let words = format!("limit {}", "\u{e9}".repeat(501));
+    let script = format!(
+        "[[device]]\nrefuse = [{{ node = \"*\", reason = \"shape\", detail = \"{words}\" }}]\n[[device]]\n"
+    );
+    let file = folder.path().join("script.toml");
+    std::fs::write(&file, script).unwrap();
+    let arguments = [
+        "explain",
+        &*model,
+        "--dim",
+        "n=2",
+        "--devices",
+        "null",
+        "--plugins",
+        plugins.path().to_str().unwrap(),
+    ];
+    let text = polychip_with(&[("POLYCHIP_NULL_SCRIPT", file.to_str().unwrap())], &arguments).ok();
+    let whole = format!("not null:0: unsupported: shape out of bounds: {words} (code 3)");
+    assert_eq!(text.matches(&whole).count(), 2, "{text}");
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn agrees_with_nested_loops() {
             for pool in &pools {
                 let mut scratch = vec![f32::NAN; plan.scratch_len(pool)];
                 let mut output = vec![7.0; pixels * p.out_stride];
-                let residual = order.map(|_| &added[..]);
+                let residual = order.map(|_| (&added).into());
                 plan.run(
                     pool,
                     &packed,
@@ -243,4 +243,99 @@ fn bad_shapes_are_refused() {
         },
         ..good
     }));
+}
+
+#[test]
+fn bf16_is_the_f32_convolution_of_the_same_numbers_rounded() {
+    let halves = |x: Vec<f32>| -> Vec<bf16> { x.into_iter().map(bf16::from_f32).collect() };
+    let wide = |x: &[bf16]| -> Vec<f32> { x.iter().map(|x| x.to_f32()).collect() };
+    let epilogues = [
+        (Unary::Identity, None),
+        (Unary::Relu, Some(Residual::BeforeActivation)),
+        (Unary::Swish { alpha: 1.0 }, Some(Residual::AfterActivation)),
+        (Unary::Swish { alpha: 1.0 }, None),
+    ];
+    let pools = [ThreadPool::new(1), ThreadPool::new(3)];
+    for (number, p) in cases().into_iter().enumerate() {
+        let taps = p.window.taps();
+        let mut weights = wide(&halves(numbers(
+            p.out_channels * (p.in_channels / p.groups) * taps,
+            1,
+        )));
+        if number % 4 == 3 && !weights.is_empty() {
+            // a neighbour of what a tap reads must not be multiplied, not even by zero
+            weights.fill(0.0);
+        }
+        let bias = numbers(p.out_channels, 2);
+        let mut input = halves(numbers(p.batch * p.window.in_pixels() * p.in_stride, 3));
+        if number % 3 == 1
+            && let Some(x) = input.last_mut()
+        {
+            *x = bf16::NAN;
+        }
+        let pixels = p.batch * p.window.out_pixels();
+        let added = halves(numbers(pixels * p.out_stride, 4));
+        let (wide_input, wide_added) = (wide(&input), wide(&added));
+        let (activation, order) = epilogues[number % epilogues.len()];
+        let epilogue = Epilogue {
+            activation,
+            residual: order.unwrap_or_default(),
+        };
+        for isa in Isa::available() {
+            let plan = ConvPlan::new(isa, p).unwrap();
+            let mut packed = vec![f32::NAN; plan.packed_len()];
+            plan.pack(&weights, Some(&bias), &mut packed);
+            let mut want = vec![7.0; pixels * p.out_stride];
+            let mut scratch = vec![f32::NAN; plan.scratch_len(&pools[0])];
+            let residual = order.map(|_| (&wide_added).into());
+            plan.run(
+                &pools[0],
+                &packed,
+                &wide_input,
+                residual,
+                epilogue,
+                &mut want,
+                &mut scratch,
+            );
+            let plan = ConvPlan::of(Elements::Bf16, isa, p).unwrap();
+            let mut packed = vec![f32::NAN; plan.packed_len()];
+            plan.pack(&weights, Some(&bias), &mut packed);
+            for pool in &pools {
+                let mut scratch = vec![f32::NAN; plan.scratch_len(pool)];
+                let mut outputs = vec![vec![bf16::from_f32(7.0); pixels * p.out_stride]];
+                let residual = || order.map(|_| (&added).into());
+                plan.run(
+                    pool,
+                    &packed,
+                    &input,
+                    residual(),
+                    epilogue,
+                    &mut outputs[0],
+                    &mut scratch,
+                );
+                if plan.reads_f32() {
+                    outputs.push(vec![bf16::from_f32(7.0); pixels * p.out_stride]);
+                    plan.run(
+                        pool,
+                        &packed,
+                        &wide_input,
+                        residual(),
+                        epilogue,
+                        &mut outputs[1],
+                        &mut scratch,
+                    );
+                }
+                for output in outputs {
+                    for (i, (got, want)) in wide(&output).into_iter().zip(&want).enumerate() {
+                        // depthwise applies a function that is not a clamp to what it stored, and adds to that
+                        let twice = p.groups > 1 && p.groups == p.in_channels && activation != Unary::Relu;
+                        let (bits, slack) = if twice { (64.0, 4e-3) } else { (256.0, 1e-5) };
+                        let right =
+                            got.is_nan() && want.is_nan() || (got - want).abs() <= want.abs() / bits + slack;
+                        assert!(right, "{isa:?} {p:?} {activation:?}: [{i}] is {got}, not {want}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -3,21 +3,22 @@
 
 use super::Binary;
 use crate::isa::{Kernel, Simd};
+use crate::stored::Load;
 
 /// `out[i] = f(a[i * a_step], b[i * b_step])` for `i` in `0..len`.
-pub(crate) struct Run {
+pub(crate) struct Run<E> {
     pub(crate) f: Binary,
     pub(crate) len: usize,
-    pub(crate) a: *const f32,
-    pub(crate) b: *const f32,
+    pub(crate) a: *const E,
+    pub(crate) b: *const E,
     /// 0 or 1.
     pub(crate) a_step: isize,
     /// 0 or 1.
     pub(crate) b_step: isize,
-    pub(crate) out: *mut f32,
+    pub(crate) out: *mut E,
 }
 
-impl Kernel for &Run {
+impl<E: Load> Kernel for &Run<E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -35,7 +36,7 @@ impl Kernel for &Run {
         }
         let (one_a, one_b) = (a_step == 0, b_step == 0);
         // SAFETY: the maker of `Run` promised at least one value of each operand.
-        let (first_a, first_b) = unsafe { (s.splat(*a), s.splat(*b)) };
+        let (first_a, first_b) = unsafe { (s.splat((*a).value()), s.splat((*b).value())) };
         // A macro and not a closure: only code that is part of this function is compiled for the instruction set.
         macro_rules! each {
             (|$x:ident, $y:ident| $z:expr) => {
@@ -69,7 +70,7 @@ impl Kernel for &Run {
                     // SAFETY: the maker of `Run` promised `len` values of an operand with step 1.
                     let (x, y) = unsafe { (*a.offset(c as isize * a_step), *b.offset(c as isize * b_step)) };
                     // SAFETY: the output has `len` values.
-                    unsafe { *out.add(c) = pow(x, y) };
+                    unsafe { *out.add(c) = E::nearest(pow(x.value(), y.value())) };
                 }
             }
         }

@@ -4,22 +4,23 @@
 use super::Unary;
 use crate::isa::{Kernel, Simd};
 use crate::math;
+use crate::stored::Load;
 
 /// `out = f(input) + added` over `rows` rows of `columns` values.
-pub(crate) struct Rows {
+pub(crate) struct Rows<A, B, C = B> {
     pub(crate) f: Unary,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    pub(crate) input: *const f32,
+    pub(crate) input: *const A,
     pub(crate) input_stride: usize,
-    pub(crate) out: *mut f32,
+    pub(crate) out: *mut B,
     pub(crate) out_stride: usize,
     /// Added to the result, or null.
-    pub(crate) added: *const f32,
+    pub(crate) added: *const C,
     pub(crate) added_stride: usize,
 }
 
-impl Kernel for &Rows {
+impl<A: Load, B: Load, C: Load> Kernel for &Rows<A, B, C> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -44,27 +45,27 @@ impl Kernel for &Rows {
                     let mut c = 0;
                     while c + S::LANES <= columns {
                         // SAFETY: the maker of `Rows` promised `columns` values in each row.
-                        let $x = unsafe { s.load(from.add(c)) };
+                        let $x = unsafe { s.read(from.add(c), S::LANES) };
                         let mut y = $y;
                         if !added.is_null() {
                             // SAFETY: as above.
-                            y = s.add(y, unsafe { s.load(plus.add(c)) });
+                            y = s.add(y, unsafe { s.read(plus.add(c), S::LANES) });
                         }
                         // SAFETY: as above.
-                        unsafe { s.store(to.add(c), y) };
+                        unsafe { s.write(to.add(c), y, S::LANES) };
                         c += S::LANES;
                     }
                     if c < columns {
                         let left = columns - c;
                         // SAFETY: `left` values remain.
-                        let $x = unsafe { s.load_first(from.add(c), left) };
+                        let $x = unsafe { s.read(from.add(c), left) };
                         let mut y = $y;
                         if !added.is_null() {
                             // SAFETY: as above.
-                            y = s.add(y, unsafe { s.load_first(plus.add(c), left) });
+                            y = s.add(y, unsafe { s.read(plus.add(c), left) });
                         }
                         // SAFETY: as above.
-                        unsafe { s.store_first(to.add(c), y, left) };
+                        unsafe { s.write(to.add(c), y, left) };
                     }
                 }
             };
@@ -169,14 +170,14 @@ impl Kernel for &Rows {
 /// # Safety
 /// `rows` rows of `columns` values exist at `out` and, unless null, `added`, and no other thread touches them.
 #[inline(always)]
-pub(crate) unsafe fn apply_rows<S: Simd>(
+pub(crate) unsafe fn apply_rows<S: Simd, E: Load>(
     s: S,
     f: Unary,
-    out: *mut f32,
+    out: *mut E,
     rows: usize,
     columns: usize,
     out_stride: usize,
-    added: *const f32,
+    added: *const E,
     added_stride: usize,
 ) {
     let rows = Rows {

@@ -91,7 +91,7 @@ fn packed_products_agree_with_a_loop() {
                     for i in 0..m {
                         for (j, &bias) in bias.iter().enumerate() {
                             let at = |x: Matrix<'_>, r, c| {
-                                f64::from(x.data[r * x.row_stride + c * x.column_stride])
+                                f64::from(x.data.f32s()[r * x.row_stride + c * x.column_stride])
                             };
                             let mut x = f64::from(bias);
                             x += (0..k).map(|l| at(a, i, l) * at(b, l, j)).sum::<f64>();
@@ -191,4 +191,99 @@ fn overlapping_results_are_refused() {
     assert!(MatMulPlan::new(Isa::SCALAR, params).is_err());
     assert!(MatMulPlan::new(Isa::SCALAR, MatMulParams::dense(usize::MAX, 3, 4, 5)).is_err());
     assert!(GemmPlan::new(Isa::SCALAR, usize::MAX, 2).is_err());
+}
+
+#[test]
+fn bf16_is_the_f32_product_of_the_same_numbers_rounded() {
+    let halves = |len, seed| -> Vec<bf16> { numbers(len, seed).into_iter().map(bf16::from_f32).collect() };
+    let wide = |x: &[bf16]| -> Vec<f32> { x.iter().map(|x| x.to_f32()).collect() };
+    let near = |got: &[f32], want: &[f32], rounded: bool, what: &str| {
+        for (i, (got, want)) in got.iter().zip(want).enumerate() {
+            let tolerance = if rounded { want.abs() / 256.0 } else { 0.0 } + 1e-5;
+            assert!(
+                (got - want).abs() <= tolerance,
+                "{what}: [{i}] is {got}, not {want}"
+            );
+        }
+    };
+    let pool = ThreadPool::new(2);
+    for isa in Isa::available() {
+        for (m, k, n) in SHAPES {
+            let what = format!("{isa:?} {m}x{k}x{n}");
+            let (a, b, residual) = (halves(m * k, 1), halves(k * n, 2), halves(m * n, 4));
+            let (wide_a, wide_b, wide_residual) = (wide(&a), wide(&b), wide(&residual));
+            let bias = numbers(n, 3);
+            for activation in [Unary::Relu, Unary::Gelu] {
+                let epilogue = Epilogue::activation(activation);
+                let plan = GemmPlan::new(isa, k, n).unwrap();
+                let mut packed = vec![f32::NAN; plan.packed_len()];
+                plan.pack(Matrix::rows(&wide_b, n), Some(&bias), &mut packed);
+                let mut scratch = vec![f32::NAN; plan.scratch_len(m, &pool)];
+                let (a_rows, added) = (Matrix::rows(&wide_a, k), Some(Matrix::rows(&wide_residual, n)));
+                let mut want = vec![f32::NAN; m * n];
+                plan.run(
+                    &pool,
+                    m,
+                    a_rows,
+                    &packed,
+                    added,
+                    epilogue,
+                    &mut want,
+                    n,
+                    &mut scratch,
+                );
+                let plan = GemmPlan::of(Elements::Bf16, isa, k, n).unwrap();
+                let mut packed = vec![f32::NAN; plan.packed_len()];
+                plan.pack(Matrix::rows(&wide_b, n), Some(&bias), &mut packed);
+                let mut scratch = vec![f32::NAN; plan.scratch_len(m, &pool)];
+                let (a_rows, added) = (Matrix::rows(&a, k), Some(Matrix::rows(&residual, n)));
+                let (mut got, mut exact) = (vec![bf16::NAN; m * n], vec![f32::NAN; m * n]);
+                plan.run(
+                    &pool,
+                    m,
+                    a_rows,
+                    &packed,
+                    added,
+                    epilogue,
+                    &mut got,
+                    n,
+                    &mut scratch,
+                );
+                near(&wide(&got), &want, true, &what);
+                plan.run(
+                    &pool,
+                    m,
+                    a_rows,
+                    &packed,
+                    added,
+                    epilogue,
+                    &mut exact,
+                    n,
+                    &mut scratch,
+                );
+                near(&exact, &want, false, &what);
+            }
+            for transposed in [false, true] {
+                let mut params = MatMulParams::dense(1, m, k, n);
+                params.alpha = 0.5;
+                if transposed {
+                    (params.b.row, params.b.column) = (1, k);
+                }
+                let plan = MatMulPlan::new(isa, params).unwrap();
+                let mut want = vec![f32::NAN; m * n];
+                let mut scratch = vec![f32::NAN; plan.scratch_len(&pool)];
+                plan.run(&pool, &wide_a, &wide_b, &mut want, &mut scratch);
+                let plan = MatMulPlan::of(Elements::Bf16, isa, params).unwrap();
+                let mut scratch = vec![f32::NAN; plan.scratch_len(&pool)];
+                let (mut got, mut exact) = (vec![bf16::NAN; m * n], vec![f32::NAN; m * n]);
+                plan.run(&pool, &a, &b, &mut got, &mut scratch);
+                near(&wide(&got), &want, true, &what);
+                plan.run(&pool, &a, &b, &mut exact, &mut scratch);
+                near(&exact, &want, false, &what);
+            }
+        }
+    }
+    let mut params = MatMulParams::dense(1, 4, 4, 4);
+    (params.a.row, params.a.column) = (1, 4);
+    assert!(MatMulPlan::of(Elements::Bf16, Isa::SCALAR, params).is_err());
 }

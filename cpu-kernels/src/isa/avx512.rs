@@ -3,9 +3,16 @@
 use super::{Kernel, Simd};
 use std::arch::x86_64::*;
 
-/// The token of AVX-512 F, BW, DQ and VL.
+/// The token of AVX-512 F, BW, DQ and VL; with `BF16`, of the extension of that name too.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512<const BF16: bool = false>(());
+
+impl Avx512<true> {
+    /// The token with BF16, where the CPU has it.
+    pub(crate) fn detect_bf16(_: Avx512) -> Option<Self> {
+        is_x86_feature_detected!("avx512bf16").then_some(Self(()))
+    }
+}
 
 impl Avx512 {
     /// The token, where the CPU has the features.
@@ -32,8 +39,8 @@ macro_rules! op {
     }};
 }
 
-// SAFETY: the private field makes `detect` the only constructor.
-unsafe impl Simd for Avx512 {
+// SAFETY: the private field makes `detect` and `detect_bf16` the only constructors.
+unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
     const LANES: usize = 16;
     const ROWS: usize = 12;
     const COLUMNS: usize = 2;
@@ -47,8 +54,17 @@ unsafe impl Simd for Avx512 {
         fn go<K: Kernel>(s: Avx512, kernel: K) -> K::Output {
             kernel.run(s)
         }
-        // SAFETY: the token proves the features.
-        unsafe { go(self, kernel) }
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+        fn go_bf16<K: Kernel>(s: Avx512<true>, kernel: K) -> K::Output {
+            kernel.run(s)
+        }
+        if BF16 {
+            // SAFETY: the token proves the features.
+            unsafe { go_bf16(Avx512(()), kernel) }
+        } else {
+            // SAFETY: as above.
+            unsafe { go(Avx512(()), kernel) }
+        }
     }
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -191,6 +207,58 @@ unsafe impl Simd for Avx512 {
     #[inline(always)]
     fn max_lane(self, a: Self::F) -> f32 {
         op!(_mm512_reduce_max_ps(a))
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16, n: usize) -> Self::F {
+        // SAFETY: masked lanes are not accessed; the caller promises the others.
+        let halves = unsafe {
+            if n >= 16 {
+                _mm256_loadu_si256(p.cast())
+            } else {
+                _mm256_maskz_loadu_epi16(first(n), p.cast())
+            }
+        };
+        op!(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(
+            _mm512_cvtepu16_epi32(halves)
+        )))
+    }
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16, x: Self::F, n: usize) {
+        let halves = if BF16 {
+            // SAFETY: the token proves the feature; both types are 32 bytes of integers.
+            op!(std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(x)))
+        } else {
+            op!({
+                let bits = _mm512_castps_si512(x);
+                // half of the last kept place, less where that place is even
+                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+                let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+                let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+                // a NaN whose upper half is all zeros would become an infinity
+                let kept = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x40_0000));
+                _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(kept))
+            })
+        };
+        // SAFETY: masked lanes are not accessed; the caller promises the others.
+        unsafe {
+            if n >= 16 {
+                _mm256_storeu_si256(p.cast(), halves);
+            } else {
+                _mm256_mask_storeu_epi16(p.cast(), first(n), halves);
+            }
+        }
+    }
+    #[inline(always)]
+    fn dot_bf16(self, sum: Self::F, a: Self::I, b: Self::I) -> Self::F {
+        if BF16 {
+            op!(_mm512_dpbf16_ps(
+                sum,
+                std::mem::transmute::<__m512i, __m512bh>(a),
+                std::mem::transmute::<__m512i, __m512bh>(b)
+            ))
+        } else {
+            super::dot_bf16(self, sum, a, b)
+        }
     }
     #[inline(always)]
     fn prefetch(self, p: *const f32) {

@@ -44,6 +44,7 @@ fn epilogue(scalar: Scalar, residual: bool, most: Option<f32>) -> Epilogue {
         expression: sum,
         operands,
         output: scalar,
+        columns: None,
     }
 }
 

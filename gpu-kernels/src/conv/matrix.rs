@@ -195,7 +195,7 @@ for (var four = thread; four < {fours}u; four += {threads}u) {{
             );
         }
         let variant = format!(
-            "conv-f16{}-matrix{}{}-{}x{}-{rows}x{columns}x{slices}",
+            "conv-f16{}-matrix{}{}-{}x{}-{rows}x{columns}x{slices}{}",
             match (sizes.whole, self.source) {
                 (true, _) => "",
                 (false, ImageLayout::ChannelsLast) => "-single",
@@ -205,6 +205,7 @@ for (var four = thread; four < {fours}u; four += {threads}u) {{
             if filters { "" } else { "b" },
             tile.rows,
             tile.quads * 4,
+            self.epilogue.name(),
         );
         text.kernel(variant, [threads, 1, 1], launch, self.work(&sizes), &body, limits)
     }

@@ -406,7 +406,7 @@ for (var place = thread; place < {places}u; place += {threads}u) {{
             );
         }
         let variant = format!(
-            "conv-{}{}-{}{}-{}x{}-{}x{}x{}",
+            "conv-{}{}-{}{}-{}x{}-{}x{}x{}{}",
             self.scalar.name(),
             match (sizes.whole, self.source) {
                 (true, _) => "",
@@ -419,7 +419,8 @@ for (var place = thread; place < {places}u; place += {threads}u) {{
             tile_quads * 4,
             t.rows,
             t.quads * 4,
-            t.slices
+            t.slices,
+            self.epilogue.name()
         );
         let work = self.work(&sizes);
         text.kernel(variant, [threads, 1, 1], launch, work, &body, limits)

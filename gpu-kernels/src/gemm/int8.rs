@@ -178,7 +178,12 @@ impl Generate for GemmInt8 {
         };
         let offset = if zeros.b { "z" } else { "" };
         let product = Product {
-            variant: format!("gemm-{}i8{offset}-{}", self.a.name(), self.tile.name()),
+            variant: format!(
+                "gemm-{}i8{offset}-{}{}",
+                self.a.name(),
+                self.tile.name(),
+                self.epilogue.name()
+            ),
             batch: &self.batch,
             m: self.m,
             n: self.n,

@@ -4,6 +4,10 @@ use super::{CumSum, OneHot, Trilu, gather, map};
 use crate::{Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
 
 impl Generate for CumSum {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let CumSum {
             scalar,
@@ -83,6 +87,10 @@ impl Generate for CumSum {
 }
 
 impl Generate for Trilu {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let [.., rows, columns] = self.shape[..] else {
             return Err(Error::new(format!(
@@ -133,6 +141,10 @@ impl Generate for Trilu {
 }
 
 impl Generate for OneHot {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         gather::check("one hot", self.index, &[self.depth])?;
         let unit = self.scalar.bytes();

@@ -15,6 +15,10 @@ pub(super) fn check(op: &str, index: Scalar, dims: &[u64]) -> Result<()> {
 }
 
 impl Generate for Gather {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let dim = *self
             .shape
@@ -62,6 +66,10 @@ impl Generate for Gather {
 }
 
 impl Generate for GatherElements {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let fits = self.axis < self.shape.len()
             && self.indices.len() == self.shape.len()
@@ -138,6 +146,10 @@ impl GatherNd {
 }
 
 impl Generate for GatherNd {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let (rows, tuple, inner, each) = self.sizes()?;
         let total = element::count("gather nd", &self.shape)?;

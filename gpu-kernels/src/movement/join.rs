@@ -32,6 +32,10 @@ impl Concat {
 }
 
 impl Generate for Concat {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let (outer, runs) = self.runs()?;
         let unit = map::unit(self.scalar, &runs);
@@ -135,6 +139,10 @@ impl Pad {
 }
 
 impl Generate for Pad {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let output = self.output()?;
         let count = element::count("pad", &self.shape)?;

@@ -26,6 +26,10 @@ fn inside(dim: u64) -> String {
 }
 
 impl Generate for ScatterElements {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let fits = self.axis < self.shape.len()
             && self.indices.len() == self.shape.len()
@@ -112,6 +116,10 @@ impl ScatterNd {
 }
 
 impl Generate for ScatterNd {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let (rows, tuple, inner) = self.sizes()?;
         let unit = map::unit(self.scalar, &[inner]);

@@ -135,6 +135,10 @@ impl Slice {
 }
 
 impl Generate for Slice {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.strided()?.kernel("slice", limits)
     }
@@ -175,6 +179,10 @@ impl Tile {
 }
 
 impl Generate for Tile {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.strided()?.kernel("tile", limits)
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{
-    Access, Binary, Conv, ConvTile, Coordinates, Depthwise, Direction, Epilogue, EpilogueOperand, Expression,
-    Features, Generate, GlobalPool, Image, ImageLayout, Interpolation, Limits, Place, Pool, PoolKind, Resize,
-    ResizeAxis, Rounding, Scalar, Threads, Unary, Window,
+    Access, Binary, Columns, Conv, ConvTile, Coordinates, Depthwise, Direction, Epilogue, EpilogueOperand,
+    Expression, Features, Generate, GlobalPool, Image, ImageLayout, Interpolation, Limits, Place, Pool,
+    PoolKind, Resize, ResizeAxis, Rounding, Scalar, Threads, Unary, Window,
 };
 
 use crate::device::Gpu;
@@ -62,6 +62,7 @@ fn residual(scalar: Scalar) -> Epilogue {
             operand(Place::Same, Access::Read),
         ],
         output: scalar,
+        columns: None,
     }
 }
 
@@ -83,6 +84,7 @@ fn requantised(output: Scalar) -> Epilogue {
         expression: sum,
         operands: vec![operand],
         output,
+        columns: None,
     }
 }
 
@@ -219,6 +221,28 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                     zero_point,
                     epilogue,
                     ..conv.clone()
+                };
+                trials.push(trial(gpu, name, conv));
+            }
+        }
+    }
+    // some channels of an output
+    for (channels, first, all) in [(8, 4, 20), (5, 12, 17)] {
+        for scalar in [Scalar::F32, Scalar::U8] {
+            for (how, tile) in [("direct", SMALL), ("staged", STAGED)] {
+                let epilogue = Epilogue {
+                    columns: Some(Columns { first, all }),
+                    ..if scalar == Scalar::U8 {
+                        requantised(scalar)
+                    } else {
+                        residual(scalar)
+                    }
+                };
+                let name = format!("conv/{}/{how}/columns-{first}-of-{all}", scalar.name());
+                let conv = Conv {
+                    epilogue,
+                    tile,
+                    ..conv(image(2, 5, 6, 6), channels, square(3, 2, 1), 1, scalar)
                 };
                 trials.push(trial(gpu, name, conv));
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{
-    Access, BatchAxis, Binary, Epilogue, EpilogueOperand, Expression, Features, Gemm, GemmInt8, GemmTile,
-    Generate, Limits, Place, Right, Scalar, Unary,
+    Access, BatchAxis, Binary, Columns, Epilogue, EpilogueOperand, Expression, Features, Gemm, GemmInt8,
+    GemmTile, Generate, Limits, Place, Right, Scalar, Unary,
 };
 
 use crate::{
@@ -111,6 +111,7 @@ fn rich(output: Scalar, scalar: Scalar, same: Scalar) -> Epilogue {
             operand(scalar, Place::Single, Access::Read),
         ],
         output,
+        columns: None,
     }
 }
 
@@ -130,6 +131,7 @@ fn requantise(output: Scalar) -> Epilogue {
         expression: Expression::Binary(Binary::Add, Box::new(shrunk), Box::new(Expression::Constant(3.0))),
         operands: vec![operand(Scalar::F32, Place::Column, Access::Constant)],
         output,
+        columns: None,
     }
 }
 
@@ -238,7 +240,67 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
             trials.extend(bytes(gpu, shape, tile));
         }
     }
+    trials.extend(columns(gpu));
     trials.extend(texts());
+    trials
+}
+
+/// Products that give some columns of an output: the first, some between, and the last, which may be odd.
+fn columns(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (n, first, all) in [(8, 0, 20), (12, 4, 37), (13, 24, 37), (16, 8, 24)] {
+        let of_output = |epilogue| Epilogue {
+            columns: Some(Columns { first, all }),
+            ..epilogue
+        };
+        for tile in [SLICED[1], BLOCKED[0]] {
+            for output in [Scalar::F32, Scalar::U8] {
+                let gemm = Gemm {
+                    epilogue: of_output(rich(output, Scalar::F32, Scalar::F32)),
+                    ..plain(Scalar::F32, [9, n, 13], false, Right::Packed, tile)
+                };
+                let name = name(&format!("columns-{first}-of-{all}-{}", output.name()), &gemm);
+                trials.push(trial(gpu, name, gemm));
+            }
+            for output in [Scalar::I8, Scalar::I32] {
+                let gemm = GemmInt8 {
+                    batch: Vec::new(),
+                    m: 9,
+                    n,
+                    k: 13,
+                    a: Scalar::U8,
+                    a_zero: 3,
+                    b: Scalar::I8,
+                    b_zeros: (0..n as i32).map(|i| i % 7 - 3).collect(),
+                    epilogue: of_output(if output == Scalar::I32 {
+                        Epilogue::sum(output)
+                    } else {
+                        requantise(output)
+                    }),
+                    tile,
+                };
+                let name = format!(
+                    "gemm/int8/columns-{first}-of-{all}/{n}/{}/{}",
+                    output.name(),
+                    tile.name()
+                );
+                trials.push(trial(gpu, name, gemm));
+            }
+        }
+    }
+    let beyond = Gemm {
+        epilogue: Epilogue {
+            columns: Some(Columns { first: 4, all: 20 }),
+            ..Epilogue::sum(Scalar::F32)
+        },
+        ..plain(Scalar::F32, [1, 10, 4], false, Right::Packed, SLICED[0])
+    };
+    trials.push(Trial::test("gemm/columns/no-fours", move || {
+        match beyond.kernel(&Limits::LEAST) {
+            Err(error) if error.to_string() == "an epilogue of 10 columns from 4 on, of 20" => Ok(()),
+            other => Err(format!("{other:?}").into()),
+        }
+    }));
     trials
 }
 

@@ -9,6 +9,7 @@ mod gemm;
 mod judge;
 mod movement;
 mod reduce;
+mod small;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -35,5 +36,6 @@ fn main() {
     trials.extend(movement::trials(&gpu));
     trials.extend(gemm::trials(&gpu));
     trials.extend(reduce::trials(&gpu));
+    trials.extend(small::trials(&gpu));
     libtest_mimic::run(&arguments, trials).exit();
 }

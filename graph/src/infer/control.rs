@@ -1,4 +1,4 @@
-//! Types of If, Loop and Scan: bodies are inferred with what is known of captures and inputs.
+//! Types of If, Loop, Scan and SequenceMap: bodies are inferred with what is known of captures and inputs.
 //!
 //! Invariants:
 //! 1. A type of a loop-carried tensor holds for every turn: what differs from turn to turn is unknown.
@@ -118,6 +118,7 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId, values: &mut Values) -> Resul
         match node.op {
             Op::If => infer_if(seeds.len(), condition, &mut run),
             Op::Loop => infer_loop(graph, &node, values, &mut run),
+            Op::SequenceMap => infer_map(graph, &node, &mut run),
             _ => infer_scan(graph, &node, &mut run),
         }
     };
@@ -135,7 +136,14 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId, values: &mut Values) -> Resul
             };
             assign(graph, id, output, inferred, values)?;
         } else {
-            put(graph, output, &known);
+            // a sequence and an optional one are packed alike: the model may call a state of a loop either
+            let declared = graph.tensor(output).container;
+            let container = if declared.is_packed() {
+                declared
+            } else {
+                known.container
+            };
+            put(graph, output, &Known { container, ..known });
         }
     }
     Ok(())
@@ -196,6 +204,32 @@ fn infer_loop(graph: &Graph, node: &Node, values: &Values, run: &mut Run<'_>) ->
         outputs.push(scan);
     }
     Ok(outputs)
+}
+
+/// The body sees one element of each sequence, and the tensors as they are; its outputs are gathered.
+fn infer_map(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {
+    let formals: Vec<Known> = node
+        .inputs
+        .iter()
+        .map(|input| {
+            let known = input.map_or_else(Known::unknown, |id| Known::of(graph, id));
+            match known.container {
+                Container::Sequence => Known {
+                    container: Container::Tensor,
+                    bound: false,
+                    ..known
+                },
+                _ => known,
+            }
+        })
+        .collect();
+    let (found, _) = run(0, &formals)?;
+    let gathered = found.into_iter().map(|known| Known {
+        container: Container::Sequence,
+        bound: false,
+        ..known
+    });
+    Ok(gathered.collect())
 }
 
 fn infer_scan(graph: &Graph, node: &Node, run: &mut Run<'_>) -> Result<Vec<Known>, Error> {

@@ -69,7 +69,6 @@ pub(super) fn infer(graph: &mut Graph, id: NodeId) -> Result<bool, Error> {
             }
             _ => return Ok(false),
         },
-        Op::SequenceMap => None,
         _ => return Ok(false),
     };
     if let (Some((ty, container)), Some(output)) = (found, node.output(0)) {

@@ -176,6 +176,28 @@ pub(crate) struct Tensor {
     pub(crate) data_location: i32,
 }
 
+/// Tensors in a row, as the data sets of the ONNX test suite hold them.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Sequence {
+    /// 1: tensors.
+    #[prost(int32, tag = "2")]
+    pub(crate) elem_type: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) tensor_values: Vec<Tensor>,
+}
+
+/// A tensor, a sequence, or nothing, likewise.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Optional {
+    /// 0: nothing, 1: a tensor, 3: a sequence.
+    #[prost(int32, tag = "2")]
+    pub(crate) elem_type: i32,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) tensor_value: Option<Tensor>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) sequence_value: Option<Sequence>,
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Segment {
     #[prost(int64, tag = "1")]

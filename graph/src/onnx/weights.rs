@@ -6,12 +6,12 @@
 //! 2. The byte count is checked against type and shape before anything is allocated.
 
 use bytes::Bytes;
-use polychip_ops::{DType, Dim, Literal, TensorType};
+use polychip_ops::{DType, Dim, Literal, Packed, TensorType};
 use prost::Message;
 
 use super::external::{Files, NoExternalData};
-use super::messages::{EXTERNAL, SparseTensor, Tensor};
-use crate::{Constant, Error, FileSlice};
+use super::messages::{EXTERNAL, Optional, Sequence, SparseTensor, Tensor};
+use crate::{Constant, Container, Error, FileSlice};
 
 /// Most bytes that a sparse tensor may have when it is written out in full.
 const DENSE_LIMIT: usize = 1 << 28;
@@ -23,12 +23,48 @@ const DENSE_LIMIT: usize = 1 << 28;
 pub fn read_tensor(bytes: &[u8]) -> Result<(String, Literal), Error> {
     let bytes = Bytes::copy_from_slice(bytes);
     let tensor = Tensor::decode(bytes.clone()).map_err(Error::wire)?;
-    let mut files = Files::new(bytes, &NoExternalData);
-    let (ty, constant) = constant(&tensor, &mut files)?;
-    let literal = constant
-        .to_literal(&ty)
-        .expect("invariant: a constant fits its type");
+    let literal = literal(&tensor, bytes)?;
     Ok((tensor.name, literal))
+}
+
+/// Reads one serialised ONNX sequence or optional, as the data sets of the ONNX test suite hold them.
+///
+/// # Errors
+/// As [`read_tensor`], or where the elements are no tensors.
+pub fn read_packed(bytes: &[u8], container: Container) -> Result<Packed, Error> {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let sequence = |sequence: &Sequence| {
+        if sequence.elem_type > 1 {
+            return Err(Error::unsupported("a sequence of other things than tensors"));
+        }
+        let tensors = sequence.tensor_values.iter();
+        let tensors = tensors.map(|tensor| literal(tensor, bytes.clone()));
+        Ok(Packed::Sequence(tensors.collect::<Result<_, _>>()?))
+    };
+    if container == Container::Sequence {
+        return sequence(&Sequence::decode(bytes.clone()).map_err(Error::wire)?);
+    }
+    let optional = Optional::decode(bytes.clone()).map_err(Error::wire)?;
+    match (
+        optional.elem_type,
+        &optional.tensor_value,
+        &optional.sequence_value,
+    ) {
+        (0, ..) | (_, None, None) => Ok(Packed::Nothing),
+        (1, Some(tensor), None) => Ok(Packed::Tensor(literal(tensor, bytes.clone())?)),
+        (3, None, Some(values)) => sequence(values),
+        (kind, ..) => Err(Error::malformed(format!(
+            "an optional of kind {kind} holds another kind"
+        ))),
+    }
+}
+
+fn literal(tensor: &Tensor, whole: Bytes) -> Result<Literal, Error> {
+    let mut files = Files::new(whole, &NoExternalData);
+    let (ty, constant) = constant(tensor, &mut files)?;
+    Ok(constant
+        .to_literal(&ty)
+        .expect("invariant: a constant fits its type"))
 }
 
 /// The type and elements of a tensor message.

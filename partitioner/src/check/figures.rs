@@ -44,6 +44,9 @@ pub(super) fn states(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violatio
 /// Bytes of a tensor, none where they depend on the run.
 fn size(e: &Evidence<'_>, tensor: TensorId) -> Option<u64> {
     let tensor = e.graph.tensor(tensor);
+    if tensor.is_packed() {
+        return Some(tensor.memory_bytes()? as u64);
+    }
     if tensor.container != Container::Tensor || !tensor.typed {
         return None;
     }

@@ -688,7 +688,7 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 #define POLYCHIP_NO_INDEX UINT32_MAX
 
 // Bytes of message that an error record holds.
-#define POLYCHIP_ERROR_MESSAGE_BYTES 512
+#define POLYCHIP_ERROR_MESSAGE_BYTES 992
 
 // A frame that someone waits for.
 #define POLYCHIP_PRIORITY_URGENT 2
@@ -1435,7 +1435,7 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 #define POLYCHIP_SUPPORT_VENDOR 13
 
 // Bytes of detail that a support record holds.
-#define POLYCHIP_SUPPORT_DETAIL_BYTES 120
+#define POLYCHIP_SUPPORT_DETAIL_BYTES 1008
 
 // Major version of the contract: another one is refused.
 #define POLYCHIP_ABI_MAJOR 1
@@ -1485,8 +1485,11 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Not even the data type is known: `dtype` says nothing. Comes with `POLYCHIP_TENSOR_UNRANKED`.
 #define POLYCHIP_TENSOR_UNTYPED 8
 
-// A sequence or optional of tensors of this data type, which no port carries. Comes with
-// `POLYCHIP_TENSOR_UNRANKED`.
+// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the one extent is the most
+// bytes. Comes with `POLYCHIP_TENSOR_UPPER_BOUND`. The form, little-endian: u32 what it is (0 nothing, 1 a tensor, 2 a
+// sequence), u32 how many tensors follow, u64 the bytes of the whole; per tensor u32 `POLYCHIP_DTYPE_*`, u32 rank, as
+// many u64 extents, u64 bytes of its elements, the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
+// A port of strings carries the same form (1, a tensor).
 #define POLYCHIP_TENSOR_CONTAINER 16
 
 // No file stands behind a constant.
@@ -1844,7 +1847,7 @@ struct polychip_support {
     // Zero.
     uint32_t reserved;
     // UTF-8 words: the attribute, type, limit or value concerned and no more, as the host puts the
-    // reason's own words before them.
+    // reason's own words before them; the vendor's own words where there are any. Cut at a character boundary.
     uint8_t detail[POLYCHIP_SUPPORT_DETAIL_BYTES];
 };
 

@@ -3,6 +3,7 @@
 //! Invariant: `POLYCHIP_STATUS_OK` is 0; every other status is a class that tells the host what to do next.
 
 use crate::sized::sized;
+use crate::words;
 
 /// The call did what was asked.
 pub const POLYCHIP_STATUS_OK: u32 = 0;
@@ -28,7 +29,7 @@ pub const POLYCHIP_STATUS_BAD_BLOB: u32 = 9;
 /// No node or tensor is concerned.
 pub const POLYCHIP_NO_INDEX: u32 = u32::MAX;
 /// Bytes of message that an error record holds.
-pub const POLYCHIP_ERROR_MESSAGE_BYTES: usize = 512;
+pub const POLYCHIP_ERROR_MESSAGE_BYTES: usize = 992;
 
 /// What went wrong. The caller owns the record and sets `struct_size`; the plugin fills the rest.
 #[repr(C)]
@@ -68,21 +69,15 @@ impl Default for polychip_error {
 }
 
 impl polychip_error {
-    /// The message as text; bytes that are not UTF-8 are replaced.
+    /// The message as text; a character torn at the end is left off, bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn text(&self) -> String {
-        let len = (self.message_len as usize).min(self.message.len());
-        String::from_utf8_lossy(&self.message[..len]).into_owned()
+        words::read(&self.message, self.message_len).into_owned()
     }
 
     /// Sets the message, cut at a character boundary where it is too long.
     pub fn set_text(&mut self, text: &str) {
-        let mut len = text.len().min(self.message.len());
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-        self.message[..len].copy_from_slice(&text.as_bytes()[..len]);
-        self.message_len = len as u32;
+        self.message_len = words::put(text, &mut self.message);
     }
 }
 
@@ -108,11 +103,11 @@ mod tests {
     #[test]
     fn a_long_message_is_cut_at_a_character_boundary() {
         let mut error = polychip_error::sized();
-        error.set_text(&"é".repeat(400));
-        assert_eq!(error.text(), "é".repeat(256));
+        error.set_text(&"é".repeat(800));
+        assert_eq!(error.text(), "é".repeat(496));
         let mut odd = String::from("x");
-        odd.push_str(&"é".repeat(400));
+        odd.push_str(&"é".repeat(800));
         error.set_text(&odd);
-        assert_eq!(error.text().len(), 511);
+        assert_eq!(error.text().len(), 991);
     }
 }

@@ -45,6 +45,7 @@ pub mod support;
 pub mod table;
 pub mod telemetry;
 pub mod tensor;
+mod words;
 
 pub use buffer::*;
 pub use compile::*;

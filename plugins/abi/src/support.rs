@@ -1,6 +1,7 @@
 //! The answer of `query_support`: per node, yes or a reason.
 
 use crate::sized::sized;
+use crate::words;
 
 /// The device runs the node.
 pub const POLYCHIP_SUPPORT_YES: u32 = 0;
@@ -32,7 +33,7 @@ pub const POLYCHIP_SUPPORT_QUARANTINED: u32 = 12;
 pub const POLYCHIP_SUPPORT_VENDOR: u32 = 13;
 
 /// Bytes of detail that a support record holds.
-pub const POLYCHIP_SUPPORT_DETAIL_BYTES: usize = 120;
+pub const POLYCHIP_SUPPORT_DETAIL_BYTES: usize = 1008;
 
 /// Whether a device runs one node. The caller owns the records and sets `struct_size` of each.
 #[repr(C)]
@@ -47,7 +48,7 @@ pub struct polychip_support {
     /// Zero.
     pub reserved: u32,
     /// UTF-8 words: the attribute, type, limit or value concerned and no more, as the host puts the
-    /// reason's own words before them.
+    /// reason's own words before them; the vendor's own words where there are any. Cut at a character boundary.
     pub detail: [u8; POLYCHIP_SUPPORT_DETAIL_BYTES],
 }
 
@@ -64,21 +65,15 @@ impl Default for polychip_support {
 }
 
 impl polychip_support {
-    /// The detail as text; bytes that are not UTF-8 are replaced.
+    /// The detail as text; a character torn at the end is left off, bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn text(&self) -> String {
-        let len = (self.detail_len as usize).min(self.detail.len());
-        String::from_utf8_lossy(&self.detail[..len]).into_owned()
+        words::read(&self.detail, self.detail_len).into_owned()
     }
 
     /// Sets the detail, cut at a character boundary where it is too long.
     pub fn set_text(&mut self, text: &str) {
-        let mut len = text.len().min(self.detail.len());
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-        self.detail[..len].copy_from_slice(&text.as_bytes()[..len]);
-        self.detail_len = len as u32;
+        self.detail_len = words::put(text, &mut self.detail);
     }
 }
 

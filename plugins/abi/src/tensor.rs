@@ -15,8 +15,11 @@ pub const POLYCHIP_TENSOR_UPPER_BOUND: u32 = 2;
 pub const POLYCHIP_TENSOR_UNRANKED: u32 = 4;
 /// Not even the data type is known: `dtype` says nothing. Comes with `POLYCHIP_TENSOR_UNRANKED`.
 pub const POLYCHIP_TENSOR_UNTYPED: u32 = 8;
-/// A sequence or optional of tensors of this data type, which no port carries. Comes with
-/// `POLYCHIP_TENSOR_UNRANKED`.
+/// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the one extent is the most
+/// bytes. Comes with `POLYCHIP_TENSOR_UPPER_BOUND`. The form, little-endian: u32 what it is (0 nothing, 1 a tensor, 2 a
+/// sequence), u32 how many tensors follow, u64 the bytes of the whole; per tensor u32 `POLYCHIP_DTYPE_*`, u32 rank, as
+/// many u64 extents, u64 bytes of its elements, the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
+/// A port of strings carries the same form (1, a tensor).
 pub const POLYCHIP_TENSOR_CONTAINER: u32 = 16;
 
 /// No file stands behind a constant.

@@ -12,7 +12,7 @@ use polychip_sdk::{AlignedBytes, Blob, BlobReader, BlobWriter, Constant, Error, 
 use crate::step::Program;
 
 /// Identifies what is in a blob: changes whenever lowering or packing may differ.
-pub(crate) const BUILD_ID: &str = concat!("cpu ", env!("CARGO_PKG_VERSION"), " 1");
+pub(crate) const BUILD_ID: &str = concat!("cpu ", env!("CARGO_PKG_VERSION"), " 3");
 
 const GUARD: u32 = 1;
 const PACKED: u32 = 2;
@@ -22,6 +22,8 @@ const PACKED: u32 = 2;
 pub(crate) struct Guard {
     /// Code of the instruction set.
     pub(crate) isa: u32,
+    /// Weights are packed as bf16 where that is faster.
+    pub(crate) reduced: bool,
     /// Hash of the part with its constants.
     pub(crate) content: [u8; 32],
     /// Granted layouts of the ports.
@@ -32,9 +34,16 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// The guard of a part.
-    pub(crate) fn new(isa: Isa, graph: &GraphView<'_>, layouts: &[Layout], packed_len: usize) -> Self {
+    pub(crate) fn new(
+        isa: Isa,
+        reduced: bool,
+        graph: &GraphView<'_>,
+        layouts: &[Layout],
+        packed_len: usize,
+    ) -> Self {
         Self {
             isa: isa.code(),
+            reduced,
             content: graph.content_fingerprint(),
             layouts: layouts.to_vec(),
             packed_len,
@@ -45,6 +54,7 @@ impl Guard {
         let mut bytes = self.isa.to_le_bytes().to_vec();
         bytes.extend(self.content);
         bytes.extend((self.packed_len as u64).to_le_bytes());
+        bytes.push(u8::from(self.reduced));
         bytes.extend(self.layouts.iter().map(|&layout| layout as u8));
         bytes
     }
@@ -96,11 +106,12 @@ impl Blob for CpuBlob {
     }
 }
 
-/// The layouts of ports that cached bytes were compiled for.
-pub(crate) fn layouts(bytes: &[u8], ports: usize) -> Result<Vec<Layout>> {
+/// Whether cached bytes were compiled for reduced precision, and for which layouts of ports.
+pub(crate) fn made_for(bytes: &[u8], ports: usize) -> Result<(bool, Vec<Layout>)> {
     let guard = BlobReader::open(bytes, BUILD_ID)?.section(GUARD)?;
-    guard
-        .get(44..)
+    let reduced = guard.get(44) == Some(&1);
+    let layouts = guard
+        .get(45..)
         .filter(|codes| codes.len() == ports)
         .and_then(|codes| {
             codes
@@ -108,7 +119,8 @@ pub(crate) fn layouts(bytes: &[u8], ports: usize) -> Result<Vec<Layout>> {
                 .map(|&code| Layout::from_code(u32::from(code)))
                 .collect()
         })
-        .ok_or_else(|| Error::bad_blob("the blob was compiled for a part with other ports"))
+        .ok_or_else(|| Error::bad_blob("the blob was compiled for a part with other ports"))?;
+    Ok((reduced, layouts))
 }
 
 /// The packed weights in cached bytes.

@@ -22,7 +22,7 @@ fn one(part: &Part, node: &Node) -> Support {
         }
     }
     if !node.bodies.is_empty() {
-        if !matches!(node.op, Op::If | Op::Loop | Op::Scan) {
+        if !matches!(node.op, Op::If | Op::Loop | Op::Scan | Op::SequenceMap) {
             return Support::no(
                 Reason::Body,
                 format!("{} with body graphs is not computed", node.op_name),
@@ -84,15 +84,11 @@ fn encoding(part: &Part, tensor: TensorIndex) -> Option<Support> {
     None
 }
 
-/// Strings have no size that a buffer could be bound with, nor have tensors without bounds.
+/// Tensors without bounds have no size that a buffer could be bound with; strings are packed.
 fn port(part: &Part, tensor: TensorIndex) -> Option<Support> {
     let t = &part.tensors[tensor];
     let at_port = part.inputs.contains(&tensor) || part.outputs.contains(&tensor);
-    if t.dtype == DType::String && (at_port || t.constant.is_some()) {
-        let detail = format!("'{}' holds strings, which no buffer can", t.name);
-        return Some(Support::no(Reason::DType, detail));
-    }
-    if at_port && t.dims.is_none() && t.bounds.is_none() {
+    if at_port && t.dtype != DType::String && t.dims.is_none() && t.bounds.is_none() {
         let detail = format!("'{}' at a port has no known bound", t.name);
         return Some(Support::no(Reason::DynamicShape, detail));
     }

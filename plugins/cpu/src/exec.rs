@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_cpu_kernels::{AlignedVec, ThreadPool};
-use polychip_ops::DType;
+use polychip_ops::{DType, PACKED_BYTES};
 use polychip_sdk::{
     Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Port, Result, RunQueue, Submit,
 };
@@ -60,15 +60,18 @@ pub(crate) fn ports(part: &Part, layouts: &[Layout]) -> Result<Vec<Port>> {
         .chain(part.outputs.iter().map(|t| (t, true)));
     for (index, (&tensor, output)) in all.enumerate() {
         let t = &part.tensors[tensor];
-        let Some(dims) = t.dims.as_ref().or(t.bounds.as_ref()) else {
+        let strings = t.dtype == DType::String;
+        let room = strings.then(|| vec![PACKED_BYTES]);
+        let Some(dims) = room.as_ref().or(t.dims.as_ref()).or(t.bounds.as_ref()) else {
             return Err(
                 Error::unsupported(format!("tensor '{}' at a port has no known bound", t.name))
                     .at_tensor(tensor as u32),
             );
         };
-        let mut port = Port::dense(output, t.dtype, dims).map_err(|error| error.at_tensor(tensor as u32))?;
+        let dtype = if strings { DType::U8 } else { t.dtype };
+        let mut port = Port::dense(output, dtype, dims).map_err(|error| error.at_tensor(tensor as u32))?;
         port.memory_kinds = crate::buffer::KINDS;
-        port.upper_bound = t.dims.is_none();
+        port.upper_bound = strings || t.dims.is_none();
         port.layout = layouts[index];
         port.encoding.clone_from(&t.encoding);
         let state = part
@@ -220,7 +223,18 @@ impl CpuExecutable {
                 let crate::step::Home::Slot(slot) = self.home(port) else {
                     continue;
                 };
-                workplace.slots[slot] = Some(tensor_from_bytes(dtype, &dims, source)?);
+                let wrong = |words: String| Error::bad_argument(format!("port {port}: {words}"));
+                let tensor = match program.ports[port].packed {
+                    None => tensor_from_bytes(dtype, &dims, source)?,
+                    Some(DType::String) => polychip_reference::unpack_tensor(DType::String, source)
+                        .map_err(|error| wrong(error.to_string()))?,
+                    Some(_) => {
+                        let len = polychip_ops::Packed::byte_len(source)
+                            .ok_or_else(|| wrong("the bytes are no packed sequence or optional".into()))?;
+                        tensor_from_bytes(DType::U8, &[len], &source[..len])?
+                    }
+                };
+                workplace.slots[slot] = Some(tensor);
             }
         }
         let _region = self.pool.region();
@@ -258,7 +272,25 @@ impl CpuExecutable {
                     format!("output port {port} was not computed"),
                 )
             })?;
-            let bytes = tensor.to_bytes();
+            let strings = program.ports[port].packed == Some(DType::String);
+            let wanted = if strings {
+                DType::String
+            } else {
+                self.ports[port].dtype
+            };
+            if polychip_reference::dtype(tensor.element()) != wanted {
+                // only a sequence's elements are not known to be what the part says
+                return Err(Error::bad_argument(format!(
+                    "output port {port} holds {wanted}, the result is {}",
+                    polychip_reference::dtype(tensor.element())
+                )));
+            }
+            let bytes = if strings {
+                polychip_reference::pack_tensor(&tensor)
+                    .map_err(|error| Error::bad_argument(format!("output port {port}: {error}")))?
+            } else {
+                tensor.to_bytes()
+            };
             if bytes.len() > bound.bytes {
                 return Err(Error::new(
                     ErrorKind::BadArgument,
@@ -269,7 +301,11 @@ impl CpuExecutable {
                     ),
                 ));
             }
-            let dims: Vec<i64> = tensor.shape().iter().map(|&dim| dim as i64).collect();
+            let dims: Vec<i64> = if strings {
+                vec![bytes.len() as i64]
+            } else {
+                tensor.shape().iter().map(|&dim| dim as i64).collect()
+            };
             // SAFETY: the binding is that long, and is the run's to write.
             let target = unsafe { std::slice::from_raw_parts_mut(bound.address(), bytes.len()) };
             target.copy_from_slice(&bytes);

@@ -13,6 +13,8 @@
 
 mod attention;
 mod body;
+mod brief;
+mod codes;
 mod concat;
 mod conv;
 mod convert;
@@ -24,12 +26,15 @@ mod matmul;
 mod movement;
 mod normalise;
 mod pool;
+mod quantised;
 mod reduce;
 mod reference;
 mod resize;
 mod softmax;
+mod source;
 
 pub(crate) use convert::range;
+pub(crate) use source::Source;
 
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_cpu_kernels::{Isa, ThreadPool, Unary};
@@ -37,7 +42,7 @@ use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Layout, Result};
 
 use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
-use crate::step::{Home, Program, Run, Section, Step, Storage, StorageId, Value, ValueId};
+use crate::step::{Home, Program, Run, Section, Step, Storage, StorageId, Value, ValueId, tensor_from_bytes};
 
 /// What lowering depends on beside the part.
 pub(crate) struct Options<'a> {
@@ -47,6 +52,8 @@ pub(crate) struct Options<'a> {
     pub(crate) pool: &'a ThreadPool,
     /// Granted layout of each port: `RowMajor` or `ChannelsLast`.
     pub(crate) layouts: &'a [Layout],
+    /// Whether products may be of bf16, and what lies between them kept in it.
+    pub(crate) reduced: bool,
 }
 
 /// In what order a tensor's elements lie.
@@ -67,6 +74,24 @@ struct Forms {
     channels: Option<ValueId>,
     /// Stored integers of a quantised tensor, row-major.
     stored: Option<ValueId>,
+    /// Real values rounded to bf16, row-major.
+    brief_rows: Option<ValueId>,
+    /// Real values rounded to bf16, channels last.
+    brief_channels: Option<ValueId>,
+    /// Its 8-bit codes, row-major and channels last.
+    codes: [Option<ValueId>; 2],
+}
+
+impl Forms {
+    /// Where the tensor is in a form and element type: f32 or whatever the tensor is of, or bf16 in its stead.
+    fn at(&mut self, form: Form, brief: bool) -> &mut Option<ValueId> {
+        match (form, brief) {
+            (Form::Rows, false) => &mut self.rows,
+            (Form::Channels, false) => &mut self.channels,
+            (Form::Rows, true) => &mut self.brief_rows,
+            (Form::Channels, true) => &mut self.brief_channels,
+        }
+    }
 }
 
 /// A part being lowered.
@@ -75,6 +100,7 @@ pub(crate) struct Lowering<'a> {
     isa: Isa,
     pool: &'a ThreadPool,
     layouts: &'a [Layout],
+    reduced: bool,
     /// Output port in whose memory a tensor should be computed.
     wishes: Vec<Option<usize>>,
     /// Concatenations into which a tensor is computed at its place.
@@ -97,6 +123,7 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
         isa: options.isa,
         pool: options.pool,
         layouts: options.layouts,
+        reduced: options.reduced && options.isa.has_bf16(),
         wishes: finish::wishes(part),
         joins: concat::joins(part),
         forms: vec![Forms::default(); part.tensors.len()],
@@ -143,7 +170,8 @@ impl<'a> Lowering<'a> {
             return Ok(());
         }
         let done = self.known(node)
-            && (conv::lower(self, node, tail)?
+            && (quantised::lower(self, node, tail)?
+                || conv::lower(self, node, tail)?
                 || matmul::lower(self, node, tail)?
                 || elementwise::lower(self, node)?
                 || movement::lower(self, node)?
@@ -186,6 +214,12 @@ impl<'a> Lowering<'a> {
                 .reads()
                 .chain(node.outputs.iter().copied().flatten())
                 .all(|t| self.is_known(t))
+    }
+
+    /// Which inputs of a node are sequences or optionals.
+    fn containers(&self, node: &Node) -> Vec<bool> {
+        let packed = |t: &Option<TensorIndex>| t.is_some_and(|t| self.part.tensors[t].packed);
+        node.inputs.iter().map(packed).collect()
     }
 
     /// Whether a tensor has an address: known extents and elements of a fixed size.
@@ -377,12 +411,17 @@ impl<'a> Lowering<'a> {
 
     /// Whether a tensor exists channels last but not row-major.
     fn is_channels_only(&self, tensor: TensorIndex) -> bool {
-        self.forms[tensor].channels.is_some() && self.forms[tensor].rows.is_none()
+        let forms = &self.forms[tensor];
+        self.has_channels(tensor)
+            && forms.rows.is_none()
+            && forms.brief_rows.is_none()
+            && forms.codes[0].is_none()
     }
 
     /// Whether a tensor exists channels last.
     fn has_channels(&self, tensor: TensorIndex) -> bool {
-        self.forms[tensor].channels.is_some()
+        let forms = &self.forms[tensor];
+        forms.channels.is_some() || forms.brief_channels.is_some() || forms.codes[1].is_some()
     }
 
     /// The real values of a tensor, row-major; the boxed tensor where its shape is not known.
@@ -392,7 +431,9 @@ impl<'a> Lowering<'a> {
         }
         let part = self.part;
         let t = &part.tensors[tensor];
-        let value = if let Some(value) = self.forms[tensor].channels {
+        let value = if self.is_brief(tensor) {
+            brief::widen(self, tensor, Form::Rows)?
+        } else if let Some(value) = self.forms[tensor].channels {
             let dims = self.shape(tensor)?;
             if is_trivial(dims) {
                 self.view(value, dims.to_vec())
@@ -410,6 +451,8 @@ impl<'a> Lowering<'a> {
             }
         } else if t.fill.is_some() {
             self.decoded_constant(tensor, Form::Rows)?
+        } else if let Some(value) = self.decoded_codes(tensor, Form::Rows)? {
+            value
         } else if self.forms[tensor].stored.is_some() {
             convert::decode(self, tensor)?
         } else {
@@ -426,11 +469,17 @@ impl<'a> Lowering<'a> {
         }
         let dims = self.shape(tensor)?;
         let target = channels_last(dims);
-        let value = if is_trivial(dims) {
+        let value = if self.is_brief(tensor) {
+            brief::widen(self, tensor, Form::Channels)?
+        } else if is_trivial(dims) {
             let rows = self.rows(tensor)?;
             self.view(rows, target)
         } else if self.part.tensors[tensor].is_constant() && self.is_f32(tensor) {
             self.decoded_constant(tensor, Form::Channels)?
+        } else if self.forms[tensor].rows.is_none()
+            && let Some(value) = self.decoded_codes(tensor, Form::Channels)?
+        {
+            value
         } else {
             let rows = self.rows(tensor)?;
             let [n, c, spatial] = image(dims)?;
@@ -461,6 +510,16 @@ impl<'a> Lowering<'a> {
         }
         let value = if self.part.tensors[tensor].constant.is_some() {
             self.constant(tensor)?
+        } else if codes::grid(self.part, tensor).is_some() {
+            let rows = self.codes(tensor, Form::Rows)?;
+            if self.dtype(tensor) == DType::U8 {
+                rows
+            } else {
+                let shape = self.shape(tensor)?.to_vec();
+                let bytes = self.fresh(DType::I8, shape)?;
+                self.flip(rows, bytes);
+                bytes
+            }
         } else {
             convert::encode(self, tensor)?
         };
@@ -478,12 +537,19 @@ impl<'a> Lowering<'a> {
     fn constant(&mut self, tensor: TensorIndex) -> Result<ValueId> {
         let t = &self.part.tensors[tensor];
         let constant = t.constant.as_ref().expect("invariant: asked of constants only");
-        if t.dtype == DType::String {
-            return Err(Error::unsupported(
-                "a constant of strings has no place in a program",
-            ));
-        }
         let dims = self.shape(tensor)?.to_vec();
+        if t.dtype == DType::String {
+            let texts = tensor_from_bytes(t.dtype, &dims, constant.bytes())?;
+            let value = self.boxed(t.dtype);
+            self.step(
+                "texts",
+                &[],
+                &[value],
+                None,
+                Box::new(move |o| o.store(0, texts.clone())),
+            );
+            return Ok(value);
+        }
         let bytes = bytes_of(t.dtype, &dims)?;
         if constant.bytes().len() < bytes {
             return Err(Error::bad_argument(format!(
@@ -637,42 +703,6 @@ impl<'a> Lowering<'a> {
                 Ok(())
             }),
         );
-    }
-}
-
-/// A constant whose values are read as f32 when weights are packed.
-#[derive(Clone)]
-pub(crate) struct Source {
-    dtype: DType,
-    dims: Vec<usize>,
-    constant: Option<polychip_sdk::Constant>,
-    /// What all values are where there is no constant.
-    fill: f32,
-    encoding: Option<Encoding>,
-}
-
-impl Source {
-    /// Number of elements.
-    pub(crate) fn len(&self) -> usize {
-        self.dims.iter().product()
-    }
-
-    /// The values, decoded and as f32.
-    pub(crate) fn values(&self) -> Result<Vec<f32>> {
-        match &self.constant {
-            None => {
-                let mut values = Vec::new();
-                values.try_reserve_exact(self.len()).map_err(|_| {
-                    let words = format!("no memory for a constant of shape {:?}", self.dims);
-                    Error::new(polychip_sdk::ErrorKind::OutOfMemory, words)
-                })?;
-                values.resize(self.len(), self.fill);
-                Ok(values)
-            }
-            Some(constant) => {
-                convert::decode_bytes(self.dtype, &self.dims, constant.bytes(), self.encoding.as_ref())
-            }
-        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Tensor {
     pub(crate) fill: Option<f32>,
     /// Quantisation.
     pub(crate) encoding: Option<Encoding>,
+    /// Whether it is a sequence or optional, packed into bytes.
+    pub(crate) packed: bool,
     /// Name, for messages.
     pub(crate) name: String,
 }
@@ -49,6 +51,7 @@ impl Tensor {
             constant: None,
             fill: None,
             encoding: None,
+            packed: false,
             name: String::new(),
         }
     }

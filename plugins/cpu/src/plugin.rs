@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
     CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
-    HostServices, LoadSource, LoadedFrom, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner,
-    Support, Telemetry,
+    HostServices, LoadSource, LoadedFrom, Memory, Offers, Plugin, PluginInfo, Precision, Result, RunQueue,
+    Runner, Support, Telemetry,
 };
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
@@ -22,6 +22,7 @@ use crate::{buffer, caps, view};
 pub struct CpuPlugin {
     host: HostServices,
     threads: usize,
+    isa: Isa,
 }
 
 impl Plugin for CpuPlugin {
@@ -43,7 +44,11 @@ impl Plugin for CpuPlugin {
                 Error::bad_argument(format!("configuration cpu.threads is '{text}', not a number"))
             })?,
         };
-        Ok(Self { host, threads })
+        let isa = match host.configuration("isa") {
+            None => Isa::detect(),
+            Some(text) => wanted(text.trim())?,
+        };
+        Ok(Self { host, threads, isa })
     }
 
     fn device_count(&self) -> Result<u32> {
@@ -57,8 +62,27 @@ impl Plugin for CpuPlugin {
                 index.saturating_add(1)
             )));
         }
-        CpuDevice::open(&self.host, self.threads)
+        CpuDevice::open(&self.host, self.threads, self.isa)
     }
+}
+
+/// The instruction set of this name, `auto` being the widest.
+fn wanted(name: &str) -> Result<Isa> {
+    if name == "auto" {
+        return Ok(Isa::detect());
+    }
+    let available = Isa::available();
+    available
+        .iter()
+        .copied()
+        .find(|isa| isa.name() == name)
+        .ok_or_else(|| {
+            let names: Vec<&str> = available.iter().map(|isa| isa.name()).collect();
+            Error::bad_argument(format!(
+                "configuration cpu.isa is '{name}', this machine has {} (and auto, the first of them)",
+                names.join(", ")
+            ))
+        })
 }
 
 /// The CPU.
@@ -77,8 +101,7 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    fn open(host: &HostServices, threads: usize) -> Result<Self> {
-        let isa = Isa::detect();
+    fn open(host: &HostServices, threads: usize, isa: Isa) -> Result<Self> {
         let threads = match threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
@@ -127,6 +150,7 @@ impl CpuDevice {
         &self,
         part: &Part,
         layouts: &[polychip_sdk::Layout],
+        reduced: bool,
         pool: &ThreadPool,
     ) -> Result<crate::step::Program> {
         lower::lower(
@@ -135,6 +159,7 @@ impl CpuDevice {
                 isa: self.isa,
                 pool,
                 layouts,
+                reduced,
             },
         )
     }
@@ -174,11 +199,13 @@ impl Device for CpuDevice {
         let layouts = exec::grant(&part, &options.ports);
         exec::ports(&part, &layouts)?;
         let pool = self.pool(options.threads);
-        let program = self.lower(&part, &layouts, &pool)?;
+        // without an instruction for it, f32 is as exact and no slower
+        let reduced = options.precision == Precision::Reduced && self.isa.has_bf16();
+        let program = self.lower(&part, &layouts, reduced, &pool)?;
         let mut packed = crate::arena::memory(program.packed_len, "packed weights")?;
         program.pack(&mut packed)?;
         Ok(CpuBlob {
-            guard: Guard::new(self.isa, graph, &layouts, program.packed_len),
+            guard: Guard::new(self.isa, reduced, graph, &layouts, program.packed_len),
             program: Arc::new(program),
             packed: Arc::new(Packed::Owned(packed)),
             threads: pool.threads(),
@@ -195,13 +222,15 @@ impl Device for CpuDevice {
         let (layouts, program, packed) = match source.from {
             LoadedFrom::Blob(blob) => {
                 let layouts = blob.guard.layouts.clone();
-                if blob.guard != Guard::new(self.isa, &graph, &layouts, blob.guard.packed_len) {
+                let reduced = blob.guard.reduced;
+                let guard = Guard::new(self.isa, reduced, &graph, &layouts, blob.guard.packed_len);
+                if blob.guard != guard {
                     return Err(Error::bad_blob("the blob was compiled from another part"));
                 }
                 let program = if blob.threads == pool.threads() {
                     blob.program
                 } else {
-                    Arc::new(self.lower(&part, &layouts, &pool)?)
+                    Arc::new(self.lower(&part, &layouts, reduced, &pool)?)
                 };
                 if program.packed_len != blob.guard.packed_len {
                     return Err(Error::new(
@@ -212,9 +241,11 @@ impl Device for CpuDevice {
                 (layouts, program, blob.packed)
             }
             LoadedFrom::Bytes(bytes) => {
-                let layouts = blob::layouts(bytes.bytes(), part.inputs.len() + part.outputs.len())?;
-                let program = self.lower(&part, &layouts, &pool)?;
-                let packed = blob::open(bytes, &Guard::new(self.isa, &graph, &layouts, program.packed_len))?;
+                let (reduced, layouts) =
+                    blob::made_for(bytes.bytes(), part.inputs.len() + part.outputs.len())?;
+                let program = self.lower(&part, &layouts, reduced, &pool)?;
+                let guard = Guard::new(self.isa, reduced, &graph, &layouts, program.packed_len);
+                let packed = blob::open(bytes, &guard)?;
                 (layouts, Arc::new(program), Arc::new(packed))
             }
         };
@@ -240,5 +271,20 @@ impl Device for CpuDevice {
 
     fn telemetry(&self) -> Result<Telemetry> {
         Ok(self.sensors.read(self.host.now_ns()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_set_is_found_by_its_name() {
+        assert_eq!(wanted("auto").unwrap(), Isa::detect());
+        for isa in Isa::available() {
+            assert_eq!(wanted(isa.name()).unwrap(), isa);
+        }
+        let error = wanted("avx1024").unwrap_err().to_string();
+        assert!(error.contains("'avx1024'") && error.contains("scalar"), "{error}");
     }
 }

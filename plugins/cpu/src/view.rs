@@ -29,6 +29,7 @@ pub(crate) fn part(graph: &GraphView<'_>) -> Result<Part> {
                 constant: view.constant(),
                 fill: None,
                 encoding: view.encoding().map(|encoding| encoding.to_owned()),
+                packed: view.is_container(),
                 name: view.name().to_owned(),
             }
         })

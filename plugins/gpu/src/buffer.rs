@@ -1,10 +1,11 @@
-//! Buffers of the contract: host memory that the GPU uses in place, or where its driver cannot, memory of the
+//! Buffers of the contract: host memory or a dma-buf that the GPU uses in place, or where its driver cannot, memory of the
 //! GPU with a copy for the host.
 //!
 //! Invariants:
 //! 1. The host's bytes of an imported buffer are the GPU's: nothing is copied, here or in a run.
 //! 2. A mirrored buffer is copied in `begin_access` and `end_access` only, as memory behind a link must be.
-//! 3. What the GPU made of a buffer is made once per opening of the device, and goes when the buffer goes.
+//! 3. The host's view of a dma-buf stands between `begin_access` and `end_access` only, the GPU's in its runs.
+//! 4. What the GPU made of a buffer is made once per opening of the device, and goes when the buffer goes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,15 +16,36 @@ use crate::driver::gpu::Gpu;
 use crate::driver::memory::Piece;
 use crate::plugin::Shared;
 
-/// Memory kinds that a device imports.
-pub(crate) fn kinds(imports: bool) -> MemoryKinds {
-    if !imports {
-        MemoryKinds::of(&[])
-    } else if cfg!(any(target_os = "linux", target_os = "android")) {
-        MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd])
-    } else {
-        MemoryKinds::of(&[MemoryKind::Host])
-    }
+/// Memory kinds that a device imports, of those that the setting `imports` names where it is set.
+pub(crate) fn kinds(gpu: &Gpu, wanted: Option<MemoryKinds>) -> MemoryKinds {
+    let files = cfg!(any(target_os = "linux", target_os = "android"));
+    let host = gpu.import_alignment().is_some();
+    let offers = [
+        (MemoryKind::Host, host),
+        (MemoryKind::Memfd, host && files),
+        (MemoryKind::DmaBuf, gpu.imports_dma_bufs()),
+        (MemoryKind::HardwareBuffer, gpu.imports_hardware_buffers()),
+    ];
+    let kinds = offers
+        .into_iter()
+        .filter_map(|(kind, there)| there.then_some(kind));
+    let wanted = kinds.filter(|kind| wanted.is_none_or(|wanted| wanted.contains(*kind)));
+    MemoryKinds::of(&wanted.collect::<Vec<_>>())
+}
+
+/// What the setting `imports` says: kinds of memory with commas between them.
+pub(crate) fn named(text: &str) -> Result<MemoryKinds> {
+    let kind = |name: &str| match name.trim() {
+        "host" => Ok(MemoryKind::Host),
+        "memfd" => Ok(MemoryKind::Memfd),
+        "dma-buf" => Ok(MemoryKind::DmaBuf),
+        "hardware-buffer" => Ok(MemoryKind::HardwareBuffer),
+        other => Err(polychip_sdk::Error::bad_argument(format!(
+            "configuration imports names '{other}', not host, memfd, dma-buf or hardware-buffer"
+        ))),
+    };
+    let kinds: Vec<_> = text.split(',').map(kind).collect::<Result<_>>()?;
+    Ok(MemoryKinds::of(&kinds))
 }
 
 /// Memory kinds that a buffer gives.
@@ -129,7 +151,6 @@ impl GpuBuffer {
     }
 
     /// The buffer's memory for this opening of the device.
-    #[allow(unsafe_code, reason = "the host's pages are handed to the driver")]
     pub(crate) fn piece(&self, gpu: &Arc<Gpu>) -> Result<Arc<Piece>> {
         let mut view = lock(&self.view);
         if let Some(view) = view.as_ref().filter(|view| view.gpu == gpu.number) {
@@ -143,8 +164,7 @@ impl GpuBuffer {
             piece.write(gpu, 0, &all)?;
             piece
         } else {
-            // SAFETY: mapped as long as this buffer, which every run that uses the piece holds.
-            unsafe { Piece::import(gpu, self.host.as_ptr(), bytes) }?
+            self.in_place(gpu)?
         };
         let piece = Arc::new(piece);
         *view = Some(View {
@@ -152,6 +172,23 @@ impl GpuBuffer {
             piece: Arc::clone(&piece),
         });
         Ok(piece)
+    }
+
+    /// The host's memory as the GPU uses it.
+    #[allow(unsafe_code, reason = "the host's pages are handed to the driver")]
+    fn in_place(&self, gpu: &Gpu) -> Result<Piece> {
+        let bytes = self.bytes as u64;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some((fd, offset)) = self.host.dma_buf() {
+            return Piece::import_dma_buf(gpu, fd, offset, bytes);
+        }
+        #[cfg(target_os = "android")]
+        if let Some((handle, offset)) = self.host.hardware_buffer() {
+            // SAFETY: held as long as this buffer.
+            return unsafe { Piece::import_hardware_buffer(gpu, handle, offset, bytes) };
+        }
+        // SAFETY: mapped as long as this buffer, which every run that uses the piece holds.
+        unsafe { Piece::import(gpu, self.host.as_ptr(), bytes) }
     }
 
     /// Says that a run writes to the buffer.
@@ -255,5 +292,18 @@ impl GpuBuffer {
     fn cut(&self, all: &Memory) -> Memory {
         // SAFETY: valid for more bytes than that, as long as the buffer.
         unsafe { Memory::host(all.data(), self.bytes as u64) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_named_with_commas_between_them() {
+        let kinds = named("memfd, dma-buf").unwrap();
+        assert_eq!(kinds, MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf]));
+        let error = named("dmabuf").unwrap_err();
+        assert!(error.to_string().contains("host, memfd, dma-buf"), "{error}");
     }
 }

@@ -7,15 +7,26 @@
 //! Not here: what runs (`exec`), what is compiled (`lower`).
 
 pub(crate) mod adapter;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod barriers;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) mod external;
 pub(crate) mod gpu;
 pub(crate) mod lane;
+pub(crate) mod launches;
 pub(crate) mod memory;
 #[cfg(target_vendor = "apple")]
 pub(crate) mod metal;
 pub(crate) mod pipeline;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod recording;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod spirv;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 pub(crate) mod timeline;
 pub(crate) mod timestamps;
 pub(crate) mod trial;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 pub(crate) mod vulkan;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod vulkan_pipeline;

@@ -21,14 +21,14 @@ use self::bind::Sets;
 pub(crate) use self::pool::Pool;
 pub use self::run::GpuRun;
 pub(crate) use self::runner::{Runner, Watch};
-use crate::blob::Loaded;
 use crate::buffer::GpuBuffer;
 use crate::driver::gpu::Gpu;
 use crate::driver::lane::Ticket;
 use crate::driver::memory::Piece;
 use crate::driver::pipeline::Pipeline;
 use crate::plugin::Shared;
-use crate::program::{Home, Program};
+use polychip_gpu_lowering::blob::Loaded;
+use polychip_gpu_lowering::program::{Home, Program};
 
 /// What the runs of a part need of a port.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,9 +43,7 @@ struct PortUse {
 struct Prepared {
     /// By kernel.
     pipelines: Vec<Arc<Pipeline>>,
-    /// By step: what it binds where that is no port's memory.
-    fixed: Vec<Option<wgpu::BindGroup>>,
-    /// What the other steps bind, by the memory bound to ports.
+    /// Launches by the memory bound to ports.
     sets: Mutex<Sets>,
 }
 
@@ -63,8 +61,8 @@ pub struct GpuExecutable {
     ports: Vec<Port>,
     uses: Vec<PortUse>,
     info: ExecutableInfo,
-    arena: Piece,
-    constants: Piece,
+    arena: Arc<Piece>,
+    constants: Arc<Piece>,
     lanes: Vec<Prepared>,
     last: Mutex<Option<Last>>,
     /// How long the last run took, in nanoseconds; 0 before the first.
@@ -84,6 +82,7 @@ impl GpuExecutable {
         let Loaded {
             program,
             constants: bytes,
+            compiled: _,
             ports,
         } = loaded;
         for kernel in &program.kernels {
@@ -101,9 +100,9 @@ impl GpuExecutable {
         for step in &program.steps {
             let kernel = &program.kernels[step.kernel as usize];
             for (binding, &operand) in kernel.bindings.iter().zip(&step.operands) {
-                if let Home::Port(port) = program.values[operand as usize].home {
+                if let Home::Port(port, at) = program.values[operand as usize].home {
                     let of = &mut uses[port as usize];
-                    of.bytes = of.bytes.max(binding.bytes);
+                    of.bytes = of.bytes.max(at + binding.bytes);
                 }
             }
         }
@@ -116,8 +115,8 @@ impl GpuExecutable {
             program,
             ports,
             uses,
-            arena,
-            constants,
+            arena: Arc::new(arena),
+            constants: Arc::new(constants),
             lanes: Vec::new(),
             last: Mutex::new(None),
             expected_ns: AtomicU64::new(0),
@@ -126,38 +125,17 @@ impl GpuExecutable {
         };
         let mut new = 0;
         for lane in 0..made.gpu.lanes.len() {
-            let (prepared, of_lane) = made.prepare(lane)?;
-            made.lanes.push(prepared);
+            let (pipelines, of_lane) = made.gpu.pipelines.get(&made.gpu, lane, &made.program.kernels)?;
+            made.lanes.push(Prepared {
+                pipelines,
+                sets: Mutex::default(),
+            });
             new += of_lane;
         }
         if new > 0 {
             shared.keep_pipelines(&made.gpu);
         }
         Ok(made)
-    }
-
-    fn prepare(&self, lane: usize) -> Result<(Prepared, usize)> {
-        let (pipelines, new) = self.gpu.pipelines.get(&self.gpu, lane, &self.program.kernels)?;
-        let fixed = Gpu::caught(&self.gpu.lanes[lane], || {
-            let mut fixed = Vec::with_capacity(self.program.steps.len());
-            for step in &self.program.steps {
-                let ported = step
-                    .operands
-                    .iter()
-                    .any(|&operand| matches!(self.program.values[operand as usize].home, Home::Port(_)));
-                let layout = &pipelines[step.kernel as usize].layout;
-                fixed.push((!ported).then(|| self.bind(lane, step, layout, &[])));
-            }
-            fixed
-        })?;
-        Ok((
-            Prepared {
-                pipelines,
-                fixed,
-                sets: Mutex::new(Sets::default()),
-            },
-            new,
-        ))
     }
 
     /// Lets go of a buffer that is destroyed.

@@ -1,31 +1,22 @@
 //! The gpu plugin: every GPU with a Vulkan, Metal or Direct3D 12 driver, by kernels that are generated per part.
 //!
 //! Invariants:
-//! 1. `caps` says what is supported by lowering each node alone; `lower` compiles nothing else.
-//! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
-//! 3. A blob holds all that the part needs, so that a cached one loads without the model.
+//! 1. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
+//! 2. Nothing here reads a graph: what is supported, what it costs and how it is computed is `lowering`'s.
 //!
-//! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it).
-//! Start reading at [`GpuPlugin`], then `caps`, then `lower`, then `exec`. What each call must do stands in
+//! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it), parts as launches (`lowering`).
+//! Start reading at [`GpuPlugin`], then `lowering`, then `exec`. What each call must do stands in
 //! `docs/adding-a-plugin.md`.
 
 #![deny(unsafe_code)]
 
-mod blob;
 mod buffer;
-mod caps;
 mod driver;
-mod estimate;
 mod exec;
-mod guard;
-mod lower;
-mod part;
 mod plugin;
 mod probe;
-mod program;
-mod target;
 mod telemetry;
-mod tune;
+mod trials;
 
 pub use buffer::GpuBuffer;
 pub use exec::{GpuExecutable, GpuRun};

@@ -7,22 +7,21 @@ use std::time::Duration;
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView,
-    HostServices, LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, Support, Telemetry,
+    HostServices, LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, Result, Support,
+    Telemetry,
 };
 
 use crate::buffer::GpuBuffer;
 use crate::driver::adapter::{self, Found};
-use crate::driver::gpu::Gpu;
+use crate::driver::gpu::{Commands, Gpu};
 use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
-use crate::guard::Guard;
-use crate::target::Target;
 use crate::telemetry::Sensors;
-use crate::tune::Tuner;
-use crate::{blob, buffer, caps, estimate, lower, probe};
+use crate::{buffer, probe};
+use polychip_gpu_lowering::{Guard, Target, Tuner, blob};
 
 /// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
 /// device's info, which keys them too, and in the blobs themselves.
-const BUILD_ID: &str = concat!("gpu-", env!("CARGO_PKG_VERSION"), "-1");
+const BUILD_ID: &str = concat!("gpu-", env!("CARGO_PKG_VERSION"), "-4");
 
 /// The plugin.
 pub struct GpuPlugin {
@@ -33,6 +32,8 @@ pub struct GpuPlugin {
 
 /// How long a GPU that was given up is waited for before what it may write to is kept for good.
 const RETIRES: Duration = Duration::from_secs(5);
+/// The same of one in software, which goes on, and writes to the host's memory in place.
+const SLOWLY: Duration = Duration::from_secs(60);
 
 /// After so long without the end of a run a GPU counts as hung, and one in software.
 const HUNG: Duration = Duration::from_secs(30);
@@ -47,6 +48,12 @@ struct Settings {
     guard: bool,
     /// Whether kernels that compute the same are timed when a part is compiled.
     tune: bool,
+    /// Bytes that a kernel may bind of one tensor at most; `None`: as many as the device can.
+    binding_bytes: Option<u64>,
+    /// Memory kinds that may be imported; `None`: all that the driver imports.
+    imports: Option<MemoryKinds>,
+    /// How commands come to the GPU.
+    commands: Commands,
     /// How long a wait looks again and again before it sleeps, and how long before the expected end it wakes;
     /// `None`: as the device is.
     spin: Option<Duration>,
@@ -92,6 +99,19 @@ impl Plugin for GpuPlugin {
             },
             guard: switch(&host, "guard", true)?,
             tune: switch(&host, "tune", false)?,
+            binding_bytes: match host.configuration("binding_bytes") {
+                Some(_) => Some(number(&host, "binding_bytes", 0)?),
+                None => None,
+            },
+            imports: match host.configuration("imports") {
+                Some(text) => Some(buffer::named(&text)?),
+                None => None,
+            },
+            commands: if switch(&host, "record", true)? {
+                Commands::Recorded
+            } else {
+                Commands::Encoded
+            },
             spin: match host.configuration("spin_us") {
                 Some(_) => Some(Duration::from_micros(number(&host, "spin_us", 0)?.min(10_000))),
                 None => None,
@@ -126,6 +146,7 @@ impl Plugin for GpuPlugin {
 pub(crate) struct Shared {
     pub(crate) host: HostServices,
     found: Found,
+    commands: Commands,
     /// What blobs and pipelines are made for.
     pub(crate) identity: String,
     pub(crate) target: Target,
@@ -148,6 +169,11 @@ impl Shared {
         Arc::clone(&self.gpu.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// How long a GPU that was given up is waited for.
+    fn patience(&self) -> Duration {
+        if self.found.software() { SLOWLY } else { RETIRES }
+    }
+
     /// Keeps the driver's pipelines for the next process.
     pub(crate) fn keep_pipelines(&self, gpu: &Gpu) {
         if let Some(bytes) = gpu.pipelines.bytes() {
@@ -158,14 +184,15 @@ impl Shared {
 
     /// Lets go of what names a buffer that is destroyed.
     pub(crate) fn forget(&self, buffer: u64) {
-        let mut list = self.executables.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|executable| match executable.upgrade() {
-            Some(executable) => {
-                executable.forget(buffer);
-                true
-            }
-            None => false,
-        });
+        let alive: Vec<Arc<GpuExecutable>> = {
+            let mut list = self.executables.lock().unwrap_or_else(PoisonError::into_inner);
+            list.retain(|known| known.strong_count() > 0);
+            list.iter().filter_map(Weak::upgrade).collect()
+        };
+        // the last hold of a part may be one of these, and its own buffers come here again
+        for executable in &alive {
+            executable.forget(buffer);
+        }
     }
 }
 
@@ -182,11 +209,14 @@ impl GpuDevice {
     fn open(host: &HostServices, found: &Found, settings: Settings) -> Result<GpuDevice> {
         let identity = found.identity();
         let cache = host.store_read(&pipelines_key(&identity)).unwrap_or(None);
-        let gpu = Gpu::open(found, cache.as_deref())?;
+        let gpu = Gpu::open(found, cache.as_deref(), settings.commands)?;
         let imports = gpu.import_alignment();
-        let limits = found.limits();
-        let guard = Guard::new(host.clone(), BUILD_ID, &identity, limits, &gpu);
-        let tuner = Tuner::new(host.clone(), BUILD_ID, &identity, &gpu);
+        let mut limits = found.limits();
+        limits.binding_bytes = limits
+            .binding_bytes
+            .min(settings.binding_bytes.unwrap_or(u64::MAX));
+        let guard = Guard::new(host.clone(), BUILD_ID, &identity, limits, gpu.clone());
+        let tuner = Tuner::new(host.clone(), BUILD_ID, &identity, gpu.clone());
         let target = Target {
             limits,
             guard: settings.guard.then(|| Arc::new(guard)),
@@ -194,15 +224,16 @@ impl GpuDevice {
             discrete: found.discrete(),
             rates: probe::rates(host, found, &gpu, &limits),
         };
+        let import_kinds = buffer::kinds(&gpu, settings.imports);
         let info = DeviceInfo {
             emulated: found.software(),
-            shares_host_memory: imports.is_some() && !found.discrete(),
+            shares_host_memory: import_kinds != MemoryKinds::default() && !found.discrete(),
             serial: true,
-            import_kinds: buffer::kinds(imports.is_some()),
+            import_kinds,
             export_kinds: if imports.is_some() {
                 buffer::EXPORTS
             } else {
-                buffer::kinds(false)
+                MemoryKinds::default()
             },
             import_alignment: imports.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(1),
             vendor: found.vendor(),
@@ -222,6 +253,7 @@ impl GpuDevice {
             shared: Arc::new(Shared {
                 host: host.clone(),
                 found: found.clone(),
+                commands: settings.commands,
                 identity,
                 target,
                 gpu: RwLock::new(gpu),
@@ -243,7 +275,7 @@ impl Drop for GpuDevice {
     fn drop(&mut self) {
         self.shared.watch.drain(&self.shared.pool);
         self.runner = None;
-        self.shared.gpu().retire(RETIRES);
+        self.shared.gpu().retire(self.shared.patience());
     }
 }
 
@@ -268,21 +300,21 @@ impl Device for GpuDevice {
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
-        Ok(caps::supports(graph, &self.shared.target))
+        Ok(polychip_gpu_lowering::supports(graph, &self.shared.target))
     }
 
     fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
         let target = &self.shared.target;
-        let lowered = lower::lower_dry(graph, nodes, target)?;
-        Ok(estimate::cost(&lowered, target, self.info.emulated))
+        let lowered = polychip_gpu_lowering::lower_dry(graph, nodes, target)?;
+        Ok(polychip_gpu_lowering::cost(&lowered, target, self.info.emulated))
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
         if let Some(point) = options.operating_point {
             return Err(Error::bad_argument(format!("operating point {point} of 0")));
         }
-        let lowered = lower::lower(graph, options, &self.shared.target)?;
-        blob::write(BUILD_ID, &self.shared.identity, graph, &lowered)
+        let lowered = polychip_gpu_lowering::lower(graph, options, &self.shared.target)?;
+        blob::write(BUILD_ID, &self.shared.identity, graph, &lowered, &[])
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<GpuExecutable>> {
@@ -319,15 +351,15 @@ impl Device for GpuDevice {
             .host
             .store_read(&pipelines_key(&shared.identity))
             .unwrap_or(None);
-        let new = Gpu::open(&shared.found, cache.as_deref())?;
+        let new = Gpu::open(&shared.found, cache.as_deref(), shared.commands)?;
         if let Some(guard) = &shared.target.guard {
-            guard.reopened(&new);
+            guard.reopened(new.clone());
         }
         if let Some(tuner) = &shared.target.tuner {
-            tuner.reopened(&new);
+            tuner.reopened(new.clone());
         }
         *shared.gpu.write().unwrap_or_else(PoisonError::into_inner) = new;
-        old.retire(RETIRES);
+        old.retire(shared.patience());
         Ok(())
     }
 }

@@ -17,10 +17,10 @@ use crate::driver::adapter::Found;
 use crate::driver::gpu::Gpu;
 use crate::driver::memory::{Hosted, Piece};
 use crate::driver::trial::Trial;
-use crate::target::Rates;
+use polychip_gpu_lowering::Rates;
 
 /// Version of what is stored.
-const KEY: &str = "rates 1";
+const KEY: &str = "rates 2";
 
 /// The rates of a device: those in the host's store, or measured now and stored.
 pub(crate) fn rates(host: &HostServices, found: &Found, gpu: &Arc<Gpu>, limits: &Limits) -> Rates {
@@ -180,7 +180,11 @@ fn measure(gpu: &Arc<Gpu>, limits: &Limits, usual: Rates, warm: Duration) -> Res
     if let Ok(hosted) = Hosted::new(gpu, reach.bytes) {
         let of_reach = kernel(&reach, limits)?;
         let Hosted { piece, memory } = hosted;
-        let trial = Trial::over(gpu, &of_reach, vec![piece, Piece::local(gpu, reach.bytes)?])?;
+        let trial = Trial::over(
+            gpu,
+            &of_reach,
+            vec![piece, Arc::new(Piece::local(gpu, reach.bytes)?)],
+        )?;
         rates.link_bytes = (reach.bytes as f64 / shortest(&trial)?) as u64;
         drop(trial);
         // the GPU has ended what read it
@@ -197,6 +201,7 @@ fn measure(gpu: &Arc<Gpu>, limits: &Limits, usual: Rates, warm: Duration) -> Res
 mod tests {
     use super::*;
     use crate::driver::adapter;
+    use crate::driver::gpu::Commands;
 
     #[test]
     fn a_device_that_is_there_is_measured_in_finite_figures() {
@@ -205,7 +210,7 @@ mod tests {
             return;
         };
         let found = &found[0];
-        let gpu = Gpu::open(found, None).unwrap();
+        let gpu = Gpu::open(found, None, Commands::Recorded).unwrap();
         let usual = usual(found);
         let rates = measure(&gpu, &found.limits(), usual, Duration::ZERO).unwrap();
         let all = [

@@ -33,6 +33,14 @@ fn main() {
             a_part_compiles_loads_and_runs_more_than_once,
         ),
         trial(
+            "commands_encoded_for_each_run_give_the_same",
+            commands_encoded_for_each_run_give_the_same,
+        ),
+        trial(
+            "runs_over_the_same_memory_may_be_under_way_together",
+            runs_over_the_same_memory_may_be_under_way_together,
+        ),
+        trial(
             "cached_bytes_load_and_changed_ones_are_refused",
             cached_bytes_load_and_changed_ones_are_refused,
         ),
@@ -110,6 +118,57 @@ fn a_part_compiles_loads_and_runs_more_than_once() {
     assert_eq!(y, floats(&[2.0, 0.0, 0.25, 1.0]));
     let y = run(&device, &executable, &[-2.0, 3.0, 0.0, 8.0]);
     assert_eq!(y, floats(&[0.0, 2.0, 0.5, 0.0]));
+}
+
+/// As on Metal and Direct3D, where nothing is recorded.
+fn commands_encoded_for_each_run_give_the_same() {
+    let host = Host::builder()
+        .linked(polychip_gpu::query)
+        .configure("gpu", "record", "off")
+        .build();
+    let (device, graph) = (&host.devices()[0], graph());
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+    let executable = device.load(blob, &flat, 1).unwrap();
+    let y = run(device, &executable, &[1.0, 0.5, -0.25, 9.0]);
+    assert_eq!(y, floats(&[2.0, 0.0, 0.25, 1.0]));
+    let y = run(device, &executable, &[-2.0, 3.0, 0.0, 8.0]);
+    assert_eq!(y, floats(&[0.0, 2.0, 0.5, 0.0]));
+}
+
+fn runs_over_the_same_memory_may_be_under_way_together() {
+    let (device, graph) = (device(), graph());
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+    let executable = device.load(blob, &flat, 1).unwrap();
+    let buffer = |bytes| Arc::new(device.import_buffer(&Memory::new(bytes).unwrap()).unwrap());
+    let (x, y) = (buffer(16), buffer(16));
+    x.access(Access::Write, 0, 16)
+        .unwrap()
+        .copy_from_slice(&floats(&[1.0, 2.0, 3.0, 4.0]));
+    for _ in 0..3 {
+        let mut fences = Vec::new();
+        for _ in 0..12 {
+            let mut submission = Submission::new(&executable, 4);
+            submission.bind(0, &x, 0).unwrap();
+            submission.bind(1, &y, 0).unwrap();
+            fences.push(executable.execute(&mut submission, &[]).unwrap());
+        }
+        // what a run holds goes when it ends, and not before: the last ones are waited for first
+        for fence in fences.iter().rev() {
+            fence.wait(Duration::from_secs(60)).unwrap();
+        }
+        let seen = y.access(Access::Read, 0, 16).unwrap().to_vec();
+        assert_eq!(seen, floats(&[2.0, 1.0, 3.5, 0.0]));
+    }
+    // the part goes while its run may be under way
+    let mut submission = Submission::new(&executable, 4);
+    submission.bind(0, &x, 0).unwrap();
+    submission.bind(1, &y, 0).unwrap();
+    let fence = executable.execute(&mut submission, &[]).unwrap();
+    drop(submission);
+    drop(executable);
+    fence.wait(Duration::from_secs(60)).unwrap();
 }
 
 fn cached_bytes_load_and_changed_ones_are_refused() {

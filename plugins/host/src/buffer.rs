@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use crate::device::Open;
+use crate::device::{DeviceKind, Open};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Memory, Shared};
 
@@ -33,6 +33,9 @@ pub struct Buffer {
     pub(crate) raw: *mut abi::polychip_buffer,
     pub(crate) shared: Arc<Shared>,
     bytes: u64,
+    /// The processor uses the memory at the host's address, through this buffer and in its device's runs; where
+    /// not, the plugin has the memory by a handle and looks after the processor's caches itself.
+    by_address: bool,
     /// An access through this buffer is open: the contract allows one thread at a time per object.
     accessing: AtomicBool,
 }
@@ -58,7 +61,7 @@ impl Buffer {
         // SAFETY: the device is open and the pointers are ours.
         let status = unsafe { call(device.raw, &raw const wanted, &raw mut raw, &raw mut record) };
         device.check("buffer_create", status, &record)?;
-        Buffer::made(device, raw, Shared::of_device(), bytes)
+        Buffer::made(device, raw, Shared::of_device(), bytes, false)
     }
 
     pub(crate) fn import(device: Arc<Open>, memory: &Memory) -> Result<Buffer> {
@@ -67,10 +70,18 @@ impl Buffer {
         given.fd = abi::POLYCHIP_NO_FD;
         given.data = memory.data();
         given.bytes = memory.bytes();
-        if let Some(fd) = memory.fd().filter(|_| !device.info.imports_host_memory) {
+        // a dma-buf was made for a device that wants one: others that are no CPU take it as what it is, too
+        let takes_dma_buf = device.info.imports_dma_bufs
+            && (device.info.kind != DeviceKind::Cpu || device.info.wants_dma_bufs());
+        if let Some(fd) = memory.dma_buf_fd().filter(|_| takes_dma_buf) {
+            given.kind = abi::POLYCHIP_MEMORY_DMA_BUF;
+            given.fd = fd;
+            given.data = std::ptr::null_mut();
+        } else if let Some(fd) = memory.fd().filter(|_| !device.info.imports_host_memory) {
             given.kind = abi::POLYCHIP_MEMORY_MEMFD;
             given.fd = fd;
         }
+        let by_address = given.kind != abi::POLYCHIP_MEMORY_DMA_BUF;
         let call = device
             .table()
             .buffer_import
@@ -80,7 +91,13 @@ impl Buffer {
         // SAFETY: the memory is mapped as long as the buffer, which holds it.
         let status = unsafe { call(device.raw, &raw const given, &raw mut raw, &raw mut record) };
         device.check("buffer_import", status, &record)?;
-        Buffer::made(device, raw, Arc::clone(&memory.shared), memory.bytes())
+        Buffer::made(
+            device,
+            raw,
+            Arc::clone(&memory.shared),
+            memory.bytes(),
+            by_address,
+        )
     }
 
     fn made(
@@ -88,6 +105,7 @@ impl Buffer {
         raw: *mut abi::polychip_buffer,
         shared: Arc<Shared>,
         bytes: u64,
+        by_address: bool,
     ) -> Result<Buffer> {
         if raw.is_null() {
             return Err(Error::new(
@@ -101,6 +119,7 @@ impl Buffer {
             raw,
             shared,
             bytes,
+            by_address,
             accessing: AtomicBool::new(false),
         })
     }
@@ -109,6 +128,23 @@ impl Buffer {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether the device has the memory by its address or as an anonymous file, and not as a dma-buf or as memory
+    /// of its own.
+    #[must_use]
+    pub fn is_by_address(&self) -> bool {
+        self.by_address
+    }
+
+    /// A run begins to use the memory.
+    pub(crate) fn begin_run(&self) -> std::result::Result<(), &'static str> {
+        self.shared.begin_run(self.by_address)
+    }
+
+    /// A run has ended.
+    pub(crate) fn end_run(&self) {
+        self.shared.end_run(self.by_address);
     }
 
     /// Whether a run that was started and not seen to end uses the memory.
@@ -153,7 +189,7 @@ impl Buffer {
             return Err(in_use("another access to the buffer is open"));
         }
         let write = access == Access::Write;
-        if let Err(words) = this.shared.begin_access(write) {
+        if let Err(words) = this.shared.begin_access(write, this.by_address) {
             this.accessing.store(false, Ordering::Release);
             return Err(in_use(words));
         }
@@ -292,7 +328,7 @@ impl Drop for AccessGuard<'_> {
         let buffer = match &self.via {
             Via::Borrowed(buffer) => *buffer,
             Via::Shared(buffer) => buffer,
-            Via::Memory(memory) => return memory.shared.end_access(self.write),
+            Via::Memory(memory) => return memory.shared.end_access(self.write, true),
             Via::Copy(memory) => return memory.shared.end_copy(),
         };
         if self.open {
@@ -308,7 +344,7 @@ impl Drop for AccessGuard<'_> {
                 tracing::error!("{error}");
             }
         }
-        buffer.shared.end_access(self.write);
+        buffer.shared.end_access(self.write, buffer.by_address);
         buffer.accessing.store(false, Ordering::Release);
     }
 }

@@ -75,15 +75,23 @@ pub struct DeviceInfo {
     pub imports_host_memory: bool,
     /// Anonymous memory files can be imported without a copy.
     pub imports_memory_files: bool,
+    /// Linux dma-bufs can be imported without a copy, and the host can make them.
+    pub imports_dma_bufs: bool,
     /// The figures are not a real chip's.
     pub emulated: bool,
 }
 
 impl DeviceInfo {
-    /// Uses memory of the host in place: by its address, or as an anonymous file.
+    /// Uses memory of the host in place: by its address, as an anonymous file or as a dma-buf.
     #[must_use]
     pub fn imports_memory(&self) -> bool {
-        self.imports_host_memory || self.imports_memory_files
+        self.imports_host_memory || self.imports_memory_files || self.imports_dma_bufs
+    }
+
+    /// Takes dma-bufs and nothing else of the host.
+    #[must_use]
+    pub fn wants_dma_bufs(&self) -> bool {
+        self.imports_dma_bufs && !self.imports_host_memory && !self.imports_memory_files
     }
 
     /// Is better off with an anonymous file: the device takes nothing else, or is no CPU, whose driver may hand
@@ -276,6 +284,7 @@ impl Device {
             shares_host_memory: false,
             imports_host_memory: false,
             imports_memory_files: false,
+            imports_dma_bufs: false,
             emulated: false,
         };
         // owned first, so that the device is closed where its information cannot be read
@@ -312,6 +321,8 @@ impl Device {
         let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
         let imports_host_memory =
             takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= memory::page_bytes();
+        let imports_dma_bufs =
+            takes(abi::POLYCHIP_MEMORY_DMA_BUF) && !memory::DmaBufSource::available().is_empty();
         open.info = DeviceInfo {
             kind: match found.kind {
                 abi::POLYCHIP_DEVICE_CPU => DeviceKind::Cpu,
@@ -327,10 +338,11 @@ impl Device {
             memory_bytes: known(found.memory_bytes),
             peak_macs_per_s: known(found.peak_macs_per_s),
             peak_bytes_per_s: known(found.peak_bytes_per_s),
-            shares_host_memory: imports_host_memory
+            shares_host_memory: (imports_host_memory || imports_dma_bufs)
                 && found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,
             imports_host_memory,
             imports_memory_files: memory::HAS_FILES && takes(abi::POLYCHIP_MEMORY_MEMFD),
+            imports_dma_bufs,
             emulated: found.flags & abi::POLYCHIP_DEVICE_EMULATED != 0,
         };
         Ok(Device(Arc::new(open)))

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 use polychip_graph::{Container, Encoding, EncodingAxis, Graph, GroupKind, Node, Tensor, TensorId};
-use polychip_ops::{AttrKey, AttrValue, Dim, Literal};
+use polychip_ops::{AttrKey, AttrValue, DType, Dim, Literal, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -126,6 +126,9 @@ impl FlatGraph {
             .iter()
             .chain(&graph.outputs)
             .map(|id| {
+                if graph.tensor(*id).is_packed() {
+                    return (DType::U8.code(), Some(vec![PACKED_BYTES as i64]));
+                }
                 let ty = &graph.tensor(*id).ty;
                 let dims = ty.shape.as_ref().map(|shape| {
                     shape
@@ -236,12 +239,17 @@ impl Keep {
 
     fn tensor(&mut self, tensor: &Tensor, descriptors: &[i64]) -> Result<abi::polychip_tensor> {
         let mut flat = abi::polychip_tensor::sized();
-        flat.dtype = tensor.ty.dtype.code();
-        if !tensor.typed {
-            flat.flags |= abi::POLYCHIP_TENSOR_UNTYPED;
+        if tensor.container.is_packed() {
+            flat.dtype = DType::U8.code();
+            flat.flags = abi::POLYCHIP_TENSOR_CONTAINER | abi::POLYCHIP_TENSOR_UPPER_BOUND;
+            flat.rank = 1;
+            flat.dims = self.dims(vec![PACKED_BYTES as i64]);
+            flat.name = self.text(&tensor.name);
+            return Ok(flat);
         }
-        if tensor.container != Container::Tensor {
-            flat.flags |= abi::POLYCHIP_TENSOR_CONTAINER;
+        flat.dtype = tensor.ty.dtype.code();
+        if !tensor.typed || tensor.container != Container::Tensor {
+            flat.flags |= abi::POLYCHIP_TENSOR_UNTYPED;
         }
         match &tensor.ty.shape {
             Some(shape) if flat.flags == 0 => {

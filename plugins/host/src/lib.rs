@@ -16,6 +16,8 @@ mod blob;
 mod buffer;
 mod clock;
 mod device;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod dma_buf;
 mod error;
 mod executable;
 mod fence;
@@ -40,7 +42,7 @@ pub use fence::{Fence, Signal, Timing};
 pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};
 pub use mapped_file::{MappedFile, ModelFolder};
-pub use memory::Memory;
+pub use memory::{DmaBufSource, Memory};
 /// Extents that a tensor at a port may have.
 pub const MAX_RANK: usize = polychip_abi::POLYCHIP_MAX_RANK;
 pub use plugin::{Plugin, PluginInfo};

@@ -4,6 +4,8 @@
 //! 1. The memory is mapped as long as anything holds it; a run that never ended, or that only a reset
 //!    ended, holds it for ever.
 //! 2. Either runs use it, or one writer of the host, or any number of readers of the host.
+//! 3. While the processor uses a dma-buf, by the host or by a run of a device that has its address, the kernel
+//!    knows (`crate::dma_buf`): from the first such use that is open to the last.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +17,30 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Whether the system has anonymous files, which devices can map.
 pub(crate) const HAS_FILES: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+/// What makes dma-bufs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DmaBufSource {
+    /// `/dev/udmabuf`, of the pages of an anonymous file: such memory is a memory file too.
+    Udmabuf,
+    /// `/dev/dma_heap/system`.
+    Heap,
+}
+
+impl DmaBufSource {
+    /// What makes dma-bufs on this machine that this process may use; first what [`Memory::dma_buf`] tries first.
+    #[must_use]
+    pub fn available() -> &'static [DmaBufSource] {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            crate::dma_buf::sources()
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        {
+            &[]
+        }
+    }
+}
 
 /// On what mapped memory starts.
 pub(crate) fn page_bytes() -> u64 {
@@ -44,6 +70,9 @@ pub(crate) struct Shared {
     /// The anonymous file that is mapped, where it is one.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     file: Option<std::os::fd::OwnedFd>,
+    /// The same memory as a dma-buf, where it is one.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    dma_buf: Option<std::os::fd::OwnedFd>,
     usage: Mutex<Usage>,
 }
 
@@ -54,6 +83,8 @@ struct Usage {
     /// Copies being made of what runs may be reading.
     copies: u32,
     writer: bool,
+    /// Uses by the processor that are open, of a dma-buf.
+    turns: u32,
 }
 
 impl Shared {
@@ -63,6 +94,8 @@ impl Shared {
             mapping: None,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             file: None,
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            dma_buf: None,
             usage: Mutex::default(),
         })
     }
@@ -76,19 +109,56 @@ impl Shared {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A run begins to use the memory.
-    pub(crate) fn begin_run(&self) -> std::result::Result<(), &'static str> {
+    /// The processor begins to use the memory.
+    fn begin_turn(&self, usage: &mut Usage) -> std::result::Result<(), &'static str> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(fd) = &self.dma_buf {
+            if usage.turns == 0 {
+                crate::dma_buf::begin(fd)
+                    .map_err(|_| "the kernel does not open the dma-buf to the processor")?;
+            }
+            usage.turns += 1;
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let _ = usage;
+        Ok(())
+    }
+
+    /// The processor has done.
+    fn end_turn(&self, usage: &mut Usage) {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(fd) = &self.dma_buf {
+            usage.turns -= 1;
+            if usage.turns == 0
+                && let Err(error) = crate::dma_buf::end(fd)
+            {
+                tracing::error!("the kernel does not close the dma-buf to the processor: {error}");
+            }
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let _ = usage;
+    }
+
+    /// A run begins to use the memory, by its address or not.
+    pub(crate) fn begin_run(&self, by_address: bool) -> std::result::Result<(), &'static str> {
         let mut usage = self.usage();
         if usage.writer || usage.readers > 0 {
             return Err("the host is accessing the memory");
+        }
+        if by_address {
+            self.begin_turn(&mut usage)?;
         }
         usage.runs += 1;
         Ok(())
     }
 
     /// A run has ended.
-    pub(crate) fn end_run(&self) {
-        self.usage().runs -= 1;
+    pub(crate) fn end_run(&self, by_address: bool) {
+        let mut usage = self.usage();
+        usage.runs -= 1;
+        if by_address {
+            self.end_turn(&mut usage);
+        }
     }
 
     /// Whether a run uses the memory.
@@ -96,14 +166,21 @@ impl Shared {
         self.usage().runs > 0
     }
 
-    /// The host begins to read or write.
-    pub(crate) fn begin_access(&self, write: bool) -> std::result::Result<(), &'static str> {
+    /// The host begins to read or write, by the address of the memory or by one of a device's own.
+    pub(crate) fn begin_access(
+        &self,
+        write: bool,
+        by_address: bool,
+    ) -> std::result::Result<(), &'static str> {
         let mut usage = self.usage();
         if usage.runs > 0 {
             return Err("a run in flight uses the memory");
         }
         if usage.writer || (write && usage.readers + usage.copies > 0) {
             return Err("another access to the memory is open");
+        }
+        if by_address {
+            self.begin_turn(&mut usage)?;
         }
         if write {
             usage.writer = true;
@@ -119,22 +196,28 @@ impl Shared {
         if usage.writer {
             return Err("another access to the memory is open");
         }
+        self.begin_turn(&mut usage)?;
         usage.copies += 1;
         Ok(())
     }
 
     /// The copy is made.
     pub(crate) fn end_copy(&self) {
-        self.usage().copies -= 1;
+        let mut usage = self.usage();
+        usage.copies -= 1;
+        self.end_turn(&mut usage);
     }
 
     /// The host is done.
-    pub(crate) fn end_access(&self, write: bool) {
+    pub(crate) fn end_access(&self, write: bool, by_address: bool) {
         let mut usage = self.usage();
         if write {
             usage.writer = false;
         } else {
             usage.readers -= 1;
+        }
+        if by_address {
+            self.end_turn(&mut usage);
         }
     }
 }
@@ -165,38 +248,123 @@ impl Memory {
                 mapping: Some(mapping),
                 #[cfg(any(target_os = "linux", target_os = "android"))]
                 file: None,
+                #[cfg(any(target_os = "linux", target_os = "android"))]
+                dma_buf: None,
                 usage: Mutex::default(),
             }),
             bytes,
         })
     }
 
-    /// Memory that all of these devices can import that import any: an anonymous file where one of them wants
-    /// that, else plain pages.
+    /// Memory that all of these devices can import that import any: a dma-buf where one of them wants that, an
+    /// anonymous file where one of them wants that, else plain pages.
     ///
     /// # Errors
     /// The system has no memory left.
     pub fn for_devices<'a>(bytes: u64, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> Result<Memory> {
-        if devices.into_iter().any(DeviceInfo::wants_memory_files) {
-            Memory::file(bytes)
-        } else {
-            Memory::new(bytes)
+        let (mut dma_buf, mut file) = (false, false);
+        for info in devices {
+            dma_buf |= info.wants_dma_bufs();
+            file |= info.wants_memory_files();
+        }
+        match (dma_buf, file) {
+            (true, _) => Memory::dma_buf(bytes),
+            (false, true) => Memory::file(bytes),
+            (false, false) => Memory::new(bytes),
         }
     }
 
     /// Whether every device of these that imports memory can import this.
     #[must_use]
     pub fn suits<'a>(&self, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> bool {
-        let file = self.is_file();
-        devices
-            .into_iter()
-            .all(|info| file || info.imports_host_memory || !info.imports_memory_files)
+        let (file, dma_buf) = (self.is_file(), self.is_dma_buf());
+        devices.into_iter().all(|info| {
+            info.imports_host_memory
+                || (file && info.imports_memory_files)
+                || (dma_buf && info.imports_dma_bufs)
+                || !info.imports_memory()
+        })
     }
 
     /// Whether the memory is an anonymous file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.fd().is_some()
+    }
+
+    /// Whether the memory is a dma-buf.
+    #[must_use]
+    pub fn is_dma_buf(&self) -> bool {
+        self.dma_buf_fd().is_some()
+    }
+
+    /// A dma-buf of at least `bytes` bytes, by the first source that makes it.
+    ///
+    /// # Errors
+    /// The system has no memory left, or nothing makes dma-bufs here.
+    pub fn dma_buf(bytes: u64) -> Result<Memory> {
+        let mut last = None;
+        for &source in DmaBufSource::available() {
+            match Memory::dma_buf_from(source, bytes) {
+                Ok(memory) => return Ok(memory),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("a dma-buf of {bytes} bytes"),
+                "this machine has no /dev/udmabuf and no /dev/dma_heap/system that this process may open",
+            )
+        }))
+    }
+
+    /// A dma-buf of at least `bytes` bytes, by this source.
+    ///
+    /// # Errors
+    /// The source is not there or makes none of this size (`/dev/udmabuf`: 64 MiB by default, see
+    /// `/sys/module/udmabuf/parameters/size_limit_mb`), or the system has no memory left.
+    pub fn dma_buf_from(source: DmaBufSource, bytes: u64) -> Result<Memory> {
+        let failed = |words: String| {
+            let what = format!("a dma-buf of {bytes} bytes by {source:?}");
+            Error::new(ErrorKind::OutOfMemory, what, words)
+        };
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            let system = |error: rustix::io::Errno| failed(error.to_string());
+            let whole = bytes
+                .max(1)
+                .checked_next_multiple_of(page_bytes())
+                .ok_or_else(|| failed("that is no size".to_owned()))?;
+            let len = usize::try_from(whole).map_err(|error| failed(error.to_string()))?;
+            let (file, dma_buf) = match source {
+                DmaBufSource::Udmabuf => {
+                    let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+                    let file = rustix::fs::memfd_create("polychip", flags).map_err(system)?;
+                    rustix::fs::ftruncate(&file, whole).map_err(system)?;
+                    let dma_buf = crate::dma_buf::of_file(&file, whole).map_err(system)?;
+                    (Some(file), dma_buf)
+                }
+                DmaBufSource::Heap => (None, crate::dma_buf::of_heap(whole).map_err(system)?),
+            };
+            let mapping = memmap2::MmapOptions::new()
+                .len(len)
+                .map_raw(file.as_ref().unwrap_or(&dma_buf))
+                .map_err(|error| failed(error.to_string()))?;
+            Ok(Memory {
+                shared: Arc::new(Shared {
+                    mapping: Some(mapping),
+                    file,
+                    dma_buf: Some(dma_buf),
+                    usage: Mutex::default(),
+                }),
+                bytes,
+            })
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        {
+            Err(failed("this system has no dma-bufs".to_owned()))
+        }
     }
 
     /// Maps `bytes` bytes of an anonymous file, which devices that take no host address map themselves.
@@ -222,6 +390,7 @@ impl Memory {
                 shared: Arc::new(Shared {
                     mapping: Some(mapping),
                     file: Some(file),
+                    dma_buf: None,
                     usage: Mutex::default(),
                 }),
                 bytes,
@@ -247,7 +416,7 @@ impl Memory {
     pub fn access(&self, access: Access) -> Result<AccessGuard<'static>> {
         let write = access == Access::Write;
         self.shared
-            .begin_access(write)
+            .begin_access(write, true)
             .map_err(|words| Error::new(ErrorKind::InUse, "host memory", words))?;
         Ok(AccessGuard::of_memory(self, write))
     }
@@ -288,6 +457,19 @@ impl Memory {
         }
     }
 
+    /// Descriptor of the dma-buf, where the memory is one.
+    pub(crate) fn dma_buf_fd(&self) -> Option<i64> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            use std::os::fd::AsRawFd;
+            self.shared.dma_buf.as_ref().map(|fd| i64::from(fd.as_raw_fd()))
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        {
+            None
+        }
+    }
+
     /// Bytes asked for.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -319,34 +501,54 @@ mod tests {
     fn memory_that_a_run_reads_can_be_duplicated() {
         let memory = Memory::new(100).unwrap();
         memory.access(Access::Write).unwrap()[99] = 7;
-        memory.shared.begin_run().unwrap();
+        memory.shared.begin_run(false).unwrap();
         assert!(memory.access(Access::Read).is_err());
         let copy = memory.duplicate([]).unwrap();
         assert_eq!(copy.access(Access::Read).unwrap()[98..], [0, 7]);
-        memory.shared.end_run();
+        memory.shared.end_run(false);
         let open = memory.access(Access::Write).unwrap();
         assert!(memory.duplicate([]).is_err());
         drop(open);
-        memory.shared.begin_run().unwrap();
+        memory.shared.begin_run(false).unwrap();
+    }
+
+    #[test]
+    #[cfg(not(miri))] // Miri opens no devices
+    fn where_nothing_makes_dma_bufs_the_error_says_what_is_missing() {
+        if DmaBufSource::available().is_empty() {
+            let error = Memory::dma_buf(4096).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("/dev/udmabuf"), "{error}");
+        }
+        for &source in DmaBufSource::available() {
+            let memory = Memory::dma_buf_from(source, 5000).unwrap();
+            assert!(memory.is_dma_buf() && memory.is_file() == (source == DmaBufSource::Udmabuf));
+            memory.access(Access::Write).unwrap()[4999] = 7;
+            // turns within a turn: a copy beside a run
+            memory.shared.begin_run(true).unwrap();
+            assert_eq!(memory.read_beside_runs().unwrap()[4998..], [0, 7]);
+            memory.shared.end_run(true);
+            assert_eq!(memory.access(Access::Read).unwrap()[4999], 7);
+        }
     }
 
     #[test]
     fn runs_and_accesses_exclude_each_other() {
         let memory = Memory::new(100).unwrap();
         let shared = &memory.shared;
-        shared.begin_run().unwrap();
-        shared.begin_run().unwrap();
-        assert!(shared.begin_access(false).is_err());
-        shared.end_run();
-        shared.end_run();
-        shared.begin_access(false).unwrap();
-        shared.begin_access(false).unwrap();
-        assert!(shared.begin_access(true).is_err() && shared.begin_run().is_err());
-        shared.end_access(false);
-        shared.end_access(false);
-        shared.begin_access(true).unwrap();
-        assert!(shared.begin_access(false).is_err() && shared.begin_run().is_err());
-        shared.end_access(true);
-        shared.begin_run().unwrap();
+        shared.begin_run(false).unwrap();
+        shared.begin_run(false).unwrap();
+        assert!(shared.begin_access(false, true).is_err());
+        shared.end_run(false);
+        shared.end_run(false);
+        shared.begin_access(false, true).unwrap();
+        shared.begin_access(false, true).unwrap();
+        assert!(shared.begin_access(true, true).is_err() && shared.begin_run(false).is_err());
+        shared.end_access(false, true);
+        shared.end_access(false, true);
+        shared.begin_access(true, true).unwrap();
+        assert!(shared.begin_access(false, true).is_err() && shared.begin_run(false).is_err());
+        shared.end_access(true, true);
+        shared.begin_run(false).unwrap();
     }
 }

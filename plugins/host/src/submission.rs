@@ -51,7 +51,7 @@ impl Bound {
     /// The run has ended: the host may access its buffers again.
     pub(crate) fn end_run(&self) {
         for buffer in self.buffers.iter().flatten() {
-            buffer.shared.end_run();
+            buffer.end_run();
         }
     }
 }
@@ -211,11 +211,11 @@ impl Submission {
         }
         let buffers = &self.bound.buffers;
         for (index, buffer) in buffers.iter().flatten().enumerate() {
-            if let Err(words) = buffer.shared.begin_run() {
+            if let Err(words) = buffer.begin_run() {
                 buffers[..index]
                     .iter()
                     .flatten()
-                    .for_each(|buffer| buffer.shared.end_run());
+                    .for_each(|buffer| buffer.end_run());
                 return Err(Error::new(ErrorKind::InUse, &device.name, words));
             }
         }

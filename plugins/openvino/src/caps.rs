@@ -23,9 +23,6 @@ use polychip_sdk::{
 use crate::plugin::Shared;
 use crate::{api, lower};
 
-/// Longest words that are kept of the library's, in bytes: `explain` prints them on one line.
-const LONGEST: usize = 200;
-
 type Hash = [u8; 32];
 
 /// Answers of this session.
@@ -158,7 +155,7 @@ fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Su
     };
     let refused = |error: polychip_sdk::Error| match error.kind() {
         ErrorKind::OutOfMemory | ErrorKind::DeviceLost | ErrorKind::Transient => Err(error),
-        _ => Ok(Support::no(Reason::Vendor, shortened(&error.to_string()))),
+        _ => Ok(Support::no(Reason::Vendor, one_line(&error.to_string()))),
     };
     let model = match onnx::write_node(graph, node, &options) {
         Ok(model) => model,
@@ -179,7 +176,7 @@ fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Su
                     "OpenVINO cannot say the shape of tensor {} before the run",
                     graph.tensor(tensor).name()
                 );
-                return Ok(Support::no(Reason::DynamicShape, shortened(&what)));
+                return Ok(Support::no(Reason::DynamicShape, one_line(&what)));
             }
             if let Err(error) = lower::agrees(graph, tensor, port) {
                 return refused(error);
@@ -195,12 +192,9 @@ fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Su
     Ok(Support::Yes)
 }
 
-fn shortened(words: &str) -> String {
-    let mut end = words.len().min(LONGEST);
-    while !words.is_char_boundary(end) {
-        end -= 1;
-    }
-    words[..end].to_owned()
+/// The library's words as `explain` prints them and as they are kept.
+fn one_line(words: &str) -> String {
+    words.replace('\n', " ")
 }
 
 /// What a compilation may be given: a node that we refuse ourselves, whatever the library says.

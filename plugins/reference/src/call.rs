@@ -12,6 +12,8 @@ pub(crate) struct Call<'a> {
     pub(crate) op: Op,
     pub(crate) attributes: &'a Attributes,
     pub(crate) inputs: &'a [Option<&'a Tensor>],
+    /// Which inputs are sequences or optionals, packed into bytes; none beyond its end.
+    pub(crate) packed: &'a [bool],
     pub(crate) outputs: usize,
 }
 
@@ -40,6 +42,11 @@ impl<'a> Call<'a> {
     /// Input `i`, if it is there.
     pub(crate) fn optional(&self, i: usize) -> Option<&'a Tensor> {
         self.inputs.get(i).copied().flatten()
+    }
+
+    /// Whether input `i` is a sequence or optional, packed into bytes.
+    pub(crate) fn is_packed(&self, i: usize) -> bool {
+        self.packed.get(i).copied().unwrap_or(false)
     }
 
     /// All inputs from `first` on, none of which may be absent.

@@ -1,4 +1,4 @@
-//! If, Loop and Scan over bodies that the caller runs.
+//! If, Loop, Scan and SequenceMap over bodies that the caller runs.
 //!
 //! Invariants:
 //! 1. A body gets the inputs that the op passes; what it captures from outside is its own affair.
@@ -11,6 +11,8 @@ use polychip_ops::{Attr, Attributes, Op};
 
 use crate::call::{Call, Outputs, bad};
 use crate::error::{EvaluateError, Reason};
+use crate::literal::{tensor_from_literal, tensor_to_literal};
+use crate::sequence;
 
 /// A body graph that a control-flow node runs.
 pub trait Body {
@@ -28,7 +30,8 @@ pub trait Body {
     fn output_type(&self, output: usize) -> Option<(Element, Vec<usize>)>;
 }
 
-/// Computes an If, Loop or Scan node with its bodies by the attributes that held them.
+/// Computes an If, Loop, Scan or SequenceMap node with its bodies by the attributes that held them; `packed` says which
+/// inputs are sequences or optionals, none beyond its end.
 ///
 /// # Errors
 /// If a body fails, is missing, or does not fit the op.
@@ -36,6 +39,7 @@ pub fn evaluate_control(
     op: Op,
     attributes: &Attributes,
     inputs: &[Option<&Tensor>],
+    packed: &[bool],
     outputs: usize,
     bodies: &[(Attr, &dyn Body)],
 ) -> std::result::Result<Vec<Tensor>, EvaluateError> {
@@ -43,12 +47,14 @@ pub fn evaluate_control(
         op,
         attributes,
         inputs,
+        packed,
         outputs,
     };
     let run = match op {
         Op::If => branch,
         Op::Loop => rounds,
         Op::Scan => scan,
+        Op::SequenceMap => map,
         _ => {
             let why = Reason("its bodies have no known meaning".to_owned());
             return Err(EvaluateError::unsupported(op, why));
@@ -164,6 +170,35 @@ fn rounds(c: &Call<'_>, run: &mut Run<'_>, find: &Find<'_, '_>) -> Outputs {
         carried.push(stacked(list, 0, empty)?);
     }
     Ok(carried)
+}
+
+fn map(c: &Call<'_>, run: &mut Run<'_>, find: &Find<'_, '_>) -> Outputs {
+    let Some(body) = find(Attr::Body) else {
+        return bad("the body is missing");
+    };
+    let inputs = c.list(0)?;
+    let lists = (0..inputs.len())
+        .map(|i| c.is_packed(i).then(|| sequence::sequence(inputs[i])).transpose())
+        .collect::<Result<Vec<_>>>()?;
+    let Some(Some(first)) = lists.first() else {
+        return bad("the first input is no sequence");
+    };
+    let rounds = first.len();
+    if let Some(other) = lists.iter().flatten().find(|list| list.len() != rounds) {
+        return bad(format!("sequences of {rounds} and {}", other.len()));
+    }
+    let mut gathered = vec![Vec::new(); body.outputs()];
+    for round in 0..rounds {
+        let passed = inputs.iter().zip(&lists).map(|(&input, list)| match list {
+            Some(list) => tensor_from_literal(&list[round]),
+            None => Ok(input.clone()),
+        });
+        let outputs = run(Attr::Body, passed.collect::<Result<_>>()?)?;
+        for (list, output) in gathered.iter_mut().zip(outputs) {
+            list.push(tensor_to_literal(&output)?);
+        }
+    }
+    gathered.into_iter().map(sequence::gathered).collect()
 }
 
 fn scan(c: &Call<'_>, run: &mut Run<'_>, find: &Find<'_, '_>) -> Outputs {

@@ -39,6 +39,21 @@ pub fn evaluate(
     inputs: &[Option<&Tensor>],
     outputs: usize,
 ) -> Result<Vec<Tensor>, EvaluateError> {
+    evaluate_packed(op, attributes, inputs, &[], outputs)
+}
+
+/// As [`evaluate`], told which inputs are sequences or optionals packed into bytes ([`polychip_ops::Packed`]) and no
+/// tensors of bytes; those beyond the end of `packed` are none.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_packed(
+    op: Op,
+    attributes: &Attributes,
+    inputs: &[Option<&Tensor>],
+    packed: &[bool],
+    outputs: usize,
+) -> Result<Vec<Tensor>, EvaluateError> {
     let dtypes = inputs.iter().map(|t| t.map(|t| literal::dtype(t.element())));
     if let Some(reason) = table::refusal(op, attributes, dtypes) {
         return Err(EvaluateError::unsupported(op, reason));
@@ -50,6 +65,7 @@ pub fn evaluate(
         op,
         attributes,
         inputs,
+        packed,
         outputs,
     };
     let mut results = (row.run)(&call).map_err(|why| EvaluateError::bad_input(op, why))?;

@@ -31,6 +31,7 @@ mod quantise;
 mod recurrent;
 mod reduce;
 mod resize;
+mod sequence;
 mod shape;
 mod signal;
 mod softmax;
@@ -41,7 +42,8 @@ mod window;
 
 pub use control::{Body, evaluate_control};
 pub use error::{ErrorKind, EvaluateError, Reason};
-pub use evaluate::{evaluate, supported};
+pub use evaluate::{evaluate, evaluate_packed, supported};
 pub use literal::{dtype, element, tensor_from_literal, tensor_to_literal};
 pub use polychip_cpu_kernels::reference::Tensor;
 pub use program::{Program, node_supported};
+pub use sequence::{pack_tensor, unpack_tensor};

@@ -16,7 +16,7 @@ use polychip_sdk::{Constant, Encoding, EncodingKind, GraphView, NodeView, Tensor
 use crate::control::{Body, evaluate_control};
 use crate::error::{EvaluateError, Reason};
 use crate::literal::element;
-use crate::{evaluate, table};
+use crate::{evaluate_packed, table};
 
 type Result<T> = std::result::Result<T, EvaluateError>;
 
@@ -38,7 +38,7 @@ pub fn node_supported(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result
 
 fn own_support(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Result<(), Reason> {
     if node.bodies().len() > 0 {
-        if !matches!(node.op(), Op::If | Op::Loop | Op::Scan) {
+        if !matches!(node.op(), Op::If | Op::Loop | Op::Scan | Op::SequenceMap) {
             return Err(Reason("its bodies have no known meaning".to_owned()));
         }
         return node.bodies().try_for_each(|body| {
@@ -68,6 +68,8 @@ struct Value {
     dims: Option<Vec<usize>>,
     constant: Option<Constant>,
     encoding: Option<Encoding>,
+    /// Whether it is a sequence or optional, packed into bytes.
+    packed: bool,
     /// The last node that reads it, or none if it must outlive the run.
     last_use: Option<usize>,
 }
@@ -162,6 +164,7 @@ impl Program {
                 dims: t
                     .dims()
                     .map(|dims| dims.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect()),
+                packed: t.is_container(),
                 constant: t.constant(),
                 encoding: t.encoding().map(|e| e.to_owned()),
                 last_use: Some(0),
@@ -346,8 +349,13 @@ impl Program {
             .map(|t| t.map(|t| self.seen(step.op, t, live)).transpose())
             .collect::<Result<Vec<_>>>()?;
         let inputs: Vec<Option<&Tensor>> = held.iter().map(Option::as_deref).collect();
+        let packed: Vec<bool> = step
+            .inputs
+            .iter()
+            .map(|t| t.is_some_and(|t| self.values[t as usize].packed))
+            .collect();
         match &step.inner {
-            Inner::Kernel => evaluate(step.op, &step.attributes, &inputs, step.outputs.len()),
+            Inner::Kernel => evaluate_packed(step.op, &step.attributes, &inputs, &packed, step.outputs.len()),
             Inner::Decomposition(parts) => {
                 let given = inputs.into_iter().flatten().cloned().collect();
                 let mut results = parts.run_until(given, stop)?.into_iter();
@@ -389,7 +397,14 @@ impl Program {
                     .iter()
                     .map(|(attr, body)| (*attr, body as &dyn Body))
                     .collect();
-                evaluate_control(step.op, &step.attributes, &inputs, step.outputs.len(), &bodies)
+                evaluate_control(
+                    step.op,
+                    &step.attributes,
+                    &inputs,
+                    &packed,
+                    step.outputs.len(),
+                    &bodies,
+                )
             }
         }
     }

@@ -16,13 +16,7 @@ const I64: DTypes = DTypes::of(&[DType::I64]);
 pub(crate) fn row(op: Op) -> Option<Row> {
     let row = |takes: &'static [DTypes], run: fn(&Call<'_>) -> Outputs| Some(Row { takes, run });
     match op {
-        // an optional that is there is its tensor; one that is not is an absent input
-        Op::Identity | Op::Optional | Op::OptionalGetElement => {
-            row(&[ANY], |c| Ok(vec![c.input(0)?.clone()]))
-        }
-        Op::OptionalHasElement => row(&[ANY], |c| {
-            one(Tensor::from_bools(vec![], vec![c.optional(0).is_some()]))
-        }),
+        Op::Identity => row(&[ANY], |c| Ok(vec![c.input(0)?.clone()])),
         Op::Constant => row(&[ANY], constant),
         Op::ConstantOfShape => row(&[I64], constant_of_shape),
         Op::Shape => row(&[ANY], shape_of),

@@ -62,6 +62,7 @@ pub(crate) fn row(op: Op) -> Option<Row> {
         crate::sort::row,
         crate::detect::row,
         crate::text::row,
+        crate::sequence::row,
     ];
     FAMILIES.iter().find_map(|family| family(op))
 }
@@ -104,15 +105,6 @@ fn absent(op: Op) -> &'static str {
         Op::If | Op::Loop | Op::Scan | Op::SequenceMap => {
             "a node with body graphs is not a single node's computation"
         }
-        Op::SequenceAt
-        | Op::SequenceConstruct
-        | Op::SequenceEmpty
-        | Op::SequenceErase
-        | Op::SequenceInsert
-        | Op::SequenceLength
-        | Op::SplitToSequence
-        | Op::ConcatFromSequence => "sequences are not tensors",
-        Op::Optional | Op::OptionalGetElement | Op::OptionalHasElement => "optionals are not tensors",
         Op::RegexFullMatch => "no regular expressions are carried for it",
         Op::ImageDecoder => "image files are decoded before the graph, not in it",
         _ => "no reference kernel computes it",

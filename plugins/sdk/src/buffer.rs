@@ -77,9 +77,20 @@ pub struct Access {
     pub write: bool,
 }
 
+impl Access {
+    pub(crate) const READ: Access = Access {
+        read: true,
+        write: false,
+    };
+    pub(crate) const BOTH: Access = Access {
+        read: true,
+        write: true,
+    };
+}
+
 /// A piece of memory: wanted, imported or exported.
 ///
-/// Its address can only come from the contract or from unsafe code, so importing it is safe.
+/// Its address or handle can only come from the contract or from unsafe code, so importing it is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     kind: MemoryKind,
@@ -117,8 +128,12 @@ impl Memory {
     }
 
     /// Memory behind a platform handle.
+    ///
+    /// # Safety
+    /// The handle is that of a live object of this kind, as long as whoever gets the value may use it.
+    #[allow(unsafe_code, reason = "a handle becomes trusted here")]
     #[must_use]
-    pub fn handle_of(kind: MemoryKind, handle: u64, offset: u64, bytes: u64) -> Memory {
+    pub unsafe fn handle_of(kind: MemoryKind, handle: u64, offset: u64, bytes: u64) -> Memory {
         Memory {
             handle,
             offset,

@@ -569,6 +569,13 @@ impl<'a> TensorView<'a> {
         self.raw.flags & (abi::POLYCHIP_TENSOR_UNTYPED | abi::POLYCHIP_TENSOR_CONTAINER) == 0
     }
 
+    /// Whether it is a sequence or optional of tensors, packed into bytes ([`polychip_ops::Packed`]): then the data type
+    /// is `u8` and the one extent is the most bytes.
+    #[must_use]
+    pub fn is_container(&self) -> bool {
+        self.raw.flags & abi::POLYCHIP_TENSOR_CONTAINER != 0
+    }
+
     /// Extents, −1 where not known; `None` where not even the rank is known.
     #[must_use]
     pub fn dims(&self) -> Option<&'a [i64]> {

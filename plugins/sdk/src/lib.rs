@@ -21,11 +21,15 @@ mod compile;
 mod container;
 mod cost;
 mod device;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod dma_buf;
 mod encoding;
 mod error;
 mod executable;
 mod fence;
 mod graph;
+#[cfg(target_os = "android")]
+mod hardware_buffer;
 mod memory;
 pub mod onnx;
 mod plugin;

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. `data` is valid for `bytes` bytes as long as the buffer lives: it is ours, a mapping of ours, or
-//!    the host's, which keeps it until `buffer_destroy`.
+//!    the host's, which keeps it until `buffer_destroy`. A hardware buffer of Android's has an address only while it
+//!    is locked, and none is taken for `data`.
 //! 2. Who reads or writes at one time is the host's plan; the contract forbids it to bind memory to two
 //!    runs of which one writes.
 
@@ -86,9 +87,26 @@ enum Hold {
         map: memmap2::MmapRaw,
         file: Option<std::os::fd::OwnedFd>,
     },
+    /// A mapping of the host's dma-buf.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    DmaBuf {
+        #[allow(dead_code, reason = "held for its drop")]
+        map: memmap2::MmapRaw,
+        fd: std::os::fd::OwnedFd,
+        offset: u64,
+        /// What the open access does; 0 where none is open.
+        open: std::sync::atomic::AtomicU64,
+    },
+    /// A hardware buffer, and where it starts there.
+    #[cfg(target_os = "android")]
+    Hardware {
+        buffer: crate::hardware_buffer::HardwareBuffer,
+        offset: usize,
+    },
 }
 
-/// A buffer in host memory: created, or imported from a host pointer or an anonymous memory file.
+/// A buffer in host memory: created, or imported from a host pointer, an anonymous memory file, a dma-buf or a
+/// hardware buffer of Android's.
 pub struct HostBuffer {
     data: NonNull<u8>,
     bytes: usize,
@@ -138,7 +156,7 @@ impl HostBuffer {
     /// A buffer over memory of the host, without a copy.
     ///
     /// # Errors
-    /// `Unsupported` where the kind is not `Host` or `Memfd`, or a file cannot be mapped.
+    /// `Unsupported` where the kind is not `Host`, `Memfd`, `DmaBuf` or `HardwareBuffer`, or a file cannot be mapped.
     pub fn import(memory: &Memory) -> Result<HostBuffer> {
         let bytes = to_usize(memory.bytes())?;
         match memory.kind() {
@@ -155,6 +173,35 @@ impl HostBuffer {
                     .and_then(|fd| i32::try_from(fd).ok())
                     .ok_or_else(|| Error::bad_argument("a memory file to import has no descriptor"))?;
                 HostBuffer::map(fd, memory.offset(), bytes, None)
+            }
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            MemoryKind::DmaBuf => {
+                let fd = memory
+                    .fd()
+                    .and_then(|fd| i32::try_from(fd).ok())
+                    .ok_or_else(|| Error::bad_argument("a dma-buf to import has no descriptor"))?;
+                HostBuffer::map_dma_buf(fd, memory.offset(), bytes)
+            }
+            #[cfg(target_os = "android")]
+            MemoryKind::HardwareBuffer => {
+                // SAFETY: a handle comes from the contract or from unsafe code, which vouches for it.
+                let buffer = unsafe { crate::hardware_buffer::HardwareBuffer::hold(memory.handle()) }?;
+                let end = memory.offset().saturating_add(memory.bytes());
+                if end > buffer.bytes {
+                    return Err(Error::bad_argument(format!(
+                        "{bytes} bytes at {} leave a hardware buffer of {}",
+                        memory.offset(),
+                        buffer.bytes
+                    )));
+                }
+                Ok(HostBuffer {
+                    data: NonNull::dangling(),
+                    bytes,
+                    hold: Hold::Hardware {
+                        buffer,
+                        offset: to_usize(memory.offset())?,
+                    },
+                })
             }
             kind => Err(Error::unsupported(format!(
                 "memory of kind {kind:?} cannot be imported"
@@ -176,7 +223,56 @@ impl HostBuffer {
         })
     }
 
-    /// First byte.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn map_dma_buf(fd: i32, offset: u64, bytes: usize) -> Result<HostBuffer> {
+        // SAFETY: the caller's, open during this call by the contract.
+        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) }
+            .try_clone_to_owned()
+            .map_err(|error| Error::unsupported(format!("a dma-buf cannot be held: {error}")))?;
+        let map = memmap2::MmapOptions::new()
+            .offset(offset)
+            .len(bytes.max(1))
+            .map_raw(&fd)
+            .map_err(|error| Error::unsupported(format!("a dma-buf cannot be mapped: {error}")))?;
+        // a file that is none is told apart before it is relied on
+        let probe = crate::dma_buf::flags(Access::READ);
+        crate::dma_buf::begin(&fd, probe)
+            .and_then(|()| crate::dma_buf::end(&fd, probe))
+            .map_err(|_| Error::unsupported("the descriptor is no dma-buf"))?;
+        Ok(HostBuffer {
+            data: NonNull::new(map.as_mut_ptr()).expect("invariant: a mapping is not null"),
+            bytes,
+            hold: Hold::DmaBuf {
+                map,
+                fd,
+                offset,
+                open: std::sync::atomic::AtomicU64::new(0),
+            },
+        })
+    }
+
+    /// The dma-buf that the memory was imported from, and where it starts there, in bytes.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[must_use]
+    pub fn dma_buf(&self) -> Option<(std::os::fd::BorrowedFd<'_>, u64)> {
+        match &self.hold {
+            Hold::DmaBuf { fd, offset, .. } => Some((std::os::fd::AsFd::as_fd(fd), *offset)),
+            _ => None,
+        }
+    }
+
+    /// Android's hardware buffer that the memory was imported from, an `AHardwareBuffer *`, and where it starts
+    /// there, in bytes.
+    #[cfg(target_os = "android")]
+    #[must_use]
+    pub fn hardware_buffer(&self) -> Option<(u64, u64)> {
+        match &self.hold {
+            Hold::Hardware { buffer, offset } => Some((buffer.handle(), *offset as u64)),
+            _ => None,
+        }
+    }
+
+    /// First byte; of a hardware buffer no address that may be used.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.data.as_ptr()
@@ -187,10 +283,10 @@ impl HostBuffer {
     /// # Errors
     /// Where the range leaves the buffer.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        let from = self.range(offset, to.len())?;
-        // SAFETY: in range; `to` is a borrowed slice, which the host's memory cannot overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
-        Ok(())
+        self.turn(Access::READ, offset, to.len(), |from| {
+            // SAFETY: in range; `to` is a borrowed slice, which the host's memory cannot overlap.
+            unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
+        })
     }
 
     /// Copies a range in.
@@ -198,10 +294,37 @@ impl HostBuffer {
     /// # Errors
     /// Where the range leaves the buffer.
     pub fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
-        let to = self.range(offset, from.len())?;
-        // SAFETY: in range; `from` is a borrowed slice, which the host's memory cannot overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
-        Ok(())
+        self.turn(Access::BOTH, offset, from.len(), |to| {
+            // SAFETY: in range; `from` is a borrowed slice, which the host's memory cannot overlap.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+        })
+    }
+
+    /// A use of a range by the processor; the kernel knows of it where the memory is a dma-buf.
+    fn turn(&self, access: Access, offset: usize, bytes: usize, used: impl FnOnce(*mut u8)) -> Result<()> {
+        self.check(offset, bytes)?;
+        match &self.hold {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Hold::DmaBuf { fd, .. } => {
+                let flags = crate::dma_buf::flags(access);
+                crate::dma_buf::begin(fd, flags)?;
+                used(self.data.as_ptr().wrapping_add(offset));
+                crate::dma_buf::end(fd, flags)
+            }
+            #[cfg(target_os = "android")]
+            Hold::Hardware {
+                buffer,
+                offset: start,
+            } => {
+                used(buffer.lock(access)?.wrapping_add(start + offset));
+                buffer.unlock()
+            }
+            _ => {
+                let _ = access;
+                used(self.data.as_ptr().wrapping_add(offset));
+                Ok(())
+            }
+        }
     }
 
     /// A range as a slice.
@@ -231,12 +354,24 @@ impl HostBuffer {
         Ok(unsafe { std::slice::from_raw_parts_mut(data, bytes) })
     }
 
-    fn range(&self, offset: usize, bytes: usize) -> Result<*mut u8> {
+    fn check(&self, offset: usize, bytes: usize) -> Result<()> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Error::bad_argument(format!(
                 "{bytes} bytes at {offset} leave a buffer of {}",
                 self.bytes
             )));
+        }
+        Ok(())
+    }
+
+    /// The address of a range of memory that always has one.
+    fn range(&self, offset: usize, bytes: usize) -> Result<*mut u8> {
+        self.check(offset, bytes)?;
+        #[cfg(target_os = "android")]
+        if let Hold::Hardware { .. } = &self.hold {
+            return Err(Error::unsupported(
+                "a hardware buffer has no address while it is not locked",
+            ));
         }
         Ok(self.data.as_ptr().wrapping_add(offset))
     }
@@ -252,16 +387,46 @@ impl Buffer for HostBuffer {
         self.bytes
     }
 
-    fn begin_access(&self, _access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
-        self.range(offset, bytes)
+    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
+        #[cfg(target_os = "android")]
+        if let Hold::Hardware {
+            buffer,
+            offset: start,
+        } = &self.hold
+        {
+            self.check(offset, bytes)?;
+            return Ok(buffer.lock(access)?.wrapping_add(start + offset));
+        }
+        let data = self.range(offset, bytes)?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Hold::DmaBuf { fd, open, .. } = &self.hold {
+            let flags = crate::dma_buf::flags(access);
+            crate::dma_buf::begin(fd, flags)?;
+            open.store(flags, std::sync::atomic::Ordering::Release);
+        }
+        let _ = access;
+        Ok(data)
     }
 
     fn end_access(&self) -> Result<()> {
+        #[cfg(target_os = "android")]
+        if let Hold::Hardware { buffer, .. } = &self.hold {
+            return buffer.unlock();
+        }
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Hold::DmaBuf { fd, open, .. } = &self.hold {
+            let flags = open.swap(0, std::sync::atomic::Ordering::AcqRel);
+            if flags != 0 {
+                crate::dma_buf::end(fd, flags)?;
+            }
+        }
         Ok(())
     }
 
     fn export(&self, kind: MemoryKind) -> Result<Memory> {
         match (kind, &self.hold) {
+            #[cfg(target_os = "android")]
+            (_, Hold::Hardware { .. }) => Err(Error::unsupported("a hardware buffer is not exported")),
             (MemoryKind::Host, _) => {
                 // SAFETY: valid as long as the buffer, which is as long as the contract asks.
                 Ok(unsafe { Memory::host(self.data.as_ptr(), self.bytes as u64) })
@@ -294,6 +459,22 @@ mod tests {
         assert_eq!(all, [0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
         assert!(buffer.copy_in(7, &[0; 4]).is_err() && buffer.copy_in(usize::MAX, &[0]).is_err());
         assert!(buffer.export(MemoryKind::Memfd).is_err());
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))] // Miri has no memory files
+    fn a_file_that_is_no_dma_buf_is_refused() {
+        let ours = HostBuffer::create(&Memory::wanted(MemoryKind::Memfd, 4096, 1)).unwrap();
+        let file = ours.export(MemoryKind::Memfd).unwrap();
+        let given = Memory::file(MemoryKind::DmaBuf, file.fd().unwrap(), 0, 4096);
+        let error = HostBuffer::import(&given).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("no dma-buf"), "{error}");
+        let given = Memory::wanted(MemoryKind::DmaBuf, 4096, 1);
+        assert_eq!(
+            HostBuffer::import(&given).err().unwrap().kind(),
+            ErrorKind::BadArgument
+        );
     }
 
     #[test]

@@ -12,6 +12,10 @@ use polychip_abi::POLYCHIP_MAX_RANK;
 
 use crate::{Error, ErrorKind, Fence, NO_TIMEOUT, Result, SignalCallback, Timing};
 
+/// Fences that are made at once. Whoever signals a fence holds it a moment longer than whoever waits for it: the next
+/// run needs another, and must not be the one to make it.
+const GROWTH: usize = 4;
+
 /// Fences of one device.
 #[derive(Default)]
 pub struct FencePool {
@@ -37,6 +41,7 @@ impl FencePool {
         }
         let fence = Arc::new(RunFence::new());
         fences.push(Arc::clone(&fence));
+        fences.extend((1..GROWTH).map(|_| Arc::new(RunFence::new())));
         fence
     }
 }

@@ -40,9 +40,10 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Sl
     let mut footprint = Footprint::default();
 
     let (resident, alone): (Vec<&Between>, Vec<&Between>) = wiring.between.iter().partition(|tensor| {
+        // caches are looked after for a dma-buf as a whole, which two parts that run at once would disturb
         let imported = users(wiring, tensor, devices)
             .iter()
-            .all(|(_, device)| device.info().imports_memory());
+            .all(|(_, device)| device.info().imports_memory() && !device.info().wants_dma_bufs());
         tensor.output.is_none() && imported
     });
     let residents: Vec<Resident> = resident
@@ -237,6 +238,7 @@ fn spec_of(wiring: &Wiring, tensor: &Between) -> TensorSpec {
             .map(|dim| usize::try_from(*dim).unwrap_or(0))
             .collect(),
         upper_bound: port.upper_bound,
+        packed: false,
         bytes: port.bytes,
     }
 }

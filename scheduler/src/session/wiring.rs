@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use polychip_graph::{Graph, TensorId};
 use polychip_host::{Device, Executable};
-use polychip_ops::DType;
+use polychip_ops::{DType, PACKED_BYTES, Packed};
 use polychip_partitioner::Plan;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -212,7 +212,17 @@ impl Wiring {
 fn spec(graph: &Graph, id: TensorId) -> Result<TensorSpec> {
     let tensor = graph.tensor(id);
     let wrong = |words: String| Error::new(ErrorKind::BadInput, format!("tensor {:?} {words}", tensor.name));
-    if tensor.container != polychip_graph::Container::Tensor || tensor.ty.dtype == DType::String {
+    if tensor.is_packed() {
+        return Ok(TensorSpec {
+            name: tensor.name.clone(),
+            dtype: DType::U8,
+            shape: vec![PACKED_BYTES],
+            upper_bound: true,
+            packed: true,
+            bytes: PACKED_BYTES as u64,
+        });
+    }
+    if !tensor.is_tensor() {
         return Err(wrong(format!(
             "is a {} of {}, which has no memory layout at the model's edge",
             tensor.container.name(),
@@ -232,6 +242,7 @@ fn spec(graph: &Graph, id: TensorId) -> Result<TensorSpec> {
         dtype: tensor.ty.dtype,
         shape,
         upper_bound: tensor.upper_bound,
+        packed: false,
         bytes,
     })
 }
@@ -290,6 +301,7 @@ fn outputs(
                 dtype: port.dtype,
                 shape,
                 upper_bound: port.upper_bound,
+                packed: tensor.is_packed(),
                 bytes: port.bytes,
             };
             found.push(OutputWiring {
@@ -298,9 +310,17 @@ fn outputs(
             });
             continue;
         }
-        let spec = spec(graph, id)?;
+        let mut spec = spec(graph, id)?;
         let source = if let Some(constant) = &tensor.data {
-            OutputSource::Constant(constant.bytes.clone())
+            let bytes = match constant.to_literal(&tensor.ty).filter(|_| spec.packed) {
+                Some(texts) => Packed::Tensor(texts).to_bytes().into(),
+                None => constant.bytes.clone(),
+            };
+            if spec.packed {
+                (spec.shape, spec.upper_bound) = (vec![bytes.len()], false);
+                spec.bytes = bytes.len() as u64;
+            }
+            OutputSource::Constant(bytes)
         } else if let Some(index) = inputs.iter().position(|input| input.spec.name == tensor.name) {
             OutputSource::Input(index)
         } else {

@@ -53,6 +53,10 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "polychip-gpu-lowering",
+        &["polychip-ops", "polychip-sdk", "polychip-gpu-kernels"],
+    ),
+    (
         "polychip",
         &[
             "polychip-partitioner",
@@ -81,12 +85,14 @@ const OF_PLUGINS: &[&str] = &[
     "polychip-sdk",
     "polychip-cpu-kernels",
     "polychip-gpu-kernels",
+    "polychip-gpu-lowering",
     "polychip-sys",
 ];
 
 /// Crates of tests and witnesses: they may depend on anything of ours.
 const FREE: &[&str] = &[
     "polychip-device-tests",
+    "polychip-isa-tests",
     "polychip-conformance",
     "polychip-plugin-wrong",
     "polychip-emulator-qnn",

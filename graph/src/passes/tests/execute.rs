@@ -1,7 +1,7 @@
 //! Execution of a graph, node by node, by the law that encodings follow.
 
 use polychip_ops::{Attr, Attributes, DType, Op};
-use polychip_reference::{Tensor, dtype, element, evaluate, tensor_from_literal};
+use polychip_reference::{Tensor, dtype, element, evaluate, evaluate_packed, tensor_from_literal};
 
 use crate::{Encoding, EncodingAxis, Graph, TensorId};
 
@@ -76,7 +76,10 @@ pub(super) fn try_run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Result<V
             }
             _ => {
                 let inputs: Vec<Option<&Tensor>> = reals.iter().map(Option::as_ref).collect();
-                evaluate(node.op, &node.attributes, &inputs, node.outputs.len())
+                let packed =
+                    |id: &Option<TensorId>| id.is_some_and(|id| graph.tensor(id).container.is_packed());
+                let packed: Vec<bool> = node.inputs.iter().map(packed).collect();
+                evaluate_packed(node.op, &node.attributes, &inputs, &packed, node.outputs.len())
                     .map_err(|error| format!("node {}: {error}", node.label()))?
             }
         };
@@ -87,13 +90,12 @@ pub(super) fn try_run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Result<V
                 None => value,
                 Some(encoding) => code(Op::QuantizeLinear, &value, encoding, tensor.ty.dtype),
             };
-            assert_eq!(
-                dtype(value.element()),
-                tensor.ty.dtype,
-                "{} {}",
-                node.label(),
-                tensor.name
-            );
+            let stored = if tensor.container.is_packed() {
+                DType::U8
+            } else {
+                tensor.ty.dtype
+            };
+            assert_eq!(dtype(value.element()), stored, "{} {}", node.label(), tensor.name);
             values[id.index()] = Some(value);
         }
     }

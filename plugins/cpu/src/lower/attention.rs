@@ -1,6 +1,7 @@
 //! Attention: scores, mask, softmax and weighted sum as four steps per node, without any transposition.
 
-use polychip_cpu_kernels::gemm::{MAX_BATCH_DIMS, MatMulParams, Strides};
+use half::bf16;
+use polychip_cpu_kernels::gemm::{Elements, MAX_BATCH_DIMS, MatMulParams, Strides};
 use polychip_cpu_kernels::{Binary, softmax};
 use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
 use polychip_sdk::Result;
@@ -125,7 +126,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         column: ks.strides.row,
         ..ks.strides
     };
-    let (q, k, v) = (l.rows(q)?, l.rows(k)?, l.rows(v)?);
+    let elements = l.elements(&[q, k, v, y]);
+    let brief = elements == Elements::Bf16;
+    let (q, k, v) = (
+        l.form_as(q, Form::Rows, brief)?,
+        l.form_as(k, Form::Rows, brief)?,
+        l.form_as(v, Form::Rows, brief)?,
+    );
+    // the scores are f32 until they are weights
     let mut scores = l.fresh(DType::F32, scores_shape.clone())?;
     let params = MatMulParams {
         batch,
@@ -138,14 +146,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         alpha,
         activation: IDENTITY,
     };
-    matmul::product(l, params, q, k, scores)?;
+    matmul::product(l, elements, params, q, k, scores)?;
     if let Some(mask) = mask {
         let mask = l.rows(mask)?;
         let masked = l.fresh(DType::F32, scores_shape.clone())?;
         elementwise::emit(l, Binary::Add, scores, mask, masked)?;
         scores = masked;
     }
-    let weights = l.fresh(DType::F32, scores_shape)?;
+    let weights = l.fresh(if brief { DType::BF16 } else { DType::F32 }, scores_shape)?;
     let sizes = [qs.batch * qs.heads * qs.rows, ks.rows, 1];
     let isa = l.isa;
     let masked = mask.is_some();
@@ -155,6 +163,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         &[weights],
         None,
         Box::new(move |o| {
+            if brief {
+                let scores = o.read::<f32>(0);
+                let hidden = if masked {
+                    hidden_rows(scores, sizes[1])
+                } else {
+                    Vec::new()
+                };
+                let weights: &mut [bf16] = o.write(0);
+                softmax::softmax(isa, o.pool, sizes, scores, &mut *weights);
+                for row in hidden {
+                    weights[row * sizes[1]..][..sizes[1]].fill(bf16::ZERO);
+                }
+                return Ok(());
+            }
             let weights: &mut [f32] = o.write(0);
             let scores = o.shared().is_none().then(|| o.read::<f32>(0));
             let hidden = if masked {
@@ -163,8 +185,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 Vec::new()
             };
             match scores {
-                None => softmax::softmax_in_place(isa, o.pool, sizes, weights),
-                Some(scores) => softmax::softmax(isa, o.pool, sizes, scores, weights),
+                None => softmax::softmax_in_place(isa, o.pool, sizes, &mut *weights),
+                Some(scores) => softmax::softmax(isa, o.pool, sizes, scores, &mut *weights),
             }
             for row in hidden {
                 weights[row * sizes[1]..][..sizes[1]].fill(0.0);
@@ -173,7 +195,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         }),
     )
     .may_share = vec![0];
-    let output = l.result(y, Form::Rows)?;
+    let output = l.result_near(y, Form::Rows, brief)?;
     let params = MatMulParams {
         batch,
         m: qs.rows,
@@ -185,7 +207,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         alpha: 1.0,
         activation: IDENTITY,
     };
-    matmul::product(l, params, weights, v, output)?;
+    matmul::product(l, elements, params, weights, v, output)?;
     Ok(true)
 }
 

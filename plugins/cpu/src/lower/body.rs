@@ -67,6 +67,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     for input in &node.inputs {
         places.push(input.map(|t| place(l, t)).transpose()?);
     }
+    let packed = l.containers(node);
     let mut bodies = Vec::new();
     for body in &node.bodies {
         let program = body
@@ -120,7 +121,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
                 .iter()
                 .map(|call| (call.body.attr, call as &dyn Callable))
                 .collect();
-            let computed = evaluate_control(op, &attributes, &inputs, outputs, &calls).map_err(failure)?;
+            let computed =
+                evaluate_control(op, &attributes, &inputs, &packed, outputs, &calls).map_err(failure)?;
             let mut computed: Vec<_> = computed.into_iter().map(Some).collect();
             for (write, &i) in results.iter().enumerate() {
                 let tensor = computed.get_mut(i).and_then(Option::take).ok_or_else(|| {

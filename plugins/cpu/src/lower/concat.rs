@@ -54,16 +54,26 @@ pub(super) fn joins(part: &Part) -> Vec<Option<Join>> {
 }
 
 /// The place in its concatenation where a tensor is computed, channels last: from its first channel to the end.
-pub(super) fn place_of(l: &mut Lowering<'_>, tensor: TensorIndex, join: Join) -> Result<ValueId> {
-    let whole = match l.forms[join.output].channels {
+pub(super) fn place_of(
+    l: &mut Lowering<'_>,
+    tensor: TensorIndex,
+    join: Join,
+    brief: bool,
+) -> Result<ValueId> {
+    let whole = match *l.forms[join.output].at(Form::Channels, brief) {
         Some(value) => value,
-        None => l.result(join.output, Form::Channels)?,
+        None => l.result_as(join.output, Form::Channels, brief)?,
     };
     let len = l.shape(join.output)?.iter().product::<usize>() - join.first;
     let value = l.piece(whole, join.first, vec![len])?;
     // what reads the tensor is the concatenation, which finds it in place
-    l.forms[tensor].channels = Some(value);
+    l.give(tensor, Form::Channels, value, brief);
     Ok(value)
+}
+
+/// Whether a tensor of this element type may be computed in its place: all are of the type of the first.
+pub(super) fn admits(l: &Lowering<'_>, join: Join, brief: bool) -> bool {
+    !l.has_channels(join.output) || l.is_brief(join.output) == brief
 }
 
 /// Lowers Concat.
@@ -84,7 +94,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {rank}")))?;
-    let begun = l.forms[y].channels;
+    // of bf16 where it was begun so, or where some of it is
+    let brief = if l.has_channels(y) {
+        l.is_brief(y)
+    } else {
+        l.may_be_brief(y) && inputs.iter().any(|&t| l.is_brief(t))
+    };
+    let begun = *l.forms[y].at(Form::Channels, brief);
     let mut form = if begun.is_some() {
         Form::Channels
     } else {
@@ -111,7 +127,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     for &input in &inputs {
         let in_place = begun.is_some_and(|whole| {
             let storage = |value: ValueId| l.values[value.0 as usize].storage;
-            let own = l.forms[input].channels.filter(|_| l.joins[input].is_some());
+            let forms = &l.forms[input];
+            let own = if brief {
+                forms.brief_channels
+            } else {
+                forms.channels
+            };
+            let own = own.filter(|_| l.joins[input].is_some());
             own.is_some_and(|own| storage(own) == storage(whole))
         });
         if in_place {
@@ -120,7 +142,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             values.push((None, shape));
             continue;
         }
-        let value = l.form(input, form)?;
+        let value = l.form_as(input, form, brief)?;
         let shape = l.value_shape(value).to_vec();
         let fits = shape.len() == rank && (0..rank).all(|i| i == at || shape[i] == out[i]);
         if !fits {
@@ -138,7 +160,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     let result = match begun {
         Some(whole) => whole,
-        None => l.result(y, form)?,
+        None => l.result_as(y, form, brief)?,
     };
     let to = strides(&out)?;
     let mut offset = 0usize;

@@ -1,13 +1,14 @@
 //! Convolutions with constant weights: channels last, packed weights, everything behind them in the epilogue.
 
 use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
+use polychip_cpu_kernels::gemm::Elements;
 use polychip_cpu_kernels::{Epilogue, Residual};
 use polychip_ops::{Op, geometry};
 use polychip_sdk::{Error, Result};
 
 use super::convert::stands_for_f32;
 use super::fuse::Tail;
-use super::{Lowering, kernel_error, shape_error};
+use super::{Form, Lowering, kernel_error, shape_error};
 use crate::part::{Node, Part};
 
 /// Whether this family covers a node.
@@ -85,11 +86,18 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         window(&shape, &dims[2..], &placement)?,
     );
     let target = tail.output.unwrap_or(y);
-    let join = l.joins[target].filter(|_| tail.residual.is_none() && part.plain_f32(target));
+    let elements = match tail.residual {
+        Some(residual) => l.elements(&[x, y, target, residual]),
+        None => l.elements(&[x, y, target]),
+    };
+    let brief = elements == Elements::Bf16;
+    let join = l.joins[target]
+        .filter(|_| tail.residual.is_none() && part.plain_f32(target))
+        .filter(|join| super::concat::admits(l, *join, brief));
     if let Some(join) = join {
         params.out_stride = join.channels;
     }
-    let plan = ConvPlan::new(l.isa, params).map_err(kernel_error)?;
+    let plan = ConvPlan::of(elements, l.isa, params).map_err(kernel_error)?;
 
     let (kernel, bias) = (
         l.source(w)?,
@@ -101,14 +109,16 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         packer.pack(&kernel.values()?, bias.as_deref(), target);
         Ok(())
     })?;
-    let input = l.channels(x)?;
+    // what a kernel copies anyway it reads as it is
+    let as_it_is = plan.reads_f32() && !l.is_brief(x);
+    let input = l.form_as(x, Form::Channels, brief && !as_it_is)?;
     let mut reads = vec![input, packed];
     if let Some(residual) = tail.residual {
-        reads.push(l.channels(residual)?);
+        reads.push(l.form_as(residual, Form::Channels, brief)?);
     }
     let output = match join {
-        Some(join) => super::concat::place_of(l, target, join)?,
-        None => l.result(target, super::Form::Channels)?,
+        Some(join) => super::concat::place_of(l, target, join, brief)?,
+        None => l.result_as(target, Form::Channels, brief)?,
     };
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let epilogue = Epilogue {
@@ -126,9 +136,9 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         &[output],
         scratch,
         Box::new(move |o| {
-            let residual = has_residual.then(|| o.read::<f32>(2));
-            let (y, scratch) = (o.write(0), o.scratch(1));
-            plan.run(o.pool, o.read(1), o.read(0), residual, epilogue, y, scratch);
+            let residual = has_residual.then(|| o.slice(2));
+            let (y, scratch) = (o.slice_mut(0), o.scratch(1));
+            plan.run(o.pool, o.read(1), o.slice(0), residual, epilogue, y, scratch);
             Ok(())
         }),
     );

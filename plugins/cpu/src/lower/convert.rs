@@ -39,7 +39,7 @@ pub(crate) fn range(dtype: DType) -> Option<(f32, f32)> {
 }
 
 /// Stored integers as numbers.
-fn integers(dtype: DType, elements: usize, bytes: &[u8]) -> Result<Vec<i32>> {
+pub(super) fn integers(dtype: DType, elements: usize, bytes: &[u8]) -> Result<Vec<i32>> {
     let packed = |bits: usize, signed: bool| -> Vec<i32> {
         let per_byte = 8 / bits;
         let mask = (1i32 << bits) - 1;
@@ -443,6 +443,9 @@ pub(super) fn round_to_encoding(l: &mut Lowering<'_>, tensor: TensorIndex) -> Re
     let Some(encoding) = t.encoding.clone() else {
         return Ok(());
     };
+    if super::codes::grid(part, tensor).is_some() {
+        return l.round_to_codes(tensor);
+    }
     let (value, form) = match &l.forms[tensor] {
         super::Forms { stored: Some(_), .. } => return Ok(()),
         super::Forms {

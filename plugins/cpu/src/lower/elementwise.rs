@@ -186,7 +186,22 @@ fn unary(l: &mut Lowering<'_>, function: Unary, input: TensorIndex, output: Tens
     } else {
         Form::Rows
     };
-    let (x, y) = (l.form(input, form)?, l.result(output, form)?);
+    pass(l, function, input, output, form)
+}
+
+/// Adds a step for a function of one tensor, in the element type that it has.
+fn pass(
+    l: &mut Lowering<'_>,
+    function: Unary,
+    input: TensorIndex,
+    output: TensorIndex,
+    form: Form,
+) -> Result<()> {
+    let brief = l.stays_brief(input, &[Some(output)]);
+    let (x, y) = (
+        l.form_as(input, form, brief)?,
+        l.result_near(output, form, brief)?,
+    );
     apply(l, function, x, y);
     Ok(())
 }
@@ -201,9 +216,9 @@ pub(super) fn apply(l: &mut Lowering<'_>, function: Unary, x: ValueId, y: ValueI
         None,
         Box::new(move |o| {
             if o.shared().is_some() {
-                kernel::unary_in_place(isa, o.pool, function, o.write(0));
+                kernel::unary_in_place(isa, o.pool, function, o.slice_mut(0));
             } else {
-                kernel::unary(isa, o.pool, function, o.read(0), o.write(0));
+                kernel::unary(isa, o.pool, function, o.slice(0), o.slice_mut(0));
             }
             Ok(())
         }),
@@ -265,9 +280,7 @@ fn two(
         && l.shape(a)? == l.shape(output)?
         && let Some(function) = with_constant(function, value as f32)
     {
-        let (x, y) = (l.form(a, form)?, l.result(output, form)?);
-        apply(l, function, x, y);
-        return Ok(());
+        return pass(l, function, a, output, form);
     }
     if let (Some(value), Binary::Add | Binary::Mul | Binary::Sub) = (l.part.scalar(a), function)
         && l.shape(b)? == l.shape(output)?
@@ -287,9 +300,17 @@ fn two(
                 shift: -0.0,
             },
         };
-        let (x, y) = (l.form(b, form)?, l.result(output, form)?);
-        apply(l, function, x, y);
-        return Ok(());
+        return pass(l, function, b, output, form);
+    }
+    let rank = l.shape(output)?.len();
+    let brief = |t: &TensorIndex| {
+        let extended = form == Form::Channels && l.part.dims(*t).is_none_or(|dims| dims.len() != rank);
+        l.stays_brief(*t, &[Some(output)]) && !extended
+    };
+    if [a, b].iter().all(brief) {
+        let (a, b) = (l.brief(a, form)?, l.brief(b, form)?);
+        let y = l.result_as(output, form, true)?;
+        return emit(l, function, a, b, y);
     }
     let (a, b) = (operand(l, a, output, form)?, operand(l, b, output, form)?);
     let y = l.result(output, form)?;
@@ -361,11 +382,11 @@ pub(super) fn emit(l: &mut Lowering<'_>, function: Binary, a: ValueId, b: ValueI
         None,
         Box::new(move |o| {
             match (o.shared(), &swapped) {
-                (Some(0), _) => plan.run_in_place(isa, o.pool, function, o.write(0), o.read(1)),
+                (Some(0), _) => plan.run_in_place(isa, o.pool, function, o.slice_mut(0), o.slice(1)),
                 (Some(_), Some(swapped)) => {
-                    swapped.run_in_place(isa, o.pool, function, o.write(0), o.read(0))
+                    swapped.run_in_place(isa, o.pool, function, o.slice_mut(0), o.slice(0))
                 }
-                _ => plan.run(isa, o.pool, function, o.read(0), o.read(1), o.write(0)),
+                _ => plan.run(isa, o.pool, function, o.slice(0), o.slice(1), o.slice_mut(0)),
             }
             Ok(())
         }),

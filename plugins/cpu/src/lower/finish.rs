@@ -5,7 +5,7 @@
 //! 2. A state's output is always copied at the end, because its port is also the input's memory.
 //! 3. Storages that share memory are merged before the arena is planned, so that it sees their joint life.
 
-use polychip_ops::Op;
+use polychip_ops::{DType, Op};
 use polychip_sdk::arena::{self, Piece};
 use polychip_sdk::{Error, ErrorKind, Layout, Result};
 
@@ -66,7 +66,11 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
                 .map(|index| ValueId(index as u32))
         };
         let value = value.ok_or_else(|| l.not_computed(tensor))?;
-        ports.push(PortUse { value, boxed });
+        ports.push(PortUse {
+            value,
+            boxed,
+            packed: packed(part, tensor),
+        });
     }
     for (index, &tensor) in part.outputs.iter().enumerate() {
         let value = output(&mut l, part.inputs.len() + index, tensor)?;
@@ -88,6 +92,12 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
     })
 }
 
+/// What a port carries packed: strings, or the bytes of a sequence or optional.
+fn packed(part: &Part, tensor: TensorIndex) -> Option<DType> {
+    let t = &part.tensors[tensor];
+    (t.packed || t.dtype == DType::String).then_some(t.dtype)
+}
+
 /// Brings a tensor to its output port.
 fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<PortUse> {
     l.node = l.part.nodes.len().saturating_sub(1);
@@ -95,6 +105,7 @@ fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<Port
         return Ok(PortUse {
             value: l.rows(tensor)?,
             boxed: true,
+            packed: packed(l.part, tensor),
         });
     }
     let t = &l.part.tensors[tensor];
@@ -107,7 +118,11 @@ fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<Port
     };
     let at = &l.values[value.0 as usize];
     if matches!(l.storages[at.storage.0 as usize].home, Home::Port(p) if p == port) && at.offset == 0 {
-        return Ok(PortUse { value, boxed: false });
+        return Ok(PortUse {
+            value,
+            boxed: false,
+            packed: None,
+        });
     }
     let (dtype, bytes) = (at.dtype, at.bytes);
     let dims = l.shape(tensor)?;
@@ -131,6 +146,7 @@ fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<Port
     Ok(PortUse {
         value: result,
         boxed: false,
+        packed: None,
     })
 }
 

@@ -12,7 +12,7 @@ use polychip_cpu_kernels::Unary;
 use polychip_ops::Op;
 
 use super::{IDENTITY, conv, elementwise, matmul};
-use crate::part::{Part, TensorIndex};
+use crate::part::{Node, Part, TensorIndex};
 
 /// What is computed behind an anchor.
 #[derive(Debug, Clone)]
@@ -85,6 +85,13 @@ pub(crate) fn plan(part: &Part) -> Fusion {
             emitted[index] = Some((index, Tail::NONE));
             continue;
         };
+        if let Some((next, tail)) = joined(part, node, current, &uses, &reader)
+            && !taken[next]
+        {
+            taken[next] = true;
+            emitted[next] = Some((index, tail));
+            continue;
+        }
         let mut chain = Chain {
             part,
             anchor,
@@ -109,6 +116,28 @@ pub(crate) fn plan(part: &Part) -> Fusion {
         emitted[last] = Some((index, chain.tail));
     }
     Fusion { emitted }
+}
+
+/// The sum that a product of codes takes part in, where it is computed in integers as one with it.
+fn joined(
+    part: &Part,
+    node: &Node,
+    current: TensorIndex,
+    uses: &[usize],
+    reader: &[Option<usize>],
+) -> Option<(usize, Tail)> {
+    let next = reader[current].filter(|&next| uses[current] == 1 && part.nodes[next].op == Op::Add)?;
+    let sum = &part.nodes[next];
+    let other = [sum.input(0)?, sum.input(1)?]
+        .into_iter()
+        .find(|&t| t != current)?;
+    let output = super::quantised::joins_residual(part, node, sum, other)?;
+    let tail = Tail {
+        residual: Some(other),
+        output: Some(output),
+        ..Tail::NONE
+    };
+    Some((next, tail))
 }
 
 fn has_bias(part: &Part, node: usize) -> bool {

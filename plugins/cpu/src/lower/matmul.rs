@@ -1,6 +1,8 @@
 //! Matrix products: Gemm and MatMul, with a constant right operand packed once or with two computed ones.
 
-use polychip_cpu_kernels::gemm::{GemmPlan, MAX_BATCH_DIMS, MatMulParams, MatMulPlan, Matrix, Strides};
+use polychip_cpu_kernels::gemm::{
+    Elements, GemmPlan, MAX_BATCH_DIMS, MatMulParams, MatMulPlan, Matrix, Strides,
+};
 use polychip_cpu_kernels::{Binary, Epilogue, Residual};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::{Error, Result};
@@ -123,7 +125,14 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
             "a product of {a_dims:?} and {b_dims:?} does not give {out:?}"
         )));
     }
-    let plan = GemmPlan::new(l.isa, k, n).map_err(kernel_error)?;
+    let target = tail.output.unwrap_or(y);
+    let elements = match tail.residual {
+        _ if trans_a => Elements::F32,
+        Some(residual) => l.elements(&[a, y, target, residual]),
+        None => l.elements(&[a, y, target]),
+    };
+    let brief = elements == Elements::Bf16;
+    let plan = GemmPlan::of(elements, l.isa, k, n).map_err(kernel_error)?;
     let (alpha, beta) = (factor(node, Attr::Alpha), factor(node, Attr::Beta));
     let weights = l.source(b)?;
     let (own, behind) = (node.input(2), tail.bias);
@@ -144,12 +153,12 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         packer.pack(b, bias.as_deref(), target);
         Ok(())
     })?;
-    let input = l.rows(a)?;
+    let input = l.form_as(a, Form::Rows, brief)?;
     let mut reads = vec![input, packed];
     if let Some(residual) = tail.residual {
-        reads.push(l.rows(residual)?);
+        reads.push(l.form_as(residual, Form::Rows, brief)?);
     }
-    let output = l.result(tail.output.unwrap_or(y), Form::Rows)?;
+    let output = l.result_near(target, Form::Rows, brief)?;
     let scratch = l.scratch(plan.scratch_len(m, l.pool))?;
     let epilogue = Epilogue {
         activation: tail.activation,
@@ -166,14 +175,14 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         &[output],
         scratch,
         Box::new(move |o| {
-            let a = o.read(0);
+            let a = o.slice(0);
             let a = if trans_a {
                 Matrix::columns(a, m)
             } else {
                 Matrix::rows(a, k)
             };
-            let residual = has_residual.then(|| Matrix::rows(o.read(2), n));
-            let (c, scratch) = (o.write(0), o.scratch(1));
+            let residual = has_residual.then(|| Matrix::rows(o.slice(2), n));
+            let (c, scratch) = (o.slice_mut(0), o.scratch(1));
             plan.run(o.pool, m, a, o.read(1), residual, epilogue, c, n, scratch);
             Ok(())
         }),
@@ -274,13 +283,19 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         ..params
     };
     let target = tail.output.unwrap_or(y);
-    let (a, b) = (l.rows(a)?, l.rows(b)?);
+    let elements = if summand.is_some() || trans_a {
+        Elements::F32
+    } else {
+        l.elements(&[a, b, y, target])
+    };
+    let brief = elements == Elements::Bf16;
+    let (a, b) = (l.form_as(a, Form::Rows, brief)?, l.form_as(b, Form::Rows, brief)?);
     let Some(c) = summand else {
-        let output = l.result(target, Form::Rows)?;
-        return product(l, params, a, b, output);
+        let output = l.result_near(target, Form::Rows, brief)?;
+        return product(l, elements, params, a, b, output);
     };
     let raw = l.fresh(polychip_ops::DType::F32, l.shape(y)?.to_vec())?;
-    product(l, params, a, b, raw)?;
+    product(l, elements, params, a, b, raw)?;
     let mut c = l.rows(c)?;
     let beta = factor(node, Attr::Beta);
     if beta != 1.0 {
@@ -310,12 +325,13 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
 /// Adds a step for a product of two computed operands.
 pub(super) fn product(
     l: &mut Lowering<'_>,
+    elements: Elements,
     params: MatMulParams,
     a: crate::step::ValueId,
     b: crate::step::ValueId,
     c: crate::step::ValueId,
 ) -> Result<()> {
-    let plan = MatMulPlan::new(l.isa, params).map_err(kernel_error)?;
+    let plan = MatMulPlan::of(elements, l.isa, params).map_err(kernel_error)?;
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     l.step(
         "matmul",
@@ -323,8 +339,8 @@ pub(super) fn product(
         &[c],
         scratch,
         Box::new(move |o| {
-            let (c, scratch) = (o.write(0), o.scratch(1));
-            plan.run(o.pool, o.read(0), o.read(1), c, scratch);
+            let (c, scratch) = (o.slice_mut(0), o.scratch(1));
+            plan.run(o.pool, o.slice(0), o.slice(1), c, scratch);
             Ok(())
         }),
     );

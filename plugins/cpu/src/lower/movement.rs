@@ -36,9 +36,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     l.shape(x)?
                 )));
             }
-            let rows = l.rows(x)?;
+            let brief = l.stays_brief(x, &[Some(y)]);
+            let rows = l.form_as(x, Form::Rows, brief)?;
             let view = l.view(rows, shape);
-            l.forms[y].rows = Some(view);
+            l.give(y, Form::Rows, view, brief);
             Ok(true)
         }
         Op::Transpose => transpose(l, node, x, y),
@@ -48,8 +49,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             let (from, into) = (l.shape(x)?, l.shape(y)?.to_vec());
             let strides = broadcast::strides(from, &into)
                 .ok_or_else(|| Error::bad_argument(format!("{from:?} does not expand to {into:?}")))?;
-            let rows = l.rows(x)?;
-            let result = l.result(y, Form::Rows)?;
+            let brief = l.stays_brief(x, &[Some(y)]);
+            let rows = l.form_as(x, Form::Rows, brief)?;
+            let result = l.result_as(y, Form::Rows, brief)?;
             strided(
                 l,
                 "expand",
@@ -71,15 +73,15 @@ fn trains(l: &Lowering<'_>, node: &Node) -> bool {
 }
 
 fn same(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    if l.is_channels_only(x) {
-        let value = l.channels(x)?;
-        let shape = channels_last(l.shape(y)?);
-        l.forms[y].channels = Some(l.view(value, shape));
+    let brief = l.stays_brief(x, &[Some(y)]);
+    let (form, shape) = if l.is_channels_only(x) {
+        (Form::Channels, channels_last(l.shape(y)?))
     } else {
-        let value = l.rows(x)?;
-        let shape = l.shape(y)?.to_vec();
-        l.forms[y].rows = Some(l.view(value, shape));
-    }
+        (Form::Rows, l.shape(y)?.to_vec())
+    };
+    let value = l.form_as(x, form, brief)?;
+    let view = l.view(value, shape);
+    l.give(y, form, view, brief);
     Ok(true)
 }
 
@@ -149,28 +151,31 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
         permutation.filter(|&axis| dims[axis] != 1).collect()
     };
     let to_last: Vec<usize> = channels_last(&(0..rank).collect::<Vec<_>>());
+    let brief = l.stays_brief(x, &[Some(y)]);
     if rank >= 3 && permutation == to_last && l.has_channels(x) {
-        let value = l.channels(x)?;
-        l.forms[y].rows = Some(l.view(value, shape));
+        let value = l.form_as(x, Form::Channels, brief)?;
+        let view = l.view(value, shape);
+        l.give(y, Form::Rows, view, brief);
         return Ok(true);
     }
     if order(&mut permutation.iter().copied()).is_sorted() {
-        let value = l.rows(x)?;
-        l.forms[y].rows = Some(l.view(value, shape));
+        let value = l.form_as(x, Form::Rows, brief)?;
+        let view = l.view(value, shape);
+        l.give(y, Form::Rows, view, brief);
         return Ok(true);
     }
     let mut to_first = vec![0usize, rank.saturating_sub(1)];
     to_first.extend(1..rank.saturating_sub(1));
     if rank >= 3 && permutation == to_first && l.wishes[y].is_none() {
         // y's channels-last form is x as it is; it is moved only where someone wants it row-major
-        let value = l.rows(x)?;
-        let view = channels_last(&shape);
-        l.forms[y].channels = Some(l.view(value, view));
+        let value = l.form_as(x, Form::Rows, brief)?;
+        let view = l.view(value, channels_last(&shape));
+        l.give(y, Form::Channels, view, brief);
         return Ok(true);
     }
     let plan = TransposePlan::new(dims, &permutation).map_err(kernel_error)?;
-    let rows = l.rows(x)?;
-    let result = l.result(y, Form::Rows)?;
+    let rows = l.form_as(x, Form::Rows, brief)?;
+    let result = l.result_as(y, Form::Rows, brief)?;
     l.transpose("transpose", plan, rows, result);
     Ok(true)
 }
@@ -236,17 +241,15 @@ fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
             isize::try_from(step).map_err(|_| Error::unsupported("a step beyond the address space"))?;
         from[at] = from[at].saturating_mul(step);
     }
-    let value = l.form(x, form)?;
+    let brief = l.stays_brief(x, &[Some(y)]);
+    let value = l.form_as(x, form, brief)?;
     let is_piece = from == signed(&strides) && contiguous(&dims, &out);
     if is_piece && l.wishes[y].is_none() && !out.contains(&0) {
         let piece = l.piece(value, offset, out)?;
-        match form {
-            Form::Rows => l.forms[y].rows = Some(piece),
-            Form::Channels => l.forms[y].channels = Some(piece),
-        }
+        l.give(y, form, piece, brief);
         return Ok(true);
     }
-    let result = l.result(y, form)?;
+    let result = l.result_as(y, form, brief)?;
     strided(
         l,
         "slice",
@@ -292,7 +295,8 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
             "{dims:?} is not split into {sizes:?}"
         )));
     }
-    let value = l.form(x, form)?;
+    let brief = l.stays_brief(x, &node.outputs);
+    let value = l.form_as(x, form, brief)?;
     let strides = dense(&dims)?;
     let mut offset = 0;
     for (output, &size) in node.outputs.iter().zip(&sizes) {
@@ -302,12 +306,9 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
             let view = contiguous(&dims, &shape) && l.wishes[y].is_none() && !shape.contains(&0);
             if view {
                 let piece = l.piece(value, offset, shape)?;
-                match form {
-                    Form::Rows => l.forms[y].rows = Some(piece),
-                    Form::Channels => l.forms[y].channels = Some(piece),
-                }
+                l.give(y, form, piece, brief);
             } else {
-                let result = l.result(y, form)?;
+                let result = l.result_as(y, form, brief)?;
                 let to = signed(&dense(&shape)?);
                 strided(
                     l,
@@ -439,8 +440,9 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         }
     };
     let plan = TransposePlan::new(&shape, &permutation).map_err(kernel_error)?;
-    let rows = l.rows(x)?;
-    let result = l.result(y, Form::Rows)?;
+    let brief = l.stays_brief(x, &[Some(y)]);
+    let rows = l.form_as(x, Form::Rows, brief)?;
+    let result = l.result_as(y, Form::Rows, brief)?;
     l.transpose("blocks", plan, rows, result);
     Ok(true)
 }

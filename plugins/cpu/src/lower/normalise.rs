@@ -46,7 +46,8 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
         dims[..axis].iter().product::<usize>(),
         dims[axis..].iter().product::<usize>(),
     );
-    let mut reads = vec![l.rows(x)?];
+    let is_brief = l.stays_brief(x, &[Some(y)]);
+    let mut reads = vec![l.form_as(x, Form::Rows, is_brief)?];
     let mut parameter = |l: &mut Lowering<'_>, i: usize| -> Result<Option<Option<usize>>> {
         let Some(t) = node.input(i) else {
             return Ok(Some(None));
@@ -60,7 +61,13 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
     let (Some(scale), Some(bias)) = (parameter(l, 1)?, parameter(l, 2)?) else {
         return Ok(false);
     };
-    let output = l.result(y, Form::Rows)?;
+    // what is normalised of f32 may become bf16, but not the other way
+    let output = if is_brief {
+        l.result_as(y, Form::Rows, true)?
+    } else {
+        let brief = l.may_be_brief(y) && l.part.plain_f32(x);
+        l.result_near(y, Form::Rows, brief)?
+    };
     let (isa, epsilon) = (l.isa, epsilon(node));
     l.step(
         "norm",
@@ -75,7 +82,16 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
                 bias: bias.map(|i| o.read(i)),
                 residual: None,
             };
-            kernel::norm(isa, o.pool, rows, columns, params, o.read(0), None, o.write(0));
+            kernel::norm(
+                isa,
+                o.pool,
+                rows,
+                columns,
+                params,
+                o.slice(0),
+                None,
+                o.slice_mut(0),
+            );
             Ok(())
         }),
     );
@@ -130,12 +146,13 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         target.copy_from_slice(&again(true)?);
         Ok(())
     })?;
-    let (input, form) = if l.shape(x)?.len() == 2 {
-        (l.rows(x)?, Form::Rows)
+    let form = if l.shape(x)?.len() == 2 {
+        Form::Rows
     } else {
-        (l.channels(x)?, Form::Channels)
+        Form::Channels
     };
-    let output = l.result(y, form)?;
+    let brief = l.stays_brief(x, &[Some(y)]);
+    let (input, output) = (l.form_as(x, form, brief)?, l.result_as(y, form, brief)?);
     let isa = l.isa;
     l.step(
         "scale shift",
@@ -149,8 +166,8 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 o.read(1),
                 o.read(2),
                 Unary::Identity,
-                o.read(0),
-                o.write(0),
+                o.slice(0),
+                o.slice_mut(0),
             );
             Ok(())
         }),
@@ -191,7 +208,16 @@ fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>) -> Result<b
                 bias: None,
                 residual: None,
             };
-            kernel::norm(isa, o.pool, rows, columns, params, o.read(0), None, o.write(0));
+            kernel::norm(
+                isa,
+                o.pool,
+                rows,
+                columns,
+                params,
+                o.slice(0),
+                None,
+                o.slice_mut(0),
+            );
             Ok(())
         }),
     );

@@ -5,7 +5,36 @@ use polychip_ops::{Attr, Op, geometry};
 use polychip_sdk::{Error, Result};
 
 use super::{Form, Lowering, image, kernel_error, shape_error};
-use crate::part::Node;
+use crate::part::{Node, TensorIndex};
+
+/// The window of MaxPool or AveragePool.
+pub(super) fn params(l: &Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<PoolParams> {
+    let dims = l.shape(x)?;
+    let [n, c, _] = image(dims)?;
+    let kernel: Vec<usize> = node
+        .attributes
+        .ints(Attr::KernelShape)
+        .unwrap_or(&[])
+        .iter()
+        .map(|&size| usize::try_from(size).unwrap_or(0))
+        .collect();
+    let window = geometry::Window::new(node.op, &node.attributes, &kernel).map_err(shape_error)?;
+    let placement = window.resolve(&dims[2..]).map_err(shape_error)?;
+    if placement.output[..] != l.shape(y)?[2..] {
+        return Err(Error::bad_argument(format!(
+            "pooling {dims:?} does not give {:?}",
+            l.shape(y)?
+        )));
+    }
+    let mut pads_end = [0; 3];
+    pads_end[3 - placement.end.len()..].copy_from_slice(&placement.end);
+    Ok(PoolParams {
+        batch: n,
+        channels: c,
+        window: super::conv::window(&window, &dims[2..], &placement)?,
+        pads_end,
+    })
+}
 
 /// Lowers MaxPool, AveragePool and the global pools.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -29,45 +58,27 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         };
         (PoolPlan::global(n, spatial, c).map_err(kernel_error)?, pooling)
     } else {
-        let kernel: Vec<usize> = node
-            .attributes
-            .ints(Attr::KernelShape)
-            .unwrap_or(&[])
-            .iter()
-            .map(|&size| usize::try_from(size).unwrap_or(0))
-            .collect();
-        let window = geometry::Window::new(node.op, &node.attributes, &kernel).map_err(shape_error)?;
-        let placement = window.resolve(&dims[2..]).map_err(shape_error)?;
-        if placement.output[..] != l.shape(y)?[2..] {
-            return Err(Error::bad_argument(format!(
-                "pooling {dims:?} does not give {:?}",
-                l.shape(y)?
-            )));
-        }
         let pooling = match node.op {
             Op::MaxPool => Pooling::Max,
             _ if node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0 => Pooling::AverageCountPadding,
             _ => Pooling::Average,
         };
-        let mut pads_end = [0; 3];
-        pads_end[3 - placement.end.len()..].copy_from_slice(&placement.end);
-        let params = PoolParams {
-            batch: n,
-            channels: c,
-            window: super::conv::window(&window, &dims[2..], &placement)?,
-            pads_end,
-        };
+        let params = params(l, node, x, y)?;
         (PoolPlan::new(params).map_err(kernel_error)?, pooling)
     };
     let isa = l.isa;
-    let (input, output) = (l.channels(x)?, l.result(y, Form::Channels)?);
+    let brief = l.stays_brief(x, &[Some(y)]);
+    let (input, output) = (
+        l.form_as(x, Form::Channels, brief)?,
+        l.result_as(y, Form::Channels, brief)?,
+    );
     l.step(
         "pool",
         &[input],
         &[output],
         None,
         Box::new(move |o| {
-            plan.run(isa, o.pool, pooling, o.read(0), o.write(0));
+            plan.run(isa, o.pool, pooling, o.slice(0), o.slice_mut(0));
             Ok(())
         }),
     );

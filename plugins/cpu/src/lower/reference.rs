@@ -35,6 +35,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             results.push(i);
         }
     }
+    let packed = l.containers(node);
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
     l.step(
         node.op.name(),
@@ -58,7 +59,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
                 return Ok(());
             }
             let inputs: Vec<_> = tensors.iter().map(Option::as_ref).collect();
-            let computed = polychip_reference::evaluate(op, &attributes, &inputs, outputs).map_err(wrong)?;
+            let computed = polychip_reference::evaluate_packed(op, &attributes, &inputs, &packed, outputs)
+                .map_err(wrong)?;
             let mut computed: Vec<_> = computed.into_iter().map(Some).collect();
             for (write, &i) in results.iter().enumerate() {
                 let tensor = computed.get_mut(i).and_then(Option::take).ok_or_else(|| {

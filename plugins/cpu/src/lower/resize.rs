@@ -5,6 +5,7 @@ use polychip_sdk::Result;
 
 use super::{Form, Lowering};
 use crate::part::Node;
+use crate::step::{Operands, Plain};
 
 /// How an output coordinate maps to the input.
 #[derive(Clone, Copy)]
@@ -91,21 +92,37 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     .collect()
             };
             let (rows, columns) = (map(scales[0], h, out_h), map(scales[1], w, out_w));
-            let (input, output) = (l.channels(x)?, l.result(y, Form::Channels)?);
+            let brief = l.stays_brief(x, &[Some(y)]);
+            let (input, output) = (
+                l.form_as(x, Form::Channels, brief)?,
+                l.result_as(y, Form::Channels, brief)?,
+            );
             l.step(
                 "resize nearest",
                 &[input],
                 &[output],
                 None,
                 Box::new(move |o| {
-                    let x = o.read::<f32>(0);
-                    let line = columns.len() * c;
-                    for (index, y) in o.write::<f32>(0).chunks_exact_mut(line.max(1)).enumerate() {
-                        let from = (index / rows.len() * h + rows[index % rows.len()]) * w;
-                        for (y, column) in y.chunks_exact_mut(c).zip(&columns) {
-                            let start = (from + column) * c;
-                            y.copy_from_slice(&x[start..start + c]);
+                    fn nearest<T: Plain>(
+                        o: &mut Operands<'_>,
+                        rows: &[usize],
+                        columns: &[usize],
+                        [h, w, c]: [usize; 3],
+                    ) {
+                        let x = o.read::<T>(0);
+                        let line = columns.len() * c;
+                        for (index, y) in o.write::<T>(0).chunks_exact_mut(line.max(1)).enumerate() {
+                            let from = (index / rows.len() * h + rows[index % rows.len()]) * w;
+                            for (y, column) in y.chunks_exact_mut(c).zip(columns) {
+                                let start = (from + column) * c;
+                                y.copy_from_slice(&x[start..start + c]);
+                            }
                         }
+                    }
+                    if brief {
+                        nearest::<u16>(o, &rows, &columns, [h, w, c]);
+                    } else {
+                        nearest::<f32>(o, &rows, &columns, [h, w, c]);
                     }
                     Ok(())
                 }),

@@ -32,7 +32,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     ];
     let isa = l.isa;
     let logarithm = node.op == Op::LogSoftmax;
-    let (input, output) = (l.form(x, form)?, l.result(y, form)?);
+    let brief = l.stays_brief(x, &[Some(y)]);
+    let (input, output) = (l.form_as(x, form, brief)?, l.result_as(y, form, brief)?);
     let step = l.step(
         "softmax",
         &[input],
@@ -40,11 +41,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         None,
         Box::new(move |o| {
             if logarithm {
-                kernel::log_softmax(isa, o.pool, sizes, o.read(0), o.write(0));
+                kernel::log_softmax(isa, o.pool, sizes, o.slice(0), o.slice_mut(0));
             } else if o.shared().is_some() {
-                kernel::softmax_in_place(isa, o.pool, sizes, o.write(0));
+                kernel::softmax_in_place(isa, o.pool, sizes, o.slice_mut(0));
             } else {
-                kernel::softmax(isa, o.pool, sizes, o.read(0), o.write(0));
+                kernel::softmax(isa, o.pool, sizes, o.slice(0), o.slice_mut(0));
             }
             Ok(())
         }),

@@ -8,7 +8,8 @@
 //! 3. One thread at a time runs the steps over one [`Memory`].
 #![allow(unsafe_code)]
 
-use polychip_cpu_kernels::ThreadPool;
+use half::bf16;
+use polychip_cpu_kernels::{Slice, SliceMut, ThreadPool};
 use polychip_ops::DType;
 use polychip_reference::Tensor;
 use polychip_sdk::{Error, ErrorKind, Result};
@@ -38,6 +39,8 @@ unsafe impl Plain for i32 {}
 unsafe impl Plain for u64 {}
 // SAFETY: every bit pattern is a value.
 unsafe impl Plain for i64 {}
+// SAFETY: every bit pattern is a value.
+unsafe impl Plain for bf16 {}
 
 /// Boxed tensors of a run.
 pub(crate) type Slots = Vec<Option<Tensor>>;
@@ -154,6 +157,28 @@ impl<'a> Operands<'a> {
         debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
         // SAFETY: as in `read`; handed out once, and no operand or other result overlaps it.
         unsafe { std::slice::from_raw_parts_mut(address.cast::<T>(), value.bytes / size_of::<T>()) }
+    }
+
+    /// Operand `i`, in the element type of its value: f32 or bf16.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    pub(crate) fn slice(&self, i: usize) -> Slice<'a> {
+        match self.value(self.step.reads[i]).dtype {
+            DType::BF16 => Slice::Bf16(self.read(i)),
+            _ => Slice::F32(self.read(i)),
+        }
+    }
+
+    /// Result `i`, in the element type of its value: f32 or bf16.
+    ///
+    /// # Panics
+    /// As [`write`](Self::write).
+    pub(crate) fn slice_mut(&mut self, i: usize) -> SliceMut<'a> {
+        match self.value(self.step.writes[i]).dtype {
+            DType::BF16 => SliceMut::Bf16(self.write(i)),
+            _ => SliceMut::F32(self.write(i)),
+        }
     }
 
     /// Scratch that the step may have been given as its last result.

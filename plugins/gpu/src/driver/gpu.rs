@@ -3,13 +3,14 @@
 //! Invariant: once lost it stays lost; the first words count. What comes after a reset is another [`Gpu`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::adapter::Found;
 use super::lane::Lane;
+use super::launches::Launches;
 use super::pipeline::Pipelines;
 use super::timestamps::Clock;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
@@ -34,7 +35,20 @@ pub(crate) struct Gpu {
     pub(crate) offset_alignment: u64,
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
     pub(crate) raw: Option<Arc<vulkan::Raw>>,
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    recorder: Option<Arc<vulkan::Raw>>,
     lost: Arc<OnceLock<String>>,
+    /// What a GPU that was given up may still be executing.
+    given_up: Mutex<Vec<Launches>>,
+}
+
+/// How commands come to a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Commands {
+    /// Recorded once, where the driver is Vulkan's.
+    Recorded,
+    /// Encoded for each run by wgpu, as Metal and Direct3D have it.
+    Encoded,
 }
 
 /// What is asked of wgpu for each lane.
@@ -54,7 +68,7 @@ impl Gpu {
     ///
     /// # Errors
     /// Where the driver refuses, in its words.
-    pub(crate) fn open(found: &Found, cache: Option<&[u8]>) -> Result<Arc<Gpu>> {
+    pub(crate) fn open(found: &Found, cache: Option<&[u8]>, commands: Commands) -> Result<Arc<Gpu>> {
         let features = found.features();
         let limits = found.adapter.limits();
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
@@ -85,18 +99,49 @@ impl Gpu {
         let bits = raw.as_ref().map_or(0, |raw| raw.timestamp_bits);
         #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
         let bits = 0;
-        let timed = features.contains(wgpu::Features::TIMESTAMP_QUERY) && bits > 0;
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        let recorder = raw
+            .clone()
+            .filter(|_| commands == Commands::Recorded && lanes.iter().all(Lane::counts));
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        let (pipelines, recorded) = match &recorder {
+            Some(raw) => (Pipelines::of_vulkan(raw, cache), true),
+            None => (Pipelines::of_wgpu(&lanes, features, cache), false),
+        };
+        #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+        let (pipelines, recorded) = {
+            let _ = commands;
+            (Pipelines::of_wgpu(&lanes, features, cache), false)
+        };
+        let timed = features.contains(wgpu::Features::TIMESTAMP_QUERY) && bits > 0 && recorded;
         Ok(Arc::new(Gpu {
             clock: timed.then(|| Clock::new(period, bits)),
             number: OPENED.fetch_add(1, Ordering::Relaxed),
-            pipelines: Pipelines::new(&lanes, features, cache),
+            pipelines,
             lanes,
             buffer_bytes: limits.max_buffer_size,
             offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment),
             #[cfg(any(target_os = "linux", target_os = "android", windows))]
             raw,
+            #[cfg(any(target_os = "linux", target_os = "android", windows))]
+            recorder,
             lost,
+            given_up: Mutex::default(),
         }))
+    }
+
+    /// The device whose commands are recorded, where they are.
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    pub(super) fn recorder(&self) -> Option<&Arc<vulkan::Raw>> {
+        self.recorder.as_ref()
+    }
+
+    /// Keeps what a GPU that was given up may still be executing, until it is let go of.
+    pub(crate) fn keep(&self, launches: Launches) {
+        self.given_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(launches);
     }
 
     /// Whether host memory can be imported, and at which alignment.
@@ -109,6 +154,24 @@ impl Gpu {
         return Some(super::metal::ALIGNMENT);
         #[cfg(not(target_vendor = "apple"))]
         None
+    }
+
+    /// Whether Android's hardware buffers can be imported.
+    pub(crate) fn imports_hardware_buffers(&self) -> bool {
+        #[cfg(target_os = "android")]
+        if let Some(raw) = &self.raw {
+            return raw.external().imports_hardware_buffers();
+        }
+        false
+    }
+
+    /// Whether Linux dma-bufs can be imported.
+    pub(crate) fn imports_dma_bufs(&self) -> bool {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(raw) = &self.raw {
+            return raw.external().imports_dma_bufs();
+        }
+        false
     }
 
     /// Memory of the device's own, in bytes; 0 where not known.
@@ -140,7 +203,12 @@ impl Gpu {
     pub(crate) fn retire(self: Arc<Self>, patience: Duration) {
         if self.lost.get().is_some() && !self.lanes.iter().all(|lane| lane.is_idle(patience)) {
             std::mem::forget(self);
+            return;
         }
+        self.given_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// Fails where the device is lost.

@@ -8,11 +8,13 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+use super::recording::Recording;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 use super::timeline::Timeline;
 
@@ -25,12 +27,17 @@ impl Timeline {
     fn submit(
         &self,
         _queue: &wgpu::Queue,
-        _commands: Option<wgpu::CommandBuffer>,
-    ) -> (wgpu::SubmissionIndex, u64) {
+        _commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
+        _other: Option<&Timeline>,
+    ) -> u64 {
         match *self {}
     }
 
     fn wait(&self, _number: u64, _timeout: Duration) -> Result<bool> {
+        match *self {}
+    }
+
+    fn drain(&self, _timeout: Duration) -> Result<bool> {
         match *self {}
     }
 }
@@ -46,15 +53,18 @@ pub(crate) struct Lane {
     pub(crate) queue: wgpu::Queue,
     /// Held by whoever asks wgpu.
     turn: Mutex<()>,
-    timeline: Option<Timeline>,
+    timeline: Option<Arc<Timeline>>,
+    /// The other lane's.
+    other: Option<Arc<Timeline>>,
 }
 
 /// A submission: what a wait is for.
 #[derive(Clone)]
-pub(crate) struct Ticket {
-    submission: wgpu::SubmissionIndex,
+pub(crate) enum Ticket {
+    /// What wgpu calls it, where the driver does not count.
+    Index(wgpu::SubmissionIndex),
     /// Its number in the lane's timeline.
-    number: u64,
+    Number(u64),
 }
 
 impl Lane {
@@ -63,17 +73,43 @@ impl Lane {
             device,
             queue,
             turn: Mutex::new(()),
-            timeline,
+            timeline: timeline.map(Arc::new),
+            other: None,
         }
     }
 
     /// Hands commands to the queue; without any, what was written to buffers before.
-    pub(crate) fn submit(&self, commands: Option<wgpu::CommandBuffer>) -> Ticket {
-        let (submission, number) = match &self.timeline {
-            Some(timeline) => timeline.submit(&self.queue, commands),
-            None => (self.queue.submit(commands), 0),
+    pub(crate) fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) -> Ticket {
+        match &self.timeline {
+            Some(timeline) => Ticket::Number(timeline.submit(&self.queue, commands, self.other.as_deref())),
+            None => Ticket::Index(self.queue.submit(commands)),
+        }
+    }
+
+    /// Whether the driver counts what has ended.
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    pub(super) fn counts(&self) -> bool {
+        self.timeline.is_some()
+    }
+
+    /// Names the other lane: what that one wrote and the host saw end, this one sees.
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    pub(super) fn set_other(&mut self, other: &Lane) {
+        self.other = other.timeline.clone();
+    }
+
+    /// Hands recorded launches to the queue.
+    ///
+    /// # Errors
+    /// `DeviceLost` and others, in the driver's words.
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    pub(super) fn submit_recorded(&self, recording: &mut Recording) -> Result<Ticket> {
+        let Some(timeline) = &self.timeline else {
+            return Err(Error::unsupported("the driver does not count what has ended"));
         };
-        Ticket { submission, number }
+        recording
+            .submit(timeline, self.other.as_deref())
+            .map(Ticket::Number)
     }
 
     /// Lets wgpu see what has ended, so that buffers that were to be mapped are.
@@ -88,13 +124,15 @@ impl Lane {
     /// # Errors
     /// Where the driver says that the device is lost.
     pub(crate) fn wait(&self, ticket: &Ticket, timeout: Duration) -> Result<bool> {
-        if let Some(timeline) = &self.timeline {
-            return timeline.wait(ticket.number, timeout);
-        }
+        let submission = match (&self.timeline, ticket) {
+            (Some(timeline), Ticket::Number(number)) => return timeline.wait(*number, timeout),
+            (_, Ticket::Index(submission)) => submission,
+            (None, Ticket::Number(_)) => return Err(Error::unsupported("a number of another lane's")),
+        };
         let begin = Instant::now();
         loop {
             let left = timeout.saturating_sub(begin.elapsed());
-            if self.ask(&ticket.submission, left.min(TURN))? {
+            if self.ask(submission, left.min(TURN))? {
                 return Ok(true);
             }
             if left.is_zero() {
@@ -130,6 +168,9 @@ impl Lane {
 
     /// Waits at most so long until nothing is left to do; whether that is so.
     pub(crate) fn is_idle(&self, timeout: Duration) -> bool {
+        if let Some(timeline) = &self.timeline {
+            return timeline.drain(timeout).unwrap_or(false);
+        }
         let last = catch_unwind(AssertUnwindSafe(|| self.submit(None)));
         // a lost device has nothing left to do that could be waited for
         last.is_ok_and(|last| self.wait(&last, timeout).unwrap_or(false))

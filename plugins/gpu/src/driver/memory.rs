@@ -6,18 +6,32 @@
 
 #![allow(unsafe_code, reason = "host memory is handed to the driver")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use polychip_sdk::{Error, ErrorKind, HostBuffer, Memory, MemoryKind, Result};
 
 use super::gpu::Gpu;
 
 /// What all buffers are used for.
 pub(crate) const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
-    .union(wgpu::BufferUsages::QUERY_RESOLVE)
     .union(wgpu::BufferUsages::COPY_SRC)
     .union(wgpu::BufferUsages::COPY_DST);
 
 /// Sizes are rounded up to this, so that kernels may read whole vectors.
 const ROUND: u64 = 256;
+
+/// Who sees a piece in place besides this GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody.
+    Device,
+    /// The host.
+    Host,
+    /// Whoever has a handle of it: a submission takes it over from them, and gives it back.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Foreign,
+}
 
 /// A piece of memory.
 pub(crate) struct Piece {
@@ -25,6 +39,8 @@ pub(crate) struct Piece {
     pub(crate) lanes: Vec<wgpu::Buffer>,
     /// Size, in bytes.
     pub(crate) bytes: u64,
+    /// Who sees it besides.
+    pub(crate) owner: Owner,
 }
 
 impl Piece {
@@ -47,7 +63,11 @@ impl Piece {
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         if let Some(raw) = &gpu.raw {
             let lanes = raw.local(&gpu.lanes, bytes)?;
-            return Ok(Piece { lanes, bytes });
+            return Ok(Piece {
+                lanes,
+                bytes,
+                owner: Owner::Device,
+            });
         }
         let lane = &gpu.lanes[0];
         let buffer = Gpu::caught(lane, || {
@@ -61,6 +81,7 @@ impl Piece {
         Ok(Piece {
             lanes: vec![buffer],
             bytes,
+            owner: Owner::Device,
         })
     }
 
@@ -94,7 +115,11 @@ impl Piece {
         if let Some(raw) = &gpu.raw {
             // SAFETY: as the caller promises.
             let lanes = unsafe { raw.import(&gpu.lanes, data, bytes) }?;
-            return Ok(Piece { lanes, bytes });
+            return Ok(Piece {
+                lanes,
+                bytes,
+                owner: Owner::Host,
+            });
         }
         #[cfg(target_vendor = "apple")]
         {
@@ -103,10 +128,66 @@ impl Piece {
             Ok(Piece {
                 lanes: vec![buffer],
                 bytes,
+                owner: Owner::Host,
             })
         }
         #[cfg(not(target_vendor = "apple"))]
         Err(Error::unsupported("the driver imports no host memory"))
+    }
+
+    /// A piece over a dma-buf from byte `offset` on, without a copy.
+    ///
+    /// # Errors
+    /// `Unsupported` where the driver does not take this memory.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn import_dma_buf(
+        gpu: &Gpu,
+        fd: std::os::fd::BorrowedFd<'_>,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Piece> {
+        let Some(raw) = &gpu.raw else {
+            return Err(Error::unsupported("the driver imports no dma-bufs"));
+        };
+        if bytes > gpu.buffer_bytes {
+            let limit = gpu.buffer_bytes;
+            let what = format!("{bytes} bytes of a dma-buf in one buffer; the GPU's limit is {limit}");
+            return Err(Error::unsupported(what));
+        }
+        let (lanes, bytes) = raw.import_dma_buf(&gpu.lanes, fd, offset, bytes, ROUND)?;
+        Ok(Piece {
+            lanes,
+            bytes,
+            owner: Owner::Foreign,
+        })
+    }
+
+    /// A piece over Android's hardware buffer from byte `offset` on, without a copy: the driver takes it as a whole.
+    ///
+    /// # Errors
+    /// `Unsupported` where the driver does not take this memory, or the piece does not start where it starts.
+    ///
+    /// # Safety
+    /// The handle is that of a live hardware buffer.
+    #[cfg(target_os = "android")]
+    pub(crate) unsafe fn import_hardware_buffer(
+        gpu: &Gpu,
+        handle: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Piece> {
+        let Some(raw) = gpu.raw.as_ref().filter(|_| offset == 0) else {
+            return Err(Error::unsupported(format!(
+                "the driver takes a hardware buffer as a whole, and the buffer starts at byte {offset}"
+            )));
+        };
+        // SAFETY: as the caller promises.
+        let (lanes, bytes) = unsafe { raw.import_hardware_buffer(&gpu.lanes, handle, bytes.max(4)) }?;
+        Ok(Piece {
+            lanes,
+            bytes,
+            owner: Owner::Foreign,
+        })
     }
 
     /// Writes bytes at `offset`, and waits until they are there.
@@ -156,11 +237,18 @@ impl Piece {
         let mut encoder = lane.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(&self.lanes[0], 0, &back, 0, bytes);
         let submission = lane.submit(Some(encoder.finish()));
-        back.slice(..).map_async(wgpu::MapMode::Read, |_| ());
+        let told = Arc::new(AtomicBool::new(false));
+        let tell = Arc::clone(&told);
+        back.slice(..)
+            .map_async(wgpu::MapMode::Read, move |_| tell.store(true, Ordering::Release));
         while !lane.wait(&submission, std::time::Duration::from_secs(1))? {
             gpu.alive()?;
         }
-        lane.settle();
+        // the lane's semaphore may be signalled a moment before wgpu's own
+        while !told.load(Ordering::Acquire) {
+            lane.settle();
+            gpu.alive()?;
+        }
         let mapped = back
             .slice(..)
             .get_mapped_range()
@@ -173,7 +261,7 @@ impl Piece {
 /// Host memory of our own that the GPU uses in place.
 pub(crate) struct Hosted {
     /// As the GPU sees it; before the memory, which outlives it.
-    pub(crate) piece: Piece,
+    pub(crate) piece: Arc<Piece>,
     /// As the host sees it.
     pub(crate) memory: HostBuffer,
 }
@@ -191,6 +279,9 @@ impl Hosted {
         let memory = HostBuffer::create(&Memory::wanted(MemoryKind::Host, bytes, alignment))?;
         // SAFETY: the memory lives beside the piece, in what waits for the GPU before it lets go of both.
         let piece = unsafe { Piece::import(gpu, memory.as_ptr(), bytes) }?;
-        Ok(Hosted { piece, memory })
+        Ok(Hosted {
+            piece: Arc::new(piece),
+            memory,
+        })
     }
 }

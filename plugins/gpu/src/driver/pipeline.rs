@@ -1,4 +1,4 @@
-//! Pipelines: kernels made ready by the driver, each text once per lane.
+//! Pipelines: kernels made ready by the driver, each text once, or where wgpu encodes, once per lane.
 //!
 //! Invariants:
 //! 1. Checks at run time (bounds, loops) are left out: kernels are this project's own, and sizes of bindings are
@@ -19,20 +19,46 @@ use rayon::prelude::*;
 
 use super::gpu::Gpu;
 use super::lane::Lane;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+use super::vulkan_pipeline::{VulkanCache, VulkanPipeline};
 
-/// A kernel made ready for one lane.
-pub(crate) struct Pipeline {
-    /// What is launched.
-    pub(crate) pipeline: wgpu::ComputePipeline,
-    /// What its bindings are.
-    pub(crate) layout: wgpu::BindGroupLayout,
+/// A kernel made ready.
+pub(crate) enum Pipeline {
+    /// For one lane, to be encoded.
+    Wgpu {
+        /// What is launched.
+        pipeline: wgpu::ComputePipeline,
+        /// What its bindings are.
+        layout: wgpu::BindGroupLayout,
+    },
+    /// For all lanes, to be recorded.
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    Vulkan(VulkanPipeline),
+}
+
+impl Pipeline {
+    /// What wgpu launches and binds, where it does.
+    pub(super) fn of_wgpu(&self) -> Option<(&wgpu::ComputePipeline, &wgpu::BindGroupLayout)> {
+        match self {
+            Pipeline::Wgpu { pipeline, layout } => Some((pipeline, layout)),
+            #[cfg(any(target_os = "linux", target_os = "android", windows))]
+            Pipeline::Vulkan(_) => None,
+        }
+    }
+}
+
+/// What the driver keeps of the pipelines that it made.
+enum Cache {
+    /// wgpu's, of the first lane, where it has one.
+    Wgpu(Option<wgpu::PipelineCache>),
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    Vulkan(VulkanCache),
 }
 
 /// Pipelines of a device.
 pub(crate) struct Pipelines {
     made: Mutex<HashMap<(usize, String), Arc<Pipeline>>>,
-    /// The driver's bytes, of the first lane.
-    cache: Option<wgpu::PipelineCache>,
+    cache: Cache,
 }
 
 /// Leave to use what wgpu calls experimental: matrix units.
@@ -42,17 +68,31 @@ pub(crate) fn experimental() -> wgpu::ExperimentalFeatures {
 }
 
 impl Pipelines {
-    pub(super) fn new(lanes: &[Lane], features: wgpu::Features, cache: Option<&[u8]>) -> Pipelines {
+    /// Pipelines that wgpu makes.
+    pub(super) fn of_wgpu(lanes: &[Lane], features: wgpu::Features, cache: Option<&[u8]>) -> Pipelines {
         let cached = features.contains(wgpu::Features::PIPELINE_CACHE);
         Pipelines {
             made: Mutex::default(),
-            cache: cached.then(|| cache_of(&lanes[0], cache)),
+            cache: Cache::Wgpu(cached.then(|| cache_of(&lanes[0], cache))),
+        }
+    }
+
+    /// Pipelines of Vulkan's own.
+    #[cfg(any(target_os = "linux", target_os = "android", windows))]
+    pub(super) fn of_vulkan(raw: &Arc<super::vulkan::Raw>, cache: Option<&[u8]>) -> Pipelines {
+        Pipelines {
+            made: Mutex::default(),
+            cache: Cache::Vulkan(VulkanCache::new(raw, cache)),
         }
     }
 
     /// The driver's bytes of all pipelines made, for [`Gpu::open`] in another process.
     pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
-        self.cache.as_ref()?.get_data()
+        match &self.cache {
+            Cache::Wgpu(cache) => cache.as_ref()?.get_data(),
+            #[cfg(any(target_os = "linux", target_os = "android", windows))]
+            Cache::Vulkan(cache) => cache.bytes(),
+        }
     }
 
     fn known(&self, lane: usize, kernel: &Kernel) -> Option<Arc<Pipeline>> {
@@ -71,19 +111,37 @@ impl Pipelines {
         lane: usize,
         kernels: &[Kernel],
     ) -> Result<(Vec<Arc<Pipeline>>, usize)> {
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        if let (Cache::Vulkan(cache), Some(raw)) = (&self.cache, gpu.recorder()) {
+            return self.make_all(0, kernels, |kernel| {
+                VulkanPipeline::new(raw, cache, kernel).map(Pipeline::Vulkan)
+            });
+        }
         // what the first lane has made, another does not compile again
         let of_lane = match (&self.cache, lane) {
-            (Some(cache), 0) => Some(cache.clone()),
-            (Some(cache), _) => Some(cache_of(&gpu.lanes[lane], cache.get_data().as_deref())),
-            (None, _) => None,
+            (Cache::Wgpu(Some(cache)), 0) => Some(cache.clone()),
+            (Cache::Wgpu(Some(cache)), _) => Some(cache_of(&gpu.lanes[lane], cache.get_data().as_deref())),
+            _ => None,
         };
+        self.make_all(lane, kernels, |kernel| {
+            make(&gpu.lanes[lane], of_lane.as_ref(), kernel)
+        })
+    }
+
+    fn make_all(
+        &self,
+        lane: usize,
+        kernels: &[Kernel],
+        make: impl Fn(&Kernel) -> Result<Pipeline> + Sync,
+    ) -> Result<(Vec<Arc<Pipeline>>, usize)> {
         let results: Vec<Result<(Arc<Pipeline>, bool)>> = kernels
             .par_iter()
             .map(|kernel| {
                 if let Some(known) = self.known(lane, kernel) {
                     return Ok((known, false));
                 }
-                let made = Arc::new(make(&gpu.lanes[lane], of_lane.as_ref(), kernel)?);
+                let made = make(kernel).map_err(|error| named(kernel, &error))?;
+                let made = Arc::new(made);
                 let key = (lane, kernel.wgsl.clone());
                 let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok((Arc::clone(all.entry(key).or_insert(made)), true))
@@ -112,7 +170,7 @@ fn cache_of(lane: &Lane, bytes: Option<&[u8]>) -> wgpu::PipelineCache {
 
 fn make(lane: &Lane, cache: Option<&wgpu::PipelineCache>, kernel: &Kernel) -> Result<Pipeline> {
     let device = &lane.device;
-    let made = Gpu::caught(lane, || {
+    Gpu::caught(lane, || {
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(&kernel.variant),
             source: wgpu::ShaderSource::Wgsl(kernel.wgsl.as_str().into()),
@@ -161,13 +219,15 @@ fn make(lane: &Lane, cache: Option<&wgpu::PipelineCache>, kernel: &Kernel) -> Re
             },
             cache,
         });
-        Pipeline { pipeline, layout }
-    });
-    made.map_err(|error| {
-        let kind = match error.kind() {
-            ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
-            _ => ErrorKind::Persistent,
-        };
-        Error::new(kind, format!("kernel {}: {error}", kernel.variant))
+        Pipeline::Wgpu { pipeline, layout }
     })
+}
+
+/// Why a kernel was refused, with its name.
+fn named(kernel: &Kernel, error: &Error) -> Error {
+    let kind = match error.kind() {
+        ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+        _ => ErrorKind::Persistent,
+    };
+    Error::new(kind, format!("kernel {}: {error}", kernel.variant))
 }

@@ -1,77 +1,13 @@
 //! When a run began and ended on the GPU, told on the host's clock.
 //!
-//! Invariants:
-//! 1. The GPU writes its times into host memory of the run's own; nothing is copied or mapped per run.
-//! 2. A time on the host's clock is within some microseconds where the driver offers both clocks at once
-//!    (`VK_EXT_calibrated_timestamps`); elsewhere the length is the GPU's and the end is when the host saw it.
+//! Invariant: a time on the host's clock is within some microseconds where the driver offers both clocks at once
+//! (`VK_EXT_calibrated_timestamps`); elsewhere the length is the GPU's and the end is when the host saw it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use polychip_sdk::{Error, Result};
-
-use super::gpu::Gpu;
-use super::memory::Hosted;
-
 /// How long a comparison of the two clocks holds, in nanoseconds.
 const HOLDS_NS: u64 = 200_000_000;
-
-/// Places for the times of one run.
-pub(crate) struct Stamps {
-    place: Hosted,
-    /// Of each lane.
-    sets: Vec<wgpu::QuerySet>,
-}
-
-impl Stamps {
-    /// Places on this GPU.
-    ///
-    /// # Errors
-    /// `Unsupported` where the GPU or the driver has no such times.
-    pub(crate) fn new(gpu: &Gpu) -> Result<Stamps> {
-        if gpu.clock.is_none() {
-            return Err(Error::unsupported("the GPU writes no times into host memory"));
-        }
-        let place = Hosted::new(gpu, 16)?;
-        let sets = gpu.lanes.iter().map(|lane| {
-            lane.device.create_query_set(&wgpu::QuerySetDescriptor {
-                label: None,
-                ty: wgpu::QueryType::Timestamp,
-                count: 2,
-            })
-        });
-        Ok(Stamps {
-            sets: sets.collect(),
-            place,
-        })
-    }
-
-    /// What a pass writes at its begin and end.
-    pub(crate) fn writes(&self, lane: usize) -> wgpu::ComputePassTimestampWrites<'_> {
-        wgpu::ComputePassTimestampWrites {
-            query_set: &self.sets[lane],
-            beginning_of_pass_write_index: Some(0),
-            end_of_pass_write_index: Some(1),
-        }
-    }
-
-    /// Brings the times to host memory, behind the pass.
-    pub(crate) fn resolve(&self, encoder: &mut wgpu::CommandEncoder, lane: usize) {
-        encoder.resolve_query_set(&self.sets[lane], 0..2, &self.place.piece.lanes[lane], 0);
-    }
-
-    /// The memory that the times are brought to.
-    pub(crate) fn buffer(&self, lane: usize) -> &wgpu::Buffer {
-        &self.place.piece.lanes[lane]
-    }
-
-    /// Begin and end of a run that the GPU has ended, in ticks.
-    pub(crate) fn ticks(&self) -> Option<(u64, u64)> {
-        let mut bytes = [[0; 8]; 2];
-        self.place.memory.copy_out(0, bytes.as_flattened_mut()).ok()?;
-        Some((u64::from_ne_bytes(bytes[0]), u64::from_ne_bytes(bytes[1])))
-    }
-}
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy)]

@@ -2,14 +2,17 @@
 //!
 //! Invariant: nothing of a trial stays on the device.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use polychip_gpu_kernels::Kernel;
+use polychip_gpu_kernels::{Access, Kernel};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::gpu::Gpu;
+use super::lane::Ticket;
+use super::launches::{Launch, Launches, Place};
 use super::memory::Piece;
-use super::timestamps::Stamps;
+use super::pipeline::Pipeline;
 
 /// Longest wait for one submission.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,10 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Trial<'a> {
     gpu: &'a Gpu,
     kernel: &'a Kernel,
-    pipeline: wgpu::ComputePipeline,
-    group: wgpu::BindGroup,
-    pieces: Vec<Piece>,
-    stamps: Option<Stamps>,
+    pipeline: Arc<Pipeline>,
+    pieces: Vec<Arc<Piece>>,
 }
 
 impl<'a> Trial<'a> {
@@ -33,14 +34,16 @@ impl<'a> Trial<'a> {
         let pieces = kernel
             .bindings
             .iter()
-            .map(|binding| Piece::local(gpu, binding.bytes))
-            .collect::<Result<Vec<Piece>>>()?;
+            .map(|binding| Piece::local(gpu, binding.bytes).map(Arc::new))
+            .collect::<Result<Vec<Arc<Piece>>>>()?;
         let trial = Trial::over(gpu, kernel, pieces)?;
-        let mut encoder = gpu.lanes[0].device.create_command_encoder(&Default::default());
+        let lane = &gpu.lanes[0];
+        let mut encoder = lane.device.create_command_encoder(&Default::default());
         for piece in &trial.pieces {
             encoder.clear_buffer(&piece.lanes[0], 0, None);
         }
-        trial.submit(encoder)?;
+        let cleared = lane.submit(Some(encoder.finish()));
+        trial.wait(&cleared, PATIENCE)?;
         Ok(trial)
     }
 
@@ -48,52 +51,72 @@ impl<'a> Trial<'a> {
     ///
     /// # Errors
     /// Where the driver refuses the kernel.
-    pub(crate) fn over(gpu: &'a Gpu, kernel: &'a Kernel, pieces: Vec<Piece>) -> Result<Trial<'a>> {
-        let lane = &gpu.lanes[0];
-        let (made, _) = gpu.pipelines.get(gpu, 0, std::slice::from_ref(kernel))?;
-        let entries: Vec<wgpu::BindGroupEntry<'_>> = (0u32..)
-            .zip(pieces.iter().zip(&kernel.bindings))
-            .map(|(binding, (piece, of))| wgpu::BindGroupEntry {
-                binding,
-                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: &piece.lanes[0],
-                    offset: 0,
-                    size: wgpu::BufferSize::new(of.bytes),
-                }),
-            })
-            .collect();
-        let group = Gpu::caught(lane, || {
-            lane.device.create_bind_group(&wgpu::BindGroupDescriptor {
-                label: None,
-                layout: &made[0].layout,
-                entries: &entries,
-            })
-        })?;
+    pub(crate) fn over(gpu: &'a Gpu, kernel: &'a Kernel, pieces: Vec<Arc<Piece>>) -> Result<Trial<'a>> {
+        let (mut made, _) = gpu.pipelines.get(gpu, 0, std::slice::from_ref(kernel))?;
         Ok(Trial {
             gpu,
             kernel,
-            pipeline: made[0].pipeline.clone(),
-            group,
-            stamps: Stamps::new(gpu).ok(),
+            pipeline: made.swap_remove(0),
             pieces,
         })
     }
 
-    fn submit(&self, encoder: wgpu::CommandEncoder) -> Result<Duration> {
-        let lane = &self.gpu.lanes[0];
-        let commands = encoder.finish();
+    /// So many launches behind each other.
+    fn launches(&self, count: u32) -> Result<Launches> {
+        let launch = Launch {
+            pipeline: &self.pipeline,
+            places: self
+                .pieces
+                .iter()
+                .zip(&self.kernel.bindings)
+                .map(|(piece, binding)| Place {
+                    piece,
+                    offset: 0,
+                    bytes: binding.bytes,
+                    writes: binding.access == Access::Write,
+                })
+                .collect(),
+            groups: self.kernel.groups,
+        };
+        Launches::new(self.gpu, 0, &vec![launch; count as usize], true)
+    }
+
+    fn wait(&self, submission: &Ticket, patience: Duration) -> Result<bool> {
         let begin = Instant::now();
-        let submission = lane.submit(Some(commands));
-        while !lane.wait(&submission, Duration::from_millis(1))? {
+        while !self.gpu.lanes[0].wait(submission, Duration::from_millis(1))? {
             self.gpu.alive()?;
-            if begin.elapsed() > PATIENCE {
-                let what = format!("kernel {} has not ended in {PATIENCE:?}", self.kernel.variant);
-                self.gpu.lose(what.clone());
-                return Err(Error::new(ErrorKind::DeviceLost, what));
+            if begin.elapsed() > patience {
+                return Ok(false);
             }
         }
         self.gpu.alive()?;
+        Ok(true)
+    }
+
+    /// Runs launches to their end, and tells how long the host waited.
+    fn run(&self, launches: &mut Launches) -> Result<Duration> {
+        let begin = Instant::now();
+        let submission = launches.submit(self.gpu)?;
+        if !self.wait(&submission, PATIENCE)? {
+            let what = format!("kernel {} has not ended in {PATIENCE:?}", self.kernel.variant);
+            self.gpu.lose(what.clone());
+            return Err(Error::new(ErrorKind::DeviceLost, what));
+        }
         Ok(begin.elapsed())
+    }
+
+    /// Launches it once; whether it ended within `patience`.
+    ///
+    /// # Errors
+    /// Where the device is lost.
+    pub(crate) fn once(&self, patience: Duration) -> Result<bool> {
+        let mut launches = self.launches(1)?;
+        let submission = launches.submit(self.gpu)?;
+        let ended = self.wait(&submission, patience)?;
+        if !ended {
+            self.gpu.keep(launches);
+        }
+        Ok(ended)
     }
 
     /// Launches it so many times in one submission, and tells how long the GPU took for all of them; where it does
@@ -102,26 +125,15 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Where the device is lost.
     pub(crate) fn time(&self, launches: u32) -> Result<Duration> {
-        let lane = &self.gpu.lanes[0];
-        let mut encoder = lane.device.create_command_encoder(&Default::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
-                label: None,
-                timestamp_writes: self.stamps.as_ref().map(|stamps| stamps.writes(0)),
-            });
-            pass.set_pipeline(&self.pipeline);
-            pass.set_bind_group(0, &self.group, &[]);
-            let [x, y, z] = self.kernel.groups;
-            for _ in 0..launches {
-                pass.dispatch_workgroups(x, y, z);
+        let mut launches = self.launches(launches)?;
+        let waited = match self.run(&mut launches) {
+            Ok(waited) => waited,
+            Err(error) => {
+                self.gpu.keep(launches);
+                return Err(error);
             }
-        }
-        if let Some(stamps) = &self.stamps {
-            stamps.resolve(&mut encoder, 0);
-        }
-        let waited = self.submit(encoder)?;
-        let ticks = self.stamps.as_ref().and_then(Stamps::ticks);
-        Ok(match self.gpu.clock.as_ref().zip(ticks) {
+        };
+        Ok(match self.gpu.clock.as_ref().zip(launches.ticks()) {
             Some((clock, ticks)) => clock.length(ticks),
             None => waited,
         })
@@ -133,11 +145,16 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Where the device is lost.
     pub(crate) fn round_trip(&self, times: u32) -> Result<Duration> {
+        let mut launches = self.launches(1)?;
         let mut best = Duration::MAX;
         for _ in 0..times.max(1) {
-            let begin = Instant::now();
-            self.time(1)?;
-            best = best.min(begin.elapsed());
+            match self.run(&mut launches) {
+                Ok(waited) => best = best.min(waited),
+                Err(error) => {
+                    self.gpu.keep(launches);
+                    return Err(error);
+                }
+            }
         }
         Ok(best)
     }

@@ -18,8 +18,41 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use wgpu::hal::api::Vulkan;
 
 use super::adapter::Found;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::external::External;
 use super::lane::Lane;
+use super::spirv::Dialect;
 use super::timeline::Timeline;
+
+/// Launches of a submission where an urgent one may come between two of them.
+const AT_ONCE: usize = 16;
+
+/// Which queue a lane is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    family: u32,
+    queue: u32,
+}
+
+/// The queues of the lanes: an urgent run goes to a family that draws nothing, where it does not wait behind a
+/// batch; or to another queue of the same family; and where there is one queue, to that.
+fn places(families: &[vk::QueueFamilyProperties]) -> Vec<Place> {
+    let batch = Place { family: 0, queue: 0 };
+    let computes = |family: &vk::QueueFamilyProperties| {
+        family.queue_flags.contains(vk::QueueFlags::COMPUTE)
+            && !family.queue_flags.contains(vk::QueueFlags::GRAPHICS)
+            && family.queue_count > 0
+    };
+    let other = (1u32..)
+        .zip(families.iter().skip(1))
+        .find(|(_, family)| computes(family))
+        .map(|(family, _)| Place { family, queue: 0 });
+    let second = families
+        .first()
+        .filter(|family| family.queue_count > 1)
+        .map(|_| Place { family: 0, queue: 1 });
+    std::iter::once(batch).chain(other.or(second)).collect()
+}
 
 /// The raw device.
 pub(crate) struct Raw {
@@ -31,7 +64,18 @@ pub(crate) struct Raw {
     /// Bits of a time that count, in every family in use.
     pub(crate) timestamp_bits: u32,
     memory: vk::PhysicalDeviceMemoryProperties,
-    /// Queue families in use, one per lane.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    external: External,
+    pub(super) properties: vk::PhysicalDeviceProperties,
+    /// What shaders may use.
+    pub(super) dialect: Dialect,
+    /// Whether the host may reset queries.
+    pub(super) resets_queries: bool,
+    /// Launches of one submission, where lanes share a family and the GPU changes between submissions only.
+    pub(super) at_once: Option<usize>,
+    /// Of each lane: its family and its queue there.
+    queues: Vec<Place>,
+    /// Queue families in use, each once.
     families: Vec<u32>,
     /// Held so that it goes last.
     _instance: wgpu::Instance,
@@ -45,10 +89,10 @@ impl Drop for Raw {
 }
 
 /// A raw buffer with its memory.
-struct RawBuffer {
+pub(super) struct RawBuffer {
     raw: Arc<Raw>,
-    buffer: vk::Buffer,
-    memory: vk::DeviceMemory,
+    pub(super) buffer: vk::Buffer,
+    pub(super) memory: vk::DeviceMemory,
 }
 
 impl Drop for RawBuffer {
@@ -74,7 +118,7 @@ pub(super) fn failed(what: &str, result: vk::Result) -> Error {
     Error::new(kind, format!("{what}: {result}")).with_vendor_code(i64::from(result.as_raw()))
 }
 
-/// Opens the device with its lanes: one per queue family that computes, at most two.
+/// Opens the device with its lanes, at most two.
 ///
 /// # Errors
 /// Where the driver refuses, in its words.
@@ -96,6 +140,8 @@ pub(crate) fn open(
         ash::khr::global_priority::NAME,
         ash::ext::calibrated_timestamps::NAME,
     ];
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let wanted = wanted.into_iter().chain(External::EXTENSIONS.iter().copied());
     for name in wanted {
         if capabilities.supports_extension(name) && !extensions.contains(&name) {
             extensions.push(name);
@@ -108,38 +154,58 @@ pub(crate) fn open(
 
     // SAFETY: a live physical device.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
-    let mut of_lanes = vec![0u32];
-    // an urgent run goes to a family that draws nothing: it does not wait behind a batch
-    let second = families.iter().skip(1).position(|family| {
-        family.queue_flags.contains(vk::QueueFlags::COMPUTE)
-            && !family.queue_flags.contains(vk::QueueFlags::GRAPHICS)
-            && family.queue_count > 0
-    });
-    of_lanes.extend(second.map(|index| index as u32 + 1));
+    let queues = places(&families);
+    let mut of_lanes: Vec<u32> = queues.iter().map(|place| place.family).collect();
+    of_lanes.dedup();
+
+    let version = capabilities.properties().api_version;
+    let dots =
+        version >= vk::API_VERSION_1_3 || extensions.contains(&ash::khr::shader_integer_dot_product::NAME);
+    let mut counting = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+    let mut resetting = vk::PhysicalDeviceHostQueryResetFeatures::default();
+    let mut of_bytes = vk::PhysicalDeviceShaderFloat16Int8Features::default();
+    let mut of_products = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
+    let mut offered = vk::PhysicalDeviceFeatures2::default()
+        .push_next(&mut counting)
+        .push_next(&mut resetting)
+        .push_next(&mut of_bytes);
+    if dots {
+        offered = offered.push_next(&mut of_products);
+    }
+    // SAFETY: a live physical device and a chain of structs that live during the call.
+    unsafe { instance.get_physical_device_features2(physical, &mut offered) };
+    // wgpu enables these wherever they are there; the calls are part of Vulkan 1.2
+    let timelines = counting.timeline_semaphore == vk::TRUE && version >= vk::API_VERSION_1_2;
+    let resets_queries = resetting.host_query_reset == vk::TRUE && version >= vk::API_VERSION_1_2;
 
     let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
     let create = |enabled: &mut wgpu::hal::vulkan::PhysicalDeviceFeatures, prioritised: bool| {
-        let (batch, urgent) = ([0.0f32], [1.0f32]);
         let mut high = vk::DeviceQueueGlobalPriorityCreateInfoKHR::default()
             .global_priority(vk::QueueGlobalPriorityKHR::HIGH);
-        let mut queues = vec![
+        // the first lane's is the lowest, the last one's the highest
+        let both = [0.0f32, 1.0];
+        let mut of_families = vec![
             vk::DeviceQueueCreateInfo::default()
                 .queue_family_index(of_lanes[0])
-                .queue_priorities(&batch),
+                .queue_priorities(&both[..queues.len() + 1 - of_lanes.len()]),
         ];
         if let Some(&family) = of_lanes.get(1) {
             let mut queue = vk::DeviceQueueCreateInfo::default()
                 .queue_family_index(family)
-                .queue_priorities(&urgent);
+                .queue_priorities(&both[1..]);
             if prioritised {
                 queue = queue.push_next(&mut high);
             }
-            queues.push(queue);
+            of_families.push(queue);
         }
         let info = vk::DeviceCreateInfo::default()
-            .queue_create_infos(&queues)
+            .queue_create_infos(&of_families)
             .enabled_extension_names(&names);
-        let info = enabled.add_to_device_create(info);
+        let mut resets = vk::PhysicalDeviceHostQueryResetFeatures::default().host_query_reset(true);
+        let mut info = enabled.add_to_device_create(info);
+        if resets_queries {
+            info = info.push_next(&mut resets);
+        }
         // SAFETY: extensions and features are those that the adapter lists.
         unsafe { instance.create_device(physical, &info, None) }
     };
@@ -167,23 +233,32 @@ pub(crate) fn open(
             .map(|&family| families[family as usize].timestamp_valid_bits)
             .min()
             .unwrap_or(0),
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        external: External::new(&instance, physical, &device, &extensions),
         device: device.clone(),
+        properties: capabilities.properties(),
+        dialect: Dialect {
+            version: match version {
+                ..vk::API_VERSION_1_1 => (1, 0),
+                vk::API_VERSION_1_1..vk::API_VERSION_1_2 => (1, 3),
+                vk::API_VERSION_1_2..vk::API_VERSION_1_3 => (1, 5),
+                _ => (1, 6),
+            },
+            features,
+            dot_products: of_products.shader_integer_dot_product == vk::TRUE,
+            bytes: of_bytes.shader_int8 == vk::TRUE,
+        },
+        resets_queries,
+        at_once: (queues.len() > of_lanes.len()).then_some(AT_ONCE),
+        queues: queues.clone(),
         import_alignment: host_properties.min_imported_host_pointer_alignment.max(1),
         memory,
         families: of_lanes.clone(),
         _instance: found.instance.clone(),
     });
 
-    let mut counting = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
-    let mut offered = vk::PhysicalDeviceFeatures2::default().push_next(&mut counting);
-    // SAFETY: a live physical device and a chain of structs that live during the call.
-    unsafe { instance.get_physical_device_features2(physical, &mut offered) };
-    // wgpu enables it wherever it is there; the calls are part of Vulkan 1.2
-    let timelines = counting.timeline_semaphore == vk::TRUE
-        && capabilities.properties().api_version >= vk::API_VERSION_1_2;
-
-    let mut lanes = Vec::with_capacity(of_lanes.len());
-    for &family in &of_lanes {
+    let mut lanes = Vec::with_capacity(queues.len());
+    for place in queues {
         let held = Arc::clone(&raw);
         let hints = wgpu::MemoryHints::Performance;
         // SAFETY: made of this adapter with these extensions and features; held until the callback is dropped.
@@ -195,8 +270,8 @@ pub(crate) fn open(
                 features,
                 limits,
                 &hints,
-                family,
-                0,
+                place.family,
+                place.queue,
             )
         }
         .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
@@ -204,13 +279,19 @@ pub(crate) fn open(
         // SAFETY: opened of this adapter, with these features.
         let (device, queue) = unsafe { found.adapter.create_device_from_hal::<Vulkan>(open, &descriptor) }
             .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
-        let timeline = if timelines { Timeline::new(&raw).ok() } else { None };
+        // SAFETY: the device was made with this queue.
+        let of_driver = unsafe { raw.device.get_device_queue(place.family, place.queue) };
+        let timeline = timelines.then(|| Timeline::new(&raw, of_driver).ok()).flatten();
         lanes.push(Lane::new(device, queue, timeline));
+    }
+    if let [batch, urgent] = &mut lanes[..] {
+        batch.set_other(urgent);
+        urgent.set_other(batch);
     }
     Ok((raw, lanes))
 }
 
-const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+pub(super) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
         | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
         | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
@@ -222,9 +303,26 @@ impl Raw {
         &self.device
     }
 
+    /// Queue family of a lane.
+    pub(super) fn family(&self, lane: usize) -> u32 {
+        self.queues[lane].family
+    }
+
     /// Whether host memory can be imported.
     pub(crate) fn imports(&self) -> bool {
         self.host_import.is_some()
+    }
+
+    /// What of others' memory it imports.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn external(&self) -> &External {
+        &self.external
+    }
+
+    /// Queue families in use, each once.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn families(&self) -> &[u32] {
+        &self.families
     }
 
     /// The GPU's time, in ticks, where it can be asked.
@@ -245,7 +343,7 @@ impl Raw {
             .sum()
     }
 
-    fn memory_type(&self, allowed: u32, wanted: vk::MemoryPropertyFlags) -> Option<u32> {
+    pub(super) fn memory_type(&self, allowed: u32, wanted: vk::MemoryPropertyFlags) -> Option<u32> {
         let types = self.memory.memory_types_as_slice();
         let fits = |index: u32| allowed & (1 << index) != 0;
         (0u32..)
@@ -253,7 +351,7 @@ impl Raw {
             .find_map(|(index, kind)| (fits(index) && kind.property_flags.contains(wanted)).then_some(index))
     }
 
-    fn buffer(
+    pub(super) fn buffer(
         self: &Arc<Self>,
         bytes: u64,
         external: Option<vk::ExternalMemoryHandleTypeFlags>,
@@ -363,7 +461,7 @@ impl Raw {
 }
 
 /// The buffer as wgpu sees it, once per lane; it goes with the last of them.
-fn wrap(made: RawBuffer, lanes: &[Lane], bytes: u64) -> Vec<wgpu::Buffer> {
+pub(super) fn wrap(made: RawBuffer, lanes: &[Lane], bytes: u64) -> Vec<wgpu::Buffer> {
     let made = Arc::new(made);
     lanes
         .iter()
@@ -387,4 +485,26 @@ fn wrap(made: RawBuffer, lanes: &[Lane], bytes: u64) -> Vec<wgpu::Buffer> {
             unsafe { lane.device.create_buffer_from_hal::<Vulkan>(buffer, &descriptor) }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urgent_runs_go_to_a_family_that_draws_nothing_or_else_to_a_second_queue() {
+        let family = |flags, queue_count| vk::QueueFamilyProperties {
+            queue_flags: flags,
+            queue_count,
+            ..Default::default()
+        };
+        let (draws, computes) = (vk::QueueFlags::GRAPHICS, vk::QueueFlags::COMPUTE);
+        let first = Place { family: 0, queue: 0 };
+        let of = |families: &[vk::QueueFamilyProperties]| places(families);
+        let copies = family(vk::QueueFlags::TRANSFER, 2);
+        let all = [family(draws | computes, 16), copies, family(computes, 8)];
+        assert_eq!(of(&all), [first, Place { family: 2, queue: 0 }]);
+        assert_eq!(of(&all[..2]), [first, Place { family: 0, queue: 1 }]);
+        assert_eq!(of(&[family(draws | computes, 1)]), [first]);
+    }
 }

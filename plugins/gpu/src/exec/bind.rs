@@ -1,22 +1,39 @@
-//! Bind groups: made at load for what lies in the arena and the constants, and once per set of bound memory for
-//! what lies in ports.
+//! Launches over bound memory: made ready at the first run over it, and kept.
 //!
-//! Invariant: at most [`KEPT`] sets are kept, those used last; none outlives its buffers.
+//! Invariants:
+//! 1. At most [`KEPT`] sets of memory are known, those used last; none outlives its buffers.
+//! 2. Launches that are under way are the run's: a second run over the same memory gets others.
+
+use polychip_gpu_kernels::Access;
+use polychip_gpu_lowering::program::Home;
+use polychip_sdk::Result;
 
 use super::run::Bound;
 use super::{GpuExecutable, lock};
-use crate::driver::gpu::Gpu;
-use crate::program::{Home, Step};
+use crate::driver::launches::{Launch, Launches, Place};
 
 /// Sets kept per part and lane.
 const KEPT: usize = 32;
+/// Runs over the same memory that are under way at once without another allocation.
+const AT_ONCE: usize = 8;
 
-/// What the steps over ports bind, for one set of bound memory.
+/// Launches over one set of bound memory.
 struct Set {
     /// Number and offset of each port's buffer.
     key: Vec<(u64, u64)>,
-    groups: Vec<wgpu::BindGroup>,
+    free: Vec<Launches>,
     used: u64,
+}
+
+impl Set {
+    fn is_of(&self, bound: &[Bound]) -> bool {
+        self.key.len() == bound.len()
+            && self
+                .key
+                .iter()
+                .zip(bound)
+                .all(|(key, bound)| *key == (bound.number(), bound.offset()))
+    }
 }
 
 /// Sets of one part and lane.
@@ -32,115 +49,83 @@ impl Sets {
         self.sets
             .retain(|set| set.key.iter().all(|(number, _)| *number != buffer));
     }
-}
 
-impl GpuExecutable {
-    /// What one step binds.
-    pub(super) fn bind(
-        &self,
-        lane: usize,
-        step: &Step,
-        layout: &wgpu::BindGroupLayout,
-        bound: &[Bound],
-    ) -> wgpu::BindGroup {
-        let kernel = &self.program.kernels[step.kernel as usize];
-        let entries: Vec<wgpu::BindGroupEntry<'_>> = (0u32..)
-            .zip(&kernel.bindings)
-            .zip(&step.operands)
-            .map(|((binding, of), &operand)| {
-                let (buffer, offset) = match self.program.values[operand as usize].home {
-                    Home::Arena(at) => (&self.arena.lanes[lane], at),
-                    Home::Constants(at) => (&self.constants.lanes[lane], at),
-                    Home::Port(port) => {
-                        let bound = &bound[port as usize];
-                        (&bound.piece().lanes[lane], bound.offset())
-                    }
-                };
-                wgpu::BindGroupEntry {
-                    binding,
-                    resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                        buffer,
-                        offset,
-                        size: wgpu::BufferSize::new(of.bytes),
-                    }),
-                }
-            })
-            .collect();
-        self.gpu.lanes[lane]
-            .device
-            .create_bind_group(&wgpu::BindGroupDescriptor {
-                label: None,
-                layout,
-                entries: &entries,
-            })
-    }
-
-    /// Records all launches.
-    pub(super) fn encode(
-        &self,
-        lane: usize,
-        pass: &mut wgpu::ComputePass<'_>,
-        bound: &[Bound],
-    ) -> polychip_sdk::Result<()> {
-        let prepared = &self.lanes[lane];
-        let mut sets = lock(&prepared.sets);
-        sets.clock += 1;
-        let clock = sets.clock;
-        let known = sets.sets.iter().position(|set| {
-            set.key.len() == bound.len()
-                && set
-                    .key
-                    .iter()
-                    .zip(bound)
-                    .all(|(key, bound)| *key == (bound.number(), bound.offset()))
-        });
-        let at = match known {
+    /// The set of this memory, marked as used, or a new one in place of the one used longest ago.
+    fn of(&mut self, bound: &[Bound]) -> &mut Set {
+        self.clock += 1;
+        let at = match self.sets.iter().position(|set| set.is_of(bound)) {
             Some(at) => at,
             None => {
-                let groups = Gpu::caught(&self.gpu.lanes[lane], || {
-                    let steps = self.program.steps.iter().zip(&prepared.fixed);
-                    steps
-                        .filter(|(_, fixed)| fixed.is_none())
-                        .map(|(step, _)| {
-                            let layout = &prepared.pipelines[step.kernel as usize].layout;
-                            self.bind(lane, step, layout, bound)
-                        })
-                        .collect()
-                })?;
-                if sets.sets.len() >= KEPT {
-                    let oldest = (0..sets.sets.len()).min_by_key(|&at| sets.sets[at].used);
-                    sets.sets.swap_remove(oldest.unwrap_or(0));
+                if self.sets.len() >= KEPT {
+                    let oldest = (0..self.sets.len()).min_by_key(|&at| self.sets[at].used);
+                    self.sets.swap_remove(oldest.unwrap_or(0));
                 }
-                sets.sets.push(Set {
+                self.sets.push(Set {
                     key: bound
                         .iter()
                         .map(|bound| (bound.number(), bound.offset()))
                         .collect(),
-                    groups,
-                    used: clock,
+                    free: Vec::with_capacity(AT_ONCE),
+                    used: 0,
                 });
-                sets.sets.len() - 1
+                self.sets.len() - 1
             }
         };
-        let set = &mut sets.sets[at];
-        set.used = clock;
-        let mut of_ports = set.groups.iter();
-        let mut current = None;
-        for (step, fixed) in self.program.steps.iter().zip(&prepared.fixed) {
-            if current != Some(step.kernel) {
-                pass.set_pipeline(&prepared.pipelines[step.kernel as usize].pipeline);
-                current = Some(step.kernel);
-            }
-            let group = match fixed {
-                Some(group) => group,
-                None => of_ports
-                    .next()
-                    .expect("invariant: a set has a group per step over ports"),
-            };
-            pass.set_bind_group(0, group, &[]);
-            let [x, y, z] = self.program.kernels[step.kernel as usize].groups;
-            pass.dispatch_workgroups(x, y, z);
+        self.sets[at].used = self.clock;
+        &mut self.sets[at]
+    }
+}
+
+impl GpuExecutable {
+    /// The part's launches over this memory, for one run.
+    ///
+    /// # Errors
+    /// Where the driver has no memory for them.
+    pub(super) fn take(&self, lane: usize, bound: &[Bound]) -> Result<Launches> {
+        if let Some(ready) = lock(&self.lanes[lane].sets).of(bound).free.pop() {
+            return Ok(ready);
         }
-        Ok(())
+        let pipelines = &self.lanes[lane].pipelines;
+        let launches: Vec<Launch<'_>> = self
+            .program
+            .steps
+            .iter()
+            .map(|step| {
+                let kernel = &self.program.kernels[step.kernel as usize];
+                let places = kernel.bindings.iter().zip(&step.operands);
+                Launch {
+                    pipeline: &pipelines[step.kernel as usize],
+                    places: places
+                        .map(|(binding, &operand)| {
+                            let (piece, offset) = match self.program.values[operand as usize].home {
+                                Home::Arena(at) => (&self.arena, at),
+                                Home::Constants(at) => (&self.constants, at),
+                                Home::Port(port, at) => {
+                                    let bound = &bound[port as usize];
+                                    (bound.piece(), bound.offset() + at)
+                                }
+                            };
+                            Place {
+                                piece,
+                                offset,
+                                bytes: binding.bytes,
+                                writes: binding.access == Access::Write,
+                            }
+                        })
+                        .collect(),
+                    groups: kernel.groups,
+                }
+            })
+            .collect();
+        Launches::new(&self.gpu, lane, &launches, true)
+    }
+
+    /// Takes back the launches of a run that has ended.
+    pub(super) fn give_back(&self, lane: usize, bound: &[Bound], launches: Launches) {
+        let mut sets = lock(&self.lanes[lane].sets);
+        // a set that was forgotten meanwhile takes nothing back
+        if let Some(set) = sets.sets.iter_mut().find(|set| set.is_of(bound)) {
+            set.free.push(launches);
+        }
     }
 }

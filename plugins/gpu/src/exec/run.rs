@@ -19,8 +19,8 @@ use super::runner::Watch;
 use super::{GpuExecutable, Last, lock};
 use crate::buffer::GpuBuffer;
 use crate::driver::lane::Ticket;
+use crate::driver::launches::Launches;
 use crate::driver::memory::Piece;
-use crate::driver::timestamps::Stamps;
 
 /// Not in use.
 const IDLE: u8 = 0;
@@ -63,7 +63,7 @@ impl Bound {
         self.offset
     }
 
-    pub(super) fn piece(&self) -> &Piece {
+    pub(super) fn piece(&self) -> &Arc<Piece> {
         &self.piece
     }
 }
@@ -78,8 +78,8 @@ struct Work {
     start_ns: u64,
     deadline_ns: Option<u64>,
     submission: Option<(Ticket, Instant)>,
-    /// Where the GPU tells when, and on which opening of the device; `None` where it does not.
-    stamps: Option<(u64, Option<Stamps>)>,
+    /// What the GPU executes.
+    launches: Option<Launches>,
     /// Bytes on the way to or from memory that cannot be bound.
     bytes: Vec<u8>,
 }
@@ -224,47 +224,17 @@ impl GpuRun {
                 executable.shared.watch.watch_hang(gpu, since);
             }
         }
-        let of_lane = &gpu.lanes[lane];
-        let mut encoder = of_lane.device.create_command_encoder(&Default::default());
-        if work
-            .stamps
-            .as_ref()
-            .is_none_or(|(number, _)| *number != gpu.number)
-        {
-            work.stamps = Some((gpu.number, Stamps::new(gpu).ok()));
-        }
-        let stamps = work.stamps.as_ref().and_then(|(_, stamps)| stamps.as_ref());
-        {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
-                label: None,
-                timestamp_writes: stamps.map(|stamps| stamps.writes(lane)),
-            });
-            executable.encode(lane, &mut pass, &work.bound)?;
-        }
-        if let Some(stamps) = stamps {
-            stamps.resolve(&mut encoder, lane);
-        }
-        if gpu.import_alignment().is_some() {
-            // what the GPU wrote to host memory becomes visible to the host
-            let outputs = work.bound.iter().zip(&executable.ports);
-            let outputs = outputs
-                .filter(|(_, port)| port.output)
-                .map(|(bound, _)| &bound.piece.lanes[lane]);
-            let transitions = outputs
-                .chain(stamps.map(|stamps| stamps.buffer(lane)))
-                .map(|buffer| wgpu::wgt::BufferTransition {
-                    buffer,
-                    state: wgpu::wgt::BufferUses::MAP_READ,
-                });
-            encoder.transition_resources(transitions, std::iter::empty());
-        }
-        let commands = encoder.finish();
+        let launches = work.launches.insert(executable.take(lane, &work.bound)?);
         for (bound, port) in work.bound.iter().zip(&executable.ports) {
             if port.output {
                 bound.buffer.set_stale();
             }
         }
-        let submission = of_lane.submit(Some(commands));
+        let submission = launches.submit(gpu).inspect_err(|error| {
+            if error.kind() == ErrorKind::DeviceLost {
+                gpu.lose(error.to_string());
+            }
+        })?;
         gpu.alive()?;
         *last = Some(Last {
             lane,
@@ -285,8 +255,11 @@ impl GpuRun {
             result = Self::bring_back(work);
         }
         let (gpu, host) = (&executable.gpu, &executable.shared.host);
-        let stamps = work.stamps.as_ref().filter(|_| result.is_ok());
-        let ticks = stamps.and_then(|(_, stamps)| stamps.as_ref()?.ticks());
+        let launches = work.launches.take();
+        let ticks = launches
+            .as_ref()
+            .filter(|_| result.is_ok())
+            .and_then(Launches::ticks);
         let span_ns = match gpu.clock.as_ref().zip(ticks) {
             Some((clock, ticks)) => clock.span(ticks, work.queued_ns, || host.now_ns(), || gpu.ticks()),
             None => (work.start_ns, host.now_ns()),
@@ -302,8 +275,10 @@ impl GpuRun {
         });
         // a GPU that is given up may still write there: what it writes to stays
         let given_up = matches!(&result, Err(error) if error.kind() == ErrorKind::DeviceLost);
-        if given_up {
-            std::mem::forget(work.stamps.take());
+        match launches {
+            Some(launches) if given_up => gpu.keep(launches),
+            Some(launches) => executable.give_back(work.lane, &work.bound, launches),
+            None => {}
         }
         for bound in work.bound.drain(..) {
             match bound.staged {

@@ -22,6 +22,19 @@ pub(crate) fn gpu() -> Option<Device> {
         .clone()
 }
 
+/// The same where a kernel binds 8 KiB of a tensor at most.
+pub(crate) fn narrow() -> Option<Device> {
+    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+    DEVICE
+        .get_or_init(|| {
+            gpu()?;
+            let host = Host::builder().linked(polychip_gpu::query);
+            let host = host.configure("gpu", "binding_bytes", "8192").build();
+            host.devices().first().cloned()
+        })
+        .clone()
+}
+
 fn cpu() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE
@@ -178,7 +191,13 @@ impl Net {
     }
 
     pub(crate) fn check_as(&mut self, judge: Judge) {
-        let Some(gpu) = gpu() else { return };
+        if let Some(gpu) = gpu() {
+            self.check_on(&gpu, judge);
+        }
+    }
+
+    /// The same on a GPU of other settings.
+    pub(crate) fn check_on(&mut self, gpu: &Device, judge: Judge) {
         // one network at a time: software drivers are slow and share the processor
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +215,7 @@ impl Net {
         for (node, support) in self.graph.nodes().zip(gpu.query_support(&flat).unwrap()) {
             assert_eq!(support.reason, 0, "{:?}: {support:?}", node.1.op);
         }
-        let answers = run(&gpu, self, judge);
+        let answers = run(gpu, self, judge);
         for ((&output, expected), got) in self.graph.outputs.iter().zip(&expected).zip(&answers) {
             let dtype = self.graph.tensor(output).ty.dtype;
             let (a, b) = (numbers(dtype, expected), numbers(dtype, got));

@@ -1,9 +1,10 @@
 //! Matrix products, normalisations, reductions and softmax.
 
-use polychip_graph::{Encoding, EncodingAxis};
-use polychip_ops::{Attr, Attributes, DType, Op};
+use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId, infer};
+use polychip_host::FlatGraph;
+use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op, TensorType};
 
-use crate::net::{EXACT, Judge, Net};
+use crate::net::{EXACT, Judge, Net, gpu, narrow};
 
 #[test]
 fn products_with_bias_activation_and_residual() {
@@ -127,6 +128,111 @@ fn quantised_products_and_convolutions() {
 }
 
 #[test]
+fn weights_larger_than_a_binding_are_split_along_the_columns() {
+    let Some(gpu) = narrow() else { return };
+    let mut net = Net::new();
+    // pieces of 24 columns, the last of 3; what stands behind is read in place
+    let x = net.input(&[5, 75]);
+    let (w, b) = (net.weights(&[75, 75]), net.weights(&[75]));
+    let product = net.plain(Op::MatMul, &[x, w]);
+    let sum = net.plain(Op::Add, &[product, b]);
+    let sum = net.plain(Op::Add, &[sum, x]);
+    let relu = net.plain(Op::Relu, &[sum]);
+    net.output(relu);
+    let (w, b) = (net.weights(&[76, 75]), net.weights(&[76]));
+    let attributes = Attributes::new().with_int(Attr::TransB, 1);
+    let gemm = net.node(Op::Gemm, attributes, &[relu, w, b]);
+    net.output(gemm);
+    // two batches of constant matrices
+    let w = net.weights(&[2, 75, 20]);
+    let batched = net.plain(Op::MatMul, &[relu, w]);
+    net.output(batched);
+    let image = net.input(&[1, 8, 6, 6]);
+    let (w, b) = (net.weights(&[44, 8, 3, 3]), net.weights(&[44]));
+    let pads = || Attributes::new().with_ints(Attr::Pads, &[1, 1, 1, 1]);
+    let conv = net.node(Op::Conv, pads(), &[image, w, b]);
+    let relu = net.plain(Op::Relu, &[conv]);
+    net.output(relu);
+    let w = net.weights(&[8, 52, 3, 3]);
+    let spread = net.node(Op::ConvTranspose, pads(), &[image, w]);
+    net.output(spread);
+    net.check_on(&gpu, EXACT);
+    let judge = Judge {
+        reduced: true,
+        relative: 3e-3,
+        ..EXACT
+    };
+    net.check_on(&gpu, judge);
+}
+
+#[test]
+fn a_filled_tensor_larger_than_a_binding_is_multiplied_and_leaves_in_pieces() {
+    let Some(gpu) = narrow() else { return };
+    let mut net = Net::new();
+    let shape = net.ints(&[64, 80]);
+    let value = Literal::new(DType::F32, vec![1], 0.5f32.to_le_bytes().to_vec()).unwrap();
+    let fill = Attributes::new().with(Attr::Value, AttrValue::Tensor(value));
+    let w = net.node(Op::ConstantOfShape, fill, &[shape]);
+    net.output(w);
+    let x = net.input(&[3, 64]);
+    let product = net.plain(Op::MatMul, &[x, w]);
+    net.output(product);
+    net.check_on(&gpu, EXACT);
+    let judge = Judge {
+        reduced: true,
+        relative: 3e-3,
+        ..EXACT
+    };
+    net.check_on(&gpu, judge);
+}
+
+#[test]
+fn bytes_larger_than_a_binding_are_split_along_the_columns() {
+    let Some(gpu) = narrow() else { return };
+    let mut net = Net::new();
+    let x = net.input_of(DType::U8, &[3, 160]);
+    net.encode(x, single(0.02, 130));
+    let w = net.weights_of(DType::I8, &[160, 70]);
+    let columns = Encoding {
+        axis: EncodingAxis::PerAxis(1),
+        scales: (1..=70).map(|i| i as f32 / 4096.0).collect(),
+        zero_points: (0..70).map(|i| i % 5 - 2).collect(),
+        real: DType::F32,
+    };
+    net.encode(w, columns);
+    let product = net.plain(Op::MatMul, &[x, w]);
+    net.output(product);
+    let image = net.input_of(DType::U8, &[1, 16, 6, 6]);
+    net.encode(image, single(0.02, 128));
+    let w = net.weights_of(DType::I8, &[60, 16, 3, 3]);
+    net.encode(w, single(0.01, 0));
+    let conv = net.node(Op::Conv, Attributes::new(), &[image, w]);
+    let typed = net.plain(Op::Relu, &[conv]);
+    net.output(typed);
+    net.check_on(&gpu, EXACT);
+}
+
+#[test]
+fn tensors_of_the_run_larger_than_a_binding_are_refused_with_size_and_limit() {
+    let Some(gpu) = narrow() else { return };
+    let mut net = Net::new();
+    let (a, b) = (net.input(&[4, 64]), net.input(&[64, 33]));
+    let product = net.plain(Op::MatMul, &[a, b]);
+    net.output(product);
+    let wide = net.input(&[2, 2048]);
+    let relu = net.plain(Op::Relu, &[wide]);
+    net.output(relu);
+    let most = net.node(Op::Softmax, Attributes::new(), &[wide]);
+    net.output(most);
+    infer(&mut net.graph).unwrap();
+    let flat = FlatGraph::new(&net.graph, &[]).unwrap();
+    for (support, bytes) in gpu.query_support(&flat).unwrap().iter().zip([8448, 16384, 16384]) {
+        let words = format!("a binding of {bytes} bytes, the device binds 8192 at most");
+        assert!(support.detail.contains(&words), "{}", support.detail);
+    }
+}
+
+#[test]
 fn attention_with_a_mask() {
     let mut net = Net::new();
     let (q, k, v) = (
@@ -137,6 +243,64 @@ fn attention_with_a_mask() {
     let mask = net.input(&[1, 1, 1, 7]);
     let out = net.plain(Op::Attention, &[q, k, v, mask]);
     net.output(out);
+    net.check();
+}
+
+#[test]
+fn an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from() {
+    let Some(gpu) = gpu() else { return };
+    // too wide for a workgroup's memory
+    const WIDTH: usize = 16 << 10;
+    let shape = [1, 1, 3, WIDTH];
+    let mut net = Net::new();
+    let inputs: Vec<TensorId> = (0..3).map(|_| net.input(&shape)).collect();
+    let doubled = net.plain(Op::Add, &[inputs[0], inputs[0]]);
+    let mixed = net.plain(Op::Attention, &[doubled, inputs[1], inputs[2]]);
+    let out = net.plain(Op::Relu, &[mixed]);
+    net.output(out);
+    infer(&mut net.graph).unwrap();
+    let refusals = |net: &Net| -> Vec<String> {
+        let flat = FlatGraph::new(&net.graph, &[]).unwrap();
+        let support = gpu.query_support(&flat).unwrap().into_iter();
+        support.map(|answer| answer.detail).collect()
+    };
+    let words = &refusals(&net)[1];
+    assert!(words.contains("bytes of a workgroup's memory"), "{words}");
+    assert!(words.contains("the device's limit"), "{words}");
+
+    let mut inner = Graph::new("Attention");
+    let mut tensor = |name: &str, sizes: &[usize]| {
+        inner.add_tensor(Tensor::new(name, TensorType::known(DType::F32, sizes)))
+    };
+    let [q, k, v, mixed] = ["q", "k", "v", "mixed"].map(|name| tensor(name, &shape));
+    let turned = tensor("turned", &[1, 1, WIDTH, 3]);
+    let [scores, scaled, shares] = ["scores", "scaled", "shares"].map(|name| tensor(name, &[1, 1, 3, 3]));
+    let data = Constant {
+        bytes: (1.0 / (WIDTH as f32).sqrt()).to_le_bytes().to_vec().into(),
+        file: None,
+    };
+    let scale = inner.add_tensor(Tensor::constant(
+        "scale",
+        TensorType::known(DType::F32, &[]),
+        data,
+    ));
+    let mut node = |op, attributes, inputs: &[TensorId], output| {
+        let inputs = inputs.iter().copied().map(Some).collect();
+        inner.add_node(Node::new(op, inputs, vec![Some(output)]).with(attributes));
+    };
+    let perm = Attributes::new().with_ints(Attr::Perm, &[0, 1, 3, 2]);
+    node(Op::Transpose, perm, &[k], turned);
+    node(Op::MatMul, Attributes::new(), &[q, turned], scores);
+    node(Op::Mul, Attributes::new(), &[scores, scale], scaled);
+    let last = Attributes::new().with_int(Attr::Axis, -1);
+    node(Op::Softmax, last, &[scaled], shares);
+    node(Op::MatMul, Attributes::new(), &[shares, v], mixed);
+    inner.inputs = vec![q, k, v];
+    inner.outputs = vec![mixed];
+    let attention = net.graph.node_ids()[1];
+    net.graph
+        .edit_node(attention, |node| node.decomposition = Some(Box::new(inner)));
+    assert_eq!(refusals(&net), ["", "", ""]);
     net.check();
 }
 

@@ -43,6 +43,7 @@ fn if_runs_one_branch() {
             Op::If,
             &Attributes::new(),
             &[Some(&truth_of(condition))],
+            &[],
             1,
             &[(Attr::ThenBranch, &yes), (Attr::ElseBranch, &no)],
         )
@@ -67,6 +68,7 @@ fn loop_carries_and_collects() {
             Op::Loop,
             &Attributes::new(),
             &[most, None, Some(&scalar(0))],
+            &[],
             2,
             &[(Attr::Body, &body)],
         )
@@ -98,6 +100,7 @@ fn scan_goes_both_ways() {
         Op::Scan,
         &attributes,
         &[Some(&ints(&[0, 0])), Some(&x)],
+        &[],
         2,
         &[(Attr::Body, &body)],
     )
@@ -116,6 +119,7 @@ fn a_failing_body_says_which_node() {
         Op::If,
         &Attributes::new(),
         &[Some(&truth_of(true))],
+        &[],
         1,
         &[(
             Attr::ThenBranch,
@@ -128,6 +132,7 @@ fn a_failing_body_says_which_node() {
         Op::If,
         &Attributes::new(),
         &[Some(&truth_of(false))],
+        &[],
         1,
         &[(Attr::Body, &body)],
     );

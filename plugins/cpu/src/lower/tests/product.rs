@@ -160,3 +160,37 @@ fn attention_that_hides_keys() {
     let steps = net.check(1e-5);
     assert_eq!(steps[0], "matmul");
 }
+
+#[test]
+fn reduced_precision_keeps_bf16_between_products_and_f32_at_ports() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 3, 12, 12]);
+    let a = net.conv(x, 8, 3, 2, 1);
+    let a = net.plain(Op::Relu, &[a]);
+    let b = net.conv(a, 8, 3, 1, 8);
+    let b = net.conv(b, 8, 1, 1, 1);
+    let b = net.plain(Op::Add, &[b, a]);
+    let c = net.conv(a, 5, 1, 1, 1);
+    let c = net.node(Op::Concat, Attributes::new().with_int(Attr::Axis, 1), &[c, b]);
+    let pooled = net.plain(Op::GlobalAveragePool, &[c]);
+    let flat = net.node(Op::Flatten, Attributes::new(), &[pooled]);
+    let w = net.weights(&[13, 7]);
+    let y = net.plain(Op::MatMul, &[flat, w]);
+    net.output(y);
+    net.output(c);
+    let steps = net.check(1e-5);
+    let pool = ThreadPool::new(1);
+    let program = net.lower(&[Layout::RowMajor; 3], true, &pool);
+    let dtype = |value: &crate::step::ValueId| program.values[value.0 as usize].dtype;
+    for port in &program.ports {
+        assert_eq!(dtype(&port.value), DType::F32);
+    }
+    let exact = |step: &&crate::step::Step| dtype(&step.writes[0]) == DType::F32;
+    let wide: Vec<_> = program.steps.iter().filter(exact).map(|step| step.name).collect();
+    if Isa::detect().has_bf16() {
+        // the image is turned as it came, the classifier writes to its port, and the other output is widened
+        assert_eq!(wide, ["to channels last", "gemm", "unary"], "{:?}", program.steps);
+    } else {
+        assert_eq!(program.steps.len(), steps.len());
+    }
+}

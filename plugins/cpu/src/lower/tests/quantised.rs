@@ -70,7 +70,7 @@ fn an_op_on_quantised_tensors_means_dequantise_op_quantise() {
     let want = evaluate(&plain.part, &plain.fed);
 
     let pool = ThreadPool::new(1);
-    let program = net.lower(&[Layout::RowMajor; 2], &pool);
+    let program = net.lower(&[Layout::RowMajor; 2], false, &pool);
     let have = run(&program, &pool, &net.fed);
     let (have, want) = (have[0].to_i64s().unwrap(), want[0].to_i64s().unwrap());
     // a value at the middle between two integers may round either way
@@ -79,4 +79,247 @@ fn an_op_on_quantised_tensors_means_dequantise_op_quantise() {
         "{have:?} {want:?}"
     );
     assert!(have.iter().zip(&want).filter(|(a, b)| a != b).count() <= 1);
+}
+
+/// A net whose tensors are quantised, and the same by hand on plain tensors.
+struct Twins {
+    /// Tensors with encodings.
+    short: Net,
+    /// DequantizeLinear, op, QuantizeLinear.
+    long: Net,
+}
+
+/// A tensor in both: encoded in the one, f32 in the other.
+#[derive(Clone, Copy)]
+struct Both(usize, usize);
+
+impl Twins {
+    fn new(seed: u64) -> Self {
+        let net = |seed| Net {
+            seed,
+            ..Net::default()
+        };
+        Self {
+            short: net(seed),
+            long: net(seed),
+        }
+    }
+
+    fn stated(&mut self, dtype: DType, scale: f32, zero: i32) -> [usize; 2] {
+        let scale = self.long.scalar(f64::from(scale));
+        let zero =
+            Boxed::from_i128s(polychip_reference::element(dtype), vec![], &[i128::from(zero)]).unwrap();
+        [scale, self.long.constant(&zero)]
+    }
+
+    fn encode(&mut self, tensor: usize, scale: f32, zero: i32) {
+        self.short.part.tensors[tensor].encoding = Some(encoding(EncodingKind::PerTensor, &[scale], &[zero]));
+    }
+
+    fn input(&mut self, dtype: DType, shape: &[usize], scale: f32, zero: i32) -> Both {
+        let scale = uneven(scale);
+        let short = self.short.input(dtype, shape);
+        self.encode(short, scale, zero);
+        let fed = self.long.feed(self.short.fed.last().unwrap().clone());
+        let [s, z] = self.stated(dtype, scale, zero);
+        Both(short, self.long.plain(Op::DequantizeLinear, &[fed, s, z]))
+    }
+
+    /// Weights with a scale for each index of `axis`.
+    fn weights(&mut self, dtype: DType, shape: &[usize], axis: usize) -> Both {
+        let values = self.short.boxed(dtype, shape);
+        let scales: Vec<f32> = (0..shape[axis])
+            .map(|i| 0.004 + 0.0013 * (i % 5) as f32)
+            .collect();
+        let short = self.short.constant(&values);
+        self.short.part.tensors[short].encoding =
+            Some(encoding(EncodingKind::PerAxis { axis }, &scales, &[]));
+        let wide: Vec<f64> = scales.iter().map(|&scale| f64::from(scale)).collect();
+        let element = polychip_reference::element(DType::F32);
+        let s = self
+            .long
+            .constant(&Boxed::from_f64s(element, vec![scales.len()], &wide).unwrap());
+        let w = self.long.constant(&values);
+        let axis = Attributes::new().with_int(Attr::Axis, axis as i64);
+        Both(short, self.long.node(Op::DequantizeLinear, axis, &[w, s]))
+    }
+
+    fn floats(&mut self, shape: &[usize]) -> Both {
+        let values = self.short.boxed(DType::F32, shape);
+        Both(self.short.constant(&values), self.long.constant(&values))
+    }
+
+    fn op(
+        &mut self,
+        op: Op,
+        attributes: Attributes,
+        inputs: &[Both],
+        dtype: DType,
+        scale: f32,
+        zero: i32,
+    ) -> Both {
+        let scale = uneven(scale);
+        let long: Vec<usize> = inputs.iter().map(|both| both.1).collect();
+        let y = self.long.node(op, attributes.clone(), &long);
+        let dims = self.long.part.tensors[y].dims.clone();
+        let [s, z] = self.stated(dtype, scale, zero);
+        let q = self.long.plain(Op::QuantizeLinear, &[y, s, z]);
+        let long = self.long.plain(Op::DequantizeLinear, &[q, s, z]);
+        let short = self.short.tensor(dtype, dims);
+        self.encode(short, scale, zero);
+        let mut node = Node::new(op, &[], &[short]);
+        node.attributes = attributes;
+        node.inputs = inputs.iter().map(|both| Some(both.0)).collect();
+        self.short.part.nodes.push(node);
+        Both(short, long)
+    }
+
+    /// Runs both; gives the names of the steps of the short one.
+    fn check(mut self, output: Both, isa: Isa) -> Vec<&'static str> {
+        self.short.output(output.0);
+        let t = self.short.part.tensors[output.0].clone();
+        let encoding = t.encoding.unwrap();
+        let [s, z] = self.stated(t.dtype, encoding.scales[0], encoding.zero_points[0]);
+        let q = self.long.plain(Op::QuantizeLinear, &[output.1, s, z]);
+        self.long.output(q);
+        let want = evaluate(&self.long.part, &self.long.fed)[0].to_i64s().unwrap();
+        let pool = ThreadPool::new(2);
+        let ports = self.short.part.inputs.len() + 1;
+        let options = Options {
+            isa,
+            pool: &pool,
+            layouts: &vec![Layout::RowMajor; ports],
+            reduced: false,
+        };
+        let program = lower(&self.short.part, &options).unwrap();
+        let have = run(&program, &pool, &self.short.fed)[0].to_i64s().unwrap();
+        let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
+        assert_eq!(have.len(), want.len());
+        let most = have
+            .iter()
+            .zip(&want)
+            .map(|(a, b)| (a - b).abs())
+            .max()
+            .unwrap_or(0);
+        let apart = have.iter().zip(&want).filter(|(a, b)| a != b).count();
+        assert!(
+            most <= 1,
+            "{isa:?}: {most} codes apart: {have:?} {want:?}, {names:?}"
+        );
+        assert!(
+            apart * 8 <= have.len() + 16,
+            "{isa:?}: {apart} of {} differ, {names:?}",
+            have.len()
+        );
+        names
+    }
+}
+
+/// A scale that has no simple ratio to others, so that few values lie in the middle between two codes, where either
+/// neighbour is right.
+fn uneven(scale: f32) -> f32 {
+    scale.powf(1.0173)
+}
+
+fn padded(pad: i64, stride: i64, group: i64) -> Attributes {
+    Attributes::new()
+        .with_ints(Attr::Pads, &[pad; 4])
+        .with_ints(Attr::Strides, &[stride, stride])
+        .with_int(Attr::Group, group)
+}
+
+/// A block of a network in codes of one type, down to its classifier.
+fn network(isa: Isa, dtype: DType, seed: u64) -> Vec<&'static str> {
+    let shift = if dtype == DType::I8 { -128 } else { 0 };
+    let mut t = Twins::new(seed);
+    let x = t.input(dtype, &[1, 3, 9, 11], 0.03, 130 + shift);
+    let (w, b) = (t.weights(DType::I8, &[20, 3, 3, 3], 0), t.floats(&[20]));
+    let x = t.op(Op::Conv, padded(1, 1, 1), &[x, w, b], dtype, 0.04, 90 + shift);
+    let w = t.weights(DType::I8, &[20, 1, 3, 3], 0);
+    let y = t.op(Op::Conv, padded(1, 1, 20), &[x, w], dtype, 0.02, 100 + shift);
+    let w = t.weights(DType::I8, &[20, 20, 1, 1], 0);
+    let y = t.op(Op::Conv, padded(0, 1, 1), &[y, w], dtype, 0.015, 120 + shift);
+    let y = t.op(Op::Add, Attributes::new(), &[y, x], dtype, 0.05, 110 + shift);
+    let window = Attributes::new()
+        .with_ints(Attr::Pads, &[1; 4])
+        .with_ints(Attr::Strides, &[2, 2])
+        .with_ints(Attr::KernelShape, &[3, 3]);
+    let window = || window.clone();
+    let y = t.op(Op::MaxPool, window(), &[y], dtype, 0.05, 110 + shift);
+    let z = t.op(Op::Sigmoid, Attributes::new(), &[y], dtype, 1.0 / 255.0, shift);
+    let y = t.op(Op::Mul, Attributes::new(), &[y, z], dtype, 0.03, 60 + shift);
+    let w = t.weights(DType::I8, &[6, 20, 1, 1], 0);
+    let z = t.op(Op::Conv, padded(0, 1, 1), &[y, w], dtype, 0.03, 60 + shift);
+    let axis = Attributes::new().with_int(Attr::Axis, 1);
+    let y = t.op(Op::Concat, axis, &[y, z], dtype, 0.03, 60 + shift);
+    let z = t.op(Op::Sub, Attributes::new(), &[y, y], dtype, 0.01, 128 + shift);
+    let y = t.op(Op::Add, Attributes::new(), &[y, z], dtype, 0.03, 60 + shift);
+    let y = t.op(Op::AveragePool, window(), &[y], dtype, 0.02, 70 + shift);
+    let y = t.op(
+        Op::GlobalAveragePool,
+        Attributes::new(),
+        &[y],
+        dtype,
+        0.01,
+        50 + shift,
+    );
+    let y = t.op(Op::Flatten, Attributes::new(), &[y], dtype, 0.01, 50 + shift);
+    let (w, b) = (t.weights(DType::I8, &[7, 26], 0), t.floats(&[7]));
+    let gemm = Attributes::new().with_int(Attr::TransB, 1);
+    let y = t.op(Op::Gemm, gemm, &[y, w, b], dtype, 0.02, 128 + shift);
+    let w = t.weights(DType::I8, &[7, 33], 1);
+    let y = t.op(Op::MatMul, Attributes::new(), &[y, w], dtype, 0.01, 128 + shift);
+    t.check(y, isa)
+}
+
+#[test]
+fn a_network_of_codes_is_computed_in_integers_throughout() {
+    for isa in Isa::available() {
+        for (dtype, seed) in [(DType::U8, 1), (DType::I8, 2), (DType::U8, 3)] {
+            let names = network(isa, dtype, seed);
+            let floats = [
+                "quantise",
+                "dequantise",
+                "round to encoding",
+                "conv",
+                "gemm",
+                "binary",
+                "unary",
+                "pool",
+            ];
+            assert!(!names.iter().any(|name| floats.contains(name)), "{names:?}");
+            // a sum behind a product is one step with it
+            assert_eq!(
+                names.iter().filter(|&&name| name == "sum of codes").count(),
+                2,
+                "{names:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn codes_meet_ops_that_compute_in_floats() {
+    for isa in Isa::available() {
+        let mut t = Twins::new(5);
+        let x = t.input(DType::U8, &[2, 5, 4, 3], 0.02, 128);
+        let w = t.weights(DType::I8, &[8, 5, 1, 1], 0);
+        let x = t.op(Op::Conv, padded(0, 1, 1), &[x, w], DType::I8, 0.01, 3);
+        let axis = Attributes::new().with_int(Attr::Axis, 1);
+        let y = t.op(Op::Softmax, axis, &[x], DType::U8, 1.0 / 255.0, 0);
+        let other = t.op(
+            Op::Transpose,
+            Attributes::new().with_ints(Attr::Perm, &[0, 1, 3, 2]),
+            &[x],
+            DType::I8,
+            0.01,
+            3,
+        );
+        let y = t.op(Op::MatMul, Attributes::new(), &[y, other], DType::U8, 0.01, 128);
+        let names = t.check(y, isa);
+        assert!(
+            names.contains(&"conv of codes") && names.contains(&"dequantise"),
+            "{names:?}"
+        );
+    }
 }

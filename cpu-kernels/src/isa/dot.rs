@@ -1,0 +1,305 @@
+//! Products of words: what the multiplication tile needs of an element type, and what byte kernels need beside it.
+//!
+//! 1. A word is 32 bits of a row: one `f32`, two 16-bit floats or four bytes along the depth of a product. A panel
+//!    holds as many elements per column, so one tile serves every element type ([`Product`]).
+//! 2. A token of this module is built of a token of [`Simd`] and, where it uses an extension, of its detection.
+//! 3. Bytes of rows are unsigned and bytes of panels signed. Where hardware wants both signed, [`Bytes::OFFSET`] says
+//!    what it takes off the rows; packing makes up for it.
+//! 4. All tokens give the same sums, exactly: none saturates on the way.
+//!
+//! Not here: kernels.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
+pub(crate) mod scalar;
+
+use super::{Isa, Kernel, Simd};
+use crate::stored::Load;
+use half::bf16;
+
+/// The vector of `i32` of a product's instruction set.
+pub(crate) type I<P> = <<P as Product>::S as Simd>::I;
+
+/// Words of rows times words of panels.
+pub(crate) trait Product: Copy + Send + Sync + 'static {
+    /// The instruction set without extensions.
+    type S: Simd;
+    /// A word of a row in every lane.
+    type Row: Copy;
+    /// A word of each of [`Simd::LANES`] columns.
+    type Panel: Copy;
+    /// Sums of [`Simd::LANES`] columns.
+    type Sum: Copy;
+
+    fn simd(self) -> Self::S;
+    /// # Safety
+    /// A word is readable at `p`, which need not be aligned.
+    unsafe fn broadcast(self, p: *const u8) -> Self::Row;
+    /// # Safety
+    /// [`Simd::LANES`] words are readable at `p`, which need not be aligned.
+    unsafe fn panel(self, p: *const u8) -> Self::Panel;
+    /// The first element of a word whose other elements lie beyond the row, and zeros for those.
+    /// # Safety
+    /// An element is readable at `p`.
+    unsafe fn broadcast_first(self, p: *const u8) -> Self::Row {
+        // SAFETY: the element is the word, where this is not overridden.
+        unsafe { self.broadcast(p) }
+    }
+    /// `sum + a · b` in each lane.
+    fn dot(self, sum: Self::Sum, a: Self::Row, b: Self::Panel) -> Self::Sum;
+}
+
+/// The product of `f32`s: one fused multiplication and addition.
+#[derive(Clone, Copy)]
+pub(crate) struct Fma<S>(pub(crate) S);
+
+impl<S: Simd> Product for Fma<S> {
+    type S = S;
+    type Row = S::F;
+    type Panel = S::F;
+    type Sum = S::F;
+    #[inline(always)]
+    fn simd(self) -> S {
+        self.0
+    }
+    #[inline(always)]
+    unsafe fn broadcast(self, p: *const u8) -> S::F {
+        // SAFETY: the caller promises one readable value.
+        self.0.splat(unsafe { p.cast::<f32>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn panel(self, p: *const u8) -> S::F {
+        // SAFETY: the caller promises LANES readable values.
+        unsafe { self.0.load(p.cast()) }
+    }
+    #[inline(always)]
+    fn dot(self, sum: S::F, a: S::F, b: S::F) -> S::F {
+        self.0.mul_add(a, b, sum)
+    }
+}
+
+/// Products of unsigned bytes of rows and signed bytes of panels, and the operations of kernels on bytes.
+///
+/// A vector of `i32` also stands for four times as many bytes in memory order.
+pub(crate) trait Bytes: Product<Row = I<Self>, Panel = I<Self>, Sum = I<Self>> {
+    /// What [`Product::dot`] takes off each byte of the row before it multiplies.
+    const OFFSET: i32;
+    /// Rows of the tile.
+    const ROWS: usize;
+
+    /// Runs `kernel` with the instruction set and its extension switched on.
+    fn enter<K: ByteKernel>(self, kernel: K) -> K::Output;
+
+    /// The first `n` bytes (all lanes where `n` is larger) as one `i32` each; zero in the others.
+    /// # Safety
+    /// `min(n, LANES)` bytes are readable at `p`.
+    unsafe fn widen(self, p: *const u8, n: usize) -> I<Self>;
+    /// The lanes, which are in `0..=255`, as bytes: the first `n`, or all where `n` is larger.
+    /// # Safety
+    /// `min(n, LANES)` bytes are writable at `p`.
+    unsafe fn narrow(self, p: *mut u8, x: I<Self>, n: usize);
+    /// `4 * LANES` bytes, or the first `n` and zeros.
+    /// # Safety
+    /// `min(n, 4 * LANES)` bytes are readable at `p`.
+    unsafe fn read(self, p: *const u8, n: usize) -> I<Self>;
+    /// `4 * LANES` bytes, or the first `n` of them.
+    /// # Safety
+    /// `min(n, 4 * LANES)` bytes are writable at `p`.
+    unsafe fn write(self, p: *mut u8, x: I<Self>, n: usize);
+    /// Four rows of bytes as words of one byte of each row. Per 16 bytes of a row, the first result holds the words
+    /// of its bytes 0 to 3, the second of 4 to 7, and so on.
+    fn interleave(self, rows: [I<Self>; 4]) -> [I<Self>; 4];
+    /// Lanes in `0..=255` in the order that [`interleave`](Self::interleave) gives, as bytes in the order of its rows.
+    fn pack(self, x: [I<Self>; 4]) -> I<Self>;
+    /// The larger of each pair of unsigned bytes.
+    fn max_bytes(self, a: I<Self>, b: I<Self>) -> I<Self>;
+}
+
+/// A piece of code that one [`Bytes`] entry runs; `run` is always `#[inline(always)]`.
+pub(crate) trait ByteKernel {
+    /// What the kernel returns.
+    type Output;
+    /// The kernel's body for one instruction set.
+    fn run<B: Bytes>(self, b: B) -> Self::Output;
+}
+
+/// The product of pairs of bf16, summed in `f32`.
+#[derive(Clone, Copy)]
+pub(crate) struct Pairs<S>(pub(crate) S);
+
+impl<S: Simd> Product for Pairs<S> {
+    type S = S;
+    type Row = S::I;
+    type Panel = S::I;
+    type Sum = S::F;
+    #[inline(always)]
+    fn simd(self) -> S {
+        self.0
+    }
+    #[inline(always)]
+    unsafe fn broadcast(self, p: *const u8) -> S::I {
+        // SAFETY: the caller promises one readable word.
+        self.0.splat_i(unsafe { p.cast::<i32>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn broadcast_first(self, p: *const u8) -> S::I {
+        // SAFETY: the caller promises one readable element.
+        self.0
+            .splat_i(i32::from(unsafe { p.cast::<u16>().read_unaligned() }))
+    }
+    #[inline(always)]
+    unsafe fn panel(self, p: *const u8) -> S::I {
+        // SAFETY: the caller promises LANES readable words.
+        self.0.bits(unsafe { self.0.load(p.cast()) })
+    }
+    #[inline(always)]
+    fn dot(self, sum: S::F, a: S::I, b: S::I) -> S::F {
+        self.0.dot_bf16(sum, a, b)
+    }
+}
+
+/// An element type of rows and panels.
+pub(crate) trait Element: Load {
+    /// Elements of a word.
+    const PER_WORD: usize;
+    /// Its product on an instruction set.
+    type Product<S: Simd>: Product<S = S, Sum = S::F>;
+
+    fn product<S: Simd>(s: S) -> Self::Product<S>;
+    /// Runs a kernel on an instruction set with the extension for this product.
+    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output;
+}
+
+impl Element for f32 {
+    const PER_WORD: usize = 1;
+    type Product<S: Simd> = Fma<S>;
+    #[inline(always)]
+    fn product<S: Simd>(s: S) -> Fma<S> {
+        Fma(s)
+    }
+    #[inline(always)]
+    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+        isa.run(kernel)
+    }
+}
+
+impl Element for bf16 {
+    const PER_WORD: usize = 2;
+    type Product<S: Simd> = Pairs<S>;
+    #[inline(always)]
+    fn product<S: Simd>(s: S) -> Pairs<S> {
+        Pairs(s)
+    }
+    #[inline(always)]
+    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+        isa.run_bf16(kernel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Isa;
+
+    /// Bytes that look random.
+    fn bytes(len: usize, seed: u32) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(99);
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..len).map(next).collect()
+    }
+
+    struct Check<'a> {
+        a: &'a [u8],
+        b: &'a [u8],
+    }
+
+    impl ByteKernel for Check<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<B: Bytes>(self, b: B) {
+            let (s, lanes) = (b.simd(), B::S::LANES);
+            let signed = |x: u8| i32::from(x as i8);
+            let lane = |x: I<B>| -> Vec<i32> {
+                let mut out = vec![0.0f32; lanes];
+                // SAFETY: LANES values are writable.
+                unsafe { s.store(out.as_mut_ptr(), s.to_floats(x)) };
+                out.iter().map(|x| x.to_bits() as i32).collect()
+            };
+            for word in 0..4 {
+                let at = word * 4;
+                // SAFETY: both slices hold 16 and 64 bytes from `at` on.
+                let (x, y) = unsafe { (b.broadcast(self.a[at..].as_ptr()), b.panel(self.b[at..].as_ptr())) };
+                let sum = b.dot(s.splat_i(1000), x, y);
+                for (i, got) in lane(sum).into_iter().enumerate() {
+                    let want: i32 = (0..4)
+                        .map(|j| (i32::from(self.a[at + j]) - B::OFFSET) * signed(self.b[at + i * 4 + j]))
+                        .sum();
+                    assert_eq!(got, want + 1000, "lane {i}");
+                }
+            }
+            for n in 0..=4 * lanes + 1 {
+                let mut out = vec![7u8; 4 * lanes + 1];
+                let most = n.min(4 * lanes);
+                // SAFETY: no more than 4 * LANES bytes are touched.
+                unsafe { b.write(out.as_mut_ptr(), b.read(self.a.as_ptr(), n), n) };
+                assert_eq!(out[..most], self.a[..most]);
+                assert!(out[most..].iter().all(|&x| x == 7));
+                let mut out = vec![7u8; lanes + 1];
+                let most = n.min(lanes);
+                // SAFETY: no more than LANES bytes are touched.
+                let wide = unsafe { b.widen(self.a.as_ptr(), n) };
+                for (i, x) in lane(wide).into_iter().enumerate() {
+                    assert_eq!(x, if i < most { i32::from(self.a[i]) } else { 0 });
+                }
+                // SAFETY: as above.
+                unsafe { b.narrow(out.as_mut_ptr(), wide, n) };
+                assert_eq!(out[..most], self.a[..most]);
+                assert!(out[most..].iter().all(|&x| x == 7));
+            }
+            let rows: [I<B>; 4] =
+                // SAFETY: 64 bytes are readable at each start.
+                std::array::from_fn(|i| unsafe { b.read(self.a[i * 64..].as_ptr(), 64) });
+            let quads = b.interleave(rows);
+            for (q, &quad) in quads.iter().enumerate() {
+                for (i, word) in lane(quad).into_iter().enumerate() {
+                    let column = i / 4 * 16 + q * 4 + i % 4;
+                    let want: [u8; 4] = std::array::from_fn(|r| self.a[r * 64 + column]);
+                    assert_eq!(word.to_le_bytes(), want);
+                }
+            }
+            let low = quads.map(|quad| s.and_i(quad, s.splat_i(255)));
+            let mut out = vec![0u8; 4 * lanes];
+            // SAFETY: 4 * LANES bytes are writable.
+            unsafe { b.write(out.as_mut_ptr(), b.pack(low), 64) };
+            assert_eq!(out, self.a[..4 * lanes]);
+            // SAFETY: as above.
+            unsafe { b.write(out.as_mut_ptr(), b.max_bytes(rows[0], rows[1]), 64) };
+            for (i, &x) in out.iter().enumerate() {
+                assert_eq!(x, self.a[i].max(self.a[64 + i]));
+            }
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bytes_and_sums() {
+        for isa in Isa::available() {
+            for isa in [isa, isa.without_extensions()] {
+                for seed in 0..20 {
+                    let (mut a, mut b) = (bytes(256, seed), bytes(80, seed + 100));
+                    if seed == 0 {
+                        a.fill(255);
+                        b.fill(128);
+                    }
+                    isa.run_bytes(Check { a: &a, b: &b });
+                }
+            }
+        }
+    }
+}

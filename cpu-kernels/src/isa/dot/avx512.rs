@@ -1,0 +1,155 @@
+//! Bytes on AVX-512: `vpdpbusd` where the CPU has VNNI, else products of bytes widened to 16 bits.
+
+use super::super::avx512::Avx512;
+use super::{ByteKernel, Bytes, Product};
+use crate::isa::Simd;
+use std::arch::x86_64::*;
+
+/// The token of bytes on AVX-512, with VNNI or without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Avx512Bytes<const VNNI: bool>(Avx512);
+
+impl Avx512Bytes<true> {
+    /// The token, where the CPU has VNNI.
+    pub(crate) fn detect(base: Avx512) -> Option<Self> {
+        is_x86_feature_detected!("avx512vnni").then_some(Self(base))
+    }
+}
+
+impl Avx512Bytes<false> {
+    pub(crate) fn new(base: Avx512) -> Self {
+        Self(base)
+    }
+}
+
+/// An intrinsic without memory operands.
+macro_rules! op {
+    ($e:expr) => {{
+        // SAFETY: the token that the caller holds proves the feature; the operation touches no memory.
+        unsafe { $e }
+    }};
+}
+
+#[inline(always)]
+fn first_words(n: usize) -> __mmask16 {
+    if n >= 16 { !0 } else { (1u16 << n) - 1 }
+}
+
+#[inline(always)]
+fn first_bytes(n: usize) -> __mmask64 {
+    if n >= 64 { !0 } else { (1u64 << n) - 1 }
+}
+
+impl<const VNNI: bool> Product for Avx512Bytes<VNNI> {
+    type S = Avx512;
+    type Row = __m512i;
+    type Panel = __m512i;
+    type Sum = __m512i;
+
+    #[inline(always)]
+    fn simd(self) -> Avx512 {
+        self.0
+    }
+    #[inline(always)]
+    unsafe fn broadcast(self, p: *const u8) -> __m512i {
+        // SAFETY: the caller promises one readable word.
+        let word = unsafe { p.cast::<i32>().read_unaligned() };
+        self.0.splat_i(word)
+    }
+    #[inline(always)]
+    unsafe fn panel(self, p: *const u8) -> __m512i {
+        // SAFETY: the caller promises 64 readable bytes.
+        unsafe { _mm512_loadu_si512(p.cast()) }
+    }
+    #[inline(always)]
+    fn dot(self, sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        if VNNI {
+            return op!(_mm512_dpbusd_epi32(sum, a, b));
+        }
+        op!({
+            // bytes 0 and 2 of each word, then 1 and 3, as pairs of 16 bits
+            let low = _mm512_set1_epi16(255);
+            let even = _mm512_madd_epi16(
+                _mm512_and_si512(a, low),
+                _mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(b)),
+            );
+            let odd = _mm512_madd_epi16(_mm512_srli_epi16::<8>(a), _mm512_srai_epi16::<8>(b));
+            _mm512_add_epi32(_mm512_add_epi32(sum, even), odd)
+        })
+    }
+}
+
+impl<const VNNI: bool> Bytes for Avx512Bytes<VNNI> {
+    const OFFSET: i32 = 0;
+    const ROWS: usize = 12;
+
+    #[inline]
+    fn enter<K: ByteKernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
+        fn vnni<K: ByteKernel, B: Bytes>(b: B, kernel: K) -> K::Output {
+            kernel.run(b)
+        }
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn plain<K: ByteKernel, B: Bytes>(b: B, kernel: K) -> K::Output {
+            kernel.run(b)
+        }
+        if VNNI {
+            // SAFETY: the token proves the features.
+            unsafe { vnni(self, kernel) }
+        } else {
+            // SAFETY: the token proves the features.
+            unsafe { plain(self, kernel) }
+        }
+    }
+    #[inline(always)]
+    unsafe fn widen(self, p: *const u8, n: usize) -> __m512i {
+        // SAFETY: masked bytes are not accessed; the caller promises the others.
+        let bytes = unsafe { _mm_maskz_loadu_epi8(first_words(n), p.cast()) };
+        op!(_mm512_cvtepu8_epi32(bytes))
+    }
+    #[inline(always)]
+    unsafe fn narrow(self, p: *mut u8, x: __m512i, n: usize) {
+        let bytes = op!(_mm512_cvtepi32_epi8(x));
+        if n >= 16 {
+            // SAFETY: the caller promises 16 bytes.
+            unsafe { _mm_storeu_si128(p.cast(), bytes) };
+        } else {
+            // SAFETY: masked bytes are not accessed; the caller promises the others.
+            unsafe { _mm_mask_storeu_epi8(p.cast(), first_words(n), bytes) };
+        }
+    }
+    #[inline(always)]
+    unsafe fn read(self, p: *const u8, n: usize) -> __m512i {
+        // SAFETY: masked bytes are not accessed; the caller promises the others.
+        unsafe { _mm512_maskz_loadu_epi8(first_bytes(n), p.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn write(self, p: *mut u8, x: __m512i, n: usize) {
+        // SAFETY: masked bytes are not accessed; the caller promises the others.
+        unsafe { _mm512_mask_storeu_epi8(p.cast(), first_bytes(n), x) }
+    }
+    #[inline(always)]
+    fn interleave(self, [r0, r1, r2, r3]: [__m512i; 4]) -> [__m512i; 4] {
+        op!({
+            let (low, high) = (_mm512_unpacklo_epi8(r0, r1), _mm512_unpackhi_epi8(r0, r1));
+            let (low2, high2) = (_mm512_unpacklo_epi8(r2, r3), _mm512_unpackhi_epi8(r2, r3));
+            [
+                _mm512_unpacklo_epi16(low, low2),
+                _mm512_unpackhi_epi16(low, low2),
+                _mm512_unpacklo_epi16(high, high2),
+                _mm512_unpackhi_epi16(high, high2),
+            ]
+        })
+    }
+    #[inline(always)]
+    fn pack(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
+        op!(_mm512_packus_epi16(
+            _mm512_packs_epi32(a, b),
+            _mm512_packs_epi32(c, d)
+        ))
+    }
+    #[inline(always)]
+    fn max_bytes(self, a: __m512i, b: __m512i) -> __m512i {
+        op!(_mm512_max_epu8(a, b))
+    }
+}

@@ -1,0 +1,329 @@
+//! Conversions between floats and codes, and functions of codes: tables, sums, products, maxima over windows.
+#![allow(unsafe_code)]
+
+use super::Codes;
+use crate::conv::Window;
+use crate::isa::Simd;
+use crate::isa::dot::{ByteKernel, Bytes};
+use crate::threads::{Address, Parts, share};
+use crate::{Isa, ThreadPool};
+use std::ops::Range;
+
+/// Elements below which a step is left to one thread: about 5 µs.
+const ONE_THREAD: usize = 64 * 1024;
+
+/// Runs `f(range)` over chunks of `len` elements.
+fn chunks(pool: &ThreadPool, len: usize, f: &(impl Fn(Range<usize>) + Sync)) {
+    if len < ONE_THREAD || pool.threads() == 1 {
+        return f(0..len);
+    }
+    let count = (pool.threads() * 4).min(len.div_ceil(ONE_THREAD / 4));
+    pool.run(count, &|chunk| f(share(len, count, chunk, 64)));
+}
+
+/// `y = round(x / scale) + zero`, to the nearest even code, clamped; a NaN gives the least code.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn quantise(isa: Isa, pool: &ThreadPool, x: &[f32], scale: f32, codes: Codes, y: &mut [u8]) {
+    struct Quantise<'a>(&'a [f32], f32, Codes, &'a mut [u8]);
+    impl ByteKernel for Quantise<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<B: Bytes>(self, b: B) {
+            let Quantise(x, scale, codes, y) = self;
+            let (s, lanes) = (b.simd(), B::S::LANES);
+            let (low, high) = codes.limits();
+            let (scale, low, high) = (s.splat(scale), s.splat(low), s.splat(high));
+            let zero = s.splat_i(i32::from(codes.zero));
+            let mut i = 0;
+            while i < x.len() {
+                let left = x.len() - i;
+                // SAFETY: `left` values remain.
+                let value = s.div(unsafe { s.read(x.as_ptr().add(i), left) }, scale);
+                let value = s.min(s.max(value, low), high);
+                // SAFETY: y is as long as x.
+                unsafe { b.narrow(y.as_mut_ptr().add(i), s.add_i(s.to_int(value), zero), left) };
+                i += lanes;
+            }
+        }
+    }
+    assert_eq!(x.len(), y.len(), "quantise: lengths differ");
+    let parts = Parts::new(y);
+    chunks(pool, x.len(), &|range| {
+        // SAFETY: chunks are disjoint.
+        let y = unsafe { parts.part(range.start, range.len()) };
+        isa.run_bytes(Quantise(&x[range], scale, codes, y));
+    });
+}
+
+/// `y = (x - zero) * scale`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn dequantise(isa: Isa, pool: &ThreadPool, x: &[u8], scale: f32, zero: u8, y: &mut [f32]) {
+    struct Dequantise<'a>(&'a [u8], f32, u8, &'a mut [f32]);
+    impl ByteKernel for Dequantise<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<B: Bytes>(self, b: B) {
+            let Dequantise(x, scale, zero, y) = self;
+            let s = b.simd();
+            let (scale, zero) = (s.splat(scale), s.splat_i(i32::from(zero)));
+            let mut i = 0;
+            while i < x.len() {
+                let left = x.len() - i;
+                // SAFETY: `left` codes remain.
+                let code = unsafe { b.widen(x.as_ptr().add(i), left) };
+                let value = s.mul(s.to_float(s.sub_i(code, zero)), scale);
+                // SAFETY: y is as long as x.
+                unsafe { s.write(y.as_mut_ptr().add(i), value, left) };
+                i += B::S::LANES;
+            }
+        }
+    }
+    assert_eq!(x.len(), y.len(), "dequantise: lengths differ");
+    let parts = Parts::new(y);
+    chunks(pool, x.len(), &|range| {
+        // SAFETY: chunks are disjoint.
+        let y = unsafe { parts.part(range.start, range.len()) };
+        isa.run_bytes(Dequantise(&x[range], scale, zero, y));
+    });
+}
+
+/// Codes of signed bytes, and back: the top bit flipped.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn flip(pool: &ThreadPool, x: &[u8], y: &mut [u8]) {
+    assert_eq!(x.len(), y.len(), "flip: lengths differ");
+    let parts = Parts::new(y);
+    chunks(pool, x.len(), &|range| {
+        // SAFETY: chunks are disjoint.
+        let y = unsafe { parts.part(range.start, range.len()) };
+        for (y, &x) in y.iter_mut().zip(&x[range]) {
+            *y = x ^ 0x80;
+        }
+    });
+}
+
+/// `y = table[x]`: any function of one code.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn map(pool: &ThreadPool, table: &[u8; 256], x: &[u8], y: &mut [u8]) {
+    assert_eq!(x.len(), y.len(), "map: lengths differ");
+    let parts = Parts::new(y);
+    chunks(pool, x.len(), &|range| {
+        // SAFETY: chunks are disjoint.
+        let y = unsafe { parts.part(range.start, range.len()) };
+        for (y, &x) in y.iter_mut().zip(&x[range]) {
+            *y = table[usize::from(x)];
+        }
+    });
+}
+
+/// Steps of two addends in steps of their sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sum {
+    /// Step of the first.
+    pub a: f32,
+    /// Step of the second.
+    pub b: f32,
+    /// Minus both zeros, each times its step.
+    pub shift: f32,
+}
+
+/// `y = round(a * sum.a + b * sum.b + sum.shift) + zero`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn add(isa: Isa, pool: &ThreadPool, a: &[u8], b: &[u8], sum: Sum, codes: Codes, y: &mut [u8]) {
+    struct Add<'a>(&'a [u8], &'a [u8], Sum, Codes, &'a mut [u8]);
+    impl ByteKernel for Add<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<B: Bytes>(self, t: B) {
+            let Add(a, b, sum, codes, y) = self;
+            let s = t.simd();
+            let (by_a, by_b, shift) = (s.splat(sum.a), s.splat(sum.b), s.splat(sum.shift));
+            let (low, high) = codes.limits();
+            let (low, high) = (s.splat(low), s.splat(high));
+            let zero = s.splat_i(i32::from(codes.zero));
+            let mut i = 0;
+            while i < y.len() {
+                let left = y.len() - i;
+                // SAFETY: `left` codes remain in all three.
+                let (x, z) = unsafe { (t.widen(a.as_ptr().add(i), left), t.widen(b.as_ptr().add(i), left)) };
+                let value = s.mul_add(s.to_float(x), by_a, s.mul_add(s.to_float(z), by_b, shift));
+                let value = s.min(s.max(value, low), high);
+                // SAFETY: as above.
+                unsafe { t.narrow(y.as_mut_ptr().add(i), s.add_i(s.to_int(value), zero), left) };
+                i += B::S::LANES;
+            }
+        }
+    }
+    assert!(a.len() == y.len() && b.len() == y.len(), "add: lengths differ");
+    let parts = Parts::new(y);
+    chunks(pool, a.len(), &|range| {
+        // SAFETY: chunks are disjoint.
+        let y = unsafe { parts.part(range.start, range.len()) };
+        isa.run_bytes(Add(&a[range.clone()], &b[range], sum, codes, y));
+    });
+}
+
+/// `y = round((a - zeros[0]) * (b - zeros[1]) * factor) + zero`; `b` is repeated where it is shorter.
+///
+/// # Panics
+/// If the length of `y` is not that of `a`, or not a multiple of that of `b`.
+pub fn multiply(
+    isa: Isa,
+    pool: &ThreadPool,
+    (a, b): (&[u8], &[u8]),
+    zeros: [u8; 2],
+    factor: f32,
+    codes: Codes,
+    y: &mut [u8],
+) {
+    struct Multiply<'a>(&'a [u8], &'a [u8], [u8; 2], f32, Codes, &'a mut [u8]);
+    impl ByteKernel for Multiply<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<B: Bytes>(self, t: B) {
+            let Multiply(a, b, zeros, factor, codes, y) = self;
+            let s = t.simd();
+            let [zero_a, zero_b] = zeros.map(|zero| s.splat_i(i32::from(zero)));
+            let (low, high) = codes.limits();
+            let (low, high, factor) = (s.splat(low), s.splat(high), s.splat(factor));
+            let zero = s.splat_i(i32::from(codes.zero));
+            let mut i = 0;
+            while i < y.len() {
+                let left = y.len() - i;
+                // SAFETY: `left` codes remain in all three.
+                let (x, z) = unsafe { (t.widen(a.as_ptr().add(i), left), t.widen(b.as_ptr().add(i), left)) };
+                // both differences and their product are exact floats
+                let value = s.mul(s.to_float(s.sub_i(x, zero_a)), s.to_float(s.sub_i(z, zero_b)));
+                let value = s.min(s.max(s.mul(value, factor), low), high);
+                // SAFETY: as above.
+                unsafe { t.narrow(y.as_mut_ptr().add(i), s.add_i(s.to_int(value), zero), left) };
+                i += B::S::LANES;
+            }
+        }
+    }
+    assert_eq!(a.len(), y.len(), "multiply: lengths differ");
+    if y.is_empty() {
+        return;
+    }
+    let period = b.len();
+    assert!(
+        y.len().is_multiple_of(period),
+        "multiply: b does not repeat evenly"
+    );
+    let parts = Parts::new(y);
+    let one = |range: Range<usize>, at: usize| {
+        // SAFETY: chunks are disjoint.
+        let y = unsafe { parts.part(range.start, range.len()) };
+        isa.run_bytes(Multiply(
+            &a[range.clone()],
+            &b[at..][..range.len()],
+            zeros,
+            factor,
+            codes,
+            y,
+        ));
+    };
+    if period == a.len() {
+        return chunks(pool, a.len(), &|range| one(range.clone(), range.start));
+    }
+    for start in (0..a.len()).step_by(period) {
+        one(start..start + period, 0);
+    }
+}
+
+/// The largest code of each window: `[batch, in spatial, channels]` to `[batch, out spatial, channels]`.
+///
+/// A window outside the image gives code 0.
+///
+/// # Panics
+/// If a slice's length is not that of its shape.
+pub fn max_pool(
+    isa: Isa,
+    pool: &ThreadPool,
+    (batch, channels): (usize, usize),
+    window: &Window,
+    x: &[u8],
+    y: &mut [u8],
+) {
+    assert_eq!(
+        x.len(),
+        batch * window.in_pixels() * channels,
+        "max pool: length of the input"
+    );
+    let lines = batch * window.output[0] * window.output[1];
+    assert_eq!(
+        y.len(),
+        lines * window.output[2] * channels,
+        "max pool: length of the output"
+    );
+    if y.is_empty() {
+        return;
+    }
+    let work = y.len().saturating_mul(window.taps());
+    let count = if work < 4 * ONE_THREAD {
+        1
+    } else {
+        lines.min(pool.threads() * 4)
+    };
+    let (x, y) = (Address(x.as_ptr()), Parts::new(y));
+    pool.run(count, &|chunk| {
+        isa.run_bytes(&MaxLines {
+            window,
+            channels,
+            lines: share(lines, count, chunk, 1),
+            x: x.at(0),
+            y: y.as_ptr(),
+        });
+    });
+}
+
+struct MaxLines<'a> {
+    window: &'a Window,
+    channels: usize,
+    lines: Range<usize>,
+    x: *const u8,
+    y: *mut u8,
+}
+
+impl ByteKernel for &MaxLines<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<B: Bytes>(self, b: B) {
+        let (window, channels, s) = (self.window, self.channels, b.simd());
+        let (per_image, width) = (window.output[0] * window.output[1], window.output[2]);
+        for pixel in self.lines.start * width..self.lines.end * width {
+            let first = window.first_tap(pixel % (per_image * width));
+            let image = self
+                .x
+                .wrapping_add(pixel / (per_image * width) * window.in_pixels() * channels);
+            let mut c = 0;
+            while c < channels {
+                let left = channels - c;
+                let mut most = s.splat_i(0);
+                for kd in 0..window.kernel[0] {
+                    for kh in 0..window.kernel[1] {
+                        for kw in 0..window.kernel[2] {
+                            let tap = window.tap(first, [kd, kh, kw], image, std::ptr::null(), channels);
+                            if !tap.is_null() {
+                                // SAFETY: the tap lies in the image, and `left` channels remain.
+                                most = b.max_bytes(most, unsafe { b.read(tap.add(c), left) });
+                            }
+                        }
+                    }
+                }
+                // SAFETY: `left` channels of this pixel remain.
+                unsafe { b.write(self.y.add(pixel * channels + c), most, left) };
+                c += 4 * B::S::LANES;
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The multiplication tile of codes: the product of [`crate::tile::accumulate`], and what becomes of its sums.
+//!
+//! 1. A panel is `[bias as i32][factor][shift]`, then one group of words per four values of each tap.
+//! 2. Sums become floats in registers and codes over a small array, so that the code for each height of a tile stays
+//!    short.
+#![allow(unsafe_code)]
+
+use super::Codes;
+use crate::Isa;
+use crate::isa::Simd;
+use crate::isa::dot::{ByteKernel, Bytes};
+use crate::tile::{Panels, accumulate, tile_range, tiles};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// The most rows of a tile.
+const MOST_ROWS: usize = 12;
+/// The most columns of a tile.
+const MOST_COLUMNS: usize = 32;
+
+/// Rows of a panel in front of its words.
+pub(crate) const HEADER: usize = 3;
+
+/// Rows of a full tile.
+pub(crate) fn tile_rows(isa: Isa) -> usize {
+    struct Rows;
+    impl ByteKernel for Rows {
+        type Output = usize;
+        #[inline(always)]
+        fn run<B: Bytes>(self, _: B) -> usize {
+            B::ROWS
+        }
+    }
+    isa.run_bytes(Rows)
+}
+
+/// What [`crate::isa::dot::Product::dot`] takes off each code.
+pub(crate) fn offset(isa: Isa) -> i32 {
+    struct Offset;
+    impl ByteKernel for Offset {
+        type Output = i32;
+        #[inline(always)]
+        fn run<B: Bytes>(self, _: B) -> i32 {
+            B::OFFSET
+        }
+    }
+    isa.run_bytes(Offset)
+}
+
+/// A tensor that is added to a product before its result is rounded.
+#[derive(Debug, Clone, Copy)]
+pub struct Added<'a> {
+    /// Its codes, of the result's shape and stride.
+    pub codes: &'a [u8],
+    /// Its step in steps of the result.
+    pub factor: f32,
+    /// What is added besides: minus `factor` times its zero.
+    pub shift: f32,
+    /// The codes that the product itself is rounded to before, and their step in steps of the result.
+    pub rounded: (Codes, f32),
+}
+
+/// Where the result of a product goes.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Rounded codes.
+    Codes(&'a mut [u8], Codes),
+    /// `sum * factor + shift`, not below and not above the limits.
+    Floats(&'a mut [f32], f32, f32),
+    /// The sums.
+    Sums(&'a mut [i32]),
+}
+
+/// [`Output`] and [`Added`] as addresses and factors.
+#[derive(Clone, Copy)]
+pub(crate) struct Finish {
+    pub(crate) kind: Kind,
+    /// Limits of the product in its own steps, less its zero; of the floats otherwise.
+    pub(crate) low: f32,
+    pub(crate) high: f32,
+    /// Limits of the result less its zero.
+    pub(crate) out_low: f32,
+    pub(crate) out_high: f32,
+    pub(crate) zero: i32,
+    /// Codes to add, or null.
+    pub(crate) added: *const u8,
+    pub(crate) factor: f32,
+    pub(crate) shift: f32,
+    /// Step of the product in steps of the result.
+    pub(crate) own: f32,
+    /// Elements between two rows, of the output and of what is added.
+    pub(crate) stride: usize,
+}
+
+// SAFETY: addresses and numbers; whoever writes through them answers for it.
+unsafe impl Sync for Finish {}
+
+/// The element type of the output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Codes(*mut u8),
+    Floats(*mut f32),
+    Sums(*mut i32),
+}
+
+impl Finish {
+    /// The same from element `by` of output and addend on.
+    pub(crate) fn skip(self, by: usize) -> Self {
+        let kind = match self.kind {
+            Kind::Codes(p) => Kind::Codes(p.wrapping_add(by)),
+            Kind::Floats(p) => Kind::Floats(p.wrapping_add(by)),
+            Kind::Sums(p) => Kind::Sums(p.wrapping_add(by)),
+        };
+        let added = if self.added.is_null() {
+            self.added
+        } else {
+            self.added.wrapping_add(by)
+        };
+        Self { kind, added, ..self }
+    }
+
+    pub(crate) fn new(output: &mut Output<'_>, added: Option<Added<'_>>, stride: usize) -> Self {
+        let (kind, codes) = match output {
+            Output::Codes(out, codes) => (Kind::Codes(out.as_mut_ptr()), *codes),
+            Output::Floats(out, low, high) => {
+                let codes = Codes::all(0);
+                let (low, high, kind) = (*low, *high, Kind::Floats(out.as_mut_ptr()));
+                return Self {
+                    low,
+                    high,
+                    ..Self::of(kind, codes, added, stride)
+                };
+            }
+            Output::Sums(out) => (Kind::Sums(out.as_mut_ptr()), Codes::all(0)),
+        };
+        Self::of(kind, codes, added, stride)
+    }
+
+    fn of(kind: Kind, codes: Codes, added: Option<Added<'_>>, stride: usize) -> Self {
+        let (out_low, out_high) = codes.limits();
+        let (low, high) = added.map_or((out_low, out_high), |added| added.rounded.0.limits());
+        Self {
+            kind,
+            low,
+            high,
+            out_low,
+            out_high,
+            zero: i32::from(codes.zero),
+            added: added.map_or(std::ptr::null(), |added| added.codes.as_ptr()),
+            factor: added.map_or(0.0, |added| added.factor),
+            shift: added.map_or(0.0, |added| added.shift),
+            own: added.map_or(1.0, |added| added.rounded.1),
+            stride,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Args {
+    rows: *const *const u8,
+    taps: usize,
+    words: usize,
+    /// The panel's header.
+    panel: *const f32,
+    width: usize,
+    ahead: usize,
+    finish: Finish,
+    /// Room for a full tile of floats.
+    spare: *mut f32,
+}
+
+/// A tile of `MR` rows and `NV` vectors of columns.
+struct Tile<const MR: usize, const NV: usize>(Args);
+
+impl<const MR: usize, const NV: usize> ByteKernel for Tile<MR, NV> {
+    type Output = ();
+    #[inline(always)]
+    fn run<B: Bytes>(self, b: B) {
+        let s = b.simd();
+        let (t, lanes) = (self.0, B::S::LANES);
+        let finish = t.finish;
+        let mut start = [s.splat_i(0); NV];
+        for (v, x) in start.iter_mut().enumerate() {
+            // SAFETY: the header of a panel is HEADER rows of NV vectors.
+            *x = s.bits(unsafe { s.load(t.panel.add(v * lanes)) });
+        }
+        let mut acc = [start; MR];
+        if !finish.added.is_null() {
+            for r in 0..MR {
+                s.prefetch(finish.added.wrapping_add(r * finish.stride).cast());
+            }
+        }
+        // SAFETY: the block holds MR pointers per tap, each to `words` words; the panel has as many groups.
+        unsafe {
+            accumulate(
+                b,
+                t.rows,
+                (t.taps, t.words, 4),
+                t.panel.add(HEADER * t.width).cast(),
+                t.width * 4,
+                t.ahead,
+                &mut acc,
+            );
+        }
+        // Short passes with constant indices only: an index that is not constant would keep the accumulators in memory,
+        // in the product's loop too.
+        let mut to = t.spare;
+        if matches!(finish.kind, Kind::Sums(_)) {
+            // an addition, because a plain copy would be a copy of memory
+            let none = s.splat_i(finish.zero);
+            for acc in &acc {
+                for &x in acc {
+                    // SAFETY: the spare memory holds a full tile.
+                    unsafe { s.store(to, s.to_floats(s.add_i(x, none))) };
+                    to = to.wrapping_add(lanes);
+                }
+            }
+            return;
+        }
+        let (low, high) = (s.splat(finish.low), s.splat(finish.high));
+        let mut factors = [low; NV];
+        let mut shifts = [low; NV];
+        for (v, (factor, shift)) in factors.iter_mut().zip(&mut shifts).enumerate() {
+            // SAFETY: the header of a panel is HEADER rows of NV vectors.
+            *factor = unsafe { s.load(t.panel.add(t.width + v * lanes)) };
+            // SAFETY: as above.
+            *shift = unsafe { s.load(t.panel.add(2 * t.width + v * lanes)) };
+        }
+        for acc in &acc {
+            for ((&x, &factor), &shift) in acc.iter().zip(&factors).zip(&shifts) {
+                let x = s.mul_add(s.to_float(x), factor, shift);
+                // SAFETY: the spare memory holds a full tile.
+                unsafe { s.store(to, s.min(s.max(x, low), high)) };
+                to = to.wrapping_add(lanes);
+            }
+        }
+    }
+}
+
+/// Brings a tile's floats or sums to their output: `rows` rows of `width` values, of which `columns` count.
+///
+/// # Safety
+/// `from` holds the rows, and the output, and what is added, have as many rows of `columns` values.
+#[inline(always)]
+unsafe fn finish_tile<B: Bytes>(
+    b: B,
+    finish: &Finish,
+    from: *const f32,
+    rows: usize,
+    width: usize,
+    columns: usize,
+) {
+    let (s, lanes) = (b.simd(), B::S::LANES);
+    let zero = s.splat_i(finish.zero);
+    let (low, high) = (s.splat(finish.out_low), s.splat(finish.out_high));
+    let (own, by, plus) = (s.splat(finish.own), s.splat(finish.factor), s.splat(finish.shift));
+    // a macro and not a closure: only code that is part of this function is compiled for the instruction set
+    macro_rules! each {
+        (|$at:ident, $x:ident, $n:ident| $put:expr) => {
+            for r in 0..rows {
+                let (row, first) = (from.wrapping_add(r * width), r * finish.stride);
+                let mut c = 0;
+                while c + lanes <= columns {
+                    // SAFETY: rows of `width` values, a multiple of the lanes.
+                    let ($at, $n, $x) = (first + c, lanes, unsafe { s.load(row.add(c)) });
+                    $put;
+                    c += lanes;
+                }
+                if c < columns {
+                    // SAFETY: as above.
+                    let ($at, $n, $x) = (first + c, columns - c, unsafe { s.load(row.add(c)) });
+                    $put;
+                }
+            }
+        };
+    }
+    match finish.kind {
+        Kind::Codes(out) if finish.added.is_null() => each!(|at, x, n| {
+            // SAFETY: n codes of this row remain.
+            unsafe { b.narrow(out.add(at), s.add_i(s.to_int(x), zero), n) }
+        }),
+        Kind::Codes(out) => each!(|at, x, n| {
+            // SAFETY: what is added has the output's shape.
+            let more = s.to_float(unsafe { b.widen(finish.added.add(at), n) });
+            let x = s.mul_add(s.round(x), own, s.mul_add(more, by, plus));
+            let x = s.min(s.max(x, low), high);
+            // SAFETY: n codes of this row remain.
+            unsafe { b.narrow(out.add(at), s.add_i(s.to_int(x), zero), n) }
+        }),
+        Kind::Floats(out) => each!(|at, x, n| {
+            // SAFETY: n values of this row remain.
+            unsafe { s.write(out.add(at), x, n) }
+        }),
+        Kind::Sums(out) => each!(|at, x, n| {
+            // SAFETY: n values of this row remain; a float is as wide as a sum, and its bits are only moved.
+            unsafe { s.write(out.add(at).cast::<f32>(), x, n) }
+        }),
+    }
+}
+
+#[inline(always)]
+fn tile<B: Bytes, const NV: usize>(b: B, rows: usize, args: Args) {
+    macro_rules! rows {
+        ($($n:literal)*) => {
+            match rows {
+                $($n if $n <= B::ROWS => b.enter(Tile::<$n, NV>(args)),)*
+                _ => unreachable!("a tile has 1 to ROWS rows"),
+            }
+        };
+    }
+    rows!(1 2 3 4 5 6 7 8 9 10 11 12)
+}
+
+/// A block of rows times a range of panels.
+pub(crate) struct Block {
+    pub(crate) rows: usize,
+    /// Row pointers `[tile][tap][row of the tile]`, where tiles are those of [`tile_range`].
+    pub(crate) pointers: *const *const u8,
+    pub(crate) taps: usize,
+    /// Words of a tap.
+    pub(crate) words: usize,
+    pub(crate) panels: Panels,
+    pub(crate) range: Range<usize>,
+    pub(crate) right: *const f32,
+    /// From row 0 and column 0 of panel 0.
+    pub(crate) finish: Finish,
+}
+
+impl ByteKernel for &Block {
+    type Output = ();
+    /// The caller of [`multiply`] has promised what this needs.
+    #[inline(always)]
+    fn run<B: Bytes>(self, b: B) {
+        let tiles = tiles(self.rows, B::ROWS);
+        let mut spare = MaybeUninit::<[f32; MOST_ROWS * MOST_COLUMNS]>::uninit();
+        for p in self.range.clone() {
+            let (columns, width) = (self.panels.columns(p), self.panels.width_of(p));
+            let panel = self.right.wrapping_add(self.panels.offset(p));
+            let size = width * (self.panels.depth + 1) * 4;
+            let mut pointers = self.pointers;
+            for index in 0..tiles {
+                let rows = tile_range(self.rows, tiles, index);
+                let finish = self
+                    .finish
+                    .skip(rows.start * self.finish.stride + p * self.panels.width);
+                // the first two tiles fetch the next panel, later ones touch what they read anyway
+                let ahead = if index < 2 { size + index * 64 } else { 0 };
+                let args = Args {
+                    rows: pointers,
+                    taps: self.taps,
+                    words: self.words,
+                    panel,
+                    width,
+                    ahead,
+                    finish,
+                    spare: spare.as_mut_ptr().cast(),
+                };
+                if width > B::S::LANES {
+                    tile::<B, 2>(b, rows.len(), args);
+                } else {
+                    tile::<B, 1>(b, rows.len(), args);
+                }
+                // SAFETY: the tile just stored its rows; the caller promises the outputs.
+                unsafe { finish_tile(b, &finish, spare.as_ptr().cast(), rows.len(), width, columns) };
+                pointers = pointers.wrapping_add(self.taps * rows.len());
+            }
+        }
+    }
+}
+
+/// Multiplies one block.
+///
+/// # Safety
+/// `pointers` holds `rows * taps` pointers, each to `words` readable words; `right` holds the panels of `range`;
+/// outputs and, unless null, addends exist for every row and every column of those panels, and no other thread
+/// touches these outputs.
+pub(crate) unsafe fn multiply(isa: Isa, block: &Block) {
+    if block.rows > 0 {
+        isa.run_bytes(block);
+    }
+}

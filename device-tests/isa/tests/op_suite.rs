@@ -1,0 +1,38 @@
+//! The ONNX backend suite through the CPU plugin on every instruction set that this machine has, the scalar one
+//! included: `NAME/KIND/CASE`, as `avx2/node/test_add`.
+//!
+//! `POLYCHIP_SUITE_EVERY=N` takes each Nth case only, for a processor that is emulated; `POLYCHIP_SUITE_LIST=FILE` also
+//! writes each case's result there.
+
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use libtest_mimic::Arguments;
+use polychip::Runtime;
+use polychip_cpu_kernels::Isa;
+use polychip_device_tests::suite::{self, Suite};
+
+fn main() -> Result<()> {
+    let arguments = Arguments::from_args();
+    suite::skip_without_data(&arguments);
+    let every = match std::env::var("POLYCHIP_SUITE_EVERY") {
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("POLYCHIP_SUITE_EVERY is {text:?}, not a number"))?,
+        Err(_) => 1,
+    };
+    let list = std::env::var_os("POLYCHIP_SUITE_LIST")
+        .map(std::fs::File::create)
+        .transpose()?
+        .map(|file| Arc::new(Mutex::new(file)));
+    let mut suites = Vec::new();
+    for isa in Isa::available() {
+        let runtime = Runtime::builder().configure("cpu", "isa", isa.name()).build()?;
+        suites.push(
+            Suite::new(runtime, "cpu:0", isa.name())?
+                .sampled(every)
+                .listed(list.clone()),
+        );
+    }
+    suite::run(&arguments, suites)?.exit()
+}

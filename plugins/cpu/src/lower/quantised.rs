@@ -1,0 +1,654 @@
+//! Nodes that are computed in integers, on tensors of 8-bit codes.
+//!
+//! Invariants:
+//! 1. A result is within one code of what dequantising, the op in f32 and quantising give.
+//! 2. What a chain computes in integers is decided by [`chain`], which sees all that the kernels need; a chain whose
+//!    inner tensors have encodings is only ever lowered here.
+//!
+//! Not here: codes of more or fewer bits than 8, and ops without an integer form; they compute in f32 between
+//! conversions (`convert`, `codes`).
+
+use polychip_cpu_kernels::conv::{ConvParams, Window};
+use polychip_cpu_kernels::pool::PoolParams;
+use polychip_cpu_kernels::quantised::{
+    self, Added, AveragePlan, Codes, ConvPlan, Output, Sum, Target, Weights,
+};
+use polychip_cpu_kernels::{Isa, ThreadPool, Unary, elementwise as kernel};
+use polychip_ops::{Attr, DType, Op, axis, geometry};
+use polychip_sdk::{Constant, Encoding, EncodingKind, Error, Result};
+
+use super::codes::{Grid, grid};
+use super::convert::{integers, is_rounded};
+use super::fuse::Tail;
+use super::{Form, IDENTITY, Lowering, Source, elementwise, image, kernel_error, shape_error};
+use crate::part::{Node, Part, TensorIndex};
+
+/// Constant weights of a product, as far as a plan needs them.
+struct Filter {
+    dtype: DType,
+    constant: Constant,
+    encoding: Encoding,
+    /// `[out, in, taps...]`, or `[in, out]` where `columns` says so.
+    dims: Vec<usize>,
+    columns: bool,
+}
+
+impl Filter {
+    fn outputs(&self) -> usize {
+        self.dims[usize::from(self.columns)]
+    }
+
+    /// The weights of a node, where they are 8-bit constants with a scale for each output or for all.
+    fn new(part: &Part, tensor: TensorIndex, columns: bool) -> Option<Self> {
+        let t = &part.tensors[tensor];
+        let encoding = t.encoding.clone()?;
+        let dims = t.dims.clone()?;
+        let axis = usize::from(columns);
+        let outputs = *dims.get(axis)?;
+        let fits = match encoding.kind {
+            EncodingKind::PerTensor => !encoding.scales.is_empty(),
+            EncodingKind::PerAxis { axis: own } => own == axis && encoding.scales.len() == outputs,
+            EncodingKind::PerBlock { .. } => false,
+        };
+        let sound = encoding.scales.iter().all(|scale| scale.is_finite());
+        if !matches!(t.dtype, DType::U8 | DType::I8) || !fits || !sound || encoding.real_dtype != DType::F32 {
+            return None;
+        }
+        let filter = Filter {
+            dtype: t.dtype,
+            constant: t.constant?,
+            encoding,
+            dims,
+            columns,
+        };
+        // a byte of weights is looked at only where it might not fit
+        let plain = t.dtype == DType::I8 && filter.encoding.zero_points.iter().all(|&zero| zero == 0);
+        (plain || filter.values().is_ok()).then_some(filter)
+    }
+
+    fn scale(&self, output: usize) -> f32 {
+        let scales = &self.encoding.scales;
+        scales[if scales.len() == 1 { 0 } else { output }]
+    }
+
+    /// The weights less their zeros, `[out, in, taps...]`.
+    fn values(&self) -> Result<Vec<i8>> {
+        let count: usize = self.dims.iter().product();
+        let stored = integers(self.dtype, count, self.constant.bytes())?;
+        let outputs = self.outputs();
+        let zeros = &self.encoding.zero_points;
+        let depth = count.checked_div(outputs).unwrap_or(0);
+        let mut values = Vec::with_capacity(count);
+        for output in 0..outputs {
+            let zero = match zeros.len() {
+                0 => 0,
+                1 => zeros[0],
+                _ => zeros[output],
+            };
+            for i in 0..depth {
+                let at = if self.columns {
+                    i * outputs + output
+                } else {
+                    output * depth + i
+                };
+                let value = stored[at].wrapping_sub(zero);
+                values.push(i8::try_from(value).map_err(|_| {
+                    Error::unsupported(format!(
+                        "a weight of {value} less its zero does not fit 8 signed bits"
+                    ))
+                })?);
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// What a chain of a product writes.
+#[derive(Clone, Copy, PartialEq)]
+enum Result8 {
+    /// Codes, after the limits of an activation.
+    Codes(Grid, Codes),
+    /// f32 between limits.
+    Floats(f32, f32),
+}
+
+/// A product that is computed in integers.
+struct Chain {
+    x: TensorIndex,
+    input: Grid,
+    filter: Filter,
+    bias: Option<TensorIndex>,
+    target: TensorIndex,
+    result: Result8,
+    /// What is added, and the grid that the product is rounded to before.
+    residual: Option<(TensorIndex, Grid, Grid)>,
+}
+
+/// Whether `sum = anchor + other` with an encoded tensor between is one chain of integers.
+pub(super) fn joins_residual(
+    part: &Part,
+    node: &Node,
+    sum: &Node,
+    other: TensorIndex,
+) -> Option<TensorIndex> {
+    let output = sum.output(0)?;
+    let tail = Tail {
+        residual: Some(other),
+        output: Some(output),
+        ..Tail::NONE
+    };
+    chain(part, node, &tail).map(|_| output)
+}
+
+fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
+    let (x, w, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
+    let input = grid(part, x)?;
+    let target = tail.output.unwrap_or(y);
+    let (dims, out) = (part.dims(x)?, part.dims(y)?);
+    let constant = |t: TensorIndex| part.tensors[t].is_constant() && super::convert::stands_for_f32(part, t);
+    if part.dims(target)? != out || out.contains(&0) || dims.contains(&0) {
+        return None;
+    }
+    let whole = |attr, default: f32| node.attributes.float(attr).unwrap_or(default) == 1.0;
+    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
+    let filter = match node.op {
+        Op::Conv if super::conv::covers(part, node) => {
+            let filter = Filter::new(part, w, false)?;
+            let depth: usize = filter.dims[1..].iter().product();
+            (depth < 30_000).then_some(filter)?
+        }
+        Op::Gemm
+            if dims.len() == 2
+                && !flag(Attr::TransA)
+                && whole(Attr::Alpha, 1.0)
+                && whole(Attr::Beta, 1.0) =>
+        {
+            Filter::new(part, w, !flag(Attr::TransB))?
+        }
+        Op::MatMul if dims.len() >= 2 => Filter::new(part, w, true)?,
+        _ => return None,
+    };
+    if node.op != Op::Conv {
+        let depth = filter.dims[usize::from(!filter.columns)];
+        let fits = filter.dims.len() == 2
+            && depth < 30_000
+            && dims.last() == Some(&depth)
+            && out.last() == Some(&filter.outputs());
+        if !fits || dims[..dims.len() - 1] != out[..out.len() - 1] {
+            return None;
+        }
+    }
+    let bias = node.input(2).or(tail.bias);
+    let outputs = filter.outputs();
+    let per_output = |t: TensorIndex| {
+        constant(t)
+            && part
+                .dims(t)
+                .is_some_and(|dims| dims.iter().product::<usize>() == outputs)
+    };
+    if !bias.is_none_or(per_output)
+        || tail.after
+        || tail.alpha != 1.0
+        || (node.input(2).is_some() && tail.bias.is_some())
+    {
+        return None;
+    }
+    let (low, high) = match tail.activation {
+        Unary::Identity => (f32::NEG_INFINITY, f32::INFINITY),
+        Unary::Relu => (0.0, f32::INFINITY),
+        Unary::Clip { low, high } if low <= high => (low, high),
+        _ => return None,
+    };
+    let result = match grid(part, target) {
+        Some(grid) => Result8::Codes(grid, clamped(grid, low, high)),
+        None if part.plain_f32(target) => Result8::Floats(low, high),
+        None => return None,
+    };
+    let residual = match tail.residual {
+        None => None,
+        Some(other) => {
+            // depthwise kernels add nothing
+            let dense = node.op != Op::Conv || node.attributes.int(Attr::Group).unwrap_or(1) == 1;
+            let same = part.dims(other)? == out && tail.activation == IDENTITY && other != y;
+            if !dense || !same || !matches!(result, Result8::Codes(..)) {
+                return None;
+            }
+            Some((other, grid(part, other)?, grid(part, y)?))
+        }
+    };
+    Some(Chain {
+        x,
+        input,
+        filter,
+        bias,
+        target,
+        result,
+        residual,
+    })
+}
+
+/// The codes between two real limits.
+fn clamped(grid: Grid, low: f32, high: f32) -> Codes {
+    let code = |x: f32| ((x / grid.scale).round_ties_even() + f32::from(grid.zero)).clamp(0.0, 255.0) as u8;
+    Codes {
+        zero: grid.zero,
+        low: code(low),
+        high: code(high),
+    }
+}
+
+/// Lowers a node that has an integer form.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+    if let Some(chain) = chain(l.part, node, tail) {
+        product(l, node, chain)?;
+        return Ok(true);
+    }
+    if tail.output.is_some() {
+        return Ok(false);
+    }
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let (Some(from), Some(to)) = (grid(l.part, x), grid(l.part, y)) else {
+        return Ok(false);
+    };
+    if l.shape(x)?.contains(&0) || l.shape(y)?.contains(&0) {
+        return Ok(false);
+    }
+    match node.op {
+        Op::Add | Op::Mul | Op::Sub => two(l, node, y, to),
+        Op::MaxPool | Op::AveragePool | Op::GlobalAveragePool => pool(l, node, (x, from), (y, to)),
+        Op::Identity | Op::Reshape | Op::Flatten | Op::Squeeze | Op::Unsqueeze
+            if is_rounded(l.part, node, y) =>
+        {
+            if node
+                .input(1)
+                .is_some_and(|t| l.part.tensors[t].constant.is_none())
+                || l.shape(x)?.iter().product::<usize>() != l.shape(y)?.iter().product::<usize>()
+            {
+                return Ok(false);
+            }
+            let rows = l.codes(x, Form::Rows)?;
+            let shape = l.shape(y)?.to_vec();
+            let view = l.view(rows, shape);
+            l.forms[y].codes[Form::Rows as usize] = Some(view);
+            Ok(true)
+        }
+        Op::Concat if is_rounded(l.part, node, y) => concat(l, node, y),
+        _ => table(l, node, (x, from), (y, to)),
+    }
+}
+
+fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
+    let Chain {
+        x,
+        input,
+        filter,
+        bias,
+        target,
+        result,
+        residual,
+    } = chain;
+    let (dims, y) = (l.shape(x)?, l.shape(target)?);
+    let (params, form) = if node.op == Op::Conv {
+        let groups = usize::try_from(node.attributes.int(Attr::Group).unwrap_or(1))
+            .map_err(|_| Error::unsupported("a negative group count"))?;
+        let shape =
+            geometry::Window::new(node.op, &node.attributes, &filter.dims[2..]).map_err(shape_error)?;
+        let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
+        if placement.output[..] != y[2..]
+            || y[1] != filter.dims[0]
+            || dims[1] != filter.dims[1].saturating_mul(groups)
+        {
+            return Err(Error::bad_argument(format!(
+                "a convolution of {dims:?} with {:?} in {groups} groups does not give {y:?}",
+                filter.dims
+            )));
+        }
+        let window = super::conv::window(&shape, &dims[2..], &placement)?;
+        let params = ConvParams::dense(dims[0], dims[1], filter.dims[0], groups, window);
+        (params, Form::Channels)
+    } else {
+        let rows: usize = dims[..dims.len() - 1].iter().product();
+        let window = Window::new_2d([1, rows], [1, rows], [1, 1], [1, 1], [1, 1], [0, 0]);
+        let depth = dims[dims.len() - 1];
+        (
+            ConvParams::dense(1, depth, filter.outputs(), 1, window),
+            Form::Rows,
+        )
+    };
+    let kind = match result {
+        Result8::Codes(..) => Target::Codes,
+        Result8::Floats(..) => Target::Wide,
+    };
+    let plan = ConvPlan::new(l.isa, params, kind).map_err(kernel_error)?;
+    // the product is rounded to this grid first
+    let first = residual.map(|(_, _, between)| between).or(match result {
+        Result8::Codes(grid, _) => Some(grid),
+        Result8::Floats(..) => None,
+    });
+    let bias = bias.map(|b| Bias::new(l, b)).transpose()?;
+    let packer = plan.clone();
+    let packed = l.packed(vec![plan.packed_len()], move |packed| {
+        let outputs = filter.outputs();
+        let step = first.map_or(1.0, |grid| grid.scale);
+        let mut factor = Vec::with_capacity(outputs);
+        let (mut sums, mut shift) = (vec![0; outputs], vec![0.0; outputs]);
+        let whole = bias.as_ref().map(|bias| bias.sums(&filter, input)).transpose()?;
+        for output in 0..outputs {
+            factor.push((f64::from(input.scale) * f64::from(filter.scale(output)) / f64::from(step)) as f32);
+        }
+        match (whole, &bias) {
+            (Some(Some(whole)), _) => sums = whole,
+            (Some(None), Some(bias)) => {
+                for (shift, value) in shift.iter_mut().zip(bias.source.values()?) {
+                    *shift = value / step;
+                }
+            }
+            _ => {}
+        }
+        let weights = Weights {
+            values: &filter.values()?,
+            input_zero: input.zero,
+            bias: &sums,
+            factor: &factor,
+            shift: &shift,
+        };
+        packer.pack(&weights, packed);
+        Ok(())
+    })?;
+    let mut reads = vec![l.codes(x, form)?, packed];
+    if let Some((other, ..)) = residual {
+        reads.push(l.codes(other, form)?);
+    }
+    let output = match result {
+        Result8::Codes(..) => l.code_result(target, form)?,
+        Result8::Floats(..) => l.result(target, form)?,
+    };
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    let name = if node.op == Op::Conv {
+        "conv of codes"
+    } else {
+        "gemm of codes"
+    };
+    l.step(
+        name,
+        &reads,
+        &[output],
+        scratch,
+        Box::new(move |o| {
+            let (x, packed) = (o.read::<u8>(0), o.read(1));
+            let added = residual.map(|(_, other, between)| {
+                let Result8::Codes(grid, _) = result else {
+                    unreachable!("invariant: something is added to codes only")
+                };
+                Added {
+                    codes: o.read(2),
+                    factor: other.over(grid),
+                    shift: -f32::from(other.zero) * other.over(grid),
+                    rounded: (between.codes(), between.over(grid)),
+                }
+            });
+            let output = match result {
+                Result8::Codes(_, codes) => Output::Codes(o.write(0), codes),
+                Result8::Floats(low, high) => Output::Floats(o.write(0), low, high),
+            };
+            let scratch = o.scratch(1);
+            plan.run(o.pool, packed, x, input.zero, added, output, scratch);
+            Ok(())
+        }),
+    );
+    Ok(())
+}
+
+/// A constant that is added per output.
+struct Bias {
+    source: Source,
+    /// The integers and their scales, where it is stored so.
+    stored: Option<(Constant, Encoding)>,
+}
+
+impl Bias {
+    fn new(l: &Lowering<'_>, tensor: TensorIndex) -> Result<Self> {
+        let t = &l.part.tensors[tensor];
+        let stored = match (t.dtype, t.constant, &t.encoding) {
+            (DType::I32, Some(constant), Some(encoding)) => Some((constant, encoding.clone())),
+            _ => None,
+        };
+        Ok(Self {
+            source: l.source(tensor)?,
+            stored,
+        })
+    }
+
+    /// The bias in steps of the sums, where it is stored so.
+    fn sums(&self, filter: &Filter, input: Grid) -> Result<Option<Vec<i32>>> {
+        let Some((constant, encoding)) = &self.stored else {
+            return Ok(None);
+        };
+        let scales = &encoding.scales;
+        let same = (0..filter.outputs()).all(|output| {
+            let own = scales.get(if scales.len() == 1 { 0 } else { output });
+            let step = input.scale * filter.scale(output);
+            own.is_some_and(|own| (own - step).abs() <= 1e-6 * step.abs())
+        });
+        if !same || encoding.zero_points.iter().any(|&zero| zero != 0) {
+            return Ok(None);
+        }
+        integers(DType::I32, filter.outputs(), constant.bytes()).map(Some)
+    }
+}
+
+/// Sums, differences and products of two tensors.
+fn two(l: &mut Lowering<'_>, node: &Node, y: TensorIndex, to: Grid) -> Result<bool> {
+    let (Some(a), Some(b)) = (node.input(0), node.input(1)) else {
+        return Ok(false);
+    };
+    let (Some(left), Some(right)) = (grid(l.part, a), grid(l.part, b)) else {
+        return Ok(false);
+    };
+    let (out, isa) = (l.shape(y)?, l.isa);
+    let same = l.shape(a)? == out && l.shape(b)? == out;
+    let form = if l.code_form(a) == Form::Channels || l.code_form(b) == Form::Channels {
+        Form::Channels
+    } else {
+        Form::Rows
+    };
+    if node.op == Op::Mul {
+        // the shorter operand is repeated: a value for all, or one per channel of the only image
+        let repeats = |dims: &[usize]| {
+            dims.iter().product::<usize>() == 1
+                || (form == Form::Channels && dims.len() == out.len() && dims[0] == 1 && out[0] == 1 && {
+                    dims[1] == out[1] && dims[2..].iter().all(|&size| size == 1)
+                })
+        };
+        let (a, b, left, right) = match (l.shape(a)? == out, l.shape(b)? == out) {
+            (true, true) => (a, b, left, right),
+            (true, false) if repeats(l.shape(b)?) => (a, b, left, right),
+            (false, true) if repeats(l.shape(a)?) => (b, a, right, left),
+            _ => return Ok(false),
+        };
+        let one = l.shape(b)?.len() < 3 && l.shape(b)? != out;
+        let reads = [
+            l.codes(a, form)?,
+            l.codes(b, if one { Form::Rows } else { form })?,
+        ];
+        let output = l.code_result(y, form)?;
+        let factor = left.scale * right.scale / to.scale;
+        l.step(
+            "product of codes",
+            &reads,
+            &[output],
+            None,
+            Box::new(move |o| {
+                let (a, b): (&[u8], &[u8]) = (o.read(0), o.read(1));
+                let zeros = [left.zero, right.zero];
+                quantised::multiply(isa, o.pool, (a, b), zeros, factor, to.codes(), o.write(0));
+                Ok(())
+            }),
+        );
+        return Ok(true);
+    }
+    if !same {
+        return Ok(false);
+    }
+    let sign = if node.op == Op::Sub { -1.0 } else { 1.0 };
+    let (by_a, by_b) = (left.over(to), sign * right.over(to));
+    let sum = Sum {
+        a: by_a,
+        b: by_b,
+        shift: -(f32::from(left.zero) * by_a + f32::from(right.zero) * by_b),
+    };
+    let reads = [l.codes(a, form)?, l.codes(b, form)?];
+    let output = l.code_result(y, form)?;
+    l.step(
+        "sum of codes",
+        &reads,
+        &[output],
+        None,
+        Box::new(move |o| {
+            quantised::add(isa, o.pool, o.read(0), o.read(1), sum, to.codes(), o.write(0));
+            Ok(())
+        }),
+    );
+    Ok(true)
+}
+
+/// Pools over windows and whole images.
+fn pool(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    (x, from): (TensorIndex, Grid),
+    (y, to): (TensorIndex, Grid),
+) -> Result<bool> {
+    let dims = l.shape(x)?;
+    if !(3..=5).contains(&dims.len()) || node.output(1).is_some() {
+        return Ok(false);
+    }
+    let maximum = node.op == Op::MaxPool;
+    if maximum && !is_rounded(l.part, node, y) {
+        return Ok(false);
+    }
+    let [n, c, spatial] = image(dims)?;
+    let params = if node.op == Op::GlobalAveragePool {
+        PoolParams {
+            batch: n,
+            channels: c,
+            window: Window::new_2d([1, spatial], [1, 1], [1, spatial], [1, 1], [1, 1], [0, 0]),
+            pads_end: [0; 3],
+        }
+    } else {
+        super::pool::params(l, node, x, y)?
+    };
+    let isa = l.isa;
+    let count_padding = node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0;
+    let plan = AveragePlan::new(params, count_padding).map_err(kernel_error)?;
+    let (input, output) = (l.codes(x, Form::Channels)?, l.code_result(y, Form::Channels)?);
+    let factor = from.over(to);
+    l.step(
+        "pool of codes",
+        &[input],
+        &[output],
+        None,
+        Box::new(move |o| {
+            let (x, y) = (o.read(0), o.write(0));
+            if maximum {
+                quantised::max_pool(isa, o.pool, (n, c), &params.window, x, y);
+            } else {
+                plan.run(isa, o.pool, x, from.zero, factor, to.codes(), y);
+            }
+            Ok(())
+        }),
+    );
+    Ok(true)
+}
+
+/// Tensors of one grid side by side.
+fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Result<bool> {
+    let inputs: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
+    let out = l.shape(y)?;
+    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let Some(axis) = axis::normalise(along, out.len()) else {
+        return Ok(false);
+    };
+    let (mut form, mut sum) = (Form::Rows, 0);
+    for &input in &inputs {
+        let dims = l.shape(input)?;
+        let fits = dims.len() == out.len() && (0..out.len()).all(|i| i == axis || dims[i] == out[i]);
+        if grid(l.part, input).is_none() || !fits {
+            return Ok(false);
+        }
+        sum += dims[axis];
+        if l.code_form(input) == Form::Channels {
+            form = Form::Channels;
+        }
+    }
+    if sum != out[axis] {
+        return Ok(false);
+    }
+    let at = super::movement::place(form, axis, out.len());
+    let mut values = Vec::new();
+    for &input in &inputs {
+        values.push(l.codes(input, form)?);
+    }
+    let result = l.code_result(y, form)?;
+    let strides = |shape: &[usize]| -> Result<Vec<isize>> {
+        axis::strides(shape)
+            .map(|strides| strides.iter().map(|&stride| stride as isize).collect())
+            .ok_or_else(|| Error::unsupported(format!("a tensor of shape {shape:?} is too large")))
+    };
+    let to = strides(l.value_shape(result))?;
+    let mut offset = 0;
+    for value in values {
+        let shape = l.value_shape(value).to_vec();
+        let from = strides(&shape)?;
+        super::movement::strided(
+            l,
+            "concat of codes",
+            &shape,
+            (value, 0, &from),
+            (result, offset, &to),
+        )?;
+        offset += shape[at] * to[at] as usize;
+    }
+    Ok(true)
+}
+
+/// The table of a function of one code.
+fn tabulate(isa: Isa, function: Unary, from: Grid, to: Grid) -> [u8; 256] {
+    let pool = ThreadPool::new(1);
+    let x: [f32; 256] = std::array::from_fn(|code| (code as f32 - f32::from(from.zero)) * from.scale);
+    let (mut y, mut table) = ([0.0; 256], [0; 256]);
+    kernel::unary(isa, &pool, function, &x, &mut y);
+    quantised::quantise(isa, &pool, &y, to.scale, to.codes(), &mut table);
+    table
+}
+
+/// Functions of one value, by a table of all codes.
+fn table(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    (x, from): (TensorIndex, Grid),
+    (y, to): (TensorIndex, Grid),
+) -> Result<bool> {
+    let Some(function) = elementwise::activation(l.part, node) else {
+        return Ok(false);
+    };
+    if l.shape(x)? != l.shape(y)? {
+        return Ok(false);
+    }
+    let table = tabulate(l.isa, function, from, to);
+    let form = l.code_form(x);
+    let (input, output) = (l.codes(x, form)?, l.code_result(y, form)?);
+    l.step(
+        "table of codes",
+        &[input],
+        &[output],
+        None,
+        Box::new(move |o| {
+            quantised::map(o.pool, &table, o.read(0), o.write(0));
+            Ok(())
+        }),
+    );
+    Ok(true)
+}

@@ -1,0 +1,185 @@
+//! What ends a product or a convolution: bias, scales and the element-wise nodes behind, as one expression.
+//!
+//! Invariant: operand 0 is the sum; what the anchor itself adds stands before what its chain adds.
+
+use polychip_gpu_kernels::{Epilogue, EpilogueOperand, Expression, Place};
+
+use super::elementwise::{self, Chain};
+use super::forms::{Form, Kind, is_float, is_same};
+use super::refusal::{self, Outcome};
+use super::{Lowering, ValueId, quantise};
+use crate::part::{Node, TensorIndex};
+
+/// How an output is seen as rows and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sheet {
+    /// Rows are pixels, columns channels; memory is channels last.
+    Image,
+    /// Columns are the last axis.
+    Matrix,
+}
+
+impl Sheet {
+    pub(super) fn form(self) -> Form {
+        match self {
+            Sheet::Image => Form::Channels,
+            Sheet::Matrix => Form::Rows,
+        }
+    }
+
+    /// Where the elements of an operand stand to those of an output of shape `out`.
+    pub(super) fn place(self, dims: &[usize], out: &[usize]) -> Option<Place> {
+        if dims.iter().product::<usize>() == 1 {
+            return Some(Place::Single);
+        }
+        if dims.len() > out.len() {
+            return None;
+        }
+        let mut aligned = vec![1; out.len() - dims.len()];
+        aligned.extend_from_slice(dims);
+        let axis = match self {
+            Sheet::Image => 1,
+            Sheet::Matrix => out.len() - 1,
+        };
+        let others = |f: &dyn Fn(usize) -> bool| (0..out.len()).filter(|&i| i != axis).all(f);
+        if aligned == out {
+            Some(Place::Same)
+        } else if aligned.get(axis) == out.get(axis) && others(&|i| aligned[i] == 1) {
+            Some(Place::Column)
+        } else if aligned.get(axis) == Some(&1) && others(&|i| aligned[i] == out[i]) {
+            Some(Place::Row)
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether a tensor can be read by the end of such an anchor.
+pub(super) fn admits(
+    l: &Lowering<'_>,
+    tensor: TensorIndex,
+    sheet: Sheet,
+    dims: &[usize],
+    out: &[usize],
+) -> bool {
+    is_float(l.part.real(tensor)) && sheet.place(dims, out).is_some()
+}
+
+/// An end in the making.
+pub(super) struct Ending {
+    expression: Expression,
+    operands: Vec<EpilogueOperand>,
+    values: Vec<ValueId>,
+}
+
+impl Ending {
+    /// The sum itself.
+    pub(super) fn new() -> Ending {
+        Ending {
+            expression: Expression::Operand(0),
+            operands: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Changes the expression so far.
+    pub(super) fn change(&mut self, change: impl FnOnce(Expression) -> Expression) {
+        let so_far = std::mem::replace(&mut self.expression, Expression::Operand(0));
+        self.expression = change(so_far);
+    }
+
+    /// Adds a value to the operands; it is read as a float.
+    pub(super) fn operand(&mut self, l: &Lowering<'_>, value: ValueId, place: Place) -> Expression {
+        self.operands.push(EpilogueOperand {
+            scalar: l.stored(value).scalar,
+            place,
+            access: l.access(value),
+        });
+        self.values.push(value);
+        Expression::Operand(self.values.len() as u32)
+    }
+
+    /// Adds a tensor of the anchor or its chain to the operands, and gives its real value.
+    pub(super) fn tensor(
+        &mut self,
+        l: &mut Lowering<'_>,
+        tensor: TensorIndex,
+        sheet: Sheet,
+        out: &[usize],
+    ) -> Outcome<Expression> {
+        if let Some(number) = elementwise::number(l, tensor) {
+            return Ok(number);
+        }
+        let dims = l.dims(tensor)?;
+        let place = sheet
+            .place(dims, out)
+            .ok_or_else(|| refusal::shape(format!("{dims:?} does not stand beside {out:?}")))?;
+        if !is_float(l.part.real(tensor)) {
+            return Err(refusal::dtype("an operand that is no float"));
+        }
+        let form = if place == Place::Same && !is_same(out) {
+            sheet.form()
+        } else {
+            Form::Rows
+        };
+        // integers with one scale are decoded where they are read
+        let real = [Form::Rows, Form::Channels]
+            .iter()
+            .any(|&form| l.forms[tensor].get(form, Kind::Real).is_some());
+        if let Some((scale, zero)) =
+            quantise::single(l, tensor).filter(|_| !real && !l.part.is_constant(tensor))
+        {
+            let value = l.get(tensor, form, Kind::Stored)?;
+            let stored = self.operand(l, value, place);
+            return Ok(quantise::real(stored, scale, zero));
+        }
+        let value = l.get(tensor, form, Kind::Real)?;
+        Ok(self.operand(l, value, place))
+    }
+
+    /// Puts the nodes of a group behind, and gives the epilogue, its operands and the place of the result.
+    pub(super) fn finish(
+        mut self,
+        l: &mut Lowering<'_>,
+        members: &[usize],
+        sum: TensorIndex,
+        output: TensorIndex,
+        sheet: Sheet,
+    ) -> Outcome<(Epilogue, Vec<ValueId>, ValueId)> {
+        let part = l.part;
+        let out = l.dims(output)?;
+        if !is_float(part.real(output)) || l.dims(sum)? != out {
+            return Err(refusal::dtype("an end that gives no floats of the sum's shape"));
+        }
+        let nodes: Vec<&Node> = members.iter().map(|&index| &part.nodes[index]).collect();
+        if !nodes.is_empty() {
+            let Some(Chain { expression, operands }) = elementwise::chain(l, &nodes, Some(sum), output)?
+            else {
+                return Err(refusal::op("a chain of other than element-wise nodes"));
+            };
+            let mut reads = vec![self.expression.clone()];
+            for tensor in operands {
+                reads.push(self.tensor(l, tensor, sheet, out)?);
+            }
+            self.expression = elementwise::rewrite(&expression, &|index| reads[index as usize].clone());
+        }
+        let form = sheet.form();
+        let target = if let Some((scale, zero)) = quantise::single(l, output)
+            && matches!(l.stored_scalar(output)?.bytes(), 1)
+        {
+            self.change(|real| quantise::steps(real, scale, zero));
+            let (_, target) = l.destination(output, form, Kind::Stored)?;
+            l.define(output, form, Kind::Stored, target)?;
+            target
+        } else {
+            l.result(output, form)?
+        };
+        let epilogue = Epilogue {
+            expression: self.expression,
+            operands: self.operands,
+            output: l.stored(target).scalar,
+            columns: None,
+        };
+        Ok((epilogue, self.values, target))
+    }
+}

@@ -1,0 +1,428 @@
+//! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
+
+use polychip_gpu_kernels::{BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Place, Right, Scalar, pack_b};
+use polychip_ops::{Attr, Op, broadcast};
+use polychip_sdk::EncodingKind;
+
+use super::ending::{self, Ending, Sheet};
+use super::forms::{Form, Kind, float_bytes, is_float};
+use super::refusal::{self, Outcome};
+use super::share::Whole;
+use super::{Lowering, ValueId, columns, quantise};
+use crate::part::{Node, TensorIndex};
+
+/// Whether a node is an anchor of this family.
+pub(super) fn takes_endings(l: &Lowering<'_>, node: &Node) -> bool {
+    let real = |i| node.input(i).is_some_and(|t| is_float(l.part.real(t)));
+    let ranked = node
+        .output(0)
+        .and_then(|t| l.part.dims(t))
+        .is_some_and(|dims| !dims.is_empty());
+    real(0) && real(1) && ranked
+}
+
+/// Whether a tensor can be read by the end of a product.
+pub(super) fn admits(l: &Lowering<'_>, tensor: TensorIndex, dims: &[usize], out: &[usize]) -> bool {
+    ending::admits(l, tensor, Sheet::Matrix, dims, out)
+}
+
+/// Lowers a product alone.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
+    match node.output(0) {
+        Some(output) => fused(l, node, &[], output),
+        None => Ok(false),
+    }
+}
+
+/// A tile that stands until one is chosen.
+const FIRST: GemmTile = GemmTile::Sliced {
+    across: 4,
+    down: 4,
+    rows: 1,
+    slices: 1,
+};
+
+/// Sizes of a product.
+struct Shape {
+    batch: Vec<BatchAxis>,
+    m: u32,
+    n: u32,
+    k: u32,
+    transposed_a: bool,
+    transposed_b: bool,
+    /// Matrices that b has.
+    own_b: usize,
+}
+
+fn flag(node: &Node, attr: Attr) -> bool {
+    node.op == Op::Gemm && node.attributes.int(attr).unwrap_or(0) != 0
+}
+
+fn small(size: usize) -> Outcome<u32> {
+    u32::try_from(size).map_err(|_| refusal::shape(format!("an extent of {size}")))
+}
+
+impl Shape {
+    fn of(l: &Lowering<'_>, node: &Node, a: TensorIndex, b: TensorIndex, y: TensorIndex) -> Outcome<Shape> {
+        let (mut a, mut b, out) = (l.dims(a)?.to_vec(), l.dims(b)?.to_vec(), l.dims(y)?);
+        if a.is_empty() || b.is_empty() || a.contains(&0) || b.contains(&0) {
+            return Err(refusal::shape(format!(
+                "a product of {a:?} and {b:?} is not offered"
+            )));
+        }
+        // vectors are matrices of one row or column
+        if a.len() == 1 {
+            a.insert(0, 1);
+        }
+        if b.len() == 1 {
+            b.push(1);
+        }
+        let (transposed_a, transposed_b) = (flag(node, Attr::TransA), flag(node, Attr::TransB));
+        let pick = |dims: &[usize], transposed: bool| {
+            let [rows, columns] = [dims[dims.len() - 2], dims[dims.len() - 1]];
+            if transposed {
+                [columns, rows]
+            } else {
+                [rows, columns]
+            }
+        };
+        let ([mut m, k], [b_k, n]) = (pick(&a, transposed_a), pick(&b, transposed_b));
+        let (a_batch, b_batch) = (&a[..a.len() - 2], &b[..b.len() - 2]);
+        let whole = broadcast::shapes(&[a_batch, b_batch])
+            .filter(|_| k == b_k)
+            .ok_or_else(|| refusal::shape(format!("no product of {a:?} and {b:?}")))?;
+        let elements = whole.iter().product::<usize>() * m * n;
+        if elements != out.iter().product::<usize>() {
+            return Err(refusal::shape(format!(
+                "a product of {a:?} and {b:?} does not give {out:?}"
+            )));
+        }
+        let own_b: usize = b_batch.iter().product();
+        let mut batch = Vec::new();
+        if own_b == 1 && !transposed_a && a_batch.iter().product::<usize>() == whole.iter().product::<usize>()
+        {
+            m *= whole.iter().product::<usize>();
+        } else {
+            for (i, &count) in whole.iter().enumerate() {
+                let has = |own: &[usize]| {
+                    let first = whole.len() - own.len();
+                    i >= first && own[i - first] == count
+                };
+                if count != 1 {
+                    batch.push(BatchAxis {
+                        count: small(count)?,
+                        a: has(a_batch),
+                        b: has(b_batch),
+                    });
+                }
+            }
+        }
+        Ok(Shape {
+            batch,
+            m: small(m)?,
+            n: small(n)?,
+            k: small(k)?,
+            transposed_a,
+            transposed_b,
+            own_b,
+        })
+    }
+}
+
+/// Lowers a product with the nodes behind it.
+pub(super) fn fused(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    members: &[usize],
+    output: TensorIndex,
+) -> Outcome<bool> {
+    if !matches!(node.op, Op::MatMul | Op::Gemm) {
+        return Ok(false);
+    }
+    let (Some(a), Some(b), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
+        return Err(refusal::op("a product without operands"));
+    };
+    for tensor in [a, b, y] {
+        let real = l.part.real(tensor);
+        if !is_float(real) {
+            return Err(refusal::dtype(format!(
+                "a product of {} is not offered",
+                real.name()
+            )));
+        }
+    }
+    let mut shape = Shape::of(l, node, a, b, y)?;
+    if integers(l, &shape, node, (a, b, y), members, output)? {
+        return Ok(true);
+    }
+    let scalar = l.scalar(a)?;
+    let constant = l.part.is_constant(b);
+    let left = l.rows(a)?;
+    let right = match transposed_right(l, node, b) {
+        Some(value) => {
+            shape.transposed_b = true;
+            Some(value)
+        }
+        None if constant => None,
+        None => Some(l.rows(b)?),
+    };
+    let mut end = Ending::new();
+    summand(l, &mut end, node, y)?;
+    let sheet = Sheet::Matrix;
+    let (epilogue, operands, target) = end.finish(l, members, y, output, sheet)?;
+    let gemm = Gemm {
+        batch: shape.batch,
+        m: shape.m,
+        n: shape.n,
+        k: shape.k,
+        transposed_a: shape.transposed_a,
+        b: match (constant, shape.transposed_b) {
+            (true, _) => Right::Packed,
+            (false, true) => Right::Transposed,
+            (false, false) => Right::Plain,
+        },
+        scalar,
+        epilogue,
+        tile: FIRST,
+    };
+    let mut ends = operands;
+    ends.push(target);
+    if let Some(right) = right {
+        columns_of(l, &gemm, left, |_, _| Ok(right), &ends)?;
+        return Ok(true);
+    }
+    let (own, k) = (shape.own_b, shape.k as usize);
+    let four = (own as u64)
+        .saturating_mul(k as u64)
+        .saturating_mul(4 * scalar.bytes());
+    let pieces = columns::cut(&l.target.limits, gemm.n, four);
+    let mut weights = Vec::new();
+    if !l.dry {
+        weights = super::forms::floats(l.part, b)?;
+    }
+    for piece in pieces {
+        let some = Gemm {
+            n: piece.count(),
+            epilogue: piece.epilogue(&gemm.epilogue),
+            ..gemm.clone()
+        };
+        let n = piece.count() as usize;
+        let pack = |l: &mut Lowering<'_>, bytes| {
+            l.packed(bytes, || {
+                let values = piece.of(&weights, if shape.transposed_b { k } else { 1 });
+                let values = float_bytes(Scalar::F32, &values);
+                Ok(pack_b(
+                    &values,
+                    Scalar::F32,
+                    scalar,
+                    own,
+                    k,
+                    n,
+                    shape.transposed_b,
+                )?)
+            })
+        };
+        columns_of(l, &some, left, pack, &ends)?;
+    }
+    Ok(true)
+}
+
+/// Launches a product that gives some columns, or all, of the output. `right` gives the value of the right side, of
+/// which the kernel touches so many bytes.
+fn columns_of(
+    l: &mut Lowering<'_>,
+    gemm: &Gemm,
+    left: ValueId,
+    right: impl FnOnce(&mut Lowering<'_>, u64) -> Outcome<ValueId>,
+    ends: &[ValueId],
+) -> Outcome<()> {
+    let tiles = gemm.candidates(&l.target.limits);
+    let (_, kernel) = l.first(gemm.clone(), tiles.into_iter().map(|tile| gemm.with(tile)))?;
+    let right = right(l, kernel.bindings[1].bytes)?;
+    let whole = Whole {
+        units: gemm.m,
+        rows: 1,
+        columns: gemm.epilogue.columns.map_or(gemm.n, |columns| columns.all).into(),
+    };
+    let whole_rows = gemm.batch.is_empty() && !gemm.transposed_a;
+    if let Some(shares) = l.share(gemm.scalar, kernel.work, whole).filter(|_| whole_rows) {
+        let mark = l.mark();
+        if rows_in_shares(l, gemm, (left, right), ends, whole, &shares).is_ok() {
+            return Ok(());
+        }
+        l.back_to(mark);
+    }
+    let mut values = vec![left, right];
+    values.extend(ends);
+    l.launch_kernel(kernel, &values)
+}
+
+/// Launches a product in shares of some rows each.
+fn rows_in_shares(
+    l: &mut Lowering<'_>,
+    gemm: &Gemm,
+    (left, right): (ValueId, ValueId),
+    ends: &[ValueId],
+    whole: Whole,
+    shares: &[u32],
+) -> Outcome<()> {
+    let none = || refusal::shape("rows that do not start where a binding can");
+    let bytes = u64::from(gemm.k) * gemm.scalar.bytes();
+    let mut first = 0;
+    for &rows in shares {
+        let part = Gemm {
+            m: rows,
+            ..gemm.clone()
+        };
+        let tiles = part.candidates(&l.target.limits);
+        let (_, kernel) = l.first(part.clone(), tiles.into_iter().map(|tile| part.with(tile)))?;
+        let own = l
+            .piece(left, u64::from(first) * bytes, u64::from(rows) * bytes)
+            .ok_or_else(none)?;
+        let mut values = vec![own, right];
+        let own = l.pieces(whole, (first, rows), &gemm.epilogue.operands, ends);
+        values.extend(own.ok_or_else(none)?);
+        l.launch_kernel(kernel, &values)?;
+        first += rows;
+    }
+    Ok(())
+}
+
+/// A right side whose last two axes were exchanged, as it lay before.
+fn transposed_right(l: &Lowering<'_>, node: &Node, b: TensorIndex) -> Option<ValueId> {
+    let rank = l.part.dims(b)?.len();
+    let permuted = l.forms[b].permuted?;
+    let exists = l.forms[b].get(Form::Rows, Kind::Real).is_some();
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.get_mut(rank.checked_sub(2)?..)?.swap(0, 1);
+    (!exists && node.op == Op::MatMul && permuted.order(rank) == order).then_some(permuted.value)
+}
+
+/// What a Gemm does to its sum: factors, and what it adds.
+fn summand(l: &mut Lowering<'_>, end: &mut Ending, node: &Node, y: TensorIndex) -> Outcome<()> {
+    if node.op != Op::Gemm {
+        return Ok(());
+    }
+    let factor = |attr| node.attributes.float(attr).unwrap_or(1.0);
+    let (alpha, beta) = (factor(Attr::Alpha), factor(Attr::Beta));
+    if alpha != 1.0 {
+        end.change(|sum| sum.with(Binary::Mul, alpha));
+    }
+    if let Some(c) = node.input(2)
+        && beta != 0.0
+    {
+        let out = l.dims(y)?;
+        let dims = l.dims(c)?;
+        let column = Sheet::Matrix.place(dims, out) == Some(Place::Column);
+        let value = if column && l.part.is_constant(c) {
+            // sums are in f32, and so is what is added to them
+            let part = l.part;
+            let value = l.constant(Scalar::F32, dims, || {
+                Ok(float_bytes(Scalar::F32, &super::forms::floats(part, c)?))
+            })?;
+            end.operand(l, value, Place::Column)
+        } else {
+            end.tensor(l, c, Sheet::Matrix, out)?
+        };
+        let value = if beta == 1.0 {
+            value
+        } else {
+            value.with(Binary::Mul, beta)
+        };
+        end.change(|sum| sum.binary(Binary::Add, value));
+    }
+    Ok(())
+}
+
+/// Lowers a product of bytes; `false` where the tensors' encodings are not of its sort.
+fn integers(
+    l: &mut Lowering<'_>,
+    shape: &Shape,
+    node: &Node,
+    (a, b, y): (TensorIndex, TensorIndex, TensorIndex),
+    members: &[usize],
+    output: TensorIndex,
+) -> Outcome<bool> {
+    let Some((scale, zero)) = quantise::single(l, a) else {
+        return Ok(false);
+    };
+    let part = l.part;
+    let (kind, right) = (l.stored_scalar(a)?, &part.tensors[b]);
+    let is_byte = |scalar| matches!(scalar, Some(Scalar::I8 | Scalar::U8));
+    let right_kind = super::scalar_of(right.dtype);
+    if !is_byte(Some(kind))
+        || !is_byte(right_kind)
+        || shape.transposed_a
+        || shape.own_b != 1
+        || part.is_constant(a)
+        || !part.is_constant(b)
+    {
+        return Ok(false);
+    }
+    let Some(encoding) = &right.encoding else {
+        return Ok(false);
+    };
+    let columns = if shape.transposed_b {
+        0
+    } else {
+        l.dims(b)?.len() - 1
+    };
+    let n = shape.n as usize;
+    let scales: Vec<f32> = match encoding.kind {
+        EncodingKind::PerTensor => encoding.scales.iter().map(|weight| weight * scale).collect(),
+        EncodingKind::PerAxis { axis } if axis == columns && encoding.scales.len() == n => {
+            encoding.scales.iter().map(|weight| weight * scale).collect()
+        }
+        _ => return Ok(false),
+    };
+    let mark = l.mark();
+    let done = (|| -> Outcome<()> {
+        let left = l.get(a, Form::Rows, Kind::Stored)?;
+        let mut end = Ending::new();
+        if let [one] = scales[..] {
+            end.change(|sum| sum.with(Binary::Mul, one));
+        } else {
+            let factors = l.constant(Scalar::F32, &[n], || Ok(float_bytes(Scalar::F32, &scales)))?;
+            let factor = end.operand(l, factors, Place::Column);
+            end.change(|sum| sum.binary(Binary::Mul, factor));
+        }
+        summand(l, &mut end, node, y)?;
+        let (epilogue, operands, target) = end.finish(l, members, y, output, Sheet::Matrix)?;
+        // words of four along k, a row of corrections and one of zero points
+        let four = 16 * (u64::from(shape.k.div_ceil(4)) + 2);
+        for piece in columns::cut(&l.target.limits, shape.n, four) {
+            let gemm = GemmInt8 {
+                batch: shape.batch.clone(),
+                m: shape.m,
+                n: piece.count(),
+                k: shape.k,
+                a: kind,
+                a_zero: zero,
+                b: right_kind.unwrap_or(Scalar::I8),
+                b_zeros: match &encoding.zero_points[..] {
+                    each if each.len() == n => piece.of(each, 1).into_owned(),
+                    few => few.to_vec(),
+                },
+                epilogue: piece.epilogue(&epilogue),
+                tile: FIRST,
+            };
+            let tiles = gemm.candidates(&l.target.limits);
+            let ways = tiles.into_iter().map(|tile| gemm.with(tile));
+            let (gemm, kernel) = l.first(gemm.clone(), ways)?;
+            let packed = l.packed(kernel.bindings[1].bytes, || {
+                let bytes = part.tensors[b].bytes().unwrap_or_default();
+                let bytes = piece.of(&bytes, if shape.transposed_b { shape.k as usize } else { 1 });
+                Ok(gemm.pack_b(&bytes, shape.transposed_b)?)
+            })?;
+            let mut values = vec![left, packed];
+            values.extend(&operands);
+            values.push(target);
+            l.launch_kernel(kernel, &values)?;
+        }
+        Ok(())
+    })();
+    if done.is_err() {
+        l.back_to(mark);
+    }
+    Ok(done.is_ok())
+}

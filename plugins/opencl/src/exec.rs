@@ -1,0 +1,340 @@
+//! Loaded parts: constants and arena on the device, kernels with their arguments, and one run.
+//!
+//! Invariants:
+//! 1. Whatever depends on the part only is made at load; a run sets the arguments that name ports, and enqueues.
+//! 2. Runs of one part follow one another, for they share its arena; runs of one lane do.
+//! 3. A port is bound in place where its memory is aligned and large enough for the kernels; else it is copied.
+//!
+//! Not here: the queue (`polychip_sdk::RunQueue`), the fences (`run`), what is compiled (`polychip_gpu_lowering`).
+
+mod run;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use opencl3::event::Event;
+use opencl3::kernel::Kernel as Entry;
+use opencl3::types::cl_mem;
+use polychip_gpu_lowering::blob::Loaded;
+use polychip_gpu_lowering::program::{Home, Program};
+use polychip_sdk::{Error, ErrorKind, Executable, ExecutableInfo, Port, Priority, Result, RunQueue, Submit};
+
+use self::run::Bound;
+pub use self::run::OpenclRun;
+use crate::buffer::OpenclBuffer;
+use crate::driver::gpu::{Gpu, LANES};
+use crate::driver::memory::Piece;
+use crate::driver::program::Program as Compiled;
+use crate::driver::said;
+use crate::plugin::Shared;
+
+/// Alignment of a binding's start: the largest vector of the kernels, four integers of 64 bits.
+const ALIGN: u64 = 32;
+
+/// What the runs of a part need of a port.
+#[derive(Debug, Clone, Copy, Default)]
+struct PortUse {
+    /// Bytes that kernels touch from its start.
+    bytes: u64,
+    /// Whether they write.
+    output: bool,
+}
+
+/// A launch with its arguments.
+struct Launch {
+    entry: Entry,
+    global: [usize; 3],
+    local: [usize; 3],
+    /// Bindings that are ports: binding, port, byte of the port.
+    ports: Vec<(u32, u32, u64)>,
+}
+
+/// What a run works with.
+struct Seat {
+    /// By lane, then by step: arguments are a kernel's own.
+    lanes: Vec<Vec<Launch>>,
+    /// Memory for ports that cannot be bound in place, by port.
+    spare: Vec<Option<Piece>>,
+    /// Bytes on the way to or from such memory.
+    bytes: Vec<u8>,
+}
+
+/// A loaded part.
+pub struct OpenclExecutable {
+    gpu: Arc<Gpu>,
+    shared: Arc<Shared>,
+    ports: Vec<Port>,
+    uses: Vec<PortUse>,
+    info: ExecutableInfo,
+    seat: Mutex<Seat>,
+    /// Held as long as the kernels that name them.
+    _memory: [Piece; 2],
+    /// How long the last run took, in nanoseconds; without end before the first.
+    last_ns: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl OpenclExecutable {
+    pub(crate) fn new(shared: &Arc<Shared>, loaded: Loaded<'_>) -> Result<OpenclExecutable> {
+        let gpu = shared.gpu();
+        gpu.alive()?;
+        let Loaded {
+            program,
+            constants: bytes,
+            compiled,
+            ports,
+        } = loaded;
+        for kernel in &program.kernels {
+            kernel
+                .check(&shared.target.limits)
+                .map_err(|error| Error::bad_blob(error.to_string()))?;
+        }
+        let binaries: Vec<Vec<u8>> = postcard::from_bytes(compiled)
+            .map_err(|error| Error::bad_blob(format!("the blob's binaries are torn: {error}")))?;
+        let arena = Piece::local(&gpu, program.arena_bytes)?;
+        let constants = Piece::local(&gpu, bytes.len() as u64)?;
+        constants.write(&gpu, 0, bytes)?;
+        let mut uses = vec![PortUse::default(); ports.len()];
+        for (of, port) in uses.iter_mut().zip(&ports) {
+            of.output = port.output;
+        }
+        for step in &program.steps {
+            let kernel = &program.kernels[step.kernel as usize];
+            for (binding, &operand) in kernel.bindings.iter().zip(&step.operands) {
+                if let Home::Port(port, at) = program.values[operand as usize].home {
+                    let of = &mut uses[port as usize];
+                    of.bytes = of.bytes.max(at + binding.bytes);
+                }
+            }
+        }
+        let compiled = program
+            .kernels
+            .iter()
+            .enumerate()
+            .map(|(at, kernel)| Compiled::get(&gpu, kernel, binaries.get(at).map(Vec::as_slice)))
+            .collect::<Result<Vec<_>>>()?;
+        let lanes = (0..LANES)
+            .map(|_| launches(&program, &compiled, &arena, &constants))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(OpenclExecutable {
+            info: ExecutableInfo {
+                constant_bytes: constants.bytes,
+                arena_bytes: arena.bytes,
+            },
+            seat: Mutex::new(Seat {
+                lanes,
+                spare: ports.iter().map(|_| None).collect(),
+                bytes: Vec::new(),
+            }),
+            shared: Arc::clone(shared),
+            ports,
+            uses,
+            _memory: [arena, constants],
+            last_ns: AtomicU64::new(u64::MAX),
+            gpu,
+        })
+    }
+
+    /// How long a run is expected to take, in nanoseconds. A chip behind a driver may hang: no wait that may run out
+    /// calls it in place.
+    fn expected_ns(&self) -> u64 {
+        if self.gpu.found.software {
+            self.last_ns.load(Ordering::Relaxed)
+        } else {
+            u64::MAX
+        }
+    }
+
+    /// Runs over bound buffers on a lane, whose turn is the caller's; how long the device worked, in nanoseconds.
+    fn compute(&self, lane: usize, bound: &[Bound]) -> Result<Option<u64>> {
+        self.gpu.alive()?;
+        let mut seat = lock(&self.seat);
+        let Seat { lanes, spare, bytes } = &mut *seat;
+        let mut places: [(cl_mem, u64); MOST_PORTS] = [(std::ptr::null_mut(), 0); MOST_PORTS];
+        let mut far = Vec::new();
+        let places: &mut [(cl_mem, u64)] = if bound.len() <= MOST_PORTS {
+            &mut places[..bound.len()]
+        } else {
+            far.resize(bound.len(), (std::ptr::null_mut(), 0));
+            &mut far
+        };
+        // pieces are held by their buffers, which the run holds
+        for (port, (of, place)) in bound.iter().zip(places.iter_mut()).enumerate() {
+            let uses = self.uses[port];
+            let piece = of.buffer.piece(&self.gpu)?;
+            if self.is_direct(of, &piece, uses) {
+                *place = (piece.raw(), of.offset as u64);
+                if uses.output {
+                    of.buffer.set_stale();
+                }
+                continue;
+            }
+            let own = match &mut spare[port] {
+                Some(own) => own,
+                none => none.insert(Piece::local(&self.gpu, uses.bytes)?),
+            };
+            if !uses.output {
+                bytes.resize(self.carried(port, of), 0);
+                of.buffer.copy_out(of.offset, bytes)?;
+                own.write(&self.gpu, 0, bytes)?;
+            }
+            *place = (own.raw(), 0);
+        }
+        let spent = self.launch(lane, &lanes[lane], places)?;
+        for (port, of) in bound.iter().enumerate() {
+            let uses = self.uses[port];
+            if uses.output
+                && let Some(own) = &spare[port]
+                && !self.is_direct(of, &*of.buffer.piece(&self.gpu)?, uses)
+            {
+                bytes.resize(self.carried(port, of), 0);
+                own.read(&self.gpu, 0, bytes)?;
+                of.buffer.copy_in(of.offset, bytes)?;
+            }
+        }
+        Ok(spent)
+    }
+
+    /// Bytes of a port that are copied where it cannot be bound.
+    fn carried(&self, port: usize, of: &Bound) -> usize {
+        of.bytes.min(self.ports[port].bytes as usize)
+    }
+
+    /// Whether kernels may be given a port's memory itself.
+    fn is_direct(&self, of: &Bound, piece: &Piece, uses: PortUse) -> bool {
+        let end = (of.offset as u64).saturating_add(uses.bytes);
+        let limit = if uses.output {
+            of.buffer.writable().min(piece.bytes)
+        } else {
+            piece.bytes
+        };
+        // a port that no kernel touches needs nothing
+        uses.bytes == 0 || ((of.offset as u64).is_multiple_of(ALIGN) && end <= limit)
+    }
+
+    #[allow(unsafe_code, reason = "kernels are launched by calls of the driver")]
+    fn launch(&self, lane: usize, launches: &[Launch], places: &[(cl_mem, u64)]) -> Result<Option<u64>> {
+        let queue = &self.gpu.queues[lane];
+        let broken = |error| self.gpu.broken(error);
+        let mut first: Option<Event> = None;
+        let mut last: Option<Event> = None;
+        for launch in launches {
+            for &(binding, port, at) in &launch.ports {
+                let (memory, start) = places[port as usize];
+                let offset = start + at;
+                // SAFETY: argument `2 i` of a kernel is a buffer, whose buffer lives until the run ends.
+                unsafe { launch.entry.set_arg(2 * binding, &memory) }.map_err(broken)?;
+                // SAFETY: argument `2 i + 1` is a number of 64 bits.
+                unsafe { launch.entry.set_arg(2 * binding + 1, &offset) }.map_err(broken)?;
+            }
+            // SAFETY: all arguments are set, and the memory is as large as the kernel's bindings.
+            let event = unsafe {
+                queue.enqueue_nd_range_kernel(
+                    launch.entry.get(),
+                    3,
+                    std::ptr::null(),
+                    launch.global.as_ptr(),
+                    launch.local.as_ptr(),
+                    &[],
+                )
+            }
+            .map_err(broken)?;
+            match first {
+                None => first = Some(event),
+                Some(_) => last = Some(event),
+            }
+        }
+        queue.finish().map_err(broken)?;
+        let Some(first) = first else {
+            return Ok(Some(0));
+        };
+        let last = last.as_ref().unwrap_or(&first);
+        // a command that failed ends with its error
+        let status = last.command_execution_status().map_err(broken)?.0;
+        if status < 0 {
+            return Err(broken(opencl3::error_codes::ClError(status)));
+        }
+        let times = (first.profiling_command_start(), last.profiling_command_end());
+        Ok(match times {
+            (Ok(start), Ok(end)) => end.checked_sub(start),
+            _ => None,
+        })
+    }
+}
+
+/// Ports of a run whose places need no memory of their own.
+const MOST_PORTS: usize = 32;
+
+/// The launches of a part with all arguments but ports.
+#[allow(unsafe_code, reason = "arguments are set by calls of the driver")]
+fn launches(
+    program: &Program,
+    compiled: &[Arc<Compiled>],
+    arena: &Piece,
+    constants: &Piece,
+) -> Result<Vec<Launch>> {
+    let refuse = |error| said("a kernel refuses its arguments", error);
+    let mut all = Vec::with_capacity(program.steps.len());
+    for step in &program.steps {
+        let kernel = &program.kernels[step.kernel as usize];
+        let entry = compiled[step.kernel as usize].entry()?;
+        let mut ports = Vec::new();
+        for (binding, &operand) in (0u32..).zip(&step.operands) {
+            let (memory, offset) = match program.values[operand as usize].home {
+                Home::Arena(at) => (arena.raw(), at),
+                Home::Constants(at) => (constants.raw(), at),
+                Home::Port(port, at) => {
+                    ports.push((binding, port, at));
+                    continue;
+                }
+            };
+            // SAFETY: argument `2 i` of a kernel is a buffer, which the part holds.
+            unsafe { entry.set_arg(2 * binding, &memory) }.map_err(refuse)?;
+            // SAFETY: argument `2 i + 1` is a number of 64 bits.
+            unsafe { entry.set_arg(2 * binding + 1, &offset) }.map_err(refuse)?;
+        }
+        let local = kernel.workgroup.map(|threads| threads as usize);
+        all.push(Launch {
+            entry,
+            global: [0, 1, 2].map(|axis| local[axis] * kernel.groups[axis] as usize),
+            local,
+            ports,
+        });
+    }
+    Ok(all)
+}
+
+impl Executable for OpenclExecutable {
+    type Buffer = OpenclBuffer;
+    type Fence = OpenclRun;
+
+    fn info(&self) -> ExecutableInfo {
+        self.info
+    }
+
+    fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, OpenclBuffer, OpenclRun>) -> Result<Arc<OpenclRun>> {
+        self.gpu.alive()?;
+        if self.shared.gpu().number != self.gpu.number {
+            return Err(Error::new(
+                ErrorKind::DeviceLost,
+                "the device was reset after this part was loaded",
+            ));
+        }
+        let lane = match submit.priority() {
+            Priority::Urgent => LANES - 1,
+            Priority::Batch | Priority::Normal => 0,
+        };
+        let queue: &Arc<RunQueue<OpenclRun>> = &self.shared.lanes[lane];
+        let run = queue.take();
+        run.fill(self, lane, submit)?;
+        queue.push(&run);
+        Ok(run)
+    }
+}
