@@ -24,6 +24,8 @@ import highspy
 import numpy as np
 
 COUNT = 50
+# seconds for one instance; none: as long as it takes
+TIME_LIMIT = None
 
 
 def instance(seed):
@@ -91,6 +93,8 @@ def instance(seed):
 
 
 def transfer(p, tensor, a, b):
+    if "transfer" in tensor:
+        return tensor["transfer"][a * p["devices"] + b]
     return 0 if a == b else p["latency"][a][b] + tensor["bytes"] * p["rate"][a][b]
 
 
@@ -150,13 +154,16 @@ class Model:
             "mip_feasibility_tolerance": 1e-9,
         }.items():
             highs.setOptionValue(key, value)
+        if TIME_LIMIT is not None:
+            highs.setOptionValue("time_limit", TIME_LIMIT)
         highs.passModel(lp)
         highs.run()
         assert highs.getModelStatus() == highspy.HighsModelStatus.kOptimal, highs.getModelStatus()
         return list(highs.getSolution().col_value), highs.getInfo().mip_dual_bound
 
 
-def optimum(p):
+def optimum(p, slack=0.0):
+    """The optimum; what HiGHS proves may be below it by half a unit, or by `slack` of it."""
     m, k = Model(), p["devices"]
     infinity = highspy.kHighsInf
     x = [
@@ -181,7 +188,7 @@ def optimum(p):
     values, bound = m.solve()
     placement = [max(range(k), key=lambda d: values[row[d]]) for row in x]
     value = objective(p, placement)
-    assert value - bound < 0.5, (value, bound)
+    assert value - bound < max(0.5, slack * value), (value, bound)
     return value
 
 
