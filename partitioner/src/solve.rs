@@ -9,6 +9,7 @@
 
 mod bound;
 mod eliminate;
+mod hubs;
 mod network;
 mod order;
 mod search;
@@ -56,7 +57,10 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
             "every placement needs a link that is missing".to_owned(),
         ))
     };
-    let mut network = Network::new(problem, &domains, limits.table);
+    let mut network = Network::new(problem, &domains, &[], limits.table);
+    if let Some(solution) = hubs::solve(problem, &domains, network.as_ref(), limits) {
+        return Ok(solution);
+    }
     let exact = network
         .as_ref()
         .map(|network| eliminate::eliminate(network, limits.table));

@@ -19,6 +19,7 @@ mod guest;
 mod models;
 mod new_plugin;
 mod peers;
+mod placement_bench;
 mod root;
 mod size;
 mod tidy;
@@ -53,6 +54,8 @@ enum Chore {
     Guest,
     /// Compare with the other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
     Peers(peers::Options),
+    /// Compare plans with other rules and proved optima, and time planning, on an open corpus
+    PlacementBench(placement_bench::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -84,6 +87,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Arm(options) => arm::run(&options),
         Chore::Guest => guest::run(),
         Chore::Peers(options) => peers::run(&options),
+        Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
     }?;

@@ -31,8 +31,14 @@ pub(super) struct Network {
 
 impl Network {
     /// The network of a problem in which each node may only use the devices of its domain; none
-    /// where one factor alone would exceed `table_limit` entries.
-    pub(super) fn new(problem: &Problem, domains: &[Vec<usize>], table_limit: u64) -> Option<Self> {
+    /// where one factor alone would exceed `table_limit` entries. `certain` holds per tensor the devices
+    /// that are charged for it in any case; it may be empty.
+    pub(super) fn new(
+        problem: &Problem,
+        domains: &[Vec<usize>],
+        certain: &[u32],
+        table_limit: u64,
+    ) -> Option<Self> {
         let mut network = Self {
             nodes: domains.len(),
             values: Vec::with_capacity(domains.len() * problem.devices()),
@@ -57,8 +63,9 @@ impl Network {
                 |[a, b]| if a == b { 0 } else { problem.launch(b as usize) },
             );
         }
-        for tensor in problem.tensors() {
-            network.tensor(problem, tensor, table_limit)?;
+        for (index, tensor) in problem.tensors().iter().enumerate() {
+            let certain = certain.get(index).copied().unwrap_or(0);
+            network.tensor(problem, tensor, certain, table_limit)?;
         }
         for variable in 0..network.variables() {
             if network.count(variable) == 1 {
@@ -179,7 +186,7 @@ impl Network {
     /// Adds the transfers of one tensor. With three readers or more, the devices that the later
     /// readers need are gathered from the last reader to the first, so that a cut through the order
     /// carries one set and not every reader.
-    fn tensor(&mut self, problem: &Problem, tensor: &Moved, table_limit: u64) -> Option<()> {
+    fn tensor(&mut self, problem: &Problem, tensor: &Moved, certain: u32, table_limit: u64) -> Option<()> {
         if tensor.transfer.iter().all(|&cost| cost == 0) {
             return Some(());
         }
@@ -188,7 +195,7 @@ impl Network {
             Source::Node(node) => (None, self.list(node as u32)[0]),
             Source::Device(device) => (None, device as u32),
         };
-        let mut base = tensor.home.map_or(0, |home| 1 << home);
+        let mut base = certain | tensor.home.map_or(0, |home| 1 << home);
         let mut readers = Vec::with_capacity(tensor.readers.len());
         for &reader in &tensor.readers {
             if source == Some(reader as u32) {
@@ -199,6 +206,12 @@ impl Network {
                 _ => readers.push(reader as u32),
             }
         }
+        // what is charged in any case needs no set, nor does a reader that can be nowhere else
+        if source.is_none() {
+            base |= 1 << fixed;
+        }
+        let beyond = move |device: u32| (1u32 << device) & !base;
+        readers.retain(|&reader| self.list(reader).iter().any(|&device| beyond(device) != 0));
         // gather from the back until two items are left: a set of devices and the first reader
         let mut gathered: Option<u32> = None;
         while readers.len() + usize::from(gathered.is_some()) > 2 {
@@ -207,27 +220,30 @@ impl Network {
                 None => {
                     let other = readers.pop().expect("invariant: three readers or more");
                     let sets = unions(
-                        self.list(other).iter().map(|d| 1 << d),
-                        self.list(last).iter().map(|d| 1 << d),
+                        self.list(other).iter().map(|&d| beyond(d)),
+                        self.list(last).iter().map(|&d| beyond(d)),
                     );
                     let set = self.masks(&sets, *readers.last().expect("invariant: one reader is left"));
                     self.limit(&[other, last, set], table_limit)?;
                     self.factor([other, last, set], |[a, b, set]| {
-                        if set == 1 << a | 1 << b { 0 } else { FORBIDDEN }
+                        if set == beyond(a) | beyond(b) {
+                            0
+                        } else {
+                            FORBIDDEN
+                        }
                     });
                     gathered = Some(set);
                 }
                 Some(before) => {
                     let sets = unions(
                         self.list(before).iter().copied(),
-                        self.list(last).iter().map(|d| 1 << d),
+                        self.list(last).iter().map(|&d| beyond(d)),
                     );
                     let set = self.masks(&sets, *readers.last().expect("invariant: one reader is left"));
                     self.limit(&[last, before, set], table_limit)?;
-                    self.factor(
-                        [last, before, set],
-                        |[a, b, set]| if set == 1 << a | b { 0 } else { FORBIDDEN },
-                    );
+                    self.factor([last, before, set], |[a, b, set]| {
+                        if set == beyond(a) | b { 0 } else { FORBIDDEN }
+                    });
                     gathered = Some(set);
                 }
             }

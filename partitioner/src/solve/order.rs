@@ -1,4 +1,4 @@
-//! The order in which variables are eliminated: always the one with the smallest table, then the first.
+//! The order in which variables are eliminated: greedily, by the smallest table or by the fewest new neighbours.
 //!
 //! Invariants: in a narrow order a step's scope holds exactly the variables, eliminated later, that
 //! share a table with the step's variable at that time; the order depends on the scopes alone.
@@ -20,9 +20,54 @@ pub(super) struct Order {
     pub(super) narrow: bool,
 }
 
-/// The min-weight order, narrow where no step needs more than `table_limit` entries and all steps
-/// together no more than eight times that.
+/// Below so many entries per variable an order is good enough.
+const FEW: u64 = 64;
+
+/// A variable with more neighbours than this makes a table beyond any limit: its missing pairs are not counted.
+const MOST_NEIGHBOURS: usize = 20;
+
+/// What is eliminated first; among equals, the first variable.
+#[derive(Clone, Copy, PartialEq)]
+enum Rule {
+    /// The smallest table.
+    Weight,
+    /// The least new pairs of neighbours, weighted by the logarithms of their numbers of values.
+    Fill,
+}
+
+/// An order narrow where no step needs more than `table_limit` entries and all steps together no more than eight
+/// times that: by the smallest table, and where that needs many entries, by the fewest new pairs if those are fewer.
 pub(super) fn order(network: &Network, table_limit: u64) -> Order {
+    let (by_weight, entries) = greedy(network, table_limit, Rule::Weight);
+    if by_weight.narrow && entries <= FEW * by_weight.sequence.len() as u64 {
+        return by_weight;
+    }
+    let (by_fill, filled) = greedy(network, table_limit, Rule::Fill);
+    if by_fill.narrow && (!by_weight.narrow || filled < entries) {
+        by_fill
+    } else {
+        by_weight
+    }
+}
+
+/// The entries of all tables of the better order, or none where no order is narrow.
+pub(super) fn entries(network: &Network, table_limit: u64) -> Option<u64> {
+    let order = order(network, table_limit);
+    let table = |(scope, &v): (&Vec<u32>, &u32)| weigh(network, scope, v);
+    order
+        .narrow
+        .then(|| order.scopes.iter().zip(&order.sequence).map(table).sum())
+}
+
+/// The entries of a table over a variable and its neighbours.
+fn weigh(network: &Network, list: &[u32], v: u32) -> u64 {
+    list.iter().fold(network.count(v) as u64, |w, &u| {
+        w.saturating_mul(network.count(u) as u64)
+    })
+}
+
+/// An order by one rule, and the entries of its tables.
+fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
     let count = network.variables() as usize;
     let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); count];
     for factor in &network.factors {
@@ -34,16 +79,32 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
         list.sort_unstable();
         list.dedup();
     }
-    let weigh = |list: &[u32], v: u32| {
-        list.iter().fold(network.count(v) as u64, |w, &u| {
-            w.saturating_mul(network.count(u) as u64)
-        })
+    // seven times the binary logarithm, in whole numbers: the same on every host
+    let logarithm = |v: u32| u64::from((network.count(v) as u128).pow(7).ilog2());
+    let score = |neighbours: &[Vec<u32>], v: u32| {
+        let list = &neighbours[v as usize];
+        let weight = weigh(network, list, v);
+        if rule == Rule::Weight {
+            return (weight, weight);
+        }
+        if list.len() > MOST_NEIGHBOURS {
+            return (u64::MAX, weight);
+        }
+        let mut fill = 0;
+        for (at, &a) in list.iter().enumerate() {
+            for &b in &list[at + 1..] {
+                if neighbours[a as usize].binary_search(&b).is_err() {
+                    fill += logarithm(a) * logarithm(b);
+                }
+            }
+        }
+        (fill, weight)
     };
-    let mut weights = vec![0u64; count];
+    let mut scores = vec![(0u64, 0u64); count];
     let mut heap = BinaryHeap::with_capacity(count);
     for v in (0..count as u32).filter(|&v| network.count(v) > 1) {
-        weights[v as usize] = weigh(&neighbours[v as usize], v);
-        heap.push(Reverse((weights[v as usize], v)));
+        scores[v as usize] = score(&neighbours, v);
+        heap.push(Reverse((scores[v as usize], v)));
     }
     let mut order = Order {
         sequence: Vec::with_capacity(heap.len()),
@@ -52,13 +113,13 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
         narrow: true,
     };
     let mut total = 0u64;
-    let mut merged = Vec::new();
-    while let Some(Reverse((weight, v))) = heap.pop() {
-        if weight != weights[v as usize] || order.position[v as usize] != u32::MAX {
+    let (mut merged, mut changed) = (Vec::new(), Vec::new());
+    while let Some(Reverse((key, v))) = heap.pop() {
+        if key != scores[v as usize] || order.position[v as usize] != u32::MAX {
             continue;
         }
-        total = total.saturating_add(weight);
-        if weight > table_limit || total > table_limit.saturating_mul(8) {
+        total = total.saturating_add(key.1);
+        if key.1 > table_limit || total > table_limit.saturating_mul(8) {
             order.narrow = false;
             break;
         }
@@ -68,10 +129,21 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
         for &u in &scope {
             unite(&neighbours[u as usize], &scope, u, v, &mut merged);
             std::mem::swap(&mut neighbours[u as usize], &mut merged);
-            let weight = weigh(&neighbours[u as usize], u);
-            if weight != weights[u as usize] {
-                weights[u as usize] = weight;
-                heap.push(Reverse((weight, u)));
+        }
+        changed.clear();
+        changed.extend_from_slice(&scope);
+        if rule == Rule::Fill {
+            for &u in &scope {
+                changed.extend_from_slice(&neighbours[u as usize]);
+            }
+            changed.sort_unstable();
+            changed.dedup();
+        }
+        for &u in &changed {
+            let key = score(&neighbours, u);
+            if key != scores[u as usize] {
+                scores[u as usize] = key;
+                heap.push(Reverse((key, u)));
             }
         }
         order.scopes.push(scope);
@@ -86,7 +158,7 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
             order.sequence.push(v);
         }
     }
-    order
+    (order, total)
 }
 
 /// The union of two ascending lists without two members.

@@ -106,7 +106,7 @@ fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
                 }
             }
         }
-        let solved = Network::new(problem, &domains, table_limit)
+        let solved = Network::new(problem, &domains, &[], table_limit)
             .map(|network| (eliminate(&network, table_limit), network));
         match solved {
             Some((Outcome::Exact { values, cost }, network)) => {
@@ -123,7 +123,7 @@ fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
 }
 
 /// Moves single nodes, first to last, while one gains.
-fn settle(problem: &Problem, placement: &mut [usize]) {
+pub(super) fn settle(problem: &Problem, placement: &mut [usize]) {
     loop {
         let mut gained = false;
         for node in 0..placement.len() {

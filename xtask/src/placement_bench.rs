@@ -1,0 +1,65 @@
+//! `cargo xtask placement-bench`: plans beside other rules, the time of planning, and proved optima, on an open corpus.
+//!
+//! Invariants:
+//! 1. Graphs, device tables, seeds and optima stand in `partitioner/benches`; the program there does all the work.
+//! 2. A figure that misses its goal, or contradicts a proved optimum, fails the chore.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only these sections
+    #[arg(value_parser = ["quality", "speed"])]
+    sections: Vec<String>,
+    /// Only families of growing graphs whose name holds this
+    #[arg(long)]
+    only: Option<String>,
+    /// So many seeds of the corpus; all of them without
+    #[arg(long)]
+    seeds: Option<usize>,
+    /// Where the figures go
+    #[arg(long, default_value = "target/placement-bench.json")]
+    json: PathBuf,
+    /// A folder for the instances, which `device-tests/witness/placement.py` solves by HiGHS
+    #[arg(long)]
+    dump: Option<PathBuf>,
+}
+
+/// Runs the benchmark; its tables go to the standard output.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(root())
+        .args([
+            "bench",
+            "--package",
+            "polychip-partitioner",
+            "--bench",
+            "placement",
+            "--",
+        ])
+        .args(&options.sections)
+        .arg("--json")
+        .arg(root().join(&options.json));
+    if let Some(only) = &options.only {
+        command.args(["--only", only]);
+    }
+    if let Some(seeds) = options.seeds {
+        command.args(["--seeds", &seeds.to_string()]);
+    }
+    if let Some(folder) = &options.dump {
+        std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        command.arg("--dump").arg(root().join(folder));
+    }
+    let status = command.status().context("starting cargo")?;
+    if !status.success() {
+        bail!("the benchmark failed ({status})");
+    }
+    Ok(())
+}
