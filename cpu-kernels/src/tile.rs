@@ -387,7 +387,7 @@ fn tile<S: Simd, A: Element, E: Load, const NV: usize>(s: S, rows: usize, args: 
     macro_rules! rows {
         ($($n:literal)*) => {
             match rows {
-                $($n if $n <= S::ROWS => s.enter(Tile::<A, E, $n, NV>(args)),)*
+                $($n if const { $n <= S::ROWS } => s.enter(Tile::<A, E, $n, NV>(args)),)*
                 _ => unreachable!("a tile has 1 to ROWS rows"),
             }
         };
