@@ -4,17 +4,20 @@
 //!
 //! `cargo run --release -p polychip-cpu-kernels --example sequence -- [THREADS] [ISA] [MODEL] [layers] [ALGORITHM]`:
 //! `auto` stands for the widest instruction set, `all` for every model; an algorithm (`direct`, `f2`, `f4`) is
-//! forced where it fits.
+//! forced where it fits; `u8` multiplies codes of 8 bits.
 //!
 //! Not here: pooling, additions that are not residuals, the classifier, layout changes.
 #![allow(clippy::print_stdout)] // an example's output
 
 use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan, Window};
+use polychip_cpu_kernels::quantised::{self, Added, Codes, Output, Target, Weights};
 use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool, Unary, peak};
 use std::time::Instant;
 
 struct Layer {
     plan: ConvPlan,
+    /// Of codes, where those are measured.
+    codes: Option<quantised::ConvPlan>,
     packed: AlignedVec,
     epilogue: Epilogue,
     residual: bool,
@@ -26,6 +29,7 @@ struct Model {
     isa: Isa,
     /// Forced where it fits.
     algorithm: Option<Algorithm>,
+    codes: bool,
     size: usize,
     channels: usize,
     layers: Vec<Layer>,
@@ -54,18 +58,41 @@ impl Model {
         let weights: Vec<f32> = (0..out * self.channels / groups * kernel * kernel)
             .map(|i| ((i * 7919) % 1009) as f32 / 1009.0 * 0.1 - 0.05)
             .collect();
-        let mut packed = AlignedVec::zeroed(plan.packed_len());
-        plan.pack(&weights, Some(&vec![0.1; out]), &mut packed);
+        let codes = self
+            .codes
+            .then(|| quantised::ConvPlan::new(self.isa, params, Target::Codes))
+            .transpose()
+            .expect("invariant: the shapes below are valid");
+        let mut packed =
+            AlignedVec::zeroed(codes.as_ref().map_or(plan.packed_len(), |plan| plan.packed_len()));
+        match &codes {
+            Some(codes) => codes.pack(
+                &Weights {
+                    values: &weights.iter().map(|w| (w * 2000.0) as i8).collect::<Vec<_>>(),
+                    input_zero: 128,
+                    bias: &vec![0; out],
+                    factor: &vec![0.01; out],
+                    shift: &vec![0.0; out],
+                },
+                &mut packed,
+            ),
+            None => plan.pack(&weights, Some(&vec![0.1; out]), &mut packed),
+        }
         let macs = next * next * weights.len();
         let kind = if depthwise { "depthwise" } else { "conv" };
         let name = format!(
             "{kind} {}->{out} {kernel}x{kernel}/{stride} @{next} {}",
             self.channels,
-            plan.algorithm().name()
+            if self.codes {
+                "codes"
+            } else {
+                plan.algorithm().name()
+            }
         );
         let epilogue = Epilogue::activation(activation);
         self.layers.push(Layer {
             plan,
+            codes,
             packed,
             epilogue,
             residual,
@@ -194,6 +221,31 @@ const MODELS: [Make; 4] = [
     ("yolov8n", yolov8n),
 ];
 
+/// Runs a layer on codes, from one buffer to the other.
+fn run_codes(
+    pool: &ThreadPool,
+    plan: &quantised::ConvPlan,
+    layer: &Layer,
+    buffers: &mut [Vec<u8>],
+    index: usize,
+    scratch: &mut [f32],
+) {
+    let [a, b, c] = buffers else { unreachable!() };
+    let (input, output) = if index.is_multiple_of(2) {
+        (&*a, b)
+    } else {
+        (&*b, a)
+    };
+    let added = layer.residual.then_some(Added {
+        codes: c,
+        factor: 0.5,
+        shift: -64.0,
+        rounded: (Codes::all(128), 0.5),
+    });
+    let output = Output::Codes(output, Codes::all(128));
+    plan.run(pool, &layer.packed, input, 128, added, output, scratch);
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let threads = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1);
@@ -201,6 +253,7 @@ fn main() {
     let only = arguments.next().unwrap_or_else(|| "all".to_owned());
     let rest: Vec<String> = arguments.collect();
     let per_layer = rest.iter().any(|word| word == "layers");
+    let codes = rest.iter().any(|word| word == "u8");
     let algorithm = rest.iter().find_map(|word| match word.as_str() {
         "direct" => Some(Algorithm::Direct),
         "f2" => Some(Algorithm::WinogradTwo),
@@ -219,6 +272,7 @@ fn main() {
         let mut model = Model {
             isa,
             algorithm,
+            codes,
             size: 224,
             channels: 3,
             layers: Vec::new(),
@@ -239,10 +293,14 @@ fn main() {
             .unwrap_or(0);
         let mut buffers: Vec<AlignedVec> = (0..3).map(|_| AlignedVec::zeroed(largest)).collect();
         buffers[0].fill(0.5);
+        let mut bytes = vec![vec![128u8; if codes { largest } else { 0 }]; 3];
         let scratch_len = model
             .layers
             .iter()
-            .map(|layer| layer.plan.scratch_len(&pool))
+            .map(|layer| {
+                let codes = layer.codes.as_ref();
+                codes.map_or_else(|| layer.plan.scratch_len(&pool), |plan| plan.scratch_len(&pool))
+            })
             .max()
             .unwrap_or(0);
         let mut scratch = AlignedVec::zeroed(scratch_len);
@@ -254,6 +312,13 @@ fn main() {
             let region = pool.region();
             let mut last = start;
             for (index, layer) in model.layers.iter().enumerate() {
+                if let Some(plan) = &layer.codes {
+                    run_codes(&pool, plan, layer, &mut bytes, index, &mut scratch);
+                    let now = Instant::now();
+                    spent[index] = spent[index].min((now - last).as_secs_f64());
+                    last = now;
+                    continue;
+                }
                 let [a, b, c] = &mut buffers[..] else {
                     unreachable!()
                 };
@@ -275,10 +340,15 @@ fn main() {
             drop(region);
             runs.push(start.elapsed().as_secs_f64() * 1e3);
             let start = Instant::now();
+            let rate = if codes {
+                peak::multiply_add_bytes
+            } else {
+                peak::multiply_add
+            };
             pool.run(threads, &|_| {
-                peak::multiply_add(isa, PEAK_ROUNDS);
+                rate(isa, PEAK_ROUNDS);
             });
-            let flops = peak::multiply_add(isa, 1) as f64 * (PEAK_ROUNDS * threads) as f64;
+            let flops = rate(isa, 1) as f64 * (PEAK_ROUNDS * threads) as f64;
             peaks.push(1e-9 * flops / start.elapsed().as_secs_f64());
         }
         runs.sort_by(f64::total_cmp);

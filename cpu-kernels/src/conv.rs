@@ -673,7 +673,7 @@ impl Inner {
     ///
     /// # Safety
     /// `to` has room for `rows.len() * taps` pointers.
-    pub(crate) unsafe fn row_pointers<T>(
+    pub(crate) unsafe fn row_pointers<T: Copy>(
         &self,
         mut to: *mut *const T,
         rows: Range<usize>,
@@ -695,25 +695,72 @@ impl Inner {
             }
             return;
         }
-        let out_pixels = window.out_pixels();
-        let in_pixels = window.in_pixels();
+        /// An output pixel: its image, its first tap, where that would be, and whether all taps are in the image.
+        #[derive(Clone, Copy)]
+        struct Pixel<T> {
+            image: *const T,
+            first: [isize; 3],
+            base: *const T,
+            inside: bool,
+        }
+        // Divisions, and the tests of every tap, would cost as much as a short product: pixels are counted up, and
+        // the taps of one inside the image lie at the same distances from its first.
+        let [depth, height, width] = window.output;
+        let [_, in_height, in_width] = window.input;
+        let pixel = rows.start % window.out_pixels().max(1);
+        let mut image =
+            input.wrapping_add(rows.start / window.out_pixels().max(1) * window.in_pixels() * in_stride);
+        let mut at = [
+            pixel / width.max(1) / height.max(1),
+            pixel / width.max(1) % height.max(1),
+            pixel % width.max(1),
+        ];
+        let reach: [usize; 3] = std::array::from_fn(|i| (window.kernel[i] - 1) * window.dilations[i]);
         let tiles = tile::tiles(rows.len(), tile_rows);
-        let mut first = [([0isize; 3], input); 16];
+        let mut pixels = [Pixel {
+            image,
+            first: [0; 3],
+            base: image,
+            inside: false,
+        }; 16];
         for index in 0..tiles {
-            let tile = tile::tile_range(rows.len(), tiles, index);
-            let first = &mut first[..tile.len()];
-            for (first, row) in first.iter_mut().zip(tile) {
-                let row = rows.start + row;
-                let image = input.wrapping_add(row / out_pixels * in_pixels * in_stride);
-                *first = (window.first_tap(row % out_pixels), image);
+            let pixels = &mut pixels[..tile::tile_range(rows.len(), tiles, index).len()];
+            for pixel in &mut *pixels {
+                let first: [isize; 3] =
+                    std::array::from_fn(|i| (at[i] * window.strides[i]) as isize - window.pads[i] as isize);
+                let place = (first[0] * in_height as isize + first[1]) * in_width as isize + first[2];
+                *pixel = Pixel {
+                    image,
+                    first,
+                    base: image.wrapping_offset(place.wrapping_mul(in_stride as isize)),
+                    inside: (0..3).all(|i| first[i] >= 0 && first[i] as usize + reach[i] < window.input[i]),
+                };
+                at[2] += 1;
+                if at[2] == width {
+                    (at[1], at[2]) = (at[1] + 1, 0);
+                }
+                if at[1] == height {
+                    (at[0], at[1]) = (at[0] + 1, 0);
+                }
+                if at[0] == depth {
+                    at[0] = 0;
+                    image = image.wrapping_add(window.in_pixels() * in_stride);
+                }
             }
             for kd in 0..window.kernel[0] {
                 for kh in 0..window.kernel[1] {
                     for kw in (0..window.kernel[2]).step_by(step) {
                         let tap = [kd, kh, kw];
-                        for &(start, image) in first.iter() {
+                        let [d, h, w]: [usize; 3] = std::array::from_fn(|i| tap[i] * window.dilations[i]);
+                        let distance = ((d * in_height + h) * in_width + w).wrapping_mul(in_stride);
+                        for pixel in pixels.iter() {
+                            let place = if pixel.inside {
+                                pixel.base.wrapping_add(distance)
+                            } else {
+                                window.tap(pixel.first, tap, pixel.image, zeros, in_stride)
+                            };
                             // SAFETY: one pointer per row and tap.
-                            unsafe { to.write(window.tap(start, tap, image, zeros, in_stride)) };
+                            unsafe { to.write(place) };
                             to = to.wrapping_add(1);
                         }
                     }

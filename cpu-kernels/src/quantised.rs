@@ -5,18 +5,23 @@
 //! 2. Sums of products are exact in 32 bits: a plan refuses a depth that could overflow.
 //! 3. A result is `round(sum * factor) + zero`, rounded to nearest even, then clamped to the allowed codes; `factor`
 //!    is per output channel. Factors are in steps of the result, so nothing divides at run time.
+//! 4. Weights of 4 bits meet rows of floats ([`NibblePlan`]); they are made floats in registers.
 //!
-//! Not here: 4-bit and 16-bit codes, and which node computes in codes.
+//! Not here: 16-bit codes, and which node computes in codes.
 
 mod average;
 mod conv;
 mod depthwise;
 mod elementwise;
+mod nibbles;
 mod tile;
 
 pub use average::AveragePlan;
 pub use conv::{ConvPlan, Target, Weights};
-pub use elementwise::{Sum, add, dequantise, flip, map, max_pool, multiply, quantise};
+pub use elementwise::{
+    Sum, add, dequantise, dynamic, flip, map, max_pool, multiply, quantise, subtract_zero,
+};
+pub use nibbles::{NibblePlan, Nibbles};
 pub use tile::{Added, Output};
 
 /// The codes that a result may have.

@@ -82,6 +82,17 @@ impl<S: Simd> Product for Fma<S> {
     }
 }
 
+/// How floats become codes: rounded to nearest even, moved by `zero`, between two codes.
+#[derive(Clone, Copy)]
+pub(crate) struct Rounding<S: Simd> {
+    /// The least code less the zero.
+    pub(crate) low: S::F,
+    /// The greatest code less the zero.
+    pub(crate) high: S::F,
+    /// The code of zero, in `0..=255`.
+    pub(crate) zero: S::I,
+}
+
 /// Products of unsigned bytes of rows and signed bytes of panels, and the operations of kernels on bytes.
 ///
 /// A vector of `i32` also stands for four times as many bytes in memory order.
@@ -117,6 +128,39 @@ pub(crate) trait Bytes: Product<Row = I<Self>, Panel = I<Self>, Sum = I<Self>> {
     fn pack(self, x: [I<Self>; 4]) -> I<Self>;
     /// The larger of each pair of unsigned bytes.
     fn max_bytes(self, a: I<Self>, b: I<Self>) -> I<Self>;
+    /// Four vectors as codes, in the order of [`pack`](Self::pack); a NaN gives the least code.
+    #[inline(always)]
+    fn round(self, x: [<Self::S as Simd>::F; 4], by: Rounding<Self::S>) -> I<Self> {
+        let s = self.simd();
+        let mut q = [by.zero; 4];
+        for (q, x) in q.iter_mut().zip(x) {
+            *q = s.add_i(s.to_int(s.min(s.max(x, by.low), by.high)), by.zero);
+        }
+        self.pack(q)
+    }
+    /// Four vectors as codes: the first `count` of them, `NV` (1 or 2) to a row, of which `columns` are stored; a NaN
+    /// gives the least code.
+    /// # Safety
+    /// `columns`, at least one of them in a row's last vector and at most `NV * LANES`, are writable at `to` and in
+    /// rows `stride` behind it, as many as `count` vectors reach.
+    #[inline(always)]
+    unsafe fn store_codes<const NV: usize>(
+        self,
+        to: *mut u8,
+        stride: usize,
+        x: [<Self::S as Simd>::F; 4],
+        by: Rounding<Self::S>,
+        columns: usize,
+        count: usize,
+    ) {
+        let s = self.simd();
+        for (i, &x) in x.iter().enumerate().take(count) {
+            let column = i % NV * Self::S::LANES;
+            let q = s.add_i(s.to_int(s.min(s.max(x, by.low), by.high)), by.zero);
+            // SAFETY: the caller promises these columns of this row.
+            unsafe { self.narrow(to.add(i / NV * stride + column), q, columns - column) };
+        }
+    }
 }
 
 /// A piece of code that one [`Bytes`] entry runs; `run` is always `#[inline(always)]`.
@@ -220,6 +264,55 @@ mod tests {
         b: &'a [u8],
     }
 
+    impl Check<'_> {
+        /// As many floats as four vectors have at most, some of them extreme.
+        fn floats(&self) -> Vec<f32> {
+            let mut values: Vec<f32> = (0..64)
+                .map(|i| (f32::from(self.a[i]) - 128.0) * 1.25 + f32::from(self.a[i + 1] % 4) / 4.0)
+                .collect();
+            (values[0], values[1], values[2]) = (f32::NAN, 1e30, f32::NEG_INFINITY);
+            values
+        }
+
+        #[inline(always)]
+        fn check_codes<B: Bytes, const NV: usize>(&self, b: B) {
+            let (s, lanes) = (b.simd(), B::S::LANES);
+            let values = self.floats();
+            // SAFETY: LANES values are readable at each start.
+            let x: [_; 4] = std::array::from_fn(|i| unsafe { s.load(values[i * lanes..].as_ptr()) });
+            for (zero, low, high) in [(0, 0, 255), (131, 3, 250), (255, 255, 255)] {
+                let by = Rounding {
+                    low: s.splat((low - zero) as f32),
+                    high: s.splat((high - zero) as f32),
+                    zero: s.splat_i(zero),
+                };
+                for columns in (NV - 1) * lanes + 1..=NV * lanes {
+                    for count in (NV..=4).step_by(NV) {
+                        let stride = NV * lanes + 3;
+                        let mut out = vec![7u8; 4 * stride];
+                        // SAFETY: four rows of NV * LANES bytes are writable.
+                        unsafe { b.store_codes::<NV>(out.as_mut_ptr(), stride, x, by, columns, count) };
+                        for (at, &got) in out.iter().enumerate() {
+                            let (row, column) = (at / stride, at % stride);
+                            if column >= columns || row >= count / NV {
+                                assert_eq!(got, 7, "row {row}, column {column}");
+                                continue;
+                            }
+                            let x = values[row * NV * lanes + column];
+                            let want =
+                                (x.max((low - zero) as f32).min((high - zero) as f32)).round_ties_even();
+                            assert_eq!(
+                                i32::from(got),
+                                want as i32 + zero,
+                                "row {row}, column {column}: {x}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     impl ByteKernel for Check<'_> {
         type Output = ();
         #[inline(always)]
@@ -279,6 +372,18 @@ mod tests {
             // SAFETY: 4 * LANES bytes are writable.
             unsafe { b.write(out.as_mut_ptr(), b.pack(low), 64) };
             assert_eq!(out, self.a[..4 * lanes]);
+            let x: [_; 4] =
+                // SAFETY: LANES values are readable at each start.
+                std::array::from_fn(|i| unsafe { s.load(self.floats()[i * lanes..].as_ptr()) });
+            let by = Rounding {
+                low: s.splat(-100.0),
+                high: s.splat(154.0),
+                zero: s.splat_i(101),
+            };
+            let plain = x.map(|x| s.add_i(s.to_int(s.min(s.max(x, by.low), by.high)), by.zero));
+            assert_eq!(lane(b.round(x, by)), lane(b.pack(plain)));
+            self.check_codes::<B, 1>(b);
+            self.check_codes::<B, 2>(b);
             // SAFETY: as above.
             unsafe { b.write(out.as_mut_ptr(), b.max_bytes(rows[0], rows[1]), 64) };
             for (i, &x) in out.iter().enumerate() {

@@ -5,13 +5,16 @@
 //! 2. Taps outside the image, and the ones that fill the last group, read the input's zero; the weights of the latter
 //!    are zeros.
 //!
+//! 3. Between two pixels whose taps are all within the width, every pointer moves by the same distance, but for the
+//!    rows outside the image, which stay at the zeros.
+//!
 //! Not here: channel multipliers, which are grouped products.
 #![allow(unsafe_code)]
 
 use super::{Codes, Weights};
 use crate::conv::ConvParams;
 use crate::isa::Simd;
-use crate::isa::dot::{ByteKernel, Bytes};
+use crate::isa::dot::{ByteKernel, Bytes, Rounding};
 use crate::schedule::Scratch;
 use crate::threads::{Address, Parts, share};
 use crate::{Isa, ThreadPool};
@@ -103,9 +106,9 @@ impl Depthwise {
         }
     }
 
-    /// Floats of scratch for all threads (zeros) and for each (the pointers of one pixel or two).
+    /// Floats of scratch for all threads (zeros) and for each (the pointers of one pixel or two, and how they move).
     fn scratch(&self) -> (usize, usize) {
-        (self.params.in_channels.div_ceil(4), 2 * 4 * self.quads)
+        (self.params.in_channels.div_ceil(4), 2 * 2 * 4 * self.quads)
     }
 
     pub(super) fn scratch_len(&self, pool: &ThreadPool) -> usize {
@@ -196,39 +199,45 @@ impl ByteKernel for &Lines<'_> {
                 .wrapping_add(line / lines_per_image * window.in_pixels() * in_stride);
             let start = window.first_tap(line % lines_per_image * width);
             let (step, columns) = if self.plan.paired { (2, 4) } else { (1, kernel_w) };
-            let mut x = 0;
+            let count = (kernel_d * kernel_h * columns).next_multiple_of(4);
+            let moves = self.pointers.wrapping_add(count).cast::<usize>();
+            let reach = (columns - 1) * window.dilations[2];
+            let (mut x, mut was_inside) = (0, false);
             while x < width {
                 let left = (x * window.strides[2]) as isize - window.pads[2] as isize;
                 let first = [start[0], start[1], left];
-                let reach = (columns - 1) * window.dilations[2];
                 let inside = left >= 0 && left as usize + reach < window.input[2];
-                let mut count = 0;
-                for kd in 0..kernel_d {
-                    for kh in 0..kernel_h {
-                        // a row of taps inside the image's width lies in one of its rows, or in none
-                        let start = window.tap(first, [kd, kh, 0], image, self.zeros, in_stride);
-                        let step = if start == self.zeros {
-                            0
-                        } else {
-                            window.dilations[2] * in_stride
-                        };
-                        for kw in 0..columns {
-                            let tap = if inside {
-                                start.wrapping_add(kw * step)
-                            } else {
-                                window.tap(first, [kd, kh, kw], image, self.zeros, in_stride)
-                            };
-                            // SAFETY: the scratch has room for the pointers of all groups of taps.
-                            unsafe { self.pointers.add(count).write(tap) };
-                            count += 1;
+                if inside && was_inside {
+                    for i in 0..count {
+                        // SAFETY: the scratch has room for the pointers of all groups of taps, and as many moves.
+                        unsafe {
+                            let pointer = self.pointers.add(i);
+                            *pointer = (*pointer).wrapping_add(*moves.add(i));
                         }
                     }
+                } else {
+                    let mut i = 0;
+                    for kd in 0..kernel_d {
+                        for kh in 0..kernel_h {
+                            for kw in 0..columns {
+                                let tap = window.tap(first, [kd, kh, kw], image, self.zeros, in_stride);
+                                let by = if tap == self.zeros {
+                                    0
+                                } else {
+                                    step * window.strides[2] * in_stride
+                                };
+                                // SAFETY: as above.
+                                unsafe { (self.pointers.add(i).write(tap), moves.add(i).write(by)) };
+                                i += 1;
+                            }
+                        }
+                    }
+                    for i in i..count {
+                        // SAFETY: as above.
+                        unsafe { (self.pointers.add(i).write(self.zeros), moves.add(i).write(0)) };
+                    }
                 }
-                while !count.is_multiple_of(4) {
-                    // SAFETY: as above.
-                    unsafe { self.pointers.add(count).write(self.zeros) };
-                    count += 1;
-                }
+                was_inside = inside;
                 let out = self.output.wrapping_add((line * width + x) * out_stride);
                 if step == 2 && x + 1 < width {
                     self.pixels::<B, 2>(b, count / 4, out, out_stride);
@@ -247,58 +256,83 @@ impl Lines<'_> {
     fn pixels<B: Bytes, const P: usize>(&self, b: B, quads: usize, out: *mut u8, out_stride: usize) {
         let (s, lanes) = (b.simd(), B::S::LANES);
         let channels = self.plan.params.in_channels;
+        let (low, high) = self.codes.limits();
+        let by = Rounding {
+            low: s.splat(low),
+            high: s.splat(high),
+            zero: s.splat_i(i32::from(self.codes.zero)),
+        };
+        let (mut packed, mut c) = (self.packed, 0);
+        // a count that is known makes loads and stores plain ones
+        let whole = VECTORS * lanes;
+        while c + whole <= channels {
+            // SAFETY: a block of channels remains.
+            unsafe { self.block::<B, P>(b, quads, packed, c, whole, by, (out, out_stride)) };
+            packed = packed.wrapping_add(self.plan.block());
+            c += whole;
+        }
+        if c < channels {
+            // SAFETY: the channels that remain.
+            unsafe { self.block::<B, P>(b, quads, packed, c, channels - c, by, (out, out_stride)) };
+        }
+    }
+
+    /// Channels `c..c + n` of one pixel or two.
+    ///
+    /// # Safety
+    /// `n` channels, at most a block's, remain; `packed` is the block's.
+    #[inline(always)]
+    unsafe fn block<B: Bytes, const P: usize>(
+        &self,
+        b: B,
+        quads: usize,
+        packed: *const f32,
+        c: usize,
+        n: usize,
+        by: Rounding<B::S>,
+        (out, out_stride): (*mut u8, usize),
+    ) {
+        let (s, lanes) = (b.simd(), B::S::LANES);
         // weights of a group of taps, for each of the pixels that share it
         let sets = if self.plan.paired { 2 } else { 1 };
-        let (low, high) = self.codes.limits();
-        let (low, high) = (s.splat(low), s.splat(high));
-        let zero = s.splat_i(i32::from(self.codes.zero));
-        let mut packed = self.packed;
-        let mut c = 0;
-        while c < channels {
-            let left = channels - c;
-            let mut acc = [[s.splat_i(0); VECTORS]; P];
-            for v in 0..VECTORS {
-                // SAFETY: the header of a block is HEADER rows of VECTORS vectors.
-                let bias = s.bits(unsafe { s.load(packed.add(v * lanes)) });
-                for acc in &mut acc {
-                    acc[v] = bias;
+        let mut acc = [[s.splat_i(0); VECTORS]; P];
+        for v in 0..VECTORS {
+            // SAFETY: the header of a block is HEADER rows of VECTORS vectors.
+            let bias = s.bits(unsafe { s.load(packed.add(v * lanes)) });
+            for acc in &mut acc {
+                acc[v] = bias;
+            }
+        }
+        let mut words = packed.wrapping_add(HEADER * VECTORS * lanes);
+        for quad in 0..quads {
+            let mut rows = [s.splat_i(0); 4];
+            for (i, row) in rows.iter_mut().enumerate() {
+                // SAFETY: four pointers per group of taps.
+                let from = unsafe { *self.pointers.add(quad * 4 + i) };
+                // SAFETY: n channels remain at every row pointer.
+                *row = unsafe { b.read(from.add(c), n) };
+            }
+            let rows = b.interleave(rows);
+            for (p, acc) in acc.iter_mut().enumerate() {
+                for v in 0..VECTORS {
+                    // SAFETY: a group of taps has `sets` rows of VECTORS vectors of words.
+                    let w = unsafe { b.panel(words.add((p * VECTORS + v) * lanes).cast()) };
+                    acc[v] = b.dot(acc[v], rows[v], w);
                 }
             }
-            let mut words = packed.wrapping_add(HEADER * VECTORS * lanes);
-            for quad in 0..quads {
-                let mut rows = [s.splat_i(0); 4];
-                for (i, row) in rows.iter_mut().enumerate() {
-                    // SAFETY: four pointers per group of taps.
-                    let from = unsafe { *self.pointers.add(quad * 4 + i) };
-                    // SAFETY: `left` channels remain at every row pointer.
-                    *row = unsafe { b.read(from.add(c), left) };
-                }
-                let rows = b.interleave(rows);
-                for (p, acc) in acc.iter_mut().enumerate() {
-                    for v in 0..VECTORS {
-                        // SAFETY: a group of taps has `sets` rows of VECTORS vectors of words.
-                        let w = unsafe { b.panel(words.add((p * VECTORS + v) * lanes).cast()) };
-                        acc[v] = b.dot(acc[v], rows[v], w);
-                    }
-                }
-                words = words.wrapping_add(sets * VECTORS * lanes);
+            words = words.wrapping_add(sets * VECTORS * lanes);
+        }
+        for (p, acc) in acc.iter().enumerate() {
+            let mut x = [by.low; VECTORS];
+            for (v, x) in x.iter_mut().enumerate() {
+                // SAFETY: as for the bias.
+                let factor = unsafe { s.load(packed.add((VECTORS + v) * lanes)) };
+                // SAFETY: as above.
+                let shift = unsafe { s.load(packed.add((2 * VECTORS + v) * lanes)) };
+                *x = s.mul_add(s.to_float(acc[v]), factor, shift);
             }
-            for (p, acc) in acc.iter().enumerate() {
-                let mut q = *acc;
-                for (v, q) in q.iter_mut().enumerate() {
-                    // SAFETY: as for the bias.
-                    let factor = unsafe { s.load(packed.add((VECTORS + v) * lanes)) };
-                    // SAFETY: as above.
-                    let shift = unsafe { s.load(packed.add((2 * VECTORS + v) * lanes)) };
-                    let x = s.mul_add(s.to_float(*q), factor, shift);
-                    let x = s.min(s.max(x, low), high);
-                    *q = s.add_i(s.to_int(x), zero);
-                }
-                // SAFETY: `left` output channels remain in this pixel.
-                unsafe { b.write(out.add(p * out_stride + c), b.pack(q), left) };
-            }
-            packed = packed.wrapping_add(self.plan.block());
-            c += VECTORS * lanes;
+            // SAFETY: n output channels remain in this pixel.
+            unsafe { b.write(out.add(p * out_stride + c), b.round(x, by), n) };
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use super::Codes;
 use crate::conv::Window;
-use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes};
+use crate::isa::{Kernel, Simd};
 use crate::threads::{Address, Parts, share};
 use crate::{Isa, ThreadPool};
 use std::ops::Range;
@@ -54,6 +54,91 @@ pub fn quantise(isa: Isa, pool: &ThreadPool, x: &[f32], scale: f32, codes: Codes
         // SAFETY: chunks are disjoint.
         let y = unsafe { parts.part(range.start, range.len()) };
         isa.run_bytes(Quantise(&x[range], scale, codes, y));
+    });
+}
+
+/// The most pieces in which a range is looked for.
+const PIECES: usize = 64;
+
+/// Quantises over the range of `x` and 0, as DynamicQuantizeLinear does; gives scale and zero. NaNs have no say in the
+/// range.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn dynamic(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [u8]) -> (f32, u8) {
+    struct Extremes<'a>(&'a [f32]);
+    impl Kernel for Extremes<'_> {
+        type Output = [f32; 2];
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> [f32; 2] {
+            let (mut low, mut high) = (s.splat(0.0), s.splat(0.0));
+            let mut i = 0;
+            while i < self.0.len() {
+                // SAFETY: as many values remain; the zeros behind the last are in the range anyway.
+                let x = unsafe { s.read(self.0.as_ptr().add(i), self.0.len() - i) };
+                // operand order: a NaN in x is passed over
+                (low, high) = (s.min(x, low), s.max(x, high));
+                i += S::LANES;
+            }
+            [-s.max_lane(s.neg(low)), s.max_lane(high)]
+        }
+    }
+    assert_eq!(x.len(), y.len(), "dynamic: lengths differ");
+    let mut extremes = [[0.0f32; 2]; PIECES];
+    let count = (pool.threads() * 4)
+        .min(x.len().div_ceil(ONE_THREAD / 4))
+        .clamp(1, PIECES);
+    let parts = Parts::new(&mut extremes);
+    pool.run(count, &|chunk| {
+        let found = isa.run(Extremes(&x[share(x.len(), count, chunk, 64)]));
+        // SAFETY: every chunk has a place of its own.
+        let own = unsafe { parts.part(chunk, 1) };
+        own[0] = found;
+    });
+    let low = extremes.iter().fold(0.0, |low: f32, own| low.min(own[0]));
+    let high = extremes.iter().fold(0.0, |high: f32, own| high.max(own[1]));
+    let scale = (high - low) / 255.0;
+    let zero = if scale == 0.0 {
+        0
+    } else {
+        (-low / scale).clamp(0.0, 255.0).round_ties_even() as u8
+    };
+    if scale == 0.0 {
+        y.fill(0);
+    } else {
+        quantise(isa, pool, x, scale, Codes::all(zero), y);
+    }
+    (scale, zero)
+}
+
+/// Takes the zero of a product's rows off its sums: `zero` times the sums of the columns of its right operand.
+///
+/// # Panics
+/// If the sums are not whole rows of as many values as there are columns.
+pub fn subtract_zero(pool: &ThreadPool, sums: &mut [i32], columns: &[i32], zero: u8) {
+    if sums.is_empty() || zero == 0 {
+        return;
+    }
+    assert!(
+        sums.len().is_multiple_of(columns.len()),
+        "subtract zero: rows are not whole"
+    );
+    let rows = sums.len() / columns.len();
+    let count = if sums.len() < ONE_THREAD {
+        1
+    } else {
+        rows.min(pool.threads() * 4)
+    };
+    let parts = Parts::new(sums);
+    pool.run(count, &|chunk| {
+        let rows = share(rows, count, chunk, 1);
+        // SAFETY: chunks are disjoint.
+        let sums = unsafe { parts.part(rows.start * columns.len(), rows.len() * columns.len()) };
+        for row in sums.chunks_exact_mut(columns.len()) {
+            for (sum, &column) in row.iter_mut().zip(columns) {
+                *sum = sum.wrapping_sub(i32::from(zero).wrapping_mul(column));
+            }
+        }
     });
 }
 

@@ -1,14 +1,14 @@
 //! The multiplication tile of codes: the product of [`crate::tile::accumulate`], and what becomes of its sums.
 //!
 //! 1. A panel is `[bias as i32][factor][shift]`, then one group of words per four values of each tap.
-//! 2. Sums become floats in registers and codes over a small array, so that the code for each height of a tile stays
-//!    short.
+//! 2. Sums become codes in registers. Where something is added, and floats and sums, go over a small array, so that the
+//!    code for each height of a tile stays short.
 #![allow(unsafe_code)]
 
 use super::Codes;
 use crate::Isa;
 use crate::isa::Simd;
-use crate::isa::dot::{ByteKernel, Bytes};
+use crate::isa::dot::{ByteKernel, Bytes, Rounding};
 use crate::tile::{Panels, accumulate, tile_range, tiles};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -119,6 +119,14 @@ impl Finish {
         Self { kind, added, ..self }
     }
 
+    /// Where codes go to which nothing is added.
+    fn plain_codes(&self) -> Option<*mut u8> {
+        match self.kind {
+            Kind::Codes(out) if self.added.is_null() => Some(out),
+            _ => None,
+        }
+    }
+
     pub(crate) fn new(output: &mut Output<'_>, added: Option<Added<'_>>, stride: usize) -> Self {
         let (kind, codes) = match output {
             Output::Codes(out, codes) => (Kind::Codes(out.as_mut_ptr()), *codes),
@@ -163,6 +171,7 @@ struct Args {
     /// The panel's header.
     panel: *const f32,
     width: usize,
+    columns: usize,
     ahead: usize,
     finish: Finish,
     /// Room for a full tile of floats.
@@ -218,6 +227,7 @@ impl<const MR: usize, const NV: usize> ByteKernel for Tile<MR, NV> {
             return;
         }
         let (low, high) = (s.splat(finish.low), s.splat(finish.high));
+        let zero = s.splat_i(finish.zero);
         let mut factors = [low; NV];
         let mut shifts = [low; NV];
         for (v, (factor, shift)) in factors.iter_mut().zip(&mut shifts).enumerate() {
@@ -225,6 +235,24 @@ impl<const MR: usize, const NV: usize> ByteKernel for Tile<MR, NV> {
             *factor = unsafe { s.load(t.panel.add(t.width + v * lanes)) };
             // SAFETY: as above.
             *shift = unsafe { s.load(t.panel.add(2 * t.width + v * lanes)) };
+        }
+        if let Some(out) = finish.plain_codes() {
+            let by = Rounding { low, high, zero };
+            for first in 0..(MR * NV).div_ceil(4) {
+                let mut x = [low; 4];
+                for (i, x) in x.iter_mut().enumerate() {
+                    let at = (first * 4 + i).min(MR * NV - 1);
+                    let (sum, v) = (acc[at / NV][at % NV], at % NV);
+                    *x = s.mul_add(s.to_float(sum), factors[v], shifts[v]);
+                }
+                let (row, count) = (first * 4 / NV, (MR * NV - first * 4).min(4));
+                // SAFETY: the output has MR rows of `columns` codes.
+                unsafe {
+                    let to = out.add(row * finish.stride);
+                    b.store_codes::<NV>(to, finish.stride, x, by, t.columns, count);
+                }
+            }
+            return;
         }
         for acc in &acc {
             for ((&x, &factor), &shift) in acc.iter().zip(&factors).zip(&shifts) {
@@ -237,22 +265,24 @@ impl<const MR: usize, const NV: usize> ByteKernel for Tile<MR, NV> {
     }
 }
 
-/// Brings a tile's floats or sums to their output: `rows` rows of `width` values, of which `columns` count.
+/// Brings a tile's floats or sums to their output: `rows` rows of `NV` vectors, of which `columns` values count.
 ///
 /// # Safety
 /// `from` holds the rows, and the output, and what is added, have as many rows of `columns` values.
 #[inline(always)]
-unsafe fn finish_tile<B: Bytes>(
+unsafe fn finish_tile<B: Bytes, const NV: usize>(
     b: B,
     finish: &Finish,
     from: *const f32,
     rows: usize,
-    width: usize,
     columns: usize,
 ) {
-    let (s, lanes) = (b.simd(), B::S::LANES);
-    let zero = s.splat_i(finish.zero);
-    let (low, high) = (s.splat(finish.out_low), s.splat(finish.out_high));
+    let (s, lanes, width) = (b.simd(), B::S::LANES, NV * B::S::LANES);
+    let rounding = Rounding {
+        low: s.splat(finish.out_low),
+        high: s.splat(finish.out_high),
+        zero: s.splat_i(finish.zero),
+    };
     let (own, by, plus) = (s.splat(finish.own), s.splat(finish.factor), s.splat(finish.shift));
     // a macro and not a closure: only code that is part of this function is compiled for the instruction set
     macro_rules! each {
@@ -275,18 +305,37 @@ unsafe fn finish_tile<B: Bytes>(
         };
     }
     match finish.kind {
-        Kind::Codes(out) if finish.added.is_null() => each!(|at, x, n| {
-            // SAFETY: n codes of this row remain.
-            unsafe { b.narrow(out.add(at), s.add_i(s.to_int(x), zero), n) }
-        }),
-        Kind::Codes(out) => each!(|at, x, n| {
-            // SAFETY: what is added has the output's shape.
-            let more = s.to_float(unsafe { b.widen(finish.added.add(at), n) });
-            let x = s.mul_add(s.round(x), own, s.mul_add(more, by, plus));
-            let x = s.min(s.max(x, low), high);
-            // SAFETY: n codes of this row remain.
-            unsafe { b.narrow(out.add(at), s.add_i(s.to_int(x), zero), n) }
-        }),
+        Kind::Codes(out) => {
+            macro_rules! sums {
+                (|$column:ident| $n:expr) => {
+                    for first in (0..rows * NV).step_by(4) {
+                        let mut x = [plus; 4];
+                        for (i, x) in x.iter_mut().enumerate() {
+                            let at = (first + i).min(rows * NV - 1);
+                            let $column = at % NV * lanes;
+                            let more = finish.added.wrapping_add(at / NV * finish.stride + $column);
+                            // SAFETY: what is added has the output's shape.
+                            let more = unsafe { b.widen(more, $n) };
+                            // SAFETY: rows of NV vectors follow each other.
+                            let own_steps = unsafe { s.load(from.add(at * lanes)) };
+                            let more = s.mul_add(s.to_float(more), by, plus);
+                            *x = s.mul_add(s.round(own_steps), own, more);
+                        }
+                        let (row, count) = (first / NV, (rows * NV - first).min(4));
+                        // SAFETY: the output has `rows` rows of `columns` codes.
+                        unsafe {
+                            let to = out.add(row * finish.stride);
+                            b.store_codes::<NV>(to, finish.stride, x, rounding, columns, count);
+                        }
+                    }
+                };
+            }
+            if columns == width {
+                sums!(|_column| lanes);
+            } else {
+                sums!(|column| columns - column);
+            }
+        }
         Kind::Floats(out) => each!(|at, x, n| {
             // SAFETY: n values of this row remain.
             unsafe { s.write(out.add(at), x, n) }
@@ -303,12 +352,25 @@ fn tile<B: Bytes, const NV: usize>(b: B, rows: usize, args: Args) {
     macro_rules! rows {
         ($($n:literal)*) => {
             match rows {
-                $($n if $n <= B::ROWS => b.enter(Tile::<$n, NV>(args)),)*
+                $($n if const { $n <= B::ROWS } => b.enter(Tile::<$n, NV>(args)),)*
                 _ => unreachable!("a tile has 1 to ROWS rows"),
             }
         };
     }
     rows!(1 2 3 4 5 6 7 8 9 10 11 12)
+}
+
+/// A tile, and what it left to [`finish_tile`].
+///
+/// # Safety
+/// As [`multiply`], of a tile.
+#[inline(always)]
+unsafe fn tile_and_finish<B: Bytes, const NV: usize>(b: B, rows: usize, args: Args) {
+    tile::<B, NV>(b, rows, args);
+    if args.finish.plain_codes().is_none() {
+        // SAFETY: the tile stored its rows; the caller promises the outputs.
+        unsafe { finish_tile::<B, NV>(b, &args.finish, args.spare, rows, args.columns) };
+    }
 }
 
 /// A block of rows times a range of panels.
@@ -351,17 +413,19 @@ impl ByteKernel for &Block {
                     words: self.words,
                     panel,
                     width,
+                    columns,
                     ahead,
                     finish,
                     spare: spare.as_mut_ptr().cast(),
                 };
-                if width > B::S::LANES {
-                    tile::<B, 2>(b, rows.len(), args);
-                } else {
-                    tile::<B, 1>(b, rows.len(), args);
+                // SAFETY: the caller promises the outputs; the tile stored its rows in the spare memory before.
+                unsafe {
+                    if width > B::S::LANES {
+                        tile_and_finish::<B, 2>(b, rows.len(), args);
+                    } else {
+                        tile_and_finish::<B, 1>(b, rows.len(), args);
+                    }
                 }
-                // SAFETY: the tile just stored its rows; the caller promises the outputs.
-                unsafe { finish_tile(b, &finish, spare.as_ptr().cast(), rows.len(), width, columns) };
                 pointers = pointers.wrapping_add(self.taps * rows.len());
             }
         }

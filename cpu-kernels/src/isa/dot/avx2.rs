@@ -3,7 +3,7 @@
 //! `vpmaddubsw` is not used: its sums saturate at 16 bits.
 
 use super::super::avx2::Avx2;
-use super::{ByteKernel, Bytes, Product};
+use super::{ByteKernel, Bytes, Product, Rounding};
 use crate::isa::Simd;
 use std::arch::x86_64::*;
 
@@ -176,5 +176,58 @@ impl<const VNNI: bool> Bytes for Avx2Bytes<VNNI> {
     #[inline(always)]
     fn max_bytes(self, a: __m256i, b: __m256i) -> __m256i {
         op!(_mm256_max_epu8(a, b))
+    }
+    #[inline(always)]
+    fn round(self, [a, b, c, d]: [__m256; 4], by: Rounding<Avx2>) -> __m256i {
+        // what is too small saturates on the way to bytes; what is too large would wrap around
+        macro_rules! round {
+            ($x:expr) => {
+                _mm256_cvtps_epi32(_mm256_min_ps(by.high, $x))
+            };
+        }
+        op!({
+            let zero = _mm256_packs_epi32(by.zero, by.zero);
+            let low = _mm256_add_epi32(_mm256_cvtps_epi32(by.low), by.zero);
+            let low = _mm256_packus_epi16(_mm256_packs_epi32(low, low), _mm256_packs_epi32(low, low));
+            let first = _mm256_adds_epi16(_mm256_packs_epi32(round!(a), round!(b)), zero);
+            let second = _mm256_adds_epi16(_mm256_packs_epi32(round!(c), round!(d)), zero);
+            _mm256_max_epu8(_mm256_packus_epi16(first, second), low)
+        })
+    }
+    #[inline(always)]
+    unsafe fn store_codes<const NV: usize>(
+        self,
+        to: *mut u8,
+        stride: usize,
+        x: [__m256; 4],
+        by: Rounding<Avx2>,
+        columns: usize,
+        count: usize,
+    ) {
+        let bytes = self.round(x, by);
+        let bytes = op!({
+            // packing keeps to parts of 128 bits
+            _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+        });
+        let row = NV * 8;
+        if NV == 2 && columns == row {
+            // SAFETY: the caller promises 16 bytes in each row.
+            unsafe {
+                _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(bytes));
+                if count > 2 {
+                    _mm_storeu_si128(to.add(stride).cast(), _mm256_extracti128_si256::<1>(bytes));
+                }
+            }
+            return;
+        }
+        let mut spare = [0u8; 32];
+        // SAFETY: the array holds 32 bytes.
+        unsafe { _mm256_storeu_si256(spare.as_mut_ptr().cast(), bytes) };
+        for i in 0..count / NV {
+            // SAFETY: the caller promises `columns` bytes in each row; the array holds as many from there on.
+            unsafe {
+                std::ptr::copy_nonoverlapping(spare.as_ptr().add(i * row), to.add(i * stride), columns)
+            };
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Bytes on AVX-512: `vpdpbusd` where the CPU has VNNI, else products of bytes widened to 16 bits.
 
 use super::super::avx512::Avx512;
-use super::{ByteKernel, Bytes, Product};
+use super::{ByteKernel, Bytes, Product, Rounding};
 use crate::isa::Simd;
 use std::arch::x86_64::*;
 
@@ -151,5 +151,71 @@ impl<const VNNI: bool> Bytes for Avx512Bytes<VNNI> {
     #[inline(always)]
     fn max_bytes(self, a: __m512i, b: __m512i) -> __m512i {
         op!(_mm512_max_epu8(a, b))
+    }
+    #[inline(always)]
+    fn round(self, [a, b, c, d]: [__m512; 4], by: Rounding<Avx512>) -> __m512i {
+        // what is too small saturates on the way to bytes; what is too large would wrap around
+        macro_rules! round {
+            ($x:expr) => {
+                _mm512_cvtps_epi32(_mm512_min_ps(by.high, $x))
+            };
+        }
+        op!({
+            let zero = _mm512_packs_epi32(by.zero, by.zero);
+            let low = _mm512_add_epi32(_mm512_cvtps_epi32(by.low), by.zero);
+            let low = _mm512_packus_epi16(_mm512_packs_epi32(low, low), _mm512_packs_epi32(low, low));
+            let first = _mm512_adds_epi16(_mm512_packs_epi32(round!(a), round!(b)), zero);
+            let second = _mm512_adds_epi16(_mm512_packs_epi32(round!(c), round!(d)), zero);
+            _mm512_max_epu8(_mm512_packus_epi16(first, second), low)
+        })
+    }
+    #[inline(always)]
+    unsafe fn store_codes<const NV: usize>(
+        self,
+        to: *mut u8,
+        stride: usize,
+        x: [__m512; 4],
+        by: Rounding<Avx512>,
+        columns: usize,
+        count: usize,
+    ) {
+        let bytes = self.round(x, by);
+        let bytes = op!({
+            // packing keeps to parts of 128 bits
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_permutexvar_epi32(order, bytes)
+        });
+        if NV == 2 {
+            let rows = op!([
+                _mm512_castsi512_si256(bytes),
+                _mm512_extracti64x4_epi64::<1>(bytes)
+            ]);
+            // SAFETY: masked bytes are not accessed; the caller promises the others.
+            unsafe {
+                if columns == 32 {
+                    _mm256_storeu_si256(to.cast(), rows[0]);
+                    if count > 2 {
+                        _mm256_storeu_si256(to.add(stride).cast(), rows[1]);
+                    }
+                } else {
+                    let mask = first_bytes(columns) as __mmask32;
+                    _mm256_mask_storeu_epi8(to.cast(), mask, rows[0]);
+                    if count > 2 {
+                        _mm256_mask_storeu_epi8(to.add(stride).cast(), mask, rows[1]);
+                    }
+                }
+            }
+            return;
+        }
+        let rows = op!([
+            _mm512_castsi512_si128(bytes),
+            _mm512_extracti32x4_epi32::<1>(bytes),
+            _mm512_extracti32x4_epi32::<2>(bytes),
+            _mm512_extracti32x4_epi32::<3>(bytes)
+        ]);
+        for (i, &row) in rows.iter().enumerate().take(count) {
+            // SAFETY: as above.
+            unsafe { _mm_mask_storeu_epi8(to.add(i * stride).cast(), first_words(columns), row) };
+        }
     }
 }
