@@ -26,12 +26,14 @@ use crate::driver::memory::Piece;
 const IDLE: u8 = 0;
 /// Waits for others.
 const HELD: u8 = 1;
-/// A thread submits it, or fills or ends it.
+/// A thread submits it.
 const CLAIMED: u8 = 2;
 /// The GPU has it.
 const SUBMITTED: u8 = 3;
+/// The GPU is done, and a thread takes back what the run had; its fence is about to say so.
+const ENDING: u8 = 4;
 /// It has ended.
-const ENDED: u8 = 4;
+const ENDED: u8 = 5;
 
 /// Longest wait in the driver at a time: a loss is seen that soon.
 const SLICE: Duration = Duration::from_millis(20);
@@ -117,9 +119,9 @@ impl GpuRun {
         !matches!(self.state.load(Ordering::Acquire), IDLE | ENDED)
     }
 
-    fn claim(&self, from: u8) -> bool {
+    fn claim(&self, from: u8, to: u8) -> bool {
         self.state
-            .compare_exchange(from, CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
@@ -311,7 +313,7 @@ impl GpuRun {
 
     /// Waits for what holds the run back, and submits it.
     fn release(&self, until: Option<Instant>) {
-        if !self.claim(HELD) {
+        if !self.claim(HELD, CLAIMED) {
             return;
         }
         let mut work = lock(&self.work);
@@ -393,7 +395,7 @@ impl GpuRun {
             }
         };
         if let Some(result) = result
-            && self.claim(SUBMITTED)
+            && self.claim(SUBMITTED, ENDING)
         {
             // the last hold of the part is the run's own
             drop(executable);
@@ -471,6 +473,8 @@ impl Fence for GpuRun {
             match self.state.load(Ordering::Acquire) {
                 HELD => self.release(until),
                 SUBMITTED => self.look(left),
+                // the run is over, whatever time the caller had left; the fence follows at once
+                ENDING | ENDED => return self.fence.wait(NO_TIMEOUT),
                 // another thread moves it on
                 _ => {
                     let short = left.min(Duration::from_millis(1));
@@ -503,7 +507,7 @@ impl Fence for GpuRun {
 
     fn cancel(&self) -> Result<()> {
         self.fence.cancel()?;
-        if self.claim(HELD) {
+        if self.claim(HELD, ENDING) {
             let why = Error::new(ErrorKind::Cancelled, "the run was cancelled");
             self.end(lock(&self.work), Err(why));
         }
