@@ -252,27 +252,33 @@ impl<'a> Inputs<'a> {
         let mut values = Vec::with_capacity(self.graph.node_count() * devices);
         for node in 0..self.graph.node_count() {
             let pin = self.options.pins.get(&node).copied();
-            let (mut refusals, mut unpriced) = (Vec::new(), Vec::new());
+            let refused = |device: usize| match pin {
+                Some(pin) if pin != device => true,
+                _ => self.targets[device].quarantined.is_some() || !self.targets[device].supports(node),
+            };
             let start = values.len();
+            values.extend((0..devices).map(|device| match self.node_cost(node, device) {
+                Some(cost) if !refused(device) => weights.of_cost(&cost),
+                _ => FORBIDDEN,
+            }));
+            if values[start..].iter().any(|&value| value != FORBIDDEN) {
+                continue;
+            }
+            // only now are words needed
+            let (mut refusals, mut unpriced) = (Vec::new(), Vec::new());
             for device in 0..devices {
                 let refusal = match pin {
                     Some(pin) if pin != device => Some(format!("it is pinned to {}", self.targets[pin].name)),
                     _ => self.refusal(node, device),
                 };
-                let cost = self.node_cost(node, device);
-                values.push(match (&refusal, cost) {
-                    (None, Some(cost)) => weights.value(cost.time, cost.energy.unwrap_or_default()),
-                    _ => FORBIDDEN,
-                });
                 match refusal {
                     Some(refusal) if !refusals.contains(&refusal) => refusals.push(refusal),
                     Some(_) => {}
-                    None if cost.is_none() => unpriced.push(self.targets[device].name.as_str()),
+                    None if self.node_cost(node, device).is_none() => {
+                        unpriced.push(self.targets[device].name.as_str());
+                    }
                     None => {}
                 }
-            }
-            if values[start..].iter().any(|&value| value != FORBIDDEN) {
-                continue;
             }
             let found = self.graph.node(NodeId::new(node));
             let op = match found.name.as_str() {

@@ -57,6 +57,15 @@ enum Kind {
 
 /// The best placement found that keeps to every limit.
 pub(crate) fn place(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Solution, Error> {
+    let objective = inputs.objective;
+    let unlimited = objective.deadline.is_none()
+        && objective.energy_budget.is_none()
+        && inputs.targets.iter().all(|target| target.memory_limit.is_none());
+    if unlimited && inputs.costs.parts().next().is_none() {
+        // costs add up and nothing can be exceeded
+        let weights = Weights::of(objective);
+        return solve_with_parts(inputs, weights, &inputs.problem(weights)?, &settings(inputs));
+    }
     let mut prices = Prices {
         bytes: vec![0; inputs.targets.len()],
         ..Prices::default()
@@ -160,13 +169,18 @@ fn bisect(
     Ok((bound, best))
 }
 
-/// Solves under prices and sees which limits the result exceeds.
-fn attempt(inputs: &Inputs<'_>, edges: &[(usize, usize)], prices: &Prices) -> Result<Attempt, Error> {
-    let limits = Limits {
+/// The solver's settings.
+fn settings(inputs: &Inputs<'_>) -> Limits {
+    Limits {
         table: inputs.options.table_limit,
         moves: inputs.options.moves,
         seed: inputs.options.seed,
-    };
+    }
+}
+
+/// Solves under prices and sees which limits the result exceeds.
+fn attempt(inputs: &Inputs<'_>, edges: &[(usize, usize)], prices: &Prices) -> Result<Attempt, Error> {
+    let limits = settings(inputs);
     let own = Weights::of(inputs.objective);
     let free = prices.time == 0 && prices.energy == 0 && prices.bytes.iter().all(|&price| price == 0);
     let scale = if free { 1 } else { SCALE };

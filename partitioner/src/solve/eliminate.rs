@@ -8,6 +8,9 @@ use super::network::Network;
 use super::order::order;
 use crate::problem::{FORBIDDEN, add};
 
+/// Tables of so many entries are made value by value instead of entry by entry.
+const LARGE: usize = 64;
+
 /// What elimination found.
 pub(super) enum Outcome {
     /// The minimum, with the index of each variable's value.
@@ -50,7 +53,7 @@ pub(super) fn eliminate(network: &Network, table_limit: u64) -> Outcome {
         let variable = order.sequence[step];
         let scope = &order.scopes[step];
         let messages = std::mem::take(&mut sent[step]);
-        let tables = given[step]
+        let tables: Vec<(&[u32], &[u64])> = given[step]
             .iter()
             .map(|&index| &network.factors[index as usize])
             .map(|factor| (factor.scope.as_slice(), factor.table.as_slice()))
@@ -58,16 +61,15 @@ pub(super) fn eliminate(network: &Network, table_limit: u64) -> Outcome {
                 messages
                     .iter()
                     .map(|message| (message.scope.as_slice(), message.table.as_slice())),
-            );
-        let mut sum = Sum::new(network, variable, scope, tables);
-        let mut table = Vec::with_capacity(sum.size);
-        let mut choice = Vec::with_capacity(sum.size);
-        for _ in 0..sum.size {
-            let (value, least) = sum.least();
-            table.push(least);
-            choice.push(value);
-            sum.advance();
-        }
+            )
+            .collect();
+        let size: usize = scope.iter().map(|&v| network.count(v)).product();
+        let (table, choice) = if size < LARGE {
+            let mut sum = Sum::new(network, variable, scope, tables.into_iter());
+            (0..size).map(|_| sum.step()).unzip()
+        } else {
+            large(network, variable, scope, &tables)
+        };
         best.push(choice);
         if scope.is_empty() {
             cost = add(cost, table[0]);
@@ -89,6 +91,93 @@ pub(super) fn eliminate(network: &Network, table_limit: u64) -> Outcome {
         values[order.sequence[step] as usize] = u32::from(best[step][place]);
     }
     Outcome::Exact { values, cost }
+}
+
+/// The least sum of tables around a variable, and the first value that gives it, over all values of a scope: one
+/// value of the variable at a time, so that the inner loops run over whole rows of the tables.
+fn large(
+    network: &Network,
+    variable: u32,
+    scope: &[u32],
+    tables: &[(&[u32], &[u64])],
+) -> (Vec<u64>, Vec<u16>) {
+    let size = scope.iter().map(|&v| network.count(v)).product();
+    let mut axes = Vec::with_capacity(tables.len());
+    for &(variables, _) in tables {
+        let (mut distance, mut stride) = (1, 0);
+        let mut strides = vec![0; scope.len()];
+        for &v in variables.iter().rev() {
+            if v == variable {
+                stride = distance;
+            } else if let Ok(at) = scope.binary_search(&v) {
+                strides[at] = distance;
+            }
+            distance *= network.count(v);
+        }
+        axes.push((
+            stride,
+            Axis::joined(scope.iter().map(|&v| network.count(v)), &strides),
+        ));
+    }
+    let (mut least, mut choice) = (vec![FORBIDDEN; size], vec![0u16; size]);
+    let mut sums = vec![0; size];
+    for (value, &own) in network.own(variable).iter().enumerate() {
+        sums.fill(own);
+        for ((stride, axes), (_, table)) in axes.iter().zip(tables) {
+            add_table(&mut sums, &table[value * stride..], axes);
+        }
+        for ((least, choice), &sum) in least.iter_mut().zip(&mut choice).zip(&sums) {
+            if sum < *least {
+                (*least, *choice) = (sum, value as u16);
+            }
+        }
+    }
+    (least, choice)
+}
+
+/// Some neighbouring variables of a scope, walked as one.
+struct Axis {
+    count: usize,
+    /// Distance in the table between two steps.
+    stride: usize,
+}
+
+impl Axis {
+    /// The axes of a table, neighbours joined where one goes on where the other ends.
+    fn joined(counts: impl Iterator<Item = usize>, strides: &[usize]) -> Vec<Self> {
+        let mut axes: Vec<Self> = Vec::with_capacity(strides.len());
+        for (count, &stride) in counts.zip(strides) {
+            match axes.last_mut() {
+                Some(outer) if outer.stride == stride * count => {
+                    *outer = Self {
+                        count: outer.count * count,
+                        stride,
+                    };
+                }
+                _ => axes.push(Self { count, stride }),
+            }
+        }
+        axes
+    }
+}
+
+/// Adds a table, repeated along axes of stride zero, to sums over all axes.
+fn add_table(sums: &mut [u64], table: &[u64], axes: &[Axis]) {
+    match axes {
+        [] => sums[0] = add(sums[0], table[0]),
+        [Axis { stride: 0, .. }] => sums.iter_mut().for_each(|sum| *sum = add(*sum, table[0])),
+        [Axis { stride, .. }] => {
+            for (sum, &cost) in sums.iter_mut().zip(table.iter().step_by(*stride)) {
+                *sum = add(*sum, cost);
+            }
+        }
+        [outer, inner @ ..] => {
+            let rows = sums.chunks_exact_mut(sums.len() / outer.count);
+            for (index, row) in rows.enumerate() {
+                add_table(row, &table[index * outer.stride..], inner);
+            }
+        }
+    }
 }
 
 /// The sum of tables around one variable, walked over all values of a scope, last variable fastest.
@@ -147,6 +236,13 @@ impl<'a> Sum<'a> {
             strides,
             size,
         }
+    }
+
+    /// The least cost at the present place and its value; goes to the next place.
+    fn step(&mut self) -> (u64, u16) {
+        let (value, least) = self.least();
+        self.advance();
+        (least, value)
     }
 
     /// Leaves the variable's own costs out.

@@ -21,7 +21,7 @@ pub(super) struct Order {
 }
 
 /// Below so many entries per variable an order is good enough.
-const FEW: u64 = 64;
+const FEW: u64 = 256;
 
 /// A variable with more neighbours than this makes a table beyond any limit: its missing pairs are not counted.
 const MOST_NEIGHBOURS: usize = 20;
