@@ -8,7 +8,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
 use polychip_cpu_kernels::elementwise::{BinaryPlan, unary};
 use polychip_cpu_kernels::gemm::{GemmPlan, MatMulParams, MatMulPlan, Matrix};
-use polychip_cpu_kernels::norm::{Norm, NormParams, norm};
+use polychip_cpu_kernels::norm::{Norm, NormExtras, NormParams, norm};
 use polychip_cpu_kernels::pool::{PoolParams, PoolPlan, Pooling};
 use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
 use polychip_cpu_kernels::softmax::softmax;
@@ -193,10 +193,21 @@ fn rows(c: &mut Criterion) {
             epsilon: 1e-5,
             scale: Some(&input[..columns]),
             bias: Some(&input[..columns]),
-            residual: Some((&input).into()),
+            residual: Some(&input),
         };
         group.bench_function(id("layer-residual-128x384", isa), |bench| {
-            bench.iter(|| norm(isa, &pool, rows, columns, params, &input, None, &mut out));
+            bench.iter(|| {
+                norm(
+                    isa,
+                    &pool,
+                    rows,
+                    columns,
+                    params,
+                    &input,
+                    &mut out,
+                    NormExtras::default(),
+                )
+            });
         });
     }
     group.finish();

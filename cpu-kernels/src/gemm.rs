@@ -55,7 +55,7 @@ impl<'a> Matrix<'a> {
 ///
 /// # Safety
 /// `to` has room for `rows` pointers.
-unsafe fn row_pointers<A>(to: *mut *const A, rows: usize, first: *const A, stride: usize) {
+pub(crate) unsafe fn row_pointers<A>(to: *mut *const A, rows: usize, first: *const A, stride: usize) {
     for r in 0..rows {
         // SAFETY: r < rows.
         unsafe { *to.add(r) = first.wrapping_add(r * stride) };
@@ -681,7 +681,7 @@ impl MatMulPlan {
 }
 
 /// An element type whose panels are packed per run.
-trait Panel: Element {
+pub(crate) trait Panel: Element {
     /// Packs one panel of a computed operand of `k` rows, without bias.
     ///
     /// # Safety
@@ -722,6 +722,19 @@ impl Panel for bf16 {
                             .cast::<f32>()
                             .read_unaligned()
                     };
+                }
+                continue;
+            }
+            if column_stride == 1 && pair {
+                // SAFETY: two rows of `columns` readable values.
+                let (low, high) = unsafe {
+                    (
+                        std::slice::from_raw_parts(from, columns),
+                        std::slice::from_raw_parts(from.wrapping_add(row_stride), columns),
+                    )
+                };
+                for ((x, low), high) in used.iter_mut().zip(low).zip(high) {
+                    *x = f32::from_bits(u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16);
                 }
                 continue;
             }

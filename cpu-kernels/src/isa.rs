@@ -26,7 +26,7 @@ use dot::{ByteKernel, Bytes};
 use half::bf16;
 
 /// Lanes of the widest vector.
-const MOST_LANES: usize = 16;
+pub(crate) const MOST_LANES: usize = 16;
 
 /// The vector operations of one instruction set.
 ///

@@ -29,6 +29,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod attention;
 pub mod conv;
 pub mod convert;
 pub mod copy;

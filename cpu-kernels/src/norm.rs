@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 
 use crate::elementwise::unary::apply_rows;
-use crate::isa::{Kernel, Simd};
+use crate::isa::{Kernel, MOST_LANES, Simd};
 use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::{Isa, Slice, SliceMut, ThreadPool, Unary};
+use half::bf16;
 use std::ops::Range;
 
 /// Which normalisation of a row.
@@ -32,105 +33,74 @@ pub struct NormParams<'a> {
     pub scale: Option<&'a [f32]>,
     /// Summand per column, `[columns]`.
     pub bias: Option<&'a [f32]>,
-    /// Added to the input first, `[rows, columns]`; of the input's element type.
-    pub residual: Option<Slice<'a>>,
+    /// Added to the input first, `[rows, columns]`.
+    pub residual: Option<&'a [f32]>,
 }
 
-/// Normalises each row of `[rows, columns]`; `sum` receives `input + residual` where the caller wants it.
+/// What [`norm`] gives beside its output, where the caller wants it.
+#[derive(Debug, Default)]
+pub struct NormExtras<'a> {
+    /// `input + residual`.
+    pub sum: Option<&'a mut [f32]>,
+    /// The output rounded to `bf16`: what a product reads, where a residual wants the output itself.
+    pub rounded: Option<&'a mut [bf16]>,
+}
+
+/// Normalises each row of `[rows, columns]`, in one pass over memory.
 ///
 /// ```
-/// use polychip_cpu_kernels::{Isa, ThreadPool, norm::{Norm, NormParams, norm}};
+/// use polychip_cpu_kernels::{Isa, ThreadPool, norm::{Norm, NormExtras, NormParams, norm}};
 ///
 /// let params = NormParams { norm: Norm::Layer, epsilon: 0.0, scale: None, bias: None, residual: None };
 /// let mut y = [0.0f32; 2];
-/// norm(Isa::detect(), &ThreadPool::new(1), 1, 2, params, &[3.0f32, 7.0], None, &mut y);
+/// norm(Isa::detect(), &ThreadPool::new(1), 1, 2, params, &[3.0, 7.0], &mut y, NormExtras::default());
 /// assert_eq!(y, [-1.0, 1.0]);
 /// ```
 ///
 /// # Panics
-/// If the length of `input`, `output`, `sum` or the residual is not `rows * columns`, or that of scale or bias is
-/// not `columns`; if the element types are not those of one input, or a `bf16` input becomes `f32`.
-pub fn norm<'a, 'b>(
+/// If the length of `input`, `output`, the residual or an extra is not `rows * columns`, or that of scale or bias is
+/// not `columns`.
+pub fn norm<'b>(
     isa: Isa,
     pool: &ThreadPool,
     rows: usize,
     columns: usize,
-    params: NormParams<'a>,
-    input: impl Into<Slice<'a>>,
-    sum: Option<SliceMut<'b>>,
+    params: NormParams<'_>,
+    input: &[f32],
     output: impl Into<SliceMut<'b>>,
+    extras: NormExtras<'_>,
 ) {
-    slices(
-        isa,
-        pool,
-        [rows, columns],
-        params,
-        input.into(),
-        sum,
-        output.into(),
-    );
-}
-
-fn slices<'a>(
-    isa: Isa,
-    pool: &ThreadPool,
-    size: [usize; 2],
-    params: NormParams<'a>,
-    input: Slice<'a>,
-    sum: Option<SliceMut<'_>>,
-    output: SliceMut<'_>,
-) {
-    const TYPES: &str = "norm: element types differ";
-    match (input, output) {
-        (Slice::F32(x), SliceMut::F32(y)) => {
-            let residual = params.residual.map(|r| match r {
-                Slice::F32(r) => r,
-                Slice::Bf16(_) => panic!("{TYPES}"),
-            });
-            let sum = sum.map(|sum| match sum {
-                SliceMut::F32(sum) => sum,
-                SliceMut::Bf16(_) => panic!("{TYPES}"),
-            });
-            typed(isa, pool, size, params, residual, x, sum, y);
-        }
-        (Slice::Bf16(x), SliceMut::Bf16(y)) => {
-            let residual = params.residual.map(|r| match r {
-                Slice::Bf16(r) => r,
-                Slice::F32(_) => panic!("{TYPES}"),
-            });
-            let sum = sum.map(|sum| match sum {
-                SliceMut::Bf16(sum) => sum,
-                SliceMut::F32(_) => panic!("{TYPES}"),
-            });
-            typed(isa, pool, size, params, residual, x, sum, y);
-        }
-        (Slice::F32(x), SliceMut::Bf16(y)) => {
-            assert!(
-                params.residual.is_none() && sum.is_none(),
-                "norm: a sum of f32 has no place in a bf16 output"
-            );
-            typed(isa, pool, size, params, None, x, None, y);
-        }
-        (Slice::Bf16(_), SliceMut::F32(_)) => panic!("{TYPES}"),
+    match output.into() {
+        SliceMut::F32(y) => typed(isa, pool, [rows, columns], params, input, y, extras),
+        SliceMut::Bf16(y) => typed(isa, pool, [rows, columns], params, input, y, extras),
     }
 }
 
-fn typed<A: Load, B: Load>(
+fn typed<E: Load>(
     isa: Isa,
     pool: &ThreadPool,
     [rows, columns]: [usize; 2],
     params: NormParams<'_>,
-    residual: Option<&[A]>,
-    input: &[A],
-    sum: Option<&mut [A]>,
-    output: &mut [B],
+    input: &[f32],
+    output: &mut [E],
+    extras: NormExtras<'_>,
 ) {
     let len = rows.checked_mul(columns);
     assert_eq!(len, Some(input.len()), "norm: length of the input");
     assert_eq!(len, Some(output.len()), "norm: length of the output");
-    let whole = |slice: Option<&[A]>| slice.is_none_or(|slice| slice.len() == output.len());
-    assert!(whole(residual), "norm: length of the residual");
-    assert!(whole(sum.as_deref()), "norm: length of the sum");
+    let whole = |slice: Option<usize>| slice.is_none_or(|slice| slice == output.len());
+    assert!(
+        whole(params.residual.map(<[f32]>::len)),
+        "norm: length of the residual"
+    );
+    assert!(
+        whole(extras.sum.as_ref().map(|sum| sum.len())),
+        "norm: length of the sum"
+    );
+    assert!(
+        whole(extras.rounded.as_ref().map(|rounded| rounded.len())),
+        "norm: length of the rounded output"
+    );
     let per_column = |slice: Option<&[f32]>| slice.is_none_or(|slice| slice.len() == columns);
     assert!(per_column(params.scale), "norm: length of the scale");
     assert!(per_column(params.bias), "norm: length of the bias");
@@ -143,10 +113,9 @@ fn typed<A: Load, B: Load>(
         rows.min(pool.threads() * 4)
     };
     let start = |slice: Option<&[f32]>| Address(slice.map_or(std::ptr::null(), <[f32]>::as_ptr));
-    let (scale, bias) = (start(params.scale), start(params.bias));
-    let residual = Address(residual.map_or(std::ptr::null(), <[A]>::as_ptr));
+    let (scale, bias, residual) = (start(params.scale), start(params.bias), start(params.residual));
     let input = Address(input.as_ptr());
-    let sum = sum.map(Parts::new);
+    let (sum, rounded) = (extras.sum.map(Parts::new), extras.rounded.map(Parts::new));
     let output = Parts::new(output);
     pool.run(chunks, &|chunk| {
         isa.run(&Rows {
@@ -159,87 +128,119 @@ fn typed<A: Load, B: Load>(
             residual: residual.at(0),
             input: input.at(0),
             sum: sum.as_ref().map_or(std::ptr::null_mut(), Parts::as_ptr),
+            rounded: rounded.as_ref().map_or(std::ptr::null_mut(), Parts::as_ptr),
             output: output.as_ptr(),
         });
     });
 }
 
 /// A range of rows; pointers to missing operands are null.
-struct Rows<A, B> {
+struct Rows<E> {
     norm: Norm,
     epsilon: f32,
     rows: Range<usize>,
     columns: usize,
     scale: *const f32,
     bias: *const f32,
-    residual: *const A,
-    input: *const A,
-    sum: *mut A,
-    output: *mut B,
+    residual: *const f32,
+    input: *const f32,
+    sum: *mut f32,
+    rounded: *mut bf16,
+    output: *mut E,
 }
 
-impl<A: Load, B: Load> Kernel for &Rows<A, B> {
+/// Chains of additions side by side, which hide each other's latency.
+const CHAINS: usize = 4;
+
+impl<E: Load> Rows<E> {
+    /// What is normalised, from column `c` of the row at `offset`; zero beyond its end. The residual is added again in
+    /// each pass, out of L1, where that is less than storing the sums.
+    #[inline(always)]
+    fn value<S: Simd>(&self, s: S, offset: usize, c: usize) -> S::F {
+        let left = self.columns - c;
+        // SAFETY: `left` values remain in each row.
+        unsafe {
+            let x = s.read(self.input.wrapping_add(offset + c), left);
+            if self.residual.is_null() {
+                x
+            } else {
+                s.add(x, s.read(self.residual.wrapping_add(offset + c), left))
+            }
+        }
+    }
+
+    /// The value at `c`, or the square of its difference from the mean.
+    #[inline(always)]
+    fn summand<S: Simd, const SQUARE: bool>(
+        &self,
+        s: S,
+        offset: usize,
+        c: usize,
+        mean: S::F,
+        inside: S::M,
+    ) -> S::F {
+        let x = self.value(s, offset, c);
+        if !SQUARE {
+            return x;
+        }
+        let mut d = s.sub(x, mean);
+        if self.columns - c < S::LANES {
+            d = s.select(inside, d, s.splat(0.0));
+        }
+        s.mul(d, d)
+    }
+
+    /// The sum of a row's values, or of the squares of their differences from the mean.
+    #[inline(always)]
+    fn total<S: Simd, const SQUARE: bool>(&self, s: S, offset: usize, mean: S::F, inside: S::M) -> f32 {
+        let n = self.columns;
+        let mut sums = [s.splat(0.0); CHAINS];
+        let mut c = 0;
+        while c + CHAINS * S::LANES <= n {
+            for (chain, sum) in sums.iter_mut().enumerate() {
+                let at = c + chain * S::LANES;
+                *sum = s.add(*sum, self.summand::<S, SQUARE>(s, offset, at, mean, inside));
+            }
+            c += CHAINS * S::LANES;
+        }
+        while c < n {
+            sums[0] = s.add(sums[0], self.summand::<S, SQUARE>(s, offset, c, mean, inside));
+            c += S::LANES;
+        }
+        s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
+    }
+}
+
+impl<E: Load> Kernel for &Rows<E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let n = self.columns;
         let count = n as f32;
-        let layer = self.norm == Norm::Layer;
+        let mut lanes = [0.0f32; MOST_LANES];
+        lanes[..(n - 1) % S::LANES + 1].fill(1.0);
+        // SAFETY: the array is as wide as the widest vector.
+        let inside = s.lt(s.splat(0.0), unsafe { s.load(lanes.as_ptr()) });
         for row in self.rows.clone() {
             let offset = row * n;
             let to = self.output.wrapping_add(offset);
-            // The sums that are normalised: the input itself, or what is stored where the output will be.
-            let mut from = self.input.wrapping_add(offset);
-            let mut total = s.splat(0.0);
-            if self.residual.is_null() {
-                for c in (0..n).step_by(S::LANES) {
-                    // SAFETY: n - c values remain in the row.
-                    let x = unsafe { s.read(from.wrapping_add(c), n - c) };
-                    total = s.add(total, x);
-                    if !self.sum.is_null() {
-                        // SAFETY: as above.
-                        unsafe { s.write(self.sum.wrapping_add(offset + c), x, n - c) };
-                    }
-                }
+            let zero = s.splat(0.0);
+            let mean = if self.norm == Norm::Layer {
+                s.splat(self.total::<S, false>(s, offset, zero, inside) / count)
             } else {
-                let keep = if self.sum.is_null() {
-                    // a residual comes with elements of one type, so the output can hold the sums meanwhile
-                    to.cast::<A>()
-                } else {
-                    self.sum.wrapping_add(offset)
-                };
-                for c in (0..n).step_by(S::LANES) {
-                    // SAFETY: n - c values remain in each row.
-                    unsafe {
-                        let residual = s.read(self.residual.wrapping_add(offset + c), n - c);
-                        let x = s.add(s.read(from.wrapping_add(c), n - c), residual);
-                        total = s.add(total, x);
-                        s.write(keep.wrapping_add(c), x, n - c);
-                    }
-                }
-                from = keep;
-            }
-            let mean = if layer { s.sum(total) / count } else { 0.0 };
-            let mean_v = s.splat(mean);
-            let mut squares = s.splat(0.0);
-            let whole = n / S::LANES * S::LANES;
-            for c in (0..whole).step_by(S::LANES) {
-                // SAFETY: LANES values remain.
-                let d = s.sub(unsafe { s.read(from.wrapping_add(c), S::LANES) }, mean_v);
-                squares = s.mul_add(d, d, squares);
-            }
-            let mut square = s.sum(squares);
-            for c in whole..n {
-                // SAFETY: c < n.
-                let d = unsafe { *from.wrapping_add(c) }.value() - mean;
-                square += d * d;
-            }
+                zero
+            };
+            let square = self.total::<S, true>(s, offset, mean, inside);
             let factor = s.splat(1.0 / (square / count + self.epsilon).sqrt());
             for c in (0..n).step_by(S::LANES) {
                 let left = n - c;
+                let x = self.value(s, offset, c);
                 // SAFETY: `left` values remain in each row and in scale and bias.
                 unsafe {
-                    let mut y = s.mul(s.sub(s.read(from.wrapping_add(c), left), mean_v), factor);
+                    if !self.sum.is_null() {
+                        s.write(self.sum.wrapping_add(offset + c), x, left);
+                    }
+                    let mut y = s.mul(s.sub(x, mean), factor);
                     if !self.scale.is_null() {
                         y = s.mul(y, s.read(self.scale.wrapping_add(c), left));
                     }
@@ -247,6 +248,9 @@ impl<A: Load, B: Load> Kernel for &Rows<A, B> {
                         y = s.add(y, s.read(self.bias.wrapping_add(c), left));
                     }
                     s.write(to.wrapping_add(c), y, left);
+                    if !self.rounded.is_null() {
+                        s.write(self.rounded.wrapping_add(offset + c), y, left);
+                    }
                 }
             }
         }
@@ -375,9 +379,10 @@ mod tests {
                             epsilon: 1e-5,
                             scale: on(1).then_some(&scale),
                             bias: on(1).then_some(&bias),
-                            residual: on(2).then_some((&residual).into()),
+                            residual: on(2).then_some(&residual),
                         };
                         let (mut sum, mut got) = (vec![f32::NAN; rows * n], vec![f32::NAN; rows * n]);
+                        let mut rounded = vec![bf16::NAN; rows * n];
                         norm(
                             isa,
                             &pool,
@@ -385,9 +390,28 @@ mod tests {
                             n,
                             params,
                             &input,
-                            on(3).then_some(SliceMut::F32(&mut sum)),
                             &mut got,
+                            NormExtras {
+                                sum: on(3).then_some(&mut sum),
+                                rounded: on(3).then_some(&mut rounded),
+                            },
                         );
+                        if on(3) {
+                            let nearest = |x: &f32| bf16::from_f32(*x);
+                            assert!(got.iter().map(nearest).eq(rounded.iter().copied()));
+                            let mut narrow = vec![bf16::NAN; rows * n];
+                            norm(
+                                isa,
+                                &pool,
+                                rows,
+                                n,
+                                params,
+                                &input,
+                                &mut narrow,
+                                NormExtras::default(),
+                            );
+                            assert_eq!(narrow, rounded, "{isa:?} {rows}x{n} case {case}");
+                        }
                         for row in 0..rows {
                             let x: Vec<f64> = (row * n..(row + 1) * n)
                                 .map(|i| {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use polychip_cpu_kernels::elementwise::BinaryPlan;
 use polychip_cpu_kernels::gemm::{MatMulParams, MatMulPlan};
-use polychip_cpu_kernels::norm::{Norm, NormParams, norm};
+use polychip_cpu_kernels::norm::{Norm, NormExtras, NormParams, norm};
 use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
 use polychip_cpu_kernels::reference::elementwise as scalar;
 use polychip_cpu_kernels::reference::reduce::{Reduction, reduce};
@@ -169,7 +169,7 @@ proptest! {
                     residual: None,
                 };
                 let mut found = vec![f32::NAN; x.len];
-                norm(isa, threads, count, columns, params, x.values(), None, &mut found[..]);
+                norm(isa, threads, count, columns, params, x.values(), &mut found[..], NormExtras::default());
                 compare(&found, &wanted, 1e-4, 4.0)
             })?;
         }

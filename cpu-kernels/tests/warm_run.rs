@@ -5,7 +5,7 @@ use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
 use polychip_cpu_kernels::copy::CopyPlan;
 use polychip_cpu_kernels::elementwise::{BinaryPlan, unary};
 use polychip_cpu_kernels::gemm::{GemmPlan, MatMulParams, MatMulPlan, Matrix};
-use polychip_cpu_kernels::norm::{Norm, NormParams, norm};
+use polychip_cpu_kernels::norm::{Norm, NormExtras, NormParams, norm};
 use polychip_cpu_kernels::pool::{PoolPlan, Pooling};
 use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
 use polychip_cpu_kernels::softmax::softmax_in_place;
@@ -91,7 +91,7 @@ fn a_warm_run_allocates_nothing() {
                 bias: None,
                 residual: None,
             };
-            norm(isa, &pool, 784, 100, params, &a, None, &mut b);
+            norm(isa, &pool, 784, 100, params, &a, &mut b, NormExtras::default());
         };
         run();
         // The test harness has a thread of its own that allocates now and then; what a run allocates, each run does.

@@ -100,10 +100,7 @@ impl<A: Load, B: Load, C: Load> Kernel for &Rows<A, B, C> {
                 let minus = s.splat(-alpha);
                 each!(|x| s.div(x, s.add(one, math::exp(s, s.mul(minus, x)))))
             }
-            Unary::Gelu => {
-                let root = s.splat(std::f32::consts::FRAC_1_SQRT_2);
-                each!(|x| s.mul(s.mul(half, x), s.add(one, math::erf(s, s.mul(x, root)))))
-            }
+            Unary::Gelu => each!(|x| s.mul(x, math::normal_below(s, x))),
             Unary::GeluTanh => {
                 let (scale, cubic) = (s.splat(0.797_884_6), s.splat(0.797_884_6 * 0.044_715));
                 each!(|x| {

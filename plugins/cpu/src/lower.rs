@@ -101,6 +101,9 @@ pub(crate) struct Lowering<'a> {
     pool: &'a ThreadPool,
     layouts: &'a [Layout],
     reduced: bool,
+    precision: brief::Precision,
+    /// The tensor of which a transposition that nobody computes would make one, in `[batch, rows, heads, size]`.
+    turned: Vec<Option<TensorIndex>>,
     /// Output port in whose memory a tensor should be computed.
     wishes: Vec<Option<usize>>,
     /// Concatenations into which a tensor is computed at its place.
@@ -118,12 +121,17 @@ pub(crate) struct Lowering<'a> {
 
 /// Lowers a part.
 pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
+    let reduced = options.reduced && options.isa.has_bf16();
+    let precision = brief::Precision::new(part, reduced);
+    let fusion = fuse::plan(part, &precision);
     let mut lowering = Lowering {
         part,
         isa: options.isa,
         pool: options.pool,
         layouts: options.layouts,
-        reduced: options.reduced && options.isa.has_bf16(),
+        reduced,
+        precision,
+        turned: fusion.turned().to_vec(),
         wishes: finish::wishes(part),
         joins: concat::joins(part),
         forms: vec![Forms::default(); part.tensors.len()],
@@ -137,7 +145,6 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
         node: 0,
     };
     lowering.feed()?;
-    let fusion = fuse::plan(part);
     for index in 0..part.nodes.len() {
         lowering.node = index;
         if let Some((anchor, tail)) = fusion.at(index) {
@@ -177,13 +184,13 @@ impl<'a> Lowering<'a> {
                 || movement::lower(self, node)?
                 || concat::lower(self, node)?
                 || pool::lower(self, node)?
-                || normalise::lower(self, node)?
+                || normalise::lower(self, node, tail)?
                 || softmax::lower(self, node)?
                 || reduce::lower(self, node)?
                 || gather::lower(self, node)?
                 || convert::lower(self, node)?
                 || resize::lower(self, node)?
-                || attention::lower(self, node)?);
+                || attention::lower(self, node, tail)?);
         if !done {
             if node.bodies.is_empty() {
                 reference::lower(self, node)?;

@@ -1,13 +1,17 @@
-//! Attention: scores, mask, softmax and weighted sum as four steps per node, without any transposition.
+//! Attention as one step, reading and writing heads where they lie.
+//!
+//! A transposition between `[batch, rows, heads, size]` and `[batch, heads, rows, size]` around an attention is not
+//! computed: [`super::fuse`] finds it by [`turns`], and the strides say the same.
 
-use half::bf16;
-use polychip_cpu_kernels::gemm::{Elements, MAX_BATCH_DIMS, MatMulParams, Strides};
-use polychip_cpu_kernels::{Binary, softmax};
-use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
+use polychip_cpu_kernels::attention::{AttentionParams, AttentionPlan, HeadStrides};
+use polychip_cpu_kernels::gemm::Elements;
+use polychip_ops::{Attr, AttrKey, AttrValue, Op, axis, broadcast};
 use polychip_sdk::Result;
 
-use super::{Form, IDENTITY, Lowering, elementwise, matmul};
-use crate::part::{Node, TensorIndex};
+use super::convert::stands_for_f32;
+use super::fuse::Tail;
+use super::{Form, Lowering, kernel_error};
+use crate::part::{Node, Part, TensorIndex};
 
 /// Where heads and rows of an operand lie.
 struct Heads {
@@ -15,206 +19,190 @@ struct Heads {
     heads: usize,
     rows: usize,
     size: usize,
-    strides: Strides,
+    strides: HeadStrides,
 }
 
 impl Heads {
     /// `[batch, heads, rows, size]`, or `[batch, rows, heads * size]` with the head count beside it.
     fn new(dims: &[usize], heads: Option<usize>) -> Option<Self> {
-        let (batch, heads, rows, size, strides) = match (dims, heads) {
-            (&[batch, heads, rows, size], _) => {
-                (batch, heads, rows, size, [heads * rows * size, rows * size, size])
-            }
+        let (batch, heads, rows, size, inside) = match (dims, heads) {
+            (&[batch, heads, rows, size], _) => (batch, heads, rows, size, false),
             (&[batch, rows, width], Some(heads)) if heads > 0 && width % heads == 0 => {
-                let size = width / heads;
-                (batch, heads, rows, size, [rows * width, size, width])
+                (batch, heads, rows, width / heads, true)
             }
             _ => return None,
         };
-        let [per_batch, per_head, per_row] = strides;
-        let mut all = [0; MAX_BATCH_DIMS];
-        all[MAX_BATCH_DIMS - 2] = per_batch;
-        all[MAX_BATCH_DIMS - 1] = per_head;
+        // the strides are smaller than the number of elements, which was counted
+        axis::product(dims)?;
         Some(Self {
             batch,
             heads,
             rows,
             size,
-            strides: Strides {
-                batch: all,
-                row: per_row,
-                column: 1,
+            strides: if inside {
+                HeadStrides::heads_inside(heads, rows, size)
+            } else {
+                HeadStrides::heads_outside(heads, rows, size)
             },
         })
     }
 }
 
-/// Lowers Attention without a cache, causal mask, window or soft cap, where queries and keys have as many heads.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
-    let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
-    else {
-        return Ok(false);
-    };
+/// The shape of an attention that the kernel computes.
+fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
     let attributes = &node.attributes;
-    let cached =
-        node.inputs.iter().skip(4).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some);
-    // an attribute that this does not know (a window, say) may change the result
+    // an attribute that this does not know may change the result
     const KNOWN: &[Attr] = &[
         Attr::IsCausal,
         Attr::KvNumHeads,
+        Attr::LeftWindowSize,
         Attr::QNumHeads,
         Attr::QkMatmulOutputMode,
+        Attr::RightWindowSize,
         Attr::Scale,
         Attr::Softcap,
         Attr::SoftmaxPrecision,
     ];
-    let strange = attributes.iter().any(|pair| match pair {
-        (AttrKey::Known(Attr::LeftWindowSize | Attr::RightWindowSize), AttrValue::Int(size)) => *size != -1,
-        (AttrKey::Known(attr), _) => !KNOWN.contains(attr),
-        _ => true,
-    });
+    let known =
+        |(key, _): (&AttrKey, &AttrValue)| matches!(key, AttrKey::Known(attr) if KNOWN.contains(attr));
+    let cached =
+        node.inputs.iter().skip(4).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some);
+    let tensors = || node.inputs.iter().chain(&node.outputs).flatten();
     if node.op != Op::Attention
-        || strange
         || cached
-        || !l.all_f32(node)
-        || attributes.int(Attr::IsCausal).unwrap_or(0) != 0
-        || attributes.float(Attr::Softcap).unwrap_or(0.0) != 0.0
+        || !attributes.iter().all(known)
+        || !tensors().all(|&t| stands_for_f32(part, t))
     {
-        return Ok(false);
+        return None;
     }
     let count = |attr: Attr| attributes.int(attr).and_then(|n| usize::try_from(n).ok());
-    let (q_heads, kv_heads) = (count(Attr::QNumHeads), count(Attr::KvNumHeads));
-    let heads =
-        |t: TensorIndex, heads: Option<usize>| Ok::<_, polychip_sdk::Error>(Heads::new(l.shape(t)?, heads));
-    let (Some(qs), Some(ks), Some(vs), Some(ys)) = (
-        heads(q, q_heads)?,
-        heads(k, kv_heads)?,
-        heads(v, kv_heads)?,
-        heads(y, q_heads)?,
-    ) else {
-        return Ok(false);
-    };
-    let same = (qs.batch, qs.heads, qs.size) == (ks.batch, ks.heads, ks.size)
-        && (vs.batch, vs.heads, vs.rows) == (ks.batch, ks.heads, ks.rows)
-        && (ys.batch, ys.heads, ys.rows, ys.size) == (qs.batch, qs.heads, qs.rows, vs.size);
-    let scores_shape = vec![qs.batch, qs.heads, qs.rows, ks.rows];
-    let mask = node.input(3);
-    let fits = match mask {
-        None => true,
-        Some(t) => {
+    let heads = |tensor: TensorIndex, attr: Attr| Heads::new(part.dims(tensor)?, count(attr));
+    let q = heads(node.input(0)?, Attr::QNumHeads)?;
+    let k = heads(node.input(1)?, Attr::KvNumHeads)?;
+    let v = heads(node.input(2)?, Attr::KvNumHeads)?;
+    let y = heads(node.output(0)?, Attr::QNumHeads)?;
+    let fit = (q.batch, q.size) == (k.batch, k.size)
+        && (v.batch, v.heads, v.rows) == (k.batch, k.heads, k.rows)
+        && (y.batch, y.heads, y.rows, y.size) == (q.batch, q.heads, q.rows, v.size)
+        && k.heads > 0
+        && q.heads.is_multiple_of(k.heads)
+        && q.size > 0;
+    if !fit {
+        return None;
+    }
+    let mask = match node.input(3) {
+        None => None,
+        Some(mask) => {
+            let (dims, scores) = (part.dims(mask)?, [q.batch, q.heads, q.rows, k.rows]);
             // a mask of fewer keys hides the rest, even one of a single key: it is no broadcast
-            let mask = l.shape(t)?;
-            mask.last() == Some(&ks.rows)
-                && polychip_ops::broadcast::shapes(&[mask, &scores_shape]).as_deref()
-                    == Some(&scores_shape[..])
+            if dims.last() != Some(&k.rows) {
+                return None;
+            }
+            let strides = broadcast::strides(dims, &scores)?;
+            Some(HeadStrides {
+                batch: strides[0],
+                head: strides[1],
+                row: strides[2],
+            })
         }
     };
-    if !same || !fits || qs.size == 0 {
+    let causal = attributes.int(Attr::IsCausal).unwrap_or(0) != 0;
+    let scale = attributes.float(Attr::Scale);
+    Some(AttentionParams {
+        batch: q.batch,
+        heads: q.heads,
+        kv_heads: k.heads,
+        queries: q.rows,
+        keys: k.rows,
+        size: q.size,
+        value_size: v.size,
+        q: q.strides,
+        k: k.strides,
+        v: v.strides,
+        mask,
+        out: y.strides,
+        scale: scale.unwrap_or_else(|| 1.0 / (q.size as f32).sqrt()),
+        softcap: attributes.float(Attr::Softcap).unwrap_or(0.0),
+        past: 0,
+        left: count(Attr::LeftWindowSize),
+        right: if causal {
+            Some(0)
+        } else {
+            count(Attr::RightWindowSize)
+        },
+    })
+}
+
+/// Whether this family covers a node.
+pub(super) fn covers(part: &Part, node: &Node) -> bool {
+    params(part, node).is_some()
+}
+
+/// What a transposition of `[batch, rows, heads, size]` and back reads, where the node is one.
+pub(super) fn turns(part: &Part, node: &Node) -> Option<TensorIndex> {
+    let (x, y) = (node.input(0)?, node.output(0)?);
+    let turns = node.op == Op::Transpose
+        && node.attributes.ints(Attr::Perm) == Some(&[0, 2, 1, 3])
+        && part.plain_f32(x)
+        && part.plain_f32(y)
+        && part.dims(x)?.len() == 4;
+    turns.then_some(x)
+}
+
+/// Lowers Attention without a cache.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+    let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
+    else {
         return Ok(false);
-    }
-    let alpha = attributes
-        .float(Attr::Scale)
-        .unwrap_or_else(|| 1.0 / (qs.size as f32).sqrt());
-    let batch = {
-        let mut sizes = [1; MAX_BATCH_DIMS];
-        sizes[MAX_BATCH_DIMS - 2..].copy_from_slice(&[qs.batch, qs.heads]);
-        sizes
     };
-    let dense = Heads::new(&scores_shape, None).map_or_else(Strides::default, |scores| scores.strides);
-    let flipped = Strides {
-        row: ks.strides.column,
-        column: ks.strides.row,
-        ..ks.strides
+    let Some(mut params) = params(l.part, node) else {
+        return Ok(false);
     };
     let elements = l.elements(&[q, k, v, y]);
     let brief = elements == Elements::Bf16;
-    let (q, k, v) = (
-        l.form_as(q, Form::Rows, brief)?,
-        l.form_as(k, Form::Rows, brief)?,
-        l.form_as(v, Form::Rows, brief)?,
-    );
-    // the scores are f32 until they are weights
-    let mut scores = l.fresh(DType::F32, scores_shape.clone())?;
-    let params = MatMulParams {
-        batch,
-        m: qs.rows,
-        k: qs.size,
-        n: ks.rows,
-        a: qs.strides,
-        b: flipped,
-        c: dense,
-        alpha,
-        activation: IDENTITY,
-    };
-    matmul::product(l, elements, params, q, k, scores)?;
-    if let Some(mask) = mask {
-        let mask = l.rows(mask)?;
-        let masked = l.fresh(DType::F32, scores_shape.clone())?;
-        elementwise::emit(l, Binary::Add, scores, mask, masked)?;
-        scores = masked;
+    let mut reads = Vec::new();
+    for (tensor, strides, heads, rows, size) in [
+        (q, &mut params.q, params.heads, params.queries, params.size),
+        (k, &mut params.k, params.kv_heads, params.keys, params.size),
+        (v, &mut params.v, params.kv_heads, params.keys, params.value_size),
+    ] {
+        let source = match l.turned[tensor] {
+            Some(source) => {
+                *strides = HeadStrides::heads_inside(heads, rows, size);
+                source
+            }
+            None => tensor,
+        };
+        reads.push(l.form_as(source, Form::Rows, brief)?);
     }
-    let weights = l.fresh(if brief { DType::BF16 } else { DType::F32 }, scores_shape)?;
-    let sizes = [qs.batch * qs.heads * qs.rows, ks.rows, 1];
-    let isa = l.isa;
-    let masked = mask.is_some();
+    let with_mask = match node.input(3) {
+        Some(mask) => {
+            reads.push(l.rows(mask)?);
+            true
+        }
+        None => false,
+    };
+    let target = match tail.output {
+        Some(turned) => {
+            params.out = HeadStrides::heads_inside(params.heads, params.queries, params.value_size);
+            turned
+        }
+        None => y,
+    };
+    let output = l.result_near(target, Form::Rows, brief)?;
+    let plan = AttentionPlan::of(elements, l.isa, params).map_err(kernel_error)?;
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
     l.step(
-        "softmax",
-        &[scores],
-        &[weights],
-        None,
+        "attention",
+        &reads,
+        &[output],
+        scratch,
         Box::new(move |o| {
-            if brief {
-                let scores = o.read::<f32>(0);
-                let hidden = if masked {
-                    hidden_rows(scores, sizes[1])
-                } else {
-                    Vec::new()
-                };
-                let weights: &mut [bf16] = o.write(0);
-                softmax::softmax(isa, o.pool, sizes, scores, &mut *weights);
-                for row in hidden {
-                    weights[row * sizes[1]..][..sizes[1]].fill(bf16::ZERO);
-                }
-                return Ok(());
-            }
-            let weights: &mut [f32] = o.write(0);
-            let scores = o.shared().is_none().then(|| o.read::<f32>(0));
-            let hidden = if masked {
-                hidden_rows(scores.unwrap_or(weights), sizes[1])
-            } else {
-                Vec::new()
-            };
-            match scores {
-                None => softmax::softmax_in_place(isa, o.pool, sizes, &mut *weights),
-                Some(scores) => softmax::softmax(isa, o.pool, sizes, scores, &mut *weights),
-            }
-            for row in hidden {
-                weights[row * sizes[1]..][..sizes[1]].fill(0.0);
-            }
+            let mask = with_mask.then(|| o.read(3));
+            let (y, scratch) = (o.slice_mut(0), o.scratch(1));
+            plan.run(o.pool, o.slice(0), o.slice(1), o.slice(2), mask, y, scratch);
             Ok(())
         }),
-    )
-    .may_share = vec![0];
-    let output = l.result_near(y, Form::Rows, brief)?;
-    let params = MatMulParams {
-        batch,
-        m: qs.rows,
-        k: ks.rows,
-        n: vs.size,
-        a: dense,
-        b: vs.strides,
-        c: ys.strides,
-        alpha: 1.0,
-        activation: IDENTITY,
-    };
-    matmul::product(l, elements, params, weights, v, output)?;
+    );
     Ok(true)
-}
-
-/// The rows that the mask hides whole: attention makes them zero, where softmax alone makes them NaN.
-fn hidden_rows(scores: &[f32], keys: usize) -> Vec<usize> {
-    let rows = scores.chunks_exact(keys.max(1)).enumerate();
-    rows.filter(|(_, row)| row.iter().all(|&score| score == f32::NEG_INFINITY))
-        .map(|(row, _)| row)
-        .collect()
 }

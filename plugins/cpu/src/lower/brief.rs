@@ -5,18 +5,82 @@
 //! 2. A family that knows nothing of bf16 asks for f32 and gets it: the conversion is made once, where it is asked for.
 //! 3. An elementwise function of several tensors is computed in bf16 only where all of them are held so; constants
 //!    keep their precision.
+//! 4. Where more bits would show in the result and cost little to keep, a tensor stays f32 ([`Precision`]): behind the
+//!    last product, and in the sums that are normalised over rows, which a whole encoder adds up into. So do products
+//!    that are too small to gain ([`matmul::worth_bf16`]).
 //!
 //! Not here: the kernels, which take either element type by themselves.
 
 use polychip_cpu_kernels::Unary;
 use polychip_cpu_kernels::gemm::Elements;
 use polychip_cpu_kernels::transpose::TransposePlan;
-use polychip_ops::DType;
+use polychip_ops::{DType, Op};
 use polychip_sdk::{Layout, Result};
 
-use super::{Form, Lowering, bytes_of, channels_last, elementwise, image, is_trivial, kernel_error};
-use crate::part::TensorIndex;
+use super::{
+    Form, Lowering, attention, bytes_of, channels_last, conv, elementwise, image, is_trivial, kernel_error,
+    matmul,
+};
+use crate::part::{Node, Part, TensorIndex};
 use crate::step::{Home, ValueId};
+
+/// What reduced precision leaves alone.
+pub(super) struct Precision {
+    /// The tensor stays f32.
+    wide: Vec<bool>,
+    /// A product reads the tensor, as bf16.
+    multiplied: Vec<bool>,
+}
+
+impl Precision {
+    /// Looks through a part, or, where precision is not reduced, at nothing.
+    pub(super) fn new(part: &Part, reduced: bool) -> Self {
+        let nothing = || vec![false; part.tensors.len()];
+        let (mut wide, mut multiplied, mut before) = (nothing(), nothing(), nothing());
+        if !reduced {
+            return Self { wide, multiplied };
+        }
+        // whoever reads what a node makes comes later
+        for node in part.nodes.iter().rev() {
+            let is_product = is_product(part, node);
+            let leads = is_product || node.outputs.iter().flatten().any(|&t| before[t]);
+            for t in node.reads() {
+                before[t] |= leads;
+                multiplied[t] |= is_product;
+            }
+            let terms = match node.op {
+                Op::LayerNormalization | Op::RMSNormalization => 1,
+                Op::Identity | Op::Reshape if node.output(0).is_some_and(|sum| wide[sum]) => 1,
+                Op::Add | Op::Sub if node.output(0).is_some_and(|sum| wide[sum]) => 2,
+                _ => 0,
+            };
+            for &term in node.inputs.iter().take(terms).flatten() {
+                wide[term] = true;
+            }
+        }
+        for &t in part.nodes.iter().flat_map(|node| &node.outputs).flatten() {
+            wide[t] |= !before[t];
+        }
+        Self { wide, multiplied }
+    }
+
+    /// Whether a tensor stays f32.
+    pub(super) fn is_wide(&self, tensor: TensorIndex) -> bool {
+        self.wide[tensor]
+    }
+
+    /// Whether a tensor is wanted as f32 and as bf16.
+    pub(super) fn is_both(&self, tensor: TensorIndex) -> bool {
+        self.wide[tensor] && self.multiplied[tensor]
+    }
+}
+
+/// Whether a node multiplies in bf16 where that is allowed.
+fn is_product(part: &Part, node: &Node) -> bool {
+    conv::covers(part, node)
+        || matmul::covers(part, node) && matmul::worth_bf16(part, node)
+        || attention::covers(part, node)
+}
 
 impl Lowering<'_> {
     /// Whether a tensor exists as bf16 and not, or not only, as f32.
@@ -27,12 +91,12 @@ impl Lowering<'_> {
 
     /// Whether a tensor may be kept as bf16.
     pub(super) fn may_be_brief(&self, tensor: TensorIndex) -> bool {
-        self.reduced && self.part.plain_f32(tensor)
+        self.reduced && self.part.plain_f32(tensor) && !self.precision.is_wide(tensor)
     }
 
     /// The elements of a product that reads and writes these tensors.
     pub(super) fn elements(&self, tensors: &[TensorIndex]) -> Elements {
-        if tensors.iter().all(|&t| self.may_be_brief(t)) {
+        if self.reduced && tensors.iter().all(|&t| self.part.plain_f32(t)) {
             Elements::Bf16
         } else {
             Elements::F32
@@ -114,14 +178,15 @@ impl Lowering<'_> {
         Ok(value)
     }
 
-    /// As [`result_as`](Self::result_as) for a kernel that may write f32 of bf16: at a port it does.
+    /// As [`result_as`](Self::result_as) for a kernel that may write f32 of bf16: it does at a port, and what is to stay
+    /// f32.
     pub(super) fn result_near(&mut self, tensor: TensorIndex, form: Form, brief: bool) -> Result<ValueId> {
         let layout = match form {
             Form::Rows => Layout::RowMajor,
             Form::Channels => Layout::ChannelsLast,
         };
         let at_port = self.wishes[tensor].is_some_and(|port| self.layouts[port] == layout);
-        self.result_as(tensor, form, brief && !at_port)
+        self.result_as(tensor, form, brief && !at_port && self.may_be_brief(tensor))
     }
 
     /// States that a value is a tensor in a form.

@@ -1,4 +1,5 @@
-//! Which nodes are computed in the epilogue of a convolution or matrix product.
+//! Which nodes are computed in the epilogue of a convolution or matrix product, in the pass of a normalisation, or by
+//! the strides of an attention.
 //!
 //! Invariants:
 //! 1. A tensor inside a chain has one reader, no encoding, and is no output of the part.
@@ -11,7 +12,8 @@
 use polychip_cpu_kernels::Unary;
 use polychip_ops::Op;
 
-use super::{IDENTITY, conv, elementwise, matmul};
+use super::brief::Precision;
+use super::{IDENTITY, attention, conv, elementwise, matmul, normalise};
 use crate::part::{Node, Part, TensorIndex};
 
 /// What is computed behind an anchor.
@@ -29,6 +31,17 @@ pub(crate) struct Tail {
     pub(crate) alpha: f32,
     /// The tensor that comes out, where nodes are fused behind the anchor.
     pub(crate) output: Option<TensorIndex>,
+    /// The sum that the anchor, a normalisation, makes on its way.
+    pub(crate) sum: Option<Sum>,
+}
+
+/// A sum of two tensors of one shape, made by the normalisation that reads it first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sum {
+    /// What is added.
+    pub(crate) terms: [TensorIndex; 2],
+    /// Others read the sum, too.
+    pub(crate) kept: bool,
 }
 
 impl Tail {
@@ -40,6 +53,7 @@ impl Tail {
         activation: IDENTITY,
         alpha: 1.0,
         output: None,
+        sum: None,
     };
 }
 
@@ -47,9 +61,16 @@ impl Tail {
 pub(crate) struct Fusion {
     /// Per node: the anchor emitted in its place and what is behind it, or nothing where it is part of a chain.
     emitted: Vec<Option<(usize, Tail)>>,
+    /// Per tensor: what an attention reads in its stead, where a transposition of rows and heads would make it.
+    turned: Vec<Option<TensorIndex>>,
 }
 
 impl Fusion {
+    /// Per tensor what an attention reads in its stead.
+    pub(crate) fn turned(&self) -> &[Option<TensorIndex>] {
+        &self.turned
+    }
+
     /// The anchor that is emitted at the place of a node.
     pub(crate) fn at(&self, node: usize) -> Option<(usize, &Tail)> {
         self.emitted[node].as_ref().map(|(anchor, tail)| (*anchor, tail))
@@ -57,18 +78,28 @@ impl Fusion {
 }
 
 /// Finds the chains of a part.
-pub(crate) fn plan(part: &Part) -> Fusion {
+pub(crate) fn plan(part: &Part, precision: &Precision) -> Fusion {
     let uses = part.uses();
-    let mut reader: Vec<Option<usize>> = vec![None; part.tensors.len()];
+    let mut first: Vec<Option<usize>> = vec![None; part.tensors.len()];
+    let mut reader = first.clone();
     for (index, node) in part.nodes.iter().enumerate() {
         for tensor in node.reads() {
+            first[tensor].get_or_insert(index);
             reader[tensor] = Some(index);
         }
     }
     let mut taken = vec![false; part.nodes.len()];
     let mut emitted: Vec<Option<(usize, Tail)>> = vec![None; part.nodes.len()];
+    let mut turned = vec![None; part.tensors.len()];
+    attentions(part, &uses, &reader, &mut taken, &mut emitted, &mut turned);
+    let mut sums: Vec<Option<Sum>> = vec![None; part.nodes.len()];
     for (index, node) in part.nodes.iter().enumerate() {
         if taken[index] {
+            continue;
+        }
+        if let Some((norm, terms)) = normalised(part, node, &first) {
+            let kept = node.output(0).is_some_and(|sum| uses[sum] > 1);
+            sums[norm] = Some(Sum { terms, kept });
             continue;
         }
         let anchor = if conv::covers(part, node) {
@@ -78,7 +109,11 @@ pub(crate) fn plan(part: &Part) -> Fusion {
         } else if matmul::covers(part, node) {
             Anchor::Computed
         } else {
-            emitted[index] = Some((index, Tail::NONE));
+            let tail = Tail {
+                sum: sums[index],
+                ..Tail::NONE
+            };
+            emitted[index] = Some((index, tail));
             continue;
         };
         let Some(mut current) = node.output(0) else {
@@ -94,6 +129,7 @@ pub(crate) fn plan(part: &Part) -> Fusion {
         }
         let mut chain = Chain {
             part,
+            precision,
             anchor,
             tail: Tail::NONE,
             has_bias: has_bias(part, index),
@@ -115,7 +151,67 @@ pub(crate) fn plan(part: &Part) -> Fusion {
         }
         emitted[last] = Some((index, chain.tail));
     }
-    Fusion { emitted }
+    Fusion { emitted, turned }
+}
+
+/// Finds the transpositions of rows and heads around attentions, which read and write through strides.
+fn attentions(
+    part: &Part,
+    uses: &[usize],
+    reader: &[Option<usize>],
+    taken: &mut [bool],
+    emitted: &mut [Option<(usize, Tail)>],
+    turned: &mut [Option<TensorIndex>],
+) {
+    let mut maker: Vec<Option<usize>> = vec![None; part.tensors.len()];
+    for (index, node) in part.nodes.iter().enumerate() {
+        for &tensor in node.outputs.iter().flatten() {
+            maker[tensor] = Some(index);
+        }
+    }
+    for (index, node) in part.nodes.iter().enumerate() {
+        if !attention::covers(part, node) {
+            continue;
+        }
+        for &tensor in node.inputs.iter().take(3).flatten() {
+            if uses[tensor] == 1
+                && let Some(turn) = maker[tensor]
+                && let Some(source) = attention::turns(part, &part.nodes[turn])
+            {
+                turned[tensor] = Some(source);
+                taken[turn] = true;
+            }
+        }
+        if let Some(output) = node.output(0)
+            && uses[output] == 1
+            && let Some(turn) = reader[output]
+            && attention::turns(part, &part.nodes[turn]) == Some(output)
+        {
+            (taken[index], taken[turn]) = (true, true);
+            let tail = Tail {
+                output: part.nodes[turn].output(0),
+                ..Tail::NONE
+            };
+            emitted[turn] = Some((index, tail));
+        }
+    }
+}
+
+/// The normalisation that adds the two terms of a sum on its way, and the terms.
+fn normalised(part: &Part, node: &Node, first: &[Option<usize>]) -> Option<(usize, [TensorIndex; 2])> {
+    if node.op != Op::Add {
+        return None;
+    }
+    let (a, b, sum) = (node.input(0)?, node.input(1)?, node.output(0)?);
+    let norm = first[sum]?;
+    let alike = [a, b]
+        .iter()
+        .all(|&t| part.plain_f32(t) && part.dims(t) == part.dims(sum));
+    let adds = alike
+        && part.plain_f32(sum)
+        && part.nodes[norm].input(0) == Some(sum)
+        && normalise::adds(part, &part.nodes[norm]);
+    adds.then_some((norm, [a, b]))
 }
 
 /// The sum that a product of codes takes part in, where it is computed in integers as one with it.
@@ -157,6 +253,7 @@ enum Anchor {
 
 struct Chain<'a> {
     part: &'a Part,
+    precision: &'a Precision,
     anchor: Anchor,
     tail: Tail,
     has_bias: bool,
@@ -196,6 +293,10 @@ impl Chain<'_> {
                 }
                 let same = part.dims(other)? == part.dims(output)?;
                 if !same || self.tail.residual.is_some() || !super::convert::stands_for_f32(part, other) {
+                    return None;
+                }
+                // a product of bf16 adds bf16
+                if self.anchor == Anchor::Product && self.precision.is_wide(output) {
                     return None;
                 }
                 self.tail.residual = Some(other);

@@ -71,6 +71,24 @@ fn covers_computed(part: &Part, node: &Node) -> bool {
     covered().unwrap_or(false)
 }
 
+/// Multiplications below which a product takes a microsecond at most in f32: bf16 would cost bits for nothing.
+const WORTH_BF16: usize = 1 << 16;
+
+/// Whether a product that this family covers is one of bf16 where precision may be reduced.
+pub(crate) fn worth_bf16(part: &Part, node: &Node) -> bool {
+    let dims = |t: Option<usize>| part.dims(t?);
+    let (Some(a), Some(y)) = (dims(node.input(0)), dims(node.output(0))) else {
+        return false;
+    };
+    let depth = if flag(node, Attr::TransA) {
+        a.first()
+    } else {
+        a.last()
+    };
+    let results: usize = y.iter().product();
+    results.saturating_mul(depth.copied().unwrap_or(0)) >= WORTH_BF16
+}
+
 /// Lowers a product with its tail.
 pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     if covers_constant(l.part, node) {
@@ -127,7 +145,7 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     }
     let target = tail.output.unwrap_or(y);
     let elements = match tail.residual {
-        _ if trans_a => Elements::F32,
+        _ if trans_a || !worth_bf16(l.part, node) => Elements::F32,
         Some(residual) => l.elements(&[a, y, target, residual]),
         None => l.elements(&[a, y, target]),
     };
@@ -283,7 +301,7 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         ..params
     };
     let target = tail.output.unwrap_or(y);
-    let elements = if summand.is_some() || trans_a {
+    let elements = if summand.is_some() || trans_a || !worth_bf16(l.part, node) {
         Elements::F32
     } else {
         l.elements(&[a, b, y, target])

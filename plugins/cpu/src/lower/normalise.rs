@@ -1,24 +1,26 @@
 //! Normalisations: over the last dimensions, per channel with constant statistics, per image, and across
 //! neighbouring channels.
 
-use polychip_cpu_kernels::norm::{self as kernel, Norm, NormParams};
+use polychip_cpu_kernels::norm::{self as kernel, Norm, NormExtras, NormParams};
 use polychip_cpu_kernels::{Binary, Unary};
 use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::{Error, Result};
 
+use super::convert::stands_for_f32;
+use super::fuse::Tail;
 use super::{Form, Lowering, elementwise, image};
-use crate::part::Node;
+use crate::part::{Node, Part};
 use crate::step::ValueId;
 
 /// Lowers a node of this family.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     let extra = node.outputs.iter().skip(1).any(Option::is_some);
     if extra || node.input(0).is_none() || node.output(0).is_none() || !l.all_f32(node) {
         return Ok(false);
     }
     match node.op {
-        Op::LayerNormalization => rows(l, node, Norm::Layer),
-        Op::RMSNormalization => rows(l, node, Norm::Rms),
+        Op::LayerNormalization => rows(l, node, Norm::Layer, tail),
+        Op::RMSNormalization => rows(l, node, Norm::Rms, tail),
         Op::BatchNormalization => batch(l, node),
         Op::InstanceNormalization => grouped(l, node, None),
         Op::GroupNormalization => match node.attributes.int(Attr::NumGroups).map(usize::try_from) {
@@ -34,7 +36,33 @@ fn epsilon(node: &Node) -> f32 {
     node.attributes.float(Attr::Epsilon).unwrap_or(1e-5)
 }
 
-fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
+/// Whether a node is a normalisation over rows that the kernel covers, so that it may add a residual on its way.
+pub(super) fn adds(part: &Part, node: &Node) -> bool {
+    let adds = || -> Option<bool> {
+        let tensors = || node.inputs.iter().chain(&node.outputs).flatten();
+        let extra = node.outputs.iter().skip(1).any(Option::is_some);
+        let dims = part.dims(node.input(0)?)?;
+        let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
+        let columns: usize = dims[axis::normalise(along, dims.len())?..].iter().product();
+        let per_column = |i: usize| {
+            node.input(i).is_none_or(|t| {
+                part.dims(t)
+                    .is_some_and(|dims| dims.iter().product::<usize>() == columns)
+            })
+        };
+        Some(
+            matches!(node.op, Op::LayerNormalization | Op::RMSNormalization)
+                && !extra
+                && part.dims(node.output(0)?).is_some()
+                && tensors().all(|&t| stands_for_f32(part, t))
+                && per_column(1)
+                && per_column(2),
+        )
+    };
+    adds().unwrap_or(false)
+}
+
+fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, tail: &Tail) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
     };
@@ -46,8 +74,10 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
         dims[..axis].iter().product::<usize>(),
         dims[axis..].iter().product::<usize>(),
     );
-    let is_brief = l.stays_brief(x, &[Some(y)]);
-    let mut reads = vec![l.form_as(x, Form::Rows, is_brief)?];
+    let mut reads = match tail.sum {
+        Some(sum) => vec![l.rows(sum.terms[0])?, l.rows(sum.terms[1])?],
+        None => vec![l.rows(x)?],
+    };
     let mut parameter = |l: &mut Lowering<'_>, i: usize| -> Result<Option<Option<usize>>> {
         let Some(t) = node.input(i) else {
             return Ok(Some(None));
@@ -61,18 +91,24 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
     let (Some(scale), Some(bias)) = (parameter(l, 1)?, parameter(l, 2)?) else {
         return Ok(false);
     };
-    // what is normalised of f32 may become bf16, but not the other way
-    let output = if is_brief {
-        l.result_as(y, Form::Rows, true)?
-    } else {
-        let brief = l.may_be_brief(y) && l.part.plain_f32(x);
-        l.result_near(y, Form::Rows, brief)?
-    };
+    let mut writes = vec![l.result_near(y, Form::Rows, true)?];
+    let with_residual = tail.sum.is_some();
+    let with_sum = tail.sum.is_some_and(|sum| sum.kept);
+    if with_sum {
+        writes.push(l.result(x, Form::Rows)?);
+    }
+    let with_rounded = l.reduced && l.part.plain_f32(y) && l.precision.is_both(y);
+    if with_rounded {
+        let shape = l.shape(y)?.to_vec();
+        let rounded = l.fresh(DType::BF16, shape)?;
+        l.give(y, Form::Rows, rounded, true);
+        writes.push(rounded);
+    }
     let (isa, epsilon) = (l.isa, epsilon(node));
     l.step(
         "norm",
         &reads,
-        &[output],
+        &writes,
         None,
         Box::new(move |o| {
             let params = NormParams {
@@ -80,18 +116,14 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm) -> Result<bool> {
                 epsilon,
                 scale: scale.map(|i| o.read(i)),
                 bias: bias.map(|i| o.read(i)),
-                residual: None,
+                residual: with_residual.then(|| o.read(1)),
             };
-            kernel::norm(
-                isa,
-                o.pool,
-                rows,
-                columns,
-                params,
-                o.slice(0),
-                None,
-                o.slice_mut(0),
-            );
+            let y = o.slice_mut(0);
+            let extras = NormExtras {
+                sum: with_sum.then(|| o.write(1)),
+                rounded: with_rounded.then(|| o.write(1 + usize::from(with_sum))),
+            };
+            kernel::norm(isa, o.pool, rows, columns, params, o.read(0), y, extras);
             Ok(())
         }),
     );
@@ -208,16 +240,9 @@ fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>) -> Result<b
                 bias: None,
                 residual: None,
             };
-            kernel::norm(
-                isa,
-                o.pool,
-                rows,
-                columns,
-                params,
-                o.slice(0),
-                None,
-                o.slice_mut(0),
-            );
+            let y = o.slice_mut(0);
+            let extras = NormExtras::default();
+            kernel::norm(isa, o.pool, rows, columns, params, o.read(0), y, extras);
             Ok(())
         }),
     );

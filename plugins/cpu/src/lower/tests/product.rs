@@ -130,9 +130,65 @@ fn attention_of_both_ranks() {
         }
         let y = net.node(Op::Attention, attributes, &[q, k, v, mask]);
         net.output(y);
-        let steps = net.check(1e-5);
-        assert_eq!(steps[0], "matmul");
+        assert_eq!(net.check(1e-5), ["attention"]);
     }
+}
+
+#[test]
+fn attention_of_shared_heads_with_limits() {
+    let mut net = Net::default();
+    let q = net.input(DType::F32, &[2, 6, 5, 4]);
+    let k = net.input(DType::F32, &[2, 3, 7, 4]);
+    let v = net.input(DType::F32, &[2, 3, 7, 3]);
+    let windows = |left, right| {
+        Attributes::new()
+            .with_int(Attr::LeftWindowSize, left)
+            .with_int(Attr::RightWindowSize, right)
+    };
+    for attributes in [
+        Attributes::new().with_int(Attr::IsCausal, 1),
+        windows(1, 2).with_float(Attr::Scale, 2.0),
+        windows(-1, 0).with_float(Attr::Softcap, 0.5),
+        windows(0, -1).with_int(Attr::IsCausal, 1),
+    ] {
+        let y = net.node(Op::Attention, attributes, &[q, k, v]);
+        net.output(y);
+    }
+    assert_eq!(net.check(1e-5), ["attention"; 4]);
+}
+
+#[test]
+fn heads_are_turned_by_strides() {
+    let mut net = Net::default();
+    let turn = |net: &mut Net, x: usize| {
+        let order = Attributes::new().with_ints(Attr::Perm, &[0, 2, 1, 3]);
+        net.node(Op::Transpose, order, &[x])
+    };
+    let [q, k, v] = [5, 7, 7].map(|rows| net.input(DType::F32, &[2, rows, 3, 4]));
+    let operands = [q, k, v].map(|x| turn(&mut net, x));
+    let y = net.node(Op::Attention, Attributes::new(), &operands);
+    let y = turn(&mut net, y);
+    net.output(y);
+    assert_eq!(net.check(1e-5), ["attention"]);
+    // what others read, or is read twice, or is turned otherwise, is computed
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[2, 3, 3, 4]);
+    let (shared, read) = (turn(&mut net, x), turn(&mut net, x));
+    let other = net.node(
+        Op::Transpose,
+        Attributes::new().with_ints(Attr::Perm, &[0, 1, 2, 3]),
+        &[x],
+    );
+    let y = net.node(Op::Attention, Attributes::new(), &[shared, shared, other]);
+    net.output(y);
+    let turned = turn(&mut net, y);
+    net.output(turned);
+    let y = net.node(Op::Attention, Attributes::new(), &[read, x, x]);
+    net.output(y);
+    net.output(read);
+    let steps = net.check(1e-5);
+    let transposes = steps.iter().filter(|&&step| step == "transpose").count();
+    assert_eq!(transposes, 3, "{steps:?}");
 }
 
 #[test]
@@ -153,12 +209,82 @@ fn attention_that_hides_keys() {
     let short = net.input(DType::F32, &[3, 1]);
     let y = net.node(Op::Attention, Attributes::new(), &[q, k, v, short]);
     net.output(y);
-    for side in [Attr::LeftWindowSize, Attr::RightWindowSize] {
-        let y = net.node(Op::Attention, Attributes::new().with_int(side, 1), &[q, k, v]);
-        net.output(y);
-    }
     let steps = net.check(1e-5);
-    assert_eq!(steps[0], "matmul");
+    assert_eq!(steps[0], "attention");
+}
+
+#[test]
+fn reduced_precision_keeps_f32_where_sums_grow_and_behind_products() {
+    let mut net = Net::default();
+    let d = 32;
+    let x = net.input(DType::F32, &[1, 40, d]);
+    let along = || Attributes::new().with_int(Attr::Axis, -1);
+    let layer = |net: &mut Net, x: usize| {
+        let (w, b, v) = (
+            net.weights(&[d, 2 * d]),
+            net.weights(&[2 * d]),
+            net.weights(&[2 * d, d]),
+        );
+        let h = net.plain(Op::MatMul, &[x, w]);
+        let h = net.plain(Op::Add, &[h, b]);
+        let h = net.plain(Op::Gelu, &[h]);
+        net.plain(Op::MatMul, &[h, v])
+    };
+    let norm = |net: &mut Net, x: usize| {
+        let (scale, bias) = (net.weights(&[d]), net.weights(&[d]));
+        net.node(Op::LayerNormalization, along(), &[x, scale, bias])
+    };
+    // normalised behind each sum, as BERT does, then before each layer, as GPT does
+    let mut x = norm(&mut net, x);
+    for _ in 0..2 {
+        let h = layer(&mut net, x);
+        let sum = net.plain(Op::Add, &[h, x]);
+        x = norm(&mut net, sum);
+    }
+    for _ in 0..2 {
+        let h = norm(&mut net, x);
+        let h = layer(&mut net, h);
+        x = net.plain(Op::Add, &[x, h]);
+    }
+    let y = net.plain(Op::Relu, &[x]);
+    net.output(y);
+    net.check(1e-4);
+    if !Isa::detect().has_bf16() {
+        return;
+    }
+    let pool = ThreadPool::new(1);
+    let program = net.lower(&[Layout::RowMajor; 2], true, &pool);
+    let dtype = |value: &crate::step::ValueId| program.values[value.0 as usize].dtype;
+    let steps: Vec<_> = program
+        .steps
+        .iter()
+        .map(|step| {
+            (
+                step.name,
+                dtype(&step.reads[0]),
+                dtype(&step.writes[0]),
+                step.writes.len(),
+            )
+        })
+        .collect();
+    let (wide, brief) = (DType::F32, DType::BF16);
+    let product = [("gemm", brief, brief, 2), ("gemm", brief, wide, 2)];
+    let both = ("norm", wide, wide, 2);
+    let mut want = vec![both];
+    for _ in 0..2 {
+        want.extend(product);
+        want.push(both);
+    }
+    // the last norm behind a sum is read by a norm and a sum, not by a product
+    want.pop();
+    want.push(("norm", wide, wide, 1));
+    want.push(("norm", wide, brief, 1));
+    want.extend(product);
+    // the sum is kept for the next one
+    want.push(("norm", wide, brief, 2));
+    want.extend(product);
+    want.extend([("binary", wide, wide, 1), ("unary", wide, wide, 1)]);
+    assert_eq!(steps, want);
 }
 
 #[test]
@@ -188,8 +314,10 @@ fn reduced_precision_keeps_bf16_between_products_and_f32_at_ports() {
     let exact = |step: &&crate::step::Step| dtype(&step.writes[0]) == DType::F32;
     let wide: Vec<_> = program.steps.iter().filter(exact).map(|step| step.name).collect();
     if Isa::detect().has_bf16() {
-        // the image is turned as it came, the classifier writes to its port, and the other output is widened
-        assert_eq!(wide, ["to channels last", "gemm", "unary"], "{:?}", program.steps);
+        // the image is turned as it came, the classifier is too small for bf16 and has f32 before it, and the other
+        // output is widened
+        let want = ["to channels last", "unary", "pool", "gemm", "unary"];
+        assert_eq!(wide, want, "{:?}", program.steps);
     } else {
         assert_eq!(program.steps.len(), steps.len());
     }
