@@ -6,12 +6,14 @@
 
 use std::time::{Duration, Instant};
 
+use polychip_cpu_kernels::conv::{ConvParams, Window};
 use polychip_cpu_kernels::gemm::{GemmPlan, Matrix};
+use polychip_cpu_kernels::quantised::{Codes, ConvPlan, Output, Target, Weights};
 use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool};
 use polychip_ops::Op;
 use polychip_sdk::{Cost, HostServices};
 
-use crate::lower::is_fast;
+use crate::lower::{is_fast, multiplies_bytes};
 use crate::part::{Node, Part, TensorIndex};
 
 /// Rates of one core.
@@ -19,6 +21,8 @@ use crate::part::{Node, Part, TensorIndex};
 pub(crate) struct Peaks {
     /// Multiply-adds of f32 per second.
     pub(crate) macs_per_s: u64,
+    /// Multiply-adds of bytes per second.
+    pub(crate) byte_macs_per_s: u64,
     /// Bytes moved per second.
     pub(crate) bytes_per_s: u64,
 }
@@ -44,23 +48,24 @@ const LAUNCH_NS: u64 = 5_000;
 impl Peaks {
     /// The rates in the host's store, or measured now and stored.
     pub(crate) fn known_or_measured(host: &HostServices, isa: Isa) -> Self {
-        let key = format!("peaks {}", isa.name());
+        let key = format!("peaks {} {}", isa.name(), isa.bytes_name());
         if let Ok(Some(bytes)) = host.store_read(&key)
-            && let Ok(words) = <[u8; 16]>::try_from(&bytes[..])
+            && let Ok(words) = <[u8; 24]>::try_from(&bytes[..])
         {
-            let [macs, memory] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| words[at + i])));
-            if macs > 0 && memory > 0 {
+            let rates = [0, 8, 16].map(|at| u64::from_le_bytes(std::array::from_fn(|i| words[at + i])));
+            if !rates.contains(&0) {
+                let [macs_per_s, byte_macs_per_s, bytes_per_s] = rates;
                 return Self {
-                    macs_per_s: macs,
-                    bytes_per_s: memory,
+                    macs_per_s,
+                    byte_macs_per_s,
+                    bytes_per_s,
                 };
             }
         }
         let peaks = Self::measure(isa);
-        let mut bytes = peaks.macs_per_s.to_le_bytes().to_vec();
-        bytes.extend(peaks.bytes_per_s.to_le_bytes());
+        let rates = [peaks.macs_per_s, peaks.byte_macs_per_s, peaks.bytes_per_s];
         // a host without a store measures again next time
-        let _ = host.store_write(&key, &bytes);
+        let _ = host.store_write(&key, rates.map(u64::to_le_bytes).as_flattened());
         peaks
     }
 
@@ -68,6 +73,7 @@ impl Peaks {
     fn measure(isa: Isa) -> Self {
         let fallback = Self {
             macs_per_s: 10_000_000_000,
+            byte_macs_per_s: 10_000_000_000,
             bytes_per_s: 5_000_000_000,
         };
         let (m, k, n) = (96, 256, 256);
@@ -94,6 +100,25 @@ impl Peaks {
                 &mut scratch,
             );
         });
+        let window = Window::new_2d([1, m], [1, m], [1, 1], [1, 1], [1, 1], [0, 0]);
+        let Ok(plan) = ConvPlan::new(isa, ConvParams::dense(1, k, n, 1, window), Target::Codes) else {
+            return fallback;
+        };
+        let weights = Weights {
+            values: &vec![1; k * n],
+            input_zero: 0,
+            bias: &vec![0; n],
+            factor: &vec![0.01; n],
+            shift: &vec![0.0; n],
+        };
+        let mut packed = AlignedVec::zeroed(plan.packed_len());
+        plan.pack(&weights, &mut packed);
+        let (a, mut c) = (vec![1; m * k], vec![0; m * n]);
+        let mut scratch = AlignedVec::zeroed(plan.scratch_len(&pool));
+        let byte_product = best(|| {
+            let output = Output::Codes(&mut c, Codes::all(0));
+            plan.run(&pool, &packed, &a, 0, None, output, &mut scratch);
+        });
         let words = 1 << 20;
         let source = AlignedVec::zeroed(words);
         let mut target = AlignedVec::zeroed(words);
@@ -101,6 +126,7 @@ impl Peaks {
         let rate = |work: usize, time: Duration| (work as f64 / time.as_secs_f64().max(1e-9)) as u64;
         Self {
             macs_per_s: rate(m * k * n, product).max(1),
+            byte_macs_per_s: rate(m * k * n, byte_product).max(1),
             bytes_per_s: rate(8 * words, copy).max(1),
         }
     }
@@ -165,7 +191,12 @@ impl Peaks {
         if slow {
             return STEP_NS + REFERENCE_NS_PER_ELEMENT * (elements as f64 + macs);
         }
-        let arithmetic = macs / (self.macs_per_s as f64 * REACHED * threads.max(1) as f64);
+        let rate = if multiplies_bytes(part, node) {
+            self.byte_macs_per_s
+        } else {
+            self.macs_per_s
+        };
+        let arithmetic = macs / (rate as f64 * REACHED * threads.max(1) as f64);
         let traffic = moved as f64 / self.bytes_per_s as f64;
         STEP_NS + 1e9 * arithmetic.max(traffic)
     }
@@ -176,11 +207,12 @@ fn macs(part: &Part, node: &Node) -> u64 {
     let dims = |i: usize| node.input(i).and_then(|t| part.tensors[t].bounds.as_deref());
     let result = node.output(0).map_or(0, |t| elements(part, t));
     let per_element = match node.op {
-        Op::Conv => dims(1).map(|w| w.iter().skip(1).product::<usize>()),
+        Op::Conv | Op::ConvInteger => dims(1).map(|w| w.iter().skip(1).product::<usize>()),
         Op::ConvTranspose => {
             dims(1).map(|w| w.iter().skip(2).product::<usize>() * w.first().copied().unwrap_or(1))
         }
-        Op::MatMul | Op::Gemm => dims(0).and_then(|a| {
+        Op::QLinearConv => dims(3).map(|w| w.iter().skip(1).product::<usize>()),
+        Op::MatMul | Op::MatMulInteger | Op::QLinearMatMul | Op::Gemm => dims(0).and_then(|a| {
             let transposed = node.attributes.int(polychip_ops::Attr::TransA).unwrap_or(0) != 0;
             if transposed {
                 a.first().copied()
@@ -220,4 +252,44 @@ fn best(mut f: impl FnMut()) -> Duration {
         }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::{Encoding, EncodingKind, Tensor};
+    use polychip_ops::DType;
+    use polychip_sdk::Constant;
+
+    /// A 1x1 convolution of 64 channels, of floats or of bytes.
+    fn pointwise(dtype: DType) -> Part {
+        let mut part = Part::default();
+        for dims in [[1, 64, 56, 56], [64, 64, 1, 1], [1, 64, 56, 56]] {
+            let mut tensor = Tensor::new(dtype, Some(dims.to_vec()));
+            if dtype != DType::F32 {
+                tensor.encoding = Some(Encoding {
+                    kind: EncodingKind::PerTensor,
+                    scales: vec![0.1],
+                    zero_points: Vec::new(),
+                    real_dtype: DType::F32,
+                });
+            }
+            part.tensors.push(tensor);
+        }
+        part.tensors[1].constant = Some(Constant::of_static(&[0; 64 * 64 * 4]));
+        part.nodes.push(Node::new(Op::Conv, &[0, 1], &[2]));
+        part
+    }
+
+    #[test]
+    fn products_of_bytes_take_their_own_rate() {
+        let peaks = Peaks {
+            macs_per_s: 1_000_000_000,
+            byte_macs_per_s: 4_000_000_000,
+            bytes_per_s: 1_000_000_000_000,
+        };
+        let time = |dtype| peaks.estimate(&pointwise(dtype), &[0], 1).time_ns.unwrap() as f64;
+        let ratio = time(DType::F32) / time(DType::I8);
+        assert!((3.99..4.01).contains(&ratio), "{ratio}");
+    }
 }

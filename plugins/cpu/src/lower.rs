@@ -22,8 +22,10 @@ mod elementwise;
 mod finish;
 mod fuse;
 mod gather;
+mod integers;
 mod matmul;
 mod movement;
+mod nibbles;
 mod normalise;
 mod pool;
 mod quantised;
@@ -34,6 +36,7 @@ mod softmax;
 mod source;
 
 pub(crate) use convert::range;
+pub(crate) use quantised::multiplies_bytes;
 pub(crate) use source::Source;
 
 use polychip_cpu_kernels::transpose::TransposePlan;
@@ -166,6 +169,7 @@ pub(crate) fn is_fast(part: &Part, node: &Node) -> bool {
         || matmul::covers(part, node)
         || elementwise::covers(part, node)
         || convert::covers(part, node)
+        || integers::covers(part, node)
 }
 
 impl<'a> Lowering<'a> {
@@ -178,6 +182,8 @@ impl<'a> Lowering<'a> {
         }
         let done = self.known(node)
             && (quantised::lower(self, node, tail)?
+                || integers::lower(self, node)?
+                || nibbles::lower(self, node)?
                 || conv::lower(self, node, tail)?
                 || matmul::lower(self, node, tail)?
                 || elementwise::lower(self, node)?

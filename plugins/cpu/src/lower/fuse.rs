@@ -13,7 +13,7 @@ use polychip_cpu_kernels::Unary;
 use polychip_ops::Op;
 
 use super::brief::Precision;
-use super::{IDENTITY, attention, conv, elementwise, matmul, normalise};
+use super::{IDENTITY, attention, conv, elementwise, matmul, nibbles, normalise};
 use crate::part::{Node, Part, TensorIndex};
 
 /// What is computed behind an anchor.
@@ -102,7 +102,10 @@ pub(crate) fn plan(part: &Part, precision: &Precision) -> Fusion {
             sums[norm] = Some(Sum { terms, kept });
             continue;
         }
-        let anchor = if conv::covers(part, node) {
+        let anchor = if nibbles::covers(part, node) {
+            emitted[index] = Some((index, Tail::NONE));
+            continue;
+        } else if conv::covers(part, node) {
             Anchor::Conv
         } else if matmul::covers_constant(part, node) {
             Anchor::Product

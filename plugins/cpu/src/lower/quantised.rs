@@ -24,7 +24,7 @@ use super::{Form, IDENTITY, Lowering, Source, elementwise, image, kernel_error, 
 use crate::part::{Node, Part, TensorIndex};
 
 /// Constant weights of a product, as far as a plan needs them.
-struct Filter {
+pub(super) struct Filter {
     dtype: DType,
     constant: Constant,
     encoding: Encoding,
@@ -33,15 +33,23 @@ struct Filter {
     columns: bool,
 }
 
+/// Products deeper than this could leave 32 bits.
+const DEEPEST: usize = 30_000;
+
 impl Filter {
-    fn outputs(&self) -> usize {
+    pub(super) fn outputs(&self) -> usize {
         self.dims[usize::from(self.columns)]
     }
 
     /// The weights of a node, where they are 8-bit constants with a scale for each output or for all.
     fn new(part: &Part, tensor: TensorIndex, columns: bool) -> Option<Self> {
+        let encoding = part.tensors[tensor].encoding.clone()?;
+        Self::of(part, tensor, encoding, columns)
+    }
+
+    /// As [`new`](Self::new), with an encoding that the node states.
+    pub(super) fn of(part: &Part, tensor: TensorIndex, encoding: Encoding, columns: bool) -> Option<Self> {
         let t = &part.tensors[tensor];
-        let encoding = t.encoding.clone()?;
         let dims = t.dims.clone()?;
         let axis = usize::from(columns);
         let outputs = *dims.get(axis)?;
@@ -66,13 +74,23 @@ impl Filter {
         (plain || filter.values().is_ok()).then_some(filter)
     }
 
-    fn scale(&self, output: usize) -> f32 {
+    /// Products in a sum, where those fit 32 bits.
+    pub(super) fn depth(&self) -> Option<usize> {
+        let depth = if self.columns {
+            self.dims[0]
+        } else {
+            self.dims[1..].iter().product()
+        };
+        (depth < DEEPEST).then_some(depth)
+    }
+
+    pub(super) fn scale(&self, output: usize) -> f32 {
         let scales = &self.encoding.scales;
         scales[if scales.len() == 1 { 0 } else { output }]
     }
 
     /// The weights less their zeros, `[out, in, taps...]`.
-    fn values(&self) -> Result<Vec<i8>> {
+    pub(super) fn values(&self) -> Result<Vec<i8>> {
         let count: usize = self.dims.iter().product();
         let stored = integers(self.dtype, count, self.constant.bytes())?;
         let outputs = self.outputs();
@@ -140,6 +158,18 @@ pub(super) fn joins_residual(
     chain(part, node, &tail).map(|_| output)
 }
 
+/// Whether a product is expected to multiply bytes; the values of its weights are not looked at.
+pub(crate) fn multiplies_bytes(part: &Part, node: &Node) -> bool {
+    let bytes = |t: Option<TensorIndex>| t.is_some_and(|t| part.tensors[t].dtype.bits() == Some(8));
+    match node.op {
+        Op::Conv | Op::Gemm | Op::MatMul => {
+            let coded = node.input(0).is_some_and(|x| grid(part, x).is_some());
+            coded && bytes(node.input(1)) && node.input(1).is_some_and(|w| part.tensors[w].is_constant())
+        }
+        _ => super::integers::covers(part, node),
+    }
+}
+
 fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
     let (x, w, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
     let input = grid(part, x)?;
@@ -152,11 +182,7 @@ fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
     let whole = |attr, default: f32| node.attributes.float(attr).unwrap_or(default) == 1.0;
     let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
     let filter = match node.op {
-        Op::Conv if super::conv::covers(part, node) => {
-            let filter = Filter::new(part, w, false)?;
-            let depth: usize = filter.dims[1..].iter().product();
-            (depth < 30_000).then_some(filter)?
-        }
+        Op::Conv if super::conv::covers(part, node) => Filter::new(part, w, false)?,
         Op::Gemm
             if dims.len() == 2
                 && !flag(Attr::TransA)
@@ -168,12 +194,10 @@ fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
         Op::MatMul if dims.len() >= 2 => Filter::new(part, w, true)?,
         _ => return None,
     };
+    let depth = filter.depth()?;
     if node.op != Op::Conv {
-        let depth = filter.dims[usize::from(!filter.columns)];
-        let fits = filter.dims.len() == 2
-            && depth < 30_000
-            && dims.last() == Some(&depth)
-            && out.last() == Some(&filter.outputs());
+        let fits =
+            filter.dims.len() == 2 && dims.last() == Some(&depth) && out.last() == Some(&filter.outputs());
         if !fits || dims[..dims.len() - 1] != out[..out.len() - 1] {
             return None;
         }
@@ -279,22 +303,18 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     }
 }
 
-fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
-    let Chain {
-        x,
-        input,
-        filter,
-        bias,
-        target,
-        result,
-        residual,
-    } = chain;
-    let (dims, y) = (l.shape(x)?, l.shape(target)?);
-    let (params, form) = if node.op == Op::Conv {
+/// The convolution that a product of `dims` with a filter to `y` is, and the form of its operands.
+pub(super) fn extent(
+    node: &Node,
+    filter: &Filter,
+    dims: &[usize],
+    y: &[usize],
+) -> Result<(ConvParams, Form)> {
+    if !filter.columns && matches!(node.op, Op::Conv | Op::ConvInteger | Op::QLinearConv) {
         let groups = usize::try_from(node.attributes.int(Attr::Group).unwrap_or(1))
             .map_err(|_| Error::unsupported("a negative group count"))?;
         let shape =
-            geometry::Window::new(node.op, &node.attributes, &filter.dims[2..]).map_err(shape_error)?;
+            geometry::Window::new(Op::Conv, &node.attributes, &filter.dims[2..]).map_err(shape_error)?;
         let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
         if placement.output[..] != y[2..]
             || y[1] != filter.dims[0]
@@ -307,16 +327,29 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
         }
         let window = super::conv::window(&shape, &dims[2..], &placement)?;
         let params = ConvParams::dense(dims[0], dims[1], filter.dims[0], groups, window);
-        (params, Form::Channels)
-    } else {
-        let rows: usize = dims[..dims.len() - 1].iter().product();
-        let window = Window::new_2d([1, rows], [1, rows], [1, 1], [1, 1], [1, 1], [0, 0]);
-        let depth = dims[dims.len() - 1];
-        (
-            ConvParams::dense(1, depth, filter.outputs(), 1, window),
-            Form::Rows,
-        )
-    };
+        return Ok((params, Form::Channels));
+    }
+    let rows: usize = dims[..dims.len() - 1].iter().product();
+    let window = Window::new_2d([1, rows], [1, rows], [1, 1], [1, 1], [1, 1], [0, 0]);
+    let depth = dims[dims.len() - 1];
+    Ok((
+        ConvParams::dense(1, depth, filter.outputs(), 1, window),
+        Form::Rows,
+    ))
+}
+
+fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
+    let Chain {
+        x,
+        input,
+        filter,
+        bias,
+        target,
+        result,
+        residual,
+    } = chain;
+    let (dims, y) = (l.shape(x)?, l.shape(target)?);
+    let (params, form) = extent(node, &filter, dims, y)?;
     let kind = match result {
         Result8::Codes(..) => Target::Codes,
         Result8::Floats(..) => Target::Wide,

@@ -3,6 +3,7 @@
 
 mod convolution;
 mod elementwise;
+mod integers;
 mod movement;
 mod product;
 mod quantised;

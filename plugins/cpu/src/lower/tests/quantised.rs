@@ -323,3 +323,75 @@ fn codes_meet_ops_that_compute_in_floats() {
         );
     }
 }
+
+/// A product with weights of 4 bits, and the same with the decoded weights.
+fn nibbles(dtype: DType, rows: usize, [depth, columns]: [usize; 2], block: usize, transposed: bool) {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, rows, depth][usize::from(transposed)..]);
+    let low = if dtype == DType::I4 { -8 } else { 0 };
+    let codes: Vec<i128> = (0..depth * columns).map(|i| low + (i * 7 % 16) as i128).collect();
+    let shape = if transposed {
+        [columns, depth]
+    } else {
+        [depth, columns]
+    };
+    let element = polychip_reference::element(dtype);
+    let w = net.constant(&Boxed::from_i128s(element, shape.to_vec(), &codes).unwrap());
+    let count = depth.div_ceil(block) * columns;
+    let own = encoding(
+        EncodingKind::PerBlock {
+            axis: usize::from(transposed),
+            block,
+        },
+        &(0..count).map(|i| 0.01 * (1 + i % 9) as f32).collect::<Vec<_>>(),
+        &(0..count as i32).map(|i| i % 5).collect::<Vec<_>>(),
+    );
+    net.part.tensors[w].encoding = Some(own.clone());
+    let (op, attributes) = if transposed {
+        (Op::Gemm, Attributes::new().with_int(Attr::TransB, 1))
+    } else {
+        (Op::MatMul, Attributes::new())
+    };
+    let mut out = net.part.tensors[x].dims.clone().unwrap();
+    *out.last_mut().unwrap() = columns;
+    let y = net.tensor(DType::F32, Some(out));
+    let mut node = Node::new(op, &[x, w], &[y]);
+    node.attributes = attributes.clone();
+    net.part.nodes.push(node);
+    net.output(y);
+
+    let mut plain = Net::default();
+    let x = plain.feed(net.fed[0].clone());
+    let blocks = depth.div_ceil(block);
+    let decoded: Vec<f64> = (0..depth * columns)
+        .map(|i| {
+            let at = if transposed {
+                i / depth * blocks + i % depth / block
+            } else {
+                i / columns / block * columns + i % columns
+            };
+            f64::from(own.scales[at]) * (codes[i] as f64 - f64::from(own.zero_points[at]))
+        })
+        .collect();
+    let element = polychip_reference::element(DType::F32);
+    let w = plain.constant(&Boxed::from_f64s(element, shape.to_vec(), &decoded).unwrap());
+    let y = plain.node(op, attributes, &[x, w]);
+    plain.output(y);
+    let want = evaluate(&plain.part, &plain.fed);
+    let pool = ThreadPool::new(2);
+    let program = net.lower(&[Layout::RowMajor; 2], false, &pool);
+    let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
+    assert_eq!(names, ["gemm of 4-bit weights"]);
+    close(&run(&program, &pool, &net.fed)[0], &want[0], 2e-6, "4 bits");
+}
+
+#[test]
+fn weights_of_4_bits_stay_so() {
+    for dtype in [DType::U4, DType::I4] {
+        for transposed in [false, true] {
+            nibbles(dtype, 1, [64, 40], 32, transposed);
+            nibbles(dtype, 5, [70, 19], 16, transposed);
+            nibbles(dtype, 9, [13, 3], 16, transposed);
+        }
+    }
+}

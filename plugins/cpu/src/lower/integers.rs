@@ -1,0 +1,340 @@
+//! Ops that name their integers: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv, DynamicQuantizeLinear.
+//!
+//! Invariants:
+//! 1. Sums are exact; a result of QLinear ops is within one code of ONNX's formula in exact arithmetic.
+//! 2. The right operand and every scale and zero are constants, but the zero of MatMulInteger's left operand, which
+//!    DynamicQuantizeLinear computes.
+//!
+//! Not here: other granularities of scales and zeros, computed right operands; they fall to the reference.
+
+use polychip_cpu_kernels::quantised::{self, Codes, ConvPlan, Output, Target, Weights};
+use polychip_ops::{DType, Op};
+use polychip_sdk::{Encoding, EncodingKind, Error, Result};
+
+use super::convert::integers;
+use super::quantised::{Filter, extent};
+use super::{Form, Lowering, kernel_error};
+use crate::part::{Node, Part, TensorIndex};
+use crate::step::ValueId;
+
+/// The zero of the left operand, as a code.
+#[derive(Clone, Copy)]
+enum Zero {
+    Known(u8),
+    Computed(TensorIndex),
+}
+
+/// What becomes of the sums.
+enum Finish {
+    Sums,
+    /// Steps of a sum in steps of the result, per output or for all; the zero of the result.
+    Codes(Vec<f32>, u8),
+}
+
+struct Product {
+    x: TensorIndex,
+    zero: Zero,
+    filter: Filter,
+    bias: Option<TensorIndex>,
+    y: TensorIndex,
+    finish: Finish,
+}
+
+/// What is added to a byte to make it a code.
+fn flipped(dtype: DType) -> Option<i32> {
+    match dtype {
+        DType::U8 => Some(0),
+        DType::I8 => Some(128),
+        _ => None,
+    }
+}
+
+/// The numbers of a constant: one, or as many as there are outputs.
+fn numbers(part: &Part, tensor: Option<TensorIndex>, outputs: usize) -> Option<Vec<f64>> {
+    let values = match tensor {
+        None => vec![0.0],
+        Some(t) => part.numbers(t)?,
+    };
+    (values.len() == 1 || values.len() == outputs).then_some(values)
+}
+
+fn single(part: &Part, tensor: Option<TensorIndex>) -> Option<f64> {
+    match tensor {
+        None => Some(0.0),
+        Some(t) => part.scalar(t),
+    }
+}
+
+fn product(part: &Part, node: &Node) -> Option<Product> {
+    let linear = matches!(node.op, Op::QLinearConv | Op::QLinearMatMul);
+    let columns = matches!(node.op, Op::MatMulInteger | Op::QLinearMatMul);
+    if !linear && !matches!(node.op, Op::MatMulInteger | Op::ConvInteger) {
+        return None;
+    }
+    let (w, zeros) = if linear { (3, [2, 5]) } else { (1, [2, 3]) };
+    let (x, w, y) = (node.input(0)?, node.input(w)?, node.output(0)?);
+    let plain = |t: TensorIndex| part.tensors[t].encoding.is_none() && part.dims(t).is_some();
+    let (dims, right, out) = (part.dims(x)?, part.dims(w)?, part.dims(y)?);
+    if !(plain(x) && plain(w) && plain(y)) || dims.contains(&0) || out.contains(&0) || right.contains(&0) {
+        return None;
+    }
+    let outputs = *right.get(usize::from(columns))?;
+    let top = flipped(part.tensors[x].dtype)?;
+    let zero = match node.input(zeros[0]) {
+        Some(t) if node.op == Op::MatMulInteger && !part.tensors[t].is_constant() => {
+            let one = part.dims(t)?.iter().product::<usize>() == 1;
+            (one && part.tensors[t].dtype == part.tensors[x].dtype).then_some(Zero::Computed(t))?
+        }
+        t => Zero::Known(u8::try_from(single(part, t)? as i32 + top).ok()?),
+    };
+    let zero_points: Vec<i32> = numbers(part, node.input(zeros[1]), outputs)?
+        .iter()
+        .map(|&zero| zero as i32)
+        .collect();
+    let scales: Vec<f64> = if linear {
+        numbers(part, Some(node.input(4)?), outputs)?
+    } else {
+        vec![1.0]
+    };
+    // one kind of granularity for both
+    let spread = |values: Vec<f64>| match values.len() {
+        1 => vec![values[0]; outputs],
+        _ => values,
+    };
+    let encoding = Encoding {
+        kind: EncodingKind::PerAxis {
+            axis: usize::from(columns),
+        },
+        scales: spread(scales).iter().map(|&scale| scale as f32).collect(),
+        zero_points: spread(zero_points.iter().map(|&zero| f64::from(zero)).collect())
+            .iter()
+            .map(|&zero| zero as i32)
+            .collect(),
+        real_dtype: DType::F32,
+    };
+    let filter = Filter::of(part, w, encoding, columns)?;
+    let depth = filter.depth()?;
+    let shapes = if columns {
+        right.len() == 2
+            && dims.len() >= 2
+            && dims.last() == Some(&depth)
+            && out.last() == Some(&outputs)
+            && dims[..dims.len() - 1] == out[..out.len() - 1]
+    } else {
+        (3..=5).contains(&dims.len()) && right.len() == dims.len()
+    };
+    let bias = node.input(8).filter(|_| node.op == Op::QLinearConv);
+    let fits = |t: TensorIndex| {
+        let t = &part.tensors[t];
+        t.dtype == DType::I32 && t.constant.is_some() && t.dims.as_deref() == Some(&[outputs])
+    };
+    if !shapes || !bias.is_none_or(fits) {
+        return None;
+    }
+    let finish = if linear {
+        let (from, to) = (
+            single(part, Some(node.input(1)?))?,
+            single(part, Some(node.input(6)?))?,
+        );
+        let out_top = flipped(part.tensors[y].dtype)?;
+        let zero = u8::try_from(single(part, node.input(7))? as i32 + out_top).ok()?;
+        let factor: Vec<f32> = (0..outputs)
+            .map(|output| (from * f64::from(filter.scale(output)) / to) as f32)
+            .collect();
+        let sound = factor.iter().all(|factor| factor.is_finite());
+        sound.then_some(Finish::Codes(factor, zero))?
+    } else {
+        (part.tensors[y].dtype == DType::I32).then_some(Finish::Sums)?
+    };
+    Some(Product {
+        x,
+        zero,
+        filter,
+        bias,
+        y,
+        finish,
+    })
+}
+
+fn dynamic(part: &Part, node: &Node) -> Option<[TensorIndex; 2]> {
+    let (x, y) = (node.input(0)?, node.output(0)?);
+    (node.op == Op::DynamicQuantizeLinear && part.plain_f32(x) && part.dims(y) == part.dims(x))
+        .then_some([x, y])
+}
+
+/// Whether this family covers a node.
+pub(super) fn covers(part: &Part, node: &Node) -> bool {
+    dynamic(part, node).is_some() || product(part, node).is_some()
+}
+
+/// Lowers a node of this family.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    if let Some([x, y]) = dynamic(l.part, node) {
+        lower_dynamic(l, node, x, y)?;
+        return Ok(true);
+    }
+    let Some(product) = product(l.part, node) else {
+        return Ok(false);
+    };
+    lower_product(l, node, product)?;
+    Ok(true)
+}
+
+fn lower_dynamic(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<()> {
+    let form = if l.is_channels_only(x) {
+        Form::Channels
+    } else {
+        Form::Rows
+    };
+    let input = l.form(x, form)?;
+    let mut writes = vec![l.result(y, form)?];
+    for (i, dtype) in [(1, DType::F32), (2, DType::U8)] {
+        writes.push(match node.output(i) {
+            Some(t) => l.result(t, Form::Rows)?,
+            None => l.fresh(dtype, vec![1])?,
+        });
+    }
+    let isa = l.isa;
+    l.step(
+        "quantise dynamically",
+        &[input],
+        &writes,
+        None,
+        Box::new(move |o| {
+            let (scale, zero) = quantised::dynamic(isa, o.pool, o.read(0), o.write(0));
+            o.write::<f32>(1)[0] = scale;
+            o.write::<u8>(2)[0] = zero;
+            Ok(())
+        }),
+    );
+    Ok(())
+}
+
+/// The codes of plain bytes: themselves, or signed ones flipped.
+fn codes(l: &mut Lowering<'_>, tensor: TensorIndex, form: Form) -> Result<ValueId> {
+    let bytes = l.form(tensor, form)?;
+    if l.dtype(tensor) == DType::U8 {
+        return Ok(bytes);
+    }
+    let shape = l.value_shape(bytes).to_vec();
+    let flipped = l.fresh(DType::U8, shape)?;
+    l.flip(bytes, flipped);
+    Ok(flipped)
+}
+
+fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<()> {
+    let Product {
+        x,
+        zero,
+        filter,
+        bias,
+        y,
+        finish,
+    } = product;
+    let (params, form) = extent(node, &filter, l.shape(x)?, l.shape(y)?)?;
+    let (kind, factor, to) = match finish {
+        Finish::Sums => (Target::Wide, vec![1.0; filter.outputs()], None),
+        Finish::Codes(factor, zero) => (Target::Codes, factor, Some(Codes::all(zero))),
+    };
+    let plan = ConvPlan::new(l.isa, params, kind).map_err(kernel_error)?;
+    let bias = bias.map(|t| l.source(t)).transpose()?;
+    let known = match zero {
+        Zero::Known(zero) => zero,
+        Zero::Computed(_) => 0,
+    };
+    let (packer, outputs) = (plan.clone(), filter.outputs());
+    // the sums of the columns too, where the zero is computed
+    let extra = if matches!(zero, Zero::Computed(_)) {
+        outputs
+    } else {
+        0
+    };
+    let packed = l.packed(vec![plan.packed_len() + extra], move |packed| {
+        let values = filter.values()?;
+        let bias = match &bias {
+            None => vec![0; outputs],
+            Some(bias) => {
+                let stored = bias.constant.as_ref().ok_or_else(missing)?;
+                integers(DType::I32, outputs, stored.bytes())?
+            }
+        };
+        let (packed, columns) = packed.split_at_mut(packer.packed_len());
+        packer.pack(
+            &Weights {
+                values: &values,
+                input_zero: known,
+                bias: &bias,
+                factor: &factor,
+                shift: &vec![0.0; outputs],
+            },
+            packed,
+        );
+        let depth = values.len() / outputs;
+        for (column, own) in columns.iter_mut().zip(values.chunks_exact(depth)) {
+            let sum: i32 = own.iter().map(|&value| i32::from(value)).sum();
+            *column = f32::from_bits(sum as u32);
+        }
+        Ok(())
+    })?;
+    let mut reads = vec![codes(l, x, form)?, packed];
+    let signed = l.dtype(x) == DType::I8;
+    if let Zero::Computed(zero) = zero {
+        reads.push(l.rows(zero)?);
+    }
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    let result = l.result(y, form)?;
+    let name = node.op.name();
+    let Some(to) = to else {
+        l.step(
+            name,
+            &reads,
+            &[result],
+            scratch,
+            Box::new(move |o| {
+                let (packed, sums) = (&o.read::<f32>(1)[..plan.packed_len()], o.write::<i32>(0));
+                let scratch = o.scratch(1);
+                plan.run(
+                    o.pool,
+                    packed,
+                    o.read(0),
+                    known,
+                    None,
+                    Output::Sums(sums),
+                    scratch,
+                );
+                if matches!(zero, Zero::Computed(_)) {
+                    let flip = if signed { 0x80 } else { 0 };
+                    let columns = &o.read::<i32>(1)[plan.packed_len()..];
+                    quantised::subtract_zero(o.pool, sums, columns, o.read::<u8>(2)[0] ^ flip);
+                }
+                Ok(())
+            }),
+        );
+        return Ok(());
+    };
+    let target = if l.dtype(y) == DType::U8 {
+        result
+    } else {
+        let shape = l.value_shape(result).to_vec();
+        l.fresh(DType::U8, shape)?
+    };
+    l.step(
+        name,
+        &reads,
+        &[target],
+        scratch,
+        Box::new(move |o| {
+            let output = Output::Codes(o.write(0), to);
+            plan.run(o.pool, o.read(1), o.read(0), known, None, output, o.scratch(1));
+            Ok(())
+        }),
+    );
+    if target != result {
+        l.flip(target, result);
+    }
+    Ok(())
+}
+
+fn missing() -> Error {
+    Error::bad_argument("a bias that is no constant")
+}

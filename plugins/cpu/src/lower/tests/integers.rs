@@ -1,0 +1,179 @@
+//! Ops that name their integers.
+
+use super::*;
+
+impl Net {
+    fn bytes(&mut self, dtype: DType, values: &[i64]) -> usize {
+        let values: Vec<i128> = values.iter().map(|&value| i128::from(value)).collect();
+        let shape = if values.len() == 1 {
+            vec![]
+        } else {
+            vec![values.len()]
+        };
+        self.constant(&Boxed::from_i128s(polychip_reference::element(dtype), shape, &values).unwrap())
+    }
+
+    fn scales(&mut self, values: &[f64]) -> usize {
+        let shape = if values.len() == 1 {
+            vec![]
+        } else {
+            vec![values.len()]
+        };
+        let element = polychip_reference::element(DType::F32);
+        self.constant(&Boxed::from_f64s(element, shape, values).unwrap())
+    }
+}
+
+/// The reference's kernels are not among the steps, and no result is more than `most` from theirs.
+fn check(net: &Net, most: i64) -> Vec<&'static str> {
+    let want = evaluate(&net.part, &net.fed);
+    let mut names = Vec::new();
+    for isa in Isa::available() {
+        for isa in [isa, isa.without_extensions()] {
+            let pool = ThreadPool::new(2);
+            let layouts = vec![Layout::RowMajor; net.part.inputs.len() + net.part.outputs.len()];
+            let options = Options {
+                isa,
+                pool: &pool,
+                layouts: &layouts,
+                reduced: false,
+            };
+            let program = lower(&net.part, &options).unwrap();
+            assert_eq!(program.slots, 0, "{:?}", program.steps);
+            for (have, want) in run(&program, &pool, &net.fed).iter().zip(&want) {
+                assert_eq!(have.element(), want.element());
+                if polychip_reference::dtype(want.element()).is_float() {
+                    close(have, want, 1e-6, isa.name());
+                    continue;
+                }
+                let (have, want) = (have.to_i64s().unwrap(), want.to_i64s().unwrap());
+                let off = have.iter().zip(&want).filter(|(a, b)| a != b).count();
+                assert!(
+                    have.iter().zip(&want).all(|(a, b)| (a - b).abs() <= most) && off <= want.len() / 50 + 1,
+                    "{isa:?}: {have:?} {want:?}"
+                );
+                assert!(most > 0 || off == 0, "{isa:?}: {have:?} {want:?}");
+            }
+            names = program.steps.iter().map(|step| step.name).collect();
+        }
+    }
+    names
+}
+
+fn window() -> Attributes {
+    Attributes::new()
+        .with_ints(Attr::Pads, &[1, 0, 1, 1])
+        .with_ints(Attr::Strides, &[2, 1])
+}
+
+#[test]
+fn sums_of_integers_are_exact() {
+    for (left, right) in [
+        (DType::U8, DType::I8),
+        (DType::I8, DType::I8),
+        (DType::U8, DType::U8),
+        (DType::I8, DType::U8),
+    ] {
+        for (shape, n) in [([1usize, 7], 33usize), ([5, 40], 16), ([13, 129], 3)] {
+            let mut net = Net::default();
+            let a = net.input(left, &shape);
+            let b = net.boxed(right, &[shape[1], n]);
+            let b = net.constant(&b);
+            let zero = net.bytes(left, &[if left == DType::U8 { 100 } else { -20 }]);
+            let zeros: Vec<i64> = (0..n as i64).map(|i| i % 5).collect();
+            let zeros = net.bytes(right, &zeros);
+            let y = net.plain(Op::MatMulInteger, &[a, b, zero, zeros]);
+            let z = net.plain(Op::MatMulInteger, &[a, b]);
+            net.output(y);
+            net.output(z);
+            check(&net, 0);
+        }
+        let mut net = Net::default();
+        let x = net.input(left, &[2, 5, 6, 7]);
+        let w = net.boxed(right, &[9, 5, 3, 2]);
+        let w = net.constant(&w);
+        let (zero, own) = (net.bytes(left, &[3]), net.bytes(right, &[1]));
+        let y = net.node(Op::ConvInteger, window(), &[x, w, zero, own]);
+        net.output(y);
+        let names = check(&net, 0);
+        assert!(names.contains(&"ConvInteger"), "{names:?}");
+    }
+}
+
+#[test]
+fn a_matrix_is_quantised_dynamically_and_multiplied() {
+    for rows in [1, 6] {
+        let mut net = Net::default();
+        let x = net.input(DType::F32, &[rows, 37]);
+        let quantised = net.nodes(Op::DynamicQuantizeLinear, Attributes::new(), &[Some(x)], 3);
+        let w = net.boxed(DType::I8, &[37, 21]);
+        let w = net.constant(&w);
+        let y = net.plain(Op::MatMulInteger, &[quantised[0], w, quantised[2]]);
+        let to = Attributes::new().with_int(Attr::To, 1);
+        let y = net.node(Op::Cast, to, &[y]);
+        let y = net.plain(Op::Mul, &[y, quantised[1]]);
+        net.output(y);
+        net.output(quantised[0]);
+        let names = check(&net, 1);
+        assert!(
+            names.contains(&"quantise dynamically") && names.contains(&"MatMulInteger"),
+            "{names:?}"
+        );
+    }
+}
+
+#[test]
+fn linear_products_round_as_the_formula_does() {
+    for (from, to) in [
+        (DType::U8, DType::U8),
+        (DType::I8, DType::I8),
+        (DType::U8, DType::I8),
+    ] {
+        for groups in [1usize, 3, 6] {
+            let mut net = Net::default();
+            let x = net.input(from, &[1, 6, 7, 5]);
+            let w = net.boxed(DType::I8, &[12, 6 / groups, 3, 3]);
+            let w = net.constant(&w);
+            let scales: Vec<f64> = (0..12).map(|i| 0.01 + 0.003 * f64::from(i % 4)).collect();
+            let bias: Vec<i128> = (0..12).map(|i| i128::from(i * 37 - 200)).collect();
+            let bias = Boxed::from_i128s(polychip_reference::element(DType::I32), vec![12], &bias).unwrap();
+            let inputs = [
+                x,
+                net.scales(&[0.02]),
+                net.bytes(from, &[5]),
+                w,
+                net.scales(&scales),
+                net.bytes(DType::I8, &[0; 12]),
+                net.scales(&[0.05]),
+                net.bytes(to, &[17]),
+                net.constant(&bias),
+            ];
+            let y = net.node(
+                Op::QLinearConv,
+                window().with_int(Attr::Group, groups as i64),
+                &inputs,
+            );
+            net.output(y);
+            let names = check(&net, 1);
+            assert!(names.contains(&"QLinearConv"), "{names:?}");
+        }
+        let mut net = Net::default();
+        let a = net.input(from, &[3, 4, 18]);
+        let b = net.boxed(DType::U8, &[18, 35]);
+        let b = net.constant(&b);
+        let inputs = [
+            a,
+            net.scales(&[0.02]),
+            net.bytes(from, &[5]),
+            b,
+            net.scales(&[0.01]),
+            net.bytes(DType::U8, &[9]),
+            net.scales(&[0.03]),
+            net.bytes(to, &[17]),
+        ];
+        let y = net.plain(Op::QLinearMatMul, &inputs);
+        net.output(y);
+        let names = check(&net, 1);
+        assert!(names.contains(&"QLinearMatMul"), "{names:?}");
+    }
+}
