@@ -308,7 +308,13 @@ impl ConvPlan {
                         weights[((first + column) * inner + row % inner) * taps + row / inner]
                     };
                     match self.elements {
-                        Elements::F32 => panels.pack(packed, bias, value),
+                        Elements::F32 => panels.pack_strided(
+                            packed,
+                            bias,
+                            &weights[first * inner * taps..],
+                            [taps, inner],
+                            [1, taps, inner * taps],
+                        ),
                         Elements::Bf16 => {
                             let depth = self.inner().k;
                             panels.pack(packed, bias, |word, column| {

@@ -161,7 +161,13 @@ impl GemmPlan {
         let bias = |column: usize| bias.map_or(0.0, |bias| bias[column]);
         let value = |row: usize, column: usize| data[row * b.row_stride + column * b.column_stride];
         match self.elements {
-            Elements::F32 => self.panels.pack(packed, bias, value),
+            Elements::F32 => self.panels.pack_strided(
+                packed,
+                bias,
+                data,
+                [1, self.k],
+                [0, b.row_stride, b.column_stride],
+            ),
             Elements::Bf16 => self.panels.pack(packed, bias, |word, column| {
                 bf16_word(self.k, word, |_, row| value(row, column))
             }),

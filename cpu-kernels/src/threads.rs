@@ -1,11 +1,13 @@
-//! A pool of spinning threads: one region per inference, chunks claimed from one atomic counter.
+//! A pool of spinning threads: one region per inference, chunks claimed from one atomic word.
 //!
 //! 1. Nothing is allocated after [`ThreadPool::new`].
 //! 2. A pool of one thread has no threads and costs a loop.
-//! 3. A chunk belongs to the thread whose compare-and-swap took it from the counter. A step ends when every chunk
-//!    has ended, never when every thread has looked at it, so a thread that the system has put aside delays
-//!    nobody. This also makes shares fair between unlike cores.
-//! 4. Threads spin for [`SPIN`] after the last chunk they saw, or while nobody is in a region not at all.
+//! 3. A chunk belongs to the thread whose compare-and-swap took it. A step ends when every chunk has ended, never
+//!    when every thread has looked at it, so a thread that the system has put aside delays nobody. This also makes
+//!    shares fair between unlike cores.
+//! 4. The caller claims from the front and the others from the back, so that steps over the same rows, one after the
+//!    other, tend to find them in the cache of the same core.
+//! 5. A thread without work spins for [`IN_REGION`] while a region is open and for [`AFTER`] else, then it parks.
 //!
 //! Not here: how a kernel cuts its work into chunks, and any nesting: a chunk that starts a step runs it alone.
 #![allow(unsafe_code)]
@@ -13,12 +15,17 @@
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a thread of an open region spins between two steps before it parks (facts: 50 to 100 µs).
-const SPIN: Duration = Duration::from_micros(100);
+/// How long a thread spins between two steps of a run: longer than steps that the caller computes alone, so that the
+/// step behind them need not wake it (some tens of microseconds on a virtual machine).
+const IN_REGION: Duration = Duration::from_millis(1);
+
+/// How long a thread spins after a run, for a next one that follows at once: well below a millisecond, since
+/// spinning drains batteries.
+const AFTER: Duration = Duration::from_micros(100);
 
 type Call = unsafe fn(*const (), usize, usize);
 
@@ -40,6 +47,8 @@ type Call = unsafe fn(*const (), usize, usize);
 pub struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// What threads and the callers of regions keep to.
+    cpus: Option<CpuSet>,
 }
 
 /// On a cache line of its own, so that claims do not slow the readers of other fields down.
@@ -47,19 +56,19 @@ pub struct ThreadPool {
 #[repr(align(128))]
 struct Line<T>(T);
 
-#[derive(Debug)]
-struct Shared {
-    /// Chunks of the current step that nobody has claimed yet.
-    unclaimed: Line<AtomicUsize>,
-    /// Chunks of the current step that have not ended yet.
-    pending: Line<AtomicUsize>,
-    /// The current step; written only while `unclaimed` and `pending` are zero, read only after a claim.
+/// What is written once per step by the caller, and by every claim.
+#[derive(Debug, Default)]
+struct Step {
+    /// The chunks that nobody has claimed yet: the first one in the upper half, the end in the lower one.
+    open: AtomicU64,
+    /// What runs a chunk; written only while no chunk is open or running, read only after a claim.
     call: AtomicPtr<()>,
     data: AtomicPtr<()>,
-    chunks: AtomicUsize,
-    /// Someone is publishing or running a step.
-    busy: AtomicBool,
-    panicked: AtomicBool,
+}
+
+/// What spinning threads read and hardly anybody writes.
+#[derive(Debug, Default)]
+struct Rest {
     /// Regions that are open.
     regions: AtomicUsize,
     parked: AtomicUsize,
@@ -68,65 +77,108 @@ struct Shared {
     begun: AtomicUsize,
 }
 
+/// What belongs to whoever runs a step.
+#[derive(Debug, Default)]
+struct Turn {
+    busy: AtomicBool,
+    panicked: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    step: Line<Step>,
+    /// Chunks that others than callers have ended since the pool was made, wrapping.
+    ended: Line<AtomicUsize>,
+    rest: Line<Rest>,
+    turn: Line<Turn>,
+}
+
+/// The word of chunks `first..end`.
+const fn word(first: u64, end: u64) -> u64 {
+    first << 32 | end
+}
+
 impl Shared {
-    /// Takes one chunk of the current step and runs it.
-    fn run_one(&self, thread: usize) -> bool {
-        let mut left = self.unclaimed.0.load(Acquire);
+    /// Takes a chunk of the current step: the first for a caller, else the last.
+    fn claim(&self, caller: bool) -> Option<usize> {
+        let mut open = self.step.0.open.load(Acquire);
         loop {
-            if left == 0 {
-                return false;
+            let (first, end) = (open >> 32, open & u64::from(u32::MAX));
+            if first == end {
+                return None;
             }
+            let (chunk, left) = if caller {
+                (first, word(first + 1, end))
+            } else {
+                (end - 1, word(first, end - 1))
+            };
             match self
-                .unclaimed
+                .step
                 .0
-                .compare_exchange_weak(left, left - 1, AcqRel, Acquire)
+                .open
+                .compare_exchange_weak(open, left, AcqRel, Acquire)
             {
-                Ok(_) => break,
-                Err(now) => left = now,
+                // below 2^32
+                Ok(_) => return Some(chunk as usize),
+                Err(now) => open = now,
             }
         }
+    }
+
+    /// Runs a claimed chunk.
+    fn run(&self, thread: usize, chunk: usize) {
         // This thread owns a chunk of the current step, so the step cannot end and its fields cannot change.
-        let chunk = self.chunks.load(Relaxed) - left;
-        let call = self.call.load(Relaxed);
-        // SAFETY: `call` was made from a `Call` by `run`, before the claim that the swap acquired.
+        let call = self.step.0.call.load(Relaxed);
+        // SAFETY: `call` was made from a `Call` by `run_indexed`, before the claim that the swap acquired.
         let call = unsafe { std::mem::transmute::<*mut (), Call>(call) };
-        let data = self.data.load(Relaxed).cast_const();
-        // SAFETY: `data` is the closure that `call` was instantiated for; `run` keeps it alive until `pending` is 0.
+        let data = self.step.0.data.load(Relaxed).cast_const();
+        // SAFETY: `data` is the closure that `call` was instantiated for; `run_indexed` keeps it alive until all
+        // chunks have ended.
         if catch_unwind(AssertUnwindSafe(|| unsafe { call(data, thread, chunk) })).is_err() {
-            self.panicked.store(true, Relaxed);
+            self.turn.0.panicked.store(true, Relaxed);
         }
-        self.pending.0.fetch_sub(1, AcqRel);
-        true
     }
 
     fn spin_or_park(&self, thread: usize) {
-        let mut since = Instant::now();
+        let rest = &self.rest.0;
+        let mut since = None;
         let mut turns = 0u32;
         loop {
-            if self.run_one(thread) {
-                since = Instant::now();
-                turns = 0;
+            let mut ran = 0;
+            while let Some(chunk) = self.claim(false) {
+                self.run(thread, chunk);
+                ran += 1;
+            }
+            if ran > 0 {
+                // the step cannot have ended before, so all of them were of one step
+                self.ended.0.fetch_add(ran, Release);
+                (since, turns) = (None, 0);
                 continue;
             }
-            if self.stop.load(Relaxed) {
+            if rest.stop.load(Relaxed) {
                 return;
             }
             std::hint::spin_loop();
             turns = turns.wrapping_add(1);
-            let idle = self.regions.load(Relaxed) == 0;
-            if idle || (turns.is_multiple_of(64) && since.elapsed() > SPIN) {
-                self.parked.fetch_add(1, SeqCst);
-                // A step published, or a region opened, before the addition would not unpark this thread.
-                if self.unclaimed.0.load(SeqCst) == 0
-                    && (!idle || self.regions.load(SeqCst) == 0)
-                    && !self.stop.load(SeqCst)
-                {
-                    std::thread::park();
-                }
-                self.parked.fetch_sub(1, SeqCst);
-                since = Instant::now();
-                turns = 0;
+            if !turns.is_multiple_of(64) {
+                continue;
             }
+            let most = if rest.regions.load(Relaxed) > 0 {
+                IN_REGION
+            } else {
+                AFTER
+            };
+            if since.get_or_insert_with(Instant::now).elapsed() < most {
+                continue;
+            }
+            rest.parked.fetch_add(1, SeqCst);
+            // a step published before the addition would not unpark this thread
+            let open = self.step.0.open.load(SeqCst);
+            if open >> 32 == open & u64::from(u32::MAX) && !rest.stop.load(SeqCst) {
+                std::thread::park();
+            }
+            rest.parked.fetch_sub(1, SeqCst);
+            (since, turns) = (None, 0);
         }
     }
 }
@@ -137,19 +189,15 @@ impl ThreadPool {
     /// Where the system refuses a thread, the pool is smaller: ask [`threads`](Self::threads).
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        let shared = Arc::new(Shared {
-            unclaimed: Line::default(),
-            pending: Line::default(),
-            call: AtomicPtr::default(),
-            data: AtomicPtr::default(),
-            chunks: AtomicUsize::new(0),
-            busy: AtomicBool::new(false),
-            panicked: AtomicBool::new(false),
-            regions: AtomicUsize::new(0),
-            parked: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
-            begun: AtomicUsize::new(0),
-        });
+        Self::pinned(threads, &[])
+    }
+
+    /// As [`new`](Self::new), with threads that run on the processors `cpus` only, and so does the caller while a
+    /// [`region`](Self::region) is open; an empty list stands for all. What the system does not allow is left.
+    #[must_use]
+    pub fn pinned(threads: usize, cpus: &[usize]) -> Self {
+        let cpus = (!cpus.is_empty()).then(|| CpuSet::new(cpus));
+        let shared = Arc::new(Shared::default());
         let threads: Vec<JoinHandle<()>> = (1..threads)
             .map_while(|index| {
                 let shared = Arc::clone(&shared);
@@ -157,16 +205,23 @@ impl ThreadPool {
                     .name(format!("polychip-cpu-{index}"))
                     .spawn(move || {
                         let _ = std::thread::current();
-                        shared.begun.fetch_add(1, Release);
+                        if let Some(cpus) = cpus {
+                            cpus.apply();
+                        }
+                        shared.rest.0.begun.fetch_add(1, Release);
                         shared.spin_or_park(index);
                     })
                     .ok()
             })
             .collect();
-        while shared.begun.load(Acquire) < threads.len() {
+        while shared.rest.0.begun.load(Acquire) < threads.len() {
             std::thread::yield_now();
         }
-        Self { shared, threads }
+        Self {
+            shared,
+            threads,
+            cpus,
+        }
     }
 
     /// Threads that take part in a step, the caller included.
@@ -175,20 +230,25 @@ impl ThreadPool {
         self.threads.len() + 1
     }
 
-    /// Opens a region: wakes the threads, which then spin between steps until the region is dropped.
+    /// Opens a region: wakes the threads, which then spin between steps until the region is dropped, and a little longer.
     ///
-    /// Steps outside a region work too, and pay for waking the threads.
+    /// Steps outside a region work too, and may pay for waking the threads.
     #[must_use]
     pub fn region(&self) -> Region<'_> {
         if !self.threads.is_empty() {
-            self.shared.regions.fetch_add(1, SeqCst);
+            self.shared.rest.0.regions.fetch_add(1, SeqCst);
             self.unpark();
         }
-        Region { pool: self }
+        let before = self.cpus.map(|cpus| {
+            let before = CpuSet::of_this_thread();
+            cpus.apply();
+            before
+        });
+        Region { pool: self, before }
     }
 
     fn unpark(&self) {
-        if self.shared.parked.load(SeqCst) > 0 {
+        if self.shared.rest.0.parked.load(SeqCst) > 0 {
             for thread in &self.threads {
                 thread.thread().unpark();
             }
@@ -211,29 +271,37 @@ impl ThreadPool {
     /// # Panics
     /// As [`run`](Self::run).
     pub fn run_indexed<F: Fn(usize, usize) + Sync>(&self, chunks: usize, f: &F) {
-        if chunks <= 1 || self.threads.is_empty() || self.shared.busy.swap(true, Acquire) {
+        let turn = &self.shared.turn.0;
+        let alone = chunks <= 1 || self.threads.is_empty() || u32::try_from(chunks).is_err();
+        if alone || turn.busy.swap(true, Acquire) {
             for chunk in 0..chunks {
                 f(0, chunk);
             }
             return;
         }
         unsafe fn call<F: Fn(usize, usize) + Sync>(data: *const (), thread: usize, chunk: usize) {
-            // SAFETY: `run` stored `f: &F` beside this instantiation, and waits for the chunk to end.
+            // SAFETY: `run_indexed` stored `f: &F` beside this instantiation, and waits for the chunk to end.
             let f = unsafe { &*data.cast::<F>() };
             f(thread, chunk);
         }
         let shared = &*self.shared;
-        shared.call.store(call::<F> as *mut (), Relaxed);
-        shared
-            .data
-            .store(std::ptr::from_ref(f).cast_mut().cast(), Relaxed);
-        shared.chunks.store(chunks, Relaxed);
-        shared.pending.0.store(chunks, Relaxed);
-        shared.unclaimed.0.store(chunks, SeqCst);
+        let Step { open, call: to, data } = &shared.step.0;
+        to.store(call::<F> as *mut (), Relaxed);
+        data.store(std::ptr::from_ref(f).cast_mut().cast(), Relaxed);
+        // no chunk is running, so nobody adds to it now
+        let ended = shared.ended.0.load(Relaxed);
+        // the first chunk is the caller's
+        open.store(word(1, chunks as u64), SeqCst);
         self.unpark();
-        while shared.run_one(0) {}
+        shared.run(0, 0);
+        let mut own = 1;
+        while let Some(chunk) = shared.claim(true) {
+            shared.run(0, chunk);
+            own += 1;
+        }
+        let all = ended.wrapping_add(chunks - own);
         let mut turns = 0u32;
-        while shared.pending.0.load(Acquire) != 0 {
+        while shared.ended.0.load(Acquire) != all {
             std::hint::spin_loop();
             turns += 1;
             if turns > 1_000 {
@@ -241,15 +309,15 @@ impl ThreadPool {
                 std::thread::yield_now();
             }
         }
-        let panicked = shared.panicked.swap(false, Relaxed);
-        shared.busy.store(false, Release);
+        let panicked = turn.panicked.swap(false, Relaxed);
+        turn.busy.store(false, Release);
         assert!(!panicked, "a chunk of a parallel step panicked");
     }
 }
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        self.shared.stop.store(true, SeqCst);
+        self.shared.rest.0.stop.store(true, SeqCst);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
             // the threads catch every panic, so there is nothing to report
@@ -258,17 +326,76 @@ impl Drop for ThreadPool {
     }
 }
 
-/// An open region of a [`ThreadPool`]; dropping it lets the threads park.
+/// An open region of a [`ThreadPool`]; dropping it lets the threads park soon.
 #[derive(Debug)]
 pub struct Region<'a> {
     pool: &'a ThreadPool,
+    /// What the caller kept to before.
+    before: Option<CpuSet>,
 }
 
 impl Drop for Region<'_> {
     fn drop(&mut self) {
-        if !self.pool.threads.is_empty() {
-            self.pool.shared.regions.fetch_sub(1, SeqCst);
+        if let Some(before) = self.before {
+            before.apply();
         }
+        if !self.pool.threads.is_empty() {
+            self.pool.shared.rest.0.regions.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+/// A set of processors that a thread may be kept to, where the system knows such a thing.
+#[derive(Debug, Clone, Copy)]
+struct CpuSet {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    mask: [u64; CpuSet::WORDS],
+}
+
+impl CpuSet {
+    /// As many processors as the system's own set holds: 1024.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const WORDS: usize = 16;
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn new(cpus: &[usize]) -> Self {
+        let mut mask = [0; Self::WORDS];
+        for cpu in cpus {
+            if let Some(word) = mask.get_mut(cpu / 64) {
+                *word |= 1 << (cpu % 64);
+            }
+        }
+        Self { mask }
+    }
+
+    /// Keeps this thread to the set; a refusal leaves it where it is.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn apply(self) {
+        // SAFETY: 0 is this thread, and the mask is as long as said.
+        unsafe { libc::sched_setaffinity(0, size_of_val(&self.mask), self.mask.as_ptr().cast()) };
+    }
+
+    /// What this thread is kept to.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn of_this_thread() -> Self {
+        let mut mask = [0; Self::WORDS];
+        // SAFETY: 0 is this thread, and the mask is as long as said. Where the call fails the set is empty, which the
+        // system refuses to apply.
+        unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+        Self { mask }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn new(_: &[usize]) -> Self {
+        Self {}
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn apply(self) {}
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn of_this_thread() -> Self {
+        Self {}
     }
 }
 
@@ -387,6 +514,23 @@ mod tests {
             });
             assert_eq!(sum.into_inner(), 2016);
         }
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn threads_of_a_pinned_pool_keep_to_their_processors() {
+        let all = CpuSet::of_this_thread().mask;
+        let word = all.iter().position(|&word| word != 0).unwrap();
+        let cpu = word * 64 + all[word].trailing_zeros() as usize;
+        let pool = ThreadPool::pinned(3, &[cpu]);
+        let wanted = CpuSet::new(&[cpu]).mask;
+        {
+            let _region = pool.region();
+            let seen = std::sync::Mutex::new(Vec::new());
+            pool.run(8, &|_| seen.lock().unwrap().push(CpuSet::of_this_thread().mask));
+            assert_eq!(seen.into_inner().unwrap(), vec![wanted; 8]);
+        }
+        assert_eq!(CpuSet::of_this_thread().mask, all, "the caller is let go");
     }
 
     #[test]

@@ -119,22 +119,79 @@ impl Panels {
         bias: impl Fn(usize) -> f32,
         value: impl Fn(usize, usize) -> f32,
     ) {
+        self.pack_panels(packed, bias, |rows, width, columns| {
+            for (row, group) in rows.chunks_exact_mut(width).enumerate() {
+                for (x, column) in group.iter_mut().zip(columns.clone()) {
+                    *x = value(row, column);
+                }
+            }
+        });
+    }
+
+    /// Packs the bias, zeros beside the columns, and by `fill(rows, width, columns)` the columns of each panel.
+    fn pack_panels(
+        &self,
+        packed: &mut [f32],
+        bias: impl Fn(usize) -> f32,
+        fill: impl Fn(&mut [f32], usize, std::ops::Range<usize>),
+    ) {
         assert_eq!(packed.len(), self.len(), "pack: length of the packed operand");
         for p in 0..self.count() {
             let (width, columns, first) = (self.width_of(p), self.columns(p), p * self.width);
             let panel = &mut packed[self.offset(p)..][..width * (self.depth + 1)];
-            for (row, group) in panel.chunks_exact_mut(width).enumerate() {
-                for (column, x) in group.iter_mut().enumerate() {
-                    *x = match (column < columns, row) {
-                        (false, _) => 0.0,
-                        (true, 0) => bias(first + column),
-                        (true, _) => value(row - 1, first + column),
-                    };
+            if columns < width {
+                for row in panel.chunks_exact_mut(width) {
+                    row[columns..].fill(0.0);
                 }
             }
+            let (head, rows) = panel.split_at_mut(width);
+            for (column, x) in head[..columns].iter_mut().enumerate() {
+                *x = bias(first + column);
+            }
+            fill(rows, width, first..first + columns);
         }
     }
+
+    /// Packs an operand in memory: element `(tap * inner + at, column)` lies at `strides · [tap, at, column]`.
+    ///
+    /// As [`pack`](Self::pack), but in the order of the source, which is read from memory once: packing is most of
+    /// what loading a model takes.
+    pub(crate) fn pack_strided(
+        &self,
+        packed: &mut [f32],
+        bias: impl Fn(usize) -> f32,
+        source: &[f32],
+        [taps, inner]: [usize; 2],
+        strides: [usize; 3],
+    ) {
+        let [tap_stride, stride, column_stride] = strides;
+        debug_assert_eq!(taps * inner, self.depth);
+        self.pack_panels(packed, bias, |rows, width, columns| {
+            if column_stride == 1 {
+                for (row, group) in rows.chunks_exact_mut(width).enumerate() {
+                    let start = row / inner * tap_stride + row % inner * stride + columns.start;
+                    group[..columns.len()].copy_from_slice(&source[start..][..columns.len()]);
+                }
+                return;
+            }
+            // as many rows at a time as stay in the first-level cache
+            for first in (0..inner).step_by(PACKED_ROWS.div_ceil(taps)) {
+                let block = first..inner.min(first + PACKED_ROWS.div_ceil(taps));
+                for (x, column) in columns.clone().enumerate() {
+                    let source = &source[column * column_stride..];
+                    for at in block.clone() {
+                        for tap in 0..taps {
+                            rows[(tap * inner + at) * width + x] = source[tap * tap_stride + at * stride];
+                        }
+                    }
+                }
+            }
+        });
+    }
 }
+
+/// Rows of a panel that packing writes at a time: with cache lines of two vectors each, half of a first-level cache.
+const PACKED_ROWS: usize = 128;
 
 /// What a tile needs beside its const parameters.
 #[derive(Clone, Copy)]

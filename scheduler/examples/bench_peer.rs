@@ -10,11 +10,15 @@
 //! `bench_peer PEER MODEL THREADS INPUT=ELEM:DIMS:FILE ...` loads the model and prints `ready SECONDS`.
 //! Then each line `K` on standard input is answered with the `[wall, cpu]` seconds of K runs, and
 //! `out FILE` by writing output 0 there as f32. Inputs are written once; outputs stay where they are.
+//!
+//! `idle K` is answered with K pairs of seconds: the processor time that this process takes from 1 ms to 11 ms after a
+//! run has ended, and the wall time of that. `both K` is answered with `[wall, cpu]` of K runs on each of two sessions
+//! of the model at once, and of 2 K runs on one (`device-tests/peers/threads.py`).
 
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
-use polychip::{DType, Input, OutputView, Policy, Precision, Runtime, Session};
+use polychip::{DType, Input, Model, OutputView, Policy, Precision, Runtime, Session};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -59,8 +63,8 @@ impl Given {
     }
 }
 
-/// Plans the model for the sizes of the inputs.
-fn session(path: &str, policy: Policy, inputs: &[Given]) -> Result<Session> {
+/// Loads the model for the sizes of the inputs.
+fn load(path: &str, inputs: &[Given]) -> Result<(Runtime, Model)> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let model = runtime.load(path)?;
     let mut sizes = Vec::new();
@@ -78,7 +82,7 @@ fn session(path: &str, policy: Policy, inputs: &[Given]) -> Result<Session> {
         }
     }
     let model = model.bind(sizes)?;
-    Ok(runtime.session(&model, policy.in_flight(1))?)
+    Ok((runtime, model))
 }
 
 /// Values of an output as f32.
@@ -104,6 +108,64 @@ fn processor_seconds() -> f64 {
     f64::NAN
 }
 
+/// A session with its inputs in place.
+struct Ready {
+    session: Session,
+    inputs: Vec<Input>,
+}
+
+impl Ready {
+    fn new(session: Session, given: &[Given]) -> Result<Ready> {
+        let mut inputs = Vec::new();
+        for given in given {
+            let mut input = session.input(&given.name)?;
+            input.write_bytes(&given.bytes)?;
+            inputs.push(input);
+        }
+        Ok(Ready { session, inputs })
+    }
+
+    fn run(&self) -> Result<polychip::Outputs> {
+        let inputs: Vec<&Input> = self.inputs.iter().collect();
+        Ok(self.session.submit(&inputs)?.wait(PATIENCE)?)
+    }
+
+    fn runs(&self, count: usize) -> Result<()> {
+        (0..count).try_for_each(|_| self.run().map(drop))
+    }
+}
+
+/// Wall and processor seconds of something, as JSON.
+fn timed(work: impl FnOnce() -> Result<()>) -> Result<String> {
+    let (wall, processor) = (Instant::now(), processor_seconds());
+    work()?;
+    let (wall, processor) = (wall.elapsed().as_secs_f64(), processor_seconds() - processor);
+    Ok(format!("[{wall},{processor}]"))
+}
+
+/// Runs on two sessions at once, then as many on the first alone.
+fn both(one: &Ready, other: &Ready, count: usize) -> Result<String> {
+    let at_once = timed(|| {
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| other.runs(count).map_err(|error| error.to_string()));
+            one.runs(count)?;
+            Ok(second.join().expect("no run panics")?)
+        })
+    })?;
+    let alone = timed(|| one.runs(2 * count))?;
+    Ok(format!("[{at_once},{alone}]"))
+}
+
+/// What the process takes after a run, when nobody asks anything of it.
+fn idle(ready: &Ready) -> Result<String> {
+    ready.runs(3)?;
+    std::thread::sleep(Duration::from_millis(1));
+    let (wall, processor) = (Instant::now(), processor_seconds());
+    std::thread::sleep(Duration::from_millis(10));
+    let spent = processor_seconds() - processor;
+    Ok(format!("[{spent},{}]", wall.elapsed().as_secs_f64()))
+}
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, peer, model, threads, inputs @ ..] = &arguments[..] else {
@@ -120,40 +182,38 @@ fn main() -> Result<()> {
         Precision::Exact
     };
     let policy = Policy::latency().threads(threads.parse()?).precision(precision);
-    let session = session(model, policy, &given)?;
-    let mut memory = Vec::new();
-    for given in &given {
-        let mut input = session.input(&given.name)?;
-        input.write_bytes(&given.bytes)?;
-        memory.push(input);
-    }
-    let inputs: Vec<&Input> = memory.iter().collect();
-    drop(session.submit(&inputs)?.wait(PATIENCE)?);
+    let loaded = load(model, &given)?;
+    let (runtime, model) = &loaded;
+    let open = || -> Result<Ready> {
+        let session = runtime.session(model, policy.clone().in_flight(1))?;
+        Ready::new(session, &given)
+    };
+    let ready = open()?;
+    drop(ready.run()?);
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready {}", start.elapsed().as_secs_f64())?;
     out.flush()?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if let Some(file) = line.strip_prefix("out ") {
-            let outputs = session.submit(&inputs)?.wait(PATIENCE)?;
+            let outputs = ready.run()?;
             let bytes: Vec<u8> = floats(&outputs.at(0)?)?
                 .iter()
                 .flat_map(|value| value.to_le_bytes())
                 .collect();
             std::fs::write(file.trim(), bytes)?;
             writeln!(out, "ok")?;
+        } else if let Some(count) = line.strip_prefix("idle ") {
+            let times = (0..count.trim().parse()?)
+                .map(|_: usize| idle(&ready))
+                .collect::<Result<Vec<_>>>()?;
+            writeln!(out, "[{}]", times.join(","))?;
+        } else if let Some(count) = line.strip_prefix("both ") {
+            writeln!(out, "{}", both(&ready, &open()?, count.trim().parse()?)?)?;
         } else {
-            let mut times = Vec::new();
-            for _ in 0..line.trim().parse()? {
-                let (wall, processor) = (Instant::now(), processor_seconds());
-                let outputs = session.submit(&inputs)?.wait(PATIENCE)?;
-                times.push(format!(
-                    "[{},{}]",
-                    wall.elapsed().as_secs_f64(),
-                    processor_seconds() - processor
-                ));
-                drop(outputs);
-            }
+            let times = (0..line.trim().parse()?)
+                .map(|_: usize| timed(|| ready.run().map(drop)))
+                .collect::<Result<Vec<_>>>()?;
             writeln!(out, "[{}]", times.join(","))?;
         }
         out.flush()?;

@@ -2,16 +2,21 @@
 //!
 //! Invariants:
 //! 1. Sessions of one model share its graph and weights.
-//! 2. Binding a dimension makes a new model; the old one stays as it is.
+//! 2. They share what a device has loaded of it too, where the device, the nodes and the settings are the same: packed
+//!    weights are in memory once.
+//! 3. Binding a dimension makes a new model; the old one stays as it is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_graph::{Graph, onnx};
-use polychip_host::ModelFolder;
+use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
+use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::policy::Settings;
+use crate::session::compile::LoadedPart;
 
 /// A model, ready to be planned. Clones share it.
 #[derive(Debug, Clone)]
@@ -23,6 +28,17 @@ struct Inner {
     graph: Graph,
     /// None where the graph was made here.
     files: Option<Arc<ModelFolder>>,
+    loaded: Mutex<Vec<Kept>>,
+}
+
+/// A part that some session holds.
+#[derive(Debug)]
+struct Kept {
+    nodes: Vec<u32>,
+    settings: Settings,
+    executable: WeakExecutable,
+    structure: [u8; 32],
+    cached: bool,
 }
 
 impl Model {
@@ -34,6 +50,7 @@ impl Model {
             path: path.to_owned(),
             graph,
             files: Some(files),
+            loaded: Mutex::default(),
         })))
     }
 
@@ -43,6 +60,7 @@ impl Model {
             path: PathBuf::from(name),
             graph,
             files: None,
+            loaded: Mutex::default(),
         }))
     }
 
@@ -93,6 +111,7 @@ impl Model {
             path: self.0.path.clone(),
             graph,
             files: self.0.files.clone(),
+            loaded: Mutex::default(),
         })))
     }
 
@@ -100,6 +119,44 @@ impl Model {
     pub(crate) fn descriptors(&self, graph: &Graph) -> Vec<i64> {
         let files = self.0.files.as_ref();
         files.map_or_else(Vec::new, |files| files.descriptors(&graph.files))
+    }
+
+    /// A part of its canonical graph that another session has loaded on this device.
+    pub(crate) fn loaded(&self, device: &Device, part: &Part, settings: Settings) -> Option<LoadedPart> {
+        let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        // executables that are let go of here may end their device's last work
+        let held: Vec<Option<Executable>> = loaded.iter().map(|kept| kept.executable.upgrade()).collect();
+        let mut alive = held.iter().map(Option::is_some);
+        let found = loaded.iter().zip(&held).find_map(|(kept, executable)| {
+            let executable = executable.as_ref()?;
+            let same = kept.settings == settings && kept.nodes == part.nodes && executable.is_of(device);
+            (same && !executable.is_void()).then(|| LoadedPart {
+                device: part.device as usize,
+                executable: executable.clone(),
+                structure: kept.structure,
+                cached: kept.cached,
+                blob: None,
+            })
+        });
+        loaded.retain(|_| alive.next().unwrap_or(false));
+        drop(loaded);
+        found
+    }
+
+    /// Lets other sessions find a loaded part; one whose blob is kept for a reset stays with its session.
+    pub(crate) fn share(&self, part: &Part, settings: Settings, loaded: &LoadedPart) {
+        if loaded.blob.is_some() {
+            return;
+        }
+        let kept = Kept {
+            nodes: part.nodes.clone(),
+            settings,
+            executable: loaded.executable.downgrade(),
+            structure: loaded.structure,
+            cached: loaded.cached,
+        };
+        let mut all = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(kept);
     }
 
     /// An error about this model.
@@ -110,4 +167,36 @@ impl Model {
 
 fn bad_model(path: &Path, error: polychip_graph::Error) -> Error {
     Error::caused(ErrorKind::BadModel, path.display(), error)
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use polychip_graph::{Node, Tensor};
+    use polychip_ops::{DType, Op, TensorType};
+
+    use super::*;
+    use crate::{Policy, Runtime};
+
+    #[test]
+    fn sessions_share_what_one_of_them_has_loaded_with_the_same_settings() {
+        let mut graph = Graph::new("relu");
+        let mut add = |name| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[4])));
+        let (x, y) = (add("x"), add("y"));
+        graph.add_node(Node::new(Op::Relu, vec![Some(x)], vec![Some(y)]));
+        (graph.inputs, graph.outputs) = (vec![x], vec![y]);
+        let model = Model::made("relu", graph);
+        let runtime = Runtime::builder().only_given_folders().build().unwrap();
+        let policy = Policy::latency().threads(1);
+        let planned = runtime.plan(&model, &policy).unwrap();
+        let (part, device) = (&planned.plan().parts[0], &planned.devices()[0]);
+        let found = |policy: &Policy| model.loaded(device, part, policy.settings()).is_some();
+        assert!(!found(&policy));
+        let one = runtime.session(&model, policy.clone()).unwrap();
+        assert!(found(&policy) && !found(&Policy::latency().threads(2)));
+        let other = runtime.session(&model, policy.clone()).unwrap();
+        drop(one);
+        assert!(found(&policy), "the other session holds it");
+        drop(other);
+        assert!(!found(&policy), "nobody holds it");
+    }
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask peers`: whole models against the other CPU runtimes, in one interleaved run.
 //!
 //! Sets up what it needs under `target/peers` (a Python environment, our release runners, those of the Rust peers,
-//! quantised models), runs `device-tests/peers/peers.py` per number of threads, and writes `docs/benchmarks/cpu.md`
-//! with the raw files in `docs/benchmarks/cpu/`.
+//! quantised models), runs `device-tests/peers/peers.py` and `load.py` per number of threads, then `threads.py`, and writes
+//! `docs/benchmarks/cpu.md` with the raw files in `docs/benchmarks/cpu/`.
 //!
 //! Invariants:
 //! 1. A table says machine, versions, date and command, and comes from one interleaved run per number of threads.
@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Only these groups
     #[arg(long, value_enum, num_args = 1..)]
     groups: Vec<Group>,
+    /// Only loading and threads, none of the groups
+    #[arg(long, conflicts_with = "groups")]
+    costs: bool,
     /// Numbers of threads
     #[arg(long, num_args = 1.., default_values_t = [1, 2])]
     threads: Vec<usize>,
@@ -49,6 +52,8 @@ const REQUIREMENTS: [&str; 2] = [
     "device-tests/peers/requirements.txt",
 ];
 const SCRIPT: &str = "device-tests/peers/peers.py";
+const LOAD: &str = "device-tests/peers/load.py";
+const THREADS: &str = "device-tests/peers/threads.py";
 
 /// The models of the comparison; the quantised ones are made of the first two.
 const FLOAT: [&str; 7] = [
@@ -75,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             None
         }
     };
-    let wanted = |group| options.groups.is_empty() || options.groups.contains(&group);
+    let wanted = |group| !options.costs && (options.groups.is_empty() || options.groups.contains(&group));
     let models = models(&folder, &python, wanted(Group::Bytes))?;
     let out = root().join(&options.out);
     let raw = out.join("cpu");
@@ -131,14 +136,63 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 json: serde_json::from_str(&text).with_context(|| format!("parsing {}", json.display()))?,
             });
         }
-        sequences(&ours.sequence, threads, &raw)?;
+        if !options.costs {
+            sequences(&ours.sequence, threads, &raw)?;
+        }
     }
+    let costs = if options.groups.is_empty() {
+        costs(&python, &models, &ours, options, &raw)?
+    } else {
+        String::new()
+    };
     let command: Vec<String> = std::env::args().skip(1).collect();
-    let page = table::page(&machine(), &versions(&python)?, &command.join(" "), &runs);
+    let page = table::page(&machine(), &versions(&python)?, &command.join(" "), &runs) + &costs;
     let path = out.join("cpu.md");
     fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
     eprintln!("peers: wrote {}", path.display());
     Ok(())
+}
+
+/// What loading takes beside ONNX Runtime, and what threads bring and cost: their sections of the page.
+fn costs(python: &Path, models: &Path, ours: &Ours, options: &Options, raw: &Path) -> Result<String> {
+    let script = |file: &str, json: &Path| {
+        let mut command = Command::new(python);
+        command.arg("-B").arg(root().join(file)).arg(models);
+        command
+            .args(["--rounds", &options.rounds.to_string()])
+            .arg("--json")
+            .arg(json);
+        if !options.only.is_empty() {
+            command.arg("--only").args(&options.only);
+        }
+        command
+    };
+    let read = |json: &Path| -> Result<serde_json::Value> {
+        let text = fs::read_to_string(json).with_context(|| format!("reading {}", json.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("parsing {}", json.display()))
+    };
+    let mut text = String::new();
+    for &threads in &options.threads {
+        let json = raw.join(format!("load-{threads}.json"));
+        let runner = format!("polychip={}", ours.runner.display());
+        call(
+            script(LOAD, &json)
+                .args(["--threads", &threads.to_string()])
+                .args(["--add", &runner]),
+            "the comparison of loading",
+        )?;
+        text += &table::load(&read(&json)?);
+    }
+    let json = raw.join("threads.json");
+    call(
+        script(THREADS, &json)
+            .arg("--runner")
+            .arg(&ours.runner)
+            .arg("--calibrate")
+            .arg(&ours.calibrate),
+        "the benchmark of threads",
+    )?;
+    Ok(text + &table::threads(&read(&json)?))
 }
 
 /// The convolutions of each model in sequence, beside the peak rate of the same minutes.

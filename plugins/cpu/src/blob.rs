@@ -12,7 +12,7 @@ use polychip_sdk::{AlignedBytes, Blob, BlobReader, BlobWriter, Constant, Error, 
 use crate::step::Program;
 
 /// Identifies what is in a blob: changes whenever lowering or packing may differ.
-pub(crate) const BUILD_ID: &str = concat!("cpu ", env!("CARGO_PKG_VERSION"), " 3");
+pub(crate) const BUILD_ID: &str = concat!("cpu ", env!("CARGO_PKG_VERSION"), " 4");
 
 const GUARD: u32 = 1;
 const PACKED: u32 = 2;
@@ -30,6 +30,8 @@ pub(crate) struct Guard {
     pub(crate) layouts: Vec<Layout>,
     /// Floats of packed weights.
     pub(crate) packed_len: usize,
+    /// Codes of the convolutions' algorithms.
+    pub(crate) algorithms: Vec<u8>,
 }
 
 impl Guard {
@@ -39,14 +41,15 @@ impl Guard {
         reduced: bool,
         graph: &GraphView<'_>,
         layouts: &[Layout],
-        packed_len: usize,
+        program: &Program,
     ) -> Self {
         Self {
             isa: isa.code(),
             reduced,
             content: graph.content_fingerprint(),
             layouts: layouts.to_vec(),
-            packed_len,
+            packed_len: program.packed_len,
+            algorithms: program.algorithms.clone(),
         }
     }
 
@@ -56,6 +59,7 @@ impl Guard {
         bytes.extend((self.packed_len as u64).to_le_bytes());
         bytes.push(u8::from(self.reduced));
         bytes.extend(self.layouts.iter().map(|&layout| layout as u8));
+        bytes.extend(&self.algorithms);
         bytes
     }
 }
@@ -106,21 +110,20 @@ impl Blob for CpuBlob {
     }
 }
 
-/// Whether cached bytes were compiled for reduced precision, and for which layouts of ports.
-pub(crate) fn made_for(bytes: &[u8], ports: usize) -> Result<(bool, Vec<Layout>)> {
+/// Whether cached bytes were compiled for reduced precision, for which layouts of ports, and with which algorithms.
+pub(crate) fn made_for(bytes: &[u8], ports: usize) -> Result<(bool, Vec<Layout>, Vec<u8>)> {
     let guard = BlobReader::open(bytes, BUILD_ID)?.section(GUARD)?;
     let reduced = guard.get(44) == Some(&1);
-    let layouts = guard
+    let (layouts, algorithms) = guard
         .get(45..)
-        .filter(|codes| codes.len() == ports)
-        .and_then(|codes| {
-            codes
-                .iter()
-                .map(|&code| Layout::from_code(u32::from(code)))
-                .collect()
-        })
+        .and_then(|rest| rest.split_at_checked(ports))
         .ok_or_else(|| Error::bad_blob("the blob was compiled for a part with other ports"))?;
-    Ok((reduced, layouts))
+    let layouts = layouts
+        .iter()
+        .map(|&code| Layout::from_code(u32::from(code)))
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::bad_blob("the blob was compiled for a part with other ports"))?;
+    Ok((reduced, layouts, algorithms.to_vec()))
 }
 
 /// The packed weights in cached bytes.

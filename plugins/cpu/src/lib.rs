@@ -15,6 +15,7 @@ mod arena;
 mod blob;
 mod buffer;
 mod caps;
+mod cores;
 mod estimate;
 mod exec;
 mod lower;
@@ -22,6 +23,7 @@ mod part;
 mod plugin;
 mod step;
 mod telemetry;
+mod tune;
 mod view;
 
 pub use blob::CpuBlob;

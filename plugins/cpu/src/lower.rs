@@ -1,8 +1,8 @@
 //! Lowering: a part becomes steps over values, with layouts, fusion, packing and memory decided once.
 //!
 //! Invariants:
-//! 1. Same part, options and instruction set: the same program, and the same packed weights, byte for byte.
-//!    So a blob holds the packed weights only, and `load` lowers again.
+//! 1. Same part, options, choices and instruction set: the same program, and the same packed weights, byte for byte.
+//!    So a blob holds the packed weights and the choices only, and `load` lowers again.
 //! 2. A tensor may exist row-major, channels last, or both; a step asks for the form it wants and the
 //!    transposition is made once, where it is first asked for.
 //! 3. A step is *fast* (a kernel of `cpu-kernels` on known shapes) or *reference* (the evaluator on boxed
@@ -46,6 +46,7 @@ use polychip_sdk::{AlignedBytes, Error, ErrorKind, Layout, Result};
 
 use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
 use crate::step::{Home, Program, Run, Section, Step, Storage, StorageId, Value, ValueId, tensor_from_bytes};
+use crate::tune::Choices;
 
 /// What lowering depends on beside the part.
 pub(crate) struct Options<'a> {
@@ -57,6 +58,8 @@ pub(crate) struct Options<'a> {
     pub(crate) layouts: &'a [Layout],
     /// Whether products may be of bf16, and what lies between them kept in it.
     pub(crate) reduced: bool,
+    /// Who chooses the algorithms of convolutions.
+    pub(crate) choices: Choices<'a>,
 }
 
 /// In what order a tensor's elements lie.
@@ -107,6 +110,9 @@ pub(crate) struct Lowering<'a> {
     precision: brief::Precision,
     /// The tensor of which a transposition that nobody computes would make one, in `[batch, rows, heads, size]`.
     turned: Vec<Option<TensorIndex>>,
+    choices: Choices<'a>,
+    /// Codes of the algorithms chosen so far, in the order of the convolutions.
+    algorithms: Vec<u8>,
     /// Output port in whose memory a tensor should be computed.
     wishes: Vec<Option<usize>>,
     /// Concatenations into which a tensor is computed at its place.
@@ -135,6 +141,8 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
         reduced,
         precision,
         turned: fusion.turned().to_vec(),
+        choices: options.choices,
+        algorithms: Vec::new(),
         wishes: finish::wishes(part),
         joins: concat::joins(part),
         forms: vec![Forms::default(); part.tensors.len()],

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
     CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
-    HostServices, LoadSource, LoadedFrom, Memory, Offers, Plugin, PluginInfo, Precision, Result, RunQueue,
-    Runner, Support, Telemetry,
+    HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, Plugin, PluginInfo, Precision, Result,
+    RunQueue, Runner, Support, Telemetry,
 };
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
@@ -16,13 +16,17 @@ use crate::exec::{self, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::Part;
 use crate::telemetry::{self, Sensors};
-use crate::{buffer, caps, view};
+use crate::tune::Choices;
+use crate::{buffer, caps, cores, view};
 
 /// The plugin.
 pub struct CpuPlugin {
     host: HostServices,
     threads: usize,
+    /// Processors that runs keep to; empty for any.
+    cores: Vec<usize>,
     isa: Isa,
+    tune: bool,
 }
 
 impl Plugin for CpuPlugin {
@@ -48,7 +52,26 @@ impl Plugin for CpuPlugin {
             None => Isa::detect(),
             Some(text) => wanted(text.trim())?,
         };
-        Ok(Self { host, threads, isa })
+        let cores = match host.configuration("cores") {
+            None => Vec::new(),
+            Some(text) => cores::chosen(text.trim())?,
+        };
+        let tune = match host.configuration("tune").as_deref().map(str::trim) {
+            None | Some("off") => false,
+            Some("on") => true,
+            Some(other) => {
+                return Err(Error::bad_argument(format!(
+                    "configuration cpu.tune is '{other}', neither on nor off"
+                )));
+            }
+        };
+        Ok(Self {
+            host,
+            threads,
+            cores,
+            isa,
+            tune,
+        })
     }
 
     fn device_count(&self) -> Result<u32> {
@@ -62,7 +85,7 @@ impl Plugin for CpuPlugin {
                 index.saturating_add(1)
             )));
         }
-        CpuDevice::open(&self.host, self.threads, self.isa)
+        CpuDevice::open(self)
     }
 }
 
@@ -91,6 +114,9 @@ pub struct CpuDevice {
     isa: Isa,
     host: HostServices,
     threads: usize,
+    cores: Vec<usize>,
+    /// Algorithms are chosen by measurement.
+    tune: bool,
     peaks: Peaks,
     sensors: Sensors,
     /// Pools by their number of threads, shared by all executables.
@@ -101,8 +127,10 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    fn open(host: &HostServices, threads: usize, isa: Isa) -> Result<Self> {
-        let threads = match threads {
+    fn open(plugin: &CpuPlugin) -> Result<Self> {
+        let (host, isa) = (&plugin.host, plugin.isa);
+        let threads = match plugin.threads {
+            0 if !plugin.cores.is_empty() => plugin.cores.len(),
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
@@ -124,6 +152,8 @@ impl CpuDevice {
             isa,
             host: host.clone(),
             threads,
+            cores: plugin.cores.clone(),
+            tune: plugin.tune,
             peaks,
             sensors: Sensors::find(),
             pools: Mutex::new(BTreeMap::new()),
@@ -142,7 +172,7 @@ impl CpuDevice {
         Arc::clone(
             pools
                 .entry(threads)
-                .or_insert_with(|| Arc::new(ThreadPool::new(threads))),
+                .or_insert_with(|| Arc::new(ThreadPool::pinned(threads, &self.cores))),
         )
     }
 
@@ -152,6 +182,7 @@ impl CpuDevice {
         layouts: &[polychip_sdk::Layout],
         reduced: bool,
         pool: &ThreadPool,
+        choices: Choices<'_>,
     ) -> Result<crate::step::Program> {
         lower::lower(
             part,
@@ -160,6 +191,7 @@ impl CpuDevice {
                 pool,
                 layouts,
                 reduced,
+                choices,
             },
         )
     }
@@ -201,11 +233,16 @@ impl Device for CpuDevice {
         let pool = self.pool(options.threads);
         // without an instruction for it, f32 is as exact and no slower
         let reduced = options.precision == Precision::Reduced && self.isa.has_bf16();
-        let program = self.lower(&part, &layouts, reduced, &pool)?;
+        let choices = if self.tune {
+            Choices::Measured(&self.host)
+        } else {
+            Choices::Rule
+        };
+        let program = self.lower(&part, &layouts, reduced, &pool, choices)?;
         let mut packed = crate::arena::memory(program.packed_len, "packed weights")?;
-        program.pack(&mut packed)?;
+        program.pack(&mut packed, &pool)?;
         Ok(CpuBlob {
-            guard: Guard::new(self.isa, reduced, graph, &layouts, program.packed_len),
+            guard: Guard::new(self.isa, reduced, graph, &layouts, &program),
             program: Arc::new(program),
             packed: Arc::new(Packed::Owned(packed)),
             threads: pool.threads(),
@@ -223,14 +260,15 @@ impl Device for CpuDevice {
             LoadedFrom::Blob(blob) => {
                 let layouts = blob.guard.layouts.clone();
                 let reduced = blob.guard.reduced;
-                let guard = Guard::new(self.isa, reduced, &graph, &layouts, blob.guard.packed_len);
+                let guard = Guard::new(self.isa, reduced, &graph, &layouts, &blob.program);
                 if blob.guard != guard {
                     return Err(Error::bad_blob("the blob was compiled from another part"));
                 }
                 let program = if blob.threads == pool.threads() {
                     blob.program
                 } else {
-                    Arc::new(self.lower(&part, &layouts, reduced, &pool)?)
+                    let choices = Choices::Given(&blob.guard.algorithms);
+                    Arc::new(self.lower(&part, &layouts, reduced, &pool, choices)?)
                 };
                 if program.packed_len != blob.guard.packed_len {
                     return Err(Error::new(
@@ -241,14 +279,25 @@ impl Device for CpuDevice {
                 (layouts, program, blob.packed)
             }
             LoadedFrom::Bytes(bytes) => {
-                let (reduced, layouts) =
-                    blob::made_for(bytes.bytes(), part.inputs.len() + part.outputs.len())?;
-                let program = self.lower(&part, &layouts, reduced, &pool)?;
-                let guard = Guard::new(self.isa, reduced, &graph, &layouts, program.packed_len);
+                let ports = part.inputs.len() + part.outputs.len();
+                let (reduced, layouts, algorithms) = blob::made_for(bytes.bytes(), ports)?;
+                let choices = Choices::Given(&algorithms);
+                let program = self.lower(&part, &layouts, reduced, &pool, choices)?;
+                let guard = Guard::new(self.isa, reduced, &graph, &layouts, &program);
                 let packed = blob::open(bytes, &guard)?;
                 (layouts, Arc::new(program), Arc::new(packed))
             }
         };
+        self.host.log(
+            LogLevel::Debug,
+            &format!(
+                "{} steps, arena of {} bytes, of which {} are alive at once, {} floats of packed weights",
+                program.steps.len(),
+                program.arena_bytes,
+                program.arena_bound,
+                program.packed_len
+            ),
+        );
         let ports = exec::ports(&part, &layouts)?;
         let queue = Arc::clone(&self.queue);
         Ok(Arc::new(CpuExecutable::new(

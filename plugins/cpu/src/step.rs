@@ -8,6 +8,9 @@
 //!
 //! Not here: how steps come about (`lower`), who runs them (`exec`).
 
+use std::sync::{Mutex, PoisonError};
+
+use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::DType;
 use polychip_sdk::{Constant, Error, Result};
 
@@ -125,6 +128,8 @@ pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
     /// Bytes of the arena.
     pub(crate) arena_bytes: usize,
+    /// The most bytes of it that are alive at one step: no arena is smaller.
+    pub(crate) arena_bound: u64,
     /// Number of boxed tensors.
     pub(crate) slots: usize,
     /// Constants that had to be copied because the model does not align them.
@@ -133,6 +138,8 @@ pub(crate) struct Program {
     pub(crate) sections: Vec<Section>,
     /// Floats of the packed weights.
     pub(crate) packed_len: usize,
+    /// Codes of the convolutions' algorithms, in their order: with others, other weights would be packed.
+    pub(crate) algorithms: Vec<u8>,
     /// Input ports, then output ports.
     pub(crate) ports: Vec<PortUse>,
     /// The values decide how long a run takes: it has loops or branches.
@@ -141,13 +148,33 @@ pub(crate) struct Program {
 
 impl Program {
     /// Packs the weights into `packed`, which is `packed_len` floats of zeros.
-    pub(crate) fn pack(&self, packed: &mut [f32]) -> Result<()> {
+    ///
+    /// On the threads that will run the program, so that loading takes no more of the machine than running.
+    pub(crate) fn pack(&self, packed: &mut [f32], pool: &ThreadPool) -> Result<()> {
+        let mut pieces = Vec::with_capacity(self.sections.len());
+        let (mut rest, mut start) = (packed, 0);
         for section in &self.sections {
-            let piece = packed
-                .get_mut(section.start..section.start + section.len)
+            let (piece, behind) = section
+                .start
+                .checked_sub(start)
+                .and_then(|gap| rest.split_at_mut_checked(gap))
+                .and_then(|(_, rest)| rest.split_at_mut_checked(section.len))
                 .ok_or_else(|| Error::bad_blob("packed weights are too short"))?;
-            (section.pack)(piece)?;
+            pieces.push(Mutex::new((piece, section, Ok(()))));
+            (rest, start) = (behind, section.start + section.len);
         }
-        Ok(())
+        // the largest first: the last to begin is then a small one
+        let mut order: Vec<usize> = (0..pieces.len()).collect();
+        order.sort_by_key(|&index| std::cmp::Reverse(self.sections[index].len));
+        pool.run(order.len(), &|chunk| {
+            let mut piece = pieces[order[chunk]]
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let (target, section, result) = &mut *piece;
+            *result = (section.pack)(target);
+        });
+        pieces
+            .into_iter()
+            .try_for_each(|piece| piece.into_inner().unwrap_or_else(PoisonError::into_inner).2)
     }
 }

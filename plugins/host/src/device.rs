@@ -162,7 +162,7 @@ pub struct OperatingPoint {
 
 /// An open device. Clones share it.
 #[derive(Clone)]
-pub struct Device(Arc<Open>);
+pub struct Device(pub(crate) Arc<Open>);
 
 pub(crate) struct Open {
     pub(crate) instance: Arc<Instance>,

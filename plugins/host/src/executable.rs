@@ -6,8 +6,8 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use polychip_abi as abi;
@@ -16,7 +16,7 @@ use polychip_graph::{Encoding, EncodingAxis};
 use polychip_ops::DType;
 
 use crate::blob::Blob;
-use crate::device::Open;
+use crate::device::{Device, Open};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Fence;
 use crate::flat::FlatGraph;
@@ -129,7 +129,37 @@ impl Drop for Loaded {
     }
 }
 
+/// An executable that goes when nobody else holds it.
+#[derive(Clone)]
+pub struct WeakExecutable(Weak<Loaded>);
+
+impl WeakExecutable {
+    /// The executable, while somebody holds it.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Executable> {
+        self.0.upgrade().map(Executable)
+    }
+}
+
+impl std::fmt::Debug for WeakExecutable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WeakExecutable").finish_non_exhaustive()
+    }
+}
+
 impl Executable {
+    /// The same, without holding it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakExecutable {
+        WeakExecutable(Arc::downgrade(&self.0))
+    }
+
+    /// Whether it was loaded by this very device.
+    #[must_use]
+    pub fn is_of(&self, device: &Device) -> bool {
+        Arc::ptr_eq(&self.0.device, &device.0)
+    }
+
     pub(crate) fn load(device: Arc<Open>, blob: Blob, graph: &FlatGraph, threads: u32) -> Result<Executable> {
         let mut source = abi::polychip_load_source::sized();
         source.blob = blob.raw;

@@ -37,7 +37,7 @@ pub use buffer::{Access, AccessGuard, Buffer};
 pub use clock::Clock;
 pub use device::{Cost, Device, DeviceInfo, DeviceKind, OperatingPoint, Support, Telemetry};
 pub use error::{Error, ErrorKind, Result};
-pub use executable::{Executable, ExecutableInfo, Layout, Port};
+pub use executable::{Executable, ExecutableInfo, Layout, Port, WeakExecutable};
 pub use fence::{Fence, Signal, Timing};
 pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};

@@ -1,8 +1,9 @@
-//! Offsets in the arena: pieces of memory placed by decreasing size at the lowest free offset.
+//! Offsets in the arena: pieces of memory placed one after the other at the lowest free offset, in the best of a few orders.
 //!
 //! Invariants:
 //! 1. Two pieces that live at the same step never overlap; each starts at a multiple of the alignment.
 //! 2. Same pieces, same offsets.
+//! 3. No arena is smaller than [`bound`] says; none is larger than placing by decreasing size makes it.
 //!
 //! Not here: what the pieces are and how long they live (a plugin's lowering), the memory itself.
 
@@ -31,13 +32,67 @@ pub struct Piece {
 /// Where `align` is 0.
 #[must_use]
 pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
+    let least = bound(pieces, align)?;
     let mut order: Vec<usize> = (0..pieces.len()).collect();
-    order.sort_by_key(|&i| (std::cmp::Reverse(pieces[i].bytes), pieces[i].first, i));
+    let mut best: Option<(Vec<u64>, u64)> = None;
+    // what is hard to place goes first: large pieces, those that are large for long, those that live long
+    let keys: [fn(&Piece) -> u128; 3] = [
+        |piece| u128::from(piece.bytes),
+        |piece| u128::from(piece.bytes) * piece.steps(),
+        |piece| piece.steps() << 64 | u128::from(piece.bytes),
+    ];
+    for key in keys {
+        order.sort_by_key(|&i| (std::cmp::Reverse(key(&pieces[i])), pieces[i].first, i));
+        let found = place(pieces, &order, align)?;
+        if best.as_ref().is_none_or(|best| found.1 < best.1) {
+            best = Some(found);
+        }
+        if best.as_ref().is_some_and(|best| best.1 == least) {
+            break;
+        }
+    }
+    best.filter(|(_, total)| *total <= isize::MAX as u64)
+}
+
+/// What no arena for `pieces` can go below: the most bytes alive at one step; `None` where `u64` does not hold them.
+///
+/// # Panics
+/// Where `align` is 0.
+#[must_use]
+pub fn bound(pieces: &[Piece], align: u64) -> Option<u64> {
+    // at equal steps what has ended comes first
+    let mut changes = Vec::with_capacity(2 * pieces.len());
+    for piece in pieces {
+        let bytes = piece.bytes.checked_next_multiple_of(align)?;
+        changes.push((piece.first, true, bytes));
+        changes.push((piece.last.checked_add(1)?, false, bytes));
+    }
+    changes.sort_unstable();
+    let (mut alive, mut most) = (0u64, 0);
+    for (_, begins, bytes) in changes {
+        alive = if begins {
+            alive.checked_add(bytes)?
+        } else {
+            alive - bytes
+        };
+        most = most.max(alive);
+    }
+    Some(most)
+}
+
+impl Piece {
+    fn steps(&self) -> u128 {
+        (self.last - self.first) as u128 + 1
+    }
+}
+
+/// Places pieces in this order, each at the lowest offset that is free while it lives.
+fn place(pieces: &[Piece], order: &[usize], align: u64) -> Option<(Vec<u64>, u64)> {
     let mut offsets = vec![0u64; pieces.len()];
     // placed pieces by offset, so that one pass finds the lowest gap
     let mut placed: Vec<usize> = Vec::with_capacity(pieces.len());
     let mut total = 0u64;
-    for i in order {
+    for &i in order {
         let piece = pieces[i];
         let bytes = piece.bytes.checked_next_multiple_of(align)?;
         let mut at = 0u64;
@@ -56,7 +111,7 @@ pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
         let position = placed.partition_point(|&other| offsets[other] <= at);
         placed.insert(position, i);
     }
-    (total <= isize::MAX as u64).then_some((offsets, total))
+    Some((offsets, total))
 }
 
 #[cfg(test)]
@@ -106,6 +161,12 @@ mod tests {
                 .map(|(bytes, first, life)| Piece { bytes, first, last: first + life })
                 .collect();
             let (offsets, total) = plan(&pieces, ALIGN).unwrap();
+            let alive = |step: usize| -> u64 {
+                let pieces = pieces.iter().filter(|piece| piece.first <= step && step <= piece.last);
+                pieces.map(|piece| piece.bytes.next_multiple_of(ALIGN)).sum()
+            };
+            prop_assert_eq!(bound(&pieces, ALIGN), (0..36).map(alive).max());
+            prop_assert!(bound(&pieces, ALIGN).unwrap() <= total);
             for a in 0..pieces.len() {
                 prop_assert_eq!(offsets[a] % ALIGN, 0);
                 prop_assert!(offsets[a] + pieces[a].bytes <= total);

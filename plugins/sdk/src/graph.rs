@@ -695,6 +695,38 @@ impl Constant {
         unsafe { raw::slice(self.data, self.bytes, "constant") }.expect(CHECKED)
     }
 
+    /// Hands the bytes out in order, in blocks of [`Constant::BLOCK`] bytes and one shorter.
+    ///
+    /// They are read from the file where there is one: pages of a mapping that somebody looked at count towards the
+    /// process's memory, which would double that of weights that are packed.
+    pub fn blocks(&self, mut each: impl FnMut(&[u8])) {
+        let bytes = self.bytes();
+        let mut done = 0;
+        #[cfg(unix)]
+        if let Some((fd, start)) = self.fd
+            && bytes.len() >= Constant::BLOCK
+            && let Ok(fd) = i32::try_from(fd)
+        {
+            use std::os::{fd::FromRawFd, unix::fs::FileExt};
+            // SAFETY: the host keeps the descriptor open as long as the model; it is not closed here.
+            let file = unsafe { std::fs::File::from_raw_fd(fd) };
+            let file = std::mem::ManuallyDrop::new(file);
+            let mut block = vec![0; Constant::BLOCK];
+            while done < bytes.len() {
+                let block = &mut block[..Constant::BLOCK.min(bytes.len() - done)];
+                if file.read_exact_at(block, start + done as u64).is_err() {
+                    break;
+                }
+                each(block);
+                done += block.len();
+            }
+        }
+        bytes[done..].chunks(Constant::BLOCK).for_each(each);
+    }
+
+    /// Bytes of a block: a quarter of a usual second-level cache.
+    pub const BLOCK: usize = 256 << 10;
+
     /// The file that the bytes are mapped from, and where they start in it; the host keeps it open.
     #[must_use]
     pub fn file(&self) -> Option<(i64, u64)> {

@@ -37,6 +37,9 @@ const MAGIC: [u8; 4] = *b"PLYB";
 /// Magic, then key and hash of the payload; the payload follows at a multiple of 64.
 const HEADER: usize = 128;
 
+/// What the contract says where the host made no fingerprint.
+const NO_FINGERPRINT: [u8; 32] = [0; 32];
+
 /// Parts that are loaded already, and blobs of parts that are not, by device and nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loaded {
@@ -122,20 +125,19 @@ pub(crate) fn all(
         if let Some(loaded) = have.find(part) {
             return Ok(loaded.clone());
         }
+        let device = part.device as usize;
+        if let Some(loaded) = planned.model().loaded(&planned.devices()[device], part, settings) {
+            return Ok(loaded);
+        }
         let graph = part_graph(planned.graph(), part);
         let source = Source {
             cache,
             blob: have.blob(part),
             keep: true,
         };
-        one(
-            planned,
-            part.device as usize,
-            &graph,
-            &descriptors,
-            settings,
-            source,
-        )
+        let loaded = one(planned, device, &graph, &descriptors, settings, source)?;
+        planned.model().share(part, settings, &loaded);
+        Ok(loaded)
     };
     if parts.len() == 1 {
         return vec![one(0)];
@@ -203,7 +205,15 @@ fn load(
     settings: Settings,
     source: Source<'_>,
 ) -> Answer<LoadedPart> {
-    let (structure, content) = (fingerprint::structure(graph), fingerprint::content(graph));
+    // a device that can be reset may need the blob once more
+    let keep = source.keep && device.offers_reset();
+    let structure = fingerprint::structure(graph);
+    // weights are hashed only for a blob that outlives this call: it takes longer than reading them
+    let content = if keep || source.blob.is_some() || source.cache.is_some() {
+        fingerprint::content(graph)
+    } else {
+        NO_FINGERPRINT
+    };
     let flat = FlatGraph::new(graph, descriptors)?.with_fingerprints(structure, content);
     let made = |executable, cached, blob| LoadedPart {
         device: index,
@@ -212,8 +222,6 @@ fn load(
         cached,
         blob,
     };
-    // a device that can be reset may need the blob once more
-    let keep = source.keep && device.offers_reset();
     if let Some(blob) = source.blob {
         match device.load_bytes(blob.clone(), &flat, settings.threads) {
             Ok(executable) => return Ok(made(executable, false, Some(blob.clone()))),

@@ -163,8 +163,8 @@ pub(super) fn page(machine: &str, versions: &str, command: &str, runs: &[Run]) -
          {machine}. {versions}. Written by `cargo xtask {command}`; raw files in [cpu/](cpu/).\n\n\
          Milliseconds of one inference at batch 1, median and in brackets p10, all runners of a table in turns of one run. A\n\
          ratio is ours over the best peer's of the same row. The deviation is the largest difference from ONNX Runtime's output\n\
-         over its largest value. Peak rate (multiplications with additions in registers, all threads of the row) and the cost of\n\
-         an empty step over the threads were measured in the same turns; of rates, p10 is the better end. A turn is busy where\n\
+         over its largest value. Peak rate (multiplications with additions in registers, all threads of the row) and what a step\n\
+         over the threads costs beyond its work were measured in the same turns; of rates, p10 is the better end. A turn is busy where\n\
          another process had the machine. The convolutions of each model in sequence, with their share of the peak, are in\n\
          `cpu/sequence-*.txt`.\n"
     );
@@ -176,9 +176,85 @@ pub(super) fn page(machine: &str, versions: &str, command: &str, runs: &[Run]) -
     text
 }
 
+/// The section of `load.py`'s figures for one number of threads.
+pub(super) fn load(json: &Value) -> String {
+    let mut text = format!(
+        "\n## Loading, {} thread(s)\n\n\
+         From before the session is made to after its first inference, a process per start, the file in the page cache;\n\
+         peak memory of the process, and in brackets without what it held before (Python and its modules; of ours nothing\n\
+         is left out). Medians of {} starts in turns.\n\n\
+         | model | runtime | first result ms | peak MB |\n|---|---|---|---|\n",
+        json["threads"], json["rounds"]
+    );
+    let empty = serde_json::Map::new();
+    for (model, runtimes) in json["models"].as_object().unwrap_or(&empty) {
+        for (runtime, figures) in runtimes.as_object().unwrap_or(&empty) {
+            let figure = |what: &str, scale: f64| figures[what].as_f64().map_or(f64::NAN, |x| x * scale);
+            let _ = writeln!(
+                text,
+                "| {model} | {runtime} | {} | {} ({}) |",
+                short(figure("first_result_s", 1e3)),
+                short(figure("peak_bytes", 1e-6)),
+                short(figure("own_bytes", 1e-6))
+            );
+        }
+    }
+    text
+}
+
+/// The section of `threads.py`'s figures.
+pub(super) fn threads(json: &Value) -> String {
+    let mut text = "\n## Threads\n\n\
+         Times are p10, one and two threads in turns; the machine's own gain is that of its peak rate. A step's fork and join is\n\
+         what it takes beyond its work, beside a cache line's way to the other core and back. After a run: processor time from\n\
+         1 ms to 11 ms behind it. Two sessions at once over as many runs of one: wall and processor time.\n\n\
+         | model | 1 thread ms | 2 threads ms | gain (machine) | fork-join µs (round trip) | after a run | two sessions |\n\
+         |---|---|---|---|---|---|---|\n"
+        .to_owned();
+    let empty = serde_json::Map::new();
+    for (model, figures) in json.as_object().unwrap_or(&empty) {
+        let figure = |what: &str| figures[what].as_f64().unwrap_or(f64::NAN);
+        let _ = writeln!(
+            text,
+            "| {model} | {} | {} | {:.2} ({:.2}) | {:.2} ({:.2}) | {:.1} % | {:.2}, {:.2} |",
+            short(figure("one_ms")),
+            short(figure("two_ms")),
+            figure("gain"),
+            figure("machine_gain"),
+            figure("fork_us"),
+            figure("round_trip_us"),
+            figure("after_run_share") * 100.0,
+            figure("two_sessions_wall"),
+            figure("two_sessions_cpu"),
+        );
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sections_of_costs_show_every_figure() {
+        let json: Value = serde_json::from_str(
+            r#"{"threads": 2, "rounds": 7, "models": {"a": {"polychip":
+                {"first_result_s": 0.0815, "peak_bytes": 2.5e8, "own_bytes": 1.25e8}}}}"#,
+        )
+        .unwrap();
+        let text = load(&json);
+        assert!(text.contains("| a | polychip | 81.5 | 250 (125) |"), "{text}");
+        let json: Value = serde_json::from_str(
+            r#"{"a": {"one_ms": 4.0, "two_ms": 2.0, "gain": 2.0, "machine_gain": 1.98, "fork_us": 0.11,
+                "round_trip_us": 0.05, "after_run_share": 0.004, "two_sessions_wall": 1.01, "two_sessions_cpu": 0.99}}"#,
+        )
+        .unwrap();
+        let text = threads(&json);
+        assert!(
+            text.contains("| a | 4.00 | 2.00 | 2.00 (1.98) | 0.11 (0.05) | 0.4 % | 1.01, 0.99 |"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_table_compares_with_the_best_peer_that_has_a_figure() {

@@ -97,7 +97,15 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     if let Some(join) = join {
         params.out_stride = join.channels;
     }
-    let plan = ConvPlan::of(elements, l.isa, params).map_err(kernel_error)?;
+    let plan = if brief {
+        ConvPlan::of(elements, l.isa, params)
+    } else {
+        let algorithm = l.choices.algorithm(l.algorithms.len(), l.isa, l.pool, &params)?;
+        // codes are small numbers
+        l.algorithms.push(algorithm.code() as u8);
+        ConvPlan::with_algorithm(l.isa, params, algorithm)
+    };
+    let plan = plan.map_err(kernel_error)?;
 
     let (kernel, bias) = (
         l.source(w)?,

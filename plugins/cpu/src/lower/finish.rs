@@ -77,16 +77,18 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
         ports.push(value);
     }
     share(&mut l);
-    let arena_bytes = place(&mut l)?;
+    let (arena_bytes, arena_bound) = place(&mut l)?;
     Ok(Program {
         values: l.values,
         storages: l.storages,
         steps: l.steps,
         arena_bytes,
+        arena_bound,
         slots: l.slots,
         copies: l.copies,
         sections: l.sections,
         packed_len: l.packed_len,
+        algorithms: l.algorithms,
         ports,
         boundless: part.nodes.iter().any(|node| !node.bodies.is_empty()),
     })
@@ -216,8 +218,8 @@ fn share(l: &mut Lowering<'_>) {
     }
 }
 
-/// Plans the arena: its size in bytes.
-fn place(l: &mut Lowering<'_>) -> Result<usize> {
+/// Plans the arena: its size in bytes, and what that cannot go below.
+fn place(l: &mut Lowering<'_>) -> Result<(usize, u64)> {
     let lives = lives(l);
     let mut storages = Vec::new();
     let mut pieces = Vec::new();
@@ -240,5 +242,8 @@ fn place(l: &mut Lowering<'_>) -> Result<usize> {
     for (storage, offset) in storages.into_iter().zip(offsets) {
         l.storages[storage].home = Home::Arena(offset as usize);
     }
-    Ok(total as usize)
+    Ok((
+        total as usize,
+        arena::bound(&pieces, ALIGN as u64).unwrap_or(total),
+    ))
 }

@@ -3,9 +3,9 @@
 use polychip_ops::{Attr, DType, Op, axis, broadcast};
 use polychip_sdk::{Error, ErrorKind, Result};
 
-use super::{Form, Lowering};
-use crate::part::Node;
-use crate::step::{Operands, Plain};
+use super::{Form, Lowering, bytes_of};
+use crate::part::{Node, TensorIndex};
+use crate::step::{Home, Operands, Plain, ValueId};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -15,6 +15,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         _ => Ok(false),
     }
 }
+
+/// Bytes of a slice from which on copying bytes costs no more than copying elements.
+const LONG: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Gather {
@@ -82,7 +85,24 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             l.shape(y)?
         )));
     }
-    let reads = [l.rows(x)?, l.rows(indices)?];
+    // rows of bytes are copied from anywhere: the model's memory need not be aligned, nor all of it touched
+    let long = shape.inner * width.unwrap_or(1) >= LONG;
+    let in_place = if long { constant_in_place(l, x)? } else { None };
+    let (width, shape) = match (in_place, width) {
+        (Some(_), Some(bytes)) => (
+            Some(1),
+            Gather {
+                inner: shape.inner * bytes,
+                ..shape
+            },
+        ),
+        _ => (width, shape),
+    };
+    let source = match in_place {
+        Some(value) => value,
+        None => l.rows(x)?,
+    };
+    let reads = [source, l.rows(indices)?];
     let output = l.result(y, Form::Rows)?;
     l.step(
         "gather",
@@ -108,6 +128,21 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         }),
     );
     Ok(true)
+}
+
+/// The stored bytes of a constant where the model has them, aligned or not.
+fn constant_in_place(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<Option<ValueId>> {
+    let part = l.part;
+    let t = &part.tensors[tensor];
+    let (Some(constant), None, Some(dims)) = (&t.constant, &t.encoding, &t.dims) else {
+        return Ok(None);
+    };
+    let bytes = bytes_of(t.dtype, dims)?;
+    if t.dtype == DType::String || constant.bytes().len() < bytes {
+        return Ok(None);
+    }
+    let storage = l.storage(bytes, Home::Constant(*constant));
+    Ok(Some(l.value(DType::U8, vec![bytes], bytes, storage)))
 }
 
 fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {

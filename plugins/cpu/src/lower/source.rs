@@ -27,12 +27,24 @@ impl Source {
     pub(crate) fn values(&self) -> Result<Vec<f32>> {
         match &self.constant {
             None => {
-                let mut values = Vec::new();
-                values.try_reserve_exact(self.len()).map_err(|_| {
-                    let words = format!("no memory for a constant of shape {:?}", self.dims);
-                    Error::new(polychip_sdk::ErrorKind::OutOfMemory, words)
-                })?;
+                let mut values = room(&self.dims)?;
                 values.resize(self.len(), self.fill);
+                Ok(values)
+            }
+            Some(constant) if self.dtype == DType::F32 && self.encoding.is_none() => {
+                let needed = super::bytes_of(DType::F32, &self.dims)?;
+                if needed > constant.bytes().len() {
+                    return Err(Error::bad_argument(format!(
+                        "{} bytes do not hold shape {:?}",
+                        constant.bytes().len(),
+                        self.dims
+                    )));
+                }
+                let mut values = room(&self.dims)?;
+                constant.blocks(|block| {
+                    values.extend(block.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)));
+                });
+                values.truncate(self.len());
                 Ok(values)
             }
             Some(constant) => {
@@ -40,4 +52,14 @@ impl Source {
             }
         }
     }
+}
+
+/// An empty vector with room for a constant of these extents.
+fn room(dims: &[usize]) -> Result<Vec<f32>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(dims.iter().product()).map_err(|_| {
+        let words = format!("no memory for a constant of shape {dims:?}");
+        Error::new(polychip_sdk::ErrorKind::OutOfMemory, words)
+    })?;
+    Ok(values)
 }

@@ -182,6 +182,7 @@ impl Net {
 
     fn lower(&self, layouts: &[Layout], reduced: bool, pool: &ThreadPool) -> Program {
         let options = Options {
+            choices: crate::tune::Choices::Rule,
             isa: Isa::detect(),
             pool,
             layouts,
@@ -278,7 +279,7 @@ fn close(have: &Boxed, want: &Boxed, tolerance: f64, what: &str) {
 /// Runs a program twice over the same arena and gives the second run's outputs, in ONNX order.
 fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
     let mut packed = AlignedVec::zeroed(program.packed_len);
-    program.pack(&mut packed).unwrap();
+    program.pack(&mut packed, pool).unwrap();
     let mut arena = AlignedVec::zeroed(program.arena_bytes.div_ceil(4));
     let mut ports: Vec<AlignedBytes> = program
         .ports

@@ -367,3 +367,47 @@ proptest! {
         }
     }
 }
+
+/// All bytes that a constant hands out, and the lengths of its blocks.
+fn handed_out(constant: &Constant) -> (Vec<u8>, Vec<usize>) {
+    let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
+    constant.blocks(|block| {
+        bytes.extend(block);
+        lengths.push(block.len());
+    });
+    (bytes, lengths)
+}
+
+#[test]
+fn constants_are_handed_out_in_blocks_from_memory() {
+    let memory: Vec<u8> = (0..2 * Constant::BLOCK + 5).map(|i| i as u8).collect();
+    let constant = Constant {
+        data: memory.as_ptr(),
+        bytes: memory.len() as u64,
+        fd: None,
+    };
+    let (bytes, lengths) = handed_out(&constant);
+    assert!(bytes == memory);
+    assert_eq!(lengths, [Constant::BLOCK, Constant::BLOCK, 5]);
+}
+
+#[cfg(all(unix, not(miri)))]
+#[test]
+fn constants_of_a_file_are_read_from_it_and_from_memory_where_it_is_short() {
+    use std::os::fd::AsRawFd;
+    let path = std::env::temp_dir().join(format!("polychip-blocks-{}", std::process::id()));
+    std::fs::write(&path, vec![7; 3 + Constant::BLOCK]).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // unlike the file, so that the test sees where bytes come from; a block longer than the file from its third byte on
+    let memory = vec![9; 2 * Constant::BLOCK];
+    let constant = Constant {
+        data: memory.as_ptr(),
+        bytes: memory.len() as u64,
+        fd: Some((i64::from(file.as_raw_fd()), 3)),
+    };
+    let (bytes, _) = handed_out(&constant);
+    assert!(bytes[..Constant::BLOCK].iter().all(|&byte| byte == 7));
+    assert!(bytes.len() == memory.len() && bytes[Constant::BLOCK..].iter().all(|&byte| byte == 9));
+    assert!(file.metadata().is_ok(), "the host's descriptor stays open");
+}
