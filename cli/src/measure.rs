@@ -20,13 +20,14 @@ use polychip_partitioner::{Nanos, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::array::Array;
 use crate::bench::Latency;
 use crate::exit::usage;
 use crate::input::InputArguments;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::run::{PATIENCE, feed};
-use crate::setup::{ModelArguments, PlanArguments};
+use crate::run::{PATIENCE, deviation, feed, run_once};
+use crate::setup::{ModelArguments, PlanArguments, Precision};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -90,6 +91,9 @@ struct Candidate {
     chosen: bool,
     /// Whether its median is the shortest.
     fastest: bool,
+    /// With `--precision reduced`: the largest difference of an output from what exact precision gives, over the
+    /// largest value of that output.
+    deviation: Option<f64>,
 }
 
 /// A device that cannot run the whole model.
@@ -192,11 +196,21 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             ..load(format!("mixed {mixed}"), session)?
         });
     };
-    let mut candidates: Vec<Candidate> = runners
-        .into_iter()
-        .enumerate()
-        .map(|(index, runner)| candidate(runner, Some(index) == chosen))
-        .collect();
+    let exact = match arguments.plan.precision {
+        Precision::Exact => None,
+        Precision::Reduced => {
+            let session = runtime.session(&model, policy.precision(polychip::Precision::Exact))?;
+            Some(run_once(&session, &given)?.0)
+        }
+    };
+    let mut candidates = Vec::with_capacity(runners.len());
+    for (index, runner) in runners.into_iter().enumerate() {
+        let apart = match &exact {
+            Some(exact) => deviation(&run_once(&runner.session, &given)?.0, exact),
+            None => None,
+        };
+        candidates.push(candidate(runner, Some(index) == chosen, apart));
+    }
     let shortest = candidates.iter().map(|candidate| candidate.latency_ns.p50).min();
     for candidate in &mut candidates {
         candidate.fastest = Some(candidate.latency_ns.p50) == shortest;
@@ -265,7 +279,7 @@ fn turns(runners: &mut [Runner], iters: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn candidate(runner: Runner, chosen: bool) -> Candidate {
+fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>) -> Candidate {
     let planned = runner.session.planned();
     let plan = planned.plan();
     let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
@@ -280,6 +294,7 @@ fn candidate(runner: Runner, chosen: bool) -> Candidate {
         latency_ns: Latency::of(runner.times),
         chosen,
         fastest: false,
+        deviation,
     }
 }
 
@@ -310,7 +325,7 @@ impl std::fmt::Display for Answer {
             let Latency { min, p10, p50, .. } = candidate.latency_ns;
             writeln!(
                 f,
-                "{} {}: p50 {}, p10 {}, min {} ({} in {}{}){}",
+                "{} {}: p50 {}, p10 {}, min {} ({} in {}{}){}{}",
                 if candidate.chosen { "→" } else { " " },
                 candidate.name,
                 time(p50),
@@ -326,6 +341,9 @@ impl std::fmt::Display for Answer {
                     .as_ref()
                     .map_or_else(String::new, |pin| format!("; the best with {pin}")),
                 if candidate.fastest { ", the fastest" } else { "" },
+                candidate.deviation.map_or_else(String::new, |apart| format!(
+                    ", within {apart:.1e} of exact precision's largest value"
+                )),
             )?;
         }
         for one in &self.not_alone {

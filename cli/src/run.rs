@@ -123,7 +123,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     drop(session);
     let deviation = match arguments.session.plan_arguments.precision {
         Precision::Exact => None,
-        Precision::Reduced => deviation(arguments, &runtime, &model, &given, &outputs)?,
+        Precision::Reduced => {
+            let policy = arguments.session.policy().precision(polychip::Precision::Exact);
+            let exact = run_once(&runtime.session(&model, policy)?, &given)?.0;
+            deviation(&outputs, &exact)
+        }
     };
     if arguments.json {
         let folder = arguments.save.as_deref();
@@ -173,18 +177,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 
 /// The largest difference of an output from what exact precision gives of the same inputs, over the largest value of
 /// that output; none where no output holds floating-point numbers.
-fn deviation(
-    arguments: &Arguments,
-    runtime: &polychip::Runtime,
-    model: &polychip::Model,
-    given: &[Given],
-    reduced: &[(String, Array)],
-) -> anyhow::Result<Option<f64>> {
-    let policy = arguments.session.policy().precision(polychip::Precision::Exact);
-    let exact = runtime.session(model, policy)?;
-    let (exact, _) = run_once(&exact, given)?;
+pub(crate) fn deviation(reduced: &[(String, Array)], exact: &[(String, Array)]) -> Option<f64> {
     let mut worst = None;
-    for ((_, have), (_, want)) in reduced.iter().zip(&exact) {
+    for ((_, have), (_, want)) in reduced.iter().zip(exact) {
         let values = |array: &Array| numbers(array.dtype, &array.bytes);
         let (true, Some(have), Some(want)) = (want.dtype.is_float(), values(have), values(want)) else {
             continue;
@@ -195,7 +190,7 @@ fn deviation(
         let share = if far == 0.0 { 0.0 } else { far / largest };
         worst = Some(worst.map_or(share, |worst: f64| worst.max(share)));
     }
-    Ok(worst)
+    worst
 }
 
 /// Writes the inputs into the session's memory.
@@ -210,7 +205,10 @@ pub(crate) fn feed(session: &Session, given: &[Given]) -> anyhow::Result<Vec<pol
 }
 
 /// One run, with copies of its outputs, and its time. A short one is run again to be measured warm.
-fn run_once(session: &Session, given: &[Given]) -> anyhow::Result<(Vec<(String, Array)>, Duration)> {
+pub(crate) fn run_once(
+    session: &Session,
+    given: &[Given],
+) -> anyhow::Result<(Vec<(String, Array)>, Duration)> {
     let inputs = feed(session, given)?;
     let inputs: Vec<&polychip::Input> = inputs.iter().collect();
     let _progress = Progress::of("running");

@@ -262,6 +262,14 @@ fn measure_tries_the_best_plan_of_several_devices() {
     assert_eq!(mixed["chosen"], false);
     assert_eq!(json["settled"], true);
     assert!(!measured(&["--mixed", "0"]).to_string().contains("mixed 1"));
+    // how far off is measured where it may be: these devices compute the same in either precision
+    assert!(candidates.iter().all(|one| one["deviation"].is_null()), "{json}");
+    let reduced = measured(&["--precision", "reduced"]);
+    let candidates = reduced["candidates"].as_array().unwrap();
+    assert!(
+        candidates.len() > 1 && candidates.iter().all(|one| one["deviation"] == 0.0),
+        "{reduced}"
+    );
 }
 
 #[test]
