@@ -20,7 +20,6 @@ use polychip_partitioner::{Nanos, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::array::Array;
 use crate::bench::Latency;
 use crate::exit::usage;
 use crate::input::InputArguments;
