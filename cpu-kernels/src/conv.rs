@@ -7,13 +7,15 @@
 #![allow(unsafe_code)]
 
 mod algorithm;
+mod pad;
+mod rows;
 mod window;
 
 pub use algorithm::Algorithm;
+pub(crate) use rows::Inner;
 pub use window::Window;
 
 use crate::depthwise::Depthwise;
-use crate::elementwise::unary::Rows;
 use crate::error::product;
 use crate::gemm::{Elements, bf16_word};
 use crate::isa::dot::Element;
@@ -22,9 +24,8 @@ use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};
 use crate::winograd::Winograd;
-use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool, Unary};
+use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool};
 use half::bf16;
-use std::ops::Range;
 
 /// Shape of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +117,9 @@ enum Kind {
     /// Few input channels: the input is copied into a padded image once, so that a row of taps is one tap with the
     /// channels of all of them. Packed as [`Kind::Indirect`].
     Merged(Panels),
+    /// As [`Kind::Merged`], of an input whose channels lie one behind the other, as they do in ONNX order: a row of taps
+    /// of one channel is one tap.
+    Planar(Panels),
     Depthwise(Depthwise),
     Winograd(Winograd),
 }
@@ -233,6 +237,23 @@ impl ConvPlan {
         })
     }
 
+    /// The same convolution of an input in ONNX order, `[batch, channels, depth, height, width]`, where this one copies
+    /// its input anyway.
+    #[must_use]
+    pub fn planar(&self) -> Option<Self> {
+        let Kind::Merged(_) = self.kind else {
+            return None;
+        };
+        let window = &self.params.window;
+        let width = window.kernel[2];
+        let rows = self.elements.panels(self.isa, width, self.params.out_channels);
+        let taps = self.params.in_channels * (window.taps() / width);
+        Some(Self {
+            kind: Kind::Planar(rows.times(taps)),
+            ..self.clone()
+        })
+    }
+
     /// How it is computed.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
@@ -253,7 +274,7 @@ impl ConvPlan {
     /// anyway.
     #[must_use]
     pub fn reads_f32(&self) -> bool {
-        self.elements == Elements::F32 || matches!(self.kind, Kind::Merged(_))
+        self.elements == Elements::F32 || matches!(self.kind, Kind::Merged(_) | Kind::Planar(_))
     }
 
     /// Floats of the packed weights. It depends on the elements, the parameters, [`Isa::code`] and
@@ -261,7 +282,9 @@ impl ConvPlan {
     #[must_use]
     pub fn packed_len(&self) -> usize {
         match &self.kind {
-            Kind::Indirect(panels) | Kind::Merged(panels) => panels.len() * self.params.groups,
+            Kind::Indirect(panels) | Kind::Merged(panels) | Kind::Planar(panels) => {
+                panels.len() * self.params.groups
+            }
             Kind::Depthwise(depthwise) => depthwise.packed_len(),
             Kind::Winograd(winograd) => winograd.packed_len(),
         }
@@ -296,7 +319,7 @@ impl ConvPlan {
         match &self.kind {
             Kind::Depthwise(depthwise) => depthwise.pack(weights, bias, packed),
             Kind::Winograd(winograd) => winograd.pack(weights, bias, packed),
-            Kind::Indirect(panels) | Kind::Merged(panels) => {
+            Kind::Indirect(panels) | Kind::Merged(panels) | Kind::Planar(panels) => {
                 if panels.len() == 0 {
                     return;
                 }
@@ -304,16 +327,23 @@ impl ConvPlan {
                     let first = group * panels.n;
                     let bias = |column: usize| bias.map_or(0.0, |bias| bias[first + column]);
                     // rows are the channels of one tap after the other
+                    let planar = matches!(self.kind, Kind::Planar(_));
                     let value = |row: usize, column: usize| {
-                        weights[((first + column) * inner + row % inner) * taps + row / inner]
+                        let (channel, tap) = if planar {
+                            (row / taps, row % taps)
+                        } else {
+                            (row % inner, row / inner)
+                        };
+                        weights[((first + column) * inner + channel) * taps + tap]
                     };
                     match self.elements {
                         Elements::F32 => panels.pack_strided(
                             packed,
                             bias,
                             &weights[first * inner * taps..],
-                            [taps, inner],
-                            [1, taps, inner * taps],
+                            // planes are packed in the order of memory
+                            if planar { [1, inner * taps] } else { [taps, inner] },
+                            [1, if planar { 1 } else { taps }, inner * taps],
                         ),
                         Elements::Bf16 => {
                             let depth = self.inner().k;
@@ -337,7 +367,8 @@ impl ConvPlan {
             ..
         } = self.params;
         let taps = window.taps();
-        if matches!(self.kind, Kind::Merged(_)) {
+        let planar = matches!(self.kind, Kind::Planar(_));
+        if planar || matches!(self.kind, Kind::Merged(_)) {
             let input = padded(&window).expect("invariant: `new` computed the padded size");
             let window = Window {
                 input,
@@ -345,12 +376,18 @@ impl ConvPlan {
                 ..window
             };
             let width = window.kernel[2];
+            let (planes, channels) = if planar {
+                (in_channels, 1)
+            } else {
+                (1, in_channels)
+            };
             return Inner {
                 window,
-                stride: in_channels,
-                k: in_channels * width,
-                taps: taps / width,
+                stride: channels,
+                k: channels * width,
+                taps: planes * (taps / width),
                 step: width,
+                planes,
             };
         }
         Inner {
@@ -359,7 +396,13 @@ impl ConvPlan {
             k: in_channels / groups,
             taps,
             step: 1,
+            planes: 1,
         }
+    }
+
+    /// Whether the input is copied into a padded image.
+    fn pads(&self) -> bool {
+        matches!(self.kind, Kind::Merged(_) | Kind::Planar(_))
     }
 
     fn cut(&self, panels: &Panels, threads: usize) -> Cut {
@@ -391,9 +434,10 @@ impl ConvPlan {
     /// Floats of scratch for all threads (a row of zeros, or the padded image) and for each (row pointers).
     fn scratch(&self, cut: Cut) -> (usize, usize) {
         let inner = self.inner();
-        let shared = match self.kind {
-            Kind::Merged(_) => self.params.batch * inner.window.in_pixels() * inner.stride,
-            _ => inner.k,
+        let shared = if self.pads() {
+            self.params.batch * inner.window.in_pixels() * self.params.in_channels
+        } else {
+            inner.k
         };
         (shared, 2 * cut.block_rows * inner.taps)
     }
@@ -404,7 +448,7 @@ impl ConvPlan {
         match &self.kind {
             Kind::Depthwise(depthwise) => depthwise.scratch_len(pool),
             Kind::Winograd(winograd) => winograd.scratch_len(pool),
-            Kind::Indirect(panels) | Kind::Merged(panels) => {
+            Kind::Indirect(panels) | Kind::Merged(panels) | Kind::Planar(panels) => {
                 let (shared, own) = self.scratch(self.cut(panels, pool.threads()));
                 Scratch::len(shared, own, pool.threads())
             }
@@ -425,82 +469,174 @@ impl ConvPlan {
         output: impl Into<SliceMut<'a>>,
         scratch: &mut [f32],
     ) {
-        self.slices(
-            pool,
-            packed,
-            input.into(),
-            residual,
-            epilogue,
-            output.into(),
-            scratch,
+        let output = output.into();
+        let (out_len, room) = (self.out_len(), output.len());
+        assert!(room >= out_len, "conv: the output is shorter than its shape");
+        assert!(
+            residual.is_none_or(|r| r.len() >= out_len),
+            "conv: the residual is shorter than its shape"
         );
+        let input = input.into();
+        match output {
+            SliceMut::F32(output) => {
+                let residual = residual.map_or(std::ptr::null(), |r| r.f32s().as_ptr());
+                let output = Parts::new(output);
+                self.run_f32(pool, packed, input, residual, epilogue, output, scratch);
+            }
+            SliceMut::Bf16(output) => {
+                let residual = residual.map_or(std::ptr::null(), |r| r.bf16s().as_ptr());
+                let output = Parts::new(output);
+                self.run_bf16(pool, packed, input, residual, epilogue, output, scratch);
+            }
+        }
     }
 
-    fn slices(
+    /// As [`run`](Self::run), where residual and output are parts of the same wider image: `image` starts at the
+    /// residual's first channel, and the output's lies `first` elements behind it.
+    ///
+    /// # Panics
+    /// If a slice is too short for its shape, the parts overlap, or scratch is shorter than
+    /// [`scratch_len`](Self::scratch_len).
+    pub fn run_beside<'a>(
         &self,
         pool: &ThreadPool,
         packed: &[f32],
-        input: Slice<'_>,
-        residual: Option<Slice<'_>>,
+        input: impl Into<Slice<'a>>,
         epilogue: Epilogue,
-        output: SliceMut<'_>,
+        image: impl Into<SliceMut<'a>>,
+        first: usize,
         scratch: &mut [f32],
     ) {
+        let (channels, stride) = (self.params.out_channels, self.params.out_stride);
+        assert!(
+            first >= channels && stride - channels >= first,
+            "conv: residual and output overlap"
+        );
+        let (input, image) = (input.into(), image.into());
+        assert!(
+            image.len() >= self.out_len().saturating_add(first),
+            "conv: the output is shorter than its shape"
+        );
+        match image {
+            SliceMut::F32(image) => {
+                let image = Parts::new(image);
+                let residual = image.as_ptr().cast_const();
+                self.run_f32(
+                    pool,
+                    packed,
+                    input,
+                    residual,
+                    epilogue,
+                    image.after(first),
+                    scratch,
+                );
+            }
+            SliceMut::Bf16(image) => {
+                let image = Parts::new(image);
+                let residual = image.as_ptr().cast_const();
+                self.run_bf16(
+                    pool,
+                    packed,
+                    input,
+                    residual,
+                    epilogue,
+                    image.after(first),
+                    scratch,
+                );
+            }
+        }
+    }
+
+    /// Elements of `pixels` pixels of `channels`, `stride` apart.
+    fn needed(pixels: usize, stride: usize, channels: usize) -> usize {
+        match (pixels, channels) {
+            (0, _) | (_, 0) => 0,
+            _ => (pixels - 1) * stride + channels,
+        }
+    }
+
+    /// Elements of the output, from the first to the last.
+    fn out_len(&self) -> usize {
         let ConvParams {
             batch,
-            in_channels,
             out_channels,
             window,
-            in_stride,
             out_stride,
             ..
         } = self.params;
-        let needed = |pixels: usize, stride: usize, channels: usize| match (pixels, channels) {
-            (0, _) | (_, 0) => 0,
-            _ => (pixels - 1) * stride + channels,
-        };
-        let rows = batch * window.out_pixels();
-        let out_len = needed(rows, out_stride, out_channels);
+        Self::needed(batch * window.out_pixels(), out_stride, out_channels)
+    }
+
+    /// Checks what does not depend on element types; false where there is nothing to compute.
+    fn check(&self, packed: &[f32], input: Slice<'_>) -> bool {
+        let ConvParams {
+            batch,
+            in_channels,
+            window,
+            in_stride,
+            ..
+        } = self.params;
         assert_eq!(
             packed.len(),
             self.packed_len(),
             "conv: length of the packed weights"
         );
-        let in_len = needed(batch * window.in_pixels(), in_stride, in_channels);
+        let in_stride = match self.kind {
+            Kind::Planar(_) => in_channels,
+            _ => in_stride,
+        };
+        let in_len = Self::needed(batch * window.in_pixels(), in_stride, in_channels);
         assert!(input.len() >= in_len, "conv: the input is shorter than its shape");
-        assert!(
-            output.len() >= out_len,
-            "conv: the output is shorter than its shape"
-        );
-        assert!(
-            residual.is_none_or(|r| r.len() >= out_len),
-            "conv: the residual is shorter than its shape"
-        );
-        if out_len == 0 {
+        self.out_len() > 0
+    }
+
+    /// The output and, unless null, the residual are as long as their shape.
+    fn run_f32(
+        &self,
+        pool: &ThreadPool,
+        packed: &[f32],
+        input: Slice<'_>,
+        residual: *const f32,
+        epilogue: Epilogue,
+        output: Parts<'_, f32>,
+        scratch: &mut [f32],
+    ) {
+        if !self.check(packed, input) {
             return;
         }
-        match (self.elements, input, output) {
-            (Elements::F32, Slice::F32(x), SliceMut::F32(y)) => {
-                let residual = residual.map(Slice::f32s);
-                match &self.kind {
-                    Kind::Winograd(winograd) => {
-                        winograd.run(pool, packed, x, residual, epilogue, y, scratch);
-                    }
-                    _ => self.typed(pool, packed, x, residual, epilogue, y, scratch),
-                }
+        match (self.elements, input, &self.kind) {
+            (Elements::F32, Slice::F32(x), Kind::Winograd(winograd)) => {
+                winograd.run(pool, packed, x, residual, epilogue, output, scratch);
             }
-            (Elements::Bf16, Slice::Bf16(x), SliceMut::Bf16(y)) => {
-                let residual = residual.map(Slice::bf16s);
-                self.typed(pool, packed, x, residual, epilogue, y, scratch);
+            (Elements::F32, Slice::F32(x), _) => {
+                self.typed(pool, packed, x, residual, epilogue, output, scratch);
+            }
+            _ => panic!("conv: element types differ"),
+        }
+    }
+
+    /// As [`run_f32`](Self::run_f32).
+    fn run_bf16(
+        &self,
+        pool: &ThreadPool,
+        packed: &[f32],
+        input: Slice<'_>,
+        residual: *const bf16,
+        epilogue: Epilogue,
+        output: Parts<'_, bf16>,
+        scratch: &mut [f32],
+    ) {
+        if !self.check(packed, input) {
+            return;
+        }
+        match (self.elements, input, &self.kind) {
+            (Elements::Bf16, Slice::Bf16(x), _) => {
+                self.typed(pool, packed, x, residual, epilogue, output, scratch);
             }
             // `reads_f32`
-            (Elements::Bf16, Slice::F32(x), SliceMut::Bf16(y)) => match &self.kind {
-                Kind::Merged(panels) => {
-                    let residual = residual.map(Slice::bf16s);
-                    self.run_indirect::<f32, bf16>(pool, panels, packed, x, residual, epilogue, y, scratch);
-                }
-                _ => panic!("conv: element types differ"),
-            },
+            (Elements::Bf16, Slice::F32(x), Kind::Merged(panels) | Kind::Planar(panels)) => {
+                self.run_indirect::<f32, bf16>(pool, panels, packed, x, residual, epilogue, output, scratch);
+            }
             _ => panic!("conv: element types differ"),
         }
     }
@@ -510,13 +646,13 @@ impl ConvPlan {
         pool: &ThreadPool,
         packed: &[f32],
         input: &[E],
-        residual: Option<&[E]>,
+        residual: *const E,
         epilogue: Epilogue,
-        output: &mut [E],
+        output: Parts<'_, E>,
         scratch: &mut [f32],
     ) {
         match &self.kind {
-            Kind::Indirect(panels) | Kind::Merged(panels) => {
+            Kind::Indirect(panels) | Kind::Merged(panels) | Kind::Planar(panels) => {
                 self.run_indirect::<E, E>(pool, panels, packed, input, residual, epilogue, output, scratch);
             }
             Kind::Depthwise(depthwise) => {
@@ -533,9 +669,9 @@ impl ConvPlan {
         panels: &Panels,
         packed: &[f32],
         input: &[I],
-        residual: Option<&[E]>,
+        residual: *const E,
         epilogue: Epilogue,
-        output: &mut [E],
+        output: Parts<'_, E>,
         scratch: &mut [f32],
     ) {
         let ConvParams {
@@ -553,29 +689,24 @@ impl ConvPlan {
         let scratch = Scratch::new(scratch, shared, own, pool.threads());
         // SAFETY: no chunk runs yet.
         let shared = unsafe { scratch.shared() };
-        shared.fill(0.0);
         let zeros: *const E = shared.as_ptr().cast();
-        let input = if matches!(self.kind, Kind::Merged(_)) {
-            // SAFETY: the shared part is the image's size and starts on a cache line; zeros of 32 bits are also zeros
-            // of 16.
+        let input = if self.pads() {
+            // SAFETY: the shared part is the image's size and starts on a cache line; two elements of 16 bits are one of
+            // 32.
             let image = unsafe {
                 std::slice::from_raw_parts_mut(
                     shared.as_mut_ptr().cast::<E>(),
                     shared.len() * 4 / size_of::<E>(),
                 )
             };
-            self.pad(&inner.window, input, image);
+            self.pad(pool, &inner.window, input, image);
             zeros
         } else {
+            shared.fill(0.0);
             input.as_ptr().cast::<E>()
         };
-        let (input, zeros, right, output) = (
-            Address(input),
-            Address(zeros),
-            Address(packed.as_ptr()),
-            Parts::new(output),
-        );
-        let added = Address(residual.map_or(std::ptr::null(), <[E]>::as_ptr));
+        let (input, zeros, right) = (Address(input), Address(zeros), Address(packed.as_ptr()));
+        let added = Address(residual);
         let per_group = cut.row_blocks * cut.panel_groups;
         pool.run_indexed(groups * per_group, &|thread, chunk| {
             let (group, part) = (chunk / per_group, chunk % per_group);
@@ -583,16 +714,9 @@ impl ConvPlan {
             let range = share(panels.count(), cut.panel_groups, part % cut.panel_groups, 1);
             // SAFETY: this thread's own part, asked for once.
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const E>();
+            let (first, zeros) = (input.at(group * inner.k), zeros.at(0));
             // SAFETY: the part has room for the pointers of the longest block.
-            unsafe {
-                inner.row_pointers(
-                    pointers,
-                    block.clone(),
-                    input.at(group * inner.k),
-                    zeros.at(0),
-                    tile_rows,
-                )
-            };
+            unsafe { inner.row_pointers(pointers, block.clone(), first, zeros, tile_rows) };
             let first = block.start * out_stride + group * panels.n;
             let block = Block {
                 rows: block.len(),
@@ -613,166 +737,6 @@ impl ConvPlan {
             // SAFETY: `run` checked every operand against the shape; chunks write disjoint pixels or channels.
             unsafe { multiply(self.isa, &block) };
         });
-    }
-
-    /// Copies the input into the middle of a padded image, which holds zeros.
-    fn pad<I: Load, E: Element>(&self, window: &Window, input: &[I], image: &mut [E]) {
-        let ConvParams {
-            batch,
-            in_channels: channels,
-            in_stride,
-            window: from,
-            ..
-        } = self.params;
-        let [_, height, width] = window.input;
-        for b in 0..batch {
-            for line in 0..from.input[0] * from.input[1] {
-                let (d, h) = (
-                    line / from.input[1] + from.pads[0],
-                    line % from.input[1] + from.pads[1],
-                );
-                let to = ((b * window.input[0] + d) * height + h) * width + from.pads[2];
-                let to = &mut image[to * channels..][..from.input[2] * channels];
-                let first = (b * from.in_pixels() + line * from.input[2]) * in_stride;
-                if in_stride == channels {
-                    E::enter(
-                        self.isa,
-                        &Rows {
-                            f: Unary::Identity,
-                            rows: 1,
-                            columns: to.len(),
-                            input: input[first..][..to.len()].as_ptr(),
-                            input_stride: 0,
-                            out: to.as_mut_ptr(),
-                            out_stride: 0,
-                            added: std::ptr::null::<E>(),
-                            added_stride: 0,
-                        },
-                    );
-                } else {
-                    for (i, pixel) in to.chunks_exact_mut(channels).enumerate() {
-                        let from = &input[first + i * in_stride..][..channels];
-                        for (to, from) in pixel.iter_mut().zip(from) {
-                            *to = E::nearest(from.value());
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A convolution as the tile sees it.
-pub(crate) struct Inner {
-    pub(crate) window: Window,
-    /// Elements between two input pixels.
-    pub(crate) stride: usize,
-    /// Values per tap.
-    pub(crate) k: usize,
-    pub(crate) taps: usize,
-    /// Taps of the window, along the width, that one tap stands for.
-    pub(crate) step: usize,
-}
-
-impl Inner {
-    /// Writes the row pointers `[tile][tap][row]` of the output pixels `rows`.
-    ///
-    /// # Safety
-    /// `to` has room for `rows.len() * taps` pointers.
-    pub(crate) unsafe fn row_pointers<T: Copy>(
-        &self,
-        mut to: *mut *const T,
-        rows: Range<usize>,
-        input: *const T,
-        zeros: *const T,
-        tile_rows: usize,
-    ) {
-        let Inner {
-            window,
-            stride: in_stride,
-            step,
-            ..
-        } = *self;
-        if window.is_pointwise() {
-            for row in rows {
-                // SAFETY: one pointer per row.
-                unsafe { to.write(input.wrapping_add(row * in_stride)) };
-                to = to.wrapping_add(1);
-            }
-            return;
-        }
-        /// An output pixel: its image, its first tap, where that would be, and whether all taps are in the image.
-        #[derive(Clone, Copy)]
-        struct Pixel<T> {
-            image: *const T,
-            first: [isize; 3],
-            base: *const T,
-            inside: bool,
-        }
-        // Divisions, and the tests of every tap, would cost as much as a short product: pixels are counted up, and
-        // the taps of one inside the image lie at the same distances from its first.
-        let [depth, height, width] = window.output;
-        let [_, in_height, in_width] = window.input;
-        let pixel = rows.start % window.out_pixels().max(1);
-        let mut image =
-            input.wrapping_add(rows.start / window.out_pixels().max(1) * window.in_pixels() * in_stride);
-        let mut at = [
-            pixel / width.max(1) / height.max(1),
-            pixel / width.max(1) % height.max(1),
-            pixel % width.max(1),
-        ];
-        let reach: [usize; 3] = std::array::from_fn(|i| (window.kernel[i] - 1) * window.dilations[i]);
-        let tiles = tile::tiles(rows.len(), tile_rows);
-        let mut pixels = [Pixel {
-            image,
-            first: [0; 3],
-            base: image,
-            inside: false,
-        }; 16];
-        for index in 0..tiles {
-            let pixels = &mut pixels[..tile::tile_range(rows.len(), tiles, index).len()];
-            for pixel in &mut *pixels {
-                let first: [isize; 3] =
-                    std::array::from_fn(|i| (at[i] * window.strides[i]) as isize - window.pads[i] as isize);
-                let place = (first[0] * in_height as isize + first[1]) * in_width as isize + first[2];
-                *pixel = Pixel {
-                    image,
-                    first,
-                    base: image.wrapping_offset(place.wrapping_mul(in_stride as isize)),
-                    inside: (0..3).all(|i| first[i] >= 0 && first[i] as usize + reach[i] < window.input[i]),
-                };
-                at[2] += 1;
-                if at[2] == width {
-                    (at[1], at[2]) = (at[1] + 1, 0);
-                }
-                if at[1] == height {
-                    (at[0], at[1]) = (at[0] + 1, 0);
-                }
-                if at[0] == depth {
-                    at[0] = 0;
-                    image = image.wrapping_add(window.in_pixels() * in_stride);
-                }
-            }
-            for kd in 0..window.kernel[0] {
-                for kh in 0..window.kernel[1] {
-                    for kw in (0..window.kernel[2]).step_by(step) {
-                        let tap = [kd, kh, kw];
-                        let [d, h, w]: [usize; 3] = std::array::from_fn(|i| tap[i] * window.dilations[i]);
-                        let distance = ((d * in_height + h) * in_width + w).wrapping_mul(in_stride);
-                        for pixel in pixels.iter() {
-                            let place = if pixel.inside {
-                                pixel.base.wrapping_add(distance)
-                            } else {
-                                window.tap(pixel.first, tap, pixel.image, zeros, in_stride)
-                            };
-                            // SAFETY: one pointer per row and tap.
-                            unsafe { to.write(place) };
-                            to = to.wrapping_add(1);
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 

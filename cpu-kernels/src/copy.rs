@@ -349,6 +349,12 @@ impl CopyPlan {
                     }
                     for start in (0..inner).step_by(BLOCK) {
                         let block = start as isize..(start + BLOCK).min(inner) as isize;
+                        if inner_t == 1 && width == BLOCK && block.len() == BLOCK {
+                            let from = from.wrapping_offset(block.start * inner_s);
+                            // SAFETY: as above, for all rows and columns of the block.
+                            unsafe { turn(from, inner_s, to.wrapping_offset(block.start), cross_t) };
+                            continue;
+                        }
                         for j in 0..width as isize {
                             let (from, to) = (from.wrapping_offset(j), to.wrapping_offset(j * cross_t));
                             for i in block.clone() {
@@ -362,6 +368,25 @@ impl CopyPlan {
                 });
             }
         });
+    }
+}
+
+/// Transposes a square block by way of registers: all its indices are constants.
+///
+/// # Safety
+/// `BLOCK` rows of as many values are readable at `from`, `from_stride` apart, and writable at `to`.
+#[inline]
+unsafe fn turn<T: Copy>(from: *const T, from_stride: isize, to: *mut T, to_stride: isize) {
+    let rows: [[T; BLOCK]; BLOCK] = std::array::from_fn(|i| {
+        let row = from.wrapping_offset(i as isize * from_stride);
+        // SAFETY: as the caller promises.
+        unsafe { row.cast::<[T; BLOCK]>().read_unaligned() }
+    });
+    let columns: [[T; BLOCK]; BLOCK] = std::array::from_fn(|j| std::array::from_fn(|i| rows[i][j]));
+    for (j, column) in columns.into_iter().enumerate() {
+        let row = to.wrapping_offset(j as isize * to_stride);
+        // SAFETY: as the caller promises.
+        unsafe { row.cast::<[T; BLOCK]>().write_unaligned(column) };
     }
 }
 

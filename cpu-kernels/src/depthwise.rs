@@ -75,15 +75,15 @@ impl Depthwise {
         Scratch::len(shared, own, pool.threads())
     }
 
-    /// The caller has checked every slice against the shape, and the output is not empty.
+    /// The caller has checked every operand against the shape, and the output is not empty; `residual` may be null.
     pub(crate) fn run<E: Load>(
         &self,
         pool: &ThreadPool,
         packed: &[f32],
         input: &[E],
-        residual: Option<&[E]>,
+        residual: *const E,
         epilogue: Epilogue,
-        output: &mut [E],
+        output: Parts<'_, E>,
         scratch: &mut [f32],
     ) {
         let ConvParams {
@@ -99,12 +99,8 @@ impl Depthwise {
         zeros.fill(0.0);
         // zeros of four bytes are zeros of two
         let zeros = Address(zeros.as_ptr().cast::<E>());
-        let (input, packed, output) = (
-            Address(input.as_ptr()),
-            Address(packed.as_ptr()),
-            Parts::new(output),
-        );
-        let added = Address(residual.map_or(std::ptr::null(), <[E]>::as_ptr));
+        let (input, packed) = (Address(input.as_ptr()), Address(packed.as_ptr()));
+        let added = Address(residual);
         let lines = batch * window.output[0] * window.output[1];
         let flops = lines * window.output[2] * in_channels * window.taps() * 2;
         let chunks = if flops < 200_000 {
@@ -116,17 +112,20 @@ impl Depthwise {
             // SAFETY: this thread's own part, asked for once.
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const E>();
             for line in share(lines, chunks, chunk, 1) {
-                self.isa.run(&Line {
-                    plan: self,
-                    line,
-                    pointers,
-                    packed: packed.at(0),
-                    input: input.at(0),
-                    zeros: zeros.at(0),
-                    output: output.as_ptr(),
-                    residual: added.at(0),
-                    epilogue,
-                });
+                E::enter(
+                    self.isa,
+                    &Line {
+                        plan: self,
+                        line,
+                        pointers,
+                        packed: packed.at(0),
+                        input: input.at(0),
+                        zeros: zeros.at(0),
+                        output: output.as_ptr(),
+                        residual: added.at(0),
+                        epilogue,
+                    },
+                );
             }
         });
     }
@@ -213,8 +212,16 @@ impl<E: Load> Kernel for &Line<'_, E> {
                         }
                     } else if columns > 0 {
                         // dilation is 1 here, so column i of the group is tap i of its first pixel
-                        for kw in 0..columns {
-                            put(window.tap(first, [kd, kh, kw], image, self.zeros, in_stride));
+                        let start =
+                            window.tap([first[0], first[1], 0], [kd, kh, 0], image, self.zeros, in_stride);
+                        let outside = start == self.zeros;
+                        for column in left..left + columns as isize {
+                            // a negative column became a huge one
+                            if outside || column as usize >= window.input[2] {
+                                put(self.zeros);
+                            } else {
+                                put(start.wrapping_add(column as usize * in_stride));
+                            }
                         }
                     } else {
                         for kw in 0..kernel_w {

@@ -229,17 +229,20 @@ fn run_unary<A: Load, B: Load>(isa: Isa, pool: &ThreadPool, f: Unary, input: *co
     let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
     pool.run(chunks, &|chunk| {
         let range = share(len, chunks, chunk, 64);
-        isa.run(&unary::Rows {
-            f,
-            rows: 1,
-            columns: range.len(),
-            input: from.at(range.start),
-            input_stride: 0,
-            out: to.as_ptr().wrapping_add(range.start),
-            out_stride: 0,
-            added: std::ptr::null::<B>(),
-            added_stride: 0,
-        });
+        B::enter(
+            isa,
+            &unary::Rows {
+                f,
+                rows: 1,
+                columns: range.len(),
+                input: from.at(range.start),
+                input_stride: 0,
+                out: to.as_ptr().wrapping_add(range.start),
+                out_stride: 0,
+                added: std::ptr::null::<B>(),
+                added_stride: 0,
+            },
+        );
     });
 }
 
@@ -394,15 +397,18 @@ impl BinaryPlan {
             CHUNK,
             &|[at_a, at_b, at_out], len, [a_step, b_step, out_step]| {
                 debug_assert!(out_step == 1 || len <= 1, "the result is dense");
-                isa.run(&binary::Run {
-                    f,
-                    len,
-                    a: a.at(at_a as usize),
-                    b: b.at(at_b as usize),
-                    a_step,
-                    b_step,
-                    out: out.as_ptr().wrapping_add(at_out as usize),
-                });
+                E::enter(
+                    isa,
+                    &binary::Run {
+                        f,
+                        len,
+                        a: a.at(at_a as usize),
+                        b: b.at(at_b as usize),
+                        a_step,
+                        b_step,
+                        out: out.as_ptr().wrapping_add(at_out as usize),
+                    },
+                );
             },
         );
     }

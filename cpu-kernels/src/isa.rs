@@ -96,6 +96,15 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     fn shl_i<const N: u32>(self, a: Self::I) -> Self::I;
     /// Arithmetic shift right.
     fn shr_i<const N: u32>(self, a: Self::I) -> Self::I;
+    /// `a * 2^n` for an integer `n` in `-252..=254`; what is too small to be normal may become zero.
+    #[inline(always)]
+    fn scale(self, a: Self::F, n: Self::F) -> Self::F {
+        // in two factors, so that both ends of the range are reached
+        let n = self.to_int(n);
+        let half = self.shr_i::<1>(n);
+        let power = |n| self.to_floats(self.shl_i::<23>(self.add_i(n, self.splat_i(127))));
+        self.mul(self.mul(a, power(half)), power(self.sub_i(n, half)))
+    }
     fn sum(self, a: Self::F) -> f32;
     fn max_lane(self, a: Self::F) -> f32;
     /// Asks for the cache line at `p`; any address is allowed.

@@ -30,11 +30,7 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::F) -> S::F {
     // (e^r - 1 - r) / r² on [-ln 2 / 2, ln 2 / 2]
     let q = polynomial(s, r, EXP);
     let p = s.add(s.mul_add(q, s.mul(r, r), r), s.splat(1.0));
-    // 2^n in two factors, so that both ends of the range are reached
-    let n = s.to_int(n);
-    let half = s.shr_i::<1>(n);
-    let power = |s: S, n: S::I| s.to_floats(s.shl_i::<23>(s.add_i(n, s.splat_i(127))));
-    s.mul(s.mul(p, power(s, half)), power(s, s.sub_i(n, half)))
+    s.scale(p, n)
 }
 
 /// `e^x` for `x` up to 0; what would be smaller than the smallest normal number is 0.

@@ -81,6 +81,9 @@ impl PoolParams {
 #[derive(Debug, Clone)]
 pub struct PoolPlan {
     params: PoolParams,
+    /// Elements between two input pixels, and between two output pixels.
+    in_stride: usize,
+    out_stride: usize,
     in_len: usize,
     out_len: usize,
 }
@@ -109,9 +112,43 @@ impl PoolPlan {
         let [od, oh, ow] = window.output;
         Ok(Self {
             params,
+            in_stride: channels,
+            out_stride: channels,
             in_len: product(NAME, "the input", &[batch, id, ih, iw, channels])?,
             out_len: product(NAME, "the output", &[batch, od, oh, ow, channels])?,
         })
+    }
+
+    /// The same pooling of images that are parts of wider ones: `in_stride` and `out_stride` elements lie between two
+    /// pixels.
+    ///
+    /// # Errors
+    /// If a stride is smaller than the channels or a size does not fit the address space.
+    pub fn with_strides(mut self, in_stride: usize, out_stride: usize) -> Result<Self, Error> {
+        const NAME: &str = "pool";
+        let PoolParams {
+            batch,
+            channels,
+            window,
+            ..
+        } = self.params;
+        let len = |size: [usize; 3], stride: usize| {
+            if stride < channels {
+                let rule = "it must not be below the channels";
+                return Err(Error::parameter(NAME, "pixel stride", stride, rule));
+            }
+            let all = product(NAME, "an image", &[batch, size[0], size[1], size[2], stride])?;
+            // the last pixel is no longer than its channels
+            Ok(if all == 0 || channels == 0 {
+                0
+            } else {
+                all - stride + channels
+            })
+        };
+        self.in_len = len(window.input, in_stride)?;
+        self.out_len = len(window.output, out_stride)?;
+        (self.in_stride, self.out_stride) = (in_stride, out_stride);
+        Ok(self)
     }
 
     /// A pooling over the whole image: `[batch, pixels, channels]` to `[batch, channels]`.
@@ -132,7 +169,7 @@ impl PoolPlan {
     /// A window that lies outside the image gives minus infinity as its maximum and zero as its average.
     ///
     /// # Panics
-    /// If a slice's length is not that of its shape, or element types differ.
+    /// If a slice's length is not that of its shape (with strides: is below it), or element types differ.
     pub fn run<'a>(
         &self,
         isa: Isa,
@@ -153,8 +190,16 @@ impl PoolPlan {
     }
 
     fn typed<E: Load>(&self, isa: Isa, pool: &ThreadPool, pooling: Pooling, input: &[E], output: &mut [E]) {
-        assert_eq!(input.len(), self.in_len, "pool: length of the input");
-        assert_eq!(output.len(), self.out_len, "pool: length of the output");
+        let channels = self.params.channels;
+        let fits = |len: usize, own: usize, stride: usize| len == own || stride > channels && len > own;
+        assert!(
+            fits(input.len(), self.in_len, self.in_stride),
+            "pool: length of the input"
+        );
+        assert!(
+            fits(output.len(), self.out_len, self.out_stride),
+            "pool: length of the output"
+        );
         if self.out_len == 0 {
             return;
         }
@@ -165,7 +210,7 @@ impl PoolPlan {
             ..
         } = self.params;
         let pixels = batch * window.out_pixels();
-        let work = self.out_len.saturating_mul(window.taps());
+        let work = pixels.saturating_mul(channels).saturating_mul(window.taps());
         // few pixels with many taps (global pooling) are cut by channels instead
         let cuts = if pixels < pool.threads() {
             channels.div_ceil(256).min(pool.threads())
@@ -180,14 +225,17 @@ impl PoolPlan {
         let cuts = if chunks == 1 && work < 100_000 { 1 } else { cuts };
         let (input, output) = (Address(input.as_ptr()), Parts::new(output));
         pool.run(chunks * cuts, &|chunk| {
-            isa.run(&Pixels {
-                plan: self,
-                pixels: share(pixels, chunks, chunk / cuts, 1),
-                channels: share(channels, cuts, chunk % cuts, 16),
-                pooling,
-                input: input.at(0),
-                output: output.as_ptr(),
-            });
+            E::enter(
+                isa,
+                &Pixels {
+                    plan: self,
+                    pixels: share(pixels, chunks, chunk / cuts, 1),
+                    channels: share(channels, cuts, chunk % cuts, 16),
+                    pooling,
+                    input: input.at(0),
+                    output: output.as_ptr(),
+                },
+            );
         });
     }
 }
@@ -202,55 +250,135 @@ struct Pixels<'a, E> {
     output: *mut E,
 }
 
+/// The taps of one window that lie in the image, and where they are.
+#[derive(Clone, Copy)]
+struct Taps<E> {
+    /// Channel 0 of the first of them.
+    from: *const E,
+    /// How many per dimension, and the elements between two.
+    counts: [usize; 3],
+    steps: [usize; 3],
+}
+
+/// Vectors of channels that are pooled together: independent results, and one walk over the taps for all of them.
+const BLOCK: usize = 4;
+
 impl<E: Load> Kernel for &Pixels<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let PoolParams { channels, window, .. } = self.plan.params;
+        if self.pooling == Pooling::Max {
+            self.pixels::<S, true>(s);
+        } else {
+            self.pixels::<S, false>(s);
+        }
+    }
+}
+
+impl<E: Load> Pixels<'_, E> {
+    #[inline(always)]
+    fn pixels<S: Simd, const MAX: bool>(&self, s: S) {
+        let PoolPlan {
+            params: PoolParams { window, .. },
+            in_stride,
+            out_stride,
+            ..
+        } = *self.plan;
+        if self.pixels.is_empty() {
+            return;
+        }
         let (out_pixels, in_pixels) = (window.out_pixels(), window.in_pixels());
-        let maximum = self.pooling == Pooling::Max;
-        let start = s.splat(if maximum { f32::NEG_INFINITY } else { 0.0 });
+        let line = window.input[2] * in_stride;
+        let distance = [window.input[1] * line, line, in_stride];
+        let steps = std::array::from_fn(|i| distance[i].wrapping_mul(window.dilations[i]));
+        let all = window.kernel.map(|taps| (0, taps));
+        let mut at = window.place(self.pixels.start % out_pixels);
+        let mut image = self
+            .input
+            .wrapping_add(self.pixels.start / out_pixels * in_pixels * in_stride);
         for pixel in self.pixels.clone() {
-            let first = window.first_tap(pixel % out_pixels);
-            let (taps, counted) = self.plan.params.taps(first, self.pooling);
-            let scale = match self.pooling {
-                Pooling::Max => 1.0,
-                Pooling::Average | Pooling::AverageCountPadding => 1.0 / counted.max(1) as f32,
+            let first = window.first_of(at);
+            let (taps, counted) = if window.holds(first) {
+                (all, window.taps())
+            } else {
+                self.plan.params.taps(first, self.pooling)
             };
-            let image = self.input.wrapping_add(pixel / out_pixels * in_pixels * channels);
-            let out = self.output.wrapping_add(pixel * channels);
-            let scale = s.splat(scale);
+            let mut from = image;
+            for i in 0..3 {
+                // inside the image, where there is a tap at all
+                let place = first[i].wrapping_add((taps[i].0 * window.dilations[i]) as isize) as usize;
+                from = from.wrapping_add(place.wrapping_mul(distance[i]));
+            }
+            let taps = Taps {
+                from,
+                counts: taps.map(|(first, end)| end - first),
+                steps,
+            };
+            let scale = s.splat(1.0 / counted.max(1) as f32);
+            let out = self.output.wrapping_add(pixel * out_stride);
             let mut c = self.channels.start;
             while c < self.channels.end {
                 let left = self.channels.end - c;
-                let mut sum = start;
-                for kd in taps[0].0..taps[0].1 {
-                    for kh in taps[1].0..taps[1].1 {
-                        for kw in taps[2].0..taps[2].1 {
-                            let from = window.tap(first, [kd, kh, kw], image, image, channels);
-                            // SAFETY: the tap lies in the image, and `left` channels remain.
-                            let x = unsafe {
-                                let from = from.add(c);
-                                s.read(from, left)
-                            };
-                            // maximum: a NaN on either side stays
-                            sum = if maximum {
-                                s.select(s.eq(x, x), s.max(x, sum), x)
-                            } else {
-                                s.add(sum, x)
-                            };
-                        }
+                // SAFETY: the taps lie in the image, and `left` channels of them and of this output pixel remain.
+                unsafe {
+                    if left >= BLOCK * S::LANES {
+                        block::<S, E, MAX, BLOCK>(s, taps, c, BLOCK * S::LANES, scale, out);
+                        c += BLOCK * S::LANES;
+                    } else {
+                        block::<S, E, MAX, 1>(s, taps, c, left, scale, out);
+                        c += S::LANES;
                     }
                 }
-                let y = if maximum { sum } else { s.mul(sum, scale) };
-                // SAFETY: `left` channels of this pixel remain.
-                unsafe {
-                    let to = out.add(c);
-                    s.write(to, y, left)
-                }
-                c += S::LANES;
+            }
+            if window.advance(&mut at) {
+                image = image.wrapping_add(in_pixels * in_stride);
             }
         }
+    }
+}
+
+/// Pools `N` vectors of channels from channel `c` on, of which `left` channels exist.
+///
+/// # Safety
+/// The taps are readable and `out` is writable for these channels.
+#[inline(always)]
+unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
+    s: S,
+    taps: Taps<E>,
+    c: usize,
+    left: usize,
+    scale: S::F,
+    out: *mut E,
+) {
+    let mut sums = [s.splat(if MAX { f32::NEG_INFINITY } else { 0.0 }); N];
+    let mut slice = taps.from.wrapping_add(c);
+    for _ in 0..taps.counts[0] {
+        let mut row = slice;
+        for _ in 0..taps.counts[1] {
+            let mut from = row;
+            for _ in 0..taps.counts[2] {
+                for (v, sum) in sums.iter_mut().enumerate() {
+                    let n = if N == 1 { left } else { S::LANES };
+                    // SAFETY: as the caller promises.
+                    let x = unsafe { s.read(from.add(v * S::LANES), n) };
+                    // maximum: a NaN on either side stays
+                    *sum = if MAX {
+                        s.select(s.eq(x, x), s.max(x, *sum), x)
+                    } else {
+                        s.add(*sum, x)
+                    };
+                }
+                from = from.wrapping_add(taps.steps[2]);
+            }
+            row = row.wrapping_add(taps.steps[1]);
+        }
+        slice = slice.wrapping_add(taps.steps[0]);
+    }
+    for (v, &sum) in sums.iter().enumerate() {
+        let n = if N == 1 { left } else { S::LANES };
+        let y = if MAX { sum } else { s.mul(sum, scale) };
+        // SAFETY: as the caller promises.
+        unsafe { s.write(out.add(c + v * S::LANES), y, n) };
     }
 }
 
@@ -347,6 +475,17 @@ mod tests {
                                     (got - want).abs() < 1e-3,
                                     "{isa:?} {pooling:?} {params:?}: {got} {want}"
                                 );
+                            }
+                            let wide = plan.clone().with_strides(channels + 3, channels + 2).unwrap();
+                            let mut spread = vec![f32::NAN; wide.in_len];
+                            for (to, from) in spread.chunks_mut(channels + 3).zip(input.chunks(channels)) {
+                                to[..channels].copy_from_slice(from);
+                            }
+                            let mut apart = vec![7.0; wide.out_len];
+                            wide.run(isa, &pool, pooling, &spread, &mut apart);
+                            for (apart, got) in apart.chunks(channels + 2).zip(got.chunks(channels)) {
+                                assert_eq!(&apart[..channels], got);
+                                assert!(apart[channels..].iter().all(|&x| x == 7.0));
                             }
                         }
                     }

@@ -7,8 +7,8 @@
 //! Not here: products of `bf16` words, which are the tile's.
 #![allow(unsafe_code)]
 
-use crate::AlignedVec;
-use crate::isa::Simd;
+use crate::isa::{Kernel, Simd};
+use crate::{AlignedVec, Isa};
 use half::bf16;
 
 /// Operands of a kernel, in either element type.
@@ -152,6 +152,8 @@ pub(crate) trait Load: Copy + Send + Sync + 'static {
     /// # Safety
     /// `min(n, LANES)` values are writable at `p`.
     unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize);
+    /// Runs a kernel that multiplies or stores these on an instruction set with the extension for that.
+    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output;
     /// The value of an element.
     fn value(self) -> f32;
     /// The element nearest to a value.
@@ -183,6 +185,10 @@ impl Load for f32 {
         }
     }
     #[inline(always)]
+    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+        isa.run(kernel)
+    }
+    #[inline(always)]
     fn value(self) -> f32 {
         self
     }
@@ -203,6 +209,10 @@ impl Load for bf16 {
     unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize) {
         // SAFETY: the caller promises as many values as are written; a bf16 is a u16 in memory.
         unsafe { s.store_bf16(p.cast(), x, n) }
+    }
+    #[inline(always)]
+    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+        isa.run_bf16(kernel)
     }
     #[inline(always)]
     fn value(self) -> f32 {

@@ -448,6 +448,19 @@ impl<'a, T> Parts<'a, T> {
         }
     }
 
+    /// All but the first `n` elements.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub(crate) fn after(self, n: usize) -> Self {
+        assert!(n <= self.len, "part outside its slice");
+        Self {
+            start: self.start.wrapping_add(n),
+            len: self.len - n,
+            slice: PhantomData,
+        }
+    }
+
     /// The pointer to the first element.
     pub(crate) fn as_ptr(&self) -> *mut T {
         self.start

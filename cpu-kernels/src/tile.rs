@@ -272,10 +272,15 @@ impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E
         let mut acc = [start; MR];
         // what the epilogue will touch arrives while the product runs
         for r in 0..MR {
-            for v in 0..NV {
-                let column = v * S::LANES;
+            for column in (0..NV * S::LANES).step_by(64 / size_of::<E>()) {
                 s.prefetch(t.out.wrapping_add(r * t.out_stride + column).cast_const().cast());
-                s.prefetch(t.residual.wrapping_add(r * t.residual_stride + column).cast());
+            }
+        }
+        if !t.residual.is_null() {
+            for r in 0..MR {
+                for column in (0..NV * S::LANES).step_by(64 / size_of::<A>()) {
+                    s.prefetch(t.residual.wrapping_add(r * t.residual_stride + column).cast());
+                }
             }
         }
         // SAFETY: the block holds MR pointers per tap to k values, a_step apart; the panel has a group of NV vectors,

@@ -254,15 +254,15 @@ impl Winograd {
         Scratch::len(shared, own.iter().sum(), pool.threads())
     }
 
-    /// Runs over operands that the caller has checked against the shape.
+    /// Runs over operands that the caller has checked against the shape; `residual` may be null.
     pub(crate) fn run(
         &self,
         pool: &ThreadPool,
         packed: &[f32],
         input: &[f32],
-        residual: Option<&[f32]>,
+        residual: *const f32,
         epilogue: Epilogue,
-        output: &mut [f32],
+        output: Parts<'_, f32>,
         scratch: &mut [f32],
     ) {
         match self.points {
@@ -276,9 +276,9 @@ impl Winograd {
         pool: &ThreadPool,
         packed: &[f32],
         input: &[f32],
-        residual: Option<&[f32]>,
+        residual: *const f32,
         epilogue: Epilogue,
-        output: &mut [f32],
+        output: Parts<'_, f32>,
         scratch: &mut [f32],
     ) {
         let deal = self.deal(pool.threads());
@@ -291,8 +291,8 @@ impl Winograd {
             epilogue,
             packed: Address(packed.as_ptr()),
             image: Address(input.as_ptr()),
-            residual: Address(residual.map_or(std::ptr::null(), <[f32]>::as_ptr)),
-            output: Parts::new(output),
+            residual: Address(residual),
+            output,
         };
         let run = |chunks: usize, f: &(dyn Fn(usize, usize) + Sync)| {
             if deal.threads {

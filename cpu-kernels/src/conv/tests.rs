@@ -203,6 +203,123 @@ fn agrees_with_nested_loops() {
 }
 
 #[test]
+fn planes_and_pixels_give_the_same() {
+    let pool = ThreadPool::new(2);
+    let mut tried = 0;
+    for p in cases() {
+        let w = &p.window;
+        let weights = numbers(p.out_channels * (p.in_channels / p.groups) * w.taps(), 1);
+        let bias = numbers(p.out_channels, 2);
+        let input = numbers(p.batch * w.in_pixels() * p.in_stride, 3);
+        let mut planes = Vec::new();
+        for image in input.chunks_exact((w.in_pixels() * p.in_stride).max(1)) {
+            for c in 0..p.in_channels {
+                for pixel in image.chunks_exact(p.in_stride) {
+                    planes.push(pixel[c]);
+                }
+            }
+        }
+        let sums = naive(&p, &weights, &bias, &input);
+        for (isa, elements) in Isa::available()
+            .into_iter()
+            .flat_map(|isa| [(isa, Elements::F32), (isa, Elements::Bf16)])
+        {
+            let Some(plan) = ConvPlan::of(elements, isa, p).unwrap().planar() else {
+                continue;
+            };
+            tried += 1;
+            let mut packed = vec![f32::NAN; plan.packed_len()];
+            plan.pack(&weights, Some(&bias), &mut packed);
+            let mut scratch = vec![f32::NAN; plan.scratch_len(&pool)];
+            let pixels = p.batch * w.out_pixels();
+            let (output, slack): (Vec<f32>, f64) = if elements == Elements::F32 {
+                let mut output = vec![7.0; pixels * p.out_stride];
+                plan.run(
+                    &pool,
+                    &packed,
+                    &planes,
+                    None,
+                    Epilogue::NONE,
+                    &mut output,
+                    &mut scratch,
+                );
+                (output, 2e-5)
+            } else {
+                let mut output = vec![bf16::from_f32(7.0); pixels * p.out_stride];
+                plan.run(
+                    &pool,
+                    &packed,
+                    &planes,
+                    None,
+                    Epilogue::NONE,
+                    &mut output,
+                    &mut scratch,
+                );
+                (output.iter().map(|x| x.to_f32()).collect(), 4e-2)
+            };
+            for (pixel, sums) in sums.chunks_exact(p.out_channels).enumerate() {
+                for (got, want) in output[pixel * p.out_stride..].iter().zip(sums) {
+                    let error = (f64::from(*got) - want).abs();
+                    assert!(
+                        error < slack * want.abs().max(1.0),
+                        "{isa:?} {elements:?} {p:?}: {got}, not {want}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(tried > 20, "{tried}");
+}
+
+#[test]
+fn a_residual_in_the_same_image_is_as_one_apart() {
+    let pool = ThreadPool::new(2);
+    let window = Window::new_2d([9, 7], [9, 7], [3, 3], [1, 1], [1, 1], [1, 1]);
+    for (inner, groups) in [(20, 1), (18, 18), (3, 1)] {
+        let out = if groups > 1 { groups } else { 18 };
+        let mut p = ConvParams::dense(2, inner, out, groups, window);
+        p.out_stride = 2 * out + 3;
+        let (pixels, first) = (2 * 63, out + 1);
+        let weights = numbers(out * (inner / groups) * 9, 1);
+        let input = numbers(pixels * inner, 3);
+        let image = numbers(pixels * p.out_stride, 4);
+        let epilogue = Epilogue {
+            activation: Unary::Swish { alpha: 1.0 },
+            residual: Residual::AfterActivation,
+        };
+        for algorithm in Algorithm::ALL {
+            let plan = ConvPlan::with_algorithm(Isa::detect(), p, algorithm).unwrap();
+            let mut packed = vec![0.0; plan.packed_len()];
+            plan.pack(&weights, None, &mut packed);
+            let mut scratch = vec![0.0; plan.scratch_len(&pool)];
+            let mut want = image.clone();
+            let residual = Some((&image).into());
+            plan.run(
+                &pool,
+                &packed,
+                &input,
+                residual,
+                epilogue,
+                &mut want[first..],
+                &mut scratch,
+            );
+            let mut got = image.clone();
+            plan.run_beside(
+                &pool,
+                &packed,
+                &input,
+                epilogue,
+                &mut got[..],
+                first,
+                &mut scratch,
+            );
+            assert!(want != image);
+            assert_eq!(got, want, "{algorithm:?} {inner} {groups}");
+        }
+    }
+}
+
+#[test]
 fn bad_shapes_are_refused() {
     let window = Window::new_2d([4, 4], [4, 4], [1, 1], [1, 1], [1, 1], [0, 0]);
     let good = ConvParams::dense(1, 4, 4, 1, window);

@@ -86,11 +86,52 @@ impl Window {
         self.kernel == [1; 3] && self.strides == [1; 3] && self.pads == [0; 3] && self.input == self.output
     }
 
+    /// The coordinates of output pixel `pixel` of an image.
+    pub(crate) fn place(&self, pixel: usize) -> [usize; 3] {
+        let [_, height, width] = self.output;
+        [pixel / width / height, pixel / width % height, pixel % width]
+    }
+
+    /// Moves to the next output pixel; whether that is the first one of the next image.
+    #[inline]
+    pub(crate) fn advance(&self, place: &mut [usize; 3]) -> bool {
+        for i in (0..3).rev() {
+            place[i] += 1;
+            if place[i] < self.output[i] {
+                return false;
+            }
+            place[i] = 0;
+        }
+        true
+    }
+
+    /// The input coordinate of tap 0 of the output pixel at these coordinates.
+    #[inline]
+    pub(crate) fn first_of(&self, place: [usize; 3]) -> [isize; 3] {
+        std::array::from_fn(|i| (place[i] * self.strides[i]) as isize - self.pads[i] as isize)
+    }
+
     /// The input coordinate of tap 0 of output pixel `pixel` of an image.
     pub(crate) fn first_tap(&self, pixel: usize) -> [isize; 3] {
-        let [_, height, width] = self.output;
-        let index = [pixel / width / height, pixel / width % height, pixel % width];
-        std::array::from_fn(|i| (index[i] * self.strides[i]) as isize - self.pads[i] as isize)
+        self.first_of(self.place(pixel))
+    }
+
+    /// Whether all taps of the pixel whose first tap is at these coordinates lie in the image.
+    #[inline]
+    pub(crate) fn holds(&self, first: [isize; 3]) -> bool {
+        (0..3).all(|i| {
+            let last = first[i] + ((self.kernel[i] - 1) * self.dilations[i]) as isize;
+            first[i] >= 0 && last < self.input[i] as isize
+        })
+    }
+
+    /// Input pixels from the first tap to another.
+    pub(crate) fn distance(&self, tap: [usize; 3]) -> usize {
+        let at: [usize; 3] = std::array::from_fn(|i| tap[i] * self.dilations[i]);
+        // meaningful inside the image only, where nothing wraps
+        (at[0].wrapping_mul(self.input[1]).wrapping_add(at[1]))
+            .wrapping_mul(self.input[2])
+            .wrapping_add(at[2])
     }
 
     /// The address of a tap's channels: in the image, or the row of zeros outside.

@@ -201,6 +201,10 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
         op!(_mm512_srai_epi32::<N>(a))
     }
     #[inline(always)]
+    fn scale(self, a: Self::F, n: Self::F) -> Self::F {
+        op!(_mm512_scalef_ps(a, n))
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         op!(_mm512_reduce_add_ps(a))
     }

@@ -17,7 +17,7 @@ pub(crate) mod avx512;
 pub(crate) mod neon;
 pub(crate) mod scalar;
 
-use super::{Isa, Kernel, Simd};
+use super::Simd;
 use crate::stored::Load;
 use half::bf16;
 
@@ -214,8 +214,6 @@ pub(crate) trait Element: Load {
     type Product<S: Simd>: Product<S = S, Sum = S::F>;
 
     fn product<S: Simd>(s: S) -> Self::Product<S>;
-    /// Runs a kernel on an instruction set with the extension for this product.
-    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output;
 }
 
 impl Element for f32 {
@@ -225,10 +223,6 @@ impl Element for f32 {
     fn product<S: Simd>(s: S) -> Fma<S> {
         Fma(s)
     }
-    #[inline(always)]
-    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-        isa.run(kernel)
-    }
 }
 
 impl Element for bf16 {
@@ -237,10 +231,6 @@ impl Element for bf16 {
     #[inline(always)]
     fn product<S: Simd>(s: S) -> Pairs<S> {
         Pairs(s)
-    }
-    #[inline(always)]
-    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-        isa.run_bf16(kernel)
     }
 }
 

@@ -236,6 +236,7 @@ impl ConvPlan {
                 k: in_channels * width,
                 taps: taps / width,
                 step: width,
+                planes: 1,
             };
         }
         Inner {
@@ -244,6 +245,7 @@ impl ConvPlan {
             k: in_channels / groups,
             taps,
             step: 1,
+            planes: 1,
         }
     }
 

@@ -34,10 +34,12 @@ mod reference;
 mod resize;
 mod softmax;
 mod source;
+mod within;
 
 pub(crate) use convert::range;
 pub(crate) use quantised::multiplies_bytes;
 pub(crate) use source::Source;
+use within::Within;
 
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_cpu_kernels::{Isa, ThreadPool, Unary};
@@ -86,6 +88,8 @@ struct Forms {
     brief_channels: Option<ValueId>,
     /// Its 8-bit codes, row-major and channels last.
     codes: [Option<ValueId>; 2],
+    /// Real values, channels last, as a part of a wider image.
+    within: Option<Within>,
 }
 
 impl Forms {
@@ -430,26 +434,12 @@ impl<'a> Lowering<'a> {
             .all(|t| self.is_f32(t))
     }
 
-    /// Whether a tensor exists channels last but not row-major.
-    fn is_channels_only(&self, tensor: TensorIndex) -> bool {
-        let forms = &self.forms[tensor];
-        self.has_channels(tensor)
-            && forms.rows.is_none()
-            && forms.brief_rows.is_none()
-            && forms.codes[0].is_none()
-    }
-
-    /// Whether a tensor exists channels last.
-    fn has_channels(&self, tensor: TensorIndex) -> bool {
-        let forms = &self.forms[tensor];
-        forms.channels.is_some() || forms.brief_channels.is_some() || forms.codes[1].is_some()
-    }
-
     /// The real values of a tensor, row-major; the boxed tensor where its shape is not known.
     fn rows(&mut self, tensor: TensorIndex) -> Result<ValueId> {
         if let Some(value) = self.forms[tensor].rows {
             return Ok(value);
         }
+        self.settle(tensor)?;
         let part = self.part;
         let t = &part.tensors[tensor];
         let value = if self.is_brief(tensor) {
@@ -485,6 +475,10 @@ impl<'a> Lowering<'a> {
 
     /// The real values of a tensor of rank 3 or more, channels last.
     fn channels(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        if let Some(value) = self.forms[tensor].channels {
+            return Ok(value);
+        }
+        self.settle(tensor)?;
         if let Some(value) = self.forms[tensor].channels {
             return Ok(value);
         }

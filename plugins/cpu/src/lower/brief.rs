@@ -86,7 +86,9 @@ impl Lowering<'_> {
     /// Whether a tensor exists as bf16 and not, or not only, as f32.
     pub(super) fn is_brief(&self, tensor: TensorIndex) -> bool {
         let forms = &self.forms[tensor];
-        forms.brief_rows.is_some() || forms.brief_channels.is_some()
+        forms.brief_rows.is_some()
+            || forms.brief_channels.is_some()
+            || forms.within.is_some_and(|within| within.brief)
     }
 
     /// Whether a tensor may be kept as bf16.
@@ -119,6 +121,10 @@ impl Lowering<'_> {
 
     /// The tensor as bf16.
     pub(super) fn brief(&mut self, tensor: TensorIndex, form: Form) -> Result<ValueId> {
+        if let Some(value) = *self.forms[tensor].at(form, true) {
+            return Ok(value);
+        }
+        self.settle(tensor)?;
         if let Some(value) = *self.forms[tensor].at(form, true) {
             return Ok(value);
         }

@@ -1,12 +1,13 @@
 //! Concatenation: convolutions compute into their place, other operands are copied there.
 //!
-//! Invariant: a tensor that is computed in place has no other reader than the concatenation.
+//! Invariant: a step never reads memory of the concatenation that it writes into, but for the residual of a convolution,
+//! which knows of it.
 
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::{Error, Result};
 
 use super::movement::{place, strided};
-use super::{Form, Lowering, channels_last, is_trivial};
+use super::{Form, Lowering, Within, channels_last, is_trivial};
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
 
@@ -22,17 +23,20 @@ pub(super) struct Join {
 }
 
 /// For each tensor the place in a concatenation of images along channels where it may be computed.
+///
+/// Whoever else reads it finds it there too; a tensor that is split into neighbours of a concatenation has their place.
 pub(super) fn joins(part: &Part) -> Vec<Option<Join>> {
     let mut joins = vec![None; part.tensors.len()];
-    let uses = part.uses();
+    let along_channels = |node: &Node, dims: &[usize]| {
+        let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+        (3..=5).contains(&dims.len()) && axis::normalise(along, dims.len()) == Some(1)
+    };
     for node in part.nodes.iter().filter(|node| node.op == Op::Concat) {
         let Some(output) = node.output(0).filter(|&t| part.plain_f32(t)) else {
             continue;
         };
         let dims = part.dims(output).unwrap_or(&[]);
-        let along = node.attributes.int(Attr::Axis).unwrap_or(0);
-        let images = (3..=5).contains(&dims.len()) && axis::normalise(along, dims.len()) == Some(1);
-        if !images || !node.inputs.iter().flatten().all(|&t| part.plain_f32(t)) {
+        if !along_channels(node, dims) || !node.inputs.iter().flatten().all(|&t| part.plain_f32(t)) {
             continue;
         }
         let mut first = 0;
@@ -40,7 +44,7 @@ pub(super) fn joins(part: &Part) -> Vec<Option<Join>> {
             let Some(&[_, channels, ..]) = part.dims(tensor) else {
                 break;
             };
-            if uses[tensor] == 1 {
+            if joins[tensor].is_none() && !part.outputs.contains(&tensor) {
                 joins[tensor] = Some(Join {
                     output,
                     first,
@@ -50,7 +54,57 @@ pub(super) fn joins(part: &Part) -> Vec<Option<Join>> {
             first += channels;
         }
     }
+    for node in part.nodes.iter().filter(|node| node.op == Op::Split) {
+        let Some(x) = node.input(0).filter(|&x| part.plain_f32(x)) else {
+            continue;
+        };
+        let whole = part.dims(x).unwrap_or(&[]);
+        if joins[x].is_some() || part.outputs.contains(&x) || !along_channels(node, whole) {
+            continue;
+        }
+        let mut place: Option<Join> = None;
+        let mut channels = 0;
+        let neighbours = node.outputs.iter().all(|&piece| {
+            let (Some(join), Some(&[_, own, ..])) = (
+                piece.and_then(|piece: TensorIndex| joins[piece]),
+                piece.and_then(|piece| part.dims(piece)),
+            ) else {
+                return false;
+            };
+            let place = place.get_or_insert(join);
+            let follows = join.output == place.output && join.first == place.first + channels;
+            channels += own;
+            follows
+        });
+        if neighbours && Some(&channels) == whole.get(1) {
+            joins[x] = place;
+        }
+    }
     joins
+}
+
+/// The concatenation's result, channels last.
+pub(super) fn begin(l: &mut Lowering<'_>, join: Join, brief: bool) -> Result<ValueId> {
+    match *l.forms[join.output].at(Form::Channels, brief) {
+        Some(value) => Ok(value),
+        None => l.result_as(join.output, Form::Channels, brief),
+    }
+}
+
+/// How many elements a place in a concatenation lies behind a value in the same memory.
+pub(super) fn distance(
+    l: &Lowering<'_>,
+    value: ValueId,
+    whole: ValueId,
+    join: Join,
+    brief: bool,
+) -> Option<usize> {
+    let offset = |value: ValueId| l.values[value.0 as usize].offset;
+    let width = if brief { 2 } else { 4 };
+    let place = offset(whole) + join.first * width;
+    l.are_together(value, whole)
+        .then(|| place.checked_sub(offset(value)))?
+        .map(|bytes| bytes / width)
 }
 
 /// The place in its concatenation where a tensor is computed, channels last: from its first channel to the end.
@@ -60,14 +114,14 @@ pub(super) fn place_of(
     join: Join,
     brief: bool,
 ) -> Result<ValueId> {
-    let whole = match *l.forms[join.output].at(Form::Channels, brief) {
-        Some(value) => value,
-        None => l.result_as(join.output, Form::Channels, brief)?,
-    };
+    let whole = begin(l, join, brief)?;
     let len = l.shape(join.output)?.iter().product::<usize>() - join.first;
     let value = l.piece(whole, join.first, vec![len])?;
-    // what reads the tensor is the concatenation, which finds it in place
-    l.give(tensor, Form::Channels, value, brief);
+    l.forms[tensor].within = Some(Within {
+        value,
+        stride: join.channels,
+        brief,
+    });
     Ok(value)
 }
 
@@ -125,22 +179,23 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let mut values = Vec::new();
     let mut sum = 0usize;
     for &input in &inputs {
-        let in_place = begun.is_some_and(|whole| {
-            let storage = |value: ValueId| l.values[value.0 as usize].storage;
-            let forms = &l.forms[input];
-            let own = if brief {
-                forms.brief_channels
-            } else {
-                forms.channels
-            };
-            let own = own.filter(|_| l.joins[input].is_some());
-            own.is_some_and(|own| storage(own) == storage(whole))
-        });
-        if in_place {
-            let shape = channels_last(l.shape(input)?);
-            sum += shape[at];
-            values.push((None, shape));
-            continue;
+        let within = l.forms[input]
+            .within
+            .filter(|within| form == Form::Channels && within.brief == brief);
+        if let Some(within) = within {
+            let own = channels_last(l.shape(input)?);
+            let together = begun.is_some_and(|whole| l.are_together(within.value, whole));
+            let in_place = begun.is_some_and(|whole| {
+                let offset = |value: ValueId| l.values[value.0 as usize].offset;
+                let width = if brief { 2 } else { 4 };
+                together && offset(within.value) == offset(whole) + sum * width
+            });
+            let fits = own.len() == rank && (0..rank).all(|i| i == at || own[i] == out[i]);
+            if fits && (in_place || !together) {
+                sum += own[at];
+                values.push(((!in_place).then_some((within.value, Some(within.stride))), own));
+                continue;
+            }
         }
         let value = l.form_as(input, form, brief)?;
         let shape = l.value_shape(value).to_vec();
@@ -151,7 +206,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             )));
         }
         sum += shape[at];
-        values.push((Some(value), shape));
+        values.push((Some((value, None)), shape));
     }
     if sum != out[at] {
         return Err(Error::bad_argument(format!(
@@ -165,8 +220,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let to = strides(&out)?;
     let mut offset = 0usize;
     for (value, shape) in values {
-        if let Some(value) = value {
-            let from = strides(&shape)?;
+        if let Some((value, pixel)) = value {
+            let mut from = strides(&shape)?;
+            if let Some(pixel) = pixel {
+                for stride in &mut from[..rank - 1] {
+                    *stride = *stride / shape[rank - 1].max(1) as isize * pixel as isize;
+                }
+            }
             strided(l, "concat", &shape, (value, 0, &from), (result, offset, &to))?;
         }
         offset += shape[at] * to[at] as usize;

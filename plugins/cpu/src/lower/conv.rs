@@ -91,12 +91,53 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         None => l.elements(&[x, y, target]),
     };
     let brief = elements == Elements::Bf16;
+    // what a kernel copies anyway it reads as it is
+    let plan = ConvPlan::of(elements, l.isa, params).map_err(kernel_error)?;
+    let as_it_is = plan.reads_f32() && !l.is_brief(x);
+    // whoever else reads the image wants it channels last
+    let planar = plan.planar().is_some() && !l.has_channels(x) && part.uses()[x] == 1;
+    let (mut input, mut in_stride) = if planar {
+        (l.form_as(x, Form::Rows, brief && !as_it_is)?, params.in_channels)
+    } else {
+        l.image(x, brief && !as_it_is)?
+    };
     let join = l.joins[target]
-        .filter(|_| tail.residual.is_none() && part.plain_f32(target))
+        .filter(|_| part.plain_f32(target))
         .filter(|join| super::concat::admits(l, *join, brief));
+    let mut residual = None;
+    let mut beside = None;
+    let mut place = None;
     if let Some(join) = join {
-        params.out_stride = join.channels;
+        let whole = super::concat::begin(l, join, brief)?;
+        let fits = match tail.residual {
+            None => true,
+            Some(tensor) => {
+                let (value, stride) = l.image(tensor, brief)?;
+                beside = super::concat::distance(l, value, whole, join, brief)
+                    .filter(|&first| first >= params.out_channels);
+                residual = Some(value);
+                stride == join.channels && (beside.is_some() || !l.are_together(value, whole))
+            }
+        };
+        if fits {
+            params.out_stride = join.channels;
+            if l.are_together(input, whole) && !planar {
+                (input, in_stride) = (
+                    l.form_as(x, Form::Channels, brief && !as_it_is)?,
+                    params.in_channels,
+                );
+            }
+            place = Some(super::concat::place_of(l, target, join, brief)?);
+        }
     }
+    if place.is_none() {
+        beside = None;
+        residual = match tail.residual {
+            Some(residual) => Some(l.form_as(residual, Form::Channels, brief)?),
+            None => None,
+        };
+    }
+    params.in_stride = in_stride;
     let plan = if brief {
         ConvPlan::of(elements, l.isa, params)
     } else {
@@ -106,6 +147,7 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         ConvPlan::with_algorithm(l.isa, params, algorithm)
     };
     let plan = plan.map_err(kernel_error)?;
+    let plan = plan.planar().filter(|_| planar).unwrap_or(plan);
 
     let (kernel, bias) = (
         l.source(w)?,
@@ -117,17 +159,16 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         packer.pack(&kernel.values()?, bias.as_deref(), target);
         Ok(())
     })?;
-    // what a kernel copies anyway it reads as it is
-    let as_it_is = plan.reads_f32() && !l.is_brief(x);
-    let input = l.form_as(x, Form::Channels, brief && !as_it_is)?;
     let mut reads = vec![input, packed];
-    if let Some(residual) = tail.residual {
-        reads.push(l.form_as(residual, Form::Channels, brief)?);
-    }
-    let output = match join {
-        Some(join) => super::concat::place_of(l, target, join, brief)?,
-        None => l.result_as(target, Form::Channels, brief)?,
+    let output = match (place, beside, residual) {
+        // the residual's first channel is where what is written begins
+        (Some(_), Some(_), Some(residual)) => residual,
+        (Some(place), _, _) => place,
+        (None, _, _) => l.result_as(target, Form::Channels, brief)?,
     };
+    if beside.is_none() {
+        reads.extend(residual);
+    }
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let epilogue = Epilogue {
         activation: tail.activation,
@@ -138,6 +179,20 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         },
     };
     let has_residual = tail.residual.is_some();
+    if let Some(first) = beside {
+        l.step(
+            "conv",
+            &reads,
+            &[output],
+            scratch,
+            Box::new(move |o| {
+                let (image, scratch) = (o.slice_mut(0), o.scratch(1));
+                plan.run_beside(o.pool, o.read(1), o.slice(0), epilogue, image, first, scratch);
+                Ok(())
+            }),
+        );
+        return Ok(true);
+    }
     l.step(
         "conv",
         &reads,

@@ -7,7 +7,7 @@ use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_ops::{Attr, Op, axis, broadcast};
 use polychip_sdk::{Error, Result};
 
-use super::{Form, Lowering, channels_axis, channels_last, is_trivial, kernel_error};
+use super::{Form, Lowering, Within, channels_axis, channels_last, is_trivial, kernel_error};
 use crate::part::{Node, TensorIndex};
 use crate::step::ValueId;
 
@@ -296,6 +296,27 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
         )));
     }
     let brief = l.stays_brief(x, &node.outputs);
+    let plain = |t: TensorIndex| l.part.plain_f32(t) && l.wishes[t].is_none();
+    if form == Form::Channels
+        && at == rank - 1
+        && sizes.iter().all(|&size| size > 0)
+        && !dims.contains(&0)
+        && l.part.plain_f32(x)
+        && node.outputs.iter().flatten().all(|&t| plain(t))
+    {
+        // pieces are looked at where they are
+        let (value, stride) = l.image(x, brief)?;
+        let len = l.values[value.0 as usize].bytes / if brief { 2 } else { 4 };
+        let mut first = 0;
+        for (output, &size) in node.outputs.iter().zip(&sizes) {
+            if let Some(y) = *output {
+                let value = l.piece(value, first, vec![len - first])?;
+                l.forms[y].within = Some(Within { value, stride, brief });
+            }
+            first += size;
+        }
+        return Ok(true);
+    }
     let value = l.form_as(x, form, brief)?;
     let strides = dense(&dims)?;
     let mut offset = 0;

@@ -68,10 +68,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let isa = l.isa;
     let brief = l.stays_brief(x, &[Some(y)]);
-    let (input, output) = (
-        l.form_as(x, Form::Channels, brief)?,
-        l.result_as(y, Form::Channels, brief)?,
-    );
+    let (input, stride) = l.image(x, brief)?;
+    let plan = plan.with_strides(stride, c).map_err(kernel_error)?;
+    let output = l.result_as(y, Form::Channels, brief)?;
     l.step(
         "pool",
         &[input],

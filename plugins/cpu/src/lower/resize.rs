@@ -3,8 +3,9 @@
 use polychip_ops::{Attr, Op};
 use polychip_sdk::Result;
 
-use super::{Form, Lowering};
-use crate::part::Node;
+use super::movement::strided;
+use super::{Form, Lowering, concat};
+use crate::part::{Node, TensorIndex};
 use crate::step::{Operands, Plain};
 
 /// How an output coordinate maps to the input.
@@ -29,6 +30,34 @@ impl Coordinates {
             Coordinates::AlignCorners => 0.0,
         }
     }
+}
+
+/// Repeats each pixel of `[lines, width, channels]` down and across: a strided copy, into a concatenation's place where
+/// the result has one.
+fn repeat(
+    l: &mut Lowering<'_>,
+    (x, y): (TensorIndex, TensorIndex),
+    brief: bool,
+    [lines, width, channels]: [usize; 3],
+    [down, across]: [usize; 2],
+) -> Result<()> {
+    let (mut input, mut stride) = l.image(x, brief)?;
+    let join = l.joins[y].filter(|join| l.part.plain_f32(y) && concat::admits(l, *join, brief));
+    let (output, pixel) = match join {
+        Some(join) => {
+            let whole = concat::begin(l, join, brief)?;
+            if l.are_together(input, whole) {
+                (input, stride) = (l.form_as(x, Form::Channels, brief)?, channels);
+            }
+            (concat::place_of(l, y, join, brief)?, join.channels)
+        }
+        None => (l.result_as(y, Form::Channels, brief)?, channels),
+    };
+    let line = width * across * pixel;
+    let from = [width * stride, 0, stride, 0, 1].map(|stride| stride as isize);
+    let to = [down * line, line, across * pixel, pixel, 1].map(|stride| stride as isize);
+    let shape = [lines, down, width, across, channels];
+    strided(l, "resize nearest", &shape, (input, 0, &from), (output, 0, &to))
 }
 
 /// Lowers Resize.
@@ -93,6 +122,15 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             };
             let (rows, columns) = (map(scales[0], h, out_h), map(scales[1], w, out_w));
             let brief = l.stays_brief(x, &[Some(y)]);
+            let repeats = |map: &[usize], size: usize| {
+                let times = map.len() / size;
+                (map.len().is_multiple_of(size) && map.iter().enumerate().all(|(i, &from)| from == i / times))
+                    .then_some(times)
+            };
+            if let (Some(down), Some(across)) = (repeats(&rows, h), repeats(&columns, w)) {
+                repeat(l, (x, y), brief, [n * h, w, c], [down, across])?;
+                return Ok(true);
+            }
             let (input, output) = (
                 l.form_as(x, Form::Channels, brief)?,
                 l.result_as(y, Form::Channels, brief)?,

@@ -190,6 +190,66 @@ fn convolutions_compute_into_their_place_of_a_concatenation() {
     );
 }
 
+#[test]
+fn a_split_and_what_it_is_joined_with_are_one_image() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[2, 9, 6, 5]);
+    let both = net.conv(x, 12, 1, 1, 1);
+    let both = net.plain(Op::Relu, &[both]);
+    let along = || Attributes::new().with_int(Attr::Axis, 1);
+    let sizes = net.ints(&[6, 6]);
+    let parts = net.nodes(Op::Split, along(), &[Some(both), Some(sizes)], 2);
+    let inner = net.conv(parts[1], 6, 3, 1, 1);
+    let inner = net.conv(inner, 6, 3, 1, 1);
+    let inner = net.plain(Op::Add, &[parts[1], inner]);
+    let outer = net.conv(inner, 6, 3, 1, 1);
+    let scales = net.constant(
+        &Boxed::from_f64s(
+            polychip_reference::element(DType::F32),
+            vec![4],
+            &[1.0, 1.0, 2.0, 3.0],
+        )
+        .unwrap(),
+    );
+    let joined = net.node(Op::Concat, along(), &[parts[0], parts[1], inner, outer]);
+    let y = net.conv(joined, 5, 1, 1, 1);
+    let resize = Attributes::new()
+        .with_str(Attr::Mode, "nearest")
+        .with_str(Attr::CoordinateTransformationMode, "asymmetric")
+        .with_str(Attr::NearestMode, "floor");
+    let up = net.nodes(Op::Resize, resize, &[Some(y), None, Some(scales)], 1)[0];
+    let other = net.input(DType::F32, &[2, 3, 12, 15]);
+    let other = net.conv(other, 4, 3, 1, 1);
+    let joined = net.node(Op::Concat, along(), &[up, other]);
+    // a second reader finds it in its place
+    let other = net.plain(Op::Tanh, &[other]);
+    net.output(joined);
+    net.output(other);
+    let steps = net.check(1e-5);
+    assert!(
+        !steps.iter().any(|&name| name == "split" || name == "concat"),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn a_concatenation_of_what_is_split_in_another_order_copies() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 8, 4, 5]);
+    let x = net.conv(x, 10, 1, 1, 1);
+    let along = || Attributes::new().with_int(Attr::Axis, 1);
+    let sizes = net.ints(&[4, 6]);
+    let parts = net.nodes(Op::Split, along(), &[Some(x), Some(sizes)], 2);
+    let a = net.node(Op::Concat, along(), &[parts[1], parts[0], parts[1]]);
+    let pooled = net.plain(Op::GlobalMaxPool, &[parts[0]]);
+    let b = net.plain(Op::Add, &[parts[1], parts[1]]);
+    let b = net.node(Op::Concat, along(), &[parts[0], b]);
+    net.output(a);
+    net.output(b);
+    net.output(pooled);
+    net.check(1e-6);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
