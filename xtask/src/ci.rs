@@ -26,6 +26,29 @@ pub(crate) struct Options {
     fuzz_seconds: u32,
 }
 
+/// The suites over models and cases on disk, which the `tests` before leave out (`.config/nextest.toml`): each is one
+/// process of many trials. In the profile of the other tests, whose kernels are optimised: nothing is built twice.
+const SUITES: &[&str] = &[
+    "test",
+    "--package",
+    "polychip-device-tests",
+    "--no-fail-fast",
+    "--test",
+    "onnx_backend",
+    "--test",
+    "onnx_runtime",
+    "--test",
+    "onnx_writer",
+    "--test",
+    "quantised",
+    "--test",
+    "openvino",
+    "--test",
+    "qnn_models",
+    "--test",
+    "gpu_models",
+];
+
 /// What a check came to.
 enum Outcome {
     Passed,
@@ -86,16 +109,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             Outcome::Skipped(why) => eprintln!("skipped  {name}: {why}"),
         }
     }
-    for (name, log, (last, _)) in &failed {
-        eprintln!(
-            "\n== the last lines of {name} (all of them: {})",
-            log.path().display()
-        );
-        eprintln!("{last}");
-    }
-    for (name, _, (_, telling)) in &failed {
-        eprintln!("\n== what failed in {name}");
-        eprintln!("{telling}");
+    // first what tells of the failure: who reads only the end of a long log should meet it
+    for (name, log, (last, telling)) in &failed {
+        let file = log.path().display();
+        eprintln!("\n== what failed in {name} (all of its output: {file})\n{telling}");
+        eprintln!("\n== its last lines\n{last}");
     }
     Ok(failed.is_empty())
 }
@@ -172,26 +190,16 @@ fn checks(options: &Options) -> Vec<Check> {
         )
         .skipped_if(!cargo_has("deny"), "cargo-deny is not installed"),
         advisories(),
-        Check::cargo(
-            "ONNX backend suite and ONNX Runtime's outputs",
-            &[&[
-                "test",
-                "--release",
-                "--package",
-                "polychip-device-tests",
-                "--tests",
-                "--no-fail-fast",
-            ]],
-        )
-        .skipped_if(!python.is_file(), no_python)
-        .skipped_if(
-            !generated.is_dir(),
-            "device-tests/generated is not there (`cargo xtask models` makes it)",
-        ),
+        Check::cargo("ONNX backend suite and ONNX Runtime's outputs", &[SUITES])
+            .skipped_if(!python.is_file(), no_python)
+            .skipped_if(
+                !generated.is_dir(),
+                "device-tests/generated is not there (`cargo xtask models` makes it)",
+            ),
         // the lines above run on the widest instruction set only
         Check::cargo(
             "ONNX backend suite on each instruction set",
-            &[&["test", "--release", "--package", "polychip-isa-tests"]],
+            &[&["test", "--package", "polychip-isa-tests"]],
         )
         .skipped_if(
             !generated.is_dir(),
@@ -230,7 +238,7 @@ fn arm() -> Check {
 fn openvino(suite: &std::path::Path) -> Check {
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--release", "--package", "polychip-device-tests"])
+        .args(["test", "--package", "polychip-device-tests"])
         .args(["--test", "onnx_backend"])
         .env("POLYCHIP_SUITE_DEVICE", "openvino:0");
     let there = crate::vendor::openvino().is_some() || std::env::var_os("OPENVINO_LIB_DIR").is_some();
@@ -254,7 +262,7 @@ fn openvino(suite: &std::path::Path) -> Check {
 fn gpu(suite: &std::path::Path) -> Check {
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--release", "--package", "polychip-device-tests"])
+        .args(["test", "--package", "polychip-device-tests"])
         .args(["--test", "onnx_backend"])
         .env("POLYCHIP_SUITE_DEVICE", "gpu:0");
     Check {
@@ -283,15 +291,8 @@ fn newer_mesa(suite: &std::path::Path) -> Check {
             "--skip",
             "gemm",
         ],
+        &["--package", "polychip-device-tests", "--test", "gpu_zero_copy"],
         &[
-            "--release",
-            "--package",
-            "polychip-device-tests",
-            "--test",
-            "gpu_zero_copy",
-        ],
-        &[
-            "--release",
             "--package",
             "polychip-device-tests",
             "--test",

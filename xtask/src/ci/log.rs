@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::root::root;
 
 /// Lines that are shown of a failure: the end of the log, and what tells of the failure.
-const LAST: usize = 30;
+const LAST: usize = 8;
 const TELLING: usize = 25;
 
 /// Lines shown of what one test said.
