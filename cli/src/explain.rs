@@ -94,18 +94,26 @@ impl std::fmt::Display for Answer {
             }
             for other in &node.alternatives {
                 write!(text, "        not {}: {}", other.device, other.reason)?;
-                match &other.cost {
-                    Some(cost) => {
-                        writeln!(
-                            text,
-                            " (alone {}, {}{})",
-                            cost.time,
-                            cost.provenance.word(),
-                            label(cost.emulated)
-                        )?;
-                    }
-                    None => text.push('\n'),
+                if let Some(cost) = &other.cost {
+                    write!(
+                        text,
+                        " (alone {}, {}{})",
+                        cost.time,
+                        cost.provenance.word(),
+                        label(cost.emulated)
+                    )?;
                 }
+                if let Some(forced) = &other.counterfactual {
+                    write!(text, "; there, {}", forced.words)?;
+                    match forced.replanned {
+                        true => text.push_str(" with all else planned anew"),
+                        false => text.push_str(" with all else where it is"),
+                    }
+                    if forced.derived {
+                        text.push_str(", cost derived from other nodes");
+                    }
+                }
+                text.push('\n');
             }
         }
         if !self.unlocks.is_empty() {

@@ -1,7 +1,8 @@
 //! Says why each node is where it is, and what support for one more op would save.
 //!
-//! Invariants: every node has one reason per other device; a counterfactual is the plan's cost with
-//! this node alone on the other device; figures carry unit and provenance.
+//! Invariants: every node has one reason per other device; a counterfactual is the least objective with the
+//! node forced onto that device, all other nodes planned anew, or it says that they stay; figures carry unit
+//! and provenance.
 //! Deliberately not here: layout on a page (`report`).
 
 use crate::cost::{Cost, CostTable};
@@ -14,7 +15,7 @@ use crate::options::Options;
 use crate::partition::edges;
 use crate::plan::Plan;
 use crate::problem::{FORBIDDEN, Problem};
-use crate::solve::{Limits, solve};
+use crate::solve::{Limits, Marginals, solve};
 use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{Graph, NodeId};
@@ -63,6 +64,23 @@ pub struct Alternative {
     pub cost: Option<Cost>,
     /// Why the node is not there.
     pub reason: Reason,
+    /// What the plan would cost with the node there all the same; none where no link leads there, or
+    /// nothing says what the node would cost there.
+    pub counterfactual: Option<Counterfactual>,
+}
+
+/// What a plan would cost with one node on another device, whether or not it may be there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Counterfactual {
+    /// Change of the objective, in its own units: negative where the plan would gain.
+    pub by: i64,
+    /// The same in words, with sign and unit.
+    pub words: String,
+    /// All other nodes were planned anew around it, so that this is the least change there is; otherwise
+    /// they stay where they are, and the change is at most this.
+    pub replanned: bool,
+    /// The node's cost there is derived from the device's other nodes.
+    pub derived: bool,
 }
 
 /// Why a node is not on a device.
@@ -197,6 +215,7 @@ pub fn explain(
             device: targets[other].name.clone(),
             cost: inputs.node_cost(index, other),
             reason: view.reason(&mut moved, index, other),
+            counterfactual: view.counterfactual(&mut moved, index, other),
         });
         nodes.push(NodeExplanation {
             node: index as u32,
@@ -220,6 +239,12 @@ struct View<'a> {
     time: Problem,
     energy: Option<Problem>,
     edges: Vec<(usize, usize)>,
+    /// The objective of the placement.
+    now: Option<u64>,
+    /// Every node on every device with the rest planned anew, where costs add up and nothing is limited.
+    marginals: Option<Marginals>,
+    /// Per device: how its nodes compare with where they are.
+    comparisons: Vec<(u128, u128)>,
 }
 
 impl<'a> View<'a> {
@@ -235,13 +260,52 @@ impl<'a> View<'a> {
             true => Some(inputs.problem(Weights { time: 0, energy: 1 })?),
             false => None,
         };
+        let objective = inputs.objective;
+        let additive = inputs.costs.parts().next().is_none()
+            && objective.deadline.is_none()
+            && objective.energy_budget.is_none()
+            && inputs.targets.iter().all(|target| target.memory_limit.is_none());
+        let marginals = match additive {
+            true => Marginals::of(&problem, inputs.options.table_limit),
+            false => None,
+        };
+        let comparisons = (0..inputs.targets.len()).map(|device| compared(&problem, &placement, device));
         Ok(Self {
+            now: problem.objective(&placement),
+            comparisons: comparisons.collect(),
             edges: edges(inputs.graph),
             inputs,
             placement,
             problem,
             time,
             energy,
+            marginals,
+        })
+    }
+
+    /// What the plan would cost with a node on another device. `moved` is the placement, and is left as it was.
+    fn counterfactual(&self, moved: &mut [usize], node: usize, device: usize) -> Option<Counterfactual> {
+        let inputs = self.inputs;
+        let stated = inputs.node_cost(node, device);
+        let derived = stated.is_none();
+        let cost = match stated {
+            Some(cost) => Weights::of(inputs.objective).of_cost(&cost),
+            None => self.derived(node, self.comparisons[device])?,
+        };
+        let replanned = self.marginals.is_some();
+        let by = match &self.marginals {
+            Some(marginals) => {
+                let forced = i128::from(marginals.forced(node, device, cost)?);
+                i64::try_from(forced - i128::from(self.now?)).ok()?
+            }
+            None => self.problem.difference_at(moved, node, device, cost)?,
+        };
+        let sign = if by < 0 { '-' } else { '+' };
+        Some(Counterfactual {
+            by,
+            words: format!("{sign}{}", inputs.objective.words(by.unsigned_abs())),
+            replanned,
+            derived,
         })
     }
 
@@ -303,7 +367,7 @@ impl<'a> View<'a> {
     /// Kinds of refused nodes, ranked by what the plan would gain if a device ran them.
     fn unlocks(&self) -> Vec<Unlock> {
         let inputs = self.inputs;
-        let Some(now) = self.problem.objective(&self.placement) else {
+        let Some(now) = self.now else {
             return Vec::new();
         };
         let mut kinds: BTreeMap<(String, usize), Vec<usize>> = BTreeMap::new();
@@ -342,7 +406,7 @@ impl<'a> View<'a> {
         for ((op, device), nodes) in ranked.into_iter().take(UNLOCKS) {
             let mut unlocked = self.problem.clone();
             let mut derived = false;
-            let comparison = self.comparison(device);
+            let comparison = self.comparisons[device];
             for &node in &nodes {
                 let stated = inputs.node_cost(node, device);
                 let stated = stated.map(|cost| Weights::of(inputs.objective).of_cost(&cost));
@@ -374,19 +438,6 @@ impl<'a> View<'a> {
         unlocks
     }
 
-    /// How a device's nodes compare with where they are: their sum there, and their sum here.
-    fn comparison(&self, device: usize) -> (u128, u128) {
-        let (mut there, mut here) = (0u128, 0u128);
-        for node in 0..self.problem.nodes() {
-            let cost = self.problem.cost(node, device);
-            if cost != FORBIDDEN {
-                there += u128::from(cost);
-                here += u128::from(self.problem.cost(node, self.placement[node]));
-            }
-        }
-        (there, here)
-    }
-
     /// A cost for a node that a device refuses: the node's present cost, scaled as the device's other
     /// nodes compare with where they are.
     fn derived(&self, node: usize, (there, here): (u128, u128)) -> Option<u64> {
@@ -394,4 +445,17 @@ impl<'a> View<'a> {
         let scaled = now.checked_mul(there)?.checked_div(here)?;
         u64::try_from(scaled).ok().filter(|&cost| cost < u64::MAX / 8)
     }
+}
+
+/// How a device's nodes compare with where they are: their sum there, and their sum here.
+fn compared(problem: &Problem, placement: &[usize], device: usize) -> (u128, u128) {
+    let (mut there, mut here) = (0u128, 0u128);
+    for (node, &now) in placement.iter().enumerate() {
+        let cost = problem.cost(node, device);
+        if cost != FORBIDDEN {
+            there += u128::from(cost);
+            here += u128::from(problem.cost(node, now));
+        }
+    }
+    (there, here)
 }

@@ -33,7 +33,7 @@ pub use check::{Violation, ViolationKind, check, check_placement};
 pub use compare::{Comparison, cheapest_per_node, greedy_by_priority};
 pub use cost::{Cost, CostTable, Provenance};
 pub use error::{Error, ErrorKind};
-pub use explain::{Alternative, Explanation, NodeExplanation, Reason, Unlock, explain};
+pub use explain::{Alternative, Counterfactual, Explanation, NodeExplanation, Reason, Unlock, explain};
 pub use fingerprint::model_fingerprint;
 pub use link::{Link, LinkMode, LinkTable};
 pub use objective::Objective;

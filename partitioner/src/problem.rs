@@ -232,10 +232,10 @@ impl Problem {
         sum
     }
 
-    /// The part of the objective that depends on one node's device.
-    fn around(&self, placement: &[usize], node: usize) -> u64 {
+    /// The part of the objective that depends on one node's device, the node costing this.
+    fn around(&self, placement: &[usize], node: usize, cost: u64) -> u64 {
         let device = placement[node];
-        let mut sum = self.cost(node, device);
+        let mut sum = cost;
         if node == 0 || placement[node - 1] != device {
             sum = add(sum, self.launch[device]);
         }
@@ -251,10 +251,21 @@ impl Problem {
     /// What the objective changes by when one node moves to another device; none where that is forbidden.
     #[must_use]
     pub fn difference(&self, placement: &mut [usize], node: usize, device: usize) -> Option<i64> {
+        self.difference_at(placement, node, device, self.cost(node, device))
+    }
+
+    /// The same, the node costing this on the other device, whatever the problem says.
+    pub(crate) fn difference_at(
+        &self,
+        placement: &mut [usize],
+        node: usize,
+        device: usize,
+        cost: u64,
+    ) -> Option<i64> {
         let old = placement[node];
-        let before = self.around(placement, node);
+        let before = self.around(placement, node, self.cost(node, old));
         placement[node] = device;
-        let after = self.around(placement, node);
+        let after = self.around(placement, node, cost);
         placement[node] = old;
         if after == FORBIDDEN || before == FORBIDDEN {
             return None;

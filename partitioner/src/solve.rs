@@ -5,11 +5,13 @@
 //! and equals the objective of the returned one exactly when that is optimal.
 //! Deliberately not here: memory limits, deadlines (`limit`) and merging (`merge`).
 //!
-//! Start reading at `network` (variables and factors), then `eliminate`; `hubs` narrows what many nodes read.
+//! Start reading at `network` (variables and factors), then `eliminate`; `hubs` narrows what many nodes read;
+//! `marginals` prices every node on every device.
 
 mod bound;
 mod eliminate;
 mod hubs;
+mod marginals;
 mod network;
 mod order;
 mod search;
@@ -19,6 +21,8 @@ use crate::error::{Error, Repr};
 use crate::problem::{FORBIDDEN, Problem};
 use eliminate::Outcome;
 use network::Network;
+
+pub(crate) use marginals::Marginals;
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug)]

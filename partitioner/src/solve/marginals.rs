@@ -1,0 +1,222 @@
+//! The least value of a problem with one node forced onto one device, for every node and device at once.
+//!
+//! Elimination sends each step's minima to later steps; going back over the same steps, each sends the minima of all
+//! the others back. The two together are the least value around a variable, so that one pass there and back answers
+//! what would take a solution per node and device.
+//!
+//! Invariants: values are those of `solve` on the same problem with the node so forced, exactly; a node's own cost is
+//! left out, so that a device that refuses the node can be asked about too.
+//! Deliberately not here: limits and stated parts, which do not add up node by node.
+
+use super::network::Network;
+use super::order::order;
+use crate::problem::{FORBIDDEN, Problem, add};
+
+/// Per node and device, the least value of everything but the node's own cost with the node there.
+#[derive(Clone, Debug)]
+pub(crate) struct Marginals {
+    devices: usize,
+    around: Vec<u64>,
+}
+
+/// A table over variables, ascending, the last fastest.
+struct Table {
+    scope: Vec<u32>,
+    values: Vec<u64>,
+}
+
+impl Marginals {
+    /// All of a problem whose tables fit in `table_limit` entries; none of a wider one.
+    pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
+        let (nodes, devices) = (problem.nodes(), problem.devices());
+        if devices == 1 {
+            return None;
+        }
+        // every device is a value of every node, at what surrounds the node there; own costs come after
+        let mut bare = problem.clone();
+        for node in 0..nodes {
+            (0..devices).for_each(|device| bare.set_cost(node, device, 0));
+        }
+        let domains = vec![(0..devices).collect::<Vec<usize>>(); nodes];
+        let mut network = Network::new(&bare, &domains, &[], table_limit)?;
+        let beside: Vec<u64> = (0..nodes)
+            .flat_map(|node| network.own(node as u32).to_vec())
+            .collect();
+        for node in 0..nodes {
+            for (device, own) in network.own_mut(node as u32).iter_mut().enumerate() {
+                *own = add(*own, problem.cost(node, device));
+            }
+        }
+        let mut around = beliefs(&network, nodes, devices, table_limit)?;
+        for (value, beside) in around.iter_mut().zip(beside) {
+            *value = add(add(*value, beside), network.constant);
+        }
+        Some(Self { devices, around })
+    }
+
+    /// The least value with a node on a device at this cost; none where links forbid it.
+    pub(crate) fn forced(&self, node: usize, device: usize, cost: u64) -> Option<u64> {
+        let value = add(self.around[node * self.devices + device], cost);
+        (value != FORBIDDEN).then_some(value)
+    }
+}
+
+/// Per node and device, the least sum of all tables around the node, without its own costs.
+fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) -> Option<Vec<u64>> {
+    let order = order(network, table_limit);
+    if !order.narrow {
+        return None;
+    }
+    let steps = order.sequence.len();
+    let first = |scope: &[u32]| scope.iter().map(|&v| order.position[v as usize] as usize).min();
+    let mut given: Vec<Vec<usize>> = vec![Vec::new(); steps];
+    for (index, factor) in network.factors.iter().enumerate() {
+        given[first(&factor.scope).expect("invariant: scopes are not empty")].push(index);
+    }
+    // there: what each step sends to a later one
+    let cliques: Vec<Vec<u32>> = (0..steps)
+        .map(|step| {
+            let mut clique = order.scopes[step].clone();
+            let variable = order.sequence[step];
+            clique.insert(clique.partition_point(|&v| v < variable), variable);
+            clique
+        })
+        .collect();
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); steps];
+    let mut sent: Vec<Table> = Vec::with_capacity(steps);
+    // the sums of the factors of each step, which both ways need
+    let mut own_tables: Vec<Vec<u64>> = Vec::with_capacity(steps);
+    for step in 0..steps {
+        let clique = &cliques[step];
+        let mut sums = vec![0; size(network, clique)];
+        for &index in &given[step] {
+            let factor = &network.factors[index];
+            add_onto(network, clique, &mut sums, &factor.scope, &factor.table);
+        }
+        own_tables.push(sums.clone());
+        for &child in &children[step] {
+            add_onto(
+                network,
+                clique,
+                &mut sums,
+                &sent[child].scope,
+                &sent[child].values,
+            );
+        }
+        let variable = order.sequence[step];
+        add_onto(network, clique, &mut sums, &[variable], network.own(variable));
+        let scope = order.scopes[step].clone();
+        let values = least_over(network, clique, &sums, &scope);
+        if let Some(parent) = first(&scope) {
+            children[parent].push(step);
+        }
+        sent.push(Table { scope, values });
+    }
+    // components that share no variable add up: each sees the least of all the others
+    let roots: Vec<usize> = (0..steps).filter(|&step| sent[step].scope.is_empty()).collect();
+    let mut back: Vec<Option<Vec<u64>>> = vec![None; steps];
+    let mut sum = 0;
+    for &step in &roots {
+        back[step] = Some(vec![sum]);
+        sum = add(sum, sent[step].values[0]);
+    }
+    sum = 0;
+    for &step in roots.iter().rev() {
+        if let Some(others) = &mut back[step] {
+            others[0] = add(others[0], sum);
+        }
+        sum = add(sum, sent[step].values[0]);
+    }
+    // and back: what all others than a step send to it
+    let mut around = vec![FORBIDDEN; nodes * devices];
+    for step in (0..steps).rev() {
+        let (clique, variable) = (&cliques[step], order.sequence[step]);
+        let from_above = back[step].take().expect("invariant: later steps have sent back");
+        let mut sums = std::mem::take(&mut own_tables[step]);
+        add_onto(network, clique, &mut sums, &order.scopes[step], &from_above);
+        let family = &children[step];
+        // without the variable's own costs: what a node sees
+        if (variable as usize) < nodes {
+            let mut all = sums.clone();
+            for &child in family {
+                add_onto(network, clique, &mut all, &sent[child].scope, &sent[child].values);
+            }
+            let least = least_over(network, clique, &all, &[variable]);
+            around[variable as usize * devices..][..devices].copy_from_slice(&least);
+        }
+        add_onto(network, clique, &mut sums, &[variable], network.own(variable));
+        // each child sees all but what it sent itself
+        let mut earlier = Vec::with_capacity(family.len());
+        for &child in family {
+            earlier.push(sums.clone());
+            add_onto(
+                network,
+                clique,
+                &mut sums,
+                &sent[child].scope,
+                &sent[child].values,
+            );
+        }
+        let mut later = vec![0; sums.len()];
+        for (&child, earlier) in family.iter().zip(earlier).rev() {
+            let rest: Vec<u64> = earlier.iter().zip(&later).map(|(&a, &b)| add(a, b)).collect();
+            back[child] = Some(least_over(network, clique, &rest, &sent[child].scope));
+            add_onto(
+                network,
+                clique,
+                &mut later,
+                &sent[child].scope,
+                &sent[child].values,
+            );
+        }
+    }
+    Some(around)
+}
+
+fn size(network: &Network, scope: &[u32]) -> usize {
+    scope.iter().map(|&v| network.count(v)).product()
+}
+
+/// Walks all values of a clique, with the place of each in a table over some of its variables.
+fn walk(network: &Network, clique: &[u32], scope: &[u32], mut visit: impl FnMut(usize, usize)) {
+    let mut strides = vec![0; clique.len()];
+    let mut distance = 1;
+    for &v in scope.iter().rev() {
+        let at = clique
+            .binary_search(&v)
+            .expect("invariant: the clique holds the scope");
+        strides[at] = distance;
+        distance *= network.count(v);
+    }
+    let counts: Vec<usize> = clique.iter().map(|&v| network.count(v)).collect();
+    let mut index = vec![0; clique.len()];
+    let mut place = 0;
+    for entry in 0..counts.iter().product() {
+        visit(entry, place);
+        for at in (0..clique.len()).rev() {
+            index[at] += 1;
+            place += strides[at];
+            if index[at] < counts[at] {
+                break;
+            }
+            place -= strides[at] * counts[at];
+            index[at] = 0;
+        }
+    }
+}
+
+/// Adds a table over some variables of a clique to sums over all of them.
+fn add_onto(network: &Network, clique: &[u32], sums: &mut [u64], scope: &[u32], table: &[u64]) {
+    walk(network, clique, scope, |entry, place| {
+        sums[entry] = add(sums[entry], table[place]);
+    });
+}
+
+/// The least of a clique's sums over all variables that are not in a scope.
+fn least_over(network: &Network, clique: &[u32], sums: &[u64], scope: &[u32]) -> Vec<u64> {
+    let mut least = vec![FORBIDDEN; size(network, scope)];
+    walk(network, clique, scope, |entry, place| {
+        least[place] = least[place].min(sums[entry]);
+    });
+    least
+}
