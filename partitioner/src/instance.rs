@@ -141,6 +141,15 @@ impl<'a> Inputs<'a> {
         })
     }
 
+    /// The same inputs for another objective.
+    pub(crate) fn under<'b>(&'b self, objective: &'b Objective) -> Inputs<'b> {
+        Inputs {
+            model: self.model.clone(),
+            objective,
+            ..*self
+        }
+    }
+
     /// The cost of one node on a device as the objective sees it: where energy matters and is not
     /// known, the device's power over the node's time stands for it, and the figure is an estimate.
     pub(crate) fn node_cost(&self, node: usize, device: usize) -> Option<Cost> {

@@ -173,14 +173,7 @@ impl Problem {
     /// # Errors
     /// The largest conceivable sum does not fit.
     pub fn bounded(&self) -> Result<(), Error> {
-        let largest = |row: &[u64]| row.iter().copied().filter(|&c| c != FORBIDDEN).max().unwrap_or(0);
-        let mut sum: u128 = 0;
-        for row in self.cost.chunks(self.devices) {
-            sum += u128::from(largest(row)) + u128::from(largest(&self.launch));
-        }
-        for tensor in &self.tensors {
-            sum += u128::from(largest(&tensor.transfer)) * self.devices as u128;
-        }
+        let sum = self.dearest();
         // half the range, so that a bound plus a value also fits
         if sum > u128::from(u64::MAX / 2) {
             return Err(Repr::Overflow(format!(
@@ -190,6 +183,19 @@ impl Problem {
             .into());
         }
         Ok(())
+    }
+
+    /// More than any placement costs.
+    pub(crate) fn dearest(&self) -> u128 {
+        let largest = |row: &[u64]| row.iter().copied().filter(|&c| c != FORBIDDEN).max().unwrap_or(0);
+        let mut sum: u128 = 0;
+        for row in self.cost.chunks(self.devices) {
+            sum += u128::from(largest(row)) + u128::from(largest(&self.launch));
+        }
+        for tensor in &self.tensors {
+            sum += u128::from(largest(&tensor.transfer)) * self.devices as u128;
+        }
+        sum
     }
 
     /// The objective of a placement, or none where it uses something forbidden.

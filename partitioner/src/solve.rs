@@ -15,6 +15,7 @@ mod marginals;
 mod network;
 mod order;
 mod search;
+mod sweep;
 mod tighten;
 
 use crate::error::{Error, Repr};
@@ -23,6 +24,7 @@ use eliminate::Outcome;
 use network::Network;
 
 pub(crate) use marginals::Marginals;
+pub(crate) use sweep::Sweep;
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug)]

@@ -49,7 +49,13 @@ impl Corpus {
 
     /// Families that grow: name, whether tensors are read from end to end (hubs), and one network per size.
     pub(crate) fn families(&self) -> Vec<(String, bool, Vec<Structure>)> {
-        let sizes = |make: &dyn Fn(usize) -> Structure| self.tiled_nodes.iter().map(|&n| make(n)).collect();
+        self.families_of(self.tiled_nodes.len())
+    }
+
+    /// The same, the smallest few sizes of each.
+    pub(crate) fn families_of(&self, count: usize) -> Vec<(String, bool, Vec<Structure>)> {
+        let chosen = &self.tiled_nodes[..count.min(self.tiled_nodes.len())];
+        let sizes = |make: &dyn Fn(usize) -> Structure| chosen.iter().map(|&n| make(n)).collect();
         let mut families = Vec::new();
         for name in &self.tiled {
             let one = generators::by_name(name).unwrap_or_else(|| file(name));

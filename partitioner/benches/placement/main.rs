@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout)]
 
 mod corpus;
+mod front;
 mod generators;
 mod measure;
 mod quality;
@@ -26,7 +27,7 @@ use witness::Verdict;
 
 /// What the command line asks for.
 struct Arguments {
-    /// Sections: `quality`, `speed`; none: both.
+    /// Sections: `speed`, `front`, `quality`; none: all.
     sections: Vec<String>,
     /// Only families whose name holds this.
     only: String,
@@ -52,7 +53,7 @@ fn arguments() -> Result<Arguments, String> {
         match word.as_str() {
             // what cargo bench adds
             "--bench" => {}
-            "quality" | "speed" => arguments.sections.push(word),
+            "quality" | "speed" | "front" => arguments.sections.push(word),
             "--only" => arguments.only = value()?,
             "--seeds" => arguments.seeds = value()?.parse().map_err(|error| format!("--seeds: {error}"))?,
             "--json" => arguments.json = Some(value()?.into()),
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             eprintln!(
-                "error: {error}; sections are quality and speed, options --only, --seeds, --json and --dump"
+                "error: {error}; sections are speed, front and quality, options --only, --seeds, --json and --dump"
             );
             return ExitCode::from(2);
         }
@@ -81,6 +82,13 @@ fn main() -> ExitCode {
     if wanted("speed") {
         println!("## Time and memory of planning\n");
         speed = speed::rows(&corpus, &arguments.only);
+        println!();
+    }
+    let mut fronts = Vec::new();
+    if wanted("front") {
+        println!("## Fronts of time and energy\n");
+        fronts = front::rows(&corpus, &arguments.only);
+        failed.extend(fronts.iter().filter_map(front::Row::is_short));
         println!();
     }
     if wanted("quality") {
@@ -121,7 +129,7 @@ fn main() -> ExitCode {
         );
     }
     if let Some(path) = &arguments.json {
-        let value = serde_json::json!({"quality": quality, "speed": speed});
+        let value = serde_json::json!({"quality": quality, "speed": speed, "front": fronts});
         if let Err(error) = std::fs::write(path, format!("{value:#}\n")) {
             failed.push(format!("{}: {error}", path.display()));
         }

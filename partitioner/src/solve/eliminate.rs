@@ -5,7 +5,7 @@
 //! Deliberately not here: the order (`order`) and what to do where tables grow too large (`bound`).
 
 use super::network::Network;
-use super::order::order;
+use super::order::{Order, order};
 use crate::problem::{FORBIDDEN, add};
 
 /// Tables of so many entries are made value by value instead of entry by entry.
@@ -29,7 +29,11 @@ struct Message {
 
 /// Minimises a network whose tables all fit in `table_limit` entries.
 pub(super) fn eliminate(network: &Network, table_limit: u64) -> Outcome {
-    let order = order(network, table_limit);
+    eliminate_in(network, &order(network, table_limit))
+}
+
+/// The same in an order that was made for a network of the same scopes.
+pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
     if !order.narrow {
         return Outcome::TooWide;
     }

@@ -76,6 +76,11 @@ fn settled(
     })
 }
 
+/// Whether a problem has hubs at all.
+pub(super) fn has_hubs(problem: &Problem) -> bool {
+    problem.tensors().iter().any(is_hub)
+}
+
 /// Whether many nodes read a tensor that can go anywhere at a price.
 fn is_hub(tensor: &Moved) -> bool {
     tensor.readers.len() >= MANY

@@ -15,6 +15,7 @@ pub(super) struct Factor {
 }
 
 /// Variables with their own costs, and factors between them.
+#[derive(Clone)]
 pub(super) struct Network {
     nodes: usize,
     /// All values of all variables, one after the other: devices of a node, masks of a tensor.
@@ -27,6 +28,8 @@ pub(super) struct Network {
     anchors: Vec<u32>,
     pub(super) factors: Vec<Factor>,
     pub(super) constant: u64,
+    /// Tables without any cost are kept, so that another network of the same nodes has the same tables.
+    zeros: bool,
 }
 
 impl Network {
@@ -39,7 +42,24 @@ impl Network {
         certain: &[u32],
         table_limit: u64,
     ) -> Option<Self> {
+        Self::made(problem, domains, certain, table_limit, false)
+    }
+
+    /// The same with tables and variables that depend on the domains and the wiring alone, not on costs: two problems
+    /// that differ in costs only have networks that differ in costs only.
+    pub(super) fn with_zeros(problem: &Problem, domains: &[Vec<usize>], table_limit: u64) -> Option<Self> {
+        Self::made(problem, domains, &[], table_limit, true)
+    }
+
+    fn made(
+        problem: &Problem,
+        domains: &[Vec<usize>],
+        certain: &[u32],
+        table_limit: u64,
+        zeros: bool,
+    ) -> Option<Self> {
         let mut network = Self {
+            zeros,
             nodes: domains.len(),
             values: Vec::with_capacity(domains.len() * problem.devices()),
             own: Vec::with_capacity(domains.len() * problem.devices()),
@@ -178,7 +198,7 @@ impl Network {
                     *slot = add(*slot, *cost);
                 }
             }
-            _ if table.iter().all(|&cost| cost == 0) => {}
+            _ if !self.zeros && table.iter().all(|&cost| cost == 0) => {}
             _ => self.factors.push(Factor { scope, table }),
         }
     }
@@ -187,7 +207,7 @@ impl Network {
     /// readers need are gathered from the last reader to the first, so that a cut through the order
     /// carries one set and not every reader.
     fn tensor(&mut self, problem: &Problem, tensor: &Moved, certain: u32, table_limit: u64) -> Option<()> {
-        if tensor.transfer.iter().all(|&cost| cost == 0) {
+        if !self.zeros && tensor.transfer.iter().all(|&cost| cost == 0) {
             return Some(());
         }
         let (source, fixed) = match tensor.source {

@@ -21,7 +21,7 @@ pub(super) struct Order {
 }
 
 /// Below so many entries per variable an order is good enough.
-const FEW: u64 = 256;
+pub(super) const FEW: u64 = 256;
 
 /// A variable with more neighbours than this makes a table beyond any limit: its missing pairs are not counted.
 const MOST_NEIGHBOURS: usize = 20;
@@ -52,11 +52,16 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
 
 /// The entries of all tables of the better order, or none where no order is narrow.
 pub(super) fn entries(network: &Network, table_limit: u64) -> Option<u64> {
-    let order = order(network, table_limit);
-    let table = |(scope, &v): (&Vec<u32>, &u32)| weigh(network, scope, v);
-    order
-        .narrow
-        .then(|| order.scopes.iter().zip(&order.sequence).map(table).sum())
+    order(network, table_limit).entries(network)
+}
+
+impl Order {
+    /// The entries of all tables; none where the order is not narrow.
+    pub(super) fn entries(&self, network: &Network) -> Option<u64> {
+        let table = |(scope, &v): (&Vec<u32>, &u32)| weigh(network, scope, v);
+        self.narrow
+            .then(|| self.scopes.iter().zip(&self.sequence).map(table).sum())
+    }
 }
 
 /// The entries of a table over a variable and its neighbours.

@@ -1,0 +1,99 @@
+//! One problem priced two ways, solved for many mixes of the two prices.
+//!
+//! Invariants: both networks have the same variables and the same scopes, so one elimination order serves every
+//! mix; only narrow problems are swept, so every solution is optimal.
+//! Deliberately not here: which mixes are worth solving (`front`).
+
+use super::eliminate::{Outcome, eliminate_in};
+use super::hubs;
+use super::network::Network;
+use super::order::{FEW, Order, order};
+use super::{Limits, Solution};
+use crate::problem::{FORBIDDEN, Problem};
+
+/// Two prices of one problem and the order in which its variables go.
+pub(crate) struct Sweep {
+    first: Network,
+    second: Network,
+    mixed: Network,
+    order: Order,
+    dearest: [u128; 2],
+}
+
+impl Sweep {
+    /// None where plain elimination is not the fastest exact way: the problem is wide, or has hubs that make it so.
+    /// The two problems have the same tensors, and forbid the same.
+    pub(crate) fn new(first: &Problem, second: &Problem, limits: &Limits) -> Option<Self> {
+        let domains: Vec<Vec<usize>> = (0..first.nodes()).map(|node| first.allowed(node)).collect();
+        if domains.iter().any(Vec::is_empty) {
+            return None;
+        }
+        let network = |problem: &Problem| Network::with_zeros(problem, &domains, limits.table);
+        let (mut a, mut b) = (network(first)?, network(second)?);
+        // what costs nothing either way binds nothing
+        let free =
+            |network: &Network, index: usize| network.factors[index].table.iter().all(|&cost| cost == 0);
+        let kept: Vec<bool> = (0..a.factors.len())
+            .map(|index| !free(&a, index) || !free(&b, index))
+            .collect();
+        for network in [&mut a, &mut b] {
+            let mut kept = kept.iter();
+            network.factors.retain(|_| kept.next() == Some(&true));
+        }
+        debug_assert!(
+            a.factors
+                .iter()
+                .map(|f| &f.scope)
+                .eq(b.factors.iter().map(|f| &f.scope))
+        );
+        let order = order(&a, limits.table);
+        let entries = order.entries(&a)?;
+        let few = entries <= FEW * first.nodes() as u64;
+        let hubs = || [first, second].into_iter().any(hubs::has_hubs);
+        (few || !hubs()).then(|| Self {
+            mixed: a.clone(),
+            first: a,
+            second: b,
+            order,
+            dearest: [first.dearest(), second.dearest()],
+        })
+    }
+
+    /// The optimum under a mix; none where no placement is allowed or the sums might not fit.
+    pub(crate) fn solve(&mut self, weights: [u32; 2]) -> Option<Solution> {
+        let [a, b] = weights.map(u64::from);
+        let dearest = self.dearest[0]
+            .checked_mul(u128::from(a))?
+            .checked_add(self.dearest[1].checked_mul(u128::from(b))?)?;
+        if dearest > u128::from(u64::MAX / 2) {
+            return None;
+        }
+        let mix = |x: u64, y: u64| match x == FORBIDDEN || y == FORBIDDEN {
+            true => FORBIDDEN,
+            false => a * x + b * y,
+        };
+        let mixed = &mut self.mixed;
+        mixed.constant = mix(self.first.constant, self.second.constant);
+        for (slot, (&x, &y)) in mixed
+            .own
+            .iter_mut()
+            .zip(self.first.own.iter().zip(&self.second.own))
+        {
+            *slot = mix(x, y);
+        }
+        let pairs = self.first.factors.iter().zip(&self.second.factors);
+        for (factor, (x, y)) in mixed.factors.iter_mut().zip(pairs) {
+            for (slot, (&x, &y)) in factor.table.iter_mut().zip(x.table.iter().zip(&y.table)) {
+                *slot = mix(x, y);
+            }
+        }
+        match eliminate_in(mixed, &self.order) {
+            Outcome::Exact { values, cost } => Some(Solution {
+                placement: mixed.placement(&values),
+                objective: cost,
+                bound: cost,
+            }),
+            Outcome::Infeasible | Outcome::TooWide => None,
+        }
+    }
+}
