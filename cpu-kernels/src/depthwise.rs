@@ -13,10 +13,14 @@ use crate::schedule::Scratch;
 use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::{Epilogue, Isa, Residual, ThreadPool, Unary};
+use std::ops::Range;
 
 /// Output pixels that are computed together: enough independent sums to hide the latency of an addition, and a
 /// divisor of the widths 7, 14, 28, 56 and 112 that image models have.
 const PIXELS: usize = 7;
+
+/// As many where no more remain, as in the narrow spectrograms of models for speech.
+const FEW_PIXELS: usize = 5;
 
 /// A depthwise convolution, worked out once.
 #[derive(Debug, Clone)]
@@ -63,11 +67,12 @@ impl Depthwise {
         }
     }
 
-    /// Floats of scratch for all threads (zeros) and for each (the pointers of one group of pixels).
+    /// Floats of scratch for all threads (zeros) and for each (the pointers of one group of pixels, and where the rows of
+    /// its taps start).
     fn scratch(&self) -> (usize, usize) {
         let [depth, height, width] = self.params.window.kernel;
         let columns = self.shared_columns.max(width * PIXELS);
-        (self.params.in_channels, 2 * depth * height * columns)
+        (self.params.in_channels, 2 * depth * height * (columns + 1))
     }
 
     pub(crate) fn scratch_len(&self, pool: &ThreadPool) -> usize {
@@ -103,38 +108,37 @@ impl Depthwise {
         let added = Address(residual);
         let lines = batch * window.output[0] * window.output[1];
         let flops = lines * window.output[2] * in_channels * window.taps() * 2;
-        let chunks = if flops < 200_000 {
-            1
-        } else {
-            lines.min(pool.threads() * 4)
+        let chunks = match flops {
+            ..100_000 => 1,
+            // as the products beside it cut their rows, which each thread then finds in its cache
+            100_000..4_000_000 => lines.min(pool.threads()),
+            _ => lines.min(pool.threads() * 4),
         };
         pool.run_indexed(chunks, &|thread, chunk| {
             // SAFETY: this thread's own part, asked for once.
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const E>();
-            for line in share(lines, chunks, chunk, 1) {
-                E::enter(
-                    self.isa,
-                    &Line {
-                        plan: self,
-                        line,
-                        pointers,
-                        packed: packed.at(0),
-                        input: input.at(0),
-                        zeros: zeros.at(0),
-                        output: output.as_ptr(),
-                        residual: added.at(0),
-                        epilogue,
-                    },
-                );
-            }
+            E::enter(
+                self.isa,
+                &Lines {
+                    plan: self,
+                    lines: share(lines, chunks, chunk, 1),
+                    pointers,
+                    packed: packed.at(0),
+                    input: input.at(0),
+                    zeros: zeros.at(0),
+                    output: output.as_ptr(),
+                    residual: added.at(0),
+                    epilogue,
+                },
+            );
         });
     }
 }
 
-/// One row of output pixels.
-struct Line<'a, E> {
+/// Rows of output pixels.
+struct Lines<'a, E> {
     plan: &'a Depthwise,
-    line: usize,
+    lines: Range<usize>,
     pointers: *mut *const E,
     packed: *const f32,
     input: *const E,
@@ -164,7 +168,7 @@ struct Group<E> {
     high: f32,
 }
 
-impl<E: Load> Kernel for &Line<'_, E> {
+impl<E: Load> Kernel for &Lines<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -177,9 +181,6 @@ impl<E: Load> Kernel for &Line<'_, E> {
         } = self.plan.params;
         let width = window.output[2];
         let lines_per_image = window.output[0] * window.output[1];
-        let image = self
-            .input
-            .wrapping_add(self.line / lines_per_image * window.in_pixels() * in_stride);
         let (low, high, later) = match self.epilogue.activation {
             Unary::Identity => (f32::NEG_INFINITY, f32::INFINITY, false),
             Unary::Relu => (0.0, f32::INFINITY, false),
@@ -187,131 +188,174 @@ impl<E: Load> Kernel for &Line<'_, E> {
             _ => (f32::NEG_INFINITY, f32::INFINITY, true),
         };
         let after = self.epilogue.residual == Residual::AfterActivation;
-        let columns = self.plan.shared_columns;
+        let shares = self.plan.shared_columns > 0;
         let [kernel_d, kernel_h, kernel_w] = window.kernel;
-        let first = window.first_tap(self.line % lines_per_image * width);
-        for x in (0..width).step_by(PIXELS) {
-            let pixels = PIXELS.min(width - x);
-            let mut to = self.pointers;
-            let mut put = |p: *const E| {
-                // SAFETY: the scratch has room for the pointers of one group.
-                unsafe { to.write(p) };
-                to = to.wrapping_add(1);
-            };
-            let left = (x * window.strides[2]) as isize - window.pads[2] as isize;
-            let inside = left >= 0 && left as usize + columns <= window.input[2];
-            for kd in 0..kernel_d {
-                for kh in 0..kernel_h {
-                    let first = [first[0], first[1], left];
-                    if columns > 0 && inside {
-                        // the whole group lies in the image, or its row of taps outside
-                        let start = window.tap(first, [kd, kh, 0], image, self.zeros, in_stride);
-                        let step = if start == self.zeros { 0 } else { in_stride };
-                        for kw in 0..columns {
-                            put(start.wrapping_add(kw * step));
-                        }
-                    } else if columns > 0 {
-                        // dilation is 1 here, so column i of the group is tap i of its first pixel
-                        let start =
-                            window.tap([first[0], first[1], 0], [kd, kh, 0], image, self.zeros, in_stride);
-                        let outside = start == self.zeros;
-                        for column in left..left + columns as isize {
-                            // a negative column became a huge one
-                            if outside || column as usize >= window.input[2] {
-                                put(self.zeros);
-                            } else {
-                                put(start.wrapping_add(column as usize * in_stride));
-                            }
-                        }
-                    } else {
-                        for kw in 0..kernel_w {
-                            for p in 0..PIXELS {
-                                // missing pixels repeat the last one, whose result is stored once
-                                let step = (p.min(pixels - 1) * window.strides[2]) as isize;
-                                let first = [first[0], first[1], left + step];
-                                put(window.tap(first, [kd, kh, kw], image, self.zeros, in_stride));
-                            }
-                        }
-                    }
+        let tap_rows = kernel_d * kernel_h;
+        // behind the pointers of a group
+        let starts = self
+            .pointers
+            .wrapping_add(tap_rows * self.plan.shared_columns.max(kernel_w * PIXELS));
+        for line in self.lines.clone() {
+            let image = self
+                .input
+                .wrapping_add(line / lines_per_image * window.in_pixels() * in_stride);
+            let first = window.first_tap(line % lines_per_image * width);
+            if shares {
+                for row in 0..tap_rows {
+                    let tap = [row / kernel_h, row % kernel_h, 0];
+                    let start = window.tap([first[0], first[1], 0], tap, image, self.zeros, in_stride);
+                    // SAFETY: the scratch has room for the starts of all rows of taps.
+                    unsafe { starts.add(row).write(start) };
                 }
             }
-            let offset = (self.line * width + x) * out_stride;
-            let residual = if self.residual.is_null() {
-                self.residual
-            } else {
-                self.residual.wrapping_add(offset)
-            };
-            let group = Group {
-                pointers: self.pointers,
-                tap_rows: kernel_d * kernel_h,
-                tap_columns: kernel_w,
-                packed: self.packed,
-                padded: self.plan.padded,
-                channels,
-                pixels,
-                out: self.output.wrapping_add(offset),
-                out_stride,
-                residual: if later && after {
-                    std::ptr::null()
+            let mut x = 0;
+            while x < width {
+                let few = shares && width - x <= FEW_PIXELS;
+                let together = if few { FEW_PIXELS } else { PIXELS };
+                let pixels = together.min(width - x);
+                let left = (x * window.strides[2]) as isize - window.pads[2] as isize;
+                if shares {
+                    self.point_shared(starts, tap_rows, left, (together - 1) * window.strides[2] + 3);
                 } else {
-                    residual
-                },
-                residual_last: after,
-                low,
-                high,
-            };
-            match (columns, window.strides[2]) {
-                (0, _) => any_taps(s, group),
-                (_, 1) => three_taps::<S, E, 1, 9>(s, group),
-                (_, _) => three_taps::<S, E, 2, 15>(s, group),
-            }
-            if later {
-                let added = if after { residual } else { std::ptr::null() };
-                // SAFETY: these outputs were just stored; the residual has their shape.
-                unsafe {
-                    apply_rows(
-                        s,
-                        self.epilogue.activation,
-                        group.out,
-                        pixels,
-                        channels,
-                        out_stride,
-                        added,
-                        out_stride,
-                    )
+                    self.point_taps(image, [first[0], first[1], left], pixels);
+                }
+                let offset = (line * width + x) * out_stride;
+                let residual = if self.residual.is_null() {
+                    self.residual
+                } else {
+                    self.residual.wrapping_add(offset)
                 };
+                let group = Group {
+                    pointers: self.pointers,
+                    tap_rows,
+                    tap_columns: kernel_w,
+                    packed: self.packed,
+                    padded: self.plan.padded,
+                    channels,
+                    pixels,
+                    out: self.output.wrapping_add(offset),
+                    out_stride,
+                    residual: if later && after {
+                        std::ptr::null()
+                    } else {
+                        residual
+                    },
+                    residual_last: after,
+                    low,
+                    high,
+                };
+                match (shares, window.strides[2], few) {
+                    (false, _, _) => any_taps(s, group),
+                    (_, 1, false) => three_taps::<S, E, 1, 9, PIXELS>(s, group),
+                    (_, 1, true) => three_taps::<S, E, 1, 7, FEW_PIXELS>(s, group),
+                    (_, _, false) => three_taps::<S, E, 2, 15, PIXELS>(s, group),
+                    (_, _, true) => three_taps::<S, E, 2, 11, FEW_PIXELS>(s, group),
+                }
+                if later {
+                    let added = if after { residual } else { std::ptr::null() };
+                    // SAFETY: these outputs were just stored; the residual has their shape.
+                    unsafe {
+                        apply_rows(
+                            s,
+                            self.epilogue.activation,
+                            group.out,
+                            pixels,
+                            channels,
+                            out_stride,
+                            added,
+                            out_stride,
+                        )
+                    };
+                }
+                x += pixels;
             }
         }
     }
 }
 
-/// Stores the sums of one vector of channels.
+impl<E: Load> Lines<'_, E> {
+    /// Writes the pointers of a group whose pixels share columns: `[row of taps][column]`, from column `left` on.
+    #[inline(always)]
+    fn point_shared(&self, starts: *const *const E, tap_rows: usize, left: isize, columns: usize) {
+        let ConvParams {
+            window, in_stride, ..
+        } = self.plan.params;
+        let inside = left >= 0 && left as usize + columns <= window.input[2];
+        let mut to = self.pointers;
+        for row in 0..tap_rows {
+            // SAFETY: the caller wrote a start for each row of taps.
+            let start = unsafe { *starts.add(row) };
+            let step = if start == self.zeros { 0 } else { in_stride };
+            let first = start.wrapping_offset(left.wrapping_mul(step as isize));
+            for i in 0..columns {
+                let mut from = first.wrapping_add(i * step);
+                // dilation is 1 here, so column i of the group is tap i of its first pixel; a negative one is a huge one
+                if !inside && (left + i as isize) as usize >= window.input[2] {
+                    from = self.zeros;
+                }
+                // SAFETY: the scratch has room for the pointers of one group.
+                unsafe { to.write(from) };
+                to = to.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Writes the pointers of a group whose pixels share nothing: `[tap][pixel]`.
+    #[inline(always)]
+    fn point_taps(&self, image: *const E, first: [isize; 3], pixels: usize) {
+        let ConvParams {
+            window, in_stride, ..
+        } = self.plan.params;
+        let [kernel_d, kernel_h, kernel_w] = window.kernel;
+        let mut to = self.pointers;
+        for kd in 0..kernel_d {
+            for kh in 0..kernel_h {
+                for kw in 0..kernel_w {
+                    for p in 0..PIXELS {
+                        // missing pixels repeat the last one, whose result is stored once
+                        let step = (p.min(pixels - 1) * window.strides[2]) as isize;
+                        let first = [first[0], first[1], first[2] + step];
+                        let from = window.tap(first, [kd, kh, kw], image, self.zeros, in_stride);
+                        // SAFETY: the scratch has room for the pointers of one group.
+                        unsafe { to.write(from) };
+                        to = to.wrapping_add(1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Stores the sums of `n` channels from `c` on.
 #[inline(always)]
-fn finish<S: Simd, E: Load>(s: S, g: &Group<E>, c: usize, sums: &[S::F; PIXELS]) {
-    let left = g.channels - c;
+fn finish<S: Simd, E: Load, const P: usize>(s: S, g: &Group<E>, c: usize, n: usize, sums: &[S::F; P]) {
     let (low, high) = (s.splat(g.low), s.splat(g.high));
-    for (p, &sum) in sums.iter().enumerate().take(g.pixels) {
-        let at = p * g.out_stride + c;
-        let mut x = sum;
-        let mut residual = s.splat(0.0);
-        if !g.residual.is_null() {
-            // SAFETY: `left` residual values remain in this pixel.
-            residual = unsafe {
-                let from = g.residual.add(at);
-                s.read(from, left)
-            };
+    // loops of a known length, whose indices stay constants: sums that are indexed otherwise leave their registers
+    if g.residual.is_null() {
+        for (p, &sum) in sums.iter().enumerate() {
+            if p < g.pixels {
+                let x = s.min(high, s.max(low, sum));
+                // SAFETY: `n` output values remain in this pixel.
+                unsafe { s.write(g.out.add(p * g.out_stride + c), x, n) };
+            }
+        }
+        return;
+    }
+    for (p, &sum) in sums.iter().enumerate() {
+        if p < g.pixels {
+            let at = p * g.out_stride + c;
+            // SAFETY: `n` residual values remain in this pixel.
+            let residual = unsafe { s.read(g.residual.add(at), n) };
+            let mut x = sum;
             if !g.residual_last {
                 x = s.add(x, residual);
             }
-        }
-        x = s.min(high, s.max(low, x));
-        if g.residual_last {
-            x = s.add(x, residual);
-        }
-        // SAFETY: `left` output values remain in this pixel.
-        unsafe {
-            let to = g.out.add(at);
-            s.write(to, x, left)
+            x = s.min(high, s.max(low, x));
+            if g.residual_last {
+                x = s.add(x, residual);
+            }
+            // SAFETY: `n` output values remain in this pixel.
+            unsafe { s.write(g.out.add(at), x, n) };
         }
     }
 }
@@ -320,7 +364,7 @@ fn finish<S: Simd, E: Load>(s: S, g: &Group<E>, c: usize, sums: &[S::F; PIXELS])
 #[inline(always)]
 fn any_taps<S: Simd, E: Load>(s: S, g: Group<E>) {
     for c in (0..g.channels).step_by(S::LANES) {
-        let left = g.channels - c;
+        let n = g.channels - c;
         // SAFETY: groups of packed values are whole vectors.
         let mut sums = [unsafe { s.load(g.packed.add(c)) }; PIXELS];
         for tap in 0..g.tap_rows * g.tap_columns {
@@ -329,38 +373,63 @@ fn any_taps<S: Simd, E: Load>(s: S, g: Group<E>) {
             for (p, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: PIXELS pointers per tap.
                 let from = unsafe { *g.pointers.add(tap * PIXELS + p) };
-                // SAFETY: `left` channels remain at every row pointer.
-                let x = unsafe { s.read(from.add(c), left) };
+                // SAFETY: `n` channels remain at every row pointer.
+                let x = unsafe { s.read(from.add(c), n) };
                 *sum = s.mul_add(x, weight, *sum);
             }
         }
-        finish(s, &g, c, &sums);
+        finish(s, &g, c, n, &sums);
     }
 }
 
 /// Rows of three taps, `STRIDE` apart for neighbouring pixels: pointers `[row of taps][column]`.
 #[inline(always)]
-fn three_taps<S: Simd, E: Load, const STRIDE: usize, const COLUMNS: usize>(s: S, g: Group<E>) {
-    for c in (0..g.channels).step_by(S::LANES) {
-        let left = g.channels - c;
-        // SAFETY: groups of packed values are whole vectors.
-        let mut sums = [unsafe { s.load(g.packed.add(c)) }; PIXELS];
-        for row in 0..g.tap_rows {
-            let mut columns = [s.splat(0.0); COLUMNS];
-            for (i, column) in columns.iter_mut().enumerate() {
-                // SAFETY: COLUMNS pointers per row of taps.
-                let from = unsafe { *g.pointers.add(row * COLUMNS + i) };
-                // SAFETY: `left` channels remain at every row pointer.
-                *column = unsafe { s.read(from.add(c), left) };
-            }
-            for tap in 0..3 {
-                // SAFETY: as above.
-                let weight = unsafe { s.load(g.packed.add((row * 3 + tap + 1) * g.padded + c)) };
-                for (p, sum) in sums.iter_mut().enumerate() {
-                    *sum = s.mul_add(columns[p * STRIDE + tap], weight, *sum);
-                }
+fn three_taps<S: Simd, E: Load, const STRIDE: usize, const COLUMNS: usize, const P: usize>(
+    s: S,
+    g: Group<E>,
+) {
+    const { assert!(COLUMNS == (P - 1) * STRIDE + 3) };
+    let mut c = 0;
+    // a count that is known makes loads and stores plain ones
+    while c + S::LANES <= g.channels {
+        // SAFETY: a vector of channels remains.
+        unsafe { three_taps_of::<S, E, STRIDE, COLUMNS, P>(s, &g, c, S::LANES) };
+        c += S::LANES;
+    }
+    if c < g.channels {
+        // SAFETY: the channels that remain.
+        unsafe { three_taps_of::<S, E, STRIDE, COLUMNS, P>(s, &g, c, g.channels - c) };
+    }
+}
+
+/// Channels `c..c + n` of a group of `P` pixels.
+///
+/// # Safety
+/// So many channels, at most a vector's, remain.
+#[inline(always)]
+unsafe fn three_taps_of<S: Simd, E: Load, const STRIDE: usize, const COLUMNS: usize, const P: usize>(
+    s: S,
+    g: &Group<E>,
+    c: usize,
+    n: usize,
+) {
+    // SAFETY: groups of packed values are whole vectors.
+    let mut sums = [unsafe { s.load(g.packed.add(c)) }; P];
+    for row in 0..g.tap_rows {
+        let mut columns = [s.splat(0.0); COLUMNS];
+        for (i, column) in columns.iter_mut().enumerate() {
+            // SAFETY: COLUMNS pointers per row of taps.
+            let from = unsafe { *g.pointers.add(row * COLUMNS + i) };
+            // SAFETY: n channels remain at every row pointer.
+            *column = unsafe { s.read(from.add(c), n) };
+        }
+        for tap in 0..3 {
+            // SAFETY: as above.
+            let weight = unsafe { s.load(g.packed.add((row * 3 + tap + 1) * g.padded + c)) };
+            for (p, sum) in sums.iter_mut().enumerate() {
+                *sum = s.mul_add(columns[p * STRIDE + tap], weight, *sum);
             }
         }
-        finish(s, &g, c, &sums);
     }
+    finish(s, g, c, n, &sums);
 }

@@ -62,11 +62,6 @@ pub(crate) unsafe fn row_pointers<A>(to: *mut *const A, rows: usize, first: *con
     }
 }
 
-/// The range of rows of block `index`, in whole tiles.
-fn block_range(rows: usize, cut: Cut, index: usize, tile_rows: usize) -> std::ops::Range<usize> {
-    share(rows, cut.row_blocks, index, tile_rows)
-}
-
 /// A product with a constant right operand `[k, n]`, packed once; the crate's first page has an example.
 #[derive(Debug, Clone)]
 pub struct GemmPlan {
@@ -317,13 +312,12 @@ impl GemmPlan {
         if m == 0 || n == 0 {
             return;
         }
-        let tile_rows = tile::tile_rows(self.isa);
         let cut = self.cut(m, pool.threads());
         let scratch = Scratch::new(scratch, 0, 2 * cut.block_rows, pool.threads());
         let (a, c, right) = (Address(a), Parts::new(c), Address(packed.as_ptr()));
         let added = Address(added);
         pool.run_indexed(cut.row_blocks * cut.panel_groups, &|thread, chunk| {
-            let rows = block_range(m, cut, chunk / cut.panel_groups, tile_rows);
+            let rows = cut.block(m, chunk / cut.panel_groups);
             let range = share(self.panels.count(), cut.panel_groups, chunk % cut.panel_groups, 1);
             // SAFETY: this thread's own part, asked for once.
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const A>();
@@ -622,7 +616,6 @@ impl MatMulPlan {
         if batches == 0 || p.m == 0 || p.n == 0 {
             return;
         }
-        let tile_rows = tile::tile_rows(self.isa);
         let cut = self.cut(pool.threads());
         let (pointer_floats, own) = self.own(cut);
         let scratch = Scratch::new(scratch, 0, own, pool.threads());
@@ -645,7 +638,7 @@ impl MatMulPlan {
                     at_c += index * p.c.batch[i];
                 }
                 let part = unit % per_batch;
-                let rows = block_range(p.m, cut, part / cut.panel_groups, tile_rows);
+                let rows = cut.block(p.m, part / cut.panel_groups);
                 let first = a.at(at_a + rows.start * p.a.row);
                 // SAFETY: the part holds 2 * block_rows floats, starts on a cache line, and the block is not longer.
                 unsafe { row_pointers(pointers, rows.len(), first, p.a.row) };

@@ -3,7 +3,8 @@
 //! Not here: the products themselves.
 #![allow(unsafe_code)]
 
-use crate::threads::Parts;
+use crate::threads::{Parts, share};
+use std::ops::Range;
 
 /// Half of the L2 cache of the CPUs this was measured on; a block's rows stay there while panels pass by.
 const HALF_L2: usize = 512 * 1024;
@@ -16,6 +17,16 @@ const SHORT_BLOCK: usize = 16 * 1024;
 
 /// Floating-point operations below which a step is left to one thread (about 5 µs, facts section 7).
 const ONE_THREAD: usize = 500_000;
+
+/// Floating-point operations below which each thread gets one chunk of a step: some 15 µs, of which claiming more chunks
+/// would be a noticeable part.
+const ONE_CHUNK_EACH: usize = 4_000_000;
+
+/// Chunks of each thread of larger steps: what a thread that is held up leaves, others take.
+const CHUNKS_EACH: usize = 3;
+
+/// Bytes of panels that each thread reads by itself, rather than that threads exchange their rows: a second-level cache.
+const OWN_PANELS: usize = 1024 * 1024;
 
 /// A product's extent, as far as cutting it matters.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +53,15 @@ pub(crate) struct Cut {
     pub(crate) panel_groups: usize,
     /// The most rows of a block.
     pub(crate) block_rows: usize,
+    /// Blocks start at multiples of this.
+    align: usize,
+}
+
+impl Cut {
+    /// The rows of block `index` of `rows`.
+    pub(crate) fn block(&self, rows: usize, index: usize) -> Range<usize> {
+        share(rows, self.row_blocks, index, self.align)
+    }
 }
 
 impl Extent {
@@ -57,27 +77,37 @@ impl Extent {
         let most = by_cache.min(by_pointers).max(4 * self.tile_rows) / self.tile_rows * self.tile_rows;
         let mut row_blocks = self.rows.div_ceil(most).max(1);
         let mut panel_groups = 1;
-        let tiles = self.rows.div_ceil(self.tile_rows).max(1);
-        if self.threads > 1 && self.flops.saturating_mul(self.repeats) > ONE_THREAD {
-            let wanted = (self.threads * 3).div_ceil(self.repeats.max(1));
-            if row_blocks < wanted {
-                // split what is smaller to read again: rows reread all panels, panel groups reread all rows
-                if self.panel_bytes > self.rows * self.row_bytes && self.panels > 1 {
+        let mut align = self.tile_rows;
+        let flops = self.flops.saturating_mul(self.repeats);
+        if self.threads > 1 && flops > ONE_THREAD {
+            let each = if flops < ONE_CHUNK_EACH { 1 } else { CHUNKS_EACH };
+            let wanted = (self.threads * each).div_ceil(self.repeats.max(1));
+            if self.panel_bytes > OWN_PANELS.max(self.rows * self.row_bytes) && self.panels > 1 {
+                // rows are less to read again than panels
+                if row_blocks < wanted {
                     panel_groups = wanted.div_ceil(row_blocks).min(self.panels);
-                } else {
-                    row_blocks = wanted.min(tiles);
-                    if row_blocks < wanted {
-                        panel_groups = wanted.div_ceil(row_blocks).min(self.panels.max(1));
-                    }
                 }
+            } else {
+                // Step after step, a thread then finds the rows in its cache that it computed itself. In parts of equal length,
+                // not in whole tiles; as few as there are threads where panels are too large to be read again.
+                let large = self.panel_bytes > SMALL_PANELS;
+                let parts = if large { wanted.min(self.threads) } else { wanted };
+                let most = self.rows.div_ceil(2 * self.tile_rows).max(row_blocks);
+                row_blocks = row_blocks.max(parts).min(most);
+                if row_blocks < 8 * self.threads {
+                    row_blocks = row_blocks.next_multiple_of(self.threads).min(most);
+                }
+                panel_groups = wanted.div_ceil(row_blocks).min(self.panels.max(1));
+                align = 1;
             }
         }
-        row_blocks = row_blocks.min(tiles);
-        let block_rows = tiles.div_ceil(row_blocks) * self.tile_rows;
+        row_blocks = row_blocks.min(self.rows.div_ceil(align)).max(1);
+        let block_rows = self.rows.div_ceil(align).div_ceil(row_blocks) * align;
         Cut {
             row_blocks,
             panel_groups,
             block_rows,
+            align,
         }
     }
 }
@@ -169,6 +199,12 @@ mod tests {
                             "{extent:?}"
                         );
                         assert!((1..=panels).contains(&cut.panel_groups), "{extent:?}");
+                        let blocks = (0..cut.row_blocks).map(|index| cut.block(rows, index));
+                        let end = blocks.fold(0, |end, block| {
+                            assert!(block.start == end && block.len() <= cut.block_rows, "{extent:?}");
+                            block.end
+                        });
+                        assert_eq!(end, rows, "{extent:?}");
                     }
                 }
             }

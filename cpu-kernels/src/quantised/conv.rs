@@ -427,7 +427,7 @@ impl ConvPlan {
         let per_group = cut.row_blocks * cut.panel_groups;
         pool.run_indexed(groups * per_group, &|thread, chunk| {
             let (group, part) = (chunk / per_group, chunk % per_group);
-            let block = share(rows, cut.row_blocks, part / cut.panel_groups, tile_rows);
+            let block = cut.block(rows, part / cut.panel_groups);
             let range = share(panels.count(), cut.panel_groups, part % cut.panel_groups, 1);
             // SAFETY: this thread's own part, asked for once.
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const u8>();

@@ -276,13 +276,20 @@ fn a_run_nobody_waits_for_is_computed_and_runs_wait_for_each_other() {
     assert_close(&to_floats(&second.read(1)), &conv_by_hand(&conv_by_hand(&x)));
     drop((one, two));
 
-    first.write(1, &floats(&[0.0; 100]));
-    let fence = first.executable.execute(&mut first.submission, &[]).unwrap();
-    // polling does not compute: only the device's own thread can end the run
-    while fence.wait(Duration::ZERO).is_err() {
-        std::thread::yield_now();
+    // after one run that was waited for, and after many
+    for before in [0, 1000, 0] {
+        for _ in 0..before {
+            let fence = first.executable.execute(&mut first.submission, &[]).unwrap();
+            fence.wait(Duration::from_secs(60)).unwrap();
+        }
+        first.write(1, &floats(&[0.0; 100]));
+        let fence = first.executable.execute(&mut first.submission, &[]).unwrap();
+        // polling does not compute: only the device's own thread can end the run
+        while fence.wait(Duration::ZERO).is_err() {
+            std::thread::yield_now();
+        }
+        assert_close(&to_floats(&first.read(1)), &conv_by_hand(&x));
     }
-    assert_close(&to_floats(&first.read(1)), &conv_by_hand(&x));
 }
 
 #[test]

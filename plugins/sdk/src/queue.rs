@@ -8,19 +8,28 @@
 //! 1. The runner takes the most urgent run, the oldest of those.
 //! 2. Nothing is allocated once as many runs have been in flight as there will be.
 //! 3. Dropping the [`Runner`] ends and joins its thread; the host's services are not used after that.
+//! 4. While runs follow each other fast and their hosts compute them all, no push wakes the runner: waking a thread
+//!    costs a host some microseconds, and the runner a core that the run may want. It looks by itself, every [`DOZE`].
 //!
 //! Not here: what a run computes ([`QueuedRun::compute`]), and when a wait computes it in place.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Error, ErrorKind, HostServices, Result};
 
 /// How long the runner leaves a run to a host that is about to wait for it: longer than the way from `execute` to
 /// `fence_wait`, shorter than waking a thread twice.
 const GRACE: Duration = Duration::from_micros(20);
+
+/// How often the runner looks for a run that nobody waits for, in a stream of runs that were all waited for. Well below
+/// a millisecond, after which a device that has nothing to do takes no processor time.
+const DOZE: Duration = Duration::from_micros(500);
+
+/// Runs in a row, computed by hosts that waited for them, after which the next ones are taken to be such too.
+const STREAM: u32 = 16;
 
 /// A run that waits in a [`RunQueue`].
 pub trait QueuedRun: Send + Sync + 'static {
@@ -43,6 +52,12 @@ pub trait QueuedRun: Send + Sync + 'static {
 struct State<R> {
     queued: VecDeque<Arc<R>>,
     stop: bool,
+    /// The runner waits for news; it does not while it is busy or dozes.
+    asleep: bool,
+    /// Runs pushed so far, wrapping.
+    pushed: u32,
+    /// Runs that left the queue since the runner took one last.
+    in_place: u32,
 }
 
 /// Runs of one device.
@@ -63,6 +78,9 @@ impl<R: QueuedRun> RunQueue<R> {
             state: Mutex::new(State {
                 queued: VecDeque::with_capacity(64),
                 stop: false,
+                asleep: false,
+                pushed: 0,
+                in_place: 0,
             }),
             news: Condvar::new(),
             runs: Mutex::new(Vec::new()),
@@ -109,8 +127,14 @@ impl<R: QueuedRun> RunQueue<R> {
 
     /// Queues a run that was filled.
     pub fn push(&self, run: &Arc<R>) {
-        self.state().queued.push_back(Arc::clone(run));
-        self.news.notify_one();
+        let mut state = self.state();
+        state.queued.push_back(Arc::clone(run));
+        state.pushed = state.pushed.wrapping_add(1);
+        let asleep = state.asleep;
+        drop(state);
+        if asleep {
+            self.news.notify_one();
+        }
     }
 
     /// Takes a run out that a thread has claimed.
@@ -122,12 +146,15 @@ impl<R: QueuedRun> RunQueue<R> {
             .position(|queued| std::ptr::eq(&**queued, run));
         if let Some(at) = at {
             state.queued.remove(at);
+            state.in_place = state.in_place.saturating_add(1);
         }
     }
 
     /// The most urgent run, once its grace is over; `None` when the queue ends.
     fn next(&self) -> Option<Arc<R>> {
         let mut state = self.state();
+        // when the queue was found empty last, and how much had been pushed then
+        let (mut last, mut seen) = (None::<Instant>, state.pushed);
         loop {
             if state.stop {
                 return None;
@@ -139,8 +166,26 @@ impl<R: QueuedRun> RunQueue<R> {
                 }
             }
             match best {
-                None => state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(run) if run.age() >= GRACE => return Some(Arc::clone(run)),
+                None => {
+                    let now = Instant::now();
+                    let fast = last.replace(now).is_some_and(|last| now - last < 2 * DOZE);
+                    let news = std::mem::replace(&mut seen, state.pushed) != state.pushed;
+                    if fast && news && state.in_place >= STREAM {
+                        state = match self.news.wait_timeout(state, DOZE) {
+                            Ok((state, _)) => state,
+                            Err(poisoned) => poisoned.into_inner().0,
+                        };
+                        continue;
+                    }
+                    state.asleep = true;
+                    state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.asleep = false;
+                }
+                Some(run) if run.age() >= GRACE => {
+                    let run = Arc::clone(run);
+                    state.in_place = 0;
+                    return Some(run);
+                }
                 Some(_) => {
                     drop(state);
                     std::thread::yield_now();
