@@ -143,6 +143,7 @@ pub(crate) fn assemble(
         memory_bytes,
         certificate,
         totals,
+        schedule: None,
     })
 }
 

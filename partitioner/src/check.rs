@@ -7,11 +7,13 @@
 //! Deliberately not here: whether a better plan exists, beyond the certificate's own arithmetic.
 
 mod figures;
+mod schedule;
 mod shape;
 
 use crate::cost::CostTable;
 use crate::fingerprint::model_fingerprint;
 use crate::link::LinkTable;
+use crate::objective::Goal;
 use crate::plan::{PLAN_VERSION, Plan};
 use crate::target::Target;
 use polychip_graph::Graph;
@@ -52,6 +54,8 @@ pub enum ViolationKind {
     State,
     /// A figure is not what the tables say, or a sum does not add up.
     Figure,
+    /// A schedule is missing, superfluous or not what parts and crossings give.
+    Schedule,
     /// A memory limit, deadline or energy budget is exceeded.
     Limit,
     /// The certificate contradicts the plan.
@@ -114,7 +118,12 @@ pub fn check(
     figures::parts(&evidence)?;
     figures::memory(&evidence)?;
     figures::totals(&evidence)?;
-    figures::certificate(&evidence, &part_of)
+    let time = schedule::ends(&evidence)?;
+    figures::limits(&evidence, time)?;
+    match evidence.plan.objective.goal {
+        Goal::Serial => figures::certificate(&evidence, &part_of),
+        Goal::Makespan | Goal::Throughput => schedule::certificate(&evidence),
+    }
 }
 
 /// Checks only where nodes are: version and model, each node in one part, support, order and

@@ -9,7 +9,7 @@ use crate::cost::{Cost, CostTable, Provenance};
 use crate::error::{Error, Repr};
 use crate::fingerprint::model_fingerprint;
 use crate::link::LinkTable;
-use crate::objective::Objective;
+use crate::objective::{Goal, Objective};
 use crate::options::Options;
 use crate::problem::{FORBIDDEN, MAX_DEVICES, Moved, Problem, Source};
 use crate::target::Target;
@@ -128,6 +128,12 @@ impl<'a> Inputs<'a> {
         if let Some(home) = homes.into_iter().flatten().find(|&home| home >= devices) {
             return Err(Error::bad_input(format!(
                 "home of inputs or outputs is device {home} of {devices}"
+            )));
+        }
+        if objective.goal != Goal::Serial && (objective.time_weight, objective.energy_weight) != (1, 0) {
+            return Err(Error::bad_input(format!(
+                "makespan and throughput are minimised by themselves, the weights are {} and {}",
+                objective.time_weight, objective.energy_weight
             )));
         }
         Ok(Self {

@@ -41,11 +41,22 @@ struct Attempt {
 }
 
 /// A limit that a placement exceeds.
-struct Over {
+pub(crate) struct Over {
     what: String,
     limit: String,
     seen: String,
     kind: Kind,
+}
+
+impl Over {
+    fn error(self) -> Error {
+        Repr::OverLimit {
+            what: self.what,
+            limit: self.limit,
+            seen: self.seen,
+        }
+        .into()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,17 +127,8 @@ pub(crate) fn place(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Sol
             bound: bound.min(value),
         }),
         None => {
-            let over = closest
-                .over
-                .into_iter()
-                .next()
-                .expect("invariant: no attempt kept to the limits");
-            Err(Repr::OverLimit {
-                what: over.what,
-                limit: over.limit,
-                seen: over.seen,
-            }
-            .into())
+            let over = closest.over.into_iter().next();
+            Err(over.expect("invariant: no attempt kept to the limits").error())
         }
     }
 }
@@ -250,12 +252,23 @@ pub(crate) fn broken_limit(
     ))
 }
 
-fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Over> {
+/// The error of a plan that exceeds a limit.
+pub(crate) fn over(inputs: &Inputs<'_>, plan: &Plan) -> Error {
+    let over = exceeded(inputs, plan).into_iter().next();
+    over.expect("invariant: the plan exceeds a limit").error()
+}
+
+/// What a plan exceeds.
+pub(crate) fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Over> {
     let mut over = Vec::new();
+    let time = plan
+        .schedule
+        .as_ref()
+        .map_or(plan.totals.time, |schedule| schedule.makespan);
     if let Some(deadline) = inputs.objective.deadline
-        && plan.totals.time > deadline
+        && time > deadline
     {
-        let (limit, seen) = (deadline.to_string(), plan.totals.time.to_string());
+        let (limit, seen) = (deadline.to_string(), time.to_string());
         over.push(Over {
             what: "deadline".to_owned(),
             limit,

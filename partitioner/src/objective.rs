@@ -1,12 +1,32 @@
-//! What a plan minimises: time, energy, or a weighted sum, within limits.
+//! What a plan minimises: time, energy, or a weighted sum, within limits; and whether devices work at once.
 //!
 //! Invariants: an objective is a whole number, `time weight × picoseconds + energy weight ×
 //! nanojoules`, so two plans compare the same way on every host; limits bound, they do not weigh.
-//! Deliberately not here: temperature and throughput, which the governor turns into weights and limits.
+//! Deliberately not here: temperature, which the governor turns into weights and limits.
 
 use crate::unit::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// What the time of a plan is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// The sum of all that happens, one part after another.
+    #[default]
+    Serial,
+    /// From the start of a run to its end, where parts run on several devices at once.
+    Makespan,
+    /// Between the ends of two runs, where one run follows the other and no device waits: the time for which the
+    /// busiest device or link is needed.
+    Throughput,
+}
+
+impl Goal {
+    fn is_serial(&self) -> bool {
+        *self == Self::Serial
+    }
+}
 
 /// What to minimise, and what a plan must not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +41,9 @@ pub struct Objective {
     /// Most predicted energy allowed; JSON holds nanojoules.
     #[serde(rename = "energy_budget_nj")]
     pub energy_budget: Option<Microjoules>,
+    /// What the time is. Anything but the serial one is minimised by itself: its weights are one and zero.
+    #[serde(default, skip_serializing_if = "Goal::is_serial")]
+    pub goal: Goal,
 }
 
 impl Objective {
@@ -36,6 +59,24 @@ impl Objective {
         Self::weighted(0, 1)
     }
 
+    /// Least time of one run with devices at work at once.
+    #[must_use]
+    pub fn makespan() -> Self {
+        Self {
+            goal: Goal::Makespan,
+            ..Self::latency()
+        }
+    }
+
+    /// Most runs in a time, one after the other.
+    #[must_use]
+    pub fn throughput() -> Self {
+        Self {
+            goal: Goal::Throughput,
+            ..Self::latency()
+        }
+    }
+
     /// Least `time × nanoseconds + energy × microjoules`.
     #[must_use]
     pub fn weighted(time: u32, energy: u32) -> Self {
@@ -44,6 +85,7 @@ impl Objective {
             energy_weight: energy,
             deadline: None,
             energy_budget: None,
+            goal: Goal::Serial,
         }
     }
 
@@ -75,6 +117,8 @@ impl Objective {
     #[must_use]
     pub fn description(&self) -> String {
         let mut words = match (self.time_weight, self.energy_weight) {
+            _ if self.goal == Goal::Makespan => "least time with devices at work at once".to_owned(),
+            _ if self.goal == Goal::Throughput => "least time between runs".to_owned(),
             (_, 0) => "least time".to_owned(),
             (0, _) => "least energy".to_owned(),
             (time, energy) => format!("least {time} × ns + {energy} × µJ"),

@@ -19,6 +19,8 @@ pub struct Options {
     pub moves: u32,
     /// Seed of that search.
     pub seed: u64,
+    /// Number of changes that the search for schedules may try, where devices work at once.
+    pub schedule_moves: u32,
     /// Merge parts of one device afterwards where that lowers the cost.
     pub merge: bool,
 }
@@ -31,6 +33,7 @@ impl Default for Options {
             output_home: None,
             table_limit: 10_000_000,
             moves: 400,
+            schedule_moves: 60_000,
             seed: 0,
             merge: true,
         }

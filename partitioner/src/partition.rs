@@ -10,8 +10,9 @@ use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::limit;
 use crate::link::LinkTable;
+use crate::makespan;
 use crate::merge;
-use crate::objective::Objective;
+use crate::objective::{Goal, Objective};
 use crate::options::Options;
 use crate::plan::{Certificate, Plan};
 use crate::target::Target;
@@ -56,6 +57,9 @@ pub fn partition(
 ) -> Result<Plan, Error> {
     let inputs = Inputs::new(graph, targets, costs, links, objective, options)?;
     let edges = edges(graph);
+    if objective.goal != Goal::Serial {
+        return makespan::plan(&inputs, &edges);
+    }
     let solution = limit::place(&inputs, &edges)?;
     plan_of(
         &inputs,

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::link::LinkMode;
 use crate::objective::Objective;
 use crate::part::Part;
+use crate::schedule::Schedule;
 use crate::unit::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,10 @@ pub struct Plan {
     pub certificate: Certificate,
     /// Predicted totals of the plan as it stands.
     pub totals: Totals,
+    /// When parts start, where the plan was made for devices that work at once; its certificate is then about the
+    /// plan as it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
 }
 
 /// One tensor that leaves its part, once per destination device.

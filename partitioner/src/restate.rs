@@ -9,8 +9,11 @@ use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::limit;
 use crate::link::LinkTable;
+use crate::makespan;
 use crate::measured::value_of;
+use crate::objective::Goal;
 use crate::options::Options;
+use crate::part::Part;
 use crate::partition::{edges, plan_of};
 use crate::plan::Plan;
 use crate::target::Target;
@@ -40,6 +43,10 @@ pub fn restate(
         })
         .collect::<Result<_, _>>()?;
     let edges = edges(graph);
+    if plan.objective.goal != Goal::Serial {
+        let part = |part: &Part| part.nodes.iter().map(|&node| node as usize).collect();
+        return makespan::restated(&inputs, plan.parts.iter().map(part).collect(), &placement);
+    }
     let best = limit::place(&inputs, &edges)?;
     let problem = inputs.problem(Weights::of(inputs.objective))?;
     let objective = value_of(&inputs, &problem, &placement);

@@ -12,6 +12,7 @@
 mod corpus;
 mod front;
 mod generators;
+mod makespan;
 mod measure;
 mod quality;
 mod rules;
@@ -27,7 +28,7 @@ use witness::Verdict;
 
 /// What the command line asks for.
 struct Arguments {
-    /// Sections: `speed`, `front`, `quality`; none: all.
+    /// Sections: `speed`, `front`, `makespan`, `quality`; none: all.
     sections: Vec<String>,
     /// Only families whose name holds this.
     only: String,
@@ -53,7 +54,7 @@ fn arguments() -> Result<Arguments, String> {
         match word.as_str() {
             // what cargo bench adds
             "--bench" => {}
-            "quality" | "speed" | "front" => arguments.sections.push(word),
+            "quality" | "speed" | "front" | "makespan" => arguments.sections.push(word),
             "--only" => arguments.only = value()?,
             "--seeds" => arguments.seeds = value()?.parse().map_err(|error| format!("--seeds: {error}"))?,
             "--json" => arguments.json = Some(value()?.into()),
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             eprintln!(
-                "error: {error}; sections are speed, front and quality, options --only, --seeds, --json and --dump"
+                "error: {error}; sections are speed, front, makespan and quality, options --only, --seeds, --json and --dump"
             );
             return ExitCode::from(2);
         }
@@ -89,6 +90,18 @@ fn main() -> ExitCode {
         println!("## Fronts of time and energy\n");
         fronts = front::rows(&corpus, &arguments.only);
         failed.extend(fronts.iter().filter_map(front::Row::is_short));
+        println!();
+    }
+    let mut makespans = Vec::new();
+    if wanted("makespan") {
+        println!("## Devices at work at once\n");
+        makespans = makespan::rows(&corpus, &arguments.only);
+        let mean = makespan::print(&makespans);
+        if mean > 1.08 {
+            failed.push(format!(
+                "makespan: {mean:.3} over the lower bound, the goal is 1.08"
+            ));
+        }
         println!();
     }
     if wanted("quality") {
@@ -129,7 +142,8 @@ fn main() -> ExitCode {
         );
     }
     if let Some(path) = &arguments.json {
-        let value = serde_json::json!({"quality": quality, "speed": speed, "front": fronts});
+        let value =
+            serde_json::json!({"quality": quality, "speed": speed, "front": fronts, "makespan": makespans});
         if let Err(error) = std::fs::write(path, format!("{value:#}\n")) {
             failed.push(format!("{}: {error}", path.display()));
         }

@@ -327,7 +327,7 @@ pub(super) fn memory(e: &Evidence<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The plan's totals are the sums of its parts and crossings, and keep to the objective's limits.
+/// The plan's totals are the sums of its parts and crossings.
 pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
     let (totals, plan) = (&e.plan.totals, e.plan);
     let total =
@@ -383,17 +383,19 @@ pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
         );
         return Err(wrong(ViolationKind::Figure, words));
     }
-    if plan
-        .objective
-        .deadline
-        .is_some_and(|deadline| totals.time > deadline)
-    {
+    Ok(())
+}
+
+/// The time of a run and its energy keep to the objective's limits.
+pub(super) fn limits(e: &Evidence<'_>, time: Nanos) -> Result<(), Violation> {
+    let (objective, energy) = (&e.plan.objective, e.plan.totals.energy);
+    if objective.deadline.is_some_and(|deadline| time > deadline) {
         return Err(wrong(
             ViolationKind::Limit,
-            format!("time {} exceeds the deadline", totals.time),
+            format!("time {time} exceeds the deadline"),
         ));
     }
-    if let (Some(budget), Some(energy)) = (plan.objective.energy_budget, totals.energy)
+    if let (Some(budget), Some(energy)) = (objective.energy_budget, energy)
         && energy > budget
     {
         return Err(wrong(

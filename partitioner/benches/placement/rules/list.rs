@@ -10,6 +10,15 @@ use super::reads;
 use crate::world::World;
 
 pub(super) fn heft(world: &World) -> Vec<usize> {
+    heft_schedule(world).1
+}
+
+pub(super) fn peft(world: &World) -> Vec<usize> {
+    peft_schedule(world).1
+}
+
+/// Nodes in the order of their starts, and the device of each node.
+pub(crate) fn heft_schedule(world: &World) -> (Vec<usize>, Vec<usize>) {
     let problem = &world.problem;
     let reads = reads(problem);
     let mut rank = vec![0f64; problem.nodes()];
@@ -28,7 +37,8 @@ pub(super) fn heft(world: &World) -> Vec<usize> {
     schedule(problem, &reads, &rank, |_, _| 0.0)
 }
 
-pub(super) fn peft(world: &World) -> Vec<usize> {
+/// The same by PEFT.
+pub(crate) fn peft_schedule(world: &World) -> (Vec<usize>, Vec<usize>) {
     let problem = &world.problem;
     let (reads, devices) = (reads(problem), problem.devices());
     // optimistic cost: per node and device, the least time of the longest way behind the node
@@ -77,7 +87,7 @@ fn schedule(
     reads: &[Vec<(usize, usize)>],
     rank: &[f64],
     rest: impl Fn(usize, usize) -> f64,
-) -> Vec<usize> {
+) -> (Vec<usize>, Vec<usize>) {
     let devices = problem.devices();
     let mut waiting: Vec<usize> = reads.iter().map(Vec::len).collect();
     let mut readers = vec![Vec::new(); problem.nodes()];
@@ -126,7 +136,9 @@ fn schedule(
             }
         }
     }
-    placement
+    let mut order: Vec<usize> = (0..problem.nodes()).collect();
+    order.sort_by_key(|&node| (finish[node] - problem.cost(node, placement[node]), node));
+    (order, placement)
 }
 
 /// The earliest start, not before `ready`, of a gap that holds `cost`.

@@ -1,0 +1,146 @@
+//! The schedule of a plan for devices that work at once, made anew from parts and crossings.
+//!
+//! Invariants: what happens is worked out event by event, as `crate::schedule` words the model, from crossings that
+//! `figures` has compared with the links; times are taken in 128 bits, so that no wrong figure passes by overflow.
+
+use super::{Evidence, Violation, ViolationKind};
+use crate::objective::Goal;
+use crate::unit::Nanos;
+use std::collections::{BTreeMap, VecDeque};
+
+fn wrong(words: String) -> Violation {
+    Violation::new(ViolationKind::Schedule, words)
+}
+
+fn differs(what: &str, stated: Nanos, real: u128) -> Result<(), Violation> {
+    match u128::from(stated.picoseconds()) == real {
+        true => Ok(()),
+        false => Err(wrong(format!(
+            "{what} is stated as {} ps, it is {real} ps",
+            stated.picoseconds()
+        ))),
+    }
+}
+
+/// When a run ends; a stated schedule is what parts and crossings give.
+pub(super) fn ends(e: &Evidence<'_>) -> Result<Nanos, Violation> {
+    let plan = e.plan;
+    let Some(schedule) = &plan.schedule else {
+        return match plan.objective.goal {
+            Goal::Serial => Ok(plan.totals.time),
+            Goal::Makespan | Goal::Throughput => Err(wrong("the plan has no schedule".to_owned())),
+        };
+    };
+    if plan.objective.goal == Goal::Serial {
+        return Err(wrong(
+            "a plan of one part after another has a schedule".to_owned(),
+        ));
+    }
+    if (schedule.starts.len(), schedule.busy.len()) != (plan.parts.len(), e.targets.len()) {
+        return Err(wrong(format!(
+            "the schedule has {} starts and {} devices, the plan {} parts on {}",
+            schedule.starts.len(),
+            schedule.busy.len(),
+            plan.parts.len(),
+            e.targets.len()
+        )));
+    }
+    // queues: parts of each device, and what each link will carry once it has been written
+    let mut queues: BTreeMap<u32, VecDeque<usize>> = BTreeMap::new();
+    for (index, part) in plan.parts.iter().enumerate() {
+        queues.entry(part.device).or_default().push_back(index);
+    }
+    let mut idle: BTreeMap<u32, u128> = BTreeMap::new();
+    let mut link_idle: BTreeMap<(u32, u32), u128> = BTreeMap::new();
+    let mut link_work: BTreeMap<(u32, u32), u128> = BTreeMap::new();
+    let mut there: Vec<Option<u128>> = vec![None; plan.crossings.len()];
+    let mut ended: Vec<Option<u128>> = vec![None; plan.parts.len()];
+    let mut last = 0u128;
+    // what one event sends, in the plan's order
+    let mut send = |writer: Option<u32>, at: u128, there: &mut Vec<Option<u128>>, last: &mut u128| {
+        for (slot, crossing) in there.iter_mut().zip(&plan.crossings) {
+            if crossing.from_part != writer {
+                continue;
+            }
+            if crossing.from_device == crossing.to_device {
+                *slot = Some(at);
+                continue;
+            }
+            let link = (crossing.from_device, crossing.to_device);
+            let time = u128::from(crossing.time.picoseconds());
+            let begin = at.max(link_idle.get(&link).copied().unwrap_or(0));
+            link_idle.insert(link, begin + time);
+            *link_work.entry(link).or_default() += time;
+            *slot = Some(begin + time);
+            *last = (*last).max(begin + time);
+        }
+    };
+    send(None, 0, &mut there, &mut last);
+    while ended.iter().any(Option::is_none) {
+        // any device whose next part has all that it reads
+        let ready = |part: usize| {
+            let mut arrival = 0;
+            for (crossing, there) in plan.crossings.iter().zip(&there) {
+                if crossing.to_parts.contains(&(part as u32)) {
+                    arrival = (*there)?.max(arrival);
+                }
+            }
+            Some(arrival)
+        };
+        let next = queues
+            .iter()
+            .filter_map(|(&device, queue)| Some((device, *queue.front()?)))
+            .find_map(|(device, part)| Some((device, part, ready(part)?)));
+        let Some((device, part, arrival)) = next else {
+            return Err(wrong("parts wait for each other for ever".to_owned()));
+        };
+        queues.entry(device).or_default().pop_front();
+        let found = &plan.parts[part];
+        let start = arrival.max(idle.get(&device).copied().unwrap_or(0));
+        differs(&format!("the start of part {part}"), schedule.starts[part], start)?;
+        let end = start + u128::from(found.launch.picoseconds()) + u128::from(found.cost.time.picoseconds());
+        idle.insert(device, end);
+        ended[part] = Some(end);
+        last = last.max(end);
+        send(Some(part as u32), end, &mut there, &mut last);
+    }
+    differs("the makespan", schedule.makespan, last)?;
+    let mut longest = link_work.values().copied().max().unwrap_or(0);
+    for (device, &stated) in schedule.busy.iter().enumerate() {
+        let own = plan.parts.iter().filter(|part| part.device as usize == device);
+        let work: u128 = own
+            .map(|part| u128::from(part.launch.picoseconds()) + u128::from(part.cost.time.picoseconds()))
+            .sum();
+        differs(&format!("the work of {}", e.targets[device].name), stated, work)?;
+        longest = longest.max(work);
+    }
+    differs("the period", schedule.period, longest)?;
+    Ok(schedule.makespan)
+}
+
+/// The certificate's objective is the schedule's, and its bound is not above it.
+pub(super) fn certificate(e: &Evidence<'_>) -> Result<(), Violation> {
+    let Some(schedule) = &e.plan.schedule else {
+        return Err(wrong("the plan has no schedule".to_owned()));
+    };
+    let (what, real) = match e.plan.objective.goal {
+        Goal::Throughput => ("period", schedule.period),
+        Goal::Serial | Goal::Makespan => ("makespan", schedule.makespan),
+    };
+    let stated = e.plan.certificate;
+    let bad = |words: String| Err(Violation::new(ViolationKind::Certificate, words));
+    if stated.objective != real.picoseconds() {
+        return bad(format!(
+            "certificate is about objective {}, the {what} is {} ps",
+            stated.objective,
+            real.picoseconds()
+        ));
+    }
+    if stated.bound > stated.objective {
+        return bad(format!(
+            "certificate has bound {} above its objective {}",
+            stated.bound, stated.objective
+        ));
+    }
+    Ok(())
+}

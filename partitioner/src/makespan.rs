@@ -1,0 +1,176 @@
+//! Plans for devices that work at once: the least time of one run, with a lower bound.
+//!
+//! Invariants: never a later end than the serial optimum in the same model; the certificate's objective is the
+//! makespan of the plan as it stands; effort is counted, so the same inputs give the same plan on every host.
+//! Deliberately not here: optimality (the problem is NP-hard): the gap to the bound is stated.
+//!
+//! Start reading at `machine` (the model), then `timeline`.
+
+mod bound;
+mod machine;
+mod search;
+mod seeds;
+mod timeline;
+
+use crate::assemble::assemble;
+use crate::error::{Error, Repr};
+use crate::instance::{Inputs, Weights};
+use crate::limit;
+use crate::objective::{Goal, Objective};
+use crate::partition::plan_of;
+use crate::plan::{Certificate, Plan};
+use crate::problem::FORBIDDEN;
+use crate::schedule::Schedule;
+use machine::Machine;
+use search::Effort;
+
+/// Nodes whose times the search may compute: about a fifth of a second.
+const VISITS: u64 = 30_000_000;
+
+/// The best plan found for devices that work at once.
+pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
+    // the serial optimum is where the search starts, and what it must beat; a deadline is about the makespan
+    let serial = Objective {
+        deadline: None,
+        energy_budget: inputs.objective.energy_budget,
+        ..Objective::latency()
+    };
+    let serial = inputs.under(&serial);
+    let solution = limit::place(&serial, edges)?;
+    let merged = plan_of(
+        &serial,
+        edges,
+        &solution.placement,
+        solution.objective,
+        solution.bound,
+    )?;
+    let machine = machine(inputs)?;
+    let tails = bound::tails(&machine);
+    let bound = lowest(inputs, &machine, &tails)?;
+    let effort = Effort {
+        moves: inputs.options.schedule_moves,
+        visits: VISITS,
+        seed: inputs.options.seed,
+    };
+    let parts = |plan: &Plan| -> Vec<Vec<usize>> {
+        let nodes = plan.parts.iter();
+        nodes
+            .map(|part| part.nodes.iter().map(|&node| node as usize).collect())
+            .collect()
+    };
+    let mut found = vec![written(inputs, parts(&merged), &solution.placement, bound)?];
+    let mut first: Option<(u64, timeline::Draft)> = None;
+    for seed in seeds::seeds(&machine, &solution.placement, &tails) {
+        let value = timeline::Timeline::new(&machine, tails.clone()).set(&seed);
+        if let Some(value) = value
+            && first.as_ref().is_none_or(|(least, _)| value < *least)
+        {
+            first = Some((value, seed));
+        }
+    }
+    let best = first.and_then(|(_, first)| search::improve(&machine, tails, first, effort, bound));
+    if let Some((draft, _)) = best {
+        found.push(written(inputs, draft.parts(), &draft.placement(), bound)?);
+    }
+    let kept = |plan: &&Plan| limit::exceeded(inputs, plan).is_empty();
+    let time = |plan: &&Plan| plan.certificate.objective;
+    match found.iter().filter(kept).min_by_key(time) {
+        Some(plan) => Ok(plan.clone()),
+        None => {
+            let closest = found
+                .iter()
+                .min_by_key(time)
+                .expect("invariant: there is a serial plan");
+            Err(limit::over(inputs, closest))
+        }
+    }
+}
+
+/// A plan's parts with today's costs.
+pub(crate) fn restated(
+    inputs: &Inputs<'_>,
+    parts: Vec<Vec<usize>>,
+    placement: &[usize],
+) -> Result<Plan, Error> {
+    let machine = machine(inputs)?;
+    let bound = lowest(inputs, &machine, &bound::tails(&machine))?;
+    written(inputs, parts, placement, bound)
+}
+
+/// Prices in picoseconds, with the tensors of states first.
+fn machine(inputs: &Inputs<'_>) -> Result<Machine, Error> {
+    let problem = inputs.problem(Weights { time: 1, energy: 0 })?;
+    problem.bounded()?;
+    let states = inputs.graph.states.iter();
+    let states = states
+        .filter(|state| inputs.graph.producer(state.output).is_some())
+        .count();
+    Ok(Machine::new(&problem, states))
+}
+
+/// A lower bound of all makespans, whatever parts have stated costs.
+fn lowest(inputs: &Inputs<'_>, machine: &Machine, tails: &[u64]) -> Result<u64, Error> {
+    let bound = |machine: &Machine, tails: &[u64]| match inputs.objective.goal {
+        Goal::Throughput => bound::period(machine),
+        Goal::Serial | Goal::Makespan => bound::bound(machine, tails),
+    };
+    if inputs.costs.parts().next().is_none() {
+        return Ok(bound(machine, tails));
+    }
+    // each node at the least share that any part gives it: what parts of a plan cost is never below their nodes' sum
+    let mut least = self::machine(inputs)?;
+    for (device, nodes, cost) in inputs.costs.parts() {
+        let summed = nodes
+            .iter()
+            .fold(0u64, |sum, &node| sum.saturating_add(machine.cost(node, device)));
+        let stated = cost.time.picoseconds();
+        if summed == FORBIDDEN || stated >= summed {
+            continue;
+        }
+        for &node in nodes {
+            let own = machine.cost(node, device);
+            let share = (u128::from(own) * u128::from(stated) / u128::from(summed)) as u64;
+            let slot = &mut least.cost[node * machine.devices + device];
+            *slot = share.min(*slot);
+        }
+    }
+    let tails = bound::tails(&least);
+    Ok(bound(&least, &tails))
+}
+
+/// The plan of parts that stand in an order in which they can run: put in the order of their starts, which is that in
+/// which a session issues them.
+fn written(
+    inputs: &Inputs<'_>,
+    mut parts: Vec<Vec<usize>>,
+    placement: &[usize],
+    bound: u64,
+) -> Result<Plan, Error> {
+    let none = Certificate {
+        objective: 0,
+        bound: 0,
+    };
+    let draft = assemble(inputs, &parts, placement, none)?;
+    let starts = Schedule::of(&draft.parts, &draft.crossings, inputs.targets.len())?.starts;
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|&part| (starts[part], part));
+    let ordered = order
+        .into_iter()
+        .map(|part| std::mem::take(&mut parts[part]))
+        .collect::<Vec<_>>();
+    let mut plan = assemble(inputs, &ordered, placement, none)?;
+    let schedule = Schedule::of(&plan.parts, &plan.crossings, inputs.targets.len())?;
+    let objective = match inputs.objective.goal {
+        Goal::Throughput => schedule.period.picoseconds(),
+        Goal::Serial | Goal::Makespan => schedule.makespan.picoseconds(),
+    };
+    if objective == FORBIDDEN {
+        return Err(Repr::Overflow("time of the schedule".to_owned()).into());
+    }
+    plan.certificate = Certificate {
+        objective,
+        bound: bound.min(objective),
+    };
+    plan.schedule = Some(schedule);
+    Ok(plan)
+}

@@ -1,0 +1,312 @@
+//! No schedule ends before this: longest ways and total work, stretch by stretch.
+//!
+//! A node that every other node leads to or comes from ends before all later ones start: it cuts the run in two. For
+//! each stretch between two cuts, and each pair of devices of the cuts, two bounds hold: no node can be reached and
+//! left again faster than over its own longest way, each node on its best device; and the devices in use, each less
+//! the time before its first and after its last node, must hold all work. Best devices of the cuts follow by
+//! dynamic programming, so on a chain the bound is exact.
+//!
+//! Invariants: links are taken to be idle and parts to end with each node, so no bound exceeds what a schedule needs;
+//! for any weights of devices, the least weighted work is at most the time in which the devices hold it.
+
+use super::machine::Machine;
+use crate::problem::{FORBIDDEN, add};
+
+/// Weights of devices add up to this.
+const WHOLE: u64 = 1 << 12;
+
+/// With more devices, sets of devices in use are not told apart.
+const MOST_SETS: usize = 4;
+
+/// The time from leaving a node on one device until another node's work may start on another.
+fn way(machine: &Machine, tensor: usize, from: usize, to: usize) -> u64 {
+    match from == to {
+        true => 0,
+        false => add(machine.transfer(tensor, from, to), machine.launch[to]),
+    }
+}
+
+/// Per node and device, the time from the node's end to the end of the run, at least.
+pub(super) fn tails(machine: &Machine) -> Vec<u64> {
+    let mut tails = vec![0; machine.nodes * machine.devices];
+    for (index, tensor) in machine.tensors.iter().enumerate() {
+        if let (Some(writer), Some(home)) = (tensor.writer, tensor.home) {
+            for device in (0..machine.devices).filter(|&device| device != home) {
+                let slot = &mut tails[writer * machine.devices + device];
+                *slot = (*slot).max(machine.transfer(index, device, home));
+            }
+        }
+    }
+    relax_behind(machine, 0, machine.nodes, &mut tails);
+    tails
+}
+
+/// Raises what stands behind each node of a range to the longest way to the range's end.
+fn relax_behind(machine: &Machine, from: usize, to: usize, behind: &mut [u64]) {
+    let devices = machine.devices;
+    for node in (from..to).rev() {
+        for (reader, tensor) in machine.readers(node).filter(|&(reader, _)| reader < to) {
+            for device in 0..devices {
+                let next = (0..devices).map(|on| {
+                    let rest = add(machine.cost(reader, on), behind[(reader - from) * devices + on]);
+                    add(way(machine, tensor, device, on), rest)
+                });
+                let next = next.min().unwrap_or(0);
+                let slot = &mut behind[(node - from) * devices + device];
+                *slot = (*slot).max(next);
+            }
+        }
+    }
+}
+
+/// Nodes that every other node leads to or comes from, ascending.
+fn cuts(machine: &Machine) -> Vec<usize> {
+    let nodes = machine.nodes;
+    let first_reader = |node: usize| {
+        machine
+            .readers(node)
+            .map(|(reader, _)| reader)
+            .min()
+            .unwrap_or(nodes)
+    };
+    let mut cut = vec![true; nodes];
+    let mut latest = 0;
+    for (node, cut) in cut.iter_mut().enumerate() {
+        *cut &= latest <= node;
+        latest = latest.max(first_reader(node));
+    }
+    let mut earliest = nodes;
+    for node in (0..nodes).rev() {
+        cut[node] &= earliest >= node;
+        match machine.reads[node].iter().map(|read| read.writer).max() {
+            Some(last) => earliest = earliest.min(last),
+            // a node that reads no other one could start before anything else has ended
+            None => {
+                cut[..node].fill(false);
+                break;
+            }
+        }
+    }
+    (0..nodes).filter(|&node| cut[node]).collect()
+}
+
+/// A lower bound of every period: the least time in which all devices together hold the work.
+pub(super) fn period(machine: &Machine) -> u64 {
+    let all = (1 << machine.devices) - 1;
+    held(&machine.cost, &vec![0; machine.devices], all).unwrap_or(0)
+}
+
+/// A lower bound of every makespan.
+pub(super) fn bound(machine: &Machine, tails: &[u64]) -> u64 {
+    let devices = machine.devices;
+    if machine.nodes == 0 {
+        return 0;
+    }
+    // the earliest end of the last cut, by its device; none before the first
+    let mut ends: Option<(usize, Vec<u64>)> = None;
+    for cut in cuts(machine) {
+        let mut next = vec![FORBIDDEN; devices];
+        match &ends {
+            None => {
+                let stretch = Stretch::new(machine, 0, cut + 1, None, Some(cut));
+                for (device, end) in next.iter_mut().enumerate() {
+                    *end = stretch.least(&stretch.before(machine, None), Some(device), tails);
+                }
+            }
+            Some((last, before)) => {
+                let stretch = Stretch::new(machine, last + 1, cut + 1, Some(*last), Some(cut));
+                for (from, &start) in before
+                    .iter()
+                    .enumerate()
+                    .filter(|&(_, &start)| start != FORBIDDEN)
+                {
+                    let reached = stretch.before(machine, Some(from));
+                    for (device, end) in next.iter_mut().enumerate() {
+                        *end = (*end).min(add(start, stretch.least(&reached, Some(device), tails)));
+                    }
+                }
+            }
+        }
+        ends = Some((cut, next));
+    }
+    match ends {
+        None => {
+            let stretch = Stretch::new(machine, 0, machine.nodes, None, None);
+            stretch.least(&stretch.before(machine, None), None, tails)
+        }
+        Some((last, ends)) => {
+            let stretch = Stretch::new(machine, last + 1, machine.nodes, Some(last), None);
+            let whole = ends.iter().enumerate().map(|(device, &end)| {
+                let rest = stretch.least(&stretch.before(machine, Some(device)), None, tails);
+                add(end, rest.max(tails[last * devices + device]))
+            });
+            whole.min().unwrap_or(0)
+        }
+    }
+}
+
+/// The nodes from one cut to the next, which is the last of them.
+struct Stretch<'m> {
+    machine: &'m Machine,
+    from: usize,
+    to: usize,
+    source: Option<usize>,
+    sink: Option<usize>,
+    /// Per device of the sink, the longest way behind each node.
+    behind: Vec<Vec<u64>>,
+}
+
+impl<'m> Stretch<'m> {
+    fn new(machine: &'m Machine, from: usize, to: usize, source: Option<usize>, sink: Option<usize>) -> Self {
+        let devices = machine.devices;
+        let behind = match sink {
+            None => Vec::new(),
+            Some(sink) => (0..devices)
+                .map(|device| {
+                    let mut behind = vec![0; (to - from) * devices];
+                    for other in (0..devices).filter(|&other| other != device) {
+                        behind[(sink - from) * devices + other] = FORBIDDEN;
+                    }
+                    relax_behind(machine, from, to, &mut behind);
+                    behind
+                })
+                .collect(),
+        };
+        Self {
+            machine,
+            from,
+            to,
+            source,
+            sink,
+            behind,
+        }
+    }
+
+    /// The earliest end of each node on each device, counted from the end of the source on its device.
+    fn before(&self, machine: &Machine, source: Option<usize>) -> Vec<u64> {
+        let devices = machine.devices;
+        let mut ends = vec![0; (self.to - self.from) * devices];
+        for node in self.from..self.to {
+            for device in 0..devices {
+                let mut start = match source {
+                    None => add(machine.launch[device], machine.arrival(node, device)),
+                    Some(_) => 0,
+                };
+                for read in &machine.reads[node] {
+                    let ready = if Some(read.writer) == self.source {
+                        source.map_or(0, |on| way(machine, read.tensor, on, device))
+                    } else if read.writer >= self.from {
+                        let ends = &ends[(read.writer - self.from) * devices..][..devices];
+                        let ways = ends.iter().enumerate();
+                        let ways = ways.map(|(on, &end)| add(end, way(machine, read.tensor, on, device)));
+                        ways.min().unwrap_or(0)
+                    } else {
+                        0
+                    };
+                    start = start.max(ready);
+                }
+                ends[(node - self.from) * devices + device] = add(start, machine.cost(node, device));
+            }
+        }
+        ends
+    }
+
+    /// The least time to the end of the sink on a device, or to the end of the run.
+    fn least(&self, ends: &[u64], sink: Option<usize>, tails: &[u64]) -> u64 {
+        let devices = self.machine.devices;
+        let behind = match sink {
+            Some(device) => self.behind[device].as_slice(),
+            None => &tails[self.from * devices..],
+        };
+        let mut longest = 0;
+        for (ends, behind) in ends.chunks(devices).zip(behind.chunks(devices)) {
+            let whole = ends.iter().zip(behind).map(|(&end, &rest)| add(end, rest));
+            longest = longest.max(whole.min().unwrap_or(0));
+        }
+        if longest == FORBIDDEN || self.to - self.from < 2 {
+            return longest;
+        }
+        longest.max(self.work(ends, behind, sink))
+    }
+
+    /// The least time in which some set of devices holds the work.
+    fn work(&self, ends: &[u64], behind: &[u64], sink: Option<usize>) -> u64 {
+        let (machine, devices) = (self.machine, self.machine.devices);
+        let mut costs = vec![FORBIDDEN; ends.len()];
+        // per device, the least time before its first node and behind its last
+        let mut edges = vec![[FORBIDDEN; 2]; devices];
+        for (at, cost) in costs.iter_mut().enumerate() {
+            let (node, device) = (self.from + at / devices, at % devices);
+            let own = machine.cost(node, device);
+            if own == FORBIDDEN || ends[at] == FORBIDDEN || behind[at] == FORBIDDEN {
+                continue;
+            }
+            if Some(node) == self.sink && sink.is_some_and(|sink| sink != device) {
+                continue;
+            }
+            *cost = own;
+            edges[device][0] = edges[device][0].min(ends[at] - own);
+            edges[device][1] = edges[device][1].min(behind[at]);
+        }
+        if devices > MOST_SETS {
+            return held(&costs, &vec![0; devices], (1 << devices) - 1).unwrap_or(0);
+        }
+        let aside: Vec<u64> = edges.iter().map(|[before, after]| add(*before, *after)).collect();
+        let sets = (1u32..1 << devices).filter_map(|set| held(&costs, &aside, set));
+        sets.min().unwrap_or(0)
+    }
+}
+
+/// A bound of the time in which a set of devices holds some work, each less a time aside; none where it cannot.
+fn held(costs: &[u64], aside: &[u64], set: u32) -> Option<u64> {
+    let devices = aside.len();
+    let used: Vec<usize> = (0..devices).filter(|&device| set >> device & 1 == 1).collect();
+    if used.iter().any(|&device| aside[device] == FORBIDDEN) {
+        return None;
+    }
+    let weighed = |weights: &[u64]| {
+        let mut sum: u128 = used
+            .iter()
+            .map(|&device| u128::from(weights[device]) * u128::from(aside[device]))
+            .sum();
+        for row in costs.chunks(devices) {
+            let least = used
+                .iter()
+                .filter(|&&device| row[device] != FORBIDDEN)
+                .map(|&device| u128::from(weights[device]) * u128::from(row[device]))
+                .min()?;
+            sum += least;
+        }
+        Some(sum)
+    };
+    let mut weights = vec![0; devices];
+    for &device in &used {
+        weights[device] = WHOLE / used.len() as u64;
+    }
+    weights[used[0]] += WHOLE % used.len() as u64;
+    let mut best = weighed(&weights)?;
+    let mut step = WHOLE / 4;
+    while step >= WHOLE / 256 && used.len() > 1 {
+        let mut better = false;
+        for &from in &used {
+            for &to in used.iter().filter(|&&to| to != from) {
+                while weights[from] >= step {
+                    weights[from] -= step;
+                    weights[to] += step;
+                    let sum = weighed(&weights)?;
+                    if sum <= best {
+                        weights[from] += step;
+                        weights[to] -= step;
+                        break;
+                    }
+                    best = sum;
+                    better = true;
+                }
+            }
+        }
+        if !better {
+            step /= 4;
+        }
+    }
+    u64::try_from(best / u128::from(WHOLE)).ok()
+}

@@ -1,0 +1,337 @@
+//! Better schedules by small changes: record-to-record travel (Dueck, 1993) over devices, orders and parts.
+//!
+//! Invariants: the changes follow from a seed and their number from counts, never from time, so the result is the
+//! same on every host; the best draft seen is returned, which is never worse than the first.
+//! Deliberately not here: first drafts (`seeds`).
+
+use super::machine::Machine;
+use super::timeline::{Draft, Timeline};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// What the search may do.
+#[derive(Clone, Copy)]
+pub(super) struct Effort {
+    pub(super) moves: u32,
+    /// Nodes whose times may be computed.
+    pub(super) visits: u64,
+    pub(super) seed: u64,
+}
+
+/// At the start, a draft so many thousandths above the best is accepted; at the end, none.
+const SLACK_PERMILLE: u64 = 4;
+
+/// Most nodes of one branch that is moved as a whole.
+const BRANCH: usize = 64;
+
+/// How a change is undone.
+enum Undo {
+    Device(u32, u8),
+    Head(u32, bool),
+    /// The order from a place on.
+    Order(usize, Vec<u32>),
+}
+
+struct Walk<'m> {
+    machine: &'m Machine,
+    draft: Draft,
+    times: Timeline<'m>,
+    random: ChaCha8Rng,
+    undo: Vec<Undo>,
+    /// The first place whose part may change.
+    from: usize,
+}
+
+/// The best draft that was found from a first one, with its makespan.
+pub(super) fn improve(
+    machine: &Machine,
+    tails: Vec<u64>,
+    first: Draft,
+    effort: Effort,
+    bound: u64,
+) -> Option<(Draft, u64)> {
+    let mut walk = Walk {
+        machine,
+        times: Timeline::new(machine, tails),
+        draft: first,
+        random: ChaCha8Rng::seed_from_u64(effort.seed),
+        undo: Vec::new(),
+        from: 0,
+    };
+    let mut now = walk.times.set(&walk.draft)?;
+    let mut best = (walk.draft.clone(), now);
+    if machine.nodes == 0 || machine.devices == 1 && machine.nodes == 1 {
+        return Some(best);
+    }
+    for step in 0..effort.moves {
+        if best.1 <= bound || walk.times.visited >= effort.visits {
+            break;
+        }
+        walk.undo.clear();
+        walk.from = machine.nodes;
+        walk.change();
+        if walk.undo.is_empty() {
+            continue;
+        }
+        // whichever of the two budgets is nearer to its end
+        let spent = (u64::from(step) * 1000 / u64::from(effort.moves))
+            .max(walk.times.visited.saturating_mul(1000) / effort.visits.max(1));
+        let slack =
+            u128::from(best.1) * u128::from(SLACK_PERMILLE * 1000u64.saturating_sub(spent)) / 1_000_000;
+        let limit = now.max(best.1.saturating_add(slack as u64));
+        match walk.times.value(&walk.draft, walk.from, limit) {
+            Some(value) => {
+                walk.times.keep(&walk.draft);
+                now = value;
+                if now < best.1 {
+                    best = (walk.draft.clone(), now);
+                }
+            }
+            None => walk.take_back(),
+        }
+    }
+    Some(best)
+}
+
+impl Walk<'_> {
+    fn below(&mut self, limit: usize) -> usize {
+        (self.random.next_u64() % limit.max(1) as u64) as usize
+    }
+
+    /// One change, or none where the dice fall badly.
+    fn change(&mut self) {
+        let at = self.below(self.draft.order.len());
+        let device = self.below(self.machine.devices);
+        match self.below(16) {
+            0..4 => {
+                let length = 1 << self.below(7);
+                self.flip(at, at + length, device);
+            }
+            4..6 => {
+                let (start, end) = self.part(at);
+                self.flip(start, end, device);
+            }
+            6..8 => {
+                // up to a border of its part, so that a part grows or shrinks
+                let (start, end) = self.part(at);
+                match self.below(2) {
+                    0 => self.flip(start, at + 1, device),
+                    _ => self.flip(at, end, device),
+                }
+            }
+            8..10 => self.branch(at, device),
+            10..13 => {
+                let (_, end) = self.part(at);
+                let length = 1 << self.below(7);
+                self.shift(at, end.min(at + length));
+            }
+            13..15 => self.split(at),
+            _ => {
+                let length = 1 << self.below(5);
+                self.flip(at, at + length, device);
+                self.split_behind_last_writer(at);
+            }
+        }
+    }
+
+    /// The part of a place, in the draft that was kept.
+    fn part(&self, at: usize) -> (usize, usize) {
+        let start = self.times.part_start(at);
+        let rest = (at..self.draft.order.len()).find(|&place| self.times.part_start(place) != start);
+        (start, rest.unwrap_or(self.draft.order.len()))
+    }
+
+    /// Times change from the part before a place on.
+    fn touch(&mut self, place: usize) {
+        let start = self.times.part_start(place.saturating_sub(1));
+        self.from = self.from.min(start);
+    }
+
+    /// Times change from where a node's inputs leave.
+    fn touch_inputs(&mut self, node: usize) {
+        let machine = self.machine;
+        for read in &machine.reads[node] {
+            self.touch(self.times.place[read.writer] as usize);
+        }
+        if !machine.fed[node].is_empty() {
+            self.from = 0;
+        }
+    }
+
+    /// Brings nodes to a device, where it can run them.
+    fn flip(&mut self, from: usize, to: usize, device: usize) {
+        for place in from..to.min(self.draft.order.len()) {
+            self.bring(self.draft.order[place] as usize, device);
+        }
+    }
+
+    /// Brings a node and its group to a device that can run them.
+    fn bring(&mut self, node: usize, device: usize) {
+        let machine = self.machine;
+        if usize::from(self.draft.device[node]) == device || !machine.allows(node, device) {
+            return;
+        }
+        for &node in &machine.groups[node] {
+            self.undo.push(Undo::Device(node as u32, self.draft.device[node]));
+            self.draft.device[node] = device as u8;
+            self.touch(self.times.place[node] as usize);
+            self.touch_inputs(node);
+        }
+    }
+
+    fn set_head(&mut self, place: usize, head: bool) {
+        let node = self.draft.order[place];
+        let old = std::mem::replace(&mut self.draft.head[node as usize], head);
+        if old != head {
+            self.undo.push(Undo::Head(node, old));
+            self.touch(self.times.place[node as usize] as usize);
+        }
+    }
+
+    /// Cuts a part in two, or joins two.
+    fn split(&mut self, at: usize) {
+        if at > 0
+            && self.draft.device[self.draft.order[at - 1] as usize]
+                == self.draft.device[self.draft.order[at] as usize]
+        {
+            let head = self.draft.head[self.draft.order[at] as usize];
+            self.set_head(at, !head);
+        }
+    }
+
+    /// Ends the part of the last writer that a node waits for, so that what it reads leaves early.
+    fn split_behind_last_writer(&mut self, at: usize) {
+        let behind = self.after_writers(self.draft.order[at] as usize);
+        if let Some(behind) = behind.filter(|&behind| behind > 0 && behind < at) {
+            self.set_head(behind, true);
+        }
+    }
+
+    /// The place behind the last writer that a node waits for.
+    fn after_writers(&self, node: usize) -> Option<usize> {
+        let places = self.machine.reads[node]
+            .iter()
+            .map(|read| self.times.place[read.writer] as usize + 1);
+        places.max()
+    }
+
+    /// Writes an order from a place on, with the places of its nodes.
+    fn reorder(&mut self, from: usize, nodes: &[u32]) {
+        let to = from + nodes.len();
+        if self.draft.order[from..to] == *nodes {
+            return;
+        }
+        self.touch(from);
+        // a tensor leaves at the same time, but to another part: the first place covers it
+        self.undo
+            .push(Undo::Order(from, self.draft.order[from..to].to_vec()));
+        self.draft.order[from..to].copy_from_slice(nodes);
+        for (offset, &node) in nodes.iter().enumerate() {
+            self.times.place[node as usize] = (from + offset) as u32;
+        }
+    }
+
+    /// Moves neighbouring nodes to another place that their neighbours in the graph allow.
+    fn shift(&mut self, from: usize, to: usize) {
+        let machine = self.machine;
+        let moved = self.draft.order[from..to].to_vec();
+        let inside = |place: usize| (from..to).contains(&place);
+        let (mut low, mut high) = (0, self.draft.order.len());
+        for &node in &moved {
+            for read in &machine.reads[node as usize] {
+                let place = self.times.place[read.writer] as usize;
+                if !inside(place) {
+                    low = low.max(place + 1);
+                }
+            }
+            for (reader, _) in machine.readers(node as usize) {
+                let place = self.times.place[reader] as usize;
+                if !inside(place) {
+                    high = high.min(place);
+                }
+            }
+        }
+        if low < from && (high <= to || self.below(2) == 0) {
+            let target = self.beside_own_device(low, from, moved[0]);
+            let nodes = [&moved[..], &self.draft.order[target..from]].concat();
+            self.reorder(target, &nodes);
+        } else if high > to {
+            let target = self.beside_own_device(to + 1, high + 1, moved[0]);
+            let nodes = [&self.draft.order[to..target], &moved[..]].concat();
+            self.reorder(from, &nodes);
+        }
+    }
+
+    /// A place in a range, if possible one behind a node of the same device.
+    fn beside_own_device(&mut self, low: usize, high: usize, node: u32) -> usize {
+        let mut place = low + self.below(high - low);
+        let device = self.draft.device[node as usize];
+        let wanted = self.below(3) > 0;
+        while wanted && place > low && self.draft.device[self.draft.order[place - 1] as usize] != device {
+            place -= 1;
+        }
+        place
+    }
+
+    /// Brings a node and all that depends on it alone to a device, right behind what it waits for.
+    fn branch(&mut self, at: usize, device: usize) {
+        let machine = self.machine;
+        let root = self.draft.order[at] as usize;
+        let Some(start) = self.after_writers(root) else {
+            return;
+        };
+        let size = 1 + self.below(BRANCH);
+        let mut branch = vec![root];
+        let mut next = 0;
+        while next < branch.len() && branch.len() < size {
+            for (reader, _) in machine.readers(branch[next]) {
+                let own = machine.reads[reader]
+                    .iter()
+                    .all(|read| branch.contains(&read.writer));
+                if own && branch.len() < size && !branch.contains(&reader) {
+                    branch.push(reader);
+                }
+            }
+            next += 1;
+        }
+        let mut places: Vec<usize> = branch
+            .iter()
+            .map(|&node| self.times.place[node] as usize)
+            .collect();
+        places.sort_unstable();
+        let end = places[places.len() - 1] + 1;
+        let inside: Vec<u32> = places.iter().map(|&place| self.draft.order[place]).collect();
+        let outside = self.draft.order[start..end]
+            .iter()
+            .copied()
+            .filter(|&node| !branch.contains(&(node as usize)));
+        let nodes: Vec<u32> = inside.iter().copied().chain(outside).collect();
+        let count = inside.len();
+        self.reorder(start, &nodes);
+        for place in start..start + count {
+            self.bring(self.draft.order[place] as usize, device);
+        }
+        if start > 0 {
+            self.touch(start);
+            self.set_head(start, true);
+        }
+        if start + count < self.draft.order.len() && self.below(2) == 0 {
+            self.set_head(start + count, true);
+        }
+    }
+
+    fn take_back(&mut self) {
+        while let Some(change) = self.undo.pop() {
+            match change {
+                Undo::Device(node, device) => self.draft.device[node as usize] = device,
+                Undo::Head(node, head) => self.draft.head[node as usize] = head,
+                Undo::Order(from, nodes) => {
+                    for (offset, &node) in nodes.iter().enumerate() {
+                        self.times.place[node as usize] = (from + offset) as u32;
+                    }
+                    self.draft.order[from..from + nodes.len()].copy_from_slice(&nodes);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! When the parts of a plan start, where devices work at once, and how busy each device is.
+//!
+//! A device runs one part at a time, in the plan's order. A part starts as soon as its device is free and all that it
+//! reads has arrived; it takes one launch and the time of its nodes; what it writes leaves when it ends. The link of
+//! an ordered pair of devices carries one tensor at a time, in the order of the plan's crossings, while both devices
+//! go on. Graph inputs leave their home, where they have one, at the start.
+//!
+//! Invariants: a schedule follows from parts and crossings alone.
+//! Deliberately not here: finding good ones (`makespan`); judging them (`check` has its own way).
+
+use crate::error::{Error, Repr};
+use crate::part::Part;
+use crate::plan::Crossing;
+use crate::unit::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// When everything happens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    /// When each part starts, from the start of the run; JSON holds picoseconds.
+    #[serde(rename = "starts_ps")]
+    pub starts: Vec<Nanos>,
+    /// When all parts have ended and all outputs are at their home; JSON holds picoseconds.
+    #[serde(rename = "makespan_ps")]
+    pub makespan: Nanos,
+    /// How long each device is busy with one run; JSON holds picoseconds.
+    #[serde(rename = "busy_ps")]
+    pub busy: Vec<Nanos>,
+    /// How long the busiest device or link is needed for one run: no run may follow another sooner for long. JSON
+    /// holds picoseconds.
+    #[serde(rename = "period_ps")]
+    pub period: Nanos,
+}
+
+impl Schedule {
+    /// The schedule of parts and crossings that stand in a plan's order.
+    pub(crate) fn of(parts: &[Part], crossings: &[Crossing], devices: usize) -> Result<Self, Error> {
+        let sum = |a: u64, b: u64| {
+            a.checked_add(b)
+                .ok_or_else(|| Error::from(Repr::Overflow("time of the schedule".to_owned())))
+        };
+        let mut leaving: Vec<Vec<&Crossing>> = vec![Vec::new(); parts.len()];
+        let mut awaited: Vec<Vec<&Crossing>> = vec![Vec::new(); parts.len()];
+        let moved = |crossing: &&Crossing| crossing.from_device != crossing.to_device;
+        for crossing in crossings.iter().filter(moved) {
+            if let Some(from) = crossing.from_part {
+                leaving[from as usize].push(crossing);
+            }
+            for &part in &crossing.to_parts {
+                awaited[part as usize].push(crossing);
+            }
+        }
+        let (mut free, mut links) = (vec![0u64; devices], vec![0u64; devices * devices]);
+        let (mut busy, mut used) = (vec![0u64; devices], vec![0u64; devices * devices]);
+        let mut arrived: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        let mut makespan = 0;
+        let mut send =
+            |crossing: &Crossing, ready: u64, makespan: &mut u64| -> Result<(u32, u32, u64), Error> {
+                let link = crossing.from_device as usize * devices + crossing.to_device as usize;
+                let time = crossing.time.picoseconds();
+                links[link] = sum(ready.max(links[link]), time)?;
+                used[link] = sum(used[link], time)?;
+                // every tensor that crosses is read, or must be home before the run ends
+                *makespan = links[link].max(*makespan);
+                Ok((crossing.tensor, crossing.to_device, links[link]))
+            };
+        for crossing in crossings
+            .iter()
+            .filter(moved)
+            .filter(|crossing| crossing.from_part.is_none())
+        {
+            let (tensor, device, end) = send(crossing, 0, &mut makespan)?;
+            arrived.insert((tensor, device), end);
+        }
+        let mut starts = Vec::with_capacity(parts.len());
+        for (index, part) in parts.iter().enumerate() {
+            let device = part.device as usize;
+            let arrivals = awaited[index]
+                .iter()
+                .filter_map(|crossing| arrived.get(&(crossing.tensor, crossing.to_device)));
+            let start = arrivals.copied().max().unwrap_or(0).max(free[device]);
+            let work = sum(part.launch.picoseconds(), part.cost.time.picoseconds())?;
+            let end = sum(start, work)?;
+            starts.push(Nanos::from_picoseconds(start));
+            free[device] = end;
+            busy[device] = sum(busy[device], work)?;
+            makespan = makespan.max(end);
+            for crossing in &leaving[index] {
+                let (tensor, device, end) = send(crossing, end, &mut makespan)?;
+                arrived.insert((tensor, device), end);
+            }
+        }
+        let period = busy.iter().chain(&used).copied().max().unwrap_or(0);
+        Ok(Self {
+            starts,
+            makespan: Nanos::from_picoseconds(makespan),
+            busy: busy.into_iter().map(Nanos::from_picoseconds).collect(),
+            period: Nanos::from_picoseconds(period),
+        })
+    }
+}

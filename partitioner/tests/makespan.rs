@@ -1,0 +1,308 @@
+//! Schedules against every placement, order and division into parts tried; what `check` refuses.
+//!
+//! Invariants: schedules are simulated here from the inputs, apart from the crate's own arithmetic.
+
+#[path = "plans/world.rs"]
+mod world;
+
+use polychip_graph::{NodeId, TensorId};
+use polychip_partitioner::{
+    Cost, ErrorKind, Goal, Nanos, Objective, Plan, Provenance, ViolationKind, restate,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use world::{Random, World, add_state, world};
+
+/// The makespan of parts in an order, as DESIGN words the machine; none where a link is missing.
+fn simulated(world: &World, parts: &[(usize, Vec<usize>)]) -> Option<u64> {
+    let graph = &world.graph;
+    let part_of = |node: NodeId| {
+        parts
+            .iter()
+            .position(|(_, nodes)| nodes.contains(&node.index()))
+            .unwrap()
+    };
+    let states: BTreeSet<TensorId> = graph
+        .states
+        .iter()
+        .flat_map(|state| [state.input, state.output])
+        .collect();
+    let time = |tensor: TensorId, from: usize, to: usize| {
+        let bytes = 4 * graph.tensor(tensor).ty.sizes().unwrap().iter().product::<usize>() as u64;
+        Some(world.links.get(from, to)?.time(bytes)?.picoseconds())
+    };
+    let mut free = vec![0u64; world.targets.len()];
+    let mut link: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+    let mut there: BTreeMap<(TensorId, usize), u64> = BTreeMap::new();
+    let mut end_of_all = 0;
+    let mut leave =
+        |tensor: TensorId, from: usize, at: u64, end_of_all: &mut u64, there: &mut BTreeMap<_, _>| {
+            let mut to: BTreeSet<usize> = graph
+                .consumers(tensor)
+                .iter()
+                .map(|&reader| parts[part_of(reader)].0)
+                .collect();
+            if graph.is_output(tensor) && !states.contains(&tensor) {
+                to.extend(world.options.output_home);
+            }
+            to.remove(&from);
+            for to in to {
+                let free = link.entry((from, to)).or_default();
+                *free = at.max(*free) + time(tensor, from, to)?;
+                there.insert((tensor, to), *free);
+                *end_of_all = (*end_of_all).max(*free);
+            }
+            Some(())
+        };
+    if let Some(home) = world.options.input_home {
+        let mut inputs = graph.inputs.clone();
+        inputs.sort_unstable();
+        for input in inputs.into_iter().filter(|input| !states.contains(input)) {
+            leave(input, home, 0, &mut end_of_all, &mut there)?;
+        }
+    }
+    for (device, nodes) in parts {
+        let mut start = free[*device];
+        let mut end = world.targets[*device].launch.picoseconds();
+        let mut written: Vec<TensorId> = Vec::new();
+        for &node in nodes {
+            if !world.targets[*device].supports(node) {
+                return None;
+            }
+            end += world.costs.node(node, *device)?.time.picoseconds();
+            let node = graph.node(NodeId::new(node));
+            for tensor in node.reads() {
+                if let Some(&at) = there.get(&(tensor, *device)) {
+                    start = start.max(at);
+                }
+            }
+            written.extend(node.writes());
+        }
+        end += start;
+        free[*device] = end;
+        end_of_all = end_of_all.max(end);
+        written.sort_unstable();
+        for tensor in written {
+            leave(tensor, *device, end, &mut end_of_all, &mut there)?;
+        }
+    }
+    for state in &graph.states {
+        let device = |node: NodeId| parts[part_of(node)].0;
+        if let Some(writer) = graph.producer(state.output)
+            && graph
+                .consumers(state.input)
+                .iter()
+                .any(|&reader| device(reader) != device(writer))
+        {
+            return None;
+        }
+    }
+    Some(end_of_all)
+}
+
+/// All orders in which writers precede readers.
+fn orders(world: &World) -> Vec<Vec<usize>> {
+    let graph = &world.graph;
+    let mut found = vec![Vec::new()];
+    for _ in 0..graph.node_count() {
+        let mut longer = Vec::new();
+        for order in found {
+            for node in (0..graph.node_count()).filter(|node| !order.contains(node)) {
+                let reads = graph.node(NodeId::new(node));
+                let ready = reads
+                    .reads()
+                    .filter_map(|tensor| graph.producer(tensor))
+                    .all(|writer| order.contains(&writer.index()));
+                if ready {
+                    longer.push([&order[..], &[node]].concat());
+                }
+            }
+        }
+        found = longer;
+    }
+    found
+}
+
+/// The least makespan over all placements, orders and divisions into parts.
+fn brute_force(world: &World) -> Option<u64> {
+    let (nodes, devices) = (world.graph.node_count(), world.targets.len());
+    let orders = orders(world);
+    let mut least: Option<u64> = None;
+    for code in 0..devices.pow(nodes as u32) {
+        let device = |node: usize| code / devices.pow(node as u32) % devices;
+        for order in &orders {
+            for cuts in 0..1 << (nodes - 1) {
+                let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
+                for (at, &node) in order.iter().enumerate() {
+                    let cut = at == 0 || cuts >> (at - 1) & 1 == 1;
+                    match parts.last_mut() {
+                        Some((on, part)) if !cut && *on == device(node) => part.push(node),
+                        // counted where the cut is said
+                        Some((on, _)) if !cut && *on != device(node) => {
+                            parts.clear();
+                            break;
+                        }
+                        _ => parts.push((device(node), vec![node])),
+                    }
+                }
+                if !parts.is_empty() {
+                    least = [least, simulated(world, &parts)].into_iter().flatten().min();
+                }
+            }
+        }
+    }
+    least
+}
+
+fn parts(plan: &Plan) -> Vec<(usize, Vec<usize>)> {
+    let part = |part: &polychip_partitioner::Part| {
+        let nodes = part.nodes.iter().map(|&node| node as usize).collect();
+        (part.device as usize, nodes)
+    };
+    plan.parts.iter().map(part).collect()
+}
+
+#[test]
+fn schedules_lie_between_the_bound_and_the_best_of_all() {
+    let (mut best, mut tight, mut all, mut overlapping) = (0, 0, 0, 0);
+    for seed in 0..60 {
+        let mut random = Random::new(4000 + seed);
+        let nodes = 2 + random.below(4);
+        let mut world = world(&mut random, nodes, 2);
+        world.objective = Objective::makespan();
+        world.options.schedule_moves = 4000;
+        if random.chance(15) {
+            add_state(&mut world, &mut random);
+        }
+        let Some(least) = brute_force(&world) else {
+            assert_eq!(world.partition().unwrap_err().kind(), ErrorKind::Infeasible);
+            continue;
+        };
+        let plan = world.partition().unwrap();
+        world.check(&plan).unwrap();
+        let found = plan.certificate.objective;
+        assert_eq!(simulated(&world, &parts(&plan)), Some(found), "seed {seed}");
+        assert!(
+            plan.certificate.bound <= least && least <= found,
+            "seed {seed}: {:?}, {least}",
+            plan.certificate
+        );
+        best += usize::from(found == least);
+        tight += usize::from(plan.certificate.bound == least);
+        overlapping += usize::from(found < plan.totals.time.picoseconds());
+        all += 1;
+    }
+    assert!(
+        all > 50 && best * 10 >= all * 9,
+        "{best} of {all} are the best of all"
+    );
+    assert!(
+        tight * 3 > all && overlapping > 10,
+        "{tight} bounds are tight, {overlapping} overlap"
+    );
+}
+
+#[test]
+fn a_schedule_is_never_worse_than_the_serial_plan_and_always_the_same() {
+    let mut gained = 0;
+    for seed in 0..12 {
+        let mut world = world(&mut Random::new(800 + seed), 60, 3);
+        world.objective = Objective::latency();
+        world.options.schedule_moves = 3000;
+        let serial = world.partition().unwrap();
+        world.objective = Objective::makespan();
+        let plan = world.partition().unwrap();
+        world.check(&plan).unwrap();
+        let schedule = plan.schedule.clone().unwrap();
+        assert!(schedule.makespan <= serial.totals.time);
+        gained += usize::from(schedule.makespan < serial.totals.time);
+        assert_eq!(plan.to_json(), world.partition().unwrap().to_json());
+        assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+        let World {
+            graph,
+            targets,
+            costs,
+            links,
+            options,
+            ..
+        } = &world;
+        assert_eq!(
+            restate(graph, targets, costs, links, &plan, options).unwrap(),
+            plan
+        );
+    }
+    assert!(gained > 8, "{gained} schedules end earlier");
+}
+
+#[test]
+fn stated_parts_and_limits_hold_for_schedules_too() {
+    let mut world = world(&mut Random::new(12), 24, 2);
+    world.objective = Objective::makespan();
+    world.options.schedule_moves = 2000;
+    let free = world.partition().unwrap();
+    // every part of the plan turns out far cheaper than its nodes
+    for part in &free.parts {
+        let nodes: Vec<usize> = part.nodes.iter().map(|&node| node as usize).collect();
+        let cost = Cost::time(
+            Nanos::from_picoseconds(part.cost.time.picoseconds() / 3),
+            Provenance::Measured,
+        );
+        world.costs.set_part(&nodes, part.device as usize, cost);
+    }
+    let plan = world.partition().unwrap();
+    world.check(&plan).unwrap();
+    assert!(plan.certificate.bound <= plan.certificate.objective);
+    let earliest = plan.schedule.unwrap().makespan;
+    world.objective = Objective::makespan().within(earliest);
+    world.check(&world.partition().unwrap()).unwrap();
+    world.objective = Objective::makespan().within(Nanos::from_picoseconds(1));
+    assert_eq!(world.partition().unwrap_err().kind(), ErrorKind::OverLimit);
+    world.objective = Objective {
+        energy_weight: 1,
+        ..Objective::makespan()
+    };
+    assert_eq!(world.partition().unwrap_err().kind(), ErrorKind::BadInput);
+}
+
+#[test]
+fn wrong_schedules_are_refused() {
+    let mut world = world(&mut Random::new(31), 20, 3);
+    world.objective = Objective::makespan();
+    world.options.schedule_moves = 1000;
+    let plan = world.partition().unwrap();
+    let one = Nanos::from_picoseconds(1);
+    let change = |spoil: &dyn Fn(&mut Plan)| {
+        let mut plan = plan.clone();
+        spoil(&mut plan);
+        world.check(&plan).unwrap_err().kind()
+    };
+    let later = |time: &mut Nanos| *time = time.checked_add(one).unwrap();
+    let schedule = |plan: &mut Plan| plan.schedule.clone().unwrap();
+    for spoil in [
+        &|plan: &mut Plan| plan.schedule = None,
+        &|plan: &mut Plan| later(&mut plan.schedule.as_mut().unwrap().makespan),
+        &|plan: &mut Plan| later(&mut plan.schedule.as_mut().unwrap().period),
+        &|plan: &mut Plan| later(&mut plan.schedule.as_mut().unwrap().busy[0]),
+        &|plan: &mut Plan| later(plan.schedule.as_mut().unwrap().starts.last_mut().unwrap()),
+        &|plan: &mut Plan| plan.schedule.as_mut().unwrap().starts.truncate(1),
+        &|plan: &mut Plan| plan.objective = Objective::latency(),
+    ] as [&dyn Fn(&mut Plan); 7]
+    {
+        assert_eq!(change(spoil), ViolationKind::Schedule);
+    }
+    assert_eq!(
+        change(&|plan| plan.certificate.objective += 1),
+        ViolationKind::Certificate
+    );
+    assert_eq!(
+        change(&|plan| plan.certificate.bound = plan.certificate.objective + 1),
+        ViolationKind::Certificate
+    );
+    assert_eq!(
+        change(&|plan| plan.objective.deadline = Some(one)),
+        ViolationKind::Limit
+    );
+    if schedule(&mut plan.clone()).period != schedule(&mut plan.clone()).makespan {
+        let other = |plan: &mut Plan| plan.objective.goal = Goal::Throughput;
+        assert_eq!(change(&other), ViolationKind::Certificate);
+    }
+}
