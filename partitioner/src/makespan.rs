@@ -1,13 +1,15 @@
-//! Plans for devices that work at once: the least time of one run, with a lower bound.
+//! Plans for devices that work at once: the least time of one run, or between runs, with a lower bound.
 //!
-//! Invariants: never a later end than the serial optimum in the same model; the certificate's objective is the
-//! makespan of the plan as it stands; effort is counted, so the same inputs give the same plan on every host.
+//! Invariants: never worse than the serial optimum in the same model; the certificate's objective is that of the plan
+//! as it stands; effort is counted, so the same inputs give the same plan on every host.
 //! Deliberately not here: optimality (the problem is NP-hard): the gap to the bound is stated.
 //!
 //! Start reading at `machine` (the model), then `timeline`.
 
 mod bound;
+mod game;
 mod machine;
+mod pipeline;
 mod search;
 mod seeds;
 mod timeline;
@@ -21,67 +23,68 @@ use crate::partition::plan_of;
 use crate::plan::{Certificate, Plan};
 use crate::problem::FORBIDDEN;
 use crate::schedule::Schedule;
+use crate::solve::Limits;
 use machine::Machine;
 use search::Effort;
+use timeline::{Draft, Timeline};
 
 /// Nodes whose times the search may compute: about a fifth of a second.
 const VISITS: u64 = 30_000_000;
 
 /// The best plan found for devices that work at once.
 pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
-    // the serial optimum is where the search starts, and what it must beat; a deadline is about the makespan
+    // the serial optimum is where the search starts, and what it must beat; a deadline is about the schedule
     let serial = Objective {
-        deadline: None,
         energy_budget: inputs.objective.energy_budget,
         ..Objective::latency()
     };
     let serial = inputs.under(&serial);
     let solution = limit::place(&serial, edges)?;
-    let merged = plan_of(
-        &serial,
-        edges,
-        &solution.placement,
-        solution.objective,
-        solution.bound,
-    )?;
     let machine = machine(inputs)?;
     let tails = bound::tails(&machine);
-    let bound = lowest(inputs, &machine, &tails)?;
+    let game::Outcome { bound, placements } = lowest(inputs, &machine, &tails)?;
     let effort = Effort {
         moves: inputs.options.schedule_moves,
         visits: VISITS,
         seed: inputs.options.seed,
     };
-    let parts = |plan: &Plan| -> Vec<Vec<usize>> {
-        let nodes = plan.parts.iter();
-        nodes
-            .map(|part| part.nodes.iter().map(|&node| node as usize).collect())
-            .collect()
+    // parts of one device that are best merged
+    let gathered = |placement: &[usize]| {
+        let plan = plan_of(&serial, edges, placement, 0, 0)?;
+        let parts = plan.parts.iter();
+        let parts = parts.map(|part| part.nodes.iter().map(|&node| node as usize).collect());
+        written(inputs, parts.collect(), placement, bound)
     };
-    let mut found = vec![written(inputs, parts(&merged), &solution.placement, bound)?];
-    let mut first: Option<(u64, timeline::Draft)> = None;
-    for seed in seeds::seeds(&machine, &solution.placement, &tails) {
-        let value = timeline::Timeline::new(&machine, tails.clone()).set(&seed);
-        if let Some(value) = value
-            && first.as_ref().is_none_or(|(least, _)| value < *least)
-        {
-            first = Some((value, seed));
+    let mut found = vec![gathered(&solution.placement)?];
+    match inputs.objective.goal {
+        Goal::Throughput => {
+            let starts = [vec![solution.placement], placements].concat();
+            if let Some((placement, _)) = pipeline::best(&machine, starts, effort) {
+                found.push(gathered(&placement)?);
+            }
         }
-    }
-    let best = first.and_then(|(_, first)| search::improve(&machine, tails, first, effort, bound));
-    if let Some((draft, _)) = best {
-        found.push(written(inputs, draft.parts(), &draft.placement(), bound)?);
+        Goal::Serial | Goal::Makespan => {
+            let value = |seed: &Draft| Timeline::new(&machine, tails.clone()).set(seed);
+            let seeds = seeds::seeds(&machine, &solution.placement, &tails).into_iter();
+            let first = seeds
+                .filter_map(|seed| Some((value(&seed)?, seed)))
+                .min_by_key(|(value, _)| *value);
+            let best = first.and_then(|(_, first)| search::improve(&machine, tails, first, effort, bound));
+            if let Some((draft, _)) = best {
+                found.push(written(inputs, draft.parts(), &draft.placement(), bound)?);
+            }
+        }
     }
     let kept = |plan: &&Plan| limit::exceeded(inputs, plan).is_empty();
     let time = |plan: &&Plan| plan.certificate.objective;
     match found.iter().filter(kept).min_by_key(time) {
         Some(plan) => Ok(plan.clone()),
         None => {
-            let closest = found
-                .iter()
-                .min_by_key(time)
-                .expect("invariant: there is a serial plan");
-            Err(limit::over(inputs, closest))
+            let closest = found.iter().min_by_key(time);
+            Err(limit::over(
+                inputs,
+                closest.expect("invariant: there is a serial plan"),
+            ))
         }
     }
 }
@@ -93,7 +96,7 @@ pub(crate) fn restated(
     placement: &[usize],
 ) -> Result<Plan, Error> {
     let machine = machine(inputs)?;
-    let bound = lowest(inputs, &machine, &bound::tails(&machine))?;
+    let bound = lowest(inputs, &machine, &bound::tails(&machine))?.bound;
     written(inputs, parts, placement, bound)
 }
 
@@ -108,11 +111,22 @@ fn machine(inputs: &Inputs<'_>) -> Result<Machine, Error> {
     Ok(Machine::new(&problem, states))
 }
 
-/// A lower bound of all makespans, whatever parts have stated costs.
-fn lowest(inputs: &Inputs<'_>, machine: &Machine, tails: &[u64]) -> Result<u64, Error> {
+/// A lower bound of all schedules, whatever parts have stated costs, and placements that led to it.
+fn lowest(inputs: &Inputs<'_>, machine: &Machine, tails: &[u64]) -> Result<game::Outcome, Error> {
+    // only the bound is of use: no search where the graph is too wide
+    let limits = Limits {
+        table: inputs.options.table_limit.min(1 << 20),
+        moves: 0,
+        seed: inputs.options.seed,
+    };
     let bound = |machine: &Machine, tails: &[u64]| match inputs.objective.goal {
-        Goal::Throughput => bound::period(machine),
-        Goal::Serial | Goal::Makespan => bound::bound(machine, tails),
+        Goal::Throughput => game::play(machine, None, bound::period(machine), &limits),
+        Goal::Serial | Goal::Makespan => game::play(
+            machine,
+            Some(&bound::cuts(machine)),
+            bound::bound(machine, tails),
+            &limits,
+        ),
     };
     if inputs.costs.parts().next().is_none() {
         return Ok(bound(machine, tails));

@@ -9,6 +9,7 @@
 //! Invariants: links are taken to be idle and parts to end with each node, so no bound exceeds what a schedule needs;
 //! for any weights of devices, the least weighted work is at most the time in which the devices hold it.
 
+use super::game::way;
 use super::machine::Machine;
 use crate::problem::{FORBIDDEN, add};
 
@@ -17,14 +18,6 @@ const WHOLE: u64 = 1 << 12;
 
 /// With more devices, sets of devices in use are not told apart.
 const MOST_SETS: usize = 4;
-
-/// The time from leaving a node on one device until another node's work may start on another.
-fn way(machine: &Machine, tensor: usize, from: usize, to: usize) -> u64 {
-    match from == to {
-        true => 0,
-        false => add(machine.transfer(tensor, from, to), machine.launch[to]),
-    }
-}
 
 /// Per node and device, the time from the node's end to the end of the run, at least.
 pub(super) fn tails(machine: &Machine) -> Vec<u64> {
@@ -60,7 +53,7 @@ fn relax_behind(machine: &Machine, from: usize, to: usize, behind: &mut [u64]) {
 }
 
 /// Nodes that every other node leads to or comes from, ascending.
-fn cuts(machine: &Machine) -> Vec<usize> {
+pub(super) fn cuts(machine: &Machine) -> Vec<usize> {
     let nodes = machine.nodes;
     let first_reader = |node: usize| {
         machine

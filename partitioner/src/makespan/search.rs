@@ -40,6 +40,8 @@ struct Walk<'m> {
     undo: Vec<Undo>,
     /// The first place whose part may change.
     from: usize,
+    /// Where the parts start that the end waits for.
+    critical: Vec<u32>,
 }
 
 /// The best draft that was found from a first one, with its makespan.
@@ -57,8 +59,10 @@ pub(super) fn improve(
         random: ChaCha8Rng::seed_from_u64(effort.seed),
         undo: Vec::new(),
         from: 0,
+        critical: Vec::new(),
     };
     let mut now = walk.times.set(&walk.draft)?;
+    walk.times.critical(&mut walk.critical);
     let mut best = (walk.draft.clone(), now);
     if machine.nodes == 0 || machine.devices == 1 && machine.nodes == 1 {
         return Some(best);
@@ -82,6 +86,7 @@ pub(super) fn improve(
         match walk.times.value(&walk.draft, walk.from, limit) {
             Some(value) => {
                 walk.times.keep(&walk.draft);
+                walk.times.critical(&mut walk.critical);
                 now = value;
                 if now < best.1 {
                     best = (walk.draft.clone(), now);
@@ -98,9 +103,19 @@ impl Walk<'_> {
         (self.random.next_u64() % limit.max(1) as u64) as usize
     }
 
+    /// A place, mostly in a part that the end waits for.
+    fn somewhere(&mut self) -> usize {
+        if self.below(4) == 0 || self.critical.is_empty() {
+            return self.below(self.draft.order.len());
+        }
+        let chosen = self.below(self.critical.len());
+        let (start, end) = self.part(self.critical[chosen] as usize);
+        start + self.below(end - start)
+    }
+
     /// One change, or none where the dice fall badly.
     fn change(&mut self) {
-        let at = self.below(self.draft.order.len());
+        let at = self.somewhere();
         let device = self.below(self.machine.devices);
         match self.below(16) {
             0..4 => {

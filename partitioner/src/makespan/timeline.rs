@@ -42,6 +42,19 @@ impl Draft {
     }
 }
 
+/// No part.
+const NONE: u32 = u32::MAX;
+
+/// Words of one place: devices, links, the latest end and its part, the last part of each device.
+fn width(devices: usize) -> usize {
+    end_word(devices) + 2 + devices
+}
+
+/// Where the latest end stands among the words of a place.
+fn end_word(devices: usize) -> usize {
+    devices + devices * devices
+}
+
 /// The times of one draft, and those of a changed one beside them.
 pub(super) struct Timeline<'m> {
     machine: &'m Machine,
@@ -51,8 +64,12 @@ pub(super) struct Timeline<'m> {
     pub(super) place: Vec<u32>,
     /// Per place, where its part starts.
     part: Vec<u32>,
-    /// Per place where a part starts: when each device and each link is free, and the latest end before.
+    /// Per place where a part starts: when each device and each link is free, the latest end before, and where the
+    /// part of that end and the last part of each device start.
     free: Vec<u64>,
+    /// Per place where a part starts: the part that it waited for.
+    cause: Vec<u32>,
+    new_cause: Vec<u32>,
     /// Per tensor and device.
     arrival: Vec<u64>,
     new_free: Vec<u64>,
@@ -67,7 +84,7 @@ pub(super) struct Timeline<'m> {
 impl<'m> Timeline<'m> {
     pub(super) fn new(machine: &'m Machine, tail: Vec<u64>) -> Self {
         let (nodes, devices) = (machine.nodes, machine.devices);
-        let width = devices + devices * devices + 1;
+        let width = width(devices);
         let tensors = machine.tensors.len() * devices;
         Self {
             machine,
@@ -79,6 +96,8 @@ impl<'m> Timeline<'m> {
             new_free: vec![0; (nodes + 1) * width],
             new_arrival: vec![0; tensors],
             new_part: vec![0; nodes],
+            cause: vec![NONE; nodes],
+            new_cause: vec![NONE; nodes],
             arrived: Vec::new(),
             from: 0,
             visited: 0,
@@ -105,19 +124,20 @@ impl<'m> Timeline<'m> {
     pub(super) fn value(&mut self, draft: &Draft, from: usize, limit: u64) -> Option<u64> {
         let machine = self.machine;
         let devices = machine.devices;
-        let width = devices + devices * devices + 1;
+        let width = width(devices);
         self.from = from;
         self.arrived.clear();
         let mut now = std::mem::take(&mut self.new_free);
         if from == 0 {
             now[..width].fill(0);
+            now[end_word(devices) + 1..width].fill(u64::from(NONE));
             let inputs = machine
                 .tensors
                 .iter()
                 .enumerate()
                 .filter(|(_, tensor)| tensor.writer.is_none());
             for (index, tensor) in inputs {
-                self.send(draft, &mut now[..width], index, tensor.from, 0);
+                self.send(draft, &mut now[..width], index, tensor.from, (u64::from(NONE), 0));
             }
         } else {
             now[from * width..(from + 1) * width]
@@ -127,7 +147,9 @@ impl<'m> Timeline<'m> {
         let mut possible = true;
         while at < draft.order.len() && possible {
             let device = usize::from(draft.device[draft.order[at] as usize]);
+            let last_of = width - devices + device;
             let mut ready = now[at * width + device];
+            let mut cause = now[at * width + last_of] as u32;
             let mut work = machine.launch[device];
             let mut end = at;
             while end < draft.order.len() && (end == at || !draft.starts(end)) {
@@ -137,12 +159,21 @@ impl<'m> Timeline<'m> {
                 for read in &machine.reads[node] {
                     if usize::from(draft.device[read.writer]) != device {
                         let slot = read.tensor * devices + device;
-                        let new = self.place[read.writer] as usize >= from;
-                        ready = ready.max(if new {
+                        let place = self.place[read.writer] as usize;
+                        let new = place >= from;
+                        let arrival = if new {
                             self.new_arrival[slot]
                         } else {
                             self.arrival[slot]
-                        });
+                        };
+                        if arrival > ready {
+                            ready = arrival;
+                            cause = if new {
+                                self.new_part[place]
+                            } else {
+                                self.part[place]
+                            };
+                        }
                     }
                 }
                 for &tensor in &machine.fed[node] {
@@ -163,24 +194,38 @@ impl<'m> Timeline<'m> {
             let after = &mut after[..width];
             after.copy_from_slice(&before[at * width..(at + 1) * width]);
             after[device] = done;
-            after[width - 1] = after[width - 1].max(done);
+            after[last_of] = at as u64;
+            self.new_cause[at] = cause;
+            let end_of_all = end_word(devices);
+            if done > after[end_of_all] {
+                after[end_of_all] = done;
+                after[end_of_all + 1] = at as u64;
+            }
             for place in at..end {
                 let node = draft.order[place] as usize;
                 for &tensor in &machine.writes[node] {
-                    self.send(draft, after, tensor, device, done);
+                    self.send(draft, after, tensor, device, (at as u64, done));
                 }
             }
             let last = draft.order[end - 1] as usize;
-            possible = after[width - 1] <= limit && add(done, self.tail[last * devices + device]) <= limit;
+            possible =
+                after[end_word(devices)] <= limit && add(done, self.tail[last * devices + device]) <= limit;
             at = end;
         }
-        let value = now[at * width + width - 1];
+        let value = now[at * width + end_word(devices)];
         self.new_free = now;
         possible.then_some(value)
     }
 
     /// Sends a tensor from where it is to all devices that need it.
-    fn send(&mut self, draft: &Draft, free: &mut [u64], index: usize, from: usize, ready: u64) {
+    fn send(
+        &mut self,
+        draft: &Draft,
+        free: &mut [u64],
+        index: usize,
+        from: usize,
+        (sender, ready): (u64, u64),
+    ) {
         let devices = self.machine.devices;
         let tensor = &self.machine.tensors[index];
         let home = tensor.home.map_or(0u32, |home| 1 << home);
@@ -198,8 +243,11 @@ impl<'m> Timeline<'m> {
             self.new_arrival[index * devices + to] = end;
             self.arrived.push((index * devices + to) as u32);
             if tensor.home == Some(to) {
-                let last = free.len() - 1;
-                free[last] = free[last].max(end);
+                let end_of_all = end_word(devices);
+                if end > free[end_of_all] {
+                    free[end_of_all] = end;
+                    free[end_of_all + 1] = sender;
+                }
             }
         }
     }
@@ -207,19 +255,33 @@ impl<'m> Timeline<'m> {
     /// Keeps the draft that was valued last.
     pub(super) fn keep(&mut self, draft: &Draft) {
         let devices = self.machine.devices;
-        let width = devices + devices * devices + 1;
+        let width = width(devices);
         for &slot in &self.arrived {
             self.arrival[slot as usize] = self.new_arrival[slot as usize];
         }
         let nodes = draft.order.len();
         self.part[self.from..].copy_from_slice(&self.new_part[self.from..]);
+        let end = nodes * width;
+        self.free[end..].copy_from_slice(&self.new_free[end..]);
         let mut at = self.from;
         while at < nodes {
             if self.new_part[at] as usize == at {
+                self.cause[at] = self.new_cause[at];
                 self.free[at * width..(at + 1) * width]
                     .copy_from_slice(&self.new_free[at * width..(at + 1) * width]);
             }
             at += 1;
+        }
+    }
+
+    /// Where the parts start that the end of the kept draft waits for, one for the other.
+    pub(super) fn critical(&self, out: &mut Vec<u32>) {
+        out.clear();
+        let devices = self.machine.devices;
+        let mut next = self.free[self.place.len() * width(devices) + end_word(devices) + 1] as u32;
+        while next != NONE && out.len() < self.place.len() {
+            out.push(next);
+            next = self.cause[next as usize];
         }
     }
 }

@@ -1,0 +1,411 @@
+//! Lower bounds by a game: one side places nodes, the other says what is too slow about it.
+//!
+//! For every placement, each stretch between two cuts takes at least the work of any one device, with a launch for
+//! each time that some one way comes to it (parts are convex, so each is another part), and the length of any one
+//! way; so also any mean of these. Against a fixed mean the best placement is a serial placement
+//! problem, solved exactly: its value is a bound, as no schedule beats it. The mean is found by fictitious play
+//! (Brown, 1951): each round adds what is slowest about the last placement, later rounds counting more. For the time
+//! between runs the whole graph is one stretch, without ways, but with the work of links.
+//!
+//! Invariants: means have whole weights that add up to the same in every stretch; all sums are whole numbers; the
+//! number of rounds follows from the number of nodes.
+//! Deliberately not here: schedules; but each round's placement is a fair start for one.
+
+use super::machine::Machine;
+use crate::problem::{FORBIDDEN, Moved, Problem, Source, add};
+use crate::solve::{Limits, solve};
+use std::collections::BTreeMap;
+
+/// Nodes whose placement is decided at most, over all rounds.
+const WORK: usize = 24_000;
+
+/// Rounds at most.
+const ROUNDS: usize = 40;
+
+/// What the mean is made of.
+struct Mean {
+    /// Per stretch and device.
+    work: Vec<u64>,
+    /// Per link.
+    links: Vec<u64>,
+    /// Per node, of ways through it; of ways that start with it, and end with it.
+    through: Vec<u64>,
+    first: Vec<u64>,
+    last: Vec<u64>,
+    /// Per writer, reader and tensor: of ways over it, and per device of launches that it brings.
+    edges: BTreeMap<(usize, usize, usize), (u64, Vec<u64>)>,
+    /// Per node and device: of launches because a way starts with it.
+    starts: Vec<u64>,
+    whole: u64,
+}
+
+/// A bound, and the placement against which each round played.
+pub(super) struct Outcome {
+    pub(super) bound: u64,
+    pub(super) placements: Vec<Vec<usize>>,
+}
+
+/// Plays to raise a bound; `cuts` end stretches, and without them it is about the time between runs.
+pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, limits: &Limits) -> Outcome {
+    let (nodes, devices) = (machine.nodes, machine.devices);
+    let mut stretch_of = vec![0; nodes];
+    let mut stretches = 1;
+    for &cut in cuts.unwrap_or_default() {
+        if cut + 1 < nodes {
+            stretch_of[cut + 1..]
+                .iter_mut()
+                .for_each(|stretch| *stretch = stretches);
+            stretches += 1;
+        }
+    }
+    let mut mean = Mean {
+        work: vec![0; stretches * devices],
+        links: vec![0; devices * devices],
+        through: vec![0; nodes],
+        first: vec![0; nodes],
+        last: vec![0; nodes],
+        edges: BTreeMap::new(),
+        starts: vec![0; nodes * devices],
+        whole: 0,
+    };
+    let mut outcome = Outcome {
+        bound,
+        placements: Vec::new(),
+    };
+    let cheapest = |node: usize| (0..devices).min_by_key(|&device| (machine.cost(node, device), device));
+    let mut placement: Vec<usize> = (0..nodes).filter_map(cheapest).collect();
+    for round in 1..=(WORK / nodes.max(1)).clamp(2, ROUNDS) as u64 {
+        match cuts {
+            Some(_) => mean.add_slowest(machine, &stretch_of, stretches, &placement, round),
+            None => mean.add_busiest(machine, &placement, round),
+        }
+        let Some(problem) = mean.problem(machine, &stretch_of) else {
+            break;
+        };
+        let Ok(solution) = solve(&problem, limits) else {
+            break;
+        };
+        outcome.bound = outcome.bound.max(solution.bound / mean.whole);
+        placement = solution.placement;
+        outcome.placements.push(placement.clone());
+    }
+    outcome
+}
+
+impl Mean {
+    /// Adds, in each stretch, the busiest device or the longest way, whichever takes longer.
+    fn add_slowest(
+        &mut self,
+        machine: &Machine,
+        stretch_of: &[usize],
+        stretches: usize,
+        placement: &[usize],
+        weight: u64,
+    ) {
+        let devices = machine.devices;
+        self.whole += weight;
+        let mut work = vec![0u64; stretches * devices];
+        // per node the end of the longest way in its stretch, and where that came from
+        let mut ends = vec![0u64; machine.nodes];
+        let mut before: Vec<Option<(usize, usize)>> = vec![None; machine.nodes];
+        let mut longest: Vec<Option<(u64, usize)>> = vec![None; stretches];
+        for node in 0..machine.nodes {
+            let (stretch, device) = (stretch_of[node], placement[node]);
+            let cost = machine.cost(node, device);
+            work[stretch * devices + device] = add(work[stretch * devices + device], cost);
+            let mut start = match stretch {
+                0 => add(machine.launch[device], machine.arrival(node, device)),
+                _ => 0,
+            };
+            for read in &machine.reads[node] {
+                let way = way(machine, read.tensor, placement[read.writer], device);
+                let inside = stretch_of[read.writer] == stretch;
+                // the last node of the stretch before is where its ways start
+                let border = stretch > 0
+                    && read.writer + 1 < machine.nodes
+                    && stretch_of[read.writer + 1] == stretch
+                    && !inside;
+                let ready = match inside {
+                    true => add(ends[read.writer], way),
+                    false if border => way,
+                    false => continue,
+                };
+                if ready > start || before[node].is_none() && ready == start {
+                    start = ready;
+                    before[node] = Some((read.writer, read.tensor));
+                }
+            }
+            ends[node] = add(start, cost);
+            let rest = if stretch + 1 == stretches {
+                home(machine, node, device)
+            } else {
+                0
+            };
+            let whole = add(ends[node], rest);
+            let ends_stretch = stretch + 1 == stretches || stretch_of[node + 1] != stretch;
+            if ends_stretch && longest[stretch].is_none_or(|(most, _)| whole > most) {
+                longest[stretch] = Some((whole, node));
+            }
+        }
+        let launches = Launches::of(machine, stretch_of, placement);
+        for stretch in 0..stretches {
+            let most = launches.most(stretch_of, stretch);
+            let spent = (0..devices).map(|device| {
+                let launching = most[device].map_or(0, |node| launches.count[node * devices + device]);
+                add(
+                    work[stretch * devices + device],
+                    launching.saturating_mul(machine.launch[device]),
+                )
+            });
+            let (device, busiest) = busiest(&spent.collect::<Vec<_>>());
+            let Some((_, mut node)) = longest[stretch].filter(|&(way, _)| way >= busiest) else {
+                self.work[stretch * devices + device] += weight;
+                self.add_launches(&launches, stretch_of, most[device], device, weight);
+                continue;
+            };
+            self.last[node] += weight;
+            loop {
+                self.through[node] += weight;
+                match before[node] {
+                    Some((writer, tensor)) => {
+                        self.edge(writer, node, tensor, devices).0 += weight;
+                        if stretch_of[writer] != stretch {
+                            break;
+                        }
+                        node = writer;
+                    }
+                    None => {
+                        self.first[node] += weight;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the launches of one way.
+    fn add_launches(
+        &mut self,
+        launches: &Launches,
+        stretch_of: &[usize],
+        end: Option<usize>,
+        device: usize,
+        weight: u64,
+    ) {
+        let devices = launches.devices;
+        let mut next = end;
+        while let Some(node) = next {
+            next = None;
+            match launches.before[node * devices + device] {
+                Some((writer, tensor)) => {
+                    self.edge(writer, node, tensor, devices).1[device] += weight;
+                    next = Some(writer).filter(|&writer| stretch_of[writer] == stretch_of[node]);
+                }
+                None if stretch_of[node] == 0 => self.starts[node * devices + device] += weight,
+                None => {}
+            }
+        }
+    }
+
+    fn edge(&mut self, writer: usize, reader: usize, tensor: usize, devices: usize) -> &mut (u64, Vec<u64>) {
+        self.edges
+            .entry((writer, reader, tensor))
+            .or_insert_with(|| (0, vec![0; devices]))
+    }
+
+    /// Adds the busiest device or link.
+    fn add_busiest(&mut self, machine: &Machine, placement: &[usize], weight: u64) {
+        let devices = machine.devices;
+        self.whole += weight;
+        let (mut work, mut links) = (vec![0u64; devices], vec![0u64; devices * devices]);
+        for (node, &device) in placement.iter().enumerate() {
+            work[device] = add(work[device], machine.cost(node, device));
+        }
+        for tensor in &machine.tensors {
+            let from = tensor.writer.map_or(tensor.from, |writer| placement[writer]);
+            let mut to: Vec<usize> = tensor
+                .readers
+                .iter()
+                .map(|&reader| placement[reader])
+                .chain(tensor.home)
+                .collect();
+            to.sort_unstable();
+            to.dedup();
+            for to in to.into_iter().filter(|&to| to != from) {
+                let link = from * devices + to;
+                links[link] = add(links[link], tensor.transfer[link]);
+            }
+        }
+        let ((device, most), (link, dearest)) = (busiest(&work), busiest(&links));
+        match most >= dearest {
+            true => self.work[device] += weight,
+            false => self.links[link] += weight,
+        }
+    }
+
+    /// The problem of the best placement against the mean; none where sums might not fit.
+    fn problem(&self, machine: &Machine, stretch_of: &[usize]) -> Option<Problem> {
+        let devices = machine.devices;
+        let weigh = |weight: u64, cost: u64| match (weight, cost) {
+            (0, _) => Some(0),
+            (_, FORBIDDEN) => Some(FORBIDDEN),
+            (weight, cost) => weight.checked_mul(cost),
+        };
+        let mut costs = Vec::with_capacity(machine.nodes * devices);
+        for node in 0..machine.nodes {
+            for device in 0..devices {
+                let own = machine.cost(node, device);
+                if own == FORBIDDEN {
+                    costs.push(FORBIDDEN);
+                    continue;
+                }
+                let weight = self.work[stretch_of[node] * devices + device] + self.through[node];
+                let mut cost = weigh(weight, own)?;
+                if stretch_of[node] == 0 {
+                    let start = add(machine.launch[device], machine.arrival(node, device));
+                    cost = add(cost, weigh(self.first[node], start)?);
+                    cost = add(
+                        cost,
+                        weigh(self.starts[node * devices + device], machine.launch[device])?,
+                    );
+                }
+                if stretch_of[node] == stretch_of[machine.nodes - 1] {
+                    cost = add(cost, weigh(self.last[node], home(machine, node, device))?);
+                }
+                costs.push(cost);
+            }
+        }
+        let mut problem = Problem::new(costs, vec![0; devices]).ok()?;
+        let pairs = || (0..devices * devices).map(|at| (at / devices, at % devices));
+        for (&(writer, reader, tensor), (weight, launches)) in &self.edges {
+            let transfer = pairs().map(|(from, to)| {
+                let launching = if from == to {
+                    0
+                } else {
+                    weigh(launches[to], machine.launch[to])?
+                };
+                Some(add(launching, weigh(*weight, way(machine, tensor, from, to))?))
+            });
+            let transfer = transfer.collect::<Option<_>>()?;
+            problem
+                .push(Moved {
+                    source: Source::Node(writer),
+                    readers: vec![reader],
+                    home: None,
+                    transfer,
+                })
+                .ok()?;
+        }
+        if self.links.iter().any(|&weight| weight > 0) {
+            for tensor in &machine.tensors {
+                let transfer = tensor
+                    .transfer
+                    .iter()
+                    .zip(&self.links)
+                    .map(|(&time, &weight)| weigh(weight, time));
+                let transfer = transfer.collect::<Option<_>>()?;
+                let source = tensor.writer.map_or(Source::Device(tensor.from), Source::Node);
+                let readers = tensor.readers.clone();
+                problem
+                    .push(Moved {
+                        source,
+                        readers,
+                        home: tensor.home,
+                        transfer,
+                    })
+                    .ok()?;
+            }
+        }
+        Some(problem)
+    }
+}
+
+/// Whether a writer is the last node of the stretch before a reader's.
+fn is_border(stretch_of: &[usize], writer: usize, reader: usize) -> bool {
+    stretch_of[writer] + 1 == stretch_of[reader] && stretch_of[writer + 1] == stretch_of[reader]
+}
+
+/// How often some way within a stretch comes to each device.
+struct Launches {
+    devices: usize,
+    /// Per node and device, over the best way that ends with the node.
+    count: Vec<u64>,
+    /// Where that way comes from.
+    before: Vec<Option<(usize, usize)>>,
+}
+
+impl Launches {
+    fn of(machine: &Machine, stretch_of: &[usize], placement: &[usize]) -> Self {
+        let devices = machine.devices;
+        let mut launches = Self {
+            devices,
+            count: vec![0; machine.nodes * devices],
+            before: vec![None; machine.nodes * devices],
+        };
+        for node in 0..machine.nodes {
+            for device in 0..devices {
+                let here = placement[node] == device;
+                // the first launches of the run are in its first stretch
+                let mut best = u64::from(here && stretch_of[node] == 0);
+                let mut before = None;
+                for read in &machine.reads[node] {
+                    let own = stretch_of[read.writer] == stretch_of[node];
+                    if !own && !is_border(stretch_of, read.writer, node) {
+                        continue;
+                    }
+                    let so_far = if own {
+                        launches.count[read.writer * devices + device]
+                    } else {
+                        0
+                    };
+                    let count = so_far + u64::from(here && placement[read.writer] != device);
+                    if count > best || before.is_none() && count == best {
+                        (best, before) = (count, Some((read.writer, read.tensor)));
+                    }
+                }
+                launches.count[node * devices + device] = best;
+                launches.before[node * devices + device] = before;
+            }
+        }
+        launches
+    }
+
+    /// Per device, a last node of a way that comes to it most often in a stretch.
+    fn most(&self, stretch_of: &[usize], stretch: usize) -> Vec<Option<usize>> {
+        let from = stretch_of.partition_point(|&other| other < stretch);
+        let to = stretch_of.partition_point(|&other| other <= stretch);
+        (0..self.devices)
+            .map(|device| {
+                (from..to)
+                    .max_by_key(|&node| (self.count[node * self.devices + device], std::cmp::Reverse(node)))
+            })
+            .collect()
+    }
+}
+
+/// The time from leaving a node on one device until another node's work may start on another.
+pub(super) fn way(machine: &Machine, tensor: usize, from: usize, to: usize) -> u64 {
+    match from == to {
+        true => 0,
+        false => add(machine.transfer(tensor, from, to), machine.launch[to]),
+    }
+}
+
+/// The time until what a node writes is at home.
+fn home(machine: &Machine, node: usize, device: usize) -> u64 {
+    let times = machine.writes[node].iter().filter_map(|&tensor| {
+        let home = machine.tensors[tensor].home?;
+        Some(if home == device {
+            0
+        } else {
+            machine.transfer(tensor, device, home)
+        })
+    });
+    times.max().unwrap_or(0)
+}
+
+/// The first of the largest.
+fn busiest(work: &[u64]) -> (usize, u64) {
+    let most = work.iter().copied().max().unwrap_or(0);
+    (work.iter().position(|&work| work == most).unwrap_or(0), most)
+}
