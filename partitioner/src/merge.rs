@@ -1,7 +1,8 @@
 //! Merges parts of one device where the quotient graph stays acyclic and the cost falls.
 //!
-//! Invariants: nodes never change their device, so only launches are saved (or measured parts used);
-//! the parts that come out can be run one after the other; work is bounded by a count of visits.
+//! Invariants: nodes never change their device, so only launches are saved (or measured parts used); the parts that
+//! come out can be run one after the other; all edges lead onwards in `Quotient::order`, so that a path between two
+//! parts is sought among the parts between them only; work is bounded by a count of visits.
 //! Deliberately not here: which device a node runs on (`solve`).
 
 use std::collections::BTreeSet;
@@ -33,6 +34,13 @@ struct Quotient {
     nodes: Vec<Vec<usize>>,
     after: Vec<BTreeSet<usize>>,
     before: Vec<BTreeSet<usize>>,
+    /// All parts, each after all that it depends on; those that were merged into another stand anywhere.
+    order: Vec<usize>,
+    /// Place of each part in `order`.
+    place: Vec<usize>,
+    /// Parts that were seen in the search of this number.
+    seen: Vec<u32>,
+    search: u32,
     visits: usize,
 }
 
@@ -56,10 +64,16 @@ impl Quotient {
                 before[to].insert(from);
             }
         }
+        // nodes are given in an order in which they can run, so their runs are too
+        let order: Vec<usize> = (0..nodes.len()).collect();
         Self {
+            place: order.clone(),
+            seen: vec![0; order.len()],
+            order,
             nodes,
             after,
             before,
+            search: 0,
             visits: VISITS,
         }
     }
@@ -76,10 +90,7 @@ impl Quotient {
                 if tried > CANDIDATES {
                     break;
                 }
-                if gain(device, &self.nodes[early], &self.nodes[late])
-                    && !self.detour(early, late)
-                    && !self.detour(late, early)
-                {
+                if gain(device, &self.nodes[early], &self.nodes[late]) && !self.detour(early, late) {
                     self.join(early, late);
                     break;
                 }
@@ -87,35 +98,69 @@ impl Quotient {
         }
     }
 
-    /// Whether a path leads from one part to another through a third; yes once the visits are used up.
-    fn detour(&mut self, from: usize, to: usize) -> bool {
-        let mut seen = vec![false; self.nodes.len()];
-        let mut stack: Vec<usize> = self.after[from]
-            .iter()
-            .copied()
-            .filter(|&part| part != to)
-            .collect();
+    /// Whether a path leads between two parts through a third; yes once the visits are used up. Where not, `seen` holds
+    /// what the first of the two leads to that stands before the other.
+    fn detour(&mut self, a: usize, b: usize) -> bool {
+        let (first, last) = self.ordered(a, b);
+        let end = self.place[last];
+        self.search += 1;
+        let mut stack = vec![first];
         while let Some(part) = stack.pop() {
-            if std::mem::replace(&mut seen[part], true) {
-                continue;
-            }
-            if self.visits == 0 {
-                return true;
-            }
-            self.visits -= 1;
             for &next in &self.after[part] {
-                if next == to {
+                if next == last && part != first {
                     return true;
                 }
+                if self.place[next] >= end || self.seen[next] == self.search {
+                    continue;
+                }
+                if self.visits == 0 {
+                    return true;
+                }
+                self.visits -= 1;
+                self.seen[next] = self.search;
                 stack.push(next);
             }
         }
         false
     }
 
-    /// Moves the nodes of `late` into `early`. It then stands at the place of `late`, so that parts
-    /// further on are tried with it first.
+    /// Two parts in the order in which they stand.
+    fn ordered(&self, a: usize, b: usize) -> (usize, usize) {
+        match self.place[a] < self.place[b] {
+            true => (a, b),
+            false => (b, a),
+        }
+    }
+
+    /// Moves the nodes of `early` into `late`, whose number the two then have, so that parts further on are tried with
+    /// them first. There is no detour between them, as the last search has found.
     fn join(&mut self, early: usize, late: usize) {
+        let (first, last) = self.ordered(early, late);
+        let (start, end) = (self.place[first], self.place[last]);
+        // what the first one leads to goes behind the two, all else that stands between goes before
+        let mut behind = Vec::new();
+        let mut next = start + 1;
+        for at in start..=end {
+            let part = self.order[at];
+            if part == early || part == late {
+                continue;
+            }
+            match self.seen[part] == self.search {
+                true => behind.push(part),
+                false => {
+                    self.order[next] = part;
+                    next += 1;
+                }
+            }
+        }
+        self.order[start] = early;
+        for part in std::iter::once(late).chain(behind) {
+            self.order[next] = part;
+            next += 1;
+        }
+        for at in start..=end {
+            self.place[self.order[at]] = at;
+        }
         let mut nodes = std::mem::take(&mut self.nodes[early]);
         nodes.append(&mut self.nodes[late]);
         nodes.sort_unstable();
@@ -185,6 +230,64 @@ mod tests {
         assert_eq!(parts(&[0, 1, 0], &[], false, |_, _, _| true).len(), 3);
         assert_eq!(parts(&[0, 1, 0], &[], true, |_, _, _| false).len(), 3);
         assert!(parts(&[], &[], true, |_, _, _| true).is_empty());
+    }
+
+    /// The same merging with a search over all parts, in both directions.
+    fn plainly(placement: &[usize], edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
+        let mut quotient = Quotient::of_runs(placement, edges);
+        for late in 1..quotient.nodes.len() {
+            for early in (0..late).rev() {
+                if quotient.nodes[early].is_empty()
+                    || placement[quotient.nodes[early][0]] != placement[quotient.nodes[late][0]]
+                {
+                    continue;
+                }
+                let leads = |from: usize, to: usize| {
+                    let mut stack: Vec<usize> = quotient.after[from].iter().copied().collect();
+                    stack.retain(|&part| part != to);
+                    while let Some(part) = stack.pop() {
+                        if part == to {
+                            return true;
+                        }
+                        stack.extend(&quotient.after[part]);
+                    }
+                    false
+                };
+                if !leads(early, late) && !leads(late, early) {
+                    // the order of parts is what this one does without
+                    quotient.place = (0..quotient.nodes.len()).collect();
+                    quotient.order = quotient.place.clone();
+                    quotient.join(early, late);
+                    break;
+                }
+            }
+        }
+        quotient.in_order()
+    }
+
+    #[test]
+    fn paths_are_found_among_the_parts_between() {
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % below) as usize
+        };
+        let mut merged = 0;
+        for _ in 0..300 {
+            let nodes = 2 + random(14);
+            let placement: Vec<usize> = (0..nodes).map(|_| random(3)).collect();
+            let edges: Vec<(usize, usize)> = (0..random(20))
+                .map(|_| (random(nodes as u64), random(nodes as u64)))
+                .filter(|(from, to)| from < to)
+                .collect();
+            let found = parts(&placement, &edges, true, |_, _, _| true);
+            assert_eq!(found, plainly(&placement, &edges), "{placement:?} {edges:?}");
+            let runs = parts(&placement, &edges, false, |_, _, _| true).len();
+            merged += usize::from(found.len() < runs);
+        }
+        assert!(merged > 100, "{merged} graphs had parts to merge");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! Deliberately not here: improving the guess (`search`).
 
 use super::eliminate::Sum;
-use super::network::{Factor, Network};
+use super::network::{Factor, Network, Scope, Table};
 use super::order::order;
 use crate::problem::{FORBIDDEN, Problem, add};
 
@@ -62,7 +62,7 @@ fn split(network: &Network, table_limit: u64) -> (u64, Vec<usize>) {
                 .cmp(&a.scope.len())
                 .then_with(|| a.scope.cmp(&b.scope))
         });
-        let mut groups: Vec<(Vec<u32>, Vec<usize>)> = Vec::new();
+        let mut groups: Vec<(Scope, Vec<usize>)> = Vec::new();
         for (index, factor) in buckets[step].iter().enumerate() {
             let joined = groups.iter_mut().find_map(|(scope, members)| {
                 let union = union(scope, &factor.scope, variable);
@@ -80,7 +80,7 @@ fn split(network: &Network, table_limit: u64) -> (u64, Vec<usize>) {
             }
         }
         if groups.is_empty() {
-            groups.push((Vec::new(), Vec::new()));
+            groups.push((Scope::new(), Vec::new()));
         }
         let mut messages = Vec::with_capacity(groups.len());
         for (number, (scope, members)) in groups.into_iter().enumerate() {
@@ -90,7 +90,7 @@ fn split(network: &Network, table_limit: u64) -> (u64, Vec<usize>) {
             if number > 0 {
                 sum.without_own();
             }
-            let mut table = Vec::with_capacity(sum.size);
+            let mut table = Table::with_capacity(sum.size);
             for _ in 0..sum.size {
                 table.push(sum.least().1);
                 sum.advance();
@@ -126,8 +126,8 @@ fn split(network: &Network, table_limit: u64) -> (u64, Vec<usize>) {
 }
 
 /// The union of two scopes, ascending, without the eliminated variable.
-fn union(a: &[u32], b: &[u32], without: u32) -> Vec<u32> {
-    let mut all: Vec<u32> = a.iter().chain(b).copied().filter(|&v| v != without).collect();
+fn union(a: &[u32], b: &[u32], without: u32) -> Scope {
+    let mut all: Scope = a.iter().chain(b).copied().filter(|&v| v != without).collect();
     all.sort_unstable();
     all.dedup();
     all

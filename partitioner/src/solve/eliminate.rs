@@ -4,9 +4,13 @@
 //! keeps the minimum of the whole; among equal values the first one is taken.
 //! Deliberately not here: the order (`order`) and what to do where tables grow too large (`bound`).
 
-use super::network::Network;
+use super::network::{Network, Table};
 use super::order::{Order, order};
 use crate::problem::{FORBIDDEN, add};
+use smallvec::SmallVec;
+
+/// The best value of a variable, over all values of its scope.
+type Choices = SmallVec<[u16; 12]>;
 
 /// Tables of so many entries are made value by value instead of entry by entry.
 const LARGE: usize = 64;
@@ -19,12 +23,6 @@ pub(super) enum Outcome {
     Infeasible,
     /// A table would exceed the limit.
     TooWide,
-}
-
-/// A table over the variables of one later step.
-struct Message {
-    scope: Vec<u32>,
-    table: Vec<u64>,
 }
 
 /// Minimises a network whose tables all fit in `table_limit` entries.
@@ -45,43 +43,55 @@ pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
             .min()
             .expect("invariant: scopes are not empty") as usize
     };
-    let mut given: Vec<Vec<u32>> = vec![Vec::new(); steps];
-    for (index, factor) in network.factors.iter().enumerate() {
-        given[first(&factor.scope)].push(index as u32);
-    }
-    let mut sent: Vec<Vec<Message>> = Vec::with_capacity(steps);
-    sent.resize_with(steps, Vec::new);
-    let mut best: Vec<Vec<u16>> = Vec::with_capacity(steps);
+    let given = ByStep::new(steps, network.factors.iter().map(|factor| first(&factor.scope)));
+    // what each step found over its scope, until the step that reads it
+    let mut sent: Vec<Table> = Vec::with_capacity(steps);
+    let mut senders = Waiting::new(steps);
+    let mut best: Vec<Choices> = Vec::with_capacity(steps);
     let mut cost = network.constant;
     for step in 0..steps {
         let variable = order.sequence[step];
         let scope = &order.scopes[step];
-        let messages = std::mem::take(&mut sent[step]);
-        let tables: Vec<(&[u32], &[u64])> = given[step]
-            .iter()
-            .map(|&index| &network.factors[index as usize])
-            .map(|factor| (factor.scope.as_slice(), factor.table.as_slice()))
+        let messages: SmallVec<[(usize, Table); 4]> = senders
+            .of(step)
+            .map(|sender| (sender, std::mem::take(&mut sent[sender])))
+            .collect();
+        let factors = given.of(step).map(|index| {
+            let factor = &network.factors[index];
+            (factor.scope.as_slice(), factor.table.as_slice())
+        });
+        let tables: SmallVec<[(&[u32], &[u64]); 8]> = factors
             .chain(
                 messages
                     .iter()
-                    .map(|message| (message.scope.as_slice(), message.table.as_slice())),
+                    .map(|(sender, table)| (order.scopes[*sender].as_slice(), table.as_slice())),
             )
             .collect();
         let size: usize = scope.iter().map(|&v| network.count(v)).product();
-        let (table, choice) = if size < LARGE {
-            let mut sum = Sum::new(network, variable, scope, tables.into_iter());
-            (0..size).map(|_| sum.step()).unzip()
+        let (table, choice): (Table, Choices) = if size < LARGE {
+            let mut sum = Sum::new(network, variable, scope, tables.iter().copied());
+            let (mut table, mut choice) = (Table::with_capacity(size), Choices::with_capacity(size));
+            for _ in 0..size {
+                let (value, least) = sum.least();
+                table.push(least);
+                choice.push(value);
+                sum.advance();
+            }
+            (table, choice)
         } else {
-            large(network, variable, scope, &tables)
+            let (table, choice) = large(network, variable, scope, &tables);
+            (table.into(), choice.into())
         };
         best.push(choice);
-        if scope.is_empty() {
-            cost = add(cost, table[0]);
-        } else {
-            sent[first(scope)].push(Message {
-                scope: scope.clone(),
-                table,
-            });
+        match scope.is_empty() {
+            true => {
+                cost = add(cost, table[0]);
+                sent.push(Table::new());
+            }
+            false => {
+                senders.add(first(scope), step);
+                sent.push(table);
+            }
         }
     }
     if cost == FORBIDDEN {
@@ -95,6 +105,65 @@ pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
         values[order.sequence[step] as usize] = u32::from(best[step][place]);
     }
     Outcome::Exact { values, cost }
+}
+
+/// Numbers of factors in groups, by the step that reads them.
+struct ByStep {
+    /// Where each group starts, and the end.
+    starts: Vec<u32>,
+    indices: Vec<u32>,
+}
+
+impl ByStep {
+    fn new(steps: usize, step_of: impl ExactSizeIterator<Item = usize> + Clone) -> Self {
+        let mut starts = vec![0u32; steps + 1];
+        for step in step_of.clone() {
+            starts[step + 1] += 1;
+        }
+        for step in 0..steps {
+            starts[step + 1] += starts[step];
+        }
+        let mut next = starts.clone();
+        let mut indices = vec![0; step_of.len()];
+        for (index, step) in step_of.enumerate() {
+            indices[next[step] as usize] = index as u32;
+            next[step] += 1;
+        }
+        Self { starts, indices }
+    }
+
+    fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
+        let group = self.starts[step] as usize..self.starts[step + 1] as usize;
+        self.indices[group].iter().map(|&index| index as usize)
+    }
+}
+
+/// Per step, the earlier steps whose tables it reads, as linked lists.
+struct Waiting {
+    /// The last one that was added; `NOBODY` at the end of a list.
+    last: Vec<u32>,
+    before: Vec<u32>,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl Waiting {
+    fn new(steps: usize) -> Self {
+        Self {
+            last: vec![NOBODY; steps],
+            before: vec![NOBODY; steps],
+        }
+    }
+
+    fn add(&mut self, step: usize, sender: usize) {
+        self.before[sender] = self.last[step];
+        self.last[step] = sender as u32;
+    }
+
+    fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
+        let some = |sender: u32| (sender != NOBODY).then_some(sender as usize);
+        std::iter::successors(some(self.last[step]), move |&sender| some(self.before[sender]))
+    }
 }
 
 /// The least sum of tables around a variable, and the first value that gives it, over all values of a scope: one
@@ -187,11 +256,11 @@ fn add_table(sums: &mut [u64], table: &[u64], axes: &[Axis]) {
 /// The sum of tables around one variable, walked over all values of a scope, last variable fastest.
 pub(super) struct Sum<'a> {
     own: std::borrow::Cow<'a, [u64]>,
-    tables: Vec<Operand<'a>>,
-    counts: Vec<usize>,
-    index: Vec<usize>,
+    tables: SmallVec<[Operand<'a>; 8]>,
+    counts: SmallVec<[usize; 6]>,
+    index: SmallVec<[usize; 6]>,
     /// Per table and scope variable, the distance in the table.
-    strides: Vec<usize>,
+    strides: SmallVec<[usize; 32]>,
     /// Number of value combinations of the scope.
     pub(super) size: usize,
 }
@@ -210,9 +279,9 @@ impl<'a> Sum<'a> {
         scope: &[u32],
         inputs: impl Iterator<Item = (&'a [u32], &'a [u64])>,
     ) -> Self {
-        let counts: Vec<usize> = scope.iter().map(|&v| network.count(v)).collect();
-        let mut tables = Vec::with_capacity(4);
-        let mut strides = Vec::with_capacity(4 * scope.len());
+        let counts: SmallVec<[usize; 6]> = scope.iter().map(|&v| network.count(v)).collect();
+        let mut tables = SmallVec::new();
+        let mut strides: SmallVec<[usize; 32]> = SmallVec::new();
         for (variables, table) in inputs {
             let base = strides.len();
             strides.resize(base + scope.len(), 0);
@@ -235,18 +304,11 @@ impl<'a> Sum<'a> {
         Self {
             own: network.own(variable).into(),
             tables,
-            index: vec![0; counts.len()],
+            index: SmallVec::from_elem(0, counts.len()),
             counts,
             strides,
             size,
         }
-    }
-
-    /// The least cost at the present place and its value; goes to the next place.
-    fn step(&mut self) -> (u64, u16) {
-        let (value, least) = self.least();
-        self.advance();
-        (least, value)
     }
 
     /// Leaves the variable's own costs out.

@@ -8,7 +8,7 @@
 //! left out, so that a device that refuses the node can be asked about too.
 //! Deliberately not here: limits and stated parts, which do not add up node by node.
 
-use super::network::Network;
+use super::network::{Network, Scope};
 use super::order::order;
 use crate::problem::{FORBIDDEN, Problem, add};
 
@@ -21,7 +21,7 @@ pub(crate) struct Marginals {
 
 /// A table over variables, ascending, the last fastest.
 struct Table {
-    scope: Vec<u32>,
+    scope: Scope,
     values: Vec<u64>,
 }
 
@@ -74,7 +74,7 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
         given[first(&factor.scope).expect("invariant: scopes are not empty")].push(index);
     }
     // there: what each step sends to a later one
-    let cliques: Vec<Vec<u32>> = (0..steps)
+    let cliques: Vec<Scope> = (0..steps)
         .map(|step| {
             let mut clique = order.scopes[step].clone();
             let variable = order.sequence[step];

@@ -6,12 +6,19 @@
 //! Deliberately not here: in which order variables go (`order`).
 
 use crate::problem::{FORBIDDEN, Moved, Problem, Source, add};
+use smallvec::SmallVec;
+
+/// A few variables, ascending.
+pub(super) type Scope = SmallVec<[u32; 6]>;
+
+/// Costs over all values of a scope; nine are two variables of three values.
+pub(super) type Table = SmallVec<[u64; 9]>;
 
 /// A cost table over a few variables.
 #[derive(Clone, Debug)]
 pub(super) struct Factor {
-    pub(super) scope: Vec<u32>,
-    pub(super) table: Vec<u64>,
+    pub(super) scope: Scope,
+    pub(super) table: Table,
 }
 
 /// Variables with their own costs, and factors between them.
@@ -170,17 +177,17 @@ impl Network {
     /// Adds a cost over `N` variables, given as a function of their values; variables of one value
     /// are dropped from the scope. Scopes must be ascending apart from that.
     fn factor<const N: usize>(&mut self, variables: [u32; N], cost: impl Fn([u32; N]) -> u64) {
-        let mut scope: Vec<u32> = variables.into_iter().filter(|&v| self.count(v) > 1).collect();
+        let mut scope: Scope = variables.into_iter().filter(|&v| self.count(v) > 1).collect();
         scope.sort_unstable();
         scope.dedup();
         let size: usize = scope.iter().map(|&v| self.count(v)).product();
-        let mut table = Vec::with_capacity(size);
-        let mut index = vec![0usize; scope.len()];
+        let mut table = Table::with_capacity(size);
+        // which of the scope's values each variable takes; one beyond the scope has a single value
+        let places = variables.map(|v| scope.iter().position(|&s| s == v));
+        let lists = variables.map(|v| self.list(v));
+        let mut index = [0usize; N];
         for _ in 0..size {
-            let values = variables.map(|v| {
-                let place = scope.iter().position(|&s| s == v).map_or(0, |at| index[at]);
-                self.list(v)[place]
-            });
+            let values = std::array::from_fn(|at| lists[at][places[at].map_or(0, |place| index[place])]);
             table.push(cost(values));
             for at in (0..scope.len()).rev() {
                 index[at] += 1;

@@ -3,7 +3,7 @@
 //! Invariants: in a narrow order a step's scope holds exactly the variables, eliminated later, that
 //! share a table with the step's variable at that time; the order depends on the scopes alone.
 
-use super::network::Network;
+use super::network::{Network, Scope};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -12,7 +12,7 @@ pub(super) struct Order {
     /// Variables in the order they go.
     pub(super) sequence: Vec<u32>,
     /// Per step, the other variables of the table, ascending.
-    pub(super) scopes: Vec<Vec<u32>>,
+    pub(super) scopes: Vec<Scope>,
     /// Place of each variable in the sequence; `u32::MAX` for variables of one value.
     pub(super) position: Vec<u32>,
     /// Every step stays within the limit. Otherwise the variables from the first step that does not
@@ -58,7 +58,7 @@ pub(super) fn entries(network: &Network, table_limit: u64) -> Option<u64> {
 impl Order {
     /// The entries of all tables; none where the order is not narrow.
     pub(super) fn entries(&self, network: &Network) -> Option<u64> {
-        let table = |(scope, &v): (&Vec<u32>, &u32)| weigh(network, scope, v);
+        let table = |(scope, &v): (&Scope, &u32)| weigh(network, scope, v);
         self.narrow
             .then(|| self.scopes.iter().zip(&self.sequence).map(table).sum())
     }
@@ -74,7 +74,7 @@ fn weigh(network: &Network, list: &[u32], v: u32) -> u64 {
 /// An order by one rule, and the entries of its tables.
 fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
     let count = network.variables() as usize;
-    let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); count];
+    let mut neighbours: Vec<Scope> = vec![Scope::new(); count];
     for factor in &network.factors {
         for &a in &factor.scope {
             neighbours[a as usize].extend(factor.scope.iter().copied().filter(|&b| b != a));
@@ -86,7 +86,7 @@ fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
     }
     // seven times the binary logarithm, in whole numbers: the same on every host
     let logarithm = |v: u32| u64::from((network.count(v) as u128).pow(7).ilog2());
-    let score = |neighbours: &[Vec<u32>], v: u32| {
+    let score = |neighbours: &[Scope], v: u32| {
         let list = &neighbours[v as usize];
         let weight = weigh(network, list, v);
         if rule == Rule::Weight {
@@ -106,11 +106,12 @@ fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
         (fill, weight)
     };
     let mut scores = vec![(0u64, 0u64); count];
-    let mut heap = BinaryHeap::with_capacity(count);
+    let mut first = Vec::with_capacity(count);
     for v in (0..count as u32).filter(|&v| network.count(v) > 1) {
         scores[v as usize] = score(&neighbours, v);
-        heap.push(Reverse((scores[v as usize], v)));
+        first.push(Reverse((scores[v as usize], v)));
     }
+    let mut heap = BinaryHeap::from(first);
     let mut order = Order {
         sequence: Vec::with_capacity(heap.len()),
         scopes: Vec::with_capacity(heap.len()),
@@ -118,7 +119,7 @@ fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
         narrow: true,
     };
     let mut total = 0u64;
-    let (mut merged, mut changed) = (Vec::new(), Vec::new());
+    let (mut merged, mut changed) = (Scope::new(), Vec::new());
     while let Some(Reverse((key, v))) = heap.pop() {
         if key != scores[v as usize] || order.position[v as usize] != u32::MAX {
             continue;
@@ -167,7 +168,7 @@ fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
 }
 
 /// The union of two ascending lists without two members.
-fn unite(a: &[u32], b: &[u32], without: u32, and: u32, out: &mut Vec<u32>) {
+fn unite(a: &[u32], b: &[u32], without: u32, and: u32, out: &mut Scope) {
     out.clear();
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {
