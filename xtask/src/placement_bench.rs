@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. Graphs, device tables, seeds and optima stand in `partitioner/benches`; the program there does all the work.
-//! 2. A mean gain over ONNX Runtime's rule below 1.3, or a plan that contradicts a proved optimum, fails the chore;
-//!    times never do: they stand beside a calibration loop.
+//! 2. A mean gain over ONNX Runtime's rule below 1.3 in `quality`, or a plan that contradicts a proved optimum, fails
+//!    the chore; times never do: they stand beside a calibration loop.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::root::root;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only these sections
-    #[arg(value_parser = ["speed", "front", "makespan", "quality"])]
+    #[arg(value_parser = ["speed", "front", "makespan", "quality", "public"])]
     sections: Vec<String>,
     /// Only families of growing graphs whose name holds this
     #[arg(long)]
@@ -30,6 +30,10 @@ pub(crate) struct Options {
     /// A folder for the instances, which `device-tests/witness/placement.py` solves by HiGHS
     #[arg(long)]
     dump: Option<PathBuf>,
+    /// A folder of public device-placement inputs, `latency-inputs` of a checkout of msr-fiddle/dnn-partitioning say;
+    /// those that `partitioner/benches/corpus/public` holds without
+    #[arg(long)]
+    inputs: Option<PathBuf>,
 }
 
 /// Runs the benchmark; its tables go to the standard output.
@@ -58,6 +62,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(folder) = &options.dump {
         std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
         command.arg("--dump").arg(root().join(folder));
+    }
+    if let Some(folder) = &options.inputs {
+        command.arg("--inputs").arg(root().join(folder));
     }
     let status = command.status().context("starting cargo")?;
     if !status.success() {

@@ -90,7 +90,7 @@ fn generated(name: &str) -> Structure {
     generators::by_name(name).unwrap_or_else(|| panic!("corpus.json: no generator makes {name}"))
 }
 
-fn json<T: DeserializeOwned>(path: &Path) -> T {
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> T {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

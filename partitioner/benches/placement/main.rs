@@ -12,8 +12,10 @@
 mod corpus;
 mod front;
 mod generators;
+mod inputs;
 mod makespan;
 mod measure;
+mod public;
 mod quality;
 mod rules;
 mod speed;
@@ -28,7 +30,7 @@ use witness::Verdict;
 
 /// What the command line asks for.
 struct Arguments {
-    /// Sections: `speed`, `front`, `makespan`, `quality`; none: all.
+    /// Sections: `speed`, `front`, `makespan`, `quality`, `public`; none: all.
     sections: Vec<String>,
     /// Only families whose name holds this.
     only: String,
@@ -38,6 +40,8 @@ struct Arguments {
     json: Option<PathBuf>,
     /// Where instances go for the witness.
     dump: Option<PathBuf>,
+    /// Where the public inputs are, if not in `corpus/public`.
+    inputs: Option<PathBuf>,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -47,6 +51,7 @@ fn arguments() -> Result<Arguments, String> {
         seeds: usize::MAX,
         json: None,
         dump: None,
+        inputs: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -54,11 +59,12 @@ fn arguments() -> Result<Arguments, String> {
         match word.as_str() {
             // what cargo bench adds
             "--bench" => {}
-            "quality" | "speed" | "front" | "makespan" => arguments.sections.push(word),
+            "quality" | "speed" | "front" | "makespan" | "public" => arguments.sections.push(word),
             "--only" => arguments.only = value()?,
             "--seeds" => arguments.seeds = value()?.parse().map_err(|error| format!("--seeds: {error}"))?,
             "--json" => arguments.json = Some(value()?.into()),
             "--dump" => arguments.dump = Some(value()?.into()),
+            "--inputs" => arguments.inputs = Some(value()?.into()),
             _ => return Err(format!("unknown argument {word}")),
         }
     }
@@ -70,7 +76,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             eprintln!(
-                "error: {error}; sections are speed, front, makespan and quality, options --only, --seeds, --json and --dump"
+                "error: {error}; sections are speed, front, makespan, quality and public, options --only, --seeds, --json, --dump and --inputs"
             );
             return ExitCode::from(2);
         }
@@ -101,6 +107,15 @@ fn main() -> ExitCode {
             failed.push(format!(
                 "makespan: {mean:.3} over the lower bound, the goal is 1.08"
             ));
+        }
+        println!();
+    }
+    let mut public = Vec::new();
+    if wanted("public") {
+        println!("## Public device-placement inputs\n");
+        match public::rows(arguments.inputs.as_deref(), arguments.seeds) {
+            Ok(rows) => public = rows,
+            Err(error) => failed.push(error),
         }
         println!();
     }
@@ -142,8 +157,9 @@ fn main() -> ExitCode {
         );
     }
     if let Some(path) = &arguments.json {
-        let value =
-            serde_json::json!({"quality": quality, "speed": speed, "front": fronts, "makespan": makespans});
+        let value = serde_json::json!({
+            "quality": quality, "speed": speed, "front": fronts, "makespan": makespans, "public": public
+        });
         if let Err(error) = std::fs::write(path, format!("{value:#}\n")) {
             failed.push(format!("{}: {error}", path.display()));
         }

@@ -14,10 +14,10 @@ use crate::world::World;
 #[derive(Serialize)]
 pub(crate) struct Row {
     pub(crate) instance: String,
-    graph: String,
-    nodes: usize,
+    pub(crate) graph: String,
+    pub(crate) nodes: usize,
     devices: String,
-    transfer_permille: u64,
+    pub(crate) transfer_permille: u64,
     seed: u64,
     pub(crate) objective: u64,
     bound: u64,
@@ -29,16 +29,26 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn ratio(&self, rule: &str) -> Option<f64> {
+    /// Of what a rule costs over the plan.
+    pub(crate) fn ratio(&self, rule: &str) -> Option<f64> {
         Some(self.rules.get(rule)?.as_u64()? as f64 / self.objective as f64)
+    }
+
+    /// The least ratio of some rules.
+    pub(crate) fn best_of(&self, rules: &[Rule]) -> Option<f64> {
+        rules
+            .iter()
+            .filter_map(|rule| self.ratio(rule.name))
+            .min_by(f64::total_cmp)
     }
 
     /// The least ratio of the simple rules.
     fn best_simple(&self) -> Option<f64> {
-        SIMPLE
-            .iter()
-            .filter_map(|rule| self.ratio(rule.name))
-            .min_by(f64::total_cmp)
+        self.best_of(SIMPLE)
+    }
+
+    pub(crate) fn is_optimal(&self) -> bool {
+        self.objective == self.bound
     }
 }
 
@@ -68,7 +78,8 @@ pub(crate) fn rows(corpus: &Corpus, seeds: usize, mut visit: impl FnMut(&str, &W
     rows
 }
 
-fn row(
+/// What the planner and every rule make of one instance.
+pub(crate) fn row(
     instance: String,
     graph: &str,
     devices: &str,
@@ -124,7 +135,7 @@ fn row(
 }
 
 /// Geometric mean and largest of ratios; none where there is no ratio.
-fn summary(ratios: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(crate) fn summary(ratios: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (mut logs, mut most, mut count) = (0.0, 0f64, 0.0);
     for ratio in ratios {
         logs += ratio.ln();
@@ -134,7 +145,7 @@ fn summary(ratios: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     (count > 0.0).then(|| ((logs / count).exp(), most))
 }
 
-fn cell(summary: Option<(f64, f64)>) -> String {
+pub(crate) fn cell(summary: Option<(f64, f64)>) -> String {
     summary.map_or_else(|| "-".to_owned(), |(mean, most)| format!("{mean:.3} ({most:.1})"))
 }
 
@@ -163,7 +174,7 @@ pub(crate) fn print(corpus: &Corpus, rows: &[Row]) -> Vec<(u64, f64)> {
                     row.transfer_permille == permille && table.is_none_or(|table| row.devices == table)
                 })
             };
-            let optimal = chosen().filter(|row| row.objective == row.bound).count();
+            let optimal = chosen().filter(|row| row.is_optimal()).count();
             let gap = chosen()
                 .map(|row| row.objective as f64 / row.bound as f64 - 1.0)
                 .fold(0.0, f64::max);
@@ -197,7 +208,7 @@ pub(crate) fn print(corpus: &Corpus, rows: &[Row]) -> Vec<(u64, f64)> {
             "| {} | {} | {} of {} | {} | {} | {} | {} |",
             group[0].graph,
             group[0].nodes,
-            group.iter().filter(|row| row.objective == row.bound).count(),
+            group.iter().filter(|row| row.is_optimal()).count(),
             group.len(),
             cell(summary(group.iter().filter_map(|row| row.ratio(ONNX_RUNTIME)))),
             cell(summary(group.iter().filter_map(Row::best_simple))),

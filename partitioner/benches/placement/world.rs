@@ -131,7 +131,7 @@ impl World {
 }
 
 /// The graph in canonical order, and which node of the structure each of its nodes is.
-fn graph(structure: &Structure) -> (Graph, Vec<usize>) {
+pub(crate) fn graph(structure: &Structure) -> (Graph, Vec<usize>) {
     let mut graph = Graph::new(structure.name.as_str());
     let ids: Vec<_> = structure
         .tensors
@@ -244,7 +244,7 @@ fn nanoseconds(device: &DeviceRow, structure: &Structure, node: &structure::Node
 }
 
 /// The abstract problem, made beside the planner's own and compared with it.
-fn problem(graph: &Graph, targets: &[Target], costs: &CostTable, links: &LinkTable) -> Problem {
+pub(crate) fn problem(graph: &Graph, targets: &[Target], costs: &CostTable, links: &LinkTable) -> Problem {
     let devices = targets.len();
     let pairs = || (0..graph.node_count()).flat_map(|node| (0..devices).map(move |device| (node, device)));
     let value = |(node, device): (usize, usize)| match costs.node(node, device) {
