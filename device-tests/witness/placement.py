@@ -3,7 +3,7 @@
 
 Opt-in: nothing else needs it. With the packages that `highs.py` names:
 
-    cargo bench -p polychip-partitioner --bench placement -- quality --seeds 1 --dump FOLDER
+    cargo xtask placement-bench quality public --seeds 1 --dump FOLDER
     python device-tests/witness/placement.py FOLDER partitioner/benches/optima.json
 
 The model is that of `highs.py`. HiGHS has 60 s and one thread for each instance. One that it does not close in that time

@@ -26,7 +26,7 @@ mod world;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use witness::Verdict;
+use witness::Witness;
 
 /// What the command line asks for.
 struct Arguments {
@@ -113,21 +113,22 @@ fn main() -> ExitCode {
     let mut public = Vec::new();
     if wanted("public") {
         println!("## Public device-placement inputs\n");
-        match public::rows(arguments.inputs.as_deref(), arguments.seeds) {
+        let mut witness = Witness::new(arguments.dump.as_deref());
+        let inputs = arguments.inputs.as_deref();
+        match public::rows(inputs, arguments.seeds, |name, world| {
+            witness.see(name, &world.problem)
+        }) {
             Ok(rows) => public = rows,
             Err(error) => failed.push(error),
         }
+        failed.extend(witness.judge(public.iter().map(public::Row::objective)));
         println!();
     }
     if wanted("quality") {
         println!("## Plans beside other rules\n");
-        let optima = witness::optima();
-        let mut hashes = Vec::new();
+        let mut witness = Witness::new(arguments.dump.as_deref());
         quality = quality::rows(&corpus, arguments.seeds, |name, world| {
-            if let Some(folder) = &arguments.dump {
-                witness::dump(folder, name, &world.problem);
-            }
-            hashes.push(optima.get(name).map(|_| witness::hash(&world.problem)));
+            witness.see(name, &world.problem);
         });
         for (permille, mean) in quality::print(&corpus, &quality) {
             if mean < 1.3 {
@@ -137,24 +138,8 @@ fn main() -> ExitCode {
                 ));
             }
         }
-        let mut counts = [0; 4];
-        for (row, hash) in quality.iter().zip(&hashes) {
-            let Some((optimum, hash)) = optima.get(&row.instance).zip(hash.as_ref()) else {
-                continue;
-            };
-            let verdict = optimum.judge(hash, row.objective);
-            counts[verdict as usize] += 1;
-            if verdict == Verdict::Above {
-                failed.push(format!("{}: HiGHS proved another optimum", row.instance));
-            }
-        }
-        println!(
-            "\nHiGHS: {} instances equal to its optimum, {} below it within its tolerance, {} above, {} stale",
-            counts[Verdict::Equal as usize],
-            counts[Verdict::Below as usize],
-            counts[Verdict::Above as usize],
-            counts[Verdict::Stale as usize]
-        );
+        let objectives = quality.iter().map(|row| (row.instance.as_str(), row.objective));
+        failed.extend(witness.judge(objectives));
     }
     if let Some(path) = &arguments.json {
         let value = serde_json::json!({

@@ -76,8 +76,18 @@ pub(crate) struct Row {
     quality: quality::Row,
 }
 
-/// Every input that the folder has, on every scale and seed; prints the tables.
-pub(crate) fn rows(inputs: Option<&Path>, seeds: usize) -> Result<Vec<Row>, String> {
+impl Row {
+    pub(crate) fn objective(&self) -> (&str, u64) {
+        (&self.quality.instance, self.quality.objective)
+    }
+}
+
+/// Every input that the folder has, on every scale and seed, with `visit` called on each world; prints the tables.
+pub(crate) fn rows(
+    inputs: Option<&Path>,
+    seeds: usize,
+    mut visit: impl FnMut(&str, &World),
+) -> Result<Vec<Row>, String> {
     let setting: Setting = json(&folder().join("public.json"));
     let shipped = folder().join("corpus").join("public");
     let inputs = inputs.unwrap_or(&shipped);
@@ -98,7 +108,8 @@ pub(crate) fn rows(inputs: Option<&Path>, seeds: usize) -> Result<Vec<Row>, Stri
         {
             for &seed in list.iter().take(seeds) {
                 let world = setting.world(&input, transfers, launch, seed);
-                let instance = format!("{name}-{transfers}-{launch}-{seed}");
+                let instance = format!("{name}-{transfers}-{launch}-{seed}").replace('/', "-");
+                visit(&instance, &world);
                 rows.push(Row {
                     launch_permille: launch,
                     quality: quality::row(instance, name, "public", transfers, seed, &world),
