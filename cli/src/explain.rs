@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use polychip::Event;
-use polychip_partitioner::{self as partitioner, Explanation, NodeExplanation, Report, Unlock};
+use polychip_partitioner::{Explanation, NodeExplanation, Report, Unlock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exit::bad_input;
 use crate::output::Output;
 use crate::partition;
 use crate::setup::{ModelArguments, PlanArguments};
@@ -44,15 +43,7 @@ pub(crate) struct Answer {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let planned = partition::planned(&arguments.plan, &arguments.model, arguments.compile)?;
-    let Explanation { nodes, unlocks } = partitioner::explain(
-        planned.graph(),
-        planned.targets(),
-        planned.costs(),
-        planned.links(),
-        planned.plan(),
-        planned.options(),
-    )
-    .map_err(|error| bad_input(format!("explaining the plan: {error}")))?;
+    let Explanation { nodes, unlocks } = partition::explained(&planned)?;
     let report = partition::report(&planned)?;
     let model = arguments.model.model.display().to_string();
     let answer = Answer {

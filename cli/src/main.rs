@@ -1,10 +1,10 @@
-//! The `polychip` command: devices, run, bench, measure, partition, explain, inspect.
+//! The `polychip` command: devices, run, bench, measure, partition, explain, plan, inspect.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
 //!    before a plugin is loaded, because vendors' libraries print.
-//! 2. Exit codes are a contract: 0 ok, 2 bad usage, 3 bad model or input, 4 no device could run it,
-//!    5 device failed.
+//! 2. Exit codes are a contract: 0 ok, 1 a plan differs where that was to fail, 2 bad usage, 3 bad model or
+//!    input, 4 no device could run it, 5 device failed.
 //! 3. A file that is written appears whole or not at all.
 //!
 //! Not here: everything that an app could want too; that is the library's (`polychip`).
@@ -25,8 +25,10 @@ mod label;
 mod measure;
 mod npy;
 mod output;
+mod page;
 mod partition;
 mod picture;
+mod plan;
 mod progress;
 mod run;
 #[cfg(test)]
@@ -45,7 +47,7 @@ use output::Output;
     name = "polychip",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+    after_help = "exit codes: 0 ok, 1 a plan differs (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -66,6 +68,8 @@ enum Command {
     Partition(partition::Arguments),
     /// Say why each node is on its device and on no other
     Explain(explain::Arguments),
+    /// Compare plans
+    Plan(plan::Arguments),
     /// Summarise a model: ops, shapes, and what each device does not support
     Inspect(inspect::Arguments),
 }
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         Command::Measure(arguments) => measure::run(&arguments, &mut out),
         Command::Partition(arguments) => partition::run(&arguments, &mut out),
         Command::Explain(arguments) => explain::run(&arguments, &mut out),
+        Command::Plan(arguments) => plan::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
     });
     match done {

@@ -1,25 +1,34 @@
 //! `polychip partition`: the plan of a model, for people, for programs, and as a file to run later.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use polychip::{DeviceKind, Planned};
-use polychip_partitioner::{self as partitioner, Plan, Report};
+use polychip_partitioner::{self as partitioner, Explanation, Plan, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exit::bad_input;
-use crate::file;
+use crate::exit::{Code, bad_input, failure};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{ModelArguments, PlanArguments};
+use crate::{file, page, plan};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// Write the plan, for `polychip run --plan`
+    /// Write the plan, for `polychip run --plan` and `polychip plan diff`
     #[arg(short, long, value_name = "PLAN")]
     output: Option<PathBuf>,
+    /// Write a page for people: graph, timeline, costs and reasons, in one file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the plan to MODEL.plan.lock, for `--locked`
+    #[arg(long)]
+    lock: bool,
+    /// Fail with code 1 where the plan made now places a node elsewhere than MODEL.plan.lock does
+    #[arg(long, conflicts_with = "lock")]
+    locked: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,18 +51,67 @@ pub(crate) struct Answer {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let planned = planned(&arguments.plan, &arguments.model, false)?;
     let report = report(&planned)?;
+    let model = &arguments.model.model;
+    if arguments.locked {
+        hold(&planned, &plan::lock_of(model))?;
+    }
+    let html = match &arguments.html {
+        Some(path) => {
+            let title = model
+                .file_name()
+                .unwrap_or(model.as_os_str())
+                .to_string_lossy()
+                .into_owned();
+            Some((
+                path,
+                page::page(title, &planned, &report, &explained(&planned)?, Vec::new())?,
+            ))
+        }
+        None => None,
+    };
     if let Some(path) = &arguments.output {
-        file::write(path, planned.plan().to_json().as_bytes())?;
+        file::write(path, planned.plan_file().to_json().as_bytes())?;
+    }
+    if arguments.lock {
+        file::write(&plan::lock_of(model), planned.plan_file().to_json().as_bytes())?;
+    }
+    if let Some((path, page)) = &html {
+        file::write(path, page.as_bytes())?;
     }
     if arguments.json {
-        let model = arguments.model.model.display().to_string();
         return out.json(&Answer {
-            model,
+            model: model.display().to_string(),
             report,
             plan: planned.plan().clone(),
         });
     }
     out.text(&report.to_string())
+}
+
+/// Fails where a plan places nodes elsewhere than a lock file.
+fn hold(planned: &Planned, lock: &Path) -> anyhow::Result<()> {
+    let found = partitioner::diff(&plan::read(lock)?, &planned.plan_file());
+    if found.moved.is_empty() && found.added.is_empty() && found.removed.is_empty() {
+        return Ok(());
+    }
+    let words = format!(
+        "{}: the plan made now differs; `polychip partition --lock` accepts it\n{found}",
+        lock.display()
+    );
+    Err(failure(Code::Differs, words.trim_end()))
+}
+
+/// Why each node is where it is.
+pub(crate) fn explained(planned: &Planned) -> anyhow::Result<Explanation> {
+    partitioner::explain(
+        planned.graph(),
+        planned.targets(),
+        planned.costs(),
+        planned.links(),
+        planned.plan(),
+        planned.options(),
+    )
+    .map_err(|error| bad_input(format!("explaining the plan: {error}")))
 }
 
 /// The plan of a model; where it is to be compiled, the one that the devices accept.

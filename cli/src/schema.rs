@@ -11,7 +11,10 @@ mod tests {
         // what is written, not what could be read: a field that may be null is always there
         let generator: SchemaGenerator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut schema = generator.into_root_schema_for::<T>();
-        schema.insert("title".into(), format!("polychip {command} --json").into());
+        schema.insert(
+            "title".into(),
+            format!("polychip {} --json", command.replace('-', " ")).into(),
+        );
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         let path = format!("{}/schemas/{command}.schema.json", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("POLYCHIP_BLESS").is_some() {
@@ -32,6 +35,7 @@ mod tests {
         check::<crate::measure::Answer>("measure");
         check::<crate::partition::Answer>("partition");
         check::<crate::explain::Answer>("explain");
+        check::<crate::plan::Answer>("plan-diff");
         check::<crate::inspect::Answer>("inspect");
     }
 }

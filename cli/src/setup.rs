@@ -5,12 +5,11 @@
 use std::path::PathBuf;
 
 use polychip::{Model, Planned, Policy, Runtime, Session};
-use polychip_partitioner::Plan;
 
-use crate::exit::{bad_input, usage};
-use crate::file;
+use crate::exit::usage;
 use crate::progress::Progress;
 use crate::run::PATIENCE;
+use crate::{file, plan};
 
 /// Where plugins and measured costs are.
 #[derive(Debug, clap::Args)]
@@ -42,6 +41,10 @@ pub(crate) struct PlanArguments {
     /// Use only these devices: `plugin:index`, or `plugin` for all of a plugin, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) devices: Vec<String>,
+    /// Run nodes on a device: a node's name, or a pattern of names (`*`: any text, `?`: any character); may be given
+    /// several times
+    #[arg(long, value_name = "PATTERN=DEVICE", value_parser = pin)]
+    pub(crate) pin: Vec<(String, String)>,
     /// What to minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     pub(crate) policy: Aim,
@@ -65,8 +68,11 @@ pub(crate) struct SessionArguments {
     #[command(flatten)]
     pub(crate) plan_arguments: PlanArguments,
     /// Run this plan, made by `polychip partition -o`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "policy", "pin"])]
     pub(crate) plan: Option<PathBuf>,
+    /// Run the plan of MODEL.plan.lock, made by `polychip partition --lock`
+    #[arg(long, conflicts_with_all = ["plan", "devices", "policy", "pin"])]
+    pub(crate) locked: bool,
     /// Folder where compiled parts are kept for the next time
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
@@ -127,6 +133,16 @@ fn dimension(text: &str) -> Result<(String, usize), String> {
         .parse()
         .map_err(|_| format!("{size:?} is not a size; write NAME=N"))?;
     Ok((name.to_owned(), size))
+}
+
+/// Reads `PATTERN=DEVICE`.
+fn pin(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((pattern, device)) if !pattern.is_empty() && !device.is_empty() => {
+            Ok((pattern.to_owned(), device.to_owned()))
+        }
+        _ => Err("write PATTERN=DEVICE".into()),
+    }
 }
 
 /// Reads `PLUGIN.KEY=VALUE`; the value may hold anything.
@@ -212,6 +228,8 @@ impl PlanArguments {
             Priority::Normal => polychip::Priority::Normal,
             Priority::Urgent => polychip::Priority::Urgent,
         });
+        let pins = self.pin.iter();
+        let policy = pins.fold(policy, |policy, (pattern, device)| policy.pin(pattern, device));
         if self.devices.is_empty() {
             policy
         } else {
@@ -237,11 +255,11 @@ impl SessionArguments {
     pub(crate) fn planned(&self, runtime: &Runtime, model: &Model) -> anyhow::Result<Planned> {
         let _progress = Progress::of("planning");
         let policy = self.policy();
-        let Some(path) = &self.plan else {
+        let lock = self.locked.then(|| plan::lock_of(model.path()));
+        let Some(path) = self.plan.as_ref().or(lock.as_ref()) else {
             return Ok(runtime.plan(model, &policy)?);
         };
-        let plan = Plan::from_json(&file::read_text(path)?)
-            .map_err(|error| bad_input(format!("{}: not a plan: {error}", path.display())))?;
+        let plan = plan::read(path)?;
         Ok(runtime.with_plan(model, &policy, plan)?)
     }
 
@@ -277,6 +295,15 @@ mod tests {
         assert_eq!(dimension("a=b=2"), Ok(("a=b".into(), 2)));
         for bad in ["batch", "=4", "batch=", "batch=-1", "batch=x"] {
             assert!(dimension(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn pins_are_a_pattern_and_a_device() {
+        assert_eq!(pin("a*=cpu:0"), Ok(("a*".into(), "cpu:0".into())));
+        assert_eq!(pin("a=b=cpu:0"), Ok(("a=b".into(), "cpu:0".into())));
+        for bad in ["a", "=cpu:0", "a=", ""] {
+            assert!(pin(bad).is_err(), "{bad}");
         }
     }
 

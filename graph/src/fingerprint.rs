@@ -1,7 +1,7 @@
-//! Hashes that name a graph: by its structure, and by its structure and constants.
+//! Hashes that name a graph: by its structure, and by its structure and constants; and some of its nodes by themselves.
 //!
 //! Invariants:
-//! 1. Names of graphs, nodes and tensors, the order of nodes, the order of captures and the places of
+//! 1. Of whole graphs, names of graphs, nodes and tensors, the order of nodes, the order of captures and the places of
 //!    constants in files do not count; the order of inputs and outputs does.
 //! 2. Ops, attributes, types, encodings, bodies, decompositions, groups and states count.
 //! 3. Of constants the structure counts type and encoding, and the values of short `i64` vectors,
@@ -31,6 +31,74 @@ pub fn structure(graph: &Graph) -> [u8; 32] {
 /// The hash of structure and constants: the key of compiled blobs.
 pub fn content(graph: &Graph) -> [u8; 32] {
     outermost(graph, true)
+}
+
+/// The hash of some nodes by themselves, in the order given: names, ops, attributes, bodies, the types of what they
+/// read and write, and which of them reads what which of them writes. The rest of the graph does not count, nor do
+/// indices, so that it stays the same while other nodes come and go.
+///
+/// Unlike the hashes of whole graphs this one counts the names of nodes, by which repeated blocks are told apart.
+pub fn nodes(graph: &Graph, nodes: &[NodeId]) -> [u8; 32] {
+    let context = Context {
+        content: false,
+        symbols: BTreeMap::new(),
+    };
+    let place: BTreeMap<NodeId, usize> = nodes.iter().enumerate().map(|(at, &id)| (id, at)).collect();
+    let mut feed = Feed::new("nodes");
+    for node in nodes.iter().filter_map(|&id| graph.find_node(id)) {
+        feed.text(&node.name);
+        feed.text(&node.domain);
+        feed.text(&node.op_name);
+        attributes(&mut feed, &node.attributes);
+        feed.number(node.inputs.len() as u64);
+        for input in &node.inputs {
+            let Some(id) = *input else {
+                feed.text("none");
+                continue;
+            };
+            let tensor = graph.tensor(id);
+            context.tensor(&mut feed, tensor);
+            let writer = graph
+                .producer(id)
+                .and_then(|writer| Some((writer, place.get(&writer)?)));
+            match (writer, structural(tensor)) {
+                (Some((writer, at)), _) => {
+                    let slot = graph
+                        .node(writer)
+                        .outputs
+                        .iter()
+                        .position(|output| *output == Some(id));
+                    feed.number(1 + *at as u64);
+                    feed.number(slot.unwrap_or(0) as u64);
+                }
+                (None, Some(bytes)) => feed.bytes(bytes),
+                (None, None) => feed.number(0),
+            }
+        }
+        feed.number(node.outputs.len() as u64);
+        for output in &node.outputs {
+            match output {
+                Some(id) => context.tensor(&mut feed, graph.tensor(*id)),
+                None => feed.text("none"),
+            }
+        }
+        feed.number(node.bodies.len() as u64);
+        for body in &node.bodies {
+            feed.text(body.attr.name());
+            let captured = vec![[0; 32]; body.captures.len()];
+            feed.hash(&context.graph(&body.graph, &captured));
+        }
+    }
+    feed.done()
+}
+
+/// The values of a constant that count as structure.
+fn structural(tensor: &Tensor) -> Option<&[u8]> {
+    let data = tensor.data.as_ref()?;
+    let short = tensor.ty.dtype == DType::I64
+        && tensor.ty.rank().is_some_and(|rank| rank <= 1)
+        && data.bytes.len() <= STRUCTURAL * 8;
+    short.then_some(&data.bytes[..])
 }
 
 fn outermost(graph: &Graph, content: bool) -> Hash {
@@ -113,11 +181,10 @@ impl Context {
             if let Some(data) = &tensor.data {
                 let mut feed = Feed::new("constant");
                 self.tensor(&mut feed, tensor);
-                let short = tensor.ty.dtype == DType::I64
-                    && tensor.ty.rank().is_some_and(|rank| rank <= 1)
-                    && data.bytes.len() <= STRUCTURAL * 8;
-                if self.content || short {
+                if self.content {
                     feed.bytes(&data.bytes);
+                } else if let Some(bytes) = structural(tensor) {
+                    feed.bytes(bytes);
                 }
                 tensors[id.index()] = Some(feed.done());
             }

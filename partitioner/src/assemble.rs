@@ -64,7 +64,6 @@ pub(crate) fn assemble(
             part_of[node] = part as u32;
         }
     }
-    let model = inputs.model.as_str();
     let given_back: BTreeSet<TensorId> = graph.outputs.iter().copied().collect();
     let mut parts = Vec::with_capacity(groups.len());
     let mut memory = vec![BTreeMap::<TensorId, u64>::new(); inputs.targets.len()];
@@ -109,7 +108,7 @@ pub(crate) fn assemble(
         }
         let ids: Vec<u32> = nodes.iter().map(|&node| node as u32).collect();
         parts.push(Part {
-            id: part_id(model, &target.name, &ids),
+            id: part_id(graph, &target.name, &ids),
             device: device as u32,
             nodes: ids,
             inputs: reads.iter().map(|tensor| tensor.index() as u32).collect(),
@@ -133,7 +132,7 @@ pub(crate) fn assemble(
     let totals = totals(inputs, &parts, &crossings)?;
     Ok(Plan {
         version: PLAN_VERSION,
-        model: model.to_owned(),
+        model: inputs.model.clone(),
         devices: inputs.targets.iter().map(|target| target.name.clone()).collect(),
         objective: *inputs.objective,
         input_home: inputs.options.input_home.map(|home| home as u32),
@@ -144,6 +143,7 @@ pub(crate) fn assemble(
         certificate,
         totals,
         schedule: None,
+        nodes: Vec::new(),
     })
 }
 

@@ -1,11 +1,13 @@
 //! One part of a plan: a set of nodes compiled together and run by one device.
 //!
-//! Invariants: nodes and boundary tensors stand in ascending order; the id depends on the model,
-//! the device and the nodes alone, so it is stable over replans and usable as a profile key.
+//! Invariants: nodes and boundary tensors stand in ascending order; the id depends on the device and on
+//! what the part's nodes are (names, ops, attributes, types, wiring among them) alone, so it stays the same
+//! over replans and while the rest of the model changes.
 //! Deliberately not here: how parts are found (`solve`, `merge`) and checked (`check`).
 
 use crate::cost::Cost;
 use crate::unit::{Microjoules, Nanos};
+use polychip_graph::{Graph, NodeId, fingerprint};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,29 +39,67 @@ pub struct Part {
 
 /// The stable id of a set of nodes (ascending) of a model on a device.
 #[must_use]
-pub fn part_id(model: &str, device: &str, nodes: &[u32]) -> String {
+pub fn part_id(graph: &Graph, device: &str, nodes: &[u32]) -> String {
+    let ids: Vec<NodeId> = nodes.iter().map(|&node| NodeId::new(node as usize)).collect();
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&(model.len() as u64).to_le_bytes());
-    hasher.update(model.as_bytes());
     hasher.update(&(device.len() as u64).to_le_bytes());
     hasher.update(device.as_bytes());
-    for node in nodes {
-        hasher.update(&node.to_le_bytes());
-    }
+    hasher.update(&fingerprint::nodes(graph, &ids));
     hasher.finalize().to_hex()[..16].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use polychip_graph::{Node, Tensor};
+    use polychip_ops::{DType, Op, TensorType};
+
+    /// A chain of these ops over tensors of so many elements, with a node before and one after it where asked.
+    fn chain(ops: &[(Op, &str)], size: usize, around: bool) -> Graph {
+        let mut graph = Graph::new("chain");
+        let tensor = |graph: &mut Graph| {
+            let name = format!("t{}", graph.tensor_count());
+            graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[size])))
+        };
+        let mut last = tensor(&mut graph);
+        graph.inputs.push(last);
+        let before = around.then_some((Op::Exp, "before"));
+        let after = around.then_some((Op::Tanh, "after"));
+        for (op, name) in before.into_iter().chain(ops.iter().copied()).chain(after) {
+            let next = tensor(&mut graph);
+            graph.add_node(Node::new(op, vec![Some(last)], vec![Some(next)]).named(name));
+            last = next;
+        }
+        graph.outputs.push(last);
+        graph
+    }
+
+    const OPS: [(Op, &str); 2] = [(Op::Neg, "a"), (Op::Relu, "b")];
 
     #[test]
-    fn an_id_tells_model_device_and_nodes_apart() {
-        let id = part_id("m", "cpu:0", &[1, 2]);
+    fn an_id_tells_devices_and_nodes_apart() {
+        let graph = chain(&OPS, 4, false);
+        let id = part_id(&graph, "cpu:0", &[0, 1]);
         assert_eq!(id.len(), 16);
-        assert_eq!(id, part_id("m", "cpu:0", &[1, 2]));
-        assert_ne!(id, part_id("mc", "pu:0", &[1, 2]));
-        assert_ne!(id, part_id("m", "cpu:0", &[1, 3]));
-        assert_ne!(id, part_id("m", "npu:0", &[1, 2]));
+        assert_eq!(id, part_id(&graph, "cpu:0", &[0, 1]));
+        assert_ne!(id, part_id(&graph, "npu:0", &[0, 1]));
+        assert_ne!(id, part_id(&graph, "cpu:0", &[0]));
+        let other = |graph: Graph| assert_ne!(id, part_id(&graph, "cpu:0", &[0, 1]));
+        other(chain(&OPS, 5, false));
+        other(chain(&[(Op::Neg, "a"), (Op::Relu, "c")], 4, false));
+        other(chain(&[(Op::Neg, "a"), (Op::Abs, "b")], 4, false));
+        // two nodes side by side are not two in a row
+        let mut beside = chain(&OPS[..1], 4, false);
+        let (input, output) = (beside.inputs[0], beside.outputs[0]);
+        let next = beside.add_tensor(Tensor::new("n", TensorType::known(DType::F32, &[4])));
+        beside.add_node(Node::new(Op::Relu, vec![Some(input)], vec![Some(next)]).named("b"));
+        beside.outputs = vec![output, next];
+        other(beside);
+    }
+
+    #[test]
+    fn an_id_stays_while_the_rest_of_the_model_changes() {
+        let id = part_id(&chain(&OPS, 4, false), "cpu:0", &[0, 1]);
+        assert_eq!(id, part_id(&chain(&OPS, 4, true), "cpu:0", &[1, 2]));
     }
 }

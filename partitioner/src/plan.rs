@@ -10,13 +10,14 @@ use crate::error::Error;
 use crate::link::LinkMode;
 use crate::objective::Objective;
 use crate::part::Part;
+use crate::record::NodeRecord;
 use crate::schedule::Schedule;
 use crate::unit::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the plan file that this crate writes and reads.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// A placement of every node of one model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +49,10 @@ pub struct Plan {
     /// plan as it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
+    /// What each node is and what it was offered, in canonical order, so that plans can be compared; empty
+    /// where nobody recorded it (`record`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeRecord>,
 }
 
 /// One tensor that leaves its part, once per destination device.
@@ -141,10 +146,25 @@ pub struct Totals {
 }
 
 impl Plan {
-    /// The plan file: JSON, two spaces deep, one newline at the end.
+    /// The plan file: JSON, two spaces deep, each node's record on one line, one newline at the end.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("invariant: a plan has only JSON types");
+        let written = "invariant: a plan has only JSON types";
+        let bare = Self {
+            nodes: Vec::new(),
+            ..self.clone()
+        };
+        let mut text = serde_json::to_string_pretty(&bare).expect(written);
+        if !self.nodes.is_empty() {
+            let lines: Vec<String> = self
+                .nodes
+                .iter()
+                .map(|node| "    ".to_owned() + &serde_json::to_string(node).expect(written))
+                .collect();
+            // the records are the last field
+            text.truncate(text.len() - "\n}".len());
+            text += &format!(",\n  \"nodes\": [\n{}\n  ]\n}}", lines.join(",\n"));
+        }
         text.push('\n');
         text
     }

@@ -334,17 +334,17 @@ fn a_plan_for_another_model_or_version_is_refused() {
     assert_eq!(violation.kind(), ViolationKind::OtherModel);
     assert!(violation.to_string().contains("plan is for model"), "{violation}");
 
-    let text = plan.to_json().replacen("\"version\": 1", "\"version\": 2", 1);
+    let text = plan.to_json().replacen("\"version\": 2", "\"version\": 1", 1);
     let error = Plan::from_json(&text).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Version);
     assert_eq!(
         error.to_string(),
-        "plan file has version 2, this program reads version 1"
+        "plan file has version 1, this program reads version 2"
     );
     for (text, words) in [
         ("", "EOF"),
         ("[]", "line 1"),
-        ("{\"version\": 1}", "missing field"),
+        ("{\"version\": 2}", "missing field"),
         ("{\"version\": \"1\"}", "invalid type"),
         (&plan.to_json()[..200], "EOF"),
     ] {

@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_graph::{Graph, passes};
+use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{self as partitioner, Options, Plan};
+use wildmatch::WildMatch;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
@@ -140,6 +141,16 @@ impl Planned {
     #[must_use]
     pub fn links(&self) -> &partitioner::LinkTable {
         &self.prices.links
+    }
+
+    /// The plan's file, with a record of what each node is and what the devices offered for it.
+    #[must_use]
+    pub fn plan_file(&self) -> Plan {
+        let Prices { targets, costs, .. } = &self.prices;
+        Plan {
+            nodes: partitioner::record(&self.graph, targets, costs, &self.options),
+            ..self.plan.clone()
+        }
     }
 
     /// Settings of the planning: which nodes are pinned.
@@ -277,22 +288,27 @@ impl Prepared {
     }
 
     fn pinned(&self, policy: &Policy) -> Result<Options> {
-        let mut pins = BTreeMap::new();
-        for (node, device) in policy.pins() {
-            let row = self.graph.nodes().position(|(_, found)| found.name == *node);
+        let mut pins: BTreeMap<usize, usize> = BTreeMap::new();
+        for (pattern, device) in policy.pins() {
             let column = self.devices.iter().position(|found| found.name() == device);
-            match (row, column) {
-                (Some(row), Some(column)) => {
-                    pins.insert(row, column);
-                }
-                (None, _) => {
-                    let words = format!("pinned node {node:?} is not in the canonical graph");
+            let Some(column) = column else {
+                let words = format!("{pattern:?} is pinned to {device}, which is not among the devices");
+                return Err(Error::new(ErrorKind::BadPlugin, words));
+            };
+            let rows = self.named(pattern);
+            if rows.is_empty() {
+                let words = format!("pinned node {pattern:?} is not in the canonical graph");
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            for row in rows {
+                let before = pins.insert(row, column);
+                if let Some(before) = before.filter(|before| *before != column) {
+                    let words = format!(
+                        "node {:?} is pinned to {} and to {device}",
+                        self.graph.node(NodeId::new(row)).name,
+                        self.devices[before].name()
+                    );
                     return Err(Error::new(ErrorKind::BadInput, words));
-                }
-                (_, None) => {
-                    let words =
-                        format!("node {node:?} is pinned to {device}, which is not among the devices");
-                    return Err(Error::new(ErrorKind::BadPlugin, words));
                 }
             }
         }
@@ -300,6 +316,21 @@ impl Prepared {
             pins,
             ..Options::default()
         })
+    }
+
+    /// The nodes of this name, or where there is none, of this pattern.
+    fn named(&self, pattern: &str) -> Vec<usize> {
+        let rows = |is_meant: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            let nodes = self.graph.nodes().enumerate();
+            let meant = nodes.filter(|(_, (_, node))| is_meant(&node.name));
+            meant.map(|(row, _)| row).collect()
+        };
+        let exact = rows(&|name| name == pattern);
+        if !exact.is_empty() {
+            return exact;
+        }
+        let pattern = WildMatch::new(pattern);
+        rows(&|name| pattern.matches(name))
     }
 
     fn checked(self, plan: Plan) -> Result<Planned> {

@@ -2,7 +2,6 @@
 //!
 //! Invariant: a policy is a plain value; it changes nothing until a session is made with it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use polychip_host::{DeviceKind, Priority};
@@ -70,7 +69,7 @@ pub struct Policy {
     deadline: Option<Duration>,
     max_temperature: Option<MilliCelsius>,
     devices: Option<Vec<String>>,
-    pins: BTreeMap<String, String>,
+    pins: Vec<(String, String)>,
     settings: Settings,
     priority: Priority,
     in_flight: Option<usize>,
@@ -86,7 +85,7 @@ impl Default for Policy {
             deadline: None,
             max_temperature: None,
             devices: None,
-            pins: BTreeMap::new(),
+            pins: Vec::new(),
             settings: Settings::default(),
             priority: Priority::Normal,
             in_flight: None,
@@ -146,10 +145,11 @@ impl Policy {
         self
     }
 
-    /// The node of this name runs on this device (`plugin:index`).
+    /// The node of this name runs on this device (`plugin:index`). A name that no node has is a pattern: `*` stands
+    /// for any text, `?` for one character. Pins of one node to several devices are an error when it is planned.
     #[must_use]
     pub fn pin(mut self, node: impl Into<String>, device: impl Into<String>) -> Self {
-        self.pins.insert(node.into(), device.into());
+        self.pins.push((node.into(), device.into()));
         self
     }
 
@@ -236,7 +236,7 @@ impl Policy {
         self.max_temperature
     }
 
-    pub(crate) fn pins(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn pins(&self) -> &[(String, String)] {
         &self.pins
     }
 

@@ -343,7 +343,7 @@ fn plans_that_are_none_or_for_another_model() {
     let cases = [
         (String::new(), "not a plan"),
         (good[..good.len() / 2].to_owned(), "not a plan"),
-        (good.replacen("\"version\": 1", "\"version\": 99", 1), "99"),
+        (good.replacen("\"version\": 2", "\"version\": 99", 1), "99"),
         (good.replacen("\"nodes\": [", "\"nodes\": [\n 77,", 1), "m.onnx"),
     ];
     for (text, words) in cases {

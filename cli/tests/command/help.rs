@@ -16,6 +16,7 @@ fn help_texts() {
     ] {
         insta::assert_snapshot!(command, polychip(&[command, "--help"]).ok());
     }
+    insta::assert_snapshot!("plan_diff", polychip(&["plan", "diff", "--help"]).ok());
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod bad_input;
 mod devices;
 mod help;
 mod model;
+mod plans;
 mod shapes;
 mod small;
 mod tool;

@@ -118,3 +118,44 @@ impl Done {
         }
     }
 }
+
+/// Name of a plugin's library.
+pub(crate) fn library_name(name: &str) -> String {
+    format!(
+        "{}polychip_plugin_{name}{}",
+        std::env::consts::DLL_PREFIX,
+        std::env::consts::DLL_SUFFIX
+    )
+}
+
+/// A folder with the null plugin, built as cargo builds no `cdylib` for a test to load.
+pub(crate) fn null_plugin() -> tempfile::TempDir {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // target/<profile>/polychip
+    let profile = Path::new(env!("CARGO_BIN_EXE_polychip")).parent().unwrap();
+    let mut build = Command::new(cargo);
+    build.args([
+        "build",
+        "--quiet",
+        "--package",
+        "polychip-plugin-null",
+        "--target-dir",
+    ]);
+    build.arg(profile.parent().unwrap()).current_dir(repository());
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    let output = build.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(
+        profile.join(library_name("null")),
+        folder.path().join(library_name("null")),
+    )
+    .unwrap();
+    folder
+}

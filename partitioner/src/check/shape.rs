@@ -55,7 +55,7 @@ pub(super) fn parts(e: &Evidence<'_>) -> Result<Vec<usize>, Violation> {
                 return Err(Violation::new(ViolationKind::Unsupported, words));
             }
         }
-        let id = crate::part::part_id(&e.plan.model, &target.name, &part.nodes);
+        let id = crate::part::part_id(e.graph, &target.name, &part.nodes);
         if part.id != id {
             return wrong(format!("id is {}, its nodes give {id}", part.id));
         }

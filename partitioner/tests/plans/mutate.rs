@@ -27,7 +27,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
             }
             plan.parts[to].nodes.push(node);
             plan.parts[to].nodes.sort_unstable();
-            rename(&mut plan);
+            rename(world, &mut plan);
         }
         1 => {
             plan.crossings.get(crossing)?;
@@ -46,7 +46,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
             let node = plan.parts[part].nodes[0];
             plan.parts[to].nodes.push(node);
             plan.parts[to].nodes.sort_unstable();
-            rename(&mut plan);
+            rename(world, &mut plan);
         }
         // a node in no part
         7 => {
@@ -55,13 +55,13 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
             if nodes.is_empty() {
                 return None;
             }
-            rename(&mut plan);
+            rename(world, &mut plan);
         }
         // a part on another device
         8 => {
             let other = (plan.parts[part].device + 1) % plan.devices.len() as u32;
             plan.parts[part].device = other;
-            rename(&mut plan);
+            rename(world, &mut plan);
         }
         // a part on a device that refuses one of its nodes
         9 => {
@@ -75,7 +75,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
                 Some((part, (0..plan.devices.len()).find(refuses)?))
             })?;
             plan.parts[part].device = device as u32;
-            rename(&mut plan);
+            rename(world, &mut plan);
         }
         // a path leaves a part and returns: two nodes with one of another part between them are joined
         10 => {
@@ -98,7 +98,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
             plan.parts[a].nodes.sort_unstable();
             plan.parts[a].device = plan.parts[b].device;
             plan.parts.remove(b);
-            rename(&mut plan);
+            rename(world, &mut plan);
         }
         // a part before one that it needs
         11 => {
@@ -155,7 +155,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
             let half = nodes.len() / 2;
             plan.parts[part].nodes.truncate(half);
             plan.parts.insert(part + 1, second);
-            rename(&mut plan);
+            rename(world, &mut plan);
         }
         // emulated figures pass as real ones
         25 => {
@@ -168,9 +168,9 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
 }
 
 /// Gives every part the id that its device and nodes have.
-fn rename(plan: &mut Plan) {
+fn rename(world: &World, plan: &mut Plan) {
     for part in &mut plan.parts {
-        part.id = part_id(&plan.model, &plan.devices[part.device as usize], &part.nodes);
+        part.id = part_id(&world.graph, &plan.devices[part.device as usize], &part.nodes);
     }
 }
 

@@ -1,0 +1,234 @@
+//! Plans as files: pins, locks, differences with their gates, and the page.
+
+use std::path::Path;
+
+use crate::model::{F32, Model, node, port};
+use crate::tool::{Done, null_plugin, polychip, polychip_with};
+
+/// Six nodes in a row, some with names that a page must not take for markup.
+const NAMES: [&str; 6] = [
+    "head/neg",
+    "head/relu",
+    "</script><b>x",
+    "tail/exp",
+    "tail/relu",
+    "last",
+];
+const OPS: [&str; 6] = ["Neg", "Relu", "Abs", "Exp", "Relu", "Neg"];
+
+/// `null:0` runs everything, `null:1` at a tenth of the cost.
+const BOTH: &str = r#"
+[[device]]
+name = "slow"
+cost = { fixed_ns = 100000, ps_per_mac = 0, ps_per_byte = 0 }
+[[device]]
+name = "fast"
+cost = { fixed_ns = 10000, ps_per_mac = 0, ps_per_byte = 0 }
+"#;
+
+struct Place {
+    folder: tempfile::TempDir,
+    plugins: tempfile::TempDir,
+    model: String,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = OPS.iter().zip(NAMES).enumerate();
+        let tensor = |at: usize| format!("t{at}");
+        let model = Model {
+            nodes: nodes
+                .map(|(at, (op, name))| node(op, name, &[&tensor(at)], &[&tensor(at + 1)]))
+                .collect(),
+            inputs: vec![port("t0", F32, &["4"])],
+            outputs: vec![port("t6", F32, &["4"])],
+            ..Model::default()
+        };
+        let model = model.write(folder.path(), "m.onnx");
+        Place {
+            folder,
+            plugins: null_plugin(),
+            model,
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// Runs a command on the model with devices of a script.
+    fn with(&self, script: &str, command: &str, more: &[&str]) -> Done {
+        let file = self.path("script.toml");
+        std::fs::write(&file, script).unwrap();
+        let plugins = self.plugins.path().display().to_string();
+        let mut arguments = vec![command, &self.model, "--plugins", &plugins];
+        arguments.extend(more);
+        polychip_with(&[("POLYCHIP_NULL_SCRIPT", &file)], &arguments)
+    }
+
+    fn partition(&self, script: &str, more: &[&str]) -> Done {
+        self.with(script, "partition", &[&["--devices", "null"], more].concat())
+    }
+}
+
+#[test]
+fn a_difference_names_moves_and_causes_and_may_fail() {
+    let place = Place::new();
+    let (old, new) = (place.path("old.json"), place.path("new.json"));
+    place.partition(BOTH, &["-o", &old]).ok();
+    let refusing =
+        BOTH.to_owned() + "refuse = [{ node = \"tail/exp\", reason = \"vendor\", detail = \"slow\" }]\n";
+    place.partition(&refusing, &["-o", &new]).ok();
+
+    let json = polychip(&["plan", "diff", &old, &new, "--json"]).json("plan-diff");
+    let moved = json["moved"].as_array().unwrap();
+    assert_eq!(moved.len(), 1, "{json}");
+    assert_eq!(
+        (&moved[0]["name"], &moved[0]["from"], &moved[0]["to"]),
+        (&"tail/exp".into(), &"null:1".into(), &"null:0".into())
+    );
+    assert_eq!(moved[0]["because"][0]["kind"], "support_lost");
+    assert_eq!(json["failed"], serde_json::json!([]));
+    let text = polychip(&["plan", "diff", &old, &new]).ok();
+    assert!(
+        text.starts_with("1 of 6 nodes moved\n") && text.contains("emulated"),
+        "{text}"
+    );
+    assert!(
+        text.contains("tail/exp (Exp): null:1 → null:0: null:1 does not take it any more"),
+        "{text}"
+    );
+
+    let gate = |gates: &[&str]| {
+        let mut arguments = vec!["plan", "diff", &old, &new];
+        gates
+            .iter()
+            .for_each(|gate| arguments.extend(["--fail-on", gate]));
+        polychip(&arguments)
+    };
+    let done = gate(&["moved", "dearer=10"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stdout.starts_with("1 of 6 nodes moved"));
+    assert!(
+        done.stderr
+            .contains("1 of 6 nodes moved (--fail-on moved); the new plan is dearer by"),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(gate(&["dearer"]).code, 1);
+    assert_eq!(gate(&["dearer=100000"]).code, 0);
+    // the other way the plan gets cheaper, but a node moves
+    let back = |gate: &str| polychip(&["plan", "diff", &new, &old, "--fail-on", gate]).code;
+    assert_eq!((back("dearer"), back("moved")), (0, 1));
+    assert_eq!(
+        polychip(&[
+            "plan",
+            "diff",
+            &old,
+            &old,
+            "--fail-on",
+            "moved",
+            "--fail-on",
+            "dearer"
+        ])
+        .code,
+        0
+    );
+    polychip(&["plan", "diff", &old, &place.model]).fails(3, &["m.onnx"]);
+    polychip(&["plan", "diff", &old, &new, "--fail-on", "cheaper"]).fails(2, &["moved, dearer"]);
+}
+
+#[test]
+fn a_lock_holds_until_it_is_made_anew() {
+    let place = Place::new();
+    place
+        .partition(BOTH, &["--locked"])
+        .fails(3, &["m.onnx.plan.lock"]);
+    place.partition(BOTH, &["--lock"]).ok();
+    place.partition(BOTH, &["--locked"]).ok();
+    // figures may change, places may not
+    let dearer = BOTH.replace("fixed_ns = 10000,", "fixed_ns = 20000,");
+    place.partition(&dearer, &["--locked"]).ok();
+    let swapped = BOTH.replace("fixed_ns = 10000,", "fixed_ns = 900000,");
+    place.partition(&swapped, &["--locked"]).fails(
+        1,
+        &[
+            "m.onnx.plan.lock",
+            "6 of 6 nodes moved",
+            "null:1 → null:0",
+            "partition --lock",
+        ],
+    );
+    // a run keeps to the lock all the same
+    let run = |script: &str| {
+        place
+            .with(script, "run", &["--fill", "1", "--locked", "--json"])
+            .json("run")
+    };
+    assert_eq!(run(&swapped)["report"]["parts"][0]["device"], "null:1");
+    place.partition(&swapped, &["--lock"]).ok();
+    assert_eq!(run(&swapped)["report"]["parts"][0]["device"], "null:0");
+    place.partition(&swapped, &["--locked", "--lock"]).fails(2, &[]);
+}
+
+#[test]
+fn pins_take_names_and_patterns() {
+    let place = Place::new();
+    let devices = |pins: &[&str]| -> Vec<String> {
+        let mut arguments = vec!["--devices", "null", "--json"];
+        pins.iter().for_each(|pin| arguments.extend(["--pin", pin]));
+        let json = place.with(BOTH, "explain", &arguments).json("explain");
+        let nodes = json["nodes"].as_array().unwrap();
+        nodes
+            .iter()
+            .map(|node| node["device"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(devices(&["head/*=null:0"])[..3], ["null:0", "null:0", "null:1"]);
+    assert_eq!(
+        devices(&["tail/e?p=null:0", "last=null:0"])[3..],
+        ["null:0", "null:1", "null:0"]
+    );
+    let fails = |pins: &[&str], code: i32, words: &[&str]| {
+        let mut arguments = Vec::new();
+        pins.iter().for_each(|pin| arguments.extend(["--pin", *pin]));
+        place.partition(BOTH, &arguments).fails(code, words);
+    };
+    fails(
+        &["head/*=null:0", "*relu=null:1"],
+        3,
+        &["\"head/relu\"", "null:0", "null:1"],
+    );
+    fails(&["nowhere*=null:0"], 3, &["\"nowhere*\""]);
+    fails(&["last=npu:7"], 4, &["npu:7"]);
+}
+
+#[test]
+fn the_page_holds_the_plan() {
+    let place = Place::new();
+    let html = place.path("plan.html");
+    place.partition(BOTH, &["--html", &html]).ok();
+    let page = std::fs::read_to_string(&html).unwrap();
+    let data = page
+        .split_once("id=\"data\">")
+        .unwrap()
+        .1
+        .split_once("</script>")
+        .unwrap()
+        .0;
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let names: Vec<&str> = data["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, NAMES);
+    assert_eq!(data["edges"].as_array().unwrap().len(), 5);
+    assert_eq!(data["devices"][1]["emulated"], true);
+    let end = data["timeline"].as_array().unwrap().last().unwrap()["end_ps"].clone();
+    assert_eq!(end, data["report"]["totals"]["time_ps"]);
+    assert!(!data["nodes"][0]["alternatives"][0]["counterfactual"].is_null());
+    assert!(!Path::new(&place.model).with_extension("onnx.plan.lock").exists());
+}

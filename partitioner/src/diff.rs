@@ -1,0 +1,406 @@
+//! What changed between two plans: which nodes moved, why, which parts came and went, and what that costs.
+//!
+//! Invariants: nodes are matched by index where both plans are of one model, else by name and op, then by what they
+//! are; every moved node has at least one reason, and `Unrecorded` or `Neighbours` where no other is known.
+//! Deliberately not here: reading files and deciding what fails a build (the CLI does).
+
+mod text;
+
+use crate::cost::Cost;
+use crate::plan::{Plan, Totals};
+use crate::record::Offer;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What changed from one plan to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlanDiff {
+    /// Both plans are of one model: same structure, same nodes.
+    pub same_model: bool,
+    /// What was minimised, where that changed: before and after, in words.
+    pub objective: Option<(String, String)>,
+    /// Devices that only the new plan could use.
+    pub devices_added: Vec<String>,
+    /// Devices that only the old plan could use.
+    pub devices_removed: Vec<String>,
+    /// Nodes of both plans.
+    pub nodes: u32,
+    /// Those on another device than before.
+    pub moved: Vec<Moved>,
+    /// Nodes of the new plan alone.
+    pub added: Vec<NodeName>,
+    /// Nodes of the old plan alone.
+    pub removed: Vec<NodeName>,
+    /// How many parts are in both plans, by their ids.
+    pub parts_kept: u32,
+    /// Parts of the new plan alone.
+    pub parts_added: Vec<PartName>,
+    /// Parts of the old plan alone.
+    pub parts_removed: Vec<PartName>,
+    /// Predicted totals of the old plan.
+    pub before: Totals,
+    /// Predicted totals of the new plan.
+    pub after: Totals,
+    /// Change of the new plan's objective in millionths of the old plan's value; none where a value is unknown or
+    /// the old one is zero.
+    pub dearer_ppm: Option<i64>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NodeName {
+    /// Index in its plan's canonical order.
+    pub node: u32,
+    /// Name in the model; empty where the plan records none.
+    pub name: String,
+    /// The op, likewise.
+    pub op: String,
+    /// Its device.
+    pub device: String,
+}
+
+/// A part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PartName {
+    /// Stable id.
+    pub id: String,
+    /// Its device.
+    pub device: String,
+    /// Number of nodes.
+    pub nodes: u32,
+}
+
+/// A node on another device than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Moved {
+    /// Index in the new plan's canonical order.
+    pub node: u32,
+    /// Name in the model; empty where neither plan records one.
+    pub name: String,
+    /// The op, likewise.
+    pub op: String,
+    /// Device before.
+    pub from: String,
+    /// Device now.
+    pub to: String,
+    /// Why.
+    pub because: Vec<Because>,
+}
+
+/// Why a node moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Because {
+    /// Policy: it is pinned to where it is now, or no longer to where it was.
+    Pins {
+        /// Pinned to this device before.
+        before: Option<String>,
+        /// Pinned to this device now.
+        after: Option<String>,
+    },
+    /// Policy: something else is minimised, or within other limits.
+    Objective,
+    /// Policy: the device it was on is not among those of the new plan.
+    DeviceRemoved {
+        /// The device.
+        device: String,
+    },
+    /// Policy: the device it is on now was not among those of the old plan.
+    DeviceAdded {
+        /// The device.
+        device: String,
+    },
+    /// Support: the device it was on does not offer to run it any more.
+    SupportLost {
+        /// The device.
+        device: String,
+        /// Its words.
+        words: String,
+    },
+    /// Support: the device it is on now did not offer to run it before.
+    SupportGained {
+        /// The device.
+        device: String,
+        /// Its words of before.
+        words: String,
+    },
+    /// Cost: its own cost on a device changed.
+    Cost {
+        /// The device.
+        device: String,
+        /// Cost before.
+        before: Cost,
+        /// Cost now.
+        after: Cost,
+    },
+    /// Its own support and costs are as before: transfers, launches or the nodes around it changed.
+    Neighbours,
+    /// A plan does not record what devices offered.
+    Unrecorded,
+}
+
+/// What changed from an old plan to a new one.
+#[must_use]
+pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
+    let (old_nodes, new_nodes) = (count(old), count(new));
+    let before = old.devices_of_nodes(old_nodes);
+    let after = new.devices_of_nodes(new_nodes);
+    let same_model = old.model == new.model;
+    let pairs = match same_model {
+        true => (0..new_nodes.min(old_nodes)).map(|node| (node, node)).collect(),
+        false => matched(old, new),
+    };
+    let device = |plan: &Plan, index: Option<u32>| {
+        let found = index.and_then(|index| plan.devices.get(index as usize));
+        found.cloned().unwrap_or_default()
+    };
+    let mut moved = Vec::new();
+    for &(was, now) in &pairs {
+        let (from, to) = (device(old, before[was]), device(new, after[now]));
+        if from == to {
+            continue;
+        }
+        let record = new.nodes.get(now).or(old.nodes.get(was));
+        moved.push(Moved {
+            node: now as u32,
+            name: record.map_or_else(String::new, |record| record.name.clone()),
+            op: record.map_or_else(String::new, |record| record.op.clone()),
+            because: because(old, new, was, now, &from, &to),
+            from,
+            to,
+        });
+    }
+    let old_kept: BTreeSet<usize> = pairs.iter().map(|pair| pair.0).collect();
+    let new_kept: BTreeSet<usize> = pairs.iter().map(|pair| pair.1).collect();
+    let alone = |plan: &Plan, devices: &[Option<u32>], kept: &BTreeSet<usize>| {
+        let rest = (0..devices.len()).filter(|node| !kept.contains(node));
+        rest.map(|node| {
+            let record = plan.nodes.get(node);
+            NodeName {
+                node: node as u32,
+                name: record.map_or_else(String::new, |record| record.name.clone()),
+                op: record.map_or_else(String::new, |record| record.op.clone()),
+                device: device(plan, devices[node]),
+            }
+        })
+        .collect::<Vec<_>>()
+    };
+    let beyond = |these: &[String], those: &[String]| {
+        let rest = these.iter().filter(|name| !those.contains(name));
+        rest.cloned().collect::<Vec<String>>()
+    };
+    let (parts_kept, parts_removed, parts_added) = parts(old, new);
+    PlanDiff {
+        same_model,
+        objective: (old.objective != new.objective)
+            .then(|| (old.objective.description(), new.objective.description())),
+        devices_added: beyond(&new.devices, &old.devices),
+        devices_removed: beyond(&old.devices, &new.devices),
+        nodes: pairs.len() as u32,
+        moved,
+        added: alone(new, &after, &new_kept),
+        removed: alone(old, &before, &old_kept),
+        parts_kept,
+        parts_added,
+        parts_removed,
+        before: old.totals,
+        after: new.totals,
+        dearer_ppm: dearer(old, new),
+    }
+}
+
+/// Number of nodes of a plan.
+fn count(plan: &Plan) -> usize {
+    let most = plan.parts.iter().flat_map(|part| &part.nodes).max();
+    // a damaged plan may name any number; no part holds more nodes than all parts list
+    let listed: usize = plan.parts.iter().map(|part| part.nodes.len()).sum();
+    most.map_or(0, |&most| (most as usize + 1).min(listed))
+}
+
+/// Nodes of two models that are the same node: by name and op where that names one node in each, the others by what
+/// they are, in order.
+fn matched(old: &Plan, new: &Plan) -> Vec<(usize, usize)> {
+    let named = |plan: &Plan| {
+        let mut found: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
+        for (index, node) in plan.nodes.iter().enumerate() {
+            if !node.name.is_empty() {
+                found
+                    .entry((node.name.clone(), node.op.clone()))
+                    .or_default()
+                    .push(index);
+            }
+        }
+        found
+    };
+    let by_name = named(new);
+    let mut pairs: Vec<(usize, usize)> = named(old)
+        .into_iter()
+        .filter_map(
+            |(name, was)| match (was.as_slice(), by_name.get(&name)?.as_slice()) {
+                ([was], [now]) => Some((*was, *now)),
+                _ => None,
+            },
+        )
+        .collect();
+    let (was, now): (BTreeSet<usize>, BTreeSet<usize>) = pairs.iter().copied().unzip();
+    let mut rest: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, node) in new
+        .nodes
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(index, _)| !now.contains(index))
+    {
+        rest.entry(node.key.as_str()).or_default().push(index);
+    }
+    for (index, node) in old
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !was.contains(index))
+    {
+        if let Some(now) = rest.get_mut(node.key.as_str()).and_then(Vec::pop) {
+            pairs.push((index, now));
+        }
+    }
+    let (old_nodes, new_nodes) = (count(old), count(new));
+    pairs.retain(|&(was, now)| was < old_nodes && now < new_nodes);
+    pairs.sort_unstable_by_key(|pair| pair.1);
+    pairs
+}
+
+/// Why a node left one device for another.
+fn because(old: &Plan, new: &Plan, was: usize, now: usize, from: &str, to: &str) -> Vec<Because> {
+    let mut because = Vec::new();
+    let (before, after) = (old.nodes.get(was), new.nodes.get(now));
+    let pin = |plan: &Plan, pinned: Option<u32>| plan.devices.get(pinned? as usize).cloned();
+    let pins = (
+        pin(old, before.and_then(|node| node.pinned)),
+        pin(new, after.and_then(|node| node.pinned)),
+    );
+    if pins.0 != pins.1 {
+        because.push(Because::Pins {
+            before: pins.0,
+            after: pins.1,
+        });
+    }
+    if old.objective != new.objective {
+        because.push(Because::Objective);
+    }
+    let place = |plan: &Plan, device: &str| plan.devices.iter().position(|name| name == device);
+    if place(new, from).is_none() {
+        because.push(Because::DeviceRemoved {
+            device: from.to_owned(),
+        });
+    }
+    if place(old, to).is_none() {
+        because.push(Because::DeviceAdded {
+            device: to.to_owned(),
+        });
+    }
+    let (Some(before), Some(after)) = (before, after) else {
+        because.push(Because::Unrecorded);
+        return because;
+    };
+    for device in [from, to] {
+        let (Some(was), Some(now)) = (place(old, device), place(new, device)) else {
+            continue;
+        };
+        if let (Some(before), Some(after)) = (before.offers.get(was), after.offers.get(now)) {
+            because.extend(change(device, before, after));
+        }
+    }
+    if because.is_empty() {
+        because.push(Because::Neighbours);
+    }
+    because
+}
+
+/// What changed in a device's offer for a node.
+fn change(device: &str, before: &Offer, after: &Offer) -> Option<Because> {
+    let device = device.to_owned();
+    match (before, after) {
+        (Offer::Cost(before), Offer::Cost(after)) => {
+            let same = (before.time, before.energy) == (after.time, after.energy);
+            (!same).then_some(Because::Cost {
+                device,
+                before: *before,
+                after: *after,
+            })
+        }
+        (Offer::Cost(_), other) => Some(Because::SupportLost {
+            device,
+            words: other.words(),
+        }),
+        (other, Offer::Cost(_)) => Some(Because::SupportGained {
+            device,
+            words: other.words(),
+        }),
+        _ => None,
+    }
+}
+
+impl Offer {
+    /// Why the device does not run the node, in words; none of a cost.
+    fn words(&self) -> String {
+        match self {
+            Self::Cost(_) => String::new(),
+            Self::Refused { code, words } => format!("{words} (code {code})"),
+            Self::Quarantined(words) => format!("quarantined: {words}"),
+            Self::Unpriced => "cost unknown".to_owned(),
+        }
+    }
+}
+
+/// Parts of both plans, of the old one alone, of the new one alone.
+fn parts(old: &Plan, new: &Plan) -> (u32, Vec<PartName>, Vec<PartName>) {
+    let mut ids: BTreeMap<&str, i64> = BTreeMap::new();
+    for part in &old.parts {
+        *ids.entry(&part.id).or_default() += 1;
+    }
+    let (mut kept, mut added) = (0, Vec::new());
+    let name = |plan: &Plan, part: &crate::Part| PartName {
+        id: part.id.clone(),
+        device: plan
+            .devices
+            .get(part.device as usize)
+            .cloned()
+            .unwrap_or_default(),
+        nodes: part.nodes.len() as u32,
+    };
+    for part in &new.parts {
+        match ids.get_mut(part.id.as_str()) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                kept += 1;
+            }
+            _ => added.push(name(new, part)),
+        }
+    }
+    let mut removed = Vec::new();
+    for part in &old.parts {
+        if let Some(left) = ids.get_mut(part.id.as_str())
+            && *left > 0
+        {
+            *left -= 1;
+            removed.push(name(old, part));
+        }
+    }
+    (kept, removed, added)
+}
+
+/// Change of the new plan's objective in millionths of the old plan's value.
+fn dearer(old: &Plan, new: &Plan) -> Option<i64> {
+    let value = |plan: &Plan| {
+        let needs_energy = new.objective.needs_energy();
+        let energy = plan.totals.energy.or((!needs_energy).then(Default::default))?;
+        new.objective.value(plan.totals.time, energy)
+    };
+    let (before, after) = (i128::from(value(old)?), i128::from(value(new)?));
+    if before == 0 {
+        return (after == 0).then_some(0);
+    }
+    i64::try_from((after - before) * 1_000_000 / before).ok()
+}

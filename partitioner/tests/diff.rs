@@ -1,0 +1,282 @@
+//! Differences of plans: each cause of a move is named, parts keep their ids, files keep what they need.
+
+use polychip_graph::{Graph, Node, NodeId, Tensor};
+use polychip_ops::{DType, Op, TensorType};
+use polychip_partitioner::{
+    Because, Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Plan, Provenance, Refusal, Target,
+    diff, partition, record,
+};
+
+/// A chain of named nodes on two devices, of which `npu:0` is cheaper for all.
+#[derive(Clone)]
+struct World {
+    graph: Graph,
+    targets: Vec<Target>,
+    costs: CostTable,
+    options: Options,
+    objective: Objective,
+}
+
+fn chain(names: &[&str]) -> Graph {
+    let mut graph = Graph::new("chain");
+    let tensor = |graph: &mut Graph, name: &str| {
+        graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[4])))
+    };
+    let mut last = tensor(&mut graph, "x");
+    graph.inputs.push(last);
+    for name in names {
+        let next = tensor(&mut graph, &format!("{name}_out"));
+        graph.add_node(Node::new(Op::Relu, vec![Some(last)], vec![Some(next)]).named(*name));
+        last = next;
+    }
+    graph.outputs.push(last);
+    graph
+}
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+fn world(names: &[&str]) -> World {
+    let nodes = names.len();
+    let mut costs = CostTable::new(nodes, 2);
+    for node in 0..nodes {
+        price(&mut costs, node, 0, 1000);
+        price(&mut costs, node, 1, 100);
+    }
+    World {
+        graph: chain(names),
+        targets: vec![Target::new("cpu:0", nodes), Target::new("npu:0", nodes)],
+        costs,
+        options: Options::default(),
+        objective: Objective::latency(),
+    }
+}
+
+fn price(costs: &mut CostTable, node: usize, device: usize, ns: u64) {
+    let time = Nanos::from_nanoseconds(ns);
+    costs.set_node(node, device, Cost::time(time, Provenance::Estimated));
+}
+
+impl World {
+    fn plan(&self) -> Plan {
+        let mut links = LinkTable::new(self.targets.len());
+        for from in 0..self.targets.len() {
+            for to in 0..self.targets.len() {
+                links.set(from, to, Link::native(Nanos::from_nanoseconds(10)));
+            }
+        }
+        let (graph, options) = (&self.graph, &self.options);
+        let mut plan = partition(
+            graph,
+            &self.targets,
+            &self.costs,
+            &links,
+            &self.objective,
+            options,
+        )
+        .unwrap();
+        plan.nodes = record(graph, &self.targets, &self.costs, options);
+        // as a file holds it
+        let read = Plan::from_json(&plan.to_json()).unwrap();
+        assert_eq!(read, plan);
+        read
+    }
+
+    fn refuse(&mut self, node: usize, device: usize) {
+        let words = "known to be slow".to_owned();
+        self.targets[device].refusals[node] = Some(Refusal { code: 9, words });
+    }
+}
+
+#[test]
+fn nothing_changed() {
+    let plan = world(&NAMES).plan();
+    let same = diff(&plan, &plan);
+    assert!(
+        same.same_model
+            && same.moved.is_empty()
+            && same.parts_added.is_empty()
+            && same.parts_removed.is_empty()
+    );
+    assert_eq!((same.nodes, same.parts_kept, same.dearer_ppm), (6, 1, Some(0)));
+}
+
+#[test]
+fn lost_support_moves_a_node_and_says_whose_words() {
+    let old = world(&NAMES);
+    let mut new = old.clone();
+    new.refuse(2, 1);
+    let found = diff(&old.plan(), &new.plan());
+    let [moved] = &found.moved[..] else {
+        panic!("{found}")
+    };
+    assert_eq!(
+        (&*moved.name, &*moved.op, &*moved.from, &*moved.to),
+        ("c", "Relu", "npu:0", "cpu:0")
+    );
+    let lost = Because::SupportLost {
+        device: "npu:0".into(),
+        words: "known to be slow (code 9)".into(),
+    };
+    assert_eq!(moved.because, [lost]);
+    // 600 ns before; now 500 + 1000 + two crossings of 10
+    assert_eq!(found.after.time.nanoseconds(), 1520);
+    assert_eq!(found.dearer_ppm, Some(1_533_333));
+    assert_eq!(
+        (
+            found.parts_kept,
+            found.parts_removed.len(),
+            found.parts_added.len()
+        ),
+        (0, 1, 3)
+    );
+    let text = found.to_string();
+    assert!(
+        text.starts_with("1 of 6 nodes moved\n") && text.contains("objective: +153.33 %"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "  c (Relu): npu:0 → cpu:0: npu:0 does not take it any more: known to be slow (code 9)"
+        ),
+        "{text}"
+    );
+    // and back
+    let back = diff(&new.plan(), &old.plan());
+    assert!(
+        matches!(&back.moved[0].because[..], [Because::SupportGained { device, .. }] if device == "npu:0")
+    );
+}
+
+#[test]
+fn costs_pins_objectives_and_devices_are_told_apart() {
+    let old = world(&NAMES);
+    let because = |new: &World| {
+        let found = diff(&old.plan(), &new.plan());
+        found
+            .moved
+            .into_iter()
+            .map(|moved| (moved.name, moved.because))
+            .collect::<Vec<_>>()
+    };
+    let mut dearer = old.clone();
+    price(&mut dearer.costs, 3, 1, 5000);
+    let found = because(&dearer);
+    assert!(
+        matches!(&found[..], [(name, because)] if name == "d" && matches!(
+            &because[..],
+            [Because::Cost { device, before, after }]
+                if device == "npu:0" && before.time.nanoseconds() == 100 && after.time.nanoseconds() == 5000
+        )),
+        "{found:?}"
+    );
+
+    let mut pinned = old.clone();
+    pinned.options.pins.insert(0, 0);
+    let pins = Because::Pins {
+        before: None,
+        after: Some("cpu:0".into()),
+    };
+    assert_eq!(because(&pinned), [("a".to_owned(), vec![pins])]);
+
+    // c is dear on the NPU, and both its neighbours now are too: the node between them goes along
+    let mut around = old.clone();
+    for node in [1, 3] {
+        around.refuse(node, 1);
+    }
+    around.targets[1].launch = Nanos::from_nanoseconds(2000);
+    let found = because(&around);
+    let c = found.iter().find(|(name, _)| name == "c").unwrap();
+    assert_eq!(c.1, [Because::Neighbours]);
+
+    let mut gone = old.clone();
+    gone.targets.truncate(1);
+    gone.costs = CostTable::new(6, 1);
+    (0..6).for_each(|node| price(&mut gone.costs, node, 0, 1000));
+    let found = diff(&old.plan(), &gone.plan());
+    assert_eq!(
+        (found.moved.len(), &found.devices_removed[..]),
+        (6, &["npu:0".to_owned()][..])
+    );
+    assert!(matches!(
+        &found.moved[0].because[..],
+        [Because::DeviceRemoved { .. }]
+    ));
+
+    let mut energy = pinned.clone();
+    energy.objective = Objective::weighted(2, 0);
+    let found = diff(&old.plan(), &energy.plan());
+    assert!(found.objective.is_some() && found.moved[0].because.contains(&Because::Objective));
+}
+
+#[test]
+fn parts_and_nodes_are_recognised_in_a_changed_model() {
+    let mut old = world(&NAMES);
+    old.refuse(3, 1);
+    let mut new = world(&["new", "a", "b", "c", "d", "e", "f"]);
+    new.refuse(0, 1);
+    new.refuse(4, 1);
+    let found = diff(&old.plan(), &new.plan());
+    assert!(
+        !found.same_model && found.moved.is_empty() && found.removed.is_empty(),
+        "{found}"
+    );
+    assert_eq!(
+        found.added.iter().map(|node| &*node.name).collect::<Vec<_>>(),
+        ["new"]
+    );
+    // a, b, c on the NPU, d on the CPU, e, f on the NPU: all three as before
+    assert_eq!(
+        (
+            found.parts_kept,
+            found.parts_added.len(),
+            found.parts_removed.len()
+        ),
+        (3, 1, 0)
+    );
+}
+
+#[test]
+fn nodes_without_names_are_recognised_by_what_they_are() {
+    let mut old = world(&["", "", ""]);
+    old.refuse(1, 1);
+    let mut new = world(&["", "", "", ""]);
+    new.refuse(1, 1);
+    let found = diff(&old.plan(), &new.plan());
+    assert_eq!((found.nodes, found.added.len(), found.moved.len()), (3, 1, 0));
+}
+
+#[test]
+fn plans_without_records_still_compare() {
+    let strip = |world: &World| Plan {
+        nodes: Vec::new(),
+        ..world.plan()
+    };
+    let old = world(&NAMES);
+    let mut new = old.clone();
+    new.refuse(2, 1);
+    let found = diff(&strip(&old), &strip(&new));
+    assert_eq!(found.moved[0].because, [Because::Unrecorded]);
+    assert!(
+        found
+            .to_string()
+            .contains("  node 2: npu:0 → cpu:0: a plan does not record")
+    );
+}
+
+#[test]
+fn each_record_is_one_line_of_the_file() {
+    let plan = world(&NAMES).plan();
+    let text = plan.to_json();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("    {\"name\":"))
+        .collect();
+    assert_eq!(lines.len(), 6);
+    assert!(
+        lines[0].starts_with("    {\"name\":\"a\",\"op\":\"Relu\",\"key\":\""),
+        "{}",
+        lines[0]
+    );
+    let graph = chain(&NAMES);
+    assert_eq!(graph.node(NodeId::new(0)).name, "a");
+}
