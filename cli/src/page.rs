@@ -13,8 +13,8 @@ mod timeline;
 
 use polychip::Planned;
 use polychip_partitioner::{
-    self as partitioner, Alternative, Certificate, Cost, Explanation, Nanos, NodeExplanation, Provenance,
-    Report, Unlock,
+    self as partitioner, Alternative, Certificate, Cost, Explanation, Microjoules, Nanos, NodeExplanation,
+    Plan, Provenance, Report, Unlock,
 };
 use serde::Serialize;
 
@@ -22,6 +22,9 @@ use timeline::Span;
 
 /// The page without data.
 const PAGE: &str = include_str!("page/page.html");
+
+/// Most plans of the front: what a chart shows apart.
+const FRONT: usize = 24;
 
 /// Where the data go.
 const PLACE: &str = "<!--DATA-->";
@@ -40,6 +43,8 @@ struct Data<'a> {
     /// Which node reads what which node writes.
     edges: Vec<(usize, usize)>,
     timeline: Vec<Span>,
+    /// Devices work at once.
+    at_once: bool,
     unlocks: &'a [Unlock],
     events: Vec<String>,
     /// Plans that no other plan beats in both time and energy; empty where nobody looked for them.
@@ -76,14 +81,15 @@ struct AlternativeLine<'a> {
 
 /// One plan of a front.
 #[derive(Debug, Serialize)]
-pub(crate) struct FrontPoint {
-    pub(crate) time_ps: u64,
-    pub(crate) energy_nj: u64,
-    pub(crate) words: String,
-    pub(crate) provenance: Provenance,
-    pub(crate) emulated: bool,
+struct FrontPoint {
+    time_ps: Nanos,
+    energy_nj: Microjoules,
+    /// How many nodes are where.
+    words: String,
+    provenance: Provenance,
+    emulated: bool,
     /// It is the plan of this page.
-    pub(crate) chosen: bool,
+    chosen: bool,
 }
 
 /// The page of a plan.
@@ -92,7 +98,6 @@ pub(crate) fn page(
     planned: &Planned,
     report: &Report,
     explanation: &Explanation,
-    front: Vec<FrontPoint>,
 ) -> anyhow::Result<String> {
     let plan = planned.plan();
     let devices = planned.devices().iter().zip(planned.targets()).enumerate();
@@ -117,11 +122,47 @@ pub(crate) fn page(
         nodes: explanation.nodes.iter().map(NodeLine::new).collect(),
         edges: edges(planned),
         timeline: timeline::of(plan, planned.graph()),
+        at_once: plan.schedule.is_some(),
         unlocks: &explanation.unlocks,
         events: planned.events().iter().map(ToString::to_string).collect(),
-        front,
+        front: front(planned),
     };
     filled(&serde_json::to_string(&data)?)
+}
+
+/// Plans between fastest and most frugal; none where an energy is not known.
+fn front(planned: &Planned) -> Vec<FrontPoint> {
+    let nodes = planned.graph().node_count();
+    let found = partitioner::front(
+        planned.graph(),
+        planned.targets(),
+        planned.costs(),
+        planned.links(),
+        planned.options(),
+        FRONT,
+    );
+    let ours = planned.plan().devices_of_nodes(nodes);
+    let plans = found.map(|front| front.plans).unwrap_or_default();
+    let point = |plan: &Plan| {
+        let places = plan.devices_of_nodes(nodes);
+        let devices = plan.devices.iter().enumerate();
+        let counts = devices.filter_map(|(index, name)| {
+            let here = places
+                .iter()
+                .filter(|place| **place == Some(index as u32))
+                .count();
+            (here > 0).then(|| format!("{here} on {name}"))
+        });
+        Some(FrontPoint {
+            time_ps: plan.totals.time,
+            energy_nj: plan.totals.energy?,
+            words: counts.collect::<Vec<_>>().join(", "),
+            provenance: plan.totals.provenance,
+            emulated: plan.totals.emulated,
+            chosen: places == ours,
+        })
+    };
+    plans.iter().filter_map(point).collect()
 }
 
 /// The page with data in it: JSON in which no `<` stands, so that nothing in it ends or opens an element.

@@ -62,10 +62,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 .unwrap_or(model.as_os_str())
                 .to_string_lossy()
                 .into_owned();
-            Some((
-                path,
-                page::page(title, &planned, &report, &explained(&planned)?, Vec::new())?,
-            ))
+            Some((path, page::page(title, &planned, &report, &explained(&planned)?)?))
         }
         None => None,
     };

@@ -7,6 +7,7 @@
 mod text;
 
 use crate::cost::Cost;
+use crate::objective::Goal;
 use crate::plan::{Plan, Totals};
 use crate::record::Offer;
 use schemars::JsonSchema;
@@ -396,7 +397,12 @@ fn dearer(old: &Plan, new: &Plan) -> Option<i64> {
     let value = |plan: &Plan| {
         let needs_energy = new.objective.needs_energy();
         let energy = plan.totals.energy.or((!needs_energy).then(Default::default))?;
-        new.objective.value(plan.totals.time, energy)
+        let time = match (new.objective.goal, &plan.schedule) {
+            (Goal::Serial, _) => plan.totals.time,
+            (Goal::Makespan, schedule) => schedule.as_ref()?.makespan,
+            (Goal::Throughput, schedule) => schedule.as_ref()?.period,
+        };
+        new.objective.value(time, energy)
     };
     let (before, after) = (i128::from(value(old)?), i128::from(value(new)?));
     if before == 0 {

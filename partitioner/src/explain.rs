@@ -11,6 +11,7 @@ use crate::instance::{Inputs, Weights};
 use crate::limit::broken_limit;
 use crate::link::LinkTable;
 use crate::measured;
+use crate::objective::Goal;
 use crate::options::Options;
 use crate::partition::edges;
 use crate::plan::Plan;
@@ -261,7 +262,8 @@ impl<'a> View<'a> {
             false => None,
         };
         let objective = inputs.objective;
-        let additive = inputs.costs.parts().next().is_none()
+        let additive = objective.goal == Goal::Serial
+            && inputs.costs.parts().next().is_none()
             && objective.deadline.is_none()
             && objective.energy_budget.is_none()
             && inputs.targets.iter().all(|target| target.memory_limit.is_none());

@@ -180,6 +180,7 @@ fn checks(options: &Options) -> Vec<Check> {
             "documentation tests",
             &[&["test", "--workspace", "--doc", "--quiet"]],
         ),
+        page(),
         Check::cargo("layout of the plugin contract", &[&["xtask", "layout"]]),
         Check::cargo("header of the plugin contract", &[&["xtask", "header"]])
             .skipped_if(!program_runs("cbindgen"), "cbindgen is not installed"),
@@ -213,6 +214,13 @@ fn checks(options: &Options) -> Vec<Check> {
     ];
     list.extend(fuzz(options.fuzz_seconds));
     list
+}
+
+/// The page of a plan: what its source makes, and in a browser, by the program that the tests before have built.
+fn page() -> Check {
+    let missing = crate::page::missing();
+    Check::cargo("page of a plan in a browser", &[&["xtask", "page", "--built"]])
+        .skipped_if(missing.is_some(), missing.unwrap_or_default())
 }
 
 /// A sample on the aarch64 processor that has the least; `cargo xtask arm` runs all on three.

@@ -18,6 +18,7 @@ mod golden;
 mod guest;
 mod models;
 mod new_plugin;
+mod page;
 mod peers;
 mod placement_bench;
 mod root;
@@ -56,6 +57,8 @@ enum Chore {
     Peers(peers::Options),
     /// Compare plans with other rules and proved optima, and time planning, on an open corpus
     PlacementBench(placement_bench::Options),
+    /// Make the page of `polychip partition --html` again, and open one in a browser
+    Page(page::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -88,6 +91,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Guest => guest::run(),
         Chore::Peers(options) => peers::run(&options),
         Chore::PlacementBench(options) => placement_bench::run(&options),
+        Chore::Page(options) => page::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
     }?;

@@ -1,5 +1,5 @@
-//! `cargo xtask placement-bench`: plans beside other rules, the time of planning, fronts, schedules, and proved
-//! optima, on an open corpus.
+//! `cargo xtask placement-bench`: plans beside other rules, the time of planning, fronts, schedules, reasons, and
+//! proved optima, on an open corpus.
 //!
 //! Invariants:
 //! 1. Graphs, device tables, seeds and optima stand in `partitioner/benches`; the program there does all the work.
@@ -16,7 +16,7 @@ use crate::root::root;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only these sections
-    #[arg(value_parser = ["speed", "front", "makespan", "quality", "public"])]
+    #[arg(value_parser = ["speed", "front", "makespan", "explain", "quality", "public"])]
     sections: Vec<String>,
     /// Only families of growing graphs whose name holds this
     #[arg(long)]

@@ -21,7 +21,7 @@ at("summary").append(
   `${report.objective}; predicted ${time(totals.time_ps)}, ${energy(totals.energy_nj)} (${provenance(totals.provenance, totals.emulated)}); ` +
     `${report.parts.length} parts of ${nodes.length} nodes; ${data.certificate}.`,
 );
-at("legend").append(...devices.map((found) => element("li", {}, badge(found), ` ${found.nodes} nodes`)));
+at("legend").append(...devices.map((found) => element("li", {}, badge(found), ` ${found.nodes} ${found.nodes === 1 ? "node" : "nodes"}`)));
 at("program").textContent = `Written by ${data.program}.`;
 
 // costs
@@ -85,6 +85,9 @@ if (data.events.length > 0) {
 }
 
 // timeline
+at("timeline-order").textContent = data.at_once
+  ? "Parts, launches and transfers as predicted, devices working at once."
+  : "Parts, launches and transfers as predicted, one after the other.";
 at("timeline-chart").append(timeline(data.timeline, devices));
 at("timeline-table").append(
   table(

@@ -1,10 +1,11 @@
-//! A plan over time: transfers, launches and parts, one after the other as they are priced.
+//! A plan over time: transfers, launches and parts, one after the other or at once, as they are priced.
 //!
-//! Invariant: the last span ends at the plan's predicted time.
+//! Invariant: the last span ends at the plan's predicted time, or at its makespan.
 
 use polychip_graph::{Graph, TensorId};
 use polychip_partitioner::{Crossing, Nanos, Plan, Provenance};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What one device does for some time.
 #[derive(Debug, Serialize)]
@@ -26,92 +27,133 @@ enum Kind {
     Part,
 }
 
-/// The spans of a plan. A tensor is brought before the first part that reads it, and to the home of outputs at the end.
+/// The spans of a plan, in the order of parts.
 pub(super) fn of(plan: &Plan, graph: &Graph) -> Vec<Span> {
-    let mut spans = Vec::new();
-    let mut now = 0u64;
-    let mut push = |kind, device: u32, label: String, time: Nanos, provenance, emulated| {
-        if time == Nanos::ZERO && kind != Kind::Part {
-            return;
-        }
-        let end = now.saturating_add(time.picoseconds());
-        spans.push(Span {
-            kind,
-            device: plan.devices[device as usize].clone(),
-            label,
-            start_ps: now,
-            end_ps: end,
-            provenance,
-            emulated,
-        });
-        now = end;
+    let made = Spans {
+        plan,
+        graph,
+        all: Vec::new(),
     };
-    let name = |crossing: &Crossing| {
-        let id = crossing.tensor as usize;
-        let name = match id < graph.tensor_count() {
-            true => graph.tensor(TensorId::new(id)).name.clone(),
-            false => format!("number {id}"),
+    match &plan.schedule {
+        Some(schedule) => made.at_once(&schedule.starts),
+        None => made.in_turn(),
+    }
+}
+
+struct Spans<'a> {
+    plan: &'a Plan,
+    graph: &'a Graph,
+    all: Vec<Span>,
+}
+
+impl Spans<'_> {
+    /// One after the other: a tensor is brought before the first part that reads it, or to the home of outputs at
+    /// the end.
+    fn in_turn(mut self) -> Vec<Span> {
+        let (plan, mut now) = (self.plan, 0);
+        let brought = |to: Option<u32>| {
+            let all = plan.crossings.iter();
+            all.filter(move |crossing| crossing.to_parts.first().copied() == to)
         };
-        format!(
-            "transfer of {name} from {}",
-            plan.devices[crossing.from_device as usize]
-        )
-    };
-    let emulated = |device: u32| {
-        let mut parts = plan.parts.iter().filter(|part| part.device == device);
-        parts.any(|part| part.cost.emulated)
-    };
-    for (index, part) in plan.parts.iter().enumerate() {
-        for crossing in plan
-            .crossings
-            .iter()
-            .filter(|crossing| crossing.to_parts.first() == Some(&(index as u32)))
-        {
-            let either = emulated(crossing.from_device) || emulated(crossing.to_device);
-            push(
-                Kind::Transfer,
-                crossing.to_device,
-                name(crossing),
-                crossing.time,
-                crossing.provenance,
-                either,
-            );
+        for index in 0..plan.parts.len() {
+            for crossing in brought(Some(index as u32)) {
+                now = self.transfer(crossing, now);
+            }
+            now = self.part(index, now);
         }
+        for crossing in brought(None) {
+            now = self.transfer(crossing, now);
+        }
+        debug_assert_eq!(now, plan.totals.time.picoseconds());
+        self.all
+    }
+
+    /// On several devices at once: parts at their starts; a link carries one tensor at a time, in the plan's order.
+    fn at_once(mut self, starts: &[Nanos]) -> Vec<Span> {
+        let plan = self.plan;
+        let mut links: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        let mut send = |spans: &mut Self, from: Option<u32>, ready: u64| {
+            let leaving = plan
+                .crossings
+                .iter()
+                .filter(|crossing| crossing.from_part == from);
+            for crossing in leaving.filter(|crossing| crossing.from_device != crossing.to_device) {
+                let free = links
+                    .entry((crossing.from_device, crossing.to_device))
+                    .or_default();
+                *free = spans.transfer(crossing, ready.max(*free));
+            }
+        };
+        send(&mut self, None, 0);
+        for (index, start) in starts.iter().enumerate().take(plan.parts.len()) {
+            let end = self.part(index, start.picoseconds());
+            send(&mut self, Some(index as u32), end);
+        }
+        self.all
+    }
+
+    /// A part with its launch; gives its end.
+    fn part(&mut self, index: usize, start: u64) -> u64 {
+        let part = &self.plan.parts[index];
         let (cost, what) = (part.cost, format!("part {index}"));
         let launch = format!("launch of {what}");
-        push(
-            Kind::Launch,
-            part.device,
-            launch,
-            part.launch,
-            Provenance::Estimated,
-            cost.emulated,
-        );
+        let from = (Provenance::Estimated, cost.emulated);
+        let launched = self.push(Kind::Launch, part.device, launch, start, part.launch, from);
         let label = format!("{what}, {} nodes", part.nodes.len());
-        push(
-            Kind::Part,
-            part.device,
-            label,
-            cost.time,
-            cost.provenance,
-            cost.emulated,
-        );
+        let from = (cost.provenance, cost.emulated);
+        self.push(Kind::Part, part.device, label, launched, cost.time, from)
     }
-    for crossing in plan
-        .crossings
-        .iter()
-        .filter(|crossing| crossing.to_parts.is_empty())
-    {
-        let either = emulated(crossing.from_device) || emulated(crossing.to_device);
-        push(
+
+    /// A transfer, on the device that it goes to; gives its end.
+    fn transfer(&mut self, crossing: &Crossing, start: u64) -> u64 {
+        let id = crossing.tensor as usize;
+        let name = match id < self.graph.tensor_count() {
+            true => self.graph.tensor(TensorId::new(id)).name.clone(),
+            false => format!("number {id}"),
+        };
+        let label = format!(
+            "transfer of {name} from {}",
+            self.plan.devices[crossing.from_device as usize]
+        );
+        let either = self.is_emulated(crossing.from_device) || self.is_emulated(crossing.to_device);
+        let from = (crossing.provenance, either);
+        self.push(
             Kind::Transfer,
             crossing.to_device,
-            name(crossing),
+            label,
+            start,
             crossing.time,
-            crossing.provenance,
-            either,
-        );
+            from,
+        )
     }
-    debug_assert_eq!(now, plan.totals.time.picoseconds());
-    spans
+
+    fn is_emulated(&self, device: u32) -> bool {
+        let mut parts = self.plan.parts.iter().filter(|part| part.device == device);
+        parts.any(|part| part.cost.emulated)
+    }
+
+    fn push(
+        &mut self,
+        kind: Kind,
+        device: u32,
+        label: String,
+        start: u64,
+        time: Nanos,
+        (provenance, emulated): (Provenance, bool),
+    ) -> u64 {
+        let end = start.saturating_add(time.picoseconds());
+        // what takes no time is not seen, but a part is there
+        if end > start || kind == Kind::Part {
+            self.all.push(Span {
+                kind,
+                device: self.plan.devices[device as usize].clone(),
+                label,
+                start_ps: start,
+                end_ps: end,
+                provenance,
+                emulated,
+            });
+        }
+        end
+    }
 }

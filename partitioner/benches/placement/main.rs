@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout)]
 
 mod corpus;
+mod explain;
 mod front;
 mod generators;
 mod inputs;
@@ -30,7 +31,7 @@ use witness::Witness;
 
 /// What the command line asks for.
 struct Arguments {
-    /// Sections: `speed`, `front`, `makespan`, `quality`, `public`; none: all.
+    /// Sections: `speed`, `front`, `makespan`, `explain`, `quality`, `public`; none: all.
     sections: Vec<String>,
     /// Only families whose name holds this.
     only: String,
@@ -59,7 +60,9 @@ fn arguments() -> Result<Arguments, String> {
         match word.as_str() {
             // what cargo bench adds
             "--bench" => {}
-            "quality" | "speed" | "front" | "makespan" | "public" => arguments.sections.push(word),
+            "quality" | "speed" | "front" | "makespan" | "explain" | "public" => {
+                arguments.sections.push(word)
+            }
             "--only" => arguments.only = value()?,
             "--seeds" => arguments.seeds = value()?.parse().map_err(|error| format!("--seeds: {error}"))?,
             "--json" => arguments.json = Some(value()?.into()),
@@ -76,7 +79,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             eprintln!(
-                "error: {error}; sections are speed, front, makespan, quality and public, options --only, --seeds, --json, --dump and --inputs"
+                "error: {error}; sections are speed, front, makespan, explain, quality and public, options --only, --seeds, --json, --dump and --inputs"
             );
             return ExitCode::from(2);
         }
@@ -108,6 +111,14 @@ fn main() -> ExitCode {
                 "makespan: {mean:.3} over the lower bound, the goal is 1.08"
             ));
         }
+        println!();
+    }
+    let mut explained = None;
+    if wanted("explain") {
+        println!("## Reasons and counterfactuals\n");
+        let found = explain::found(&corpus);
+        failed.extend(found.failure());
+        explained = Some(found);
         println!();
     }
     let mut public = Vec::new();
@@ -143,7 +154,8 @@ fn main() -> ExitCode {
     }
     if let Some(path) = &arguments.json {
         let value = serde_json::json!({
-            "quality": quality, "speed": speed, "front": fronts, "makespan": makespans, "public": public
+            "quality": quality, "speed": speed, "front": fronts, "makespan": makespans, "explain": explained,
+            "public": public
         });
         if let Err(error) = std::fs::write(path, format!("{value:#}\n")) {
             failed.push(format!("{}: {error}", path.display()));

@@ -1,0 +1,164 @@
+//! `cargo xtask page`: the page of `polychip partition --html`, made again and opened in a real browser.
+//!
+//! Invariants:
+//! 1. The committed page is what `cli/page` makes of its source and its locked libraries.
+//! 2. The page that is opened is a plan of MobileNetV2 on three emulated devices; where that model is not there, of
+//!    the model that ships, and it says so.
+//! 3. A browser or Node.js that is not there is *skipped* in CI, with the reason; this chore fails then.
+//!
+//! Not here: what is looked at in the browser (`cli/page/test`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::root::root;
+
+/// Names that the browser goes by, the first one on Debian.
+const BROWSERS: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
+
+/// The oldest Node.js that the libraries for building and testing take.
+const NODE: u32 = 18;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only compare the committed page with what its source makes
+    #[arg(long)]
+    check: bool,
+    /// Open a page of the program and the plugin that the tests have built in target/debug, and build none
+    #[arg(long)]
+    built: bool,
+}
+
+/// Why the page cannot be tested here, if so.
+pub(crate) fn missing() -> Option<String> {
+    no_node().or_else(|| {
+        let none = browser().is_none();
+        none.then(|| "Chromium is not installed (or POLYCHIP_CHROMIUM names none)".to_owned())
+    })
+}
+
+/// Why the page cannot be made here, if so.
+fn no_node() -> Option<String> {
+    let version = |program: &str| {
+        let output = Command::new(program).arg("--version").output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        let major = text
+            .trim()
+            .trim_start_matches('v')
+            .split('.')
+            .next()?
+            .parse::<u32>();
+        major.ok().filter(|_| output.status.success())
+    };
+    match (version("node"), version("npm")) {
+        (None, _) => Some("Node.js is not installed".to_owned()),
+        (Some(found), _) if found < NODE => Some(format!("Node.js is version {found}, {NODE} is needed")),
+        (_, None) => Some("npm is not installed".to_owned()),
+        _ => None,
+    }
+}
+
+/// The browser's program.
+fn browser() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("POLYCHIP_CHROMIUM") {
+        return Some(PathBuf::from(named)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let all = BROWSERS
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    all.into_iter().find(|program| program.is_file())
+}
+
+/// Makes the page again, and opens one in a browser.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if let Some(why) = no_node() {
+        bail!("{why}");
+    }
+    let source = root().join("cli/page");
+    let npm = |arguments: &[&str]| call(Command::new("npm").args(arguments).current_dir(&source));
+    npm(&["ci", "--no-audit", "--no-fund", "--loglevel=error"])?;
+    npm(&["run", "--silent", "check"])?;
+    println!("cli/src/page/page.html is what cli/page makes");
+    if options.check {
+        return Ok(());
+    }
+    let browser = browser().context("Chromium is not installed (or POLYCHIP_CHROMIUM names none)")?;
+    let out = root().join("target/page");
+    fs::create_dir_all(&out)?;
+    let page = report(&out, options.built)?;
+    call(
+        Command::new("node")
+            .args(["--test", "test/page.test.js"])
+            .current_dir(&source)
+            .env("PAGE", &page)
+            .env("CHROMIUM", browser)
+            .env("OUT", &out),
+    )?;
+    println!("screenshots: {}", out.display());
+    Ok(())
+}
+
+/// The page of a plan on three emulated devices.
+fn report(out: &Path, is_built: bool) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // one by one, as tests build them: together their dependencies would have other features, and be built anew
+    for package in ["polychip-cli", "polychip-plugin-null"] {
+        if !is_built {
+            call(
+                Command::new(&cargo)
+                    .args(["build", "--quiet", "--package", package])
+                    .current_dir(root()),
+            )?;
+        }
+    }
+    let built = root().join("target/debug");
+    let library = format!(
+        "{}polychip_plugin_null{}",
+        std::env::consts::DLL_PREFIX,
+        std::env::consts::DLL_SUFFIX
+    );
+    let plugins = out.join("plugins");
+    fs::create_dir_all(&plugins)?;
+    fs::copy(built.join(&library), plugins.join(&library)).context(library)?;
+    let mut model = root().join("models/generated/mobilenet_v2.onnx");
+    if !model.is_file() {
+        println!(
+            "{} is not there (`cargo xtask models` makes it): the model that ships instead",
+            model.display()
+        );
+        model = root().join("models/shapes/shapes.onnx");
+    }
+    let page = out.join("report.html");
+    call(
+        Command::new(built.join("polychip"))
+            .arg("partition")
+            .arg(model)
+            .arg("--plugins")
+            .arg(plugins)
+            .args(["--devices", "null", "--html"])
+            .arg(&page)
+            .env("POLYCHIP_NULL_SCRIPT", root().join("cli/page/test/devices.toml"))
+            .stdout(std::process::Stdio::null()),
+    )?;
+    Ok(page)
+}
+
+fn call(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("starting {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} failed ({status})");
+    }
+    Ok(())
+}
