@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         return out.json(&Answer {
             model: model.display().to_string(),
             report,
-            plan: planned.plan().clone(),
+            plan: planned.plan_file(),
         });
     }
     out.text(&report.to_string())

@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let npm = |arguments: &[&str]| call(Command::new("npm").args(arguments).current_dir(&source));
     npm(&["ci", "--no-audit", "--no-fund", "--loglevel=error"])?;
     npm(&["run", "--silent", "check"])?;
-    println!("cli/src/page/page.html is what cli/page makes");
+    eprintln!("cli/src/page/page.html is what cli/page makes");
     if options.check {
         return Ok(());
     }
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .env("CHROMIUM", browser)
             .env("OUT", &out),
     )?;
-    println!("screenshots: {}", out.display());
+    eprintln!("screenshots: {}", out.display());
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn report(out: &Path, is_built: bool) -> Result<PathBuf> {
     fs::copy(built.join(&library), plugins.join(&library)).context(library)?;
     let mut model = root().join("models/generated/mobilenet_v2.onnx");
     if !model.is_file() {
-        println!(
+        eprintln!(
             "{} is not there (`cargo xtask models` makes it): the model that ships instead",
             model.display()
         );
