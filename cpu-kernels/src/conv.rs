@@ -12,7 +12,7 @@ mod rows;
 mod window;
 
 pub use algorithm::Algorithm;
-pub(crate) use rows::Inner;
+pub(crate) use rows::{Inner, MOST_ROWS};
 pub use window::Window;
 
 use crate::depthwise::Depthwise;
@@ -439,7 +439,7 @@ impl ConvPlan {
         } else {
             inner.k
         };
-        (shared, 2 * cut.block_rows * inner.taps)
+        (shared, 2 * (cut.block_rows * inner.taps + MOST_ROWS))
     }
 
     /// Floats of scratch that a run needs.
@@ -715,8 +715,8 @@ impl ConvPlan {
             // SAFETY: this thread's own part, asked for once.
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const E>();
             let (first, zeros) = (input.at(group * inner.k), zeros.at(0));
-            // SAFETY: the part has room for the pointers of the longest block.
-            unsafe { inner.row_pointers(pointers, block.clone(), first, zeros, tile_rows) };
+            // SAFETY: the part has room for the pointers of the longest block and a tile's more.
+            unsafe { inner.row_pointers(self.isa, pointers, block.clone(), first, zeros, tile_rows) };
             let first = block.start * out_stride + group * panels.n;
             let block = Block {
                 rows: block.len(),

@@ -195,18 +195,21 @@ impl<E: Load> Kernel for &Lines<'_, E> {
         let starts = self
             .pointers
             .wrapping_add(tap_rows * self.plan.shared_columns.max(kernel_w * PIXELS));
+        let image_len = window.in_pixels() * in_stride;
+        let mut image = self
+            .input
+            .wrapping_add(self.lines.start / lines_per_image * image_len);
+        let mut at = window.place(self.lines.start % lines_per_image * width);
         for line in self.lines.clone() {
-            let image = self
-                .input
-                .wrapping_add(line / lines_per_image * window.in_pixels() * in_stride);
-            let first = window.first_tap(line % lines_per_image * width);
+            let first = window.first_of(at);
+            // the last column, so that advancing goes to the next line
+            at[2] = width - 1;
+            let line_image = image;
+            if window.advance(&mut at) {
+                image = image.wrapping_add(image_len);
+            }
             if shares {
-                for row in 0..tap_rows {
-                    let tap = [row / kernel_h, row % kernel_h, 0];
-                    let start = window.tap([first[0], first[1], 0], tap, image, self.zeros, in_stride);
-                    // SAFETY: the scratch has room for the starts of all rows of taps.
-                    unsafe { starts.add(row).write(start) };
-                }
+                self.point_starts(line_image, [first[0] as usize, first[1] as usize], starts);
             }
             let mut x = 0;
             while x < width {
@@ -214,10 +217,8 @@ impl<E: Load> Kernel for &Lines<'_, E> {
                 let together = if few { FEW_PIXELS } else { PIXELS };
                 let pixels = together.min(width - x);
                 let left = (x * window.strides[2]) as isize - window.pads[2] as isize;
-                if shares {
-                    self.point_shared(starts, tap_rows, left, (together - 1) * window.strides[2] + 3);
-                } else {
-                    self.point_taps(image, [first[0], first[1], left], pixels);
+                if !shares {
+                    self.point_taps(line_image, [first[0], first[1], left], pixels);
                 }
                 let offset = (line * width + x) * out_stride;
                 let residual = if self.residual.is_null() {
@@ -244,12 +245,18 @@ impl<E: Load> Kernel for &Lines<'_, E> {
                     low,
                     high,
                 };
+                macro_rules! three_taps {
+                    ($stride:literal, $columns:literal, $pixels:expr) => {{
+                        self.point_shared::<$columns>(starts, tap_rows, left);
+                        three_taps::<S, E, $stride, $columns, $pixels>(s, group);
+                    }};
+                }
                 match (shares, window.strides[2], few) {
                     (false, _, _) => any_taps(s, group),
-                    (_, 1, false) => three_taps::<S, E, 1, 9, PIXELS>(s, group),
-                    (_, 1, true) => three_taps::<S, E, 1, 7, FEW_PIXELS>(s, group),
-                    (_, _, false) => three_taps::<S, E, 2, 15, PIXELS>(s, group),
-                    (_, _, true) => three_taps::<S, E, 2, 11, FEW_PIXELS>(s, group),
+                    (_, 1, false) => three_taps!(1, 9, PIXELS),
+                    (_, 1, true) => three_taps!(1, 7, FEW_PIXELS),
+                    (_, _, false) => three_taps!(2, 15, PIXELS),
+                    (_, _, true) => three_taps!(2, 11, FEW_PIXELS),
                 }
                 if later {
                     let added = if after { residual } else { std::ptr::null() };
@@ -274,29 +281,60 @@ impl<E: Load> Kernel for &Lines<'_, E> {
 }
 
 impl<E: Load> Lines<'_, E> {
-    /// Writes the pointers of a group whose pixels share columns: `[row of taps][column]`, from column `left` on.
+    /// Writes where each row of taps of a line starts, whose first ones have these coordinates, negative ones huge.
     #[inline(always)]
-    fn point_shared(&self, starts: *const *const E, tap_rows: usize, left: isize, columns: usize) {
+    fn point_starts(&self, image: *const E, [d, h]: [usize; 2], mut starts: *mut *const E) {
         let ConvParams {
             window, in_stride, ..
         } = self.plan.params;
-        let inside = left >= 0 && left as usize + columns <= window.input[2];
-        let mut to = self.pointers;
+        let [depth, height, width] = window.input;
+        for kd in 0..window.kernel[0] {
+            let d = d.wrapping_add(kd * window.dilations[0]);
+            for kh in 0..window.kernel[1] {
+                let h = h.wrapping_add(kh * window.dilations[1]);
+                let start = if d < depth && h < height {
+                    image.wrapping_add((d * height + h) * width * in_stride)
+                } else {
+                    self.zeros
+                };
+                // SAFETY: the scratch has room for the starts of all rows of taps.
+                unsafe { starts.write(start) };
+                starts = starts.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Writes the pointers of a group whose pixels share columns: `[row of taps][column]`, from column `left` on.
+    #[inline(always)]
+    fn point_shared<const COLUMNS: usize>(&self, starts: *const *const E, tap_rows: usize, left: isize) {
+        let ConvParams {
+            window, in_stride, ..
+        } = self.plan.params;
+        let inside = left >= 0 && left as usize + COLUMNS <= window.input[2];
+        // loops of a known length become vector instructions
+        let mut distances = [0usize; COLUMNS];
+        for (i, distance) in distances.iter_mut().enumerate() {
+            *distance = (left as usize).wrapping_add(i).wrapping_mul(in_stride);
+        }
         for row in 0..tap_rows {
             // SAFETY: the caller wrote a start for each row of taps.
             let start = unsafe { *starts.add(row) };
-            let step = if start == self.zeros { 0 } else { in_stride };
-            let first = start.wrapping_offset(left.wrapping_mul(step as isize));
-            for i in 0..columns {
-                let mut from = first.wrapping_add(i * step);
-                // dilation is 1 here, so column i of the group is tap i of its first pixel; a negative one is a huge one
-                if !inside && (left + i as isize) as usize >= window.input[2] {
-                    from = self.zeros;
+            let mut pointers = [self.zeros; COLUMNS];
+            if start != self.zeros {
+                for (i, (to, distance)) in pointers.iter_mut().zip(distances).enumerate() {
+                    // dilation is 1 here, so column i of the group is tap i of its first pixel; a negative one is huge
+                    if inside || (left as usize).wrapping_add(i) < window.input[2] {
+                        *to = start.wrapping_add(distance);
+                    }
                 }
-                // SAFETY: the scratch has room for the pointers of one group.
-                unsafe { to.write(from) };
-                to = to.wrapping_add(1);
             }
+            // SAFETY: the scratch has room for the pointers of one group.
+            unsafe {
+                self.pointers
+                    .add(row * COLUMNS)
+                    .cast::<[*const E; COLUMNS]>()
+                    .write(pointers)
+            };
         }
     }
 

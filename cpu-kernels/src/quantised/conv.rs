@@ -8,10 +8,10 @@
 
 use super::depthwise::Depthwise;
 use super::tile::{self, Added, Block, Finish, HEADER, Output, multiply};
-use crate::conv::{ConvParams, Inner, MERGED_CHANNELS, Window, padded};
+use crate::conv::{ConvParams, Inner, MERGED_CHANNELS, MOST_ROWS, Window, padded};
 use crate::error::product;
 use crate::schedule::{Cut, Extent, Scratch};
-use crate::threads::{Address, share};
+use crate::threads::{Address, Parts, share};
 use crate::tile::Panels;
 use crate::{Error, Isa, ThreadPool};
 
@@ -294,7 +294,8 @@ impl ConvPlan {
     fn scratch(&self, cut: Cut) -> (usize, usize) {
         let inner = self.inner();
         let zeros = inner.k.div_ceil(4);
-        (zeros + self.copied().div_ceil(4), 2 * cut.block_rows * inner.taps)
+        let own = 2 * (cut.block_rows * inner.taps + MOST_ROWS);
+        (zeros + self.copied().div_ceil(4), own)
     }
 
     /// Floats of scratch that a run needs.
@@ -412,7 +413,7 @@ impl ConvPlan {
         let mut start = input.as_ptr();
         match &self.kind {
             Kind::Merged(_) => {
-                self.pad(&inner.window, input, input_zero, copy);
+                self.pad(pool, &inner.window, input, input_zero, copy);
                 start = copy.as_ptr();
             }
             Kind::Copied(_) => {
@@ -432,8 +433,8 @@ impl ConvPlan {
             // SAFETY: this thread's own part, asked for once.
             let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const u8>();
             let first = input.at(group * inner.k);
-            // SAFETY: the part has room for the pointers of the longest block.
-            unsafe { inner.row_pointers(pointers, block.clone(), first, zeros.at(0), tile_rows) };
+            // SAFETY: the part has room for the pointers of the longest block and a tile's more.
+            unsafe { inner.row_pointers(self.isa, pointers, block.clone(), first, zeros.at(0), tile_rows) };
             let block = Block {
                 rows: block.len(),
                 pointers,
@@ -451,7 +452,7 @@ impl ConvPlan {
     }
 
     /// Copies the input into the middle of a padded image of the input's zero.
-    fn pad(&self, window: &Window, input: &[u8], input_zero: u8, image: &mut [u8]) {
+    fn pad(&self, pool: &ThreadPool, window: &Window, input: &[u8], input_zero: u8, image: &mut [u8]) {
         let ConvParams {
             batch,
             in_channels: channels,
@@ -459,17 +460,32 @@ impl ConvPlan {
             window: from,
             ..
         } = self.params;
-        let [_, height, width] = window.input;
-        image.fill(input_zero);
-        for b in 0..batch {
-            for line in 0..from.input[0] * from.input[1] {
-                let (d, h) = (
-                    line / from.input[1] + from.pads[0],
-                    line % from.input[1] + from.pads[1],
-                );
-                let to = ((b * window.input[0] + d) * height + h) * width + from.pads[2];
-                let to = &mut image[to * channels..][..from.input[2] * channels];
-                let first = (b * from.in_pixels() + line * from.input[2]) * in_stride;
+        let [depth, height, width] = window.input;
+        let (lines, len) = (batch * depth * height, width * channels);
+        let (image, spare) = image.split_at_mut(lines * len);
+        spare.fill(input_zero);
+        let chunks = if lines * len < PAD_ALONE {
+            1
+        } else {
+            lines.min(pool.threads())
+        };
+        let image = Parts::new(image);
+        pool.run(chunks, &|chunk| {
+            for line in share(lines, chunks, chunk, 1) {
+                // SAFETY: lines are disjoint, and each belongs to one chunk.
+                let to = unsafe { image.part(line * len, len) };
+                let (d, h) = (line / height % depth, line % height);
+                let (d, h) = (d.wrapping_sub(from.pads[0]), h.wrapping_sub(from.pads[1]));
+                if d >= from.input[0] || h >= from.input[1] {
+                    to.fill(input_zero);
+                    continue;
+                }
+                let (left, rest) = to.split_at_mut(from.pads[2] * channels);
+                let (to, right) = rest.split_at_mut(from.input[2] * channels);
+                left.fill(input_zero);
+                right.fill(input_zero);
+                let line = (line / height / depth * from.input[0] + d) * from.input[1] + h;
+                let first = line * from.input[2] * in_stride;
                 if in_stride == channels {
                     to.copy_from_slice(&input[first..][..to.len()]);
                 } else {
@@ -478,9 +494,12 @@ impl ConvPlan {
                     }
                 }
             }
-        }
+        });
     }
 }
+
+/// Bytes of a padded image below which one thread makes it: some microseconds.
+const PAD_ALONE: usize = 128 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@
 //! 2. Nothing is allocated once as many runs have been in flight as there will be.
 //! 3. Dropping the [`Runner`] ends and joins its thread; the host's services are not used after that.
 //! 4. While runs follow each other fast and their hosts compute them all, no push wakes the runner: waking a thread
-//!    costs a host some microseconds, and the runner a core that the run may want. It looks by itself, every [`DOZE`].
+//!    costs a host some microseconds, and the runner a core that the run may want. It looks by itself, within [`LONG_DOZE`].
 //!
 //! Not here: what a run computes ([`QueuedRun::compute`]), and when a wait computes it in place.
 
@@ -24,9 +24,12 @@ use crate::{Error, ErrorKind, HostServices, Result};
 /// `fence_wait`, shorter than waking a thread twice.
 const GRACE: Duration = Duration::from_micros(20);
 
-/// How often the runner looks for a run that nobody waits for, in a stream of runs that were all waited for. Well below
-/// a millisecond, after which a device that has nothing to do takes no processor time.
+/// How soon, at first, the runner looks for a run that nobody waits for in a stream of runs that were all waited for;
+/// then after twice that, and so on.
 const DOZE: Duration = Duration::from_micros(500);
+
+/// The longest that it leaves such a run: waking takes a virtual machine's core some 30 µs.
+const LONG_DOZE: Duration = Duration::from_millis(4);
 
 /// Runs in a row, computed by hosts that waited for them, after which the next ones are taken to be such too.
 const STREAM: u32 = 16;
@@ -155,6 +158,7 @@ impl<R: QueuedRun> RunQueue<R> {
         let mut state = self.state();
         // when the queue was found empty last, and how much had been pushed then
         let (mut last, mut seen) = (None::<Instant>, state.pushed);
+        let mut doze = DOZE;
         loop {
             if state.stop {
                 return None;
@@ -168,15 +172,17 @@ impl<R: QueuedRun> RunQueue<R> {
             match best {
                 None => {
                     let now = Instant::now();
-                    let fast = last.replace(now).is_some_and(|last| now - last < 2 * DOZE);
+                    let fast = last.replace(now).is_some_and(|last| now - last < 2 * doze);
                     let news = std::mem::replace(&mut seen, state.pushed) != state.pushed;
                     if fast && news && state.in_place >= STREAM {
-                        state = match self.news.wait_timeout(state, DOZE) {
+                        state = match self.news.wait_timeout(state, doze) {
                             Ok((state, _)) => state,
                             Err(poisoned) => poisoned.into_inner().0,
                         };
+                        doze = LONG_DOZE.min(2 * doze);
                         continue;
                     }
+                    doze = DOZE;
                     state.asleep = true;
                     state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
                     state.asleep = false;

@@ -215,7 +215,13 @@ impl<const VNNI: bool> Bytes for Avx512Bytes<VNNI> {
         ]);
         for (i, &row) in rows.iter().enumerate().take(count) {
             // SAFETY: as above.
-            unsafe { _mm_mask_storeu_epi8(to.add(i * stride).cast(), first_words(columns), row) };
+            unsafe {
+                if columns == 16 {
+                    _mm_storeu_si128(to.add(i * stride).cast(), row);
+                } else {
+                    _mm_mask_storeu_epi8(to.add(i * stride).cast(), first_words(columns), row);
+                }
+            }
         }
     }
 }
