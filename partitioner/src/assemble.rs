@@ -130,7 +130,7 @@ pub(crate) fn assemble(
         })
         .collect();
     let totals = totals(inputs, &parts, &crossings)?;
-    Ok(Plan {
+    let mut plan = Plan {
         version: PLAN_VERSION,
         model: inputs.model.clone(),
         devices: inputs.targets.iter().map(|target| target.name.clone()).collect(),
@@ -142,9 +142,12 @@ pub(crate) fn assemble(
         memory_bytes,
         certificate,
         totals,
+        missed: None,
         schedule: None,
         nodes: Vec::new(),
-    })
+    };
+    plan.missed = plan.lateness();
+    Ok(plan)
 }
 
 /// All tensors that leave their part, by tensor and destination device.

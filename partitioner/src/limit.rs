@@ -1,6 +1,7 @@
 //! Keeps a placement within memory limits, a deadline and an energy budget.
 //!
-//! Invariants: a placement is returned only if it keeps to every limit; its bound holds for all
+//! Invariants: a placement is returned only if it keeps to every limit, but for a deadline that none was found to
+//! meet: then it is the fastest; its bound holds for all
 //! placements that do; the number of solver calls is bounded, never the time.
 //! Deliberately not here: optimality under limits: where one binds, a gap may be left, and is stated.
 
@@ -9,6 +10,7 @@ use crate::error::{Error, Repr};
 use crate::instance::{Inputs, Weights, indices};
 use crate::measured::solve_with_parts;
 use crate::merge;
+use crate::objective::Objective;
 use crate::plan::{Certificate, Plan};
 use crate::problem::{FORBIDDEN, Problem};
 use crate::solve::{Limits, Solution};
@@ -89,7 +91,8 @@ pub(crate) fn place(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Sol
             bound: first.bound,
         });
     }
-    let mut bound = first.bound;
+    let without_limits = first.bound;
+    let mut bound = without_limits;
     let mut best: Option<(u64, Vec<usize>)> = None;
     let mut closest = first;
     for _ in 0..DOUBLINGS {
@@ -126,11 +129,30 @@ pub(crate) fn place(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Sol
             objective: value,
             bound: bound.min(value),
         }),
+        None if inputs.objective.deadline.is_some() => fastest(inputs, edges, without_limits),
         None => {
             let over = closest.over.into_iter().next();
             Err(over.expect("invariant: no attempt kept to the limits").error())
         }
     }
+}
+
+/// The fastest placement within all other limits, for a deadline that nothing else was found to meet. Its bound is
+/// that of all placements: none is known to keep to the deadline.
+fn fastest(inputs: &Inputs<'_>, edges: &[(usize, usize)], bound: u64) -> Result<Solution, Error> {
+    let objective = Objective {
+        energy_budget: inputs.objective.energy_budget,
+        ..Objective::latency()
+    };
+    let found = place(&inputs.under(&objective), edges)?;
+    let plan = assemble_runs(inputs, edges, &found.placement)?;
+    let own = Weights::of(inputs.objective);
+    let value = own.value(plan.totals.time, plan.totals.energy.unwrap_or_default());
+    Ok(Solution {
+        placement: found.placement,
+        objective: value,
+        bound: bound.min(value),
+    })
 }
 
 type Best = (u64, Option<(u64, Vec<usize>)>);
@@ -258,13 +280,15 @@ pub(crate) fn over(inputs: &Inputs<'_>, plan: &Plan) -> Error {
     over.expect("invariant: the plan exceeds a limit").error()
 }
 
+/// Whether a plan exceeds its deadline and nothing else.
+pub(crate) fn is_only_late(inputs: &Inputs<'_>, plan: &Plan) -> bool {
+    exceeded(inputs, plan).iter().all(|over| over.kind == Kind::Time)
+}
+
 /// What a plan exceeds.
 pub(crate) fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Over> {
     let mut over = Vec::new();
-    let time = plan
-        .schedule
-        .as_ref()
-        .map_or(plan.totals.time, |schedule| schedule.makespan);
+    let time = plan.time();
     if let Some(deadline) = inputs.objective.deadline
         && time > deadline
     {

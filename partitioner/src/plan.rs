@@ -45,6 +45,10 @@ pub struct Plan {
     pub certificate: Certificate,
     /// Predicted totals of the plan as it stands.
     pub totals: Totals,
+    /// By how much the time of a run exceeds the objective's deadline, where no plan was found that meets it; JSON
+    /// holds picoseconds.
+    #[serde(rename = "missed_ps", default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Nanos>,
     /// When parts start, where the plan was made for devices that work at once; its certificate is then about the
     /// plan as it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,6 +150,20 @@ pub struct Totals {
 }
 
 impl Plan {
+    /// The predicted time of one run.
+    #[must_use]
+    pub fn time(&self) -> Nanos {
+        self.schedule
+            .as_ref()
+            .map_or(self.totals.time, |schedule| schedule.makespan)
+    }
+
+    /// By how much the time of a run exceeds the deadline.
+    pub(crate) fn lateness(&self) -> Option<Nanos> {
+        let deadline = self.objective.deadline?;
+        (self.time() > deadline).then(|| self.time().saturating_sub(deadline))
+    }
+
     /// The plan file: JSON, two spaces deep, each node's record on one line, one newline at the end.
     #[must_use]
     pub fn to_json(&self) -> String {

@@ -7,6 +7,7 @@ use crate::compare::Comparison;
 use crate::cost::Cost;
 use crate::link::LinkMode;
 use crate::plan::{Certificate, Plan, Totals};
+use crate::schedule::Schedule;
 use crate::unit::Nanos;
 use polychip_graph::{Graph, NodeId, TensorId};
 use schemars::JsonSchema;
@@ -29,6 +30,12 @@ pub struct Report {
     pub memory: Vec<MemoryLine>,
     /// Predicted totals.
     pub totals: Totals,
+    /// By how much a run exceeds its deadline; JSON holds picoseconds.
+    #[serde(rename = "missed_ps", skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Nanos>,
+    /// When parts start, where devices work at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
     /// How good the placement is.
     pub certificate: Certificate,
     /// What simple rules would have cost.
@@ -132,6 +139,8 @@ impl Report {
                 })
                 .collect(),
             totals: plan.totals,
+            missed: plan.missed,
+            schedule: plan.schedule.clone(),
             certificate: plan.certificate,
             comparisons,
         }
@@ -262,12 +271,30 @@ impl fmt::Display for Report {
             .map(|line| format!("{} {}", line.device, size(line.bytes)))
             .collect();
         writeln!(out, "memory: {}", memory.join(", "))?;
+        if let Some(schedule) = &self.schedule {
+            writeln!(
+                out,
+                "devices at once: a run ends after {}, the next may follow after {}",
+                schedule.makespan, schedule.period
+            )?;
+        }
+        if let Some(missed) = self.missed {
+            writeln!(
+                out,
+                "deadline: missed by {missed}, no plan was found that meets it"
+            )?;
+        }
+        let merging = if self.schedule.is_none() {
+            " before merging"
+        } else {
+            ""
+        };
         match (self.certificate.is_optimal(), self.certificate.gap_ppm()) {
-            (true, _) => writeln!(out, "certificate: optimal before merging")?,
+            (true, _) => writeln!(out, "certificate: optimal{merging}")?,
             (false, Some(ppm)) => {
                 writeln!(
                     out,
-                    "certificate: at most {}.{:04} % above the optimum before merging",
+                    "certificate: at most {}.{:04} % above the optimum{merging}",
                     ppm / 10_000,
                     ppm % 10_000
                 )?;

@@ -289,7 +289,19 @@ fn stated_parts_and_limits_hold_for_schedules_too() {
     world.objective = Objective::makespan().within(earliest);
     world.check(&world.partition().unwrap()).unwrap();
     world.objective = Objective::makespan().within(Nanos::from_picoseconds(1));
+    let late = world.partition().unwrap();
+    world.check(&late).unwrap();
+    assert_eq!(
+        late.missed,
+        Some(earliest.saturating_sub(Nanos::from_picoseconds(1)))
+    );
+    world.targets[0].memory_limit = Some(0);
+    world.targets[1].memory_limit = Some(0);
     assert_eq!(world.partition().unwrap_err().kind(), ErrorKind::OverLimit);
+    world
+        .targets
+        .iter_mut()
+        .for_each(|target| target.memory_limit = None);
     world.objective = Objective {
         energy_weight: 1,
         ..Objective::makespan()

@@ -492,11 +492,34 @@ fn limits_are_kept_or_reported() {
     );
     assert!(plan.certificate.bound <= plan.certificate.objective);
     assert!(plan.certificate.bound >= free.certificate.objective);
-    world.objective = Objective::energy().within(Nanos::from_nanoseconds(100));
+    // nobody can be as fast as this: the fastest plan, which says by how much it is late
+    world.objective = Objective::latency();
+    let fastest = world.partition().unwrap();
+    for objective in [Objective::energy(), Objective::latency()] {
+        world.objective = objective.within(Nanos::from_nanoseconds(100));
+        let plan = world.partition().unwrap();
+        world.check(&plan).unwrap();
+        assert_eq!(plan.totals.time, fastest.totals.time);
+        let late = fastest.totals.time.nanoseconds() - 100;
+        assert_eq!(plan.missed, Some(Nanos::from_nanoseconds(late)));
+        for missed in [None, Some(Nanos::from_nanoseconds(late + 1)), Some(Nanos::ZERO)] {
+            let liar = Plan {
+                missed,
+                ..plan.clone()
+            };
+            assert_eq!(world.check(&liar).unwrap_err().kind(), ViolationKind::Limit);
+        }
+        assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+        let report = polychip_partitioner::Report::new(&world.graph, &plan, Vec::new()).to_string();
+        assert!(report.contains("deadline: missed by"), "{report}");
+    }
+    // an energy budget that nobody can keep to is an error
+    world.objective =
+        Objective::latency().within_energy(polychip_partitioner::Microjoules::from_nanojoules(1));
     let error = world.partition().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OverLimit);
     assert!(
-        error.to_string().starts_with("deadline: limit 100.000 ns"),
+        error.to_string().starts_with("energy budget: limit 1 nJ"),
         "{error}"
     );
 
@@ -587,6 +610,104 @@ fn inputs_that_do_not_fit_are_refused() {
     assert_eq!(
         error.to_string(),
         "no device can run node 1 (Relu): cpu:0 refuses it (dtype f64, code 4); npu:0 is quarantined (lost)"
+    );
+}
+
+#[test]
+fn pins_that_cannot_be_kept_name_node_and_device() {
+    let mut world = two_devices(4);
+    world.targets[0] = world.targets[0].clone().refuse(
+        2,
+        Refusal {
+            code: 4,
+            words: "dtype f64".into(),
+        },
+    );
+    world.options.pins = [(2, 0)].into();
+    let error = world.partition().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+    assert_eq!(
+        error.to_string(),
+        "no device can run node 2 (Relu): cpu:0 refuses it (dtype f64, code 4); it is pinned to cpu:0"
+    );
+    // a pin to a device without a cost for the node
+    let mut world = two_devices(3);
+    let mut costs = CostTable::new(3, 2);
+    for node in 0..3 {
+        costs.set_node(
+            node,
+            1,
+            Cost::time(Nanos::from_nanoseconds(10), Provenance::Measured),
+        );
+    }
+    world.costs = costs;
+    world.options.pins = [(1, 0)].into();
+    let error = world.partition().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MissingCost);
+    assert_eq!(
+        error.to_string(),
+        "no time for node 1 (Relu) on any device that can run it: cpu:0"
+    );
+    // two pins that only a missing link could join
+    let mut world = two_devices(2);
+    world.links = LinkTable::new(2);
+    world.options.pins = [(0, 0), (1, 1)].into();
+    assert_eq!(world.partition().unwrap_err().kind(), ErrorKind::Infeasible);
+    // of an unknown node or device
+    for pin in [(2, 0), (0, 2)] {
+        world.options.pins = [pin].into();
+        let error = world.partition().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "pin of node {} to device {}: there are 2 nodes and 2 devices",
+                pin.0, pin.1
+            )
+        );
+    }
+}
+
+#[test]
+fn a_graph_with_a_circle_is_refused_by_its_nodes() {
+    let mut world = two_devices(2);
+    let mut graph = Graph::new("circle");
+    let ty = TensorType::known(DType::F32, &[1000]);
+    let (a, b) = (
+        graph.add_tensor(Tensor::new("a", ty.clone())),
+        graph.add_tensor(Tensor::new("b", ty)),
+    );
+    graph.add_node(Node::new(Op::Relu, vec![Some(b)], vec![Some(a)]));
+    graph.add_node(Node::new(Op::Relu, vec![Some(a)], vec![Some(b)]));
+    world.graph = graph;
+    let error = world.partition().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadInput);
+    assert!(
+        error
+            .to_string()
+            .contains("node n0 reads what node n1 writes later"),
+        "{error}"
+    );
+}
+
+#[test]
+fn costs_that_are_no_times_cannot_be_read() {
+    // a table in a file: negative, not a number, missing
+    for time in ["-1", "NaN", "1e400", "null", "\"1\"", "1.5"] {
+        let text = format!(
+            "{{\"time_ps\": {time}, \"energy_nj\": null, \"provenance\": \"measured\", \"emulated\": false}}"
+        );
+        assert!(serde_json::from_str::<Cost>(&text).is_err(), "{time} was read");
+    }
+    let missing = "{\"energy_nj\": null, \"provenance\": \"measured\", \"emulated\": false}";
+    let error = serde_json::from_str::<Cost>(missing).unwrap_err();
+    assert!(error.to_string().contains("time_ps"), "{error}");
+    // a table with one more device than there are
+    let mut world = two_devices(3);
+    world.costs = CostTable::new(3, 3);
+    let error = world.partition().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cost table is for 3 nodes on 3 devices, the plan for 3 on 2"
     );
 }
 

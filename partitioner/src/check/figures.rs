@@ -386,14 +386,19 @@ pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The time of a run and its energy keep to the objective's limits.
+/// A run keeps to the deadline, or the plan says by how much it does not; its energy keeps to the budget.
 pub(super) fn limits(e: &Evidence<'_>, time: Nanos) -> Result<(), Violation> {
     let (objective, energy) = (&e.plan.objective, e.plan.totals.energy);
-    if objective.deadline.is_some_and(|deadline| time > deadline) {
-        return Err(wrong(
-            ViolationKind::Limit,
-            format!("time {time} exceeds the deadline"),
-        ));
+    let late = objective.deadline.map_or(0, |deadline| {
+        u128::from(time.picoseconds()).saturating_sub(u128::from(deadline.picoseconds()))
+    });
+    let stated = e.plan.missed.map(|missed| u128::from(missed.picoseconds()));
+    if stated.unwrap_or(0) != late || stated == Some(0) {
+        let words = match stated {
+            None => format!("time {time} exceeds the deadline, which the plan does not say"),
+            Some(stated) => format!("the deadline is missed by {late} ps, the plan says {stated} ps"),
+        };
+        return Err(wrong(ViolationKind::Limit, words));
     }
     if let (Some(budget), Some(energy)) = (objective.energy_budget, energy)
         && energy > budget
