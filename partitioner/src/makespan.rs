@@ -29,7 +29,7 @@ use search::Effort;
 use timeline::{Draft, Timeline};
 
 /// Nodes whose times the search may compute: about a fifth of a second.
-const VISITS: u64 = 10_000_000;
+const VISITS: u64 = 14_000_000;
 
 /// The best plan found for devices that work at once.
 pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {

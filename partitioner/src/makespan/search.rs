@@ -103,9 +103,9 @@ impl Walk<'_> {
         (self.random.next_u64() % limit.max(1) as u64) as usize
     }
 
-    /// A place, mostly in a part that the end waits for.
+    /// A place, every other time in a part that the end waits for.
     fn somewhere(&mut self) -> usize {
-        if self.below(4) == 0 || self.critical.is_empty() {
+        if self.below(2) == 0 || self.critical.is_empty() {
             return self.below(self.draft.order.len());
         }
         let chosen = self.below(self.critical.len());
