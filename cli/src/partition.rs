@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Fail with code 1 where the plan made now places a node elsewhere than MODEL.plan.lock does
     #[arg(long, conflicts_with = "lock")]
     locked: bool,
+    /// Also plan at most so many ways from fastest to most frugal, none of which beats another in both
+    #[arg(long, value_name = "PLANS", num_args = 0..=1, require_equals = true, default_missing_value = "8", value_parser = clap::value_parser!(u16).range(1..=256))]
+    front: Option<u16>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,6 +48,9 @@ pub(crate) struct Answer {
     report: Report,
     /// The plan as `-o` writes it.
     plan: Plan,
+    /// With `--front`: plans from fastest to most frugal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    front: Vec<Plan>,
 }
 
 /// Runs the command.
@@ -75,14 +81,48 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if let Some((path, page)) = &html {
         file::write(path, page.as_bytes())?;
     }
+    let front = match arguments.front {
+        Some(most) => planned.front(usize::from(most))?,
+        None => Vec::new(),
+    };
+    let front: Vec<Plan> = front.iter().map(|planned| planned.plan().clone()).collect();
     if arguments.json {
         return out.json(&Answer {
             model: model.display().to_string(),
             report,
             plan: planned.plan_file(),
+            front,
         });
     }
-    out.text(&report.to_string())
+    out.text(&(report.to_string() + &table(&front)))
+}
+
+/// Plans from fastest to most frugal, a line each; nothing without plans.
+fn table(front: &[Plan]) -> String {
+    let mut text = String::new();
+    if !front.is_empty() {
+        text += &format!("\n{:>12} {:>12} {:>6}  devices\n", "time", "energy", "parts");
+    }
+    for plan in front {
+        let energy = plan
+            .totals
+            .energy
+            .map_or_else(String::new, |energy| energy.to_string());
+        let mut devices: Vec<&str> = plan
+            .parts
+            .iter()
+            .map(|part| plan.devices[part.device as usize].as_str())
+            .collect();
+        devices.sort_unstable();
+        devices.dedup();
+        text += &format!(
+            "{:>12} {energy:>12} {:>6}  {}\n",
+            plan.totals.time.to_string(),
+            plan.parts.len(),
+            devices.join(" ")
+        );
+    }
+    text
 }
 
 /// Fails where a plan places nodes elsewhere than a lock file.

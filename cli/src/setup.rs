@@ -121,6 +121,10 @@ pub(crate) enum Aim {
     Energy,
     /// Both, a nanosecond weighed as a microjoule
     Balanced,
+    /// The time of a run whose branches run on several devices at once
+    Makespan,
+    /// The time between runs that follow each other
+    Throughput,
 }
 
 /// Reads `NAME=N`.
@@ -214,6 +218,8 @@ impl PlanArguments {
             Aim::Latency => Policy::latency(),
             Aim::Energy => Policy::energy(),
             Aim::Balanced => Policy::balanced(),
+            Aim::Makespan => Policy::makespan(),
+            Aim::Throughput => Policy::throughput(),
         };
         let policy = match self.threads {
             Some(threads) => policy.threads(threads),

@@ -159,6 +159,32 @@ impl Planned {
         &self.options
     }
 
+    /// At most so many plans of the same model on the same devices, from the fastest to the most frugal, of which none
+    /// beats another in both time and energy. The energy of every node must be known, by itself or by its device's
+    /// power.
+    ///
+    /// # Errors
+    /// A device has no figure for energy or power.
+    pub fn front(&self, most: usize) -> Result<Vec<Planned>> {
+        let prices = &self.prices;
+        let found = partitioner::front(
+            &self.graph,
+            &prices.targets,
+            &prices.costs,
+            &prices.links,
+            &self.options,
+            most,
+        );
+        let judged = |plan: Plan| {
+            partitioner::check(&self.graph, &prices.targets, &prices.costs, &prices.links, &plan).map_err(
+                |violation| Error::caused(ErrorKind::BadPlan, self.model.path().display(), violation),
+            )?;
+            Ok(Planned { plan, ..self.clone() })
+        };
+        let found = found.map_err(|error| no_plan(&self.model, &error))?;
+        found.plans.into_iter().map(judged).collect()
+    }
+
     /// What did not go as first planned: nodes that a device refused before, or refused when compiled.
     #[must_use]
     pub fn events(&self) -> &[Event] {

@@ -24,6 +24,10 @@ pub enum Aim {
     Energy,
     /// A nanosecond and a microjoule weigh alike: a device of one kilowatt breaks even.
     Balanced,
+    /// Shortest time of a run whose branches run on several devices at once.
+    Makespan,
+    /// Most runs in a time, where runs follow each other over several devices.
+    Throughput,
 }
 
 /// How exactly to compute.
@@ -124,7 +128,28 @@ impl Policy {
         }
     }
 
-    /// No plan whose predicted time is longer, where there is one.
+    /// Shortest time of a run whose branches run on several devices at once. The plan states how far it may be from
+    /// the best.
+    #[must_use]
+    pub fn makespan() -> Self {
+        Self {
+            aim: Aim::Makespan,
+            ..Self::default()
+        }
+    }
+
+    /// Most runs in a time: parts are spread so that no device is busy for long with one run. It takes as many runs
+    /// in flight as devices are used.
+    #[must_use]
+    pub fn throughput() -> Self {
+        Self {
+            aim: Aim::Throughput,
+            ..Self::default()
+        }
+    }
+
+    /// No plan whose predicted time is longer, where there is one; else the fastest, which says by how much it is
+    /// late.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -216,6 +241,8 @@ impl Policy {
             Aim::Latency => Objective::latency(),
             Aim::Energy => Objective::energy(),
             Aim::Balanced => Objective::weighted(1, 1),
+            Aim::Makespan => Objective::makespan(),
+            Aim::Throughput => Objective::throughput(),
         };
         match self.deadline {
             None => objective,

@@ -85,6 +85,27 @@ fn a_plan_made_before_gives_the_same_answer() {
 }
 
 #[test]
+fn a_plan_for_devices_at_once_has_its_schedule() {
+    for (policy, time) in [("makespan", "makespan_ps"), ("throughput", "period_ps")] {
+        let answer = polychip(&["partition", &shapes(), "--policy", policy, "--json"]).json("partition");
+        let plan = &answer["plan"];
+        assert_eq!(plan["objective"]["goal"], policy);
+        assert_eq!(plan["schedule"][time], plan["certificate"]["objective"]);
+    }
+}
+
+#[test]
+fn a_front_of_one_device_is_one_plan() {
+    let arguments = ["partition", &shapes(), "--devices", "cpu", "--front"];
+    let answer = polychip(&[&arguments[..], &["--json"]].concat()).json("partition");
+    let front = answer["front"].as_array().unwrap();
+    assert_eq!(front.len(), 1);
+    assert_eq!(front[0]["totals"]["time_ps"], answer["plan"]["totals"]["time_ps"]);
+    let text = polychip(&arguments).ok();
+    assert!(text.lines().last().unwrap().ends_with("cpu:0"), "{text}");
+}
+
+#[test]
 fn measure_settles_on_what_it_measured() {
     let arguments = [
         "measure",
