@@ -36,6 +36,7 @@ mod bisect;
 mod error;
 mod evaluate;
 mod event;
+pub mod governor;
 mod link;
 mod model;
 mod planned;
