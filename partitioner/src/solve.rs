@@ -5,8 +5,8 @@
 //! and equals the objective of the returned one exactly when that is optimal.
 //! Deliberately not here: memory limits, deadlines (`limit`) and merging (`merge`).
 //!
-//! Start reading at `network` (variables and factors), then `eliminate`; `hubs` narrows what many nodes read;
-//! `marginals` prices every node on every device.
+//! Start reading at `network` (variables and factors), then `eliminate`; `hubs` branches over what
+//! many nodes read; `marginals` prices every node on every device.
 
 mod bound;
 mod eliminate;
@@ -14,6 +14,7 @@ mod hubs;
 mod marginals;
 mod network;
 mod order;
+mod revise;
 mod search;
 mod sweep;
 mod tighten;
@@ -63,10 +64,14 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
             "every placement needs a link that is missing".to_owned(),
         ))
     };
-    let mut network = Network::new(problem, &domains, &[], limits.table);
-    if let Some(solution) = hubs::solve(problem, &domains, network.as_ref(), limits) {
-        return Ok(solution);
+    let hubs = hubs::solve(problem, &domains, limits);
+    if let Some(solution) = hubs
+        .as_ref()
+        .filter(|solution| solution.objective == solution.bound)
+    {
+        return Ok(solution.clone());
     }
+    let mut network = Network::new(problem, &domains, limits.table);
     let exact = network
         .as_ref()
         .map(|network| eliminate::eliminate(network, limits.table));
@@ -82,6 +87,9 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
             })
         }
         Some(Outcome::TooWide) | None => {
+            if let Some(solution) = hubs {
+                return Ok(solution);
+            }
             if let Some(network) = &mut network {
                 tighten::tighten(network);
             }

@@ -10,7 +10,7 @@ use crate::problem::{FORBIDDEN, add};
 use smallvec::SmallVec;
 
 /// The best value of a variable, over all values of its scope.
-type Choices = SmallVec<[u16; 12]>;
+pub(super) type Choices = SmallVec<[u16; 12]>;
 
 /// Tables of so many entries are made value by value instead of entry by entry.
 const LARGE: usize = 64;
@@ -67,21 +67,7 @@ pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
                     .map(|(sender, table)| (order.scopes[*sender].as_slice(), table.as_slice())),
             )
             .collect();
-        let size: usize = scope.iter().map(|&v| network.count(v)).product();
-        let (table, choice): (Table, Choices) = if size < LARGE {
-            let mut sum = Sum::new(network, variable, scope, tables.iter().copied());
-            let (mut table, mut choice) = (Table::with_capacity(size), Choices::with_capacity(size));
-            for _ in 0..size {
-                let (value, least) = sum.least();
-                table.push(least);
-                choice.push(value);
-                sum.advance();
-            }
-            (table, choice)
-        } else {
-            let (table, choice) = large(network, variable, scope, &tables);
-            (table.into(), choice.into())
-        };
+        let (table, choice) = least(network, variable, scope, &tables);
         best.push(choice);
         match scope.is_empty() {
             true => {
@@ -97,25 +83,54 @@ pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
     if cost == FORBIDDEN {
         return Outcome::Infeasible;
     }
+    let values = read_off(network, order, &best);
+    Outcome::Exact { values, cost }
+}
+
+/// The values that the choices of each step lead to, from the last step to the first.
+pub(super) fn read_off(network: &Network, order: &Order, best: &[Choices]) -> Vec<u32> {
     let mut values = vec![0u32; network.variables() as usize];
-    for step in (0..steps).rev() {
+    for step in (0..best.len()).rev() {
         let place = order.scopes[step].iter().fold(0usize, |place, &v| {
             place * network.count(v) + values[v as usize] as usize
         });
         values[order.sequence[step] as usize] = u32::from(best[step][place]);
     }
-    Outcome::Exact { values, cost }
+    values
+}
+
+/// The least sum of tables around a variable, over all values of a scope, and the first value that gives it.
+pub(super) fn least(
+    network: &Network,
+    variable: u32,
+    scope: &[u32],
+    tables: &[(&[u32], &[u64])],
+) -> (Table, Choices) {
+    let size: usize = scope.iter().map(|&v| network.count(v)).product();
+    if size >= LARGE {
+        let (table, choice) = large(network, variable, scope, tables);
+        return (table.into(), choice.into());
+    }
+    let mut sum = Sum::new(network, variable, scope, tables.iter().copied());
+    let (mut table, mut choice) = (Table::with_capacity(size), Choices::with_capacity(size));
+    for _ in 0..size {
+        let (value, least) = sum.least();
+        table.push(least);
+        choice.push(value);
+        sum.advance();
+    }
+    (table, choice)
 }
 
 /// Numbers of factors in groups, by the step that reads them.
-struct ByStep {
+pub(super) struct ByStep {
     /// Where each group starts, and the end.
     starts: Vec<u32>,
     indices: Vec<u32>,
 }
 
 impl ByStep {
-    fn new(steps: usize, step_of: impl ExactSizeIterator<Item = usize> + Clone) -> Self {
+    pub(super) fn new(steps: usize, step_of: impl ExactSizeIterator<Item = usize> + Clone) -> Self {
         let mut starts = vec![0u32; steps + 1];
         for step in step_of.clone() {
             starts[step + 1] += 1;
@@ -132,14 +147,14 @@ impl ByStep {
         Self { starts, indices }
     }
 
-    fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
         let group = self.starts[step] as usize..self.starts[step + 1] as usize;
         self.indices[group].iter().map(|&index| index as usize)
     }
 }
 
 /// Per step, the earlier steps whose tables it reads, as linked lists.
-struct Waiting {
+pub(super) struct Waiting {
     /// The last one that was added; `NOBODY` at the end of a list.
     last: Vec<u32>,
     before: Vec<u32>,
@@ -148,19 +163,19 @@ struct Waiting {
 const NOBODY: u32 = u32::MAX;
 
 impl Waiting {
-    fn new(steps: usize) -> Self {
+    pub(super) fn new(steps: usize) -> Self {
         Self {
             last: vec![NOBODY; steps],
             before: vec![NOBODY; steps],
         }
     }
 
-    fn add(&mut self, step: usize, sender: usize) {
+    pub(super) fn add(&mut self, step: usize, sender: usize) {
         self.before[sender] = self.last[step];
         self.last[step] = sender as u32;
     }
 
-    fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn of(&self, step: usize) -> impl Iterator<Item = usize> + '_ {
         let some = |sender: u32| (sender != NOBODY).then_some(sender as usize);
         std::iter::successors(some(self.last[step]), move |&sender| some(self.before[sender]))
     }

@@ -38,7 +38,7 @@ impl Marginals {
             (0..devices).for_each(|device| bare.set_cost(node, device, 0));
         }
         let domains = vec![(0..devices).collect::<Vec<usize>>(); nodes];
-        let mut network = Network::new(&bare, &domains, &[], table_limit)?;
+        let mut network = Network::new(&bare, &domains, table_limit)?;
         let beside: Vec<u64> = (0..nodes)
             .flat_map(|node| network.own(node as u32).to_vec())
             .collect();

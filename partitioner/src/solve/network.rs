@@ -41,27 +41,36 @@ pub(super) struct Network {
 
 impl Network {
     /// The network of a problem in which each node may only use the devices of its domain; none
-    /// where one factor alone would exceed `table_limit` entries. `certain` holds per tensor the devices
-    /// that are charged for it in any case; it may be empty.
-    pub(super) fn new(
+    /// where one factor alone would exceed `table_limit` entries.
+    pub(super) fn new(problem: &Problem, domains: &[Vec<usize>], table_limit: u64) -> Option<Self> {
+        Self::made(problem, domains, &[], table_limit, false)
+    }
+
+    /// The same without some tensors, ascending.
+    pub(super) fn without(
         problem: &Problem,
         domains: &[Vec<usize>],
-        certain: &[u32],
+        tensors: &[usize],
         table_limit: u64,
     ) -> Option<Self> {
-        Self::made(problem, domains, certain, table_limit, false)
+        Self::made(problem, domains, tensors, table_limit, false)
     }
 
     /// The same with tables and variables that depend on the domains and the wiring alone, not on costs: two problems
-    /// that differ in costs only have networks that differ in costs only.
-    pub(super) fn with_zeros(problem: &Problem, domains: &[Vec<usize>], table_limit: u64) -> Option<Self> {
-        Self::made(problem, domains, &[], table_limit, true)
+    /// that differ in costs only have networks that differ in costs only. Some tensors are left out.
+    pub(super) fn with_zeros(
+        problem: &Problem,
+        domains: &[Vec<usize>],
+        without: &[usize],
+        table_limit: u64,
+    ) -> Option<Self> {
+        Self::made(problem, domains, without, table_limit, true)
     }
 
     fn made(
         problem: &Problem,
         domains: &[Vec<usize>],
-        certain: &[u32],
+        without: &[usize],
         table_limit: u64,
         zeros: bool,
     ) -> Option<Self> {
@@ -91,8 +100,10 @@ impl Network {
             );
         }
         for (index, tensor) in problem.tensors().iter().enumerate() {
-            let certain = certain.get(index).copied().unwrap_or(0);
-            network.tensor(problem, tensor, certain, table_limit)?;
+            if without.binary_search(&index).is_ok() {
+                continue;
+            }
+            network.tensor(problem, tensor, table_limit)?;
         }
         for variable in 0..network.variables() {
             if network.count(variable) == 1 {
@@ -142,7 +153,8 @@ impl Network {
         }
     }
 
-    fn list(&self, variable: u32) -> &[u32] {
+    /// What a variable's values stand for: devices of a node, masks of a set.
+    pub(super) fn list(&self, variable: u32) -> &[u32] {
         &self.values[self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize]
     }
 
@@ -213,7 +225,7 @@ impl Network {
     /// Adds the transfers of one tensor. With three readers or more, the devices that the later
     /// readers need are gathered from the last reader to the first, so that a cut through the order
     /// carries one set and not every reader.
-    fn tensor(&mut self, problem: &Problem, tensor: &Moved, certain: u32, table_limit: u64) -> Option<()> {
+    fn tensor(&mut self, problem: &Problem, tensor: &Moved, table_limit: u64) -> Option<()> {
         if !self.zeros && tensor.transfer.iter().all(|&cost| cost == 0) {
             return Some(());
         }
@@ -222,7 +234,7 @@ impl Network {
             Source::Node(node) => (None, self.list(node as u32)[0]),
             Source::Device(device) => (None, device as u32),
         };
-        let mut base = certain | tensor.home.map_or(0, |home| 1 << home);
+        let mut base = tensor.home.map_or(0, |home| 1 << home);
         let mut readers = Vec::with_capacity(tensor.readers.len());
         for &reader in &tensor.readers {
             if source == Some(reader as u32) {

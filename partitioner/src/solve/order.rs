@@ -50,11 +50,6 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
     }
 }
 
-/// The entries of all tables of the better order, or none where no order is narrow.
-pub(super) fn entries(network: &Network, table_limit: u64) -> Option<u64> {
-    order(network, table_limit).entries(network)
-}
-
 impl Order {
     /// The entries of all tables; none where the order is not narrow.
     pub(super) fn entries(&self, network: &Network) -> Option<u64> {

@@ -106,7 +106,7 @@ fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
                 }
             }
         }
-        let solved = Network::new(problem, &domains, &[], table_limit)
+        let solved = Network::new(problem, &domains, table_limit)
             .map(|network| (eliminate(&network, table_limit), network));
         match solved {
             Some((Outcome::Exact { values, cost }, network)) => {

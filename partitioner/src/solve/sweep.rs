@@ -5,14 +5,18 @@
 //! Deliberately not here: which mixes are worth solving (`front`).
 
 use super::eliminate::{Outcome, eliminate_in};
-use super::hubs;
+use super::hubs::{Hub, Tree, hubs};
 use super::network::Network;
 use super::order::{FEW, Order, order};
+use super::revise::Revised;
 use super::{Limits, Solution};
 use crate::problem::{FORBIDDEN, Problem};
 
 /// Two prices of one problem and the order in which its variables go.
 pub(crate) struct Sweep {
+    problems: [Problem; 2],
+    /// Tensors that the networks leave out, with the one price and the other.
+    hubs: Vec<[Hub; 2]>,
     first: Network,
     second: Network,
     mixed: Network,
@@ -21,14 +25,33 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// None where plain elimination is not the fastest exact way: the problem is wide, or has hubs that make it so.
+    /// None where elimination is not the fastest exact way: the problem is wide, with or without its hubs.
     /// The two problems have the same tensors, and forbid the same.
     pub(crate) fn new(first: &Problem, second: &Problem, limits: &Limits) -> Option<Self> {
         let domains: Vec<Vec<usize>> = (0..first.nodes()).map(|node| first.allowed(node)).collect();
         if domains.iter().any(Vec::is_empty) {
             return None;
         }
-        let network = |problem: &Problem| Network::with_zeros(problem, &domains, limits.table);
+        let mut left_out: Vec<usize> = [first, second].into_iter().flat_map(hubs).collect();
+        left_out.sort_unstable();
+        left_out.dedup();
+        let few = FEW * first.nodes() as u64;
+        let beside = Self::without(first, second, &domains, &left_out, limits);
+        beside
+            .filter(|(sweep, entries)| sweep.hubs.is_empty() || *entries <= few)
+            .or_else(|| Self::without(first, second, &domains, &[], limits).filter(|_| !left_out.is_empty()))
+            .map(|(sweep, _)| sweep)
+    }
+
+    /// The same with some tensors beside the networks, and how many entries the tables have.
+    fn without(
+        first: &Problem,
+        second: &Problem,
+        domains: &[Vec<usize>],
+        left_out: &[usize],
+        limits: &Limits,
+    ) -> Option<(Self, u64)> {
+        let network = |problem: &Problem| Network::with_zeros(problem, domains, left_out, limits.table);
         let (mut a, mut b) = (network(first)?, network(second)?);
         // what costs nothing either way binds nothing
         let free =
@@ -48,15 +71,23 @@ impl Sweep {
         );
         let order = order(&a, limits.table);
         let entries = order.entries(&a)?;
-        let few = entries <= FEW * first.nodes() as u64;
-        let hubs = || [first, second].into_iter().any(hubs::has_hubs);
-        (few || !hubs()).then(|| Self {
+        let hub = |problem: &Problem, hub: usize| {
+            let tensor = &problem.tensors()[hub];
+            Hub::new(tensor, tensor.transfer.clone(), domains)
+        };
+        let sweep = Self {
+            hubs: left_out
+                .iter()
+                .map(|&index| [first, second].map(|problem| hub(problem, index)))
+                .collect(),
             mixed: a.clone(),
             first: a,
             second: b,
             order,
             dearest: [first.dearest(), second.dearest()],
-        })
+            problems: [first.clone(), second.clone()],
+        };
+        Some((sweep, entries))
     }
 
     /// The optimum under a mix; none where no placement is allowed or the sums might not fit.
@@ -86,6 +117,26 @@ impl Sweep {
             for (slot, (&x, &y)) in factor.table.iter_mut().zip(x.table.iter().zip(&y.table)) {
                 *slot = mix(x, y);
             }
+        }
+        if !self.hubs.is_empty() {
+            let mixed_hub = |[first, second]: &[Hub; 2]| {
+                let mut hub = first.clone();
+                for (cost, (&x, &y)) in hub
+                    .transfer
+                    .iter_mut()
+                    .zip(first.transfer.iter().zip(&second.transfer))
+                {
+                    *cost = mix(x, y);
+                }
+                hub
+            };
+            let hubs = self.hubs.iter().map(mixed_hub).collect();
+            let [first, second] = &self.problems;
+            let value = |placement: &[usize]| {
+                Some(a * first.objective(placement)? + b * second.objective(placement)?)
+            };
+            let solution = Tree::new(hubs, Revised::new(mixed, &self.order), value).solve()?;
+            return (solution.bound == solution.objective).then_some(solution);
         }
         match eliminate_in(mixed, &self.order) {
             Outcome::Exact { values, cost } => Some(Solution {
