@@ -98,6 +98,7 @@ const FREE: &[&str] = &[
     "polychip-emulator-qnn",
     "polychip-emulator-qnn-format",
     "polychip-emulator-qnn-system",
+    "polychip-soc",
 ];
 
 /// Checks the edges of every workspace member.
