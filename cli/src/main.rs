@@ -1,4 +1,4 @@
-//! The `polychip` command: devices, run, bench, measure, partition, explain, plan, inspect.
+//! The `polychip` command: devices, run, bench, measure, partition, explain, profile, plan, inspect.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
@@ -29,6 +29,7 @@ mod page;
 mod partition;
 mod picture;
 mod plan;
+mod profile;
 mod progress;
 mod run;
 #[cfg(test)]
@@ -47,7 +48,7 @@ use output::Output;
     name = "polychip",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 1 a plan differs (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+    after_help = "exit codes: 0 ok, 1 a plan or a profile differs (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -68,6 +69,8 @@ enum Command {
     Partition(partition::Arguments),
     /// Say why each node is on its device and on no other
     Explain(explain::Arguments),
+    /// Measure models and what they consist of, and keep, merge and compare what was measured
+    Profile(profile::Arguments),
     /// Compare plans
     Plan(plan::Arguments),
     /// Summarise a model: ops, shapes, and what each device does not support
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Measure(arguments) => measure::run(&arguments, &mut out),
         Command::Partition(arguments) => partition::run(&arguments, &mut out),
         Command::Explain(arguments) => explain::run(&arguments, &mut out),
+        Command::Profile(arguments) => profile::run(&arguments, &mut out),
         Command::Plan(arguments) => plan::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
     });

@@ -37,5 +37,10 @@ mod tests {
         check::<crate::explain::Answer>("explain");
         check::<crate::plan::Answer>("plan-diff");
         check::<crate::inspect::Answer>("inspect");
+        check::<crate::profile::Answer>("profile");
+        check::<crate::profile::exchange::Merge>("profile-merge");
+        check::<crate::profile::exchange::Diff>("profile-diff");
+        check::<crate::profile::show::Answer>("profile-show");
+        check::<polychip::ProfileFile>("profile-export");
     }
 }

@@ -128,7 +128,7 @@ pub(crate) enum Aim {
 }
 
 /// Reads `NAME=N`.
-fn dimension(text: &str) -> Result<(String, usize), String> {
+pub(crate) fn dimension(text: &str) -> Result<(String, usize), String> {
     let (name, size) = text.rsplit_once('=').ok_or("write NAME=N")?;
     if name.is_empty() {
         return Err("the name is empty; write NAME=N".into());
@@ -181,6 +181,8 @@ impl RuntimeArguments {
             builder = builder.configure(plugin, key, value);
         }
         if let Some(file) = &self.profile {
+            // a file that someone names and that is of no use is an error here, not a warning
+            drop(polychip::Profile::open(file)?);
             builder = builder.profiles(file);
         }
         if let Some(folder) = cache {

@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod bisect;
+mod conditions;
 mod error;
 mod evaluate;
 mod event;
@@ -41,8 +42,10 @@ mod link;
 mod model;
 mod planned;
 mod policy;
+mod predict;
 mod price;
 mod profile;
+mod profiler;
 mod refusal;
 mod replan;
 mod report;
@@ -54,6 +57,7 @@ mod tensor;
 mod unit;
 mod work;
 
+pub use conditions::Conditions;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use link::{LinkMeasurement, UnmeasuredLink};
@@ -62,7 +66,11 @@ pub use planned::Planned;
 pub use policy::{Aim, Policy, Precision};
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};
 pub use polychip_ops::{DType, Literal, Packed};
-pub use profile::{Measurement, PartKey, Profile, Summary};
+pub use profile::{
+    BatchRecord, Change, ContentRecord, Interval, LinkRecord, Measurement, Merged, PartKey, PartRecord,
+    PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, Summary, ValueRecord, median_interval,
+};
+pub use profiler::{NotMeasured, ProfileOptions, ProfileProgress, ProfileReport};
 pub use refusal::RefusedRun;
 pub use report::{CrossingReport, EventCount, PartReport, Report};
 pub use run::{OutputView, Outputs, Run};

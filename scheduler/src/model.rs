@@ -64,6 +64,16 @@ impl Model {
         }))
     }
 
+    /// A graph that was cut out of this model, as a model of its own; its constants stay where they are.
+    pub(crate) fn part(&self, name: &str, graph: Graph) -> Model {
+        Model(Arc::new(Inner {
+            path: PathBuf::from(name),
+            graph,
+            files: self.0.files.clone(),
+            loaded: Mutex::default(),
+        }))
+    }
+
     /// The file that the model was read from.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -45,7 +45,7 @@ impl Planned {
             &mut made.prices.targets,
             &made.options.pins,
             &shared.profile,
-        )?;
+        );
         made.planned(shared, &policy.objective(), policy.settings())
     }
 
@@ -90,7 +90,7 @@ impl Planned {
             policy.settings(),
             &shared.profile,
             &mut made.prices.costs,
-        )?;
+        );
         let Prices {
             targets,
             costs,
@@ -278,7 +278,7 @@ impl Prepared {
             &mut self.prices,
             settings,
             &shared.profile,
-        )?;
+        );
         let mut borders = price::Borders::new(&self.prices.targets);
         let mut round = 0;
         let plan = loop {
@@ -303,7 +303,7 @@ impl Prepared {
                 settings,
                 &shared.profile,
                 &mut self.prices.costs,
-            )?;
+            );
             if changed == 0 {
                 break found;
             }

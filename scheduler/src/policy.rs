@@ -178,6 +178,12 @@ impl Policy {
         self
     }
 
+    /// Without pins: for models whose nodes are not those that were named.
+    pub(crate) fn without_pins(mut self) -> Self {
+        self.pins.clear();
+        self
+    }
+
     /// Threads that a CPU part may use; 0, the default, leaves it to the plugin.
     #[must_use]
     pub fn threads(mut self, threads: u32) -> Self {

@@ -41,11 +41,11 @@ pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], profile: 
     let mut prices = Prices {
         targets: Vec::with_capacity(devices.len()),
         costs: CostTable::new(nodes, devices.len()),
-        links: links(devices, profile)?,
+        links: links(devices, profile),
     };
     for (column, device) in devices.iter().enumerate() {
         let mut target = ask_one(graph, flat, device, column, &mut prices.costs)?;
-        if let Some(launch) = crate::link::known_launch(device, profile)? {
+        if let Some(launch) = crate::link::known_launch(device, profile) {
             target.launch = launch;
         }
         prices.targets.push(target);
@@ -125,7 +125,7 @@ fn roofline(graph: &Graph, node: &polychip_graph::Node, device: &Device) -> Nano
     Nanos::from_nanoseconds(arithmetic.max(traffic).clamp(1, u64::MAX / 1_000_000))
 }
 
-fn links(devices: &[Device], profile: &Profile) -> Result<LinkTable> {
+fn links(devices: &[Device], profile: &Profile) -> LinkTable {
     let mut links = LinkTable::new(devices.len());
     for (from, a) in devices.iter().enumerate() {
         for (to, b) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
@@ -137,11 +137,11 @@ fn links(devices: &[Device], profile: &Profile) -> Result<LinkTable> {
             } else {
                 Link::copy(HANDOVER, COPY_BYTES_PER_S)
             };
-            let link = crate::link::known(&devices[from], &devices[to], link, profile)?;
+            let link = crate::link::known(&devices[from], &devices[to], link, profile);
             links.set(from, to, link);
         }
     }
-    Ok(links)
+    links
 }
 
 /// Words for a reason code, with the device's own detail.
@@ -189,6 +189,31 @@ fn sort_part(part: &mut Graph) {
         .expect("invariant: a part of a sorted graph has no cycle");
 }
 
+/// The whole model as one part of a device, as the planner would make it; none where the device cannot run it alone.
+pub(crate) fn alone(graph: &Graph, prices: &Prices, column: usize) -> Option<Part> {
+    let nodes = 0..graph.node_count();
+    if nodes.is_empty() || !nodes.clone().all(|node| prices.targets[column].supports(node)) {
+        return None;
+    }
+    let options = polychip_partitioner::Options {
+        pins: nodes.map(|node| (node, column)).collect(),
+        ..Default::default()
+    };
+    let plan = polychip_partitioner::partition(
+        graph,
+        &prices.targets,
+        &prices.costs,
+        &prices.links,
+        &polychip_partitioner::Objective::latency(),
+        &options,
+    );
+    let parts = plan.ok()?.parts;
+    match &parts[..] {
+        [part] => Some(part.clone()),
+        _ => None,
+    }
+}
+
 /// Takes what the profile knows of the whole model on one device: the device's nodes share that time in the
 /// proportions of their estimates. So a plan that moves a few nodes is compared with what was measured, not with
 /// hopes. Nothing changes for a device that the model was not measured on alone.
@@ -198,28 +223,13 @@ pub(crate) fn use_whole(
     prices: &mut Prices,
     settings: Settings,
     profile: &Profile,
-) -> Result<()> {
+) {
     for (column, device) in devices.iter().enumerate() {
         let nodes: Vec<usize> = (0..graph.node_count()).collect();
-        if nodes.is_empty() || !nodes.iter().all(|&node| prices.targets[column].supports(node)) {
+        let Some(part) = alone(graph, prices, column) else {
             continue;
-        }
-        // the part as the planner would make it
-        let options = polychip_partitioner::Options {
-            pins: nodes.iter().map(|&node| (node, column)).collect(),
-            ..Default::default()
         };
-        let alone = polychip_partitioner::partition(
-            graph,
-            &prices.targets,
-            &prices.costs,
-            &prices.links,
-            &polychip_partitioner::Objective::latency(),
-            &options,
-        );
-        let Ok(alone) = alone else { continue };
-        let [part] = &alone.parts[..] else { continue };
-        let Some(known) = known(graph, device, part, settings, profile)? else {
+        let Some(known) = known(graph, device, &part, settings, profile) else {
             continue;
         };
         let cost = |node: usize| prices.costs.node(node, column).copied();
@@ -250,7 +260,6 @@ pub(crate) fn use_whole(
             prices.costs.set_node(node, column, cost);
         }
     }
-    Ok(())
 }
 
 /// Replaces composed costs by measured ones for the parts of a plan that the profile knows. Gives the
@@ -262,14 +271,14 @@ pub(crate) fn use_measured(
     settings: Settings,
     profile: &Profile,
     costs: &mut CostTable,
-) -> Result<usize> {
+) -> usize {
     let mut changed = 0;
     for part in parts {
         let column = part.device as usize;
         let Some(device) = devices.get(column) else {
             continue;
         };
-        let Some(known) = known(graph, device, part, settings, profile)? else {
+        let Some(known) = known(graph, device, part, settings, profile) else {
             continue;
         };
         let mut cost = Cost::time(known.p50, Provenance::Measured);
@@ -285,7 +294,7 @@ pub(crate) fn use_measured(
             changed += 1;
         }
     }
-    Ok(changed)
+    changed
 }
 
 /// What parts lose at their borders: a part that was measured takes longer than its nodes' shares of what was
@@ -349,14 +358,14 @@ fn known(
     part: &Part,
     settings: Settings,
     profile: &Profile,
-) -> Result<Option<Summary>> {
+) -> Option<Summary> {
     let structure = fingerprint::structure(&part_graph(graph, part));
     let identity = device.identity();
-    profile.part(PartKey {
+    profile.or_nothing(profile.part(PartKey {
         device: &identity,
         fingerprint: &structure,
         operating_point: &settings.operating_point(device.info().kind),
-    })
+    }))
 }
 
 #[cfg(test)]

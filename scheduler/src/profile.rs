@@ -1,79 +1,51 @@
 //! The profile database: what parts really cost on devices, and each plugin's own tuning values.
 //!
-//! Also which runs of nodes devices refused to compile. One SQLite file that an app may ship. Rows are keyed by device identity, part fingerprint and
-//! operating point, and hold single measurements, so that statistics are never averages of averages.
+//! Also which runs of nodes devices refused to compile, and what hand-overs take. One SQLite file that an app may ship.
+//! Rows are keyed by device identity, part fingerprint and operating point, and hold single measurements, so that
+//! statistics are never averages of averages. Each belongs to a batch, which says when, by which build, under which
+//! conditions and in which file it was measured.
 //!
 //! Invariants:
 //! 1. A file that is not ours, is torn, or has another version is refused and left as it is.
 //! 2. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
 //! 3. At most 101 newest measurements are kept per key.
 //! 4. A file of an older version is brought to this one when it is opened; nothing in it is lost.
+//! 5. What cannot be written is kept in memory, is read like the rest, and is written as soon as the file can be;
+//!    until then [`Profile::trouble`] says why.
 //!
-//! Not here: what to do with a cost (`price`), measuring (`session`).
+//! Not here: what to do with a cost (`price`), measuring (`session`, `profiler`).
+
+mod diff;
+mod exchange;
+mod list;
+mod statistics;
+mod store;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polychip_partitioner::Nanos;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
+pub use diff::{Change, ProfileDiff};
+pub(crate) use exchange::hex;
+pub use exchange::{
+    BatchRecord, ContentRecord, LinkRecord, Merged, PartRecord, ProfileFile, RefusalRecord, ValueRecord,
+};
+pub use list::PartSummary;
+pub use statistics::{Interval, median_interval};
+use store::Batch;
+
+use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::refusal::RefusedRun;
 
 /// Measurements kept per device, part and operating point.
 pub(crate) const KEPT: u32 = 101;
-
-/// "PLYC": marks a SQLite file as ours.
-const APPLICATION_ID: i32 = i32::from_be_bytes(*b"PLYC");
-/// Version of the tables below.
-const VERSION: i32 = 3;
-
-const SCHEMA: &str = "
-    CREATE TABLE part (
-        id INTEGER PRIMARY KEY,
-        device TEXT NOT NULL,          -- identity of the device: plugin, build, device, driver
-        fingerprint BLOB NOT NULL,     -- structure of the part, 32 bytes
-        operating_point TEXT NOT NULL, -- name of the operating point, empty where not set
-        emulated INTEGER NOT NULL,     -- 1: the figures are an emulated device's
-        UNIQUE (device, fingerprint, operating_point)
-    ) STRICT;
-    CREATE TABLE measurement (
-        id INTEGER PRIMARY KEY,
-        part INTEGER NOT NULL REFERENCES part (id) ON DELETE CASCADE,
-        time_ns INTEGER NOT NULL,
-        energy_uj INTEGER              -- null where the device does not measure energy
-    ) STRICT;
-    CREATE INDEX measurement_of_part ON measurement (part, id);
-    CREATE TABLE plugin_value (
-        plugin TEXT NOT NULL,
-        key TEXT NOT NULL,
-        value BLOB NOT NULL,
-        PRIMARY KEY (plugin, key)
-    ) STRICT;
-";
-
-/// What version 2 added; a file of version 1 gets it when it is opened.
-const SINCE_2: &str = "
-    CREATE TABLE refusal (
-        device TEXT NOT NULL,          -- identity of the device: plugin, build, device, driver
-        fingerprint BLOB NOT NULL,     -- structure of the run of nodes, 32 bytes
-        nodes INTEGER NOT NULL,        -- length of the run
-        words TEXT NOT NULL,           -- the vendor's words, with its code
-        PRIMARY KEY (device, fingerprint)
-    ) STRICT;
-";
-
-/// What version 3 added; a file of an older version gets it when it is opened.
-const SINCE_3: &str = "
-    CREATE TABLE link (
-        from_device TEXT NOT NULL,     -- identity of the device that writes
-        to_device TEXT NOT NULL,       -- of the one that reads; the same: what starting a run takes
-        bytes INTEGER NOT NULL,        -- size of the tensor that was handed over
-        time_ns INTEGER NOT NULL,      -- median of the newest measurement
-        PRIMARY KEY (from_device, to_device, bytes)
-    ) STRICT;
-";
+/// How long a writer waits for writers of other processes.
+const TURN: Duration = Duration::from_secs(10);
 
 /// What identifies a row of measured parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +78,12 @@ pub struct Summary {
     pub p50: Nanos,
     /// Ninetieth percentile of the time.
     pub p90: Nanos,
+    /// Where the true median is, with a confidence of 95 %; none for fewer than six measurements.
+    pub interval: Option<Interval>,
     /// Median energy in microjoules, where measured.
     pub energy_uj: Option<u64>,
+    /// When the newest measurement was recorded, in microseconds since 1970; 0 where that is not known.
+    pub newest_us: u64,
     /// The figures are an emulated device's.
     pub emulated: bool,
 }
@@ -116,11 +92,21 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Profile {
     path: Option<PathBuf>,
-    connection: Mutex<Connection>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: Connection,
+    /// What could not be written to the file.
+    spare: Option<Connection>,
+    /// Why not, or why something could not be read.
+    trouble: Option<String>,
 }
 
 impl Profile {
-    /// Opens the file, or makes it where there is none.
+    /// Opens the file, or makes it where there is none. A file that may only be read is opened for reading; what is
+    /// recorded then stays in memory.
     ///
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file is not a profile database, is corrupt, or has a
@@ -138,9 +124,13 @@ impl Profile {
         }
         let refuse = |error| refused(path, error);
         let mut connection = Connection::open_with_flags(path, flags).map_err(refuse)?;
-        connection.busy_timeout(Duration::from_secs(10)).map_err(refuse)?;
+        connection.busy_timeout(TURN).map_err(refuse)?;
+        if connection.is_readonly("main").map_err(refuse)? {
+            drop(connection);
+            return Self::open_read_only(path);
+        }
         if !is_new {
-            check_ours(path, &connection)?;
+            tables::check_ours(path, &connection)?;
         }
         // Write-ahead logging lets readers go on while a writer commits, and survives a crash.
         connection
@@ -149,8 +139,40 @@ impl Profile {
         connection
             .pragma_update(None, "synchronous", "NORMAL")
             .map_err(refuse)?;
-        create(&mut connection).map_err(refuse)?;
-        check_ours(path, &connection)?;
+        tables::create(&mut connection).map_err(refuse)?;
+        tables::check_ours(path, &connection)?;
+        Self::ready(Some(path.to_owned()), connection).map_err(refuse)
+    }
+
+    /// Opens a file without ever writing to it: what is recorded stays in memory, and is gone with this object.
+    ///
+    /// # Errors
+    /// As [`Profile::open`]; also where the file has an older version, which only a writer can bring up.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let refuse = |error| refused(path, error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(refuse)?;
+        connection.busy_timeout(TURN).map_err(refuse)?;
+        let connection = match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
+            Ok(()) => connection,
+            // the log's index cannot be made beside the file either: read the file alone
+            Err(_) => {
+                let uri = format!("file:{}?immutable=1", escaped(path));
+                Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(refuse)?
+            }
+        };
+        tables::check_ours(path, &connection)?;
+        let version: i32 = connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(refuse)?;
+        if version < tables::VERSION {
+            let words = format!(
+                "profile database {} has version {version} and may only be read; open it once where it can be written",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::BadProfile, words));
+        }
         Self::ready(Some(path.to_owned()), connection).map_err(refuse)
     }
 
@@ -160,8 +182,7 @@ impl Profile {
     /// [`ErrorKind::BadProfile`] where SQLite has no memory.
     pub fn in_memory() -> Result<Self> {
         let refuse = |error| refused(Path::new("(memory)"), error);
-        let mut connection = Connection::open_in_memory().map_err(refuse)?;
-        create(&mut connection).map_err(refuse)?;
+        let connection = memory().map_err(refuse)?;
         Self::ready(None, connection).map_err(refuse)
     }
 
@@ -169,7 +190,11 @@ impl Profile {
         connection.pragma_update(None, "foreign_keys", true)?;
         Ok(Self {
             path,
-            connection: Mutex::new(connection),
+            state: Mutex::new(State {
+                file: connection,
+                spare: None,
+                trouble: None,
+            }),
         })
     }
 
@@ -179,19 +204,52 @@ impl Profile {
         self.path.as_deref()
     }
 
-    /// Adds measurements of one part, all or none.
+    /// Why something is kept in memory only, or could not be read: the newest reason.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.lock().trouble.clone()
+    }
+
+    /// Remembers a reason why the file is of no use.
+    pub(crate) fn note(&self, words: impl ToString) {
+        let words = words.to_string();
+        tracing::warn!("{words}");
+        self.lock().trouble = Some(words);
+    }
+
+    /// What was read, or nothing where it could not be: a run does without what is known rather than not at all.
+    pub(crate) fn or_nothing<T: Default>(&self, read: Result<T>) -> T {
+        read.unwrap_or_else(|error| {
+            self.note(error);
+            T::default()
+        })
+    }
+
+    /// Adds measurements of one part, all or none, under the machine's present conditions.
     ///
     /// # Errors
-    /// [`ErrorKind::BadProfile`] where the file cannot be written; what was stored before stays.
+    /// [`ErrorKind::BadProfile`] where neither the file nor memory takes them; what was stored before stays.
     pub fn record(&self, key: PartKey<'_>, emulated: bool, measurements: &[Measurement]) -> Result<()> {
-        let mut connection = self.lock();
-        let result = (|| {
-            let transaction = connection.transaction()?;
-            add(&transaction, key, emulated, measurements)?;
-            transaction.commit()
-        })();
-        drop(connection);
-        result.map_err(|error| self.refused(error))
+        self.record_under(key, emulated, measurements, &Conditions::now())
+    }
+
+    /// Adds measurements of one part, all or none, that were made under these conditions.
+    ///
+    /// # Errors
+    /// As [`Profile::record`].
+    pub fn record_under(
+        &self,
+        key: PartKey<'_>,
+        emulated: bool,
+        measurements: &[Measurement],
+        conditions: &Conditions,
+    ) -> Result<()> {
+        let batch = Batch::new(key, measurements, conditions);
+        self.write(|connection| {
+            let part = store::part(connection, key, emulated)?;
+            store::add(connection, part, &batch.stated(), measurements)?;
+            store::prune(connection, part)
+        })
     }
 
     /// What is known of one part.
@@ -199,7 +257,20 @@ impl Profile {
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be read.
     pub fn part(&self, key: PartKey<'_>) -> Result<Option<Summary>> {
-        summary(&self.lock(), key).map_err(|error| self.refused(error))
+        let rows = self.read_all(|connection| store::rows(connection, key))?;
+        Ok(statistics::summary(rows))
+    }
+
+    /// Says what a part consists of, for predictions of other parts; what was said before stays.
+    pub(crate) fn describe(&self, fingerprint: &[u8; 32], pieces: &str) -> Result<()> {
+        self.write(|connection| {
+            connection
+                .execute(
+                    "INSERT OR IGNORE INTO content (fingerprint, pieces) VALUES (?1, ?2)",
+                    params![fingerprint.as_slice(), pieces],
+                )
+                .map(|_| ())
+        })
     }
 
     /// Remembers that a device refuses a run of nodes.
@@ -208,12 +279,15 @@ impl Profile {
     /// [`ErrorKind::BadProfile`] where the file cannot be written.
     pub fn refuse(&self, device: &str, run: &RefusedRun) -> Result<()> {
         let nodes = i64::try_from(run.nodes).unwrap_or(i64::MAX);
-        let result = self.lock().execute(
-            "INSERT INTO refusal (device, fingerprint, nodes, words) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (device, fingerprint) DO UPDATE SET words = excluded.words",
-            params![device, run.fingerprint.as_slice(), nodes, run.words],
-        );
-        result.map(|_| ()).map_err(|error| self.refused(error))
+        self.write(|connection| {
+            connection
+                .execute(
+                    "INSERT INTO refusal (device, fingerprint, nodes, words) VALUES (?1, ?2, ?3, ?4)
+                     ON CONFLICT (device, fingerprint) DO UPDATE SET words = excluded.words",
+                    params![device, run.fingerprint.as_slice(), nodes, run.words],
+                )
+                .map(|_| ())
+        })
     }
 
     /// Runs of nodes that the device of this identity refused.
@@ -221,8 +295,7 @@ impl Profile {
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be read.
     pub fn refusals(&self, device: &str) -> Result<Vec<RefusedRun>> {
-        let connection = self.lock();
-        let found = (|| {
+        let mut found = self.read_all(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT fingerprint, nodes, words FROM refusal WHERE device = ?1 ORDER BY fingerprint",
             )?;
@@ -233,9 +306,11 @@ impl Profile {
                     words: row.get(2)?,
                 })
             })?;
-            rows.collect::<rusqlite::Result<_>>()
-        })();
-        found.map_err(|error| self.refused(error))
+            rows.collect()
+        })?;
+        found.sort_by_key(|run: &RefusedRun| run.fingerprint);
+        found.dedup_by_key(|run| run.fingerprint);
+        Ok(found)
     }
 
     /// Forgets what a device of this identity refused, or any device; the number of runs forgotten.
@@ -244,12 +319,17 @@ impl Profile {
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be written.
     pub fn forget_refusals(&self, device: Option<&str>) -> Result<usize> {
-        self.lock()
-            .execute(
-                "DELETE FROM refusal WHERE ?1 IS NULL OR device = ?1",
-                params![device],
-            )
-            .map_err(|error| self.refused(error))
+        let state = self.lock();
+        let mut forgotten = 0;
+        for connection in state.spare.iter().chain([&state.file]) {
+            forgotten += connection
+                .execute(
+                    "DELETE FROM refusal WHERE ?1 IS NULL OR device = ?1",
+                    params![device],
+                )
+                .map_err(|error| self.refused(error))?;
+        }
+        Ok(forgotten)
     }
 
     /// Stores what handing a tensor of so many bytes from one device to another took, in the place of what
@@ -258,13 +338,8 @@ impl Profile {
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be written.
     pub fn record_link(&self, from: &str, to: &str, bytes: u64, time: Nanos) -> Result<()> {
-        let clamp = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let result = self.lock().execute(
-            "INSERT INTO link (from_device, to_device, bytes, time_ns) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (from_device, to_device, bytes) DO UPDATE SET time_ns = excluded.time_ns",
-            params![from, to, clamp(bytes), clamp(time.nanoseconds())],
-        );
-        result.map(|_| ()).map_err(|error| self.refused(error))
+        let record = LinkRecord::now(from, to, bytes, time);
+        self.write(|connection| store::put_link(connection, &record).map(|_| ()))
     }
 
     /// What is known of handing tensors from one device to another: bytes and times, smallest first.
@@ -272,22 +347,11 @@ impl Profile {
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be read.
     pub fn link(&self, from: &str, to: &str) -> Result<Vec<(u64, Nanos)>> {
-        let connection = self.lock();
-        let found = (|| {
-            let mut statement = connection.prepare_cached(
-                "SELECT bytes, time_ns FROM link WHERE from_device = ?1 AND to_device = ?2 ORDER BY bytes",
-            )?;
-            let rows = statement.query_map(params![from, to], |row| {
-                let unsigned = |column| row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0));
-                // the partitioner counts picoseconds in 64 bits
-                Ok((
-                    unsigned(0)?,
-                    Nanos::from_nanoseconds(unsigned(1)?.min(u64::MAX / 1_000_000)),
-                ))
-            })?;
-            rows.collect::<rusqlite::Result<_>>()
-        })();
-        found.map_err(|error| self.refused(error))
+        let mut found = self.read_all(|connection| store::link(connection, from, to))?;
+        // what is kept in memory comes first, and is newer
+        found.sort_by_key(|(bytes, _)| *bytes);
+        found.dedup_by_key(|(bytes, _)| *bytes);
+        Ok(found)
     }
 
     /// Reads a value of a plugin's own store.
@@ -295,14 +359,17 @@ impl Profile {
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be read.
     pub fn plugin_value(&self, plugin: &str, key: &str) -> Result<Option<Vec<u8>>> {
-        self.lock()
-            .query_row(
-                "SELECT value FROM plugin_value WHERE plugin = ?1 AND key = ?2",
-                params![plugin, key],
-                |row| row.get(0),
-            )
-            .optional()
-            .map_err(|error| self.refused(error))
+        let found = self.read_all(|connection| {
+            let value = connection
+                .query_row(
+                    "SELECT value FROM plugin_value WHERE plugin = ?1 AND key = ?2",
+                    params![plugin, key],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            Ok(value.into_iter().collect())
+        })?;
+        Ok(found.into_iter().next())
     }
 
     /// Writes a value of a plugin's own store; an empty value removes the key.
@@ -310,30 +377,135 @@ impl Profile {
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be written.
     pub fn set_plugin_value(&self, plugin: &str, key: &str, value: &[u8]) -> Result<()> {
-        let connection = self.lock();
-        let result = if value.is_empty() {
-            connection.execute(
-                "DELETE FROM plugin_value WHERE plugin = ?1 AND key = ?2",
-                params![plugin, key],
-            )
-        } else {
-            connection.execute(
-                "INSERT INTO plugin_value (plugin, key, value) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (plugin, key) DO UPDATE SET value = excluded.value",
-                params![plugin, key, value],
-            )
-        };
-        result.map(|_| ()).map_err(|error| self.refused(error))
+        self.write(|connection| {
+            if value.is_empty() {
+                connection.execute(
+                    "DELETE FROM plugin_value WHERE plugin = ?1 AND key = ?2",
+                    params![plugin, key],
+                )
+            } else {
+                connection.execute(
+                    "INSERT INTO plugin_value (plugin, key, value) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (plugin, key) DO UPDATE SET value = excluded.value",
+                    params![plugin, key, value],
+                )
+            }
+            .map(|_| ())
+        })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
+    /// Everything that is stored, as it goes into a JSON file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn export(&self) -> Result<ProfileFile> {
+        let state = self.lock();
+        let mut all = exchange::read(&state.file).map_err(|error| self.refused(error))?;
+        if let Some(spare) = &state.spare {
+            let more = exchange::read(spare).map_err(|error| self.refused(error))?;
+            drop(state);
+            // both together, by the rules of merging
+            let both = Profile::in_memory()?;
+            both.import(&all, "")?;
+            both.import(&more, "")?;
+            all = both.export()?;
+        }
+        Ok(all)
+    }
+
+    /// Adds what another database holds, all or nothing. Batches that are here already are left out, of links and
+    /// refusals the newer stay, values of plugins that are here stay. `source` names the file that it comes from.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the records contradict themselves, or the file cannot be written.
+    pub fn import(&self, records: &ProfileFile, source: &str) -> Result<Merged> {
+        records.check()?;
+        let mut state = self.lock();
+        let merged = exchange::write(&mut state.file, records, source);
+        drop(state);
+        merged.map_err(|error| self.refused(error))
+    }
+
+    /// Writes to the file, and where that cannot be, to memory.
+    fn write(&self, write: impl Fn(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+        let mut state = self.lock();
+        let flushed = state.flush();
+        if let Err(error) = flushed.and_then(|()| whole(&mut state.file, &write)) {
+            let words = self.refused(error);
+            tracing::warn!("kept in memory: {words}");
+            state.trouble = Some(words.to_string());
+            if state.spare.is_none() {
+                state.spare = Some(memory().map_err(|error| self.refused(error))?);
+            }
+            let spare = state.spare.as_mut().expect("invariant: made above");
+            whole(spare, &write).map_err(|error| self.refused(error))?;
+        }
+        Ok(())
+    }
+
+    /// What memory holds, then what the file does.
+    fn read_all<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<Vec<T>>) -> Result<Vec<T>> {
+        let state = self.lock();
+        let mut all = Vec::new();
+        for connection in state.spare.iter().chain([&state.file]) {
+            all.extend(read(connection).map_err(|error| self.refused(error))?);
+        }
+        Ok(all)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
         // A panic while holding the lock leaves no transaction open: SQLite rolls it back on drop.
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn refused(&self, error: rusqlite::Error) -> Error {
         refused(self.path.as_deref().unwrap_or(Path::new("(memory)")), error)
     }
+}
+
+impl State {
+    /// Writes what memory holds to the file, now that it may be possible.
+    fn flush(&mut self) -> rusqlite::Result<()> {
+        if let Some(spare) = &self.spare {
+            let records = exchange::read(spare)?;
+            exchange::write(&mut self.file, &records, "")?;
+            self.spare = None;
+            self.trouble = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = state.flush() {
+            tracing::warn!("measured times are lost: {error}");
+        }
+    }
+}
+
+/// An empty database in memory.
+fn memory() -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
+    tables::create(&mut connection)?;
+    Ok(connection)
+}
+
+/// All of a write or none of it. The lock is taken first, so that writers of other processes are waited for.
+fn whole(
+    connection: &mut Connection,
+    write: impl Fn(&Connection) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    write(&transaction)?;
+    transaction.commit()
+}
+
+/// A path in a URI of SQLite.
+fn escaped(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
 fn refused(path: &Path, error: rusqlite::Error) -> Error {
@@ -345,121 +517,6 @@ fn refused(path: &Path, error: rusqlite::Error) -> Error {
         ),
         error,
     )
-}
-
-fn create(connection: &mut Connection) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    // Another process may have made the tables while this one waited.
-    let made: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if made == 0 {
-        transaction.execute_batch(SCHEMA)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    }
-    if made < 2 {
-        transaction.execute_batch(SINCE_2)?;
-    }
-    if made < 3 {
-        transaction.execute_batch(SINCE_3)?;
-        transaction.pragma_update(None, "user_version", VERSION)?;
-    }
-    transaction.commit()
-}
-
-fn check_ours(path: &Path, connection: &Connection) -> Result<()> {
-    let number = |name| {
-        connection
-            .pragma_query_value(None, name, |row| row.get::<_, i32>(0))
-            .map_err(|error| refused(path, error))
-    };
-    let (application, version) = (number("application_id")?, number("user_version")?);
-    let words = if application != APPLICATION_ID {
-        format!(
-            "{} is a SQLite file of another program (application id {application:#x})",
-            path.display()
-        )
-    } else if !(1..=VERSION).contains(&version) {
-        format!(
-            "profile database {} has version {version}, this build reads versions 1 to {VERSION}",
-            path.display()
-        )
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(
-        ErrorKind::BadProfile,
-        format!("{words}; it is left as it is, give another file"),
-    ))
-}
-
-fn add(
-    transaction: &Transaction<'_>,
-    key: PartKey<'_>,
-    emulated: bool,
-    measurements: &[Measurement],
-) -> rusqlite::Result<()> {
-    let part: i64 = transaction.query_row(
-        "INSERT INTO part (device, fingerprint, operating_point, emulated) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (device, fingerprint, operating_point) DO UPDATE SET emulated = excluded.emulated
-         RETURNING id",
-        params![
-            key.device,
-            key.fingerprint.as_slice(),
-            key.operating_point,
-            emulated
-        ],
-        |row| row.get(0),
-    )?;
-    let mut insert =
-        transaction.prepare("INSERT INTO measurement (part, time_ns, energy_uj) VALUES (?1, ?2, ?3)")?;
-    for measurement in measurements {
-        let time = i64::try_from(measurement.time.nanoseconds()).unwrap_or(i64::MAX);
-        let energy = measurement
-            .energy_uj
-            .map(|value| i64::try_from(value).unwrap_or(i64::MAX));
-        insert.execute(params![part, time, energy])?;
-    }
-    transaction.execute(
-        "DELETE FROM measurement WHERE part = ?1 AND id NOT IN
-         (SELECT id FROM measurement WHERE part = ?1 ORDER BY id DESC LIMIT ?2)",
-        params![part, KEPT],
-    )?;
-    Ok(())
-}
-
-fn summary(connection: &Connection, key: PartKey<'_>) -> rusqlite::Result<Option<Summary>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT m.time_ns, m.energy_uj, p.emulated FROM part p JOIN measurement m ON m.part = p.id
-         WHERE p.device = ?1 AND p.fingerprint = ?2 AND p.operating_point = ?3 ORDER BY m.time_ns",
-    )?;
-    let rows = statement.query_map(
-        params![key.device, key.fingerprint.as_slice(), key.operating_point],
-        |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, Option<i64>>(1)?,
-                row.get::<_, bool>(2)?,
-            ))
-        },
-    )?;
-    let rows: Vec<(i64, Option<i64>, bool)> = rows.collect::<rusqlite::Result<_>>()?;
-    let Some(last) = rows.len().checked_sub(1) else {
-        return Ok(None);
-    };
-    let at =
-        |permille: usize| Nanos::from_nanoseconds(u64::try_from(rows[last * permille / 1000].0).unwrap_or(0));
-    let mut energies: Vec<u64> = rows
-        .iter()
-        .filter_map(|row| row.1.and_then(|value| u64::try_from(value).ok()))
-        .collect();
-    energies.sort_unstable();
-    Ok(Some(Summary {
-        samples: u32::try_from(rows.len()).unwrap_or(u32::MAX),
-        p10: at(100),
-        p50: at(500),
-        p90: at(900),
-        energy_uj: energies.get(energies.len() / 2).copied(),
-        emulated: rows[0].2,
-    }))
 }
 
 #[cfg(test)]

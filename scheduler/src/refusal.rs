@@ -13,7 +13,6 @@ use polychip_graph::{Graph, NodeId, TensorId, extract, fingerprint};
 use polychip_host::Device;
 use polychip_partitioner::{Refusal, Target};
 
-use crate::error::Result;
 use crate::event::{Event, EventKind};
 use crate::profile::Profile;
 
@@ -112,15 +111,15 @@ pub(crate) fn apply(
     targets: &mut [Target],
     pins: &BTreeMap<usize, usize>,
     profile: &Profile,
-) -> Result<Vec<Event>> {
+) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     for (column, (device, target)) in devices.iter().zip(targets.iter_mut()).enumerate() {
-        let known = profile.refusals(&device.identity())?;
+        let known = profile.or_nothing(profile.refusals(&device.identity()));
         for (words, nodes) in mark_known(graph, target, column, &known, pins) {
             events.push(Event::new(EventKind::Avoided, device.name(), nodes, words));
         }
     }
-    Ok(events)
+    events
 }
 
 /// Marks every run of the graph that is one of `known`; the nodes marked, by words.

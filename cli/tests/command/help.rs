@@ -13,8 +13,13 @@ fn help_texts() {
         "partition",
         "explain",
         "inspect",
+        "profile",
     ] {
         insta::assert_snapshot!(command, polychip(&[command, "--help"]).ok());
+    }
+    for command in ["show", "export", "import", "merge", "diff"] {
+        let name = format!("profile_{command}");
+        insta::assert_snapshot!(name, polychip(&["profile", command, "--help"]).ok());
     }
     insta::assert_snapshot!("plan_diff", polychip(&["plan", "diff", "--help"]).ok());
 }
@@ -22,7 +27,7 @@ fn help_texts() {
 #[test]
 fn bad_usage_is_code_2() {
     let model = shapes();
-    let cases: [&[&str]; 14] = [
+    let cases: [&[&str]; 18] = [
         &["frobnicate"],
         &["run"],
         &["run", &model, "--frobnicate"],
@@ -35,6 +40,10 @@ fn bad_usage_is_code_2() {
         &["run", &model, "--policy", "speed"],
         &["run", &model, "--plan", "x", "--devices", "cpu"],
         &["bench", &model, "--iters", "0"],
+        &["profile"],
+        &["profile", &model],
+        &["profile", &model, "--profile", "x", "--time", "0"],
+        &["profile", "diff", "a", "b", "--fail-on", "faster"],
         &["run", &model, "--fill", "1", "--plugins", "/nowhere/at/all"],
         &["run", &model, "--fill", "1", "--dim", "n=1", "--dim", "n=2"],
     ];

@@ -3,8 +3,11 @@
 mod bad_input;
 mod devices;
 mod help;
+#[cfg(unix)]
+mod killed;
 mod model;
 mod plans;
+mod profiles;
 mod shapes;
 mod small;
 mod tool;

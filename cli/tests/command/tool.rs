@@ -38,7 +38,7 @@ pub(crate) struct Done {
 
 /// The binary in a folder of its own: plugins beside the one that cargo built, which depend on what else was
 /// built there, are not found.
-fn alone() -> &'static Path {
+pub(crate) fn alone() -> &'static Path {
     static ALONE: OnceLock<PathBuf> = OnceLock::new();
     ALONE.get_or_init(|| {
         let built = Path::new(env!("CARGO_BIN_EXE_polychip"));

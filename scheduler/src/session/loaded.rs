@@ -336,12 +336,15 @@ impl LoadedPlan {
         history.add(&slot.timings, slot.latency);
     }
 
+    /// Forgets the measured part times, and gives them.
+    pub(crate) fn forget(&self) -> History {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *history, History::new(self.wiring.parts.len()))
+    }
+
     /// Writes the measured part times into the profile database, and forgets them here.
     pub(crate) fn record(&self) -> Result<()> {
-        let history = {
-            let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *history, History::new(self.wiring.parts.len()))
-        };
+        let history = self.forget();
         for (index, part) in self.parts.iter().enumerate() {
             let device = self.device(part);
             if self.clock().is_virtual() && !device.info().emulated {

@@ -1,0 +1,208 @@
+//! `polychip profile`: measures models and what they consist of, and keeps, merges and compares what was measured.
+//!
+//! Invariants:
+//! 1. Everything that an app could want is the library's; here are the command line, the words and the files.
+//! 2. Every batch is stored before the next begins, so that Ctrl-C loses one at most and the next call goes on.
+
+pub(crate) mod exchange;
+pub(crate) mod show;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use polychip::{Model, ProfileOptions, ProfileProgress, ProfileReport};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit::usage;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::{PlanArguments, dimension};
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    measure: MeasureArguments,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List what was measured, where each figure comes from, and what is predicted from it
+    #[command(alias = "list")]
+    Show(show::Arguments),
+    /// Write a profile as JSON
+    Export(exchange::ExportArguments),
+    /// Add a profile in JSON to a profile
+    Import(exchange::ImportArguments),
+    /// Add profiles to a profile
+    Merge(exchange::MergeArguments),
+    /// Say what became slower or faster from one profile to another
+    Diff(exchange::DiffArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct MeasureArguments {
+    /// ONNX models
+    #[arg(required = true)]
+    models: Vec<PathBuf>,
+    /// Size of a dimension that a model only names
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
+    dims: Vec<(String, usize)>,
+    /// Measure what the models consist of, too: fusion groups, and nodes by themselves
+    #[arg(long)]
+    ops: bool,
+    /// With --ops: leave out the models as wholes, and the parts of plans
+    #[arg(long, requires = "ops")]
+    no_wholes: bool,
+    /// Stop after so many seconds; what is left is measured the next time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time: Option<Duration>,
+    /// A part is known well enough where the interval of its median, of 95 % confidence, is this close to the median
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
+    precision_goal: f64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    plan: PlanArguments,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e7 => Ok(Duration::from_secs_f64(value)),
+        _ => Err(format!(
+            "{text:?} is not a number of seconds above 0, up to 10000000"
+        )),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.01..=100.0).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is not a number of per cent from 0.01 to 100")),
+    }
+}
+
+/// What `profile --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model files.
+    models: Vec<String>,
+    /// The profile that holds what was measured.
+    profile: String,
+    /// What was measured.
+    #[serde(flatten)]
+    report: ProfileReport,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    match &arguments.command {
+        None => measure(&arguments.measure, out),
+        Some(Command::Show(arguments)) => show::run(arguments, out),
+        Some(Command::Export(arguments)) => exchange::export(arguments, out),
+        Some(Command::Import(arguments)) => exchange::import(arguments, out),
+        Some(Command::Merge(arguments)) => exchange::merge(arguments, out),
+        Some(Command::Diff(arguments)) => exchange::diff(arguments, out),
+    }
+}
+
+fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()> {
+    let Some(profile) = &arguments.plan.runtime.profile else {
+        return Err(usage("--profile FILE says where what is measured is kept"));
+    };
+    let runtime = arguments.plan.runtime(None)?;
+    let mut models = Vec::with_capacity(arguments.models.len());
+    {
+        let _progress = Progress::of("reading the models");
+        for path in &arguments.models {
+            let model = runtime.load(path)?;
+            let own = |(name, _): &&(String, usize)| model.open_dims().contains(name);
+            let dims: Vec<(String, usize)> = arguments.dims.iter().filter(own).cloned().collect();
+            let bound: Model = model.bind(dims)?;
+            models.push(bound);
+        }
+    }
+    let options = ProfileOptions {
+        ops: arguments.ops,
+        wholes: !arguments.no_wholes,
+        time: arguments.time,
+        goal: arguments.precision_goal / 100.0,
+    };
+    let progress = Progress::told("what is known");
+    let mut watch = |at: &ProfileProgress<'_>| {
+        let left = at
+            .left
+            .map_or_else(String::new, |left| format!(", {} s left", left.as_secs()));
+        progress.at(at.done, at.total, format!("{} on {}{left}", at.part, at.device));
+        ControlFlow::Continue(())
+    };
+    let report = runtime.profile_models(&models, &arguments.plan.policy(), &options, &mut watch)?;
+    drop(progress);
+    if let Some(words) = runtime.profile().trouble() {
+        return Err(anyhow::anyhow!("what was measured is not stored: {words}"));
+    }
+    let answer = Answer {
+        models: arguments
+            .models
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+        profile: profile.display().to_string(),
+        report,
+    };
+    if arguments.json {
+        out.json(&answer)
+    } else {
+        out.text(&answer.to_string())
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let report = &self.report;
+        for one in &report.not_measured {
+            writeln!(f, "not measured: {} on {}: {}", one.part, one.device, one.reason)?;
+        }
+        writeln!(
+            f,
+            "{} of {} parts are known well enough, {} were before; {} runs were recorded in {:.1} s into {}",
+            report.known,
+            report.parts,
+            report.known_before,
+            report.measurements,
+            report.took_ns as f64 / 1e9,
+            self.profile
+        )?;
+        if let Some(ppm) = report.widest_ppm {
+            writeln!(
+                f,
+                "widest interval: within {:.1} % of its median",
+                ppm as f64 / 1e4
+            )?;
+        }
+        f.write_str(match report.complete {
+            true => "nothing is left to measure",
+            false => "the time is over: the same command goes on from here",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_goals_have_bounds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(percent("2.5"), Ok(2.5));
+        for bad in ["", "0", "-1", "x", "nan", "inf", "1e9"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+}

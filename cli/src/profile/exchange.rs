@@ -1,0 +1,251 @@
+//! `polychip profile export`, `import`, `merge`, `diff`: profiles as files.
+//!
+//! Invariant: a file that is only read is not changed, and a file of JSON appears whole or not at all.
+
+use std::path::{Path, PathBuf};
+
+use polychip::{Merged, Profile, ProfileDiff, ProfileFile};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit::{Code, bad_input, failure};
+use crate::file;
+use crate::output::Output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArguments {
+    /// File of JSON to write; `-` for standard output
+    file: PathBuf,
+    /// Database of measured times
+    #[arg(long, value_name = "FILE")]
+    profile: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportArguments {
+    /// File of JSON, written by `polychip profile export`
+    file: PathBuf,
+    /// Database of measured times, made where there is none
+    #[arg(long, value_name = "FILE")]
+    profile: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MergeArguments {
+    /// Database that is added to, made where there is none
+    into: PathBuf,
+    /// Databases, or files of JSON, that are added
+    #[arg(required = true)]
+    from: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiffArguments {
+    /// Database or file of JSON of before
+    old: PathBuf,
+    /// Database or file of JSON of now
+    new: PathBuf,
+    /// Exit with code 1 where a part is slower beyond both intervals, and by more than so many per cent (0 where left
+    /// out)
+    #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
+    fail_on: Option<i64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads `slower` or `slower=PERCENT`, in millionths.
+fn gate(text: &str) -> Result<i64, String> {
+    let percent = match text.split_once('=') {
+        None if text == "slower" => "0",
+        Some(("slower", percent)) => percent,
+        _ => return Err("write slower or slower=PERCENT".into()),
+    };
+    match percent.parse::<f64>() {
+        Ok(value) if (0.0..=100_000.0).contains(&value) => Ok((value * 10_000.0).round() as i64),
+        _ => Err(format!(
+            "{percent:?} is not a number of per cent from 0 to 100000"
+        )),
+    }
+}
+
+/// What `profile import --json` and `profile merge --json` print.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Merge {
+    /// The database that was added to.
+    into: String,
+    /// The files that were added.
+    from: Vec<Added>,
+}
+
+/// What a file added.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Added {
+    /// The file.
+    file: String,
+    /// What it added.
+    #[serde(flatten)]
+    merged: Merged,
+}
+
+/// What `profile diff --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Diff {
+    /// File of before.
+    old: String,
+    /// File of now.
+    new: String,
+    /// What changed.
+    #[serde(flatten)]
+    diff: ProfileDiff,
+    /// Why the exit code is 1; none where it is 0.
+    failed: Option<String>,
+}
+
+/// Runs `profile export`.
+pub(crate) fn export(arguments: &ExportArguments, out: &mut Output) -> anyhow::Result<()> {
+    let records = existing(&arguments.profile)?;
+    let text = serde_json::to_string_pretty(&records)?;
+    if arguments.file.as_os_str() == "-" {
+        return out.text(&text);
+    }
+    file::write(&arguments.file, (text + "\n").as_bytes())
+}
+
+/// Runs `profile import`.
+pub(crate) fn import(arguments: &ImportArguments, out: &mut Output) -> anyhow::Result<()> {
+    add(
+        &arguments.profile,
+        std::slice::from_ref(&arguments.file),
+        arguments.json,
+        out,
+    )
+}
+
+/// Runs `profile merge`.
+pub(crate) fn merge(arguments: &MergeArguments, out: &mut Output) -> anyhow::Result<()> {
+    add(&arguments.into, &arguments.from, arguments.json, out)
+}
+
+fn add(into: &Path, from: &[PathBuf], json: bool, out: &mut Output) -> anyhow::Result<()> {
+    // all files are read before anything is written
+    let records = from
+        .iter()
+        .map(|path| Ok((path, read(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let profile = Profile::open(into)?;
+    let mut added = Vec::with_capacity(records.len());
+    for (path, records) in records {
+        let merged = profile.import(&records, &path.display().to_string())?;
+        added.push(Added {
+            file: path.display().to_string(),
+            merged,
+        });
+    }
+    let answer = Merge {
+        into: into.display().to_string(),
+        from: added,
+    };
+    if json {
+        out.json(&answer)
+    } else {
+        out.text(&answer.to_string())
+    }
+}
+
+/// Runs `profile diff`.
+pub(crate) fn diff(arguments: &DiffArguments, out: &mut Output) -> anyhow::Result<()> {
+    let diff = ProfileDiff::of(&read(&arguments.old)?, &read(&arguments.new)?);
+    let failed = arguments.fail_on.and_then(|limit| {
+        let over = diff
+            .slower
+            .iter()
+            .filter(|change| change.longer_ppm > limit)
+            .count();
+        (over > 0).then(|| {
+            let percent = limit as f64 / 1e4;
+            format!("{over} parts are slower by more than {percent} % (--fail-on slower)")
+        })
+    });
+    if arguments.json {
+        out.json(&Diff {
+            old: arguments.old.display().to_string(),
+            new: arguments.new.display().to_string(),
+            diff,
+            failed: failed.clone(),
+        })?;
+    } else {
+        out.text(&diff.to_string())?;
+    }
+    failed.map_or(Ok(()), |words| Err(failure(Code::Differs, words)))
+}
+
+/// Reads a database, or a file of JSON.
+pub(crate) fn read(path: &Path) -> anyhow::Result<ProfileFile> {
+    let is_json = {
+        let mut first = [0; 16];
+        let mut file =
+            std::fs::File::open(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
+        std::io::Read::read(&mut file, &mut first)?;
+        !first.starts_with(b"SQLite format 3")
+            && first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+    };
+    if is_json {
+        let records = ProfileFile::from_json(&file::read_text(path)?);
+        return records.map_err(|error| bad_input(format!("{}: {error}", path.display())));
+    }
+    existing(path)
+}
+
+/// What a database that is there holds.
+fn existing(path: &Path) -> anyhow::Result<ProfileFile> {
+    if !path.is_file() {
+        return Err(bad_input(format!("{}: there is no such file", path.display())));
+    }
+    Ok(Profile::open(path)?.export()?)
+}
+
+impl std::fmt::Display for Merge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, added) in self.from.iter().enumerate() {
+            let Merged {
+                batches,
+                known,
+                measurements,
+                links,
+                refusals,
+                plugin_values,
+            } = added.merged;
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(
+                f,
+                "{} into {}: {measurements} measurements in {batches} batches, {links} links, {refusals} refusals, \
+                 {plugin_values} values of plugins; {known} batches were there already",
+                added.file, self.into
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_slower_with_a_limit() {
+        assert_eq!(gate("slower"), Ok(0));
+        assert_eq!(gate("slower=2.5"), Ok(25_000));
+        for bad in ["", "faster", "slower=", "slower=-1", "slower=nan", "slower=1e9"] {
+            assert!(gate(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The pieces that graphs consist of: what a device computes as one, and what that depends on.
+//!
+//! A piece is a fusion group, or a node that is in none. A part's time is closer to the sum of its pieces than to the
+//! sum of its nodes, because the group is what devices fuse; and a piece is what is measured by itself.
+//!
+//! Invariants:
+//! 1. Every node of a graph is in exactly one of its pieces; pieces stand in graph order.
+//! 2. A piece is known by its structure, so that one of another model is known, too.
+//!
+//! Not here: what a piece costs (`fit`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use polychip_graph::{Graph, Node, NodeId, fingerprint};
+use polychip_ops::{Dim, Op};
+use serde::{Deserialize, Serialize};
+
+use super::stretch::{Composition, border_of};
+use crate::profile::hex;
+use crate::refusal::run_graph;
+use crate::work;
+
+/// A piece as the profile describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Piece {
+    /// Structure of the piece as a part of its own, 64 hexadecimal digits.
+    pub(crate) fingerprint: String,
+    /// What it is, for people.
+    pub(crate) words: String,
+    /// Pieces whose times follow one law.
+    pub(crate) family: String,
+    /// How often it stands in the part.
+    pub(crate) count: u32,
+    /// Multiply-adds.
+    pub(crate) macs: u64,
+    /// Bytes that it reads and writes, constants not counted.
+    pub(crate) bytes: u64,
+    /// Bytes of its constants.
+    pub(crate) constants: u64,
+}
+
+/// What a part consists of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Content {
+    /// Its different pieces.
+    pub(crate) pieces: Vec<Piece>,
+    /// Bytes that the part reads and writes beside constants.
+    pub(crate) border: u64,
+    /// Of a whole model: how it is composed of stretches.
+    #[serde(default)]
+    pub(crate) composition: Composition,
+}
+
+impl Content {
+    /// What a graph consists of.
+    pub(crate) fn of(graph: &Graph) -> Content {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for nodes in nodes_of_pieces(graph) {
+            let piece = Piece::of(graph, &nodes);
+            match known.get(&piece.fingerprint) {
+                Some(&at) => pieces[at].count += 1,
+                None => {
+                    known.insert(piece.fingerprint.clone(), pieces.len());
+                    pieces.push(piece);
+                }
+            }
+        }
+        Content {
+            pieces,
+            border: border_of(graph),
+            composition: Composition::default(),
+        }
+    }
+
+    /// What a whole model consists of.
+    pub(crate) fn of_whole(graph: &Graph) -> Content {
+        Content {
+            composition: Composition::of(graph),
+            ..Content::of(graph)
+        }
+    }
+
+    /// How many pieces, each counted as often as it stands there.
+    pub(crate) fn count(&self) -> u64 {
+        self.pieces.iter().map(|piece| u64::from(piece.count)).sum()
+    }
+
+    /// Bytes of all its constants.
+    pub(crate) fn constants(&self) -> u64 {
+        let pieces = self
+            .pieces
+            .iter()
+            .map(|piece| piece.constants.saturating_mul(piece.count.into()));
+        pieces.fold(0, u64::saturating_add)
+    }
+
+    /// As it is stored.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("invariant: texts and numbers are JSON")
+    }
+}
+
+/// What stored pieces are, for people.
+pub(crate) fn words(pieces: &str) -> String {
+    let Ok(content) = serde_json::from_str::<Content>(pieces) else {
+        return String::new();
+    };
+    match &content.pieces[..] {
+        [only] if only.count == 1 => only.words.clone(),
+        _ => format!(
+            "{} pieces, {} of them different",
+            content.count(),
+            content.pieces.len()
+        ),
+    }
+}
+
+/// The nodes of each piece, in graph order of their first nodes.
+pub(crate) fn nodes_of_pieces(graph: &Graph) -> Vec<Vec<u32>> {
+    let number = |id: NodeId| u32::try_from(id.index()).expect("invariant: nodes are counted in 32 bits");
+    let mut pieces: Vec<Vec<u32>> = Vec::new();
+    let mut grouped: BTreeSet<NodeId> = BTreeSet::new();
+    for group in &graph.groups {
+        grouped.extend(&group.nodes);
+        pieces.push(group.nodes.iter().map(|id| number(*id)).collect());
+    }
+    let alone = graph.nodes().filter(|(id, _)| !grouped.contains(id));
+    pieces.extend(alone.map(|(id, _)| vec![number(id)]));
+    pieces.sort_unstable();
+    pieces
+}
+
+impl Piece {
+    /// The piece of these nodes.
+    pub(crate) fn of(graph: &Graph, nodes: &[u32]) -> Piece {
+        let part = run_graph(graph, nodes);
+        let macs = part.nodes().map(|(_, node)| work::of_node(&part, node).macs);
+        let macs = macs.fold(0, u64::saturating_add);
+        let bytes = border_of(&part);
+        let mut constants: BTreeSet<_> = part
+            .nodes()
+            .flat_map(|(_, node)| node.reads().collect::<Vec<_>>())
+            .collect();
+        constants.retain(|id| part.tensor(*id).is_constant());
+        let constants = constants
+            .iter()
+            .map(|id| work::bytes(part.tensor(*id)))
+            .fold(0, u64::saturating_add);
+        Piece {
+            fingerprint: hex(&fingerprint::structure(&part)),
+            words: describe(&part),
+            family: family(&part),
+            count: 1,
+            macs,
+            bytes,
+            constants,
+        }
+    }
+}
+
+fn shape(part: &Graph, id: polychip_graph::TensorId) -> Vec<usize> {
+    let dims = part.tensor(id).ty.shape.iter().flatten();
+    dims.map(|dim: &Dim| dim.known().unwrap_or(1)).collect()
+}
+
+/// The node whose arithmetic rules: the first product of the piece, else its first node.
+fn leading(part: &Graph) -> Option<&Node> {
+    let is_product = |node: &&Node| {
+        matches!(
+            node.op,
+            Op::Conv
+                | Op::ConvTranspose
+                | Op::ConvInteger
+                | Op::QLinearConv
+                | Op::MatMul
+                | Op::Gemm
+                | Op::MatMulInteger
+                | Op::QLinearMatMul
+        )
+    };
+    let nodes = || part.nodes().map(|(_, node)| node);
+    nodes().find(is_product).or_else(|| nodes().next())
+}
+
+/// The law that a piece's time follows: the op, and of convolutions the kind of loop that computes it.
+fn family(part: &Graph) -> String {
+    let Some(node) = leading(part) else {
+        return String::new();
+    };
+    let name = node.op.name();
+    let weights = |at: usize| node.input(at).map(|id| shape(part, id)).unwrap_or_default();
+    let kind = match node.op {
+        Op::Conv | Op::ConvInteger | Op::QLinearConv => {
+            let taps = weights(if node.op == Op::QLinearConv { 3 } else { 1 });
+            let inputs = node.input(0).map(|id| shape(part, id)).unwrap_or_default();
+            let window: usize = taps.iter().skip(2).product();
+            match (taps.get(1), inputs.get(1)) {
+                (Some(1), Some(channels)) if *channels > 1 => " depthwise",
+                (Some(per), _) if *per <= 4 => " few channels",
+                (Some(per), Some(channels)) if per < channels => " grouped",
+                _ if window == 1 => " pointwise",
+                _ => " spatial",
+            }
+        }
+        Op::MatMul if node.input(1).is_some_and(|id| !part.tensor(id).is_constant()) => " of two variables",
+        _ => "",
+    };
+    format!("{name}{kind}")
+}
+
+/// Ops and shapes: `Conv+Relu f32 1x64x56x56 · 64x64x3x3 → 1x64x56x56`.
+fn describe(part: &Graph) -> String {
+    let ops: Vec<&str> = part.nodes().map(|(_, node)| node.op.name()).collect();
+    let shown = |id| {
+        let sizes: Vec<String> = shape(part, id).iter().map(ToString::to_string).collect();
+        sizes.join("x")
+    };
+    let weights = leading(part).and_then(|node| node.reads().nth(1));
+    let weights = weights.filter(|id| part.tensor(*id).is_constant());
+    let list =
+        |ids: &[polychip_graph::TensorId]| ids.iter().map(|id| shown(*id)).collect::<Vec<_>>().join(", ");
+    let dtype = part
+        .inputs
+        .first()
+        .map_or("", |id| part.tensor(*id).ty.dtype.name());
+    format!(
+        "{} {dtype} {}{} → {}",
+        ops.join("+"),
+        list(&part.inputs),
+        weights.map_or_else(String::new, |id| format!(" · {}", shown(id))),
+        list(&part.outputs)
+    )
+}

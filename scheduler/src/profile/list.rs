@@ -1,0 +1,116 @@
+//! What is known of each part, for people and programs that look at a profile.
+//!
+//! Invariant: every line says where its measurements come from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Profile;
+use super::exchange::{BatchRecord, PartRecord};
+use super::statistics::{Interval, median_interval};
+use crate::error::Result;
+
+/// What is known of a part on a device at an operating point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PartSummary {
+    /// Identity of the device: plugin, build, device, driver.
+    pub device: String,
+    /// What the policy asked of the device; empty where nothing.
+    pub operating_point: String,
+    /// Structure of the part.
+    pub fingerprint: String,
+    /// What it consists of; empty where that was not recorded.
+    pub part: String,
+    /// The figures are an emulated device's.
+    pub emulated: bool,
+    /// Number of measurements.
+    pub samples: u64,
+    /// Tenth percentile of the time, in nanoseconds.
+    pub p10_ns: u64,
+    /// Median, in nanoseconds.
+    pub p50_ns: u64,
+    /// Ninetieth percentile, in nanoseconds.
+    pub p90_ns: u64,
+    /// Where the true median is, with a confidence of 95 %.
+    pub interval: Option<Interval>,
+    /// When the newest measurement was recorded, in microseconds since 1970; 0 where that is not known.
+    pub newest_us: u64,
+    /// Builds, conditions and files that the measurements come from.
+    pub sources: Vec<String>,
+}
+
+impl Profile {
+    /// What is known of each part, by device, operating point and time, the longest first.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn parts(&self) -> Result<Vec<PartSummary>> {
+        let file = self.export()?;
+        let contents = file.contents.iter();
+        let words: BTreeMap<&str, String> = contents
+            .map(|content| {
+                (
+                    content.fingerprint.as_str(),
+                    crate::predict::words(&content.pieces),
+                )
+            })
+            .collect();
+        let known = file.parts.iter().filter_map(|part| {
+            let words = words.get(part.fingerprint.as_str()).cloned().unwrap_or_default();
+            summary(part, words)
+        });
+        let mut parts: Vec<PartSummary> = known.collect();
+        parts.sort_by(|a, b| {
+            let by = |part: &PartSummary| (part.device.clone(), part.operating_point.clone());
+            by(a)
+                .cmp(&by(b))
+                .then(b.p50_ns.cmp(&a.p50_ns))
+                .then(a.fingerprint.cmp(&b.fingerprint))
+        });
+        Ok(parts)
+    }
+}
+
+fn summary(part: &PartRecord, words: String) -> Option<PartSummary> {
+    let mut times: Vec<u64> = part
+        .batches
+        .iter()
+        .flat_map(|batch| batch.times_ns.iter().copied())
+        .collect();
+    times.sort_unstable();
+    let last = times.len().checked_sub(1)?;
+    let at = |permille: usize| times[last * permille / 1000];
+    let sources: BTreeSet<String> = part.batches.iter().map(source).collect();
+    Some(PartSummary {
+        device: part.device.clone(),
+        operating_point: part.operating_point.clone(),
+        fingerprint: part.fingerprint.clone(),
+        part: words,
+        emulated: part.emulated,
+        samples: times.len() as u64,
+        p10_ns: at(100),
+        p50_ns: at(500),
+        p90_ns: at(900),
+        interval: median_interval(&times),
+        newest_us: part
+            .batches
+            .iter()
+            .map(|batch| batch.recorded_us)
+            .max()
+            .unwrap_or(0),
+        sources: sources.into_iter().collect(),
+    })
+}
+
+fn source(batch: &BatchRecord) -> String {
+    let mut words = format!("by {}", batch.build);
+    if !batch.conditions.is_empty() {
+        words.push_str(&format!(" at {}", batch.conditions));
+    }
+    if !batch.source.is_empty() {
+        words.push_str(&format!(" from {}", batch.source));
+    }
+    words
+}

@@ -1,0 +1,216 @@
+//! Rows in and out of the tables.
+//!
+//! Invariant: times beyond what SQLite counts (2^63 ns, three centuries) are stored as that; nothing wraps.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use polychip_partitioner::Nanos;
+use rusqlite::{Connection, params};
+
+use super::exchange::LinkRecord;
+use super::{KEPT, Measurement, PartKey};
+use crate::conditions::Conditions;
+
+/// The version that is written beside what this build measures.
+pub(super) const BUILD: &str = env!("CARGO_PKG_VERSION");
+
+/// Where measurements come from.
+pub(super) struct Stated<'a> {
+    pub(super) recorded_us: u64,
+    pub(super) build: &'a str,
+    pub(super) conditions: &'a str,
+    pub(super) source: &'a str,
+    pub(super) digest: &'a [u8],
+}
+
+/// Measurements that were made now.
+pub(super) struct Batch {
+    recorded_us: u64,
+    conditions: String,
+    digest: [u8; 32],
+}
+
+impl Batch {
+    pub(super) fn new(key: PartKey<'_>, measurements: &[Measurement], conditions: &Conditions) -> Batch {
+        // two batches of one process in the same microsecond are two batches
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let recorded_us = now_us();
+        let mut digest = blake3::Hasher::new();
+        digest.update(&recorded_us.to_le_bytes());
+        digest.update(&std::process::id().to_le_bytes());
+        digest.update(&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        digest.update(key.fingerprint);
+        for text in [key.device, key.operating_point] {
+            digest.update(&(text.len() as u64).to_le_bytes());
+            digest.update(text.as_bytes());
+        }
+        for measurement in measurements {
+            digest.update(&measurement.time.nanoseconds().to_le_bytes());
+        }
+        Batch {
+            recorded_us,
+            conditions: conditions.to_string(),
+            digest: *digest.finalize().as_bytes(),
+        }
+    }
+
+    pub(super) fn stated(&self) -> Stated<'_> {
+        Stated {
+            recorded_us: self.recorded_us,
+            build: BUILD,
+            conditions: &self.conditions,
+            source: "",
+            digest: &self.digest,
+        }
+    }
+}
+
+/// Microseconds since 1970.
+pub(super) fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+pub(super) fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// The row of a part, made where there is none.
+pub(super) fn part(connection: &Connection, key: PartKey<'_>, emulated: bool) -> rusqlite::Result<i64> {
+    connection.query_row(
+        "INSERT INTO part (device, fingerprint, operating_point, emulated) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (device, fingerprint, operating_point) DO UPDATE SET emulated = excluded.emulated
+         RETURNING id",
+        params![
+            key.device,
+            key.fingerprint.as_slice(),
+            key.operating_point,
+            emulated
+        ],
+        |row| row.get(0),
+    )
+}
+
+/// Adds a batch of measurements; the number added, none where the batch is there already.
+pub(super) fn add(
+    connection: &Connection,
+    part: i64,
+    stated: &Stated<'_>,
+    measurements: &[Measurement],
+) -> rusqlite::Result<usize> {
+    let made = connection.execute(
+        "INSERT OR IGNORE INTO batch (part, recorded_us, build, conditions, source, digest)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            part,
+            signed(stated.recorded_us),
+            stated.build,
+            stated.conditions,
+            stated.source,
+            stated.digest
+        ],
+    )?;
+    if made == 0 {
+        return Ok(0);
+    }
+    let batch = connection.last_insert_rowid();
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO measurement (part, time_ns, energy_uj, batch) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for measurement in measurements {
+        let time = signed(measurement.time.nanoseconds());
+        insert.execute(params![part, time, measurement.energy_uj.map(signed), batch])?;
+    }
+    Ok(measurements.len())
+}
+
+/// Removes all but the newest measurements of a part, and batches that have none left.
+pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> {
+    let held: u32 = connection
+        .prepare_cached("SELECT count(*) FROM measurement WHERE part = ?1")?
+        .query_row(params![part], |row| row.get(0))?;
+    if held <= KEPT {
+        return Ok(());
+    }
+    connection.execute(
+        "DELETE FROM measurement WHERE part = ?1 AND id NOT IN
+         (SELECT m.id FROM measurement m JOIN batch b ON b.id = m.batch WHERE m.part = ?1
+          ORDER BY b.recorded_us DESC, m.id DESC LIMIT ?2)",
+        params![part, KEPT],
+    )?;
+    connection.execute(
+        "DELETE FROM batch WHERE part = ?1 AND id NOT IN (SELECT batch FROM measurement WHERE part = ?1)",
+        params![part],
+    )?;
+    Ok(())
+}
+
+/// A stored measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) time_ns: u64,
+    pub(super) energy_uj: Option<u64>,
+    pub(super) emulated: bool,
+    pub(super) recorded_us: u64,
+}
+
+/// The measurements of a part.
+pub(super) fn rows(connection: &Connection, key: PartKey<'_>) -> rusqlite::Result<Vec<Row>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT m.time_ns, m.energy_uj, p.emulated, b.recorded_us FROM part p
+         JOIN measurement m ON m.part = p.id JOIN batch b ON b.id = m.batch
+         WHERE p.device = ?1 AND p.fingerprint = ?2 AND p.operating_point = ?3",
+    )?;
+    let rows = statement.query_map(
+        params![key.device, key.fingerprint.as_slice(), key.operating_point],
+        |row| {
+            Ok(Row {
+                time_ns: unsigned(row.get(0)?),
+                energy_uj: row.get::<_, Option<i64>>(1)?.map(unsigned),
+                emulated: row.get(2)?,
+                recorded_us: unsigned(row.get(3)?),
+            })
+        },
+    )?;
+    rows.collect()
+}
+
+/// Stores a link, where what is known of it is not newer; whether it was stored.
+pub(super) fn put_link(connection: &Connection, link: &LinkRecord) -> rusqlite::Result<bool> {
+    let changed = connection.execute(
+        "INSERT INTO link (from_device, to_device, bytes, time_ns, recorded_us, build, source)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (from_device, to_device, bytes) DO UPDATE SET time_ns = excluded.time_ns,
+             recorded_us = excluded.recorded_us, build = excluded.build, source = excluded.source
+         WHERE excluded.recorded_us > recorded_us
+             OR (excluded.recorded_us = recorded_us AND excluded.source = '' AND source = '')",
+        params![
+            link.from,
+            link.to,
+            signed(link.bytes),
+            signed(link.time_ns),
+            signed(link.recorded_us),
+            link.build,
+            link.source
+        ],
+    )?;
+    Ok(changed > 0)
+}
+
+/// Bytes and times of a link.
+pub(super) fn link(connection: &Connection, from: &str, to: &str) -> rusqlite::Result<Vec<(u64, Nanos)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT bytes, time_ns FROM link WHERE from_device = ?1 AND to_device = ?2 ORDER BY bytes",
+    )?;
+    let rows = statement.query_map(params![from, to], |row| {
+        // the partitioner counts picoseconds in 64 bits
+        let time = unsigned(row.get(1)?).min(u64::MAX / 1_000_000);
+        Ok((unsigned(row.get(0)?), Nanos::from_nanoseconds(time)))
+    })?;
+    rows.collect()
+}

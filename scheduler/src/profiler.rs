@@ -1,0 +1,395 @@
+//! The profiler: measures the pieces of models, and models as a whole, on every device in the same way.
+//!
+//! What is measured next is what a plan would gain most by: the width of the interval that is known (all of it where
+//! nothing is) times the share of its model's time that rests on it, and the less so the slower the device is with
+//! that model than the fastest one. Candidates run in turns, run by run, so that a busy machine is busy for all of
+//! them, and each finds the caches as another one left them, as it does within a model.
+//!
+//! Invariants:
+//! 1. Every candidate warms up, and is measured by single runs through sessions, as apps make them.
+//! 2. A batch of candidates is committed before the next begins: what stops the profiler costs that batch at most.
+//! 3. What the profile knows well enough already is not measured again.
+//!
+//! Not here: what is stored (`profile`), links (`link`).
+
+mod candidate;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use polychip_partitioner::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::conditions::Conditions;
+use crate::error::Result;
+use crate::model::Model;
+use crate::policy::Policy;
+use crate::profile::{KEPT, Measurement, hex};
+use crate::runtime::Runtime;
+use candidate::{Candidate, Kind, Loaded};
+
+/// Candidates that take turns.
+const TOGETHER: usize = 8;
+/// Constants that they hold together, so that a phone can.
+const TOGETHER_BYTES: u64 = 256 << 20;
+/// Runs of each that warm up and do not count.
+const WARM: usize = 2;
+/// Runs of each per batch that count: from where the interval of the median has an end on both sides of it, to where
+/// more would better come later, when the machine is in another mood.
+const RUNS: std::ops::RangeInclusive<usize> = 11..=31;
+/// Longest that one batch takes, if every candidate had its fewest runs.
+const BATCH: Duration = Duration::from_secs(4);
+/// Batches that a whole model is measured in at least, spread over the time of the profiler.
+const WHOLE_BATCHES: u32 = 3;
+
+/// What the profiler is to measure, and how well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProfileOptions {
+    /// Measure the pieces of the models: fusion groups and nodes by themselves.
+    pub ops: bool,
+    /// Measure whole models on each device that runs them alone, and parts of the plans that are chosen.
+    pub wholes: bool,
+    /// Stop after this time.
+    pub time: Option<Duration>,
+    /// Half the width of a median's interval over the median, below which a part is known well enough.
+    pub goal: f64,
+}
+
+impl Default for ProfileOptions {
+    fn default() -> Self {
+        Self {
+            ops: false,
+            wholes: true,
+            time: None,
+            goal: 0.03,
+        }
+    }
+}
+
+/// How far the profiler is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProfileProgress<'a> {
+    /// Parts that are known well enough, or as well as they ever will be.
+    pub done: u64,
+    /// Parts to measure.
+    pub total: u64,
+    /// What is left, by the pace so far.
+    pub left: Option<Duration>,
+    /// What is measured now: ops and shapes.
+    pub part: &'a str,
+    /// On which device.
+    pub device: &'a str,
+}
+
+/// What the profiler did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ProfileReport {
+    /// Parts that were to be known, on all devices.
+    pub parts: u64,
+    /// Those that were known well enough before.
+    pub known_before: u64,
+    /// Those that are now.
+    pub known: u64,
+    /// Runs that were recorded.
+    pub measurements: u64,
+    /// Whether it ended because nothing was left to measure.
+    pub complete: bool,
+    /// Time that it took, in nanoseconds.
+    pub took_ns: u64,
+    /// Widest interval that is left, half its width over the median, in millionths; none where nothing was measured.
+    pub widest_ppm: Option<u64>,
+    /// Parts that could not be measured, with the reason.
+    pub not_measured: Vec<NotMeasured>,
+}
+
+/// A part that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NotMeasured {
+    /// Name of the device.
+    pub device: String,
+    /// Ops and shapes, or the model.
+    pub part: String,
+    /// Why not.
+    pub reason: String,
+}
+
+impl Runtime {
+    /// Measures models, and with [`ProfileOptions::ops`] what they consist of, on every device that the policy
+    /// allows, until everything is known as well as the goal says, the time is over, or `watch` breaks it off. The
+    /// profile holds what was measured, whatever ends it; a later call goes on from there.
+    ///
+    /// # Errors
+    /// A symbolic dimension is not bound, a named device is not there, or neither the profile's file nor memory takes
+    /// what was measured.
+    pub fn profile_models(
+        &self,
+        models: &[Model],
+        policy: &Policy,
+        options: &ProfileOptions,
+        watch: &mut dyn FnMut(&ProfileProgress<'_>) -> ControlFlow<()>,
+    ) -> Result<ProfileReport> {
+        let start = Instant::now();
+        let mut run = Profiler {
+            runtime: self,
+            models,
+            policy,
+            options,
+            start,
+            candidates: candidate::all(self, models, policy, options)?,
+            report: ProfileReport::default(),
+        };
+        run.measure(watch)?;
+        let mut report = run.report;
+        report.took_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Ok(report)
+    }
+}
+
+struct Profiler<'a> {
+    runtime: &'a Runtime,
+    models: &'a [Model],
+    policy: &'a Policy,
+    options: &'a ProfileOptions,
+    start: Instant,
+    candidates: Vec<Candidate>,
+    report: ProfileReport,
+}
+
+impl Profiler<'_> {
+    fn measure(&mut self, watch: &mut dyn FnMut(&ProfileProgress<'_>) -> ControlFlow<()>) -> Result<()> {
+        for candidate in &mut self.candidates {
+            candidate.look_up(self.runtime.profile())?;
+        }
+        self.report.parts = self.candidates.len() as u64;
+        self.report.known_before = self.known();
+        let mut stopped = false;
+        while !stopped {
+            let mut turn = self.choose();
+            if turn.is_empty() && self.options.wholes && !self.is_late() {
+                self.add_planned()?;
+                turn = self.choose();
+            }
+            if turn.is_empty() {
+                self.report.complete = true;
+                break;
+            }
+            if self.is_late() {
+                break;
+            }
+            stopped = self.batch(&turn, watch)?.is_break();
+        }
+        self.report.known = self.known();
+        let widths = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| candidate.half_width);
+        let widest = widths.fold(None, |widest: Option<f64>, width| {
+            Some(widest.unwrap_or(0.0).max(width))
+        });
+        self.report.widest_ppm = widest.map(|width| (width * 1e6).round() as u64);
+        Ok(())
+    }
+
+    /// The parts of the plans that are chosen by what is known now.
+    fn add_planned(&mut self) -> Result<()> {
+        for model in self.models {
+            // a model that no plan can be made of has its single devices, or none
+            let Ok(planned) = self.runtime.plan(model, self.policy) else {
+                continue;
+            };
+            let more = candidate::of_plan(&planned, self.policy, &self.candidates);
+            self.report.parts += more.len() as u64;
+            self.candidates.extend(more);
+        }
+        for candidate in &mut self.candidates {
+            candidate.look_up(self.runtime.profile())?;
+        }
+        Ok(())
+    }
+
+    fn known(&self) -> u64 {
+        let goal = self.options.goal;
+        let known = |candidate: &&Candidate| candidate.half_width.is_some_and(|width| width <= goal);
+        self.candidates.iter().filter(known).count() as u64
+    }
+
+    fn is_late(&self) -> bool {
+        self.options.time.is_some_and(|time| self.start.elapsed() >= time)
+    }
+
+    /// The next candidates: those that plans gain most by, of one device, because devices of one chip share it; and
+    /// the whole model that was measured the longest ago, so that its measurements are spread over the time.
+    fn choose(&self) -> Vec<usize> {
+        let goal = self.options.goal;
+        let mut open: Vec<usize> = (0..self.candidates.len())
+            .filter(|&index| self.candidates[index].is_open(goal))
+            .collect();
+        open.sort_by(|&a, &b| {
+            let (a, b) = (&self.candidates[a], &self.candidates[b]);
+            b.value()
+                .total_cmp(&a.value())
+                .then_with(|| a.key_order().cmp(&b.key_order()))
+        });
+        let Some(&first) = open.first() else {
+            return Vec::new();
+        };
+        let device = self.candidates[first].device.name().to_owned();
+        let mut turn = Vec::new();
+        let mut bytes = 0u64;
+        let is_here = |&index: &usize| self.candidates[index].device.name() == device;
+        let whole = open
+            .iter()
+            .copied()
+            .filter(is_here)
+            .filter(|&index| self.candidates[index].kind == Kind::Whole)
+            .min_by_key(|&index| self.candidates[index].batches);
+        for index in whole.into_iter().chain(open.iter().copied().filter(is_here)) {
+            let constants = self.candidates[index].constants;
+            let is_whole = self.candidates[index].kind == Kind::Whole;
+            let fits = turn.is_empty() || bytes.saturating_add(constants) <= TOGETHER_BYTES;
+            // one whole model at a time: its runs are the longest
+            if turn.contains(&index) || (is_whole && !turn.is_empty()) || !fits {
+                continue;
+            }
+            bytes = bytes.saturating_add(constants);
+            turn.push(index);
+            if turn.len() == TOGETHER {
+                break;
+            }
+        }
+        turn
+    }
+
+    /// Measures some candidates in turns, and commits what was measured.
+    fn batch(
+        &mut self,
+        turn: &[usize],
+        watch: &mut dyn FnMut(&ProfileProgress<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut flow = self.tell(turn[0], watch);
+        if flow.is_break() {
+            return Ok(flow);
+        }
+        let mut loaded: BTreeMap<usize, Loaded> = BTreeMap::new();
+        for &index in turn {
+            match Loaded::new(self.runtime, self.policy, &self.candidates[index]) {
+                Ok(session) => {
+                    loaded.insert(index, session);
+                }
+                Err(error) => self.leave_out(index, error.to_string()),
+            }
+        }
+        let conditions = Conditions::now();
+        let started = Instant::now();
+        let mut rounds = 0;
+        while !loaded.is_empty() && rounds < WARM + RUNS.end() {
+            let mut failed = Vec::new();
+            for (&index, session) in &mut loaded {
+                if let Err(error) = session.run() {
+                    failed.push((index, error.to_string()));
+                }
+            }
+            for (index, reason) in failed {
+                loaded.remove(&index);
+                self.leave_out(index, reason);
+            }
+            rounds += 1;
+            if rounds < WARM + RUNS.start() {
+                continue;
+            }
+            let goal = self.options.goal;
+            let is_narrow = |session: &Loaded| session.half_width(WARM).is_some_and(|width| width <= goal);
+            if loaded.values().all(is_narrow) || started.elapsed() > BATCH || self.is_late() {
+                break;
+            }
+            flow = self.tell(turn[0], watch);
+            if flow.is_break() {
+                break;
+            }
+        }
+        let profile = self.runtime.profile();
+        for (index, session) in loaded {
+            let candidate = &mut self.candidates[index];
+            let times = session.times(WARM);
+            let measurements: Vec<Measurement> = times
+                .iter()
+                .map(|&(ns, energy_uj)| Measurement {
+                    time: Nanos::from_nanoseconds(ns),
+                    energy_uj,
+                })
+                .collect();
+            if measurements.is_empty() {
+                let words = format!(
+                    "{} does not state how long its parts take",
+                    candidate.device.name()
+                );
+                self.leave_out(index, words);
+                continue;
+            }
+            profile.describe(&candidate.fingerprint, &candidate.content)?;
+            let emulated = candidate.device.info().emulated;
+            profile.record_under(candidate.key(), emulated, &measurements, &conditions)?;
+            tracing::info!(
+                "committed {} runs of {} on {}",
+                measurements.len(),
+                hex(&candidate.fingerprint),
+                candidate.device.name()
+            );
+            if candidate.kind == Kind::Whole {
+                candidate.record_whole(profile, session.latencies(WARM), &conditions)?;
+            }
+            candidate.batches += 1;
+            candidate.look_up(profile)?;
+            self.report.measurements += measurements.len() as u64;
+        }
+        Ok(flow)
+    }
+
+    fn leave_out(&mut self, index: usize, reason: String) {
+        let candidate = &mut self.candidates[index];
+        candidate.left_out = true;
+        self.report.not_measured.push(NotMeasured {
+            device: candidate.device.name().to_owned(),
+            part: candidate.words.clone(),
+            reason,
+        });
+    }
+
+    fn tell(
+        &self,
+        index: usize,
+        watch: &mut dyn FnMut(&ProfileProgress<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let goal = self.options.goal;
+        let open = self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.is_open(goal))
+            .count() as u64;
+        let total = self.candidates.len() as u64;
+        let done = total - open;
+        let before = self.report.known_before;
+        let elapsed = self.start.elapsed();
+        let by_pace = (done > before).then(|| {
+            let each = elapsed.as_secs_f64() / (done - before) as f64;
+            Duration::from_secs_f64((each * open as f64).min(1e9))
+        });
+        let by_clock = self.options.time.map(|time| time.saturating_sub(elapsed));
+        let left = match (by_pace, by_clock) {
+            (Some(pace), Some(clock)) => Some(pace.min(clock)),
+            (pace, clock) => pace.or(clock),
+        };
+        watch(&ProfileProgress {
+            done,
+            total,
+            left,
+            part: &self.candidates[index].words,
+            device: self.candidates[index].device.name(),
+        })
+    }
+}
+
+/// Measurements that a candidate may have before more of them would only replace older ones.
+pub(crate) const ENOUGH: u32 = KEPT;

@@ -1,0 +1,406 @@
+//! What the profiler may measure: a piece, a whole model, or a part of a plan, on one device.
+//!
+//! Invariants:
+//! 1. A structure is measured once per device, however many models hold it.
+//! 2. What runs is a session of that structure alone, on that device alone.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use polychip_graph::{Graph, fingerprint};
+use polychip_host::Device;
+use polychip_ops::DType;
+use polychip_partitioner::{Nanos, Part};
+
+use super::{ENOUGH, ProfileOptions};
+use crate::conditions::Conditions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::Model;
+use crate::planned::{Planned, Prepared};
+use crate::policy::Policy;
+use crate::predict::{self, Content, piece, stretch};
+use crate::price;
+use crate::profile::{Measurement, PartKey, Profile, median_interval};
+use crate::refusal::run_graph;
+use crate::runtime::Runtime;
+use crate::session::Session;
+
+/// Longest that a run may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Candidates that are measured this often and still have wide intervals stay as they are: the machine is not quieter.
+const BATCHES: u32 = 4;
+
+/// What a candidate is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Whole,
+    /// A piece, or a stretch of them.
+    Piece,
+    Part,
+}
+
+pub(super) struct Candidate {
+    pub(super) kind: Kind,
+    pub(super) device: Device,
+    pub(super) fingerprint: [u8; 32],
+    /// What it consists of, as the profile stores it.
+    pub(super) content: String,
+    /// Ops and shapes, or the model.
+    pub(super) words: String,
+    /// Bytes of its constants.
+    pub(super) constants: u64,
+    /// Half the width of the median's interval over the median, where something is known.
+    pub(super) half_width: Option<f64>,
+    /// Batches that were measured by this profiler.
+    pub(super) batches: u32,
+    /// It cannot be measured.
+    pub(super) left_out: bool,
+    /// What is run: a model of this alone.
+    model: Model,
+    identity: String,
+    operating_point: String,
+    /// Share of a model's time on the device that rests on it, over how much slower the device is than the fastest.
+    weight: f64,
+    samples: u32,
+}
+
+impl Candidate {
+    pub(super) fn key(&self) -> PartKey<'_> {
+        PartKey {
+            device: &self.identity,
+            fingerprint: &self.fingerprint,
+            operating_point: &self.operating_point,
+        }
+    }
+
+    /// What is known of it.
+    pub(super) fn look_up(&mut self, profile: &Profile) -> Result<()> {
+        let known = profile.part(self.key())?;
+        self.samples = known.map_or(0, |known| known.samples);
+        self.half_width = known
+            .and_then(|known| known.interval)
+            .map(|interval| interval.half_width());
+        Ok(())
+    }
+
+    /// Whether it is to be measured (again).
+    pub(super) fn is_open(&self, goal: f64) -> bool {
+        let is_narrow = self.half_width.is_some_and(|width| width <= goal);
+        let spread =
+            self.kind != Kind::Whole || self.batches >= super::WHOLE_BATCHES || self.samples >= ENOUGH;
+        !self.left_out
+            && self.batches < BATCHES
+            && !(is_narrow && spread)
+            && (self.samples < ENOUGH || !is_narrow)
+    }
+
+    /// What plans gain by measuring it.
+    pub(super) fn value(&self) -> f64 {
+        self.half_width.unwrap_or(1.0) * self.weight
+    }
+
+    /// An order that does not depend on anything measured.
+    pub(super) fn key_order(&self) -> (&str, &[u8; 32]) {
+        (self.device.name(), &self.fingerprint)
+    }
+
+    /// Stores what runs of a whole model took from submit to outputs, beside the time on the device; and what is
+    /// between the two as the launch of the device, where that was not measured.
+    pub(super) fn record_whole(
+        &self,
+        profile: &Profile,
+        latencies: &[u64],
+        conditions: &Conditions,
+    ) -> Result<()> {
+        let point = predict::end_to_end(&self.operating_point);
+        let key = PartKey {
+            operating_point: &point,
+            ..self.key()
+        };
+        let measurements: Vec<Measurement> = latencies
+            .iter()
+            .map(|&ns| Measurement {
+                time: Nanos::from_nanoseconds(ns),
+                energy_uj: None,
+            })
+            .collect();
+        profile.record_under(key, self.device.info().emulated, &measurements, conditions)
+    }
+}
+
+/// Everything that may be measured of these models.
+pub(super) fn all(
+    runtime: &Runtime,
+    models: &[Model],
+    policy: &Policy,
+    options: &ProfileOptions,
+) -> Result<Vec<Candidate>> {
+    let mut found: BTreeMap<(String, [u8; 32]), Candidate> = BTreeMap::new();
+    for model in models {
+        let prepared = Prepared::new(&runtime.0, model, policy)?;
+        let (graph, prices) = (&prepared.graph, &prepared.prices);
+        let nanoseconds = |column: usize, nodes: &[u32]| -> f64 {
+            let cost = |node: &u32| prices.costs.node(*node as usize, column);
+            nodes
+                .iter()
+                .filter_map(cost)
+                .map(|cost| cost.time.picoseconds() as f64 / 1e3)
+                .sum()
+        };
+        let every: Vec<u32> = graph.nodes().map(|(id, _)| id.index() as u32).collect();
+        let totals: Vec<f64> = (0..prepared.devices.len())
+            .map(|column| nanoseconds(column, &every).max(1.0))
+            .collect();
+        let complete = |column: usize| {
+            every
+                .iter()
+                .all(|node| prices.targets[column].supports(*node as usize))
+        };
+        let fastest = (0..totals.len())
+            .filter(|&column| complete(column))
+            .map(|column| totals[column]);
+        let fastest = fastest.fold(f64::INFINITY, f64::min);
+        let pieces = if options.ops {
+            measured_runs(graph)
+        } else {
+            Vec::new()
+        };
+        let pieces: Vec<(Vec<u32>, Graph)> = pieces
+            .into_iter()
+            .map(|nodes| {
+                let part = run_graph(graph, &nodes);
+                (nodes, part)
+            })
+            .collect();
+        for (column, device) in prepared.devices.iter().enumerate() {
+            let rivalry = (fastest / totals[column]).min(1.0);
+            let mut add =
+                |kind, part: Graph, fingerprint, model: Model, words: Option<String>, share: f64| {
+                    let key = (device.name().to_owned(), fingerprint);
+                    if let Some(known) = found.get_mut(&key) {
+                        known.weight = known.weight.max(share * rivalry);
+                        return;
+                    }
+                    let content = match kind {
+                        Kind::Whole => Content::of_whole(&part),
+                        _ => Content::of(&part),
+                    };
+                    let candidate = Candidate {
+                        kind,
+                        device: device.clone(),
+                        fingerprint,
+                        words: words.unwrap_or_else(|| predict::words(&content.to_json())),
+                        constants: content.constants(),
+                        content: content.to_json(),
+                        half_width: None,
+                        batches: 0,
+                        left_out: device.is_quarantined(),
+                        model,
+                        identity: device.identity(),
+                        operating_point: policy.settings().operating_point(device.info().kind),
+                        weight: share * rivalry,
+                        samples: 0,
+                    };
+                    found.insert(key, candidate);
+                };
+            if options.wholes
+                && let Some(part) = price::alone(graph, prices, column)
+            {
+                let part = price::part_graph(graph, &part);
+                let name = model
+                    .path()
+                    .file_stem()
+                    .map(|name| name.to_string_lossy().into_owned());
+                let structure = fingerprint::structure(&part);
+                add(Kind::Whole, part, structure, model.clone(), name, 1.0);
+            }
+            let mut counts: BTreeMap<[u8; 32], f64> = BTreeMap::new();
+            let structures: Vec<[u8; 32]> = pieces
+                .iter()
+                .map(|(_, part)| fingerprint::structure(part))
+                .collect();
+            for structure in &structures {
+                *counts.entry(*structure).or_default() += 1.0;
+            }
+            for ((nodes, part), structure) in pieces.iter().zip(structures) {
+                if nodes
+                    .iter()
+                    .all(|node| prices.targets[column].supports(*node as usize))
+                {
+                    let share = nanoseconds(column, nodes) * counts[&structure] / totals[column];
+                    let piece = model.part("a piece", part.clone());
+                    add(Kind::Piece, part.clone(), structure, piece, None, share);
+                }
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The nodes of each piece, and of each stretch of pieces.
+fn measured_runs(graph: &Graph) -> Vec<Vec<u32>> {
+    let stretches = stretch::stretches(graph).into_iter().map(|(nodes, _)| nodes);
+    piece::nodes_of_pieces(graph)
+        .into_iter()
+        .chain(stretches)
+        .collect()
+}
+
+/// The parts of a plan that are none of the candidates yet.
+pub(super) fn of_plan(planned: &Planned, policy: &Policy, known: &[Candidate]) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = Vec::new();
+    let total = planned.plan().totals.time.picoseconds().max(1) as f64;
+    for part in &planned.plan().parts {
+        let device = &planned.devices()[part.device as usize];
+        let graph = price::part_graph(planned.graph(), part);
+        let fingerprint = fingerprint::structure(&graph);
+        let is_same =
+            |other: &Candidate| other.fingerprint == fingerprint && other.device.name() == device.name();
+        if known.iter().chain(&found).any(is_same) {
+            continue;
+        }
+        found.push(of_part(
+            planned.model(),
+            device,
+            part,
+            graph,
+            fingerprint,
+            policy,
+            total,
+        ));
+    }
+    found
+}
+
+fn of_part(
+    model: &Model,
+    device: &Device,
+    part: &Part,
+    graph: Graph,
+    fingerprint: [u8; 32],
+    policy: &Policy,
+    total: f64,
+) -> Candidate {
+    let content = Content::of(&graph);
+    Candidate {
+        kind: Kind::Part,
+        device: device.clone(),
+        fingerprint,
+        words: format!("{} nodes of a plan", part.nodes.len()),
+        constants: content.constants(),
+        content: content.to_json(),
+        half_width: None,
+        batches: 0,
+        left_out: false,
+        model: model.part("a part of a plan", graph),
+        identity: device.identity(),
+        operating_point: policy.settings().operating_point(device.info().kind),
+        weight: part.cost.time.picoseconds() as f64 / total,
+        samples: 0,
+    }
+}
+
+/// A candidate that is ready to run.
+pub(super) struct Loaded {
+    session: Session,
+    inputs: Vec<crate::Input>,
+    latencies: Vec<u64>,
+}
+
+impl Loaded {
+    pub(super) fn new(runtime: &Runtime, policy: &Policy, candidate: &Candidate) -> Result<Loaded> {
+        let device = &candidate.device;
+        if runtime.0.host.clock().is_virtual() && !device.info().emulated {
+            let words = format!("the clock is virtual, {} takes real time", device.name());
+            return Err(Error::new(ErrorKind::DeviceFailed, words));
+        }
+        let policy = policy
+            .clone()
+            .devices([device.name()])
+            .without_pins()
+            .in_flight(1)
+            .replan(false)
+            .retry(0)
+            .patience(PATIENCE);
+        let session = runtime.session(&candidate.model, policy)?;
+        let parts = session.plan().parts.len();
+        if parts != 1 {
+            let words = format!("{parts} parts on {} alone", device.name());
+            return Err(Error::new(ErrorKind::BadPlan, words));
+        }
+        let names: Vec<(String, DType)> = session
+            .inputs()
+            .map(|spec| (spec.name.clone(), spec.dtype))
+            .collect();
+        let mut inputs = Vec::with_capacity(names.len());
+        for (name, dtype) in names {
+            let mut input = session.input(&name)?;
+            let half = half(dtype);
+            for value in input.bytes_mut()?.chunks_mut(half.len()) {
+                value.copy_from_slice(&half[..value.len()]);
+            }
+            inputs.push(input);
+        }
+        Ok(Loaded {
+            session,
+            inputs,
+            latencies: Vec::new(),
+        })
+    }
+
+    /// One run.
+    pub(super) fn run(&mut self) -> Result<()> {
+        let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
+        let start = Instant::now();
+        drop(self.session.submit(&inputs)?.wait(PATIENCE)?);
+        self.latencies
+            .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    /// Times on the device in nanoseconds and energies in microjoules, without the first `warm` runs.
+    pub(super) fn times(&self, warm: usize) -> Vec<(u64, Option<u64>)> {
+        let plan = self.session.0.current().plan.clone();
+        let Some(plan) = plan else { return Vec::new() };
+        let history = plan
+            .history
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // the history leaves the first run out itself
+        history.part(0).skip(warm.saturating_sub(1)).collect()
+    }
+
+    /// Times from submit to outputs in nanoseconds, without the first `warm` runs.
+    pub(super) fn latencies(&self, warm: usize) -> &[u64] {
+        self.latencies.get(warm..).unwrap_or_default()
+    }
+
+    /// Half the width of the interval of the median over the median.
+    pub(super) fn half_width(&self, warm: usize) -> Option<f64> {
+        let mut times: Vec<u64> = self.times(warm).into_iter().map(|(ns, _)| ns).collect();
+        times.sort_unstable();
+        median_interval(&times).map(|interval| interval.half_width())
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // what is to be recorded was recorded under the candidate's key
+        let plan = self.session.0.current().plan.clone();
+        if let Some(plan) = plan {
+            drop(plan.forget());
+        }
+    }
+}
+
+/// A half in floats, so that no chain of products leaves the normal numbers; zero in integers, which is an index that
+/// every table has.
+fn half(dtype: DType) -> Vec<u8> {
+    match dtype {
+        DType::F32 => 0.5f32.to_le_bytes().to_vec(),
+        DType::F64 => 0.5f64.to_le_bytes().to_vec(),
+        DType::F16 => half::f16::from_f32(0.5).to_le_bytes().to_vec(),
+        DType::BF16 => half::bf16::from_f32(0.5).to_le_bytes().to_vec(),
+        _ => vec![0],
+    }
+}
