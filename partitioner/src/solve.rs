@@ -18,11 +18,13 @@ mod revise;
 mod search;
 mod sweep;
 mod tighten;
+mod wide;
 
 use crate::error::{Error, Repr};
-use crate::problem::{FORBIDDEN, Problem};
+use crate::problem::Problem;
 use eliminate::Outcome;
 use network::Network;
+use wide::Found;
 
 pub(crate) use marginals::Marginals;
 pub(crate) use sweep::Sweep;
@@ -71,38 +73,39 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
     {
         return Ok(solution.clone());
     }
-    let mut network = Network::new(problem, &domains, limits.table);
-    let exact = network
-        .as_ref()
-        .map(|network| eliminate::eliminate(network, limits.table));
-    match exact {
-        Some(Outcome::Infeasible) => Err(infeasible()),
-        Some(Outcome::Exact { values, cost }) => {
-            let placement = network.expect("invariant: solved above").placement(&values);
-            debug_assert_eq!(problem.objective(&placement), Some(cost));
-            Ok(Solution {
-                placement,
-                objective: cost,
-                bound: cost,
-            })
+    let network = Network::new(problem, &domains, limits.table);
+    let exact = |network: &Network, values: &[u32], cost: u64| {
+        let placement = network.placement(values);
+        debug_assert_eq!(problem.objective(&placement), Some(cost));
+        Ok(Solution {
+            placement,
+            objective: cost,
+            bound: cost,
+        })
+    };
+    let (bound, guess) = match &network {
+        Some(network) => {
+            if let Some(order) = order::light(network, limits.table) {
+                return match eliminate::eliminate_in(network, &order) {
+                    Outcome::Exact { values, cost } => exact(network, &values, cost),
+                    Outcome::Infeasible | Outcome::TooWide => Err(infeasible()),
+                };
+            }
+            match wide::solve(network, limits.table) {
+                Found::Exact { values, cost } => return exact(network, &values, cost),
+                Found::Infeasible => return Err(infeasible()),
+                Found::Open { values, bound } => (bound, network.placement(&values)),
+            }
         }
-        Some(Outcome::TooWide) | None => {
-            if let Some(solution) = hubs {
-                return Ok(solution);
-            }
-            if let Some(network) = &mut network {
-                tighten::tighten(network);
-            }
-            let (bound, guess) = bound::bound(problem, &domains, network.as_ref(), limits.table);
-            if bound == FORBIDDEN {
-                return Err(infeasible());
-            }
-            let (placement, objective) = search::search(problem, guess, limits).ok_or_else(infeasible)?;
-            Ok(Solution {
-                placement,
-                objective,
-                bound: bound.min(objective),
-            })
-        }
+        None => bound::cheapest(problem, &domains),
+    };
+    if let Some(solution) = hubs {
+        return Ok(solution);
     }
+    let (placement, objective) = search::search(problem, guess, limits).ok_or_else(infeasible)?;
+    Ok(Solution {
+        placement,
+        objective,
+        bound: bound.min(objective),
+    })
 }

@@ -12,31 +12,21 @@ use crate::problem::{FORBIDDEN, Problem, add};
 /// Most entries of all tables together; they are kept until the guess is read off.
 const TOTAL_ENTRIES: u64 = 1 << 24;
 
-/// A lower bound, and a placement read off the tables; without a network, the sum of each node's
-/// least cost and each node's cheapest device.
-pub(super) fn bound(
-    problem: &Problem,
-    domains: &[Vec<usize>],
-    network: Option<&Network>,
-    table_limit: u64,
-) -> (u64, Vec<usize>) {
-    match network {
-        Some(network) => split(network, table_limit),
-        None => {
-            let cheapest = |node: usize| {
-                let devices = domains[node]
-                    .iter()
-                    .map(|&device| (problem.cost(node, device), device));
-                devices.min().expect("invariant: every node has a device")
-            };
-            let best: Vec<(u64, usize)> = (0..domains.len()).map(cheapest).collect();
-            let sum = best.iter().fold(0, |sum, &(cost, _)| add(sum, cost));
-            (sum, best.into_iter().map(|(_, device)| device).collect())
-        }
-    }
+/// Without a network: the sum of each node's least cost and each node's cheapest device.
+pub(super) fn cheapest(problem: &Problem, domains: &[Vec<usize>]) -> (u64, Vec<usize>) {
+    let cheapest = |node: usize| {
+        let devices = domains[node]
+            .iter()
+            .map(|&device| (problem.cost(node, device), device));
+        devices.min().expect("invariant: every node has a device")
+    };
+    let best: Vec<(u64, usize)> = (0..domains.len()).map(cheapest).collect();
+    let sum = best.iter().fold(0, |sum, &(cost, _)| add(sum, cost));
+    (sum, best.into_iter().map(|(_, device)| device).collect())
 }
 
-fn split(network: &Network, table_limit: u64) -> (u64, Vec<usize>) {
+/// A lower bound, and an assignment read off the tables.
+pub(super) fn split(network: &Network, table_limit: u64) -> (u64, Vec<u32>) {
     let steps_limit = table_limit.min(1 << 18);
     let order = order(network, steps_limit);
     let entries = (TOTAL_ENTRIES / (order.sequence.len() as u64).max(1))
@@ -122,7 +112,7 @@ fn split(network: &Network, table_limit: u64) -> (u64, Vec<usize>) {
         }
         values[variable as usize] = best;
     }
-    (value, network.placement(&values))
+    (value, values)
 }
 
 /// The union of two scopes, ascending, without the eliminated variable.

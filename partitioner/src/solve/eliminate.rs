@@ -4,7 +4,7 @@
 //! keeps the minimum of the whole; among equal values the first one is taken.
 //! Deliberately not here: the order (`order`) and what to do where tables grow too large (`bound`).
 
-use super::network::{Network, Table};
+use super::network::{Factor, Network, Table};
 use super::order::{Order, order};
 use crate::problem::{FORBIDDEN, add};
 use smallvec::SmallVec;
@@ -35,18 +35,43 @@ pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
     if !order.narrow {
         return Outcome::TooWide;
     }
-    let steps = order.sequence.len();
+    let gone = eliminate_first(network, order);
+    if gone.cost == FORBIDDEN {
+        return Outcome::Infeasible;
+    }
+    let mut values = vec![0u32; network.variables() as usize];
+    read_off(network, order, &gone.best, &mut values);
+    Outcome::Exact {
+        values,
+        cost: gone.cost,
+    }
+}
+
+/// What is left of a network when the first variables are gone.
+pub(super) struct Gone {
+    /// The best value of each of those, over all values of its scope.
+    pub(super) best: Vec<Choices>,
+    /// The constant of the rest.
+    pub(super) cost: u64,
+    /// The tables of the rest.
+    pub(super) left: Vec<Factor>,
+}
+
+/// Eliminates the variables that have a scope in the order: all of a narrow one.
+pub(super) fn eliminate_first(network: &Network, order: &Order) -> Gone {
+    let steps = order.scopes.len();
+    // what meets no such variable is left
     let first = |scope: &[u32]| {
-        scope
-            .iter()
-            .map(|&v| order.position[v as usize])
-            .min()
-            .expect("invariant: scopes are not empty") as usize
+        let places = scope.iter().map(|&v| order.position[v as usize] as usize);
+        places.min().expect("invariant: scopes are not empty").min(steps)
     };
-    let given = ByStep::new(steps, network.factors.iter().map(|factor| first(&factor.scope)));
+    let given = ByStep::new(
+        steps + 1,
+        network.factors.iter().map(|factor| first(&factor.scope)),
+    );
     // what each step found over its scope, until the step that reads it
     let mut sent: Vec<Table> = Vec::with_capacity(steps);
-    let mut senders = Waiting::new(steps);
+    let mut senders = Waiting::new(steps + 1);
     let mut best: Vec<Choices> = Vec::with_capacity(steps);
     let mut cost = network.constant;
     for step in 0..steps {
@@ -80,23 +105,25 @@ pub(super) fn eliminate_in(network: &Network, order: &Order) -> Outcome {
             }
         }
     }
-    if cost == FORBIDDEN {
-        return Outcome::Infeasible;
-    }
-    let values = read_off(network, order, &best);
-    Outcome::Exact { values, cost }
+    let mut left: Vec<Factor> = given
+        .of(steps)
+        .map(|index| network.factors[index].clone())
+        .collect();
+    left.extend(senders.of(steps).map(|sender| Factor {
+        scope: order.scopes[sender].clone(),
+        table: std::mem::take(&mut sent[sender]),
+    }));
+    Gone { best, cost, left }
 }
 
-/// The values that the choices of each step lead to, from the last step to the first.
-pub(super) fn read_off(network: &Network, order: &Order, best: &[Choices]) -> Vec<u32> {
-    let mut values = vec![0u32; network.variables() as usize];
+/// Fills in the values that the choices of each step lead to, from the last step to the first.
+pub(super) fn read_off(network: &Network, order: &Order, best: &[Choices], values: &mut [u32]) {
     for step in (0..best.len()).rev() {
         let place = order.scopes[step].iter().fold(0usize, |place, &v| {
             place * network.count(v) + values[v as usize] as usize
         });
         values[order.sequence[step] as usize] = u32::from(best[step][place]);
     }
-    values
 }
 
 /// The least sum of tables around a variable, over all values of a scope, and the first value that gives it.

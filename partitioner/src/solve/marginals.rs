@@ -206,7 +206,7 @@ fn walk(network: &Network, clique: &[u32], scope: &[u32], mut visit: impl FnMut(
 }
 
 /// Adds a table over some variables of a clique to sums over all of them.
-fn add_onto(network: &Network, clique: &[u32], sums: &mut [u64], scope: &[u32], table: &[u64]) {
+pub(super) fn add_onto(network: &Network, clique: &[u32], sums: &mut [u64], scope: &[u32], table: &[u64]) {
     walk(network, clique, scope, |entry, place| {
         sums[entry] = add(sums[entry], table[place]);
     });

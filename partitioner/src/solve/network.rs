@@ -5,6 +5,7 @@
 //! its table row-major with the last variable fastest; a variable of one value is in no scope.
 //! Deliberately not here: in which order variables go (`order`).
 
+use super::marginals::add_onto;
 use crate::problem::{FORBIDDEN, Moved, Problem, Source, add};
 use smallvec::SmallVec;
 
@@ -163,6 +164,127 @@ impl Network {
         (0..self.nodes)
             .map(|node| self.list(node as u32)[chosen[node] as usize] as usize)
             .collect()
+    }
+
+    /// The places of a variable's values in `own`.
+    pub(super) fn slots(&self, variable: u32) -> std::ops::Range<usize> {
+        self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize
+    }
+
+    /// Per variable of a factor and value, the least entry.
+    pub(super) fn least(&self, factor: &Factor) -> SmallVec<[Vec<u64>; 6]> {
+        let scope = factor.scope.iter();
+        let mut least: SmallVec<[Vec<u64>; 6]> = scope.map(|&v| vec![FORBIDDEN; self.count(v)]).collect();
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, factor.scope.len());
+        for &cost in &factor.table {
+            for (least, &at) in least.iter_mut().zip(&index) {
+                least[at] = least[at].min(cost);
+            }
+            for (at, least) in index.iter_mut().zip(&least).rev() {
+                *at += 1;
+                if *at < least.len() {
+                    break;
+                }
+                *at = 0;
+            }
+        }
+        least
+    }
+
+    /// The network of some variables, ascending, under other factors over these; values are the indices of the old
+    /// ones.
+    pub(super) fn rest(&self, kept: &[u32], mut factors: Vec<Factor>, constant: u64) -> Self {
+        let mut number = vec![0u32; self.variables() as usize];
+        let mut rest = Self {
+            nodes: 0,
+            values: Vec::new(),
+            own: Vec::new(),
+            starts: vec![0],
+            anchors: kept.iter().map(|&v| self.anchor(v)).collect(),
+            factors: Vec::with_capacity(factors.len()),
+            constant,
+            zeros: false,
+        };
+        for (new, &v) in kept.iter().enumerate() {
+            number[v as usize] = new as u32;
+            rest.values.extend(0..self.count(v) as u32);
+            rest.own.extend_from_slice(self.own(v));
+            rest.close();
+        }
+        // large ones first, so that small ones find one that holds all their variables
+        factors.sort_by(|a, b| (b.scope.len(), &a.scope).cmp(&(a.scope.len(), &b.scope)));
+        let mut around: Vec<Vec<usize>> = vec![Vec::new(); kept.len()];
+        for mut factor in factors {
+            factor.scope.iter_mut().for_each(|v| *v = number[*v as usize]);
+            let holds = |&&index: &&usize| {
+                let wide: &Factor = &rest.factors[index];
+                factor.scope.iter().all(|v| wide.scope.binary_search(v).is_ok())
+            };
+            if let Some(&index) = around[factor.scope[0] as usize].iter().find(holds) {
+                let mut wide = std::mem::take(&mut rest.factors[index].table);
+                let scope = rest.factors[index].scope.clone();
+                add_onto(&rest, &scope, &mut wide, &factor.scope, &factor.table);
+                rest.factors[index].table = wide;
+            } else {
+                for &v in &factor.scope {
+                    around[v as usize].push(rest.factors.len());
+                }
+                rest.factors.push(factor);
+            }
+        }
+        rest
+    }
+
+    /// The network with some of each variable's values, ascending and at least one.
+    pub(super) fn restricted(&self, keep: &[Vec<usize>]) -> Self {
+        let mut less = Self {
+            nodes: self.nodes,
+            values: Vec::new(),
+            own: Vec::new(),
+            starts: vec![0],
+            anchors: self.anchors.clone(),
+            factors: Vec::with_capacity(self.factors.len()),
+            constant: self.constant,
+            zeros: self.zeros,
+        };
+        for (v, values) in keep.iter().enumerate() {
+            let start = self.starts[v] as usize;
+            less.values
+                .extend(values.iter().map(|&value| self.values[start + value]));
+            less.own
+                .extend(values.iter().map(|&value| self.own[start + value]));
+            less.close();
+            if values.len() == 1 && self.count(v as u32) > 1 {
+                less.constant = add(less.constant, self.own[start + values[0]]);
+            }
+        }
+        for factor in &self.factors {
+            let mut places: Vec<usize> = vec![0];
+            for &v in &factor.scope {
+                let count = self.count(v);
+                places = places
+                    .iter()
+                    .flat_map(|&place| keep[v as usize].iter().map(move |&value| place * count + value))
+                    .collect();
+            }
+            let scope: Scope = factor
+                .scope
+                .iter()
+                .copied()
+                .filter(|&v| less.count(v) > 1)
+                .collect();
+            let table: Table = places.iter().map(|&place| factor.table[place]).collect();
+            match scope[..] {
+                [] => less.constant = add(less.constant, table[0]),
+                [v] => {
+                    for (own, &cost) in less.own_mut(v).iter_mut().zip(&table) {
+                        *own = add(*own, cost);
+                    }
+                }
+                _ => less.factors.push(Factor { scope, table }),
+            }
+        }
+        less
     }
 
     /// The node that a variable stands next to.

@@ -38,16 +38,29 @@ enum Rule {
 /// An order narrow where no step needs more than `table_limit` entries and all steps together no more than eight
 /// times that: by the smallest table, and where that needs many entries, by the fewest new pairs if those are fewer.
 pub(super) fn order(network: &Network, table_limit: u64) -> Order {
-    let (by_weight, entries) = greedy(network, table_limit, Rule::Weight);
+    let total = table_limit.saturating_mul(8);
+    let (by_weight, entries) = greedy(network, table_limit, total, Rule::Weight);
     if by_weight.narrow && entries <= FEW * by_weight.sequence.len() as u64 {
         return by_weight;
     }
-    let (by_fill, filled) = greedy(network, table_limit, Rule::Fill);
+    let (by_fill, filled) = greedy(network, table_limit, total, Rule::Fill);
     if by_fill.narrow && (!by_weight.narrow || filled < entries) {
         by_fill
     } else {
         by_weight
     }
+}
+
+/// An order by the smallest table, if all tables together have few entries.
+pub(super) fn light(network: &Network, table_limit: u64) -> Option<Order> {
+    let few = FEW * u64::from(network.variables());
+    let (order, _) = greedy(network, table_limit, few, Rule::Weight);
+    order.narrow.then_some(order)
+}
+
+/// An order by the smallest table, as far as no table has more than so many entries.
+pub(super) fn start(network: &Network, most: u64) -> Order {
+    greedy(network, most, u64::MAX, Rule::Weight).0
 }
 
 impl Order {
@@ -67,7 +80,7 @@ fn weigh(network: &Network, list: &[u32], v: u32) -> u64 {
 }
 
 /// An order by one rule, and the entries of its tables.
-fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
+fn greedy(network: &Network, table_limit: u64, total_limit: u64, rule: Rule) -> (Order, u64) {
     let count = network.variables() as usize;
     let mut neighbours: Vec<Scope> = vec![Scope::new(); count];
     for factor in &network.factors {
@@ -120,7 +133,7 @@ fn greedy(network: &Network, table_limit: u64, rule: Rule) -> (Order, u64) {
             continue;
         }
         total = total.saturating_add(key.1);
-        if key.1 > table_limit || total > table_limit.saturating_mul(8) {
+        if key.1 > table_limit || total > total_limit {
             order.narrow = false;
             break;
         }

@@ -135,7 +135,9 @@ impl<'a> Revised<'a> {
 
     /// The values that give the minimum.
     pub(super) fn values(&self) -> Vec<u32> {
-        read_off(self.network, self.order, &self.best)
+        let mut values = vec![0; self.network.variables() as usize];
+        read_off(self.network, self.order, &self.best, &mut values);
+        values
     }
 
     /// Raises the cost of one value of a variable; [`FORBIDDEN`] forbids it.

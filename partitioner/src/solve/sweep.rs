@@ -1,14 +1,15 @@
 //! One problem priced two ways, solved for many mixes of the two prices.
 //!
 //! Invariants: both networks have the same variables and the same scopes, so one elimination order serves every
-//! mix; only narrow problems are swept, so every solution is optimal.
+//! mix; every solution is optimal.
 //! Deliberately not here: which mixes are worth solving (`front`).
 
 use super::eliminate::{Outcome, eliminate_in};
 use super::hubs::{Hub, Tree, hubs};
 use super::network::Network;
-use super::order::{FEW, Order, order};
+use super::order::{Order, light};
 use super::revise::Revised;
+use super::wide::{Found, easy_part, solve_in};
 use super::{Limits, Solution};
 use crate::problem::{FORBIDDEN, Problem};
 
@@ -20,12 +21,15 @@ pub(crate) struct Sweep {
     first: Network,
     second: Network,
     mixed: Network,
+    /// Of all variables, or of those that are easy.
     order: Order,
+    is_light: bool,
+    table: u64,
     dearest: [u128; 2],
 }
 
 impl Sweep {
-    /// None where elimination is not the fastest exact way: the problem is wide, with or without its hubs.
+    /// None where the networks would be too large, or a node has no device.
     /// The two problems have the same tensors, and forbid the same.
     pub(crate) fn new(first: &Problem, second: &Problem, limits: &Limits) -> Option<Self> {
         let domains: Vec<Vec<usize>> = (0..first.nodes()).map(|node| first.allowed(node)).collect();
@@ -35,22 +39,20 @@ impl Sweep {
         let mut left_out: Vec<usize> = [first, second].into_iter().flat_map(hubs).collect();
         left_out.sort_unstable();
         left_out.dedup();
-        let few = FEW * first.nodes() as u64;
         let beside = Self::without(first, second, &domains, &left_out, limits);
         beside
-            .filter(|(sweep, entries)| sweep.hubs.is_empty() || *entries <= few)
-            .or_else(|| Self::without(first, second, &domains, &[], limits).filter(|_| !left_out.is_empty()))
-            .map(|(sweep, _)| sweep)
+            .filter(|sweep| sweep.hubs.is_empty() || sweep.is_light)
+            .or_else(|| Self::without(first, second, &domains, &[], limits))
     }
 
-    /// The same with some tensors beside the networks, and how many entries the tables have.
+    /// The same with some tensors beside the networks.
     fn without(
         first: &Problem,
         second: &Problem,
         domains: &[Vec<usize>],
         left_out: &[usize],
         limits: &Limits,
-    ) -> Option<(Self, u64)> {
+    ) -> Option<Self> {
         let network = |problem: &Problem| Network::with_zeros(problem, domains, left_out, limits.table);
         let (mut a, mut b) = (network(first)?, network(second)?);
         // what costs nothing either way binds nothing
@@ -69,25 +71,26 @@ impl Sweep {
                 .map(|f| &f.scope)
                 .eq(b.factors.iter().map(|f| &f.scope))
         );
-        let order = order(&a, limits.table);
-        let entries = order.entries(&a)?;
+        let all = light(&a, limits.table);
+        let is_light = all.is_some();
         let hub = |problem: &Problem, hub: usize| {
             let tensor = &problem.tensors()[hub];
             Hub::new(tensor, tensor.transfer.clone(), domains)
         };
-        let sweep = Self {
+        Some(Self {
             hubs: left_out
                 .iter()
                 .map(|&index| [first, second].map(|problem| hub(problem, index)))
                 .collect(),
+            order: all.unwrap_or_else(|| easy_part(&a, limits.table)),
             mixed: a.clone(),
             first: a,
             second: b,
-            order,
+            is_light,
+            table: limits.table,
             dearest: [first.dearest(), second.dearest()],
             problems: [first.clone(), second.clone()],
-        };
-        Some((sweep, entries))
+        })
     }
 
     /// The optimum under a mix; none where no placement is allowed or the sums might not fit.
@@ -137,6 +140,16 @@ impl Sweep {
             };
             let solution = Tree::new(hubs, Revised::new(mixed, &self.order), value).solve()?;
             return (solution.bound == solution.objective).then_some(solution);
+        }
+        if !self.is_light {
+            return match solve_in(mixed, &self.order, self.table) {
+                Found::Exact { values, cost } => Some(Solution {
+                    placement: mixed.placement(&values),
+                    objective: cost,
+                    bound: cost,
+                }),
+                Found::Open { .. } | Found::Infeasible => None,
+            };
         }
         match eliminate_in(mixed, &self.order) {
             Outcome::Exact { values, cost } => Some(Solution {

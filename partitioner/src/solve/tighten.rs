@@ -9,15 +9,12 @@ use super::network::Network;
 use crate::problem::{FORBIDDEN, add};
 use std::cmp::Reverse;
 
-/// Most passes over all variables.
-const PASSES: usize = 200;
-
 /// Table entries visited at most, over all passes.
 const VISITS: u64 = 100_000_000;
 
 /// Tightens a network in place: sequential message passing, forwards and backwards in the order of
-/// the nodes.
-pub(super) fn tighten(network: &mut Network) {
+/// the nodes, over all variables so many times.
+pub(super) fn tighten(network: &mut Network, passes: usize) {
     let count = network.variables();
     let mut order: Vec<u32> = (0..count).filter(|&v| network.count(v) > 1).collect();
     order.sort_by_key(|&v| (network.anchor(v), Reverse(v)));
@@ -36,7 +33,7 @@ pub(super) fn tighten(network: &mut Network) {
             around[v as usize].push(index);
         }
     }
-    let passes = PASSES.min((VISITS / entries) as usize);
+    let passes = passes.min((VISITS / entries) as usize);
     let mut idle = 0;
     let mut least = vec![0u64; 0];
     for pass in 0..passes {
