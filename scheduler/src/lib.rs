@@ -53,6 +53,7 @@ mod run;
 mod runtime;
 mod session;
 mod support;
+pub mod telemetry;
 mod tensor;
 mod unit;
 mod work;

@@ -31,6 +31,7 @@ mod plugin;
 mod services;
 mod submission;
 mod table;
+mod thermal;
 
 pub use blob::{Blob, CompileOptions};
 pub use buffer::{Access, AccessGuard, Buffer};
@@ -48,3 +49,4 @@ pub const MAX_RANK: usize = polychip_abi::POLYCHIP_MAX_RANK;
 pub use plugin::{Plugin, PluginInfo};
 pub use services::Store;
 pub use submission::{Priority, Submission};
+pub use thermal::ThermalService;

@@ -1,0 +1,253 @@
+//! Each device's sensors together: what its plugin says, and what Linux says of chips of its kind.
+//!
+//! Invariants:
+//! 1. A figure names the sensor that it comes from, or says why there is none.
+//! 2. Linux's sensors of a kind of chip are given to a device only where it is the one real device of that kind.
+//! 3. An emulated device has only what its plugin says.
+
+use std::time::Duration;
+
+use polychip_host::{Clock, Device, DeviceKind, Telemetry};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::files::Sensors;
+use super::rules::Subject;
+use super::sensor::{Quantity, Reading, Sensor};
+use crate::runtime::Runtime;
+
+/// A figure of a sensor, or why there is none. The unit stands in the name of the field that holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Figure {
+    /// The figure; none where no sensor says it.
+    pub value: Option<i64>,
+    /// The sensor; without a figure, the reason.
+    pub from: String,
+}
+
+impl Figure {
+    fn known(value: i64, from: impl Into<String>) -> Figure {
+        Figure {
+            value: Some(value),
+            from: from.into(),
+        }
+    }
+
+    fn unknown(reason: impl Into<String>) -> Figure {
+        Figure {
+            value: None,
+            from: reason.into(),
+        }
+    }
+}
+
+/// What is known of a device at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DeviceState {
+    /// Device, `plugin:index`.
+    pub device: String,
+    /// The figures are an emulated device's.
+    pub emulated: bool,
+    /// Lost or hung, and not reset since.
+    pub lost: bool,
+    /// Hottest temperature in thousandths of a degree Celsius.
+    pub temperature_mc: Figure,
+    /// Power in milliwatts.
+    pub power_mw: Figure,
+    /// Energy since some fixed moment in microjoules.
+    pub energy_uj: Figure,
+    /// Highest clock in kilohertz.
+    pub frequency_khz: Figure,
+    /// Share of time spent computing, in thousandths.
+    pub load_permille: Figure,
+    /// Bits of the reasons for which the chip slows itself down: 1 heat, 2 power.
+    pub throttle: Figure,
+}
+
+/// The battery, where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Battery {
+    /// Charge in thousandths.
+    pub capacity_permille: Figure,
+    /// Power in milliwatts, whichever way it flows.
+    pub power_mw: Figure,
+    /// Whether it is charged; none where it does not say.
+    pub charging: Option<bool>,
+}
+
+/// Everything that the sensors said at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Sample {
+    /// Nanoseconds of the runtime's clock.
+    pub time_ns: u64,
+    /// The devices in the runtime's order.
+    pub devices: Vec<DeviceState>,
+    /// The battery; none where there is none.
+    pub battery: Option<Battery>,
+}
+
+/// Reads the sensors of a runtime's devices.
+#[derive(Debug)]
+pub struct Sampler {
+    devices: Vec<Device>,
+    clock: Clock,
+    sensors: Sensors,
+}
+
+impl Sampler {
+    /// A sampler of all devices of a runtime.
+    #[must_use]
+    pub fn new(runtime: &Runtime, sensors: Sensors) -> Sampler {
+        Sampler::of(
+            runtime.devices().to_vec(),
+            runtime.0.host.clock().clone(),
+            sensors,
+        )
+    }
+
+    pub(crate) fn of(devices: Vec<Device>, clock: Clock, sensors: Sensors) -> Sampler {
+        Sampler {
+            devices,
+            clock,
+            sensors,
+        }
+    }
+
+    /// Linux's sensors, for a list of all of them.
+    #[must_use]
+    pub fn sensors(&self) -> &Sensors {
+        &self.sensors
+    }
+
+    /// As [`Sampler::sensors`], to read them by themselves.
+    pub fn sensors_mut(&mut self) -> &mut Sensors {
+        &mut self.sensors
+    }
+
+    /// Time on the runtime's clock.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Waits on the runtime's clock.
+    pub fn wait(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.clock.sleep_until_ns(self.clock.now_ns().saturating_add(ns));
+    }
+
+    /// Reads all sensors once. It takes as long as the slowest driver: some milliseconds for NVIDIA's energy.
+    pub fn sample(&mut self) -> Sample {
+        let readings = self.sensors.read();
+        let table: Vec<(&Sensor, &Reading)> = self.sensors.all().iter().zip(&readings).collect();
+        let devices = self
+            .devices
+            .iter()
+            .map(|device| self.state(device, &table))
+            .collect();
+        Sample {
+            time_ns: self.clock.now_ns(),
+            devices,
+            battery: self.battery(&table),
+        }
+    }
+
+    fn state(&self, device: &Device, table: &[(&Sensor, &Reading)]) -> DeviceState {
+        let said = if device.is_quarantined() {
+            Err("the device is lost".to_owned())
+        } else {
+            device.telemetry().map_err(|error| error.to_string())
+        };
+        let own = |value: &dyn Fn(&Telemetry) -> Option<i64>, quantity| match &said {
+            Ok(said) => match value(said) {
+                Some(value) => Figure::known(value, format!("plugin {}", device.plugin().name)),
+                None => self.of_files(device, table, quantity),
+            },
+            Err(words) => Figure::unknown(words.clone()),
+        };
+        let signed = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
+        let none = Quantity::Voltage;
+        let energy = match self.of_files(device, table, Quantity::Energy) {
+            // Linux's counter of a CPU turns at a range that only Linux knows
+            figure if figure.value.is_some() => figure,
+            _ if device.info().kind == DeviceKind::Cpu && !device.info().emulated => {
+                self.of_files(device, table, Quantity::Energy)
+            }
+            _ => own(&|said| signed(said.energy_uj), Quantity::Energy),
+        };
+        DeviceState {
+            device: device.name().to_owned(),
+            emulated: device.info().emulated,
+            lost: device.is_quarantined(),
+            temperature_mc: own(&|said| said.temperature_mc, Quantity::Temperature),
+            power_mw: own(&|said| signed(said.power_mw), Quantity::Power),
+            energy_uj: energy,
+            frequency_khz: own(&|said| signed(said.frequency_khz), Quantity::Frequency),
+            load_permille: own(&|said| said.load_permille.map(i64::from), Quantity::Load),
+            throttle: own(&|said| said.throttle.map(i64::from), none),
+        }
+    }
+
+    /// What Linux's sensors say of a device.
+    fn of_files(&self, device: &Device, table: &[(&Sensor, &Reading)], quantity: Quantity) -> Figure {
+        let mine: Vec<&(&Sensor, &Reading)> = table
+            .iter()
+            .filter(|(sensor, _)| sensor.quantity == quantity && self.belongs(sensor, device))
+            .collect();
+        let known: Vec<(&str, i64)> = mine
+            .iter()
+            .filter_map(|(sensor, reading)| Some((sensor.name.as_str(), *reading.value.as_ref().ok()?)))
+            .collect();
+        let hottest = known.iter().max_by_key(|(_, value)| *value);
+        match (quantity, hottest) {
+            // packages, rails: a whole that has a part which cannot be read is not known
+            (Quantity::Energy | Quantity::Power, Some(_)) if known.len() == mine.len() => {
+                let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+                let sum = known.iter().map(|(_, value)| value).sum();
+                Figure::known(sum, names.join(" + "))
+            }
+            (Quantity::Temperature | Quantity::Frequency | Quantity::Load, Some((name, value))) => {
+                Figure::known(*value, *name)
+            }
+            _ => {
+                let failed = mine.iter().find_map(|(sensor, reading)| {
+                    let reason = reading.value.as_ref().err()?;
+                    Some(format!("{}: {reason}", sensor.name))
+                });
+                Figure::unknown(failed.unwrap_or_else(|| "no sensor".to_owned()))
+            }
+        }
+    }
+
+    fn belongs(&self, sensor: &Sensor, device: &Device) -> bool {
+        if let Subject::Device(name) = &sensor.subject {
+            return name == device.name();
+        }
+        let kind = device.info().kind;
+        let real = |other: &&Device| other.info().kind == kind && !other.info().emulated;
+        // the cores of a CPU are one chip, however many devices stand for them
+        let alone = kind == DeviceKind::Cpu || self.devices.iter().filter(real).count() == 1;
+        !device.info().emulated && alone && sensor.subject.is_kind(kind)
+    }
+
+    fn battery(&self, table: &[(&Sensor, &Reading)]) -> Option<Battery> {
+        let of = |quantity| {
+            table
+                .iter()
+                .find(|(sensor, _)| sensor.quantity == quantity && sensor.name.starts_with("power_supply/"))
+        };
+        let figure = |quantity| match of(quantity) {
+            None => Figure::unknown("no sensor"),
+            Some((sensor, reading)) => match &reading.value {
+                Ok(value) => Figure::known(*value, &sensor.name),
+                Err(reason) => Figure::unknown(format!("{}: {reason}", sensor.name)),
+            },
+        };
+        of(Quantity::Capacity)?;
+        Some(Battery {
+            capacity_permille: figure(Quantity::Capacity),
+            power_mw: figure(Quantity::Power),
+            charging: self.sensors.is_charging(),
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! What a sampler says of scripted devices, of the CPU of a machine that is written down, and of none.
+
+use std::path::Path;
+use std::time::Duration;
+
+use polychip::Runtime;
+use polychip::telemetry::{Quantity, Rules, Sampler, Sensors, Subject};
+
+fn machine(name: &str) -> tempfile::TempDir {
+    let file = format!("{}/tests/sensors/{name}.tree", env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    for line in std::fs::read_to_string(file).unwrap().lines() {
+        if let Some((path, content)) = line.split_once('\t').filter(|_| !line.starts_with('#')) {
+            write(folder.path(), path, content);
+        }
+    }
+    folder
+}
+
+fn write(root: &Path, path: &str, content: &str) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+fn runtime(script: &str) -> Runtime {
+    Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", script)
+        .virtual_time()
+        .only_given_folders()
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn figures_name_their_sensor_and_absent_ones_their_reason() {
+    let folder = machine("laptop");
+    let runtime =
+        runtime("[[device]]\nname = \"npu\"\nheat = { ambient_mc = 25000 }\n[[device]]\nkind = \"cpu\"\n");
+    let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
+    sampler.sample();
+    write(
+        folder.path(),
+        "sys/class/powercap/intel-rapl:0/energy_uj",
+        "262143320500",
+    );
+    sampler.wait(Duration::from_millis(5));
+    let sample = sampler.sample();
+    assert_eq!(sample.time_ns, 5_000_000);
+    let state = |name: &str| sample.devices.iter().find(|state| state.device == name).unwrap();
+    let cpu = state("cpu:0");
+    assert_eq!(
+        (cpu.energy_uj.value, cpu.energy_uj.from.as_str()),
+        (Some(500), "powercap/package-0")
+    );
+    assert_eq!(
+        (cpu.power_mw.value, cpu.power_mw.from.as_str()),
+        (None, "no sensor")
+    );
+    assert!(!cpu.emulated && !cpu.lost);
+    let npu = state("null:0");
+    assert!(npu.emulated);
+    assert_eq!(
+        (npu.temperature_mc.value, npu.temperature_mc.from.as_str()),
+        (Some(25_000), "plugin null")
+    );
+    // Linux's sensors are of real chips, not of the emulated CPU
+    let emulated = state("null:1");
+    assert_eq!(emulated.temperature_mc.value, None);
+    let battery = sample.battery.as_ref().unwrap();
+    assert_eq!(
+        (battery.capacity_permille.value, battery.charging),
+        (Some(1000), Some(true))
+    );
+}
+
+#[test]
+fn a_counter_that_may_not_be_read_leaves_energy_unknown() {
+    let folder = machine("laptop");
+    let path = folder.path().join("sys/class/powercap/intel-rapl:0/energy_uj");
+    std::fs::remove_file(&path).unwrap();
+    // what no user can read as a file
+    std::fs::create_dir(&path).unwrap();
+    let runtime = runtime("");
+    let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
+    let sample = sampler.sample();
+    let energy = &sample.devices[0].energy_uj;
+    assert_eq!(energy.value, None);
+    assert!(
+        energy.from.starts_with("powercap/package-0: the driver failed"),
+        "{}",
+        energy.from
+    );
+}
+
+#[test]
+fn an_apps_rule_gives_a_sensor_to_a_device() {
+    let folder = machine("board");
+    let rules = Rules::default().with("hwmon/ina226/*", Subject::Device("cpu:0".into()));
+    let runtime = runtime("");
+    let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &rules));
+    let power = sampler.sample().devices[0].power_mw.clone();
+    assert_eq!(
+        (power.value, power.from.as_str()),
+        (Some(6340), "hwmon/ina226/power1")
+    );
+}
+
+#[test]
+fn a_machine_without_sensors_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime("[[device]]\nname = \"npu\"\n");
+    let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
+    assert!(sampler.sensors().all().is_empty());
+    let sample = sampler.sample();
+    assert_eq!(sample.battery, None);
+    let energy = &sample.devices[0].energy_uj;
+    assert_eq!((energy.value, energy.from.as_str()), (None, "no sensor"));
+    assert!(
+        !sampler
+            .sensors()
+            .all()
+            .iter()
+            .any(|sensor| sensor.quantity == Quantity::Load)
+    );
+}
