@@ -1,4 +1,4 @@
-//! The `polychip` command: devices, run, bench, measure, partition, explain, profile, plan, inspect.
+//! The `polychip` command: devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
@@ -15,6 +15,7 @@
 mod array;
 mod bench;
 mod devices;
+mod energy;
 mod exit;
 mod explain;
 mod file;
@@ -23,6 +24,7 @@ mod input;
 mod inspect;
 mod label;
 mod measure;
+mod monitor;
 mod npy;
 mod output;
 mod page;
@@ -65,6 +67,10 @@ enum Command {
     Bench(bench::Arguments),
     /// Measure each device alone and plans made of that, until nothing is left to try
     Measure(measure::Arguments),
+    /// Measure the energy of a run on each device and plan, by the machine's sensors
+    Energy(energy::Arguments),
+    /// Show devices, temperatures, clocks and power, and what a governed session does about them
+    Monitor(monitor::Arguments),
     /// Split a model into parts and give each to a device
     Partition(partition::Arguments),
     /// Say why each node is on its device and on no other
@@ -92,6 +98,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, &mut out),
         Command::Measure(arguments) => measure::run(&arguments, &mut out),
+        Command::Energy(arguments) => energy::run(&arguments, &mut out),
+        Command::Monitor(arguments) => monitor::run(&arguments, &mut out),
         Command::Partition(arguments) => partition::run(&arguments, &mut out),
         Command::Explain(arguments) => explain::run(&arguments, &mut out),
         Command::Profile(arguments) => profile::run(&arguments, &mut out),

@@ -54,4 +54,9 @@ impl Output {
     pub(crate) fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         self.text(&serde_json::to_string_pretty(value)?)
     }
+
+    /// Writes a value as JSON in one line.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        self.text(&serde_json::to_string(value)?)
+    }
 }

@@ -33,6 +33,8 @@ mod tests {
         check::<crate::run::Answer>("run");
         check::<crate::bench::Answer>("bench");
         check::<crate::measure::Answer>("measure");
+        check::<crate::energy::Answer>("energy");
+        check::<crate::monitor::Line>("monitor");
         check::<crate::partition::Answer>("partition");
         check::<crate::explain::Answer>("explain");
         check::<crate::plan::Answer>("plan-diff");

@@ -101,6 +101,16 @@ pub(crate) enum Precision {
     Reduced,
 }
 
+impl Precision {
+    /// The library's word for it.
+    pub(crate) fn of_library(self) -> polychip::Precision {
+        match self {
+            Precision::Exact => polychip::Precision::Exact,
+            Precision::Reduced => polychip::Precision::Reduced,
+        }
+    }
+}
+
 /// How urgent runs are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Priority {
@@ -216,21 +226,22 @@ impl PlanArguments {
 
     /// The policy asked for, with the threads.
     pub(crate) fn policy(&self) -> Policy {
-        let policy = match self.policy {
+        self.policy_of(match self.policy {
             Aim::Latency => Policy::latency(),
             Aim::Energy => Policy::energy(),
             Aim::Balanced => Policy::balanced(),
             Aim::Makespan => Policy::makespan(),
             Aim::Throughput => Policy::throughput(),
-        };
+        })
+    }
+
+    /// The same for another aim.
+    pub(crate) fn policy_of(&self, policy: Policy) -> Policy {
         let policy = match self.threads {
             Some(threads) => policy.threads(threads),
             None => policy,
         };
-        let policy = policy.precision(match self.precision {
-            Precision::Exact => polychip::Precision::Exact,
-            Precision::Reduced => polychip::Precision::Reduced,
-        });
+        let policy = policy.precision(self.precision.of_library());
         let policy = policy.priority(match self.priority {
             Priority::Batch => polychip::Priority::Batch,
             Priority::Normal => polychip::Priority::Normal,

@@ -35,11 +35,13 @@ pub enum EventKind {
     ResetFailed,
     /// Executables were loaded again after a reset.
     Reloaded,
+    /// The governor changed the plan.
+    Switched,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 8] = [
+    pub const ALL: [EventKind; 9] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -48,6 +50,7 @@ impl EventKind {
         EventKind::Reset,
         EventKind::ResetFailed,
         EventKind::Reloaded,
+        EventKind::Switched,
     ];
 }
 
@@ -56,7 +59,7 @@ impl EventKind {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// The device, `plugin:index`.
+    /// The device, `plugin:index`; of a switch, the plan that was switched to.
     pub device: String,
     /// Nodes that were moved or kept away; 0 where none were.
     pub nodes: usize,
@@ -100,6 +103,7 @@ impl fmt::Display for Event {
             EventKind::Reset => write!(f, "reset: {device}: {words}"),
             EventKind::ResetFailed => write!(f, "not reset: {device}: {words}"),
             EventKind::Reloaded => write!(f, "reloaded: {device}: {words}"),
+            EventKind::Switched => write!(f, "switched to {device}: {words}"),
         }?;
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;
@@ -118,7 +122,11 @@ pub(crate) struct EventLog {
 impl EventLog {
     /// Adds an event. What differs only in the numbers of a message counts as the same.
     pub(crate) fn add(&mut self, event: Event) {
-        tracing::warn!("{event}");
+        if event.kind == EventKind::Switched {
+            tracing::info!("{event}");
+        } else {
+            tracing::warn!("{event}");
+        }
         self.counts[event.kind as usize] += event.count;
         let like = |other: &&mut Event| {
             other.kind == event.kind

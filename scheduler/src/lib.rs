@@ -34,6 +34,7 @@
 
 mod bisect;
 mod conditions;
+mod decisions;
 mod error;
 mod evaluate;
 mod event;
@@ -59,6 +60,7 @@ mod unit;
 mod work;
 
 pub use conditions::Conditions;
+pub use decisions::{Decided, DecisionLog};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use link::{LinkMeasurement, UnmeasuredLink};
@@ -67,6 +69,7 @@ pub use planned::Planned;
 pub use policy::{Aim, Policy, Precision};
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};
 pub use polychip_ops::{DType, Literal, Packed};
+pub use polychip_partitioner::Milliwatts;
 pub use profile::{
     BatchRecord, Change, ContentRecord, Interval, LinkRecord, Measurement, Merged, PartKey, PartRecord,
     PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, Summary, ValueRecord, median_interval,
@@ -77,6 +80,7 @@ pub use report::{CrossingReport, EventCount, PartReport, Report};
 pub use run::{OutputView, Outputs, Run};
 pub use runtime::{Builder, Runtime};
 pub use session::Session;
+pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint};
 pub use support::Support;
 pub use tensor::{Element, Input, Output, TensorSpec};
 pub use unit::MilliCelsius;

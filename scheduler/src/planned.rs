@@ -56,6 +56,17 @@ impl Planned {
         settings: Settings,
         change: impl FnOnce(&mut [partitioner::Target]),
     ) -> Result<Planned> {
+        self.toward(shared, settings, &self.plan.objective, change)
+    }
+
+    /// As [`Planned::again`], for another objective.
+    pub(crate) fn toward(
+        &self,
+        shared: &Shared,
+        settings: Settings,
+        objective: &partitioner::Objective,
+        change: impl FnOnce(&mut [partitioner::Target]),
+    ) -> Result<Planned> {
         let mut made = Prepared {
             model: self.model.clone(),
             graph: self.graph.clone(),
@@ -65,7 +76,7 @@ impl Planned {
             events: self.events.clone(),
         };
         change(&mut made.prices.targets);
-        made.planned(shared, &self.plan.objective, settings)
+        made.planned(shared, objective, settings)
     }
 
     /// The same model with the placement of a plan that was made before, priced with today's costs.
@@ -273,6 +284,13 @@ impl Prepared {
         settings: Settings,
     ) -> Result<Planned> {
         price::use_whole(
+            &self.graph,
+            &self.devices,
+            &mut self.prices,
+            settings,
+            &shared.profile,
+        );
+        crate::telemetry::use_power(
             &self.graph,
             &self.devices,
             &mut self.prices,

@@ -5,14 +5,17 @@
 use std::time::Duration;
 
 use polychip_host::{DeviceKind, Priority};
-use polychip_partitioner::{Nanos, Objective};
+use polychip_partitioner::{Milliwatts, Nanos, Objective};
 
+use crate::governor;
 use crate::unit::MilliCelsius;
 
 /// More runs in flight would only wait in the devices' queues and hold memory.
 const MOST_IN_FLIGHT: usize = 64;
 /// Longer than any run that someone waits for, short enough that a hung device is noticed.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// As often as NVIDIA's sensors change; those of phones change less often.
+const SAMPLING: Duration = Duration::from_millis(100);
 
 /// What to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,6 +63,31 @@ impl Settings {
     }
 }
 
+/// What a governed session is told before its first run; [`Session::hint`](crate::Session::hint) changes it later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Governed {
+    pub(crate) settings: governor::Settings,
+    /// Time between two samples of the sensors.
+    pub(crate) every: Duration,
+    pub(crate) max_power: Option<Milliwatts>,
+    pub(crate) frame_period: Option<Duration>,
+    pub(crate) background: bool,
+    pub(crate) battery_saver: bool,
+}
+
+impl Default for Governed {
+    fn default() -> Self {
+        Self {
+            settings: governor::Settings::default(),
+            every: SAMPLING,
+            max_power: None,
+            frame_period: None,
+            background: false,
+            battery_saver: false,
+        }
+    }
+}
+
 /// What an app asks of a session.
 ///
 /// ```
@@ -80,6 +108,7 @@ pub struct Policy {
     replan: bool,
     retries: u32,
     patience: Duration,
+    governed: Option<Governed>,
 }
 
 impl Default for Policy {
@@ -96,6 +125,7 @@ impl Default for Policy {
             replan: true,
             retries: 1,
             patience: PATIENCE,
+            governed: None,
         }
     }
 }
@@ -156,7 +186,8 @@ impl Policy {
         self
     }
 
-    /// No device that is hotter when the session is made.
+    /// No device that is hotter when the session is made; in a governed session, also no device that gets hotter
+    /// while it runs, as far as another plan can prevent it.
     #[must_use]
     pub fn max_temperature(mut self, limit: MilliCelsius) -> Self {
         self.max_temperature = Some(limit);
@@ -236,6 +267,60 @@ impl Policy {
         self
     }
 
+    /// Several plans are made ready when the session is made, and a governor changes between them as temperatures,
+    /// power, losses and hints demand. A device that is lost for good then is no reason to plan anew as long as
+    /// another plan does without it.
+    #[must_use]
+    pub fn governed(mut self) -> Self {
+        self.governed.get_or_insert_default();
+        self
+    }
+
+    /// As [`Policy::governed`], with settings of its governor.
+    #[must_use]
+    pub fn governor_settings(mut self, settings: governor::Settings) -> Self {
+        self.governed.get_or_insert_default().settings = settings;
+        self
+    }
+
+    /// As [`Policy::governed`]: how often sensors are read (default: ten times a second). On virtual time they are read
+    /// by [`Session::govern`](crate::Session::govern) only.
+    #[must_use]
+    pub fn sampling(mut self, every: Duration) -> Self {
+        self.governed.get_or_insert_default().every = every;
+        self
+    }
+
+    /// As [`Policy::governed`]: the power of the devices together, averaged over seconds, as far as plans and pace can
+    /// keep it.
+    #[must_use]
+    pub fn max_power(mut self, limit: Milliwatts) -> Self {
+        self.governed.get_or_insert_default().max_power = Some(limit);
+        self
+    }
+
+    /// As [`Policy::governed`]: a run starts so often, so that a plan that is fast enough and takes less energy is
+    /// preferred, and frames may be skipped ([`Session::takes_frame`](crate::Session::takes_frame)).
+    #[must_use]
+    pub fn frame_period(mut self, period: Duration) -> Self {
+        self.governed.get_or_insert_default().frame_period = Some(period);
+        self
+    }
+
+    /// As [`Policy::governed`]: nobody waits for the runs.
+    #[must_use]
+    pub fn background(mut self) -> Self {
+        self.governed.get_or_insert_default().background = true;
+        self
+    }
+
+    /// As [`Policy::governed`]: energy counts above all, as with a low battery.
+    #[must_use]
+    pub fn battery_saver(mut self) -> Self {
+        self.governed.get_or_insert_default().battery_saver = true;
+        self
+    }
+
     /// What is minimised.
     #[must_use]
     pub fn aim(&self) -> Aim {
@@ -243,7 +328,12 @@ impl Policy {
     }
 
     pub(crate) fn objective(&self) -> Objective {
-        let objective = match self.aim {
+        self.objective_for(self.aim)
+    }
+
+    /// The objective of another aim within the same deadline.
+    pub(crate) fn objective_for(&self, aim: Aim) -> Objective {
+        let objective = match aim {
             Aim::Latency => Objective::latency(),
             Aim::Energy => Objective::energy(),
             Aim::Balanced => Objective::weighted(1, 1),
@@ -259,6 +349,21 @@ impl Policy {
                 objective.within(Nanos::from_nanoseconds(ns))
             }
         }
+    }
+
+    pub(crate) fn governing(&self) -> Option<&Governed> {
+        self.governed.as_ref()
+    }
+
+    pub(crate) fn frame_deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// The same for these devices, however hot they are, and another precision.
+    pub(crate) fn for_devices(&self, devices: Vec<String>, precision: Precision) -> Policy {
+        let mut policy = self.clone().precision(precision).devices(devices);
+        policy.max_temperature = None;
+        policy
     }
 
     pub(crate) fn wanted_devices(&self) -> Option<&[String]> {

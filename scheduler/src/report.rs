@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::event::{Event, EventKind};
 use crate::session::Inner;
+use crate::session::govern::{GovernedReport, Governing};
 
 /// Figures of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -45,6 +46,8 @@ pub struct Report {
     pub events: Vec<Event>,
     /// How often each kind of event was seen, also beyond the events that are listed.
     pub event_counts: Vec<EventCount>,
+    /// Plans that are ready and changes among them; none where the session is not governed.
+    pub governed: Option<GovernedReport>,
 }
 
 /// How often a kind of event was seen.
@@ -118,6 +121,8 @@ impl Report {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
+        // before the figures are locked, which the governor locks within its own lock
+        let governed = inner.governing.as_ref().map(Governing::report);
         let history = loaded
             .as_ref()
             .map(|loaded| loaded.history.lock().unwrap_or_else(PoisonError::into_inner));
@@ -180,6 +185,7 @@ impl Report {
                 })
                 .filter(|line| line.count > 0)
                 .collect(),
+            governed,
         }
     }
 }

@@ -134,6 +134,22 @@ impl Runtime {
         self.session_of(planned, policy)
     }
 
+    /// Keeps the energy of a run, less what the device takes idle, that was measured with sensors while a plan ran: in
+    /// microjoules, for the one part that the plan gives to the device. A device with several parts tells nothing of
+    /// each. Whether it was kept.
+    ///
+    /// # Errors
+    /// The profile cannot be written.
+    pub fn record_energy(
+        &self,
+        planned: &Planned,
+        policy: &Policy,
+        device: &str,
+        net_uj: &crate::telemetry::Interval,
+    ) -> Result<bool> {
+        crate::telemetry::record(&self.0, planned, policy, device, net_uj)
+    }
+
     /// Compiles and loads a plan made before, or one read from a file.
     ///
     /// # Errors

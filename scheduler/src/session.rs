@@ -1,7 +1,8 @@
 //! A session: a model compiled for its devices, with memory for several runs in flight.
 //!
 //! Invariants:
-//! 1. A run executes one plan from start to end. Plans are replaced between runs, where a device was lost.
+//! 1. A run executes one plan from start to end. Plans are replaced between runs, where a device was lost or the
+//!    governor wants another one.
 //! 2. `submit` and `wait` allocate nothing once every slot has run; figures are kept in rings.
 //! 3. Inputs and outputs that the app holds outlive plans: their memory is the session's, and the buffers
 //!    of the devices are made anew for each plan.
@@ -24,6 +25,7 @@ use crate::run::Run;
 use crate::runtime::Shared;
 use crate::tensor::{Hold, Input, Output, TensorMemory, TensorSpec};
 use compile::Loaded;
+use govern::{Governing, Watch};
 use loaded::LoadedPlan;
 use recover::Strikes;
 use slot::Ticket;
@@ -32,22 +34,28 @@ pub(crate) mod arena;
 pub(crate) mod compile;
 mod conductor;
 pub(crate) mod copy;
+pub(crate) mod govern;
 pub(crate) mod history;
 pub(crate) mod loaded;
 pub(crate) mod memory;
+mod portfolio;
 mod recover;
 pub(crate) mod slot;
 pub(crate) mod wiring;
 
 /// A model ready to run. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Session(pub(crate) Arc<Inner>);
+pub struct Session(
+    pub(crate) Arc<Inner>,
+    #[expect(dead_code, reason = "its thread ends with the last clone of the session")] Option<Arc<Watch>>,
+);
 
 pub(crate) struct Inner {
     /// Tells sessions apart, so that an input of another one is refused.
     id: usize,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     policy: Policy,
+    pub(crate) governing: Option<Governing>,
     inputs: Vec<TensorSpec>,
     outputs: Vec<TensorSpec>,
     current: Mutex<Current>,
@@ -67,6 +75,8 @@ pub(crate) struct Current {
     pub(crate) planned: Arc<Planned>,
     /// None while another is made, and where none could be.
     pub(crate) plan: Option<Arc<LoadedPlan>>,
+    /// What it was made for: the session's policy, but for the precision of a governed session's plans.
+    policy: Arc<Policy>,
     number: u64,
     /// By device of the plan.
     strikes: Vec<Strikes>,
@@ -90,26 +100,49 @@ impl Session {
         events.extend(planned.events().iter().cloned());
         let devices = planned.devices().len();
         let plan = Arc::new(LoadedPlan::new(&shared, 0, planned, parts, &policy)?);
+        let mut number = 0;
+        let governing = match policy.governing() {
+            None => None,
+            Some(governed) => {
+                let mut next = || {
+                    number += 1;
+                    number
+                };
+                Some(Governing::new(&shared, &plan, &policy, governed, &mut next)?)
+            }
+        };
         let wiring = &plan.wiring;
-        Ok(Session(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             inputs: wiring.inputs.iter().map(|input| input.spec.clone()).collect(),
             outputs: wiring.outputs.iter().map(|output| output.spec.clone()).collect(),
             current: Mutex::new(Current {
                 planned: Arc::clone(&plan.planned),
                 plan: Some(plan),
-                number: 0,
+                policy: Arc::new(policy.clone()),
+                number,
                 strikes: vec![Strikes::default(); devices],
                 left_out: vec![false; devices],
             }),
-            shared,
-            policy,
+            governing,
             recovery: Mutex::new(()),
             old: Mutex::new(Vec::new()),
             out: Arc::new(AtomicUsize::new(0)),
             runs: AtomicU64::new(0),
             events: Mutex::new(events),
-        })))
+            shared,
+            policy,
+        });
+        let mut watch = None;
+        if let (Some(governing), Some(governed)) = (&inner.governing, inner.policy.governing()) {
+            governing.begin(&inner, governed);
+            if !inner.shared.host.clock().is_virtual() {
+                let made = Watch::start(Arc::clone(&inner), governed.every);
+                let failed = |error| Error::caused(ErrorKind::Io, "starting a thread", error);
+                watch = Some(Arc::new(made.map_err(failed)?));
+            }
+        }
+        Ok(Session(inner, watch))
     }
 
     /// The plan that the next run executes. It changes where a device is lost for good.
@@ -341,9 +374,34 @@ impl Inner {
         plans.iter().for_each(|plan| plan.reap_ended());
     }
 
-    fn keep_track(&self, plan: &Arc<LoadedPlan>) {
+    pub(crate) fn keep_track(&self, plan: &Arc<LoadedPlan>) {
         let mut old = self.old.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        old.retain(|plan| plan.strong_count() > 0);
-        old.push(Arc::downgrade(plan));
+        let one = Arc::downgrade(plan);
+        old.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&one));
+        old.push(one);
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.shared.host.clock().now_ns()
+    }
+
+    /// The next run takes this plan.
+    pub(crate) fn put_in_place(&self, plan: &Arc<LoadedPlan>, policy: &Arc<Policy>) {
+        let before = {
+            let mut current = self.current();
+            current.planned = Arc::clone(&plan.planned);
+            current.policy = Arc::clone(policy);
+            current.plan.replace(Arc::clone(plan))
+        };
+        if let Some(before) = before {
+            self.keep_track(&before);
+        }
+    }
+
+    /// A number that no plan of the session has.
+    pub(crate) fn next_number(&self) -> u64 {
+        let mut current = self.current();
+        current.number += 1;
+        current.number
     }
 }

@@ -10,6 +10,8 @@ fn help_texts() {
         "run",
         "bench",
         "measure",
+        "energy",
+        "monitor",
         "partition",
         "explain",
         "inspect",

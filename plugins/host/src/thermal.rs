@@ -66,7 +66,11 @@ impl ThermalService {
 
     fn open(path: &Path) -> Result<ThermalService, String> {
         // SAFETY: opening a library runs its initialisers; this one is a part of the system.
-        let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+        let library = unsafe { Library::new(path) }.map_err(|error| {
+            // the loader's own words are the source
+            let source = std::error::Error::source(&error);
+            source.map_or_else(|| error.to_string(), ToString::to_string)
+        })?;
         // a library with threads must not be unloaded
         let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: the symbol of this name has this type, by `android/thermal.h`.

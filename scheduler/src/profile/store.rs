@@ -129,7 +129,8 @@ pub(super) fn add(
     Ok(measurements.len())
 }
 
-/// Removes all but the newest measurements of a part, and batches that have none left.
+/// Removes all but the newest measurements of a part, with energy and without, and batches that have none left. Energy
+/// is measured seldom: times that are recorded with every run must not push it out.
 pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> {
     let held: u32 = connection
         .prepare_cached("SELECT count(*) FROM measurement WHERE part = ?1")?
@@ -139,8 +140,11 @@ pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
     }
     connection.execute(
         "DELETE FROM measurement WHERE part = ?1 AND id NOT IN
-         (SELECT m.id FROM measurement m JOIN batch b ON b.id = m.batch WHERE m.part = ?1
-          ORDER BY b.recorded_us DESC, m.id DESC LIMIT ?2)",
+         (SELECT id FROM
+          (SELECT m.id, row_number() OVER
+           (PARTITION BY m.energy_uj IS NULL ORDER BY b.recorded_us DESC, m.id DESC) AS place
+           FROM measurement m JOIN batch b ON b.id = m.batch WHERE m.part = ?1)
+          WHERE place <= ?2)",
         params![part, KEPT],
     )?;
     connection.execute(

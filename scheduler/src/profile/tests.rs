@@ -23,6 +23,23 @@ fn times(values: impl IntoIterator<Item = u64>) -> Vec<Measurement> {
 }
 
 #[test]
+fn times_of_many_runs_do_not_push_a_measured_energy_out() {
+    let profile = Profile::in_memory().unwrap();
+    let energy = Measurement {
+        time: Nanos::from_nanoseconds(9),
+        energy_uj: Some(70),
+    };
+    profile.record(key("gpu:0"), false, &[energy]).unwrap();
+    for _ in 0..3 {
+        profile
+            .record(key("gpu:0"), false, &times(std::iter::repeat_n(9, 101)))
+            .unwrap();
+    }
+    let summary = profile.part(key("gpu:0")).unwrap().unwrap();
+    assert_eq!((summary.energy_uj, summary.samples), (Some(70), KEPT + 1));
+}
+
+#[test]
 fn percentiles_come_from_single_measurements() {
     let profile = Profile::in_memory().unwrap();
     assert_eq!(profile.part(key("cpu:0")).unwrap(), None);

@@ -12,6 +12,18 @@ pub(crate) struct History {
     parts: Vec<Ring<(u64, Option<u64>)>>,
     latencies: Ring<u64>,
     runs: u64,
+    tally: Tally,
+    /// Times of runs are those of the devices, which alone move a virtual clock.
+    is_virtual: bool,
+}
+
+/// Sums over the runs since they were taken last, by part.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    pub(crate) runs: u64,
+    pub(crate) latency_ns: u64,
+    /// Time on the device, and energy where every run of the part stated it.
+    pub(crate) parts: Vec<(u64, Option<u64>)>,
 }
 
 #[derive(Debug)]
@@ -39,17 +51,51 @@ impl<T: Copy> Ring<T> {
 }
 
 impl History {
-    pub(crate) fn new(parts: usize) -> History {
+    pub(crate) fn new(parts: usize, is_virtual: bool) -> History {
         History {
             parts: (0..parts).map(|_| Ring::new()).collect(),
             latencies: Ring::new(),
             runs: 0,
+            tally: Tally {
+                parts: vec![(0, Some(0)); parts],
+                ..Tally::default()
+            },
+            is_virtual,
+        }
+    }
+
+    /// Gives the sums, and begins anew.
+    pub(crate) fn take_tally(&mut self) -> Tally {
+        let empty = Tally {
+            parts: vec![(0, Some(0)); self.parts.len()],
+            ..Tally::default()
+        };
+        std::mem::replace(&mut self.tally, empty)
+    }
+
+    fn count(&mut self, timings: &[Timing], latency: Duration) {
+        let span = |timing: &Timing| timing.span_ns.map(|(start, end)| end.saturating_sub(start));
+        let ns = if self.is_virtual {
+            let spans = || timings.iter().filter_map(|timing| timing.span_ns);
+            let end = spans().map(|(_, end)| end).max().unwrap_or(0);
+            end.saturating_sub(spans().map(|(start, _)| start).min().unwrap_or(0))
+        } else {
+            u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)
+        };
+        self.tally.runs += 1;
+        self.tally.latency_ns = self.tally.latency_ns.saturating_add(ns);
+        for ((busy, energy), timing) in self.tally.parts.iter_mut().zip(timings) {
+            *busy = busy.saturating_add(span(timing).unwrap_or(0));
+            *energy = energy
+                .zip(timing.energy_uj)
+                .map(|(sum, more)| sum.saturating_add(more));
         }
     }
 
     /// Adds a run. The first one of a session warms caches and is not kept.
     pub(crate) fn add(&mut self, timings: &[Timing], latency: Duration) {
         self.runs += 1;
+        self.count(timings, latency);
         if self.runs == 1 {
             return;
         }
@@ -90,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_first_run_is_not_kept_and_the_ring_stays_small() {
-        let mut history = History::new(1);
+        let mut history = History::new(1, false);
         let timing = |ns| {
             [Timing {
                 span_ns: Some((0, ns)),
@@ -102,6 +148,10 @@ mod tests {
         for ns in 1..=500 {
             history.add(&timing(ns), Duration::from_nanos(ns));
         }
+        let tally = history.take_tally();
+        assert_eq!((tally.runs, tally.latency_ns), (501, 9_000_000 + 500 * 501 / 2));
+        assert_eq!(tally.parts, [(1_000_000 + 500 * 501 / 2, None)]);
+        assert_eq!(history.take_tally().runs, 0);
         assert_eq!(history.part(0).count(), KEPT as usize);
         assert_eq!(history.part_median(0), Some(450));
         assert_eq!(history.latency_median(), Some(450));

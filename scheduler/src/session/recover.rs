@@ -14,6 +14,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
 use crate::planned::Planned;
+use crate::policy::Policy;
 use crate::replan;
 use crate::session::compile::Loaded;
 use crate::session::loaded::LoadedPlan;
@@ -150,10 +151,18 @@ impl Inner {
         if let Some(plan) = self.usable() {
             return Ok(plan);
         }
-        let (planned, old, number) = {
+        if let Some(plan) = self
+            .governing
+            .as_ref()
+            .and_then(|governing| governing.survive(self))
+        {
+            return Ok(plan);
+        }
+        let (planned, policy, old, number) = {
             let mut current = self.current();
             current.number += 1;
-            (Arc::clone(&current.planned), current.plan.take(), current.number)
+            let (planned, policy) = (Arc::clone(&current.planned), Arc::clone(&current.policy));
+            (planned, policy, current.plan.take(), current.number)
         };
         let have = old.as_ref().map(|plan| plan.reusable()).unwrap_or_default();
         if let Some(old) = old {
@@ -161,25 +170,36 @@ impl Inner {
             self.keep_track(&old);
             drop(old);
         }
-        let plan = Arc::new(self.remake(&planned, have, number)?);
-        let mut current = self.current();
-        current.planned = Arc::clone(&plan.planned);
-        current.plan = Some(Arc::clone(&plan));
+        let plan = Arc::new(self.remake(&planned, &policy, have, number)?);
+        {
+            let mut current = self.current();
+            current.planned = Arc::clone(&plan.planned);
+            current.plan = Some(Arc::clone(&plan));
+        }
+        if let Some(governing) = &self.governing {
+            governing.recovered(self, &plan);
+        }
         Ok(plan)
     }
 
-    fn remake(&self, planned: &Planned, mut have: Loaded, number: u64) -> Result<LoadedPlan> {
+    fn remake(
+        &self,
+        planned: &Planned,
+        policy: &Policy,
+        mut have: Loaded,
+        number: u64,
+    ) -> Result<LoadedPlan> {
         let mut planned = planned.clone();
         let mut attempt = 0;
         loop {
             attempt += 1;
-            self.mend(&mut planned, &mut have)?;
+            self.mend(&mut planned, policy, &mut have)?;
             let before = planned.events().len();
             let void = have.missing(&planned);
-            let made = replan::compile(&self.shared, planned.clone(), &self.policy, have.clone()).and_then(
+            let made = replan::compile(&self.shared, planned.clone(), policy, have.clone()).and_then(
                 |(next, parts)| {
                     let events = next.events()[before..].to_vec();
-                    let plan = LoadedPlan::new(&self.shared, number, next, parts, &self.policy)?;
+                    let plan = LoadedPlan::new(&self.shared, number, next, parts, policy)?;
                     Ok((plan, events))
                 },
             );
@@ -206,7 +226,7 @@ impl Inner {
     }
 
     /// Resets the lost devices of a plan, or plans without those that cannot be or are lost too often.
-    fn mend(&self, planned: &mut Planned, have: &mut Loaded) -> Result<()> {
+    fn mend(&self, planned: &mut Planned, policy: &Policy, have: &mut Loaded) -> Result<()> {
         let mut without: Vec<(usize, String)> = Vec::new();
         for column in planned.used_devices() {
             let device = &planned.devices()[column];
@@ -219,7 +239,10 @@ impl Inner {
                 continue;
             }
             let words = device.last_loss();
-            self.tell(Event::new(EventKind::Lost, &name, 0, words.clone()));
+            if self.governing.is_none() {
+                // else it was told when the governor was
+                self.tell(Event::new(EventKind::Lost, &name, 0, words.clone()));
+            }
             let strikes = self.strike(column);
             if strikes > RESETS && replaceable {
                 without.push((column, format!("lost {strikes} times of late, at last: {words}")));
@@ -250,7 +273,7 @@ impl Inner {
         if without.is_empty() {
             return Ok(());
         }
-        let settings = self.policy.settings();
+        let settings = policy.settings();
         let mut next = planned.again(&self.shared, settings, |targets| {
             for (column, words) in &without {
                 targets[*column].quarantined = Some(words.clone());

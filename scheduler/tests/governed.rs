@@ -1,0 +1,195 @@
+//! Sessions with several plans ready: the governor changes between them, no run is lost and each answer is right.
+
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../cli/tests/command/model.rs"]
+mod model;
+
+use std::time::Duration;
+
+use model::{F32, node, port};
+use polychip::{DecisionLog, EventKind, Policy, Precision, Runtime, Session};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `b = |-x|` on two scripted devices.
+fn runtime(devices: &str) -> (Runtime, polychip::Model) {
+    let folder = tempfile::tempdir().unwrap();
+    let made = model::Model {
+        nodes: vec![
+            node("Neg", "neg", &["x"], &["a"]),
+            node("Abs", "abs", &["a"], &["b"]),
+        ],
+        inputs: vec![port("x", F32, &["4"])],
+        outputs: vec![port("a", F32, &["4"]), port("b", F32, &["4"])],
+        ..model::Model::default()
+    };
+    let runtime = Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", devices)
+        .virtual_time()
+        .only_given_folders()
+        .build()
+        .unwrap();
+    let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
+    (runtime, model)
+}
+
+/// A fast device that heats up at 4 W to 105 °C, and a slow, cool one.
+const HOT: &str = "
+    [[device]]
+    name = \"npu\"
+    cost = { fixed_ns = 1e6, ps_per_byte = 0.0, fixed_nj = 4e6, pj_per_byte = 0.0 }
+    heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 20000, throttle_mc = 95000 }
+    [[device]]
+    name = \"dsp\"
+    cost = { fixed_ns = 4e6, ps_per_byte = 0.0, fixed_nj = 4e6, pj_per_byte = 0.0 }
+    heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 20000, throttle_mc = 95000 }
+";
+
+fn governed() -> Policy {
+    Policy::latency()
+        .devices(["null"])
+        .governed()
+        .patience(Duration::from_secs(1))
+}
+
+fn session(devices: &str, policy: Policy) -> Session {
+    let (runtime, model) = runtime(devices);
+    runtime.session(&model, policy).unwrap()
+}
+
+/// A run on a value, whose answer is right.
+fn run(session: &Session, value: f32) {
+    let mut input = session.input("x").unwrap();
+    input.write(&[value; 4]).unwrap();
+    let outputs = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap();
+    assert_eq!(
+        outputs.get("a").unwrap().values::<f32>().unwrap()[..],
+        [-value; 4]
+    );
+    assert_eq!(outputs.get("b").unwrap().values::<f32>().unwrap()[..], [value; 4]);
+}
+
+fn devices_of(session: &Session) -> Vec<String> {
+    let mut all: Vec<String> = session
+        .report()
+        .parts
+        .into_iter()
+        .map(|part| part.device)
+        .collect();
+    all.dedup();
+    all
+}
+
+#[test]
+fn the_portfolio_has_each_device_alone_and_no_plan_twice() {
+    let session = session(HOT, governed());
+    let report = session.governed().unwrap();
+    let names: Vec<&str> = report
+        .candidates
+        .iter()
+        .map(|candidate| candidate.name.as_str())
+        .collect();
+    assert_eq!(names.first(), Some(&"fastest"));
+    let alone = |device: &str| {
+        let mut found = report
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.devices == [device]);
+        found.next().is_some() && found.next().is_none()
+    };
+    assert!(alone("null:0") && alone("null:1"), "{report:?}");
+    assert!(
+        report
+            .candidates
+            .iter()
+            .all(|candidate| candidate.usable && candidate.bytes > 0)
+    );
+    assert_eq!((report.switches, report.pace_permille), (0, 1000));
+    assert!(session.report().governed.is_some());
+    // a session that is not governed has none of it
+    let plain = self::session(HOT, Policy::latency().devices(["null"]));
+    assert!(plain.governed().is_none() && plain.decisions().is_none() && plain.govern().is_none());
+    assert!(plain.takes_frame());
+}
+
+#[test]
+fn precisions_that_the_policy_allows_are_told_apart() {
+    let session = session(HOT, governed().precision(Precision::Reduced));
+    let report = session.governed().unwrap();
+    let names: Vec<&str> = report
+        .candidates
+        .iter()
+        .map(|candidate| candidate.name.as_str())
+        .collect();
+    assert_eq!(names[0], "fastest, reduced");
+    assert!(names.contains(&"fastest, exact"), "{names:?}");
+    let mut unique = names.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), names.len());
+    run(&session, 3.0);
+}
+
+#[test]
+fn a_lost_device_is_left_at_once_and_comes_back_after_its_reset() {
+    let devices = HOT.replacen("heat =", "fault = [{ kind = \"lost\", at = 2 }]\nheat =", 1);
+    let session = session(&devices, governed());
+    for value in 1..=2 {
+        run(&session, value as f32);
+    }
+    assert_eq!(devices_of(&session), ["null:0"]);
+    // the third run loses the device, and is run again on the other one
+    run(&session, 3.0);
+    let report = session.report();
+    assert_eq!(devices_of(&session), ["null:1"], "{report}");
+    let counts = [EventKind::Lost, EventKind::Switched, EventKind::Retried].map(|kind| report.count(kind));
+    assert_eq!(counts, [1, 1, 1], "{report}");
+    assert_eq!(report.count(EventKind::Reset), 0, "no run waits for a reset");
+    // the device is mended between runs
+    session.govern().unwrap();
+    let report = session.report();
+    assert_eq!(
+        (
+            report.count(EventKind::Reset),
+            report.count(EventKind::Reloaded) > 0
+        ),
+        (1, true),
+        "{report}"
+    );
+    assert!(
+        report
+            .governed
+            .unwrap()
+            .candidates
+            .iter()
+            .all(|candidate| candidate.usable)
+    );
+    run(&session, 4.0);
+    let log = session.decisions().unwrap();
+    assert_eq!(log.replay().unwrap(), log.entries().len());
+    assert_eq!(DecisionLog::from_json_lines(&log.to_json_lines()).unwrap(), log);
+}
+
+#[test]
+fn where_every_device_was_lost_a_recovery_brings_the_session_back() {
+    let devices = HOT.replace("heat =", "fault = [{ kind = \"lost\", at = 1 }]\nheat =");
+    let session = session(&devices, governed().retry(4));
+    for value in 1..=6 {
+        run(&session, value as f32);
+    }
+    for _ in 0..3 {
+        session.govern().unwrap();
+    }
+    let report = session.report();
+    assert_eq!(report.count(EventKind::Lost), 2, "{report}");
+    assert_eq!(report.runs, 6);
+    assert!(
+        report
+            .governed
+            .unwrap()
+            .candidates
+            .iter()
+            .all(|candidate| candidate.usable)
+    );
+}
