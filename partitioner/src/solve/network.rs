@@ -138,22 +138,6 @@ impl Network {
         &mut self.own[start as usize..end as usize]
     }
 
-    /// Visits every entry of a factor's table with the index of one variable's value.
-    pub(super) fn each(&mut self, factor: usize, variable: u32, mut visit: impl FnMut(usize, &mut u64)) {
-        let scope = &self.factors[factor].scope;
-        let place = scope
-            .iter()
-            .position(|&v| v == variable)
-            .expect("invariant: the factor holds the variable");
-        let inner: usize = scope[place + 1..].iter().map(|&v| self.count(v)).product();
-        let values = self.count(variable);
-        for (index, block) in self.factors[factor].table.chunks_mut(inner).enumerate() {
-            for cost in block {
-                visit(index % values, cost);
-            }
-        }
-    }
-
     /// What a variable's values stand for: devices of a node, masks of a set.
     pub(super) fn list(&self, variable: u32) -> &[u32] {
         &self.values[self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize]

@@ -58,6 +58,16 @@ pub(super) fn light(network: &Network, table_limit: u64) -> Option<Order> {
     order.narrow.then_some(order)
 }
 
+/// The same for a network that is solved many times, for which a better order may take longer to find, and tables
+/// may have some more entries.
+pub(super) fn light_for_many(network: &Network, table_limit: u64) -> Option<Order> {
+    light(network, table_limit).or_else(|| {
+        let some = 4 * FEW * u64::from(network.variables());
+        let (order, _) = greedy(network, table_limit, some, Rule::Fill);
+        order.narrow.then_some(order)
+    })
+}
+
 /// An order by the smallest table, as far as no table has more than so many entries.
 pub(super) fn start(network: &Network, most: u64) -> Order {
     greedy(network, most, u64::MAX, Rule::Weight).0

@@ -7,7 +7,7 @@
 use super::eliminate::{Outcome, eliminate_in};
 use super::hubs::{Hub, Tree, hubs};
 use super::network::Network;
-use super::order::{Order, light};
+use super::order::{Order, light_for_many};
 use super::revise::Revised;
 use super::wide::{Found, easy_part, solve_in};
 use super::{Limits, Solution};
@@ -71,7 +71,7 @@ impl Sweep {
                 .map(|f| &f.scope)
                 .eq(b.factors.iter().map(|f| &f.scope))
         );
-        let all = light(&a, limits.table);
+        let all = light_for_many(&a, limits.table);
         let is_light = all.is_some();
         let hub = |problem: &Problem, hub: usize| {
             let tensor = &problem.tensors()[hub];

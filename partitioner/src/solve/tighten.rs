@@ -22,77 +22,87 @@ pub(super) fn tighten(network: &mut Network, passes: usize) {
     for (place, &v) in order.iter().enumerate() {
         position[v as usize] = place;
     }
-    let mut around: Vec<Vec<usize>> = vec![Vec::new(); count as usize];
-    let mut ends = Vec::with_capacity(network.factors.len());
+    let mut around: Vec<Vec<Meeting>> = vec![Vec::new(); count as usize];
     let mut entries = 1u64;
     for (index, factor) in network.factors.iter().enumerate() {
-        let places = factor.scope.iter().map(|&v| position[v as usize]);
-        ends.push((places.clone().min(), places.max()));
+        let places = || factor.scope.iter().map(|&v| position[v as usize]);
         entries += (factor.table.len() * factor.scope.len()) as u64;
-        for &v in &factor.scope {
-            around[v as usize].push(index);
+        let mut inner = 1;
+        for &v in factor.scope.iter().rev() {
+            around[v as usize].push(Meeting {
+                factor: index,
+                inner,
+                ahead: places().any(|place| place > position[v as usize]),
+                behind: places().any(|place| place < position[v as usize]),
+            });
+            inner *= network.count(v);
         }
     }
     let passes = passes.min((VISITS / entries) as usize);
     let mut idle = 0;
-    let mut least = vec![0u64; 0];
+    // per table around a variable and value, what it is sure to cost
+    let mut least: Vec<u64> = Vec::new();
+    let mut shares: Vec<u64> = Vec::new();
     for pass in 0..passes {
         let before = network.constant;
         let forward = pass % 2 == 0;
         for step in 0..order.len() {
-            let place = if forward { step } else { order.len() - 1 - step };
-            let v = order[place];
+            let v = order[if forward { step } else { order.len() - 1 - step }];
             let values = network.count(v);
-            // what each table is sure to cost for a value becomes that value's own cost
-            for &index in &around[v as usize] {
-                least.clear();
-                least.resize(values, FORBIDDEN);
-                network.each(index, v, |value, cost| least[value] = least[value].min(*cost));
-                network.each(index, v, |value, cost| {
-                    if *cost != FORBIDDEN {
-                        *cost -= least[value];
+            let meetings = &around[v as usize];
+            least.clear();
+            least.resize(values * meetings.len(), FORBIDDEN);
+            for (meeting, least) in meetings.iter().zip(least.chunks_exact_mut(values)) {
+                let table = &network.factors[meeting.factor].table;
+                for block in table.chunks_exact(values * meeting.inner) {
+                    for (least, row) in least.iter_mut().zip(block.chunks_exact(meeting.inner)) {
+                        *least = row.iter().fold(*least, |least, &cost| least.min(cost));
                     }
-                });
-                for (own, least) in network.own_mut(v).iter_mut().zip(&least) {
-                    *own = add(*own, *least);
                 }
             }
-            // what every value costs is constant
-            let sure = network.own(v).iter().copied().min().unwrap_or(0);
+            // it becomes the value's own cost, and what every value costs is constant
+            let own = network.own_mut(v);
+            for least in least.chunks_exact(values) {
+                for (own, &least) in own.iter_mut().zip(least) {
+                    *own = add(*own, least);
+                }
+            }
+            let sure = own.iter().copied().min().unwrap_or(0);
             if sure == FORBIDDEN {
                 network.constant = FORBIDDEN;
                 return;
             }
-            network.constant = add(network.constant, sure);
-            for own in network.own_mut(v).iter_mut().filter(|own| **own != FORBIDDEN) {
-                *own -= sure;
-            }
             // the rest goes on to the tables that variables further on share
-            let (mut onward, mut back) = (Vec::new(), 0);
-            for &index in &around[v as usize] {
-                let (first, last) = ends[index];
-                let (ahead, behind) = (last > Some(place), first < Some(place));
-                let (ahead, behind) = if forward { (ahead, behind) } else { (behind, ahead) };
-                if ahead {
-                    onward.push(index);
-                }
-                back += usize::from(behind);
-            }
-            let parts = onward.len().max(back) as u64;
-            if parts == 0 {
-                continue;
-            }
-            let shares: Vec<u64> = network
-                .own(v)
+            let further = |meeting: &&Meeting| if forward { meeting.ahead } else { meeting.behind };
+            let onward = meetings.iter().filter(further).count() as u64;
+            let back = meetings
                 .iter()
-                .map(|&own| if own == FORBIDDEN { 0 } else { own / parts })
-                .collect();
-            for &index in &onward {
-                network.each(index, v, |value, cost| *cost = add(*cost, shares[value]));
-            }
-            for (own, share) in network.own_mut(v).iter_mut().zip(&shares) {
+                .filter(|meeting| if forward { meeting.behind } else { meeting.ahead });
+            let parts = onward.max(back.count() as u64).max(1);
+            shares.clear();
+            for own in own.iter_mut() {
+                let share = if *own == FORBIDDEN {
+                    0
+                } else {
+                    (*own - sure) / parts
+                };
                 if *own != FORBIDDEN {
-                    *own -= share * onward.len() as u64;
+                    *own -= sure + share * onward;
+                }
+                shares.push(share);
+            }
+            network.constant = add(network.constant, sure);
+            for (meeting, least) in meetings.iter().zip(least.chunks_exact(values)) {
+                let goes_on = further(&meeting);
+                let table = &mut network.factors[meeting.factor].table;
+                for block in table.chunks_exact_mut(values * meeting.inner) {
+                    let rows = block.chunks_exact_mut(meeting.inner);
+                    for ((&least, &share), row) in least.iter().zip(&shares).zip(rows) {
+                        let share = if goes_on { share } else { 0 };
+                        for cost in row.iter_mut().filter(|cost| **cost != FORBIDDEN) {
+                            *cost = *cost - least + share;
+                        }
+                    }
                 }
             }
         }
@@ -101,4 +111,15 @@ pub(super) fn tighten(network: &mut Network, passes: usize) {
             return;
         }
     }
+}
+
+/// A table that a variable is in.
+#[derive(Clone)]
+struct Meeting {
+    factor: usize,
+    /// Entries from one value of the variable to the next.
+    inner: usize,
+    /// Another of the table's variables comes later, or earlier.
+    ahead: bool,
+    behind: bool,
 }
