@@ -270,7 +270,8 @@ mod tests {
         let table = Table::phone();
         for fit in &table.fits {
             let minutes = sustained(&table, fit);
-            let last = minutes[29];
+            // levels go to and fro at the end
+            let last = minutes[25..].iter().sum::<f64>() / 5.0;
             assert!(
                 (fit.last_ms[0]..=fit.last_ms[1]).contains(&last),
                 "{}: {minutes:?}",
