@@ -40,9 +40,15 @@
 
 mod decision;
 mod event;
+mod learn;
+pub mod log;
 mod portfolio;
 mod settings;
 mod state;
+mod thermal;
+
+#[cfg(test)]
+mod tests;
 
 pub use decision::{Action, Decision, Reason, takes};
 pub use event::{Event, FinishedRun, Input, Limits, Place, Reading};

@@ -23,6 +23,7 @@ mod peers;
 mod placement_bench;
 mod root;
 mod size;
+mod soc;
 mod tidy;
 mod vendor;
 
@@ -59,6 +60,8 @@ enum Chore {
     PlacementBench(placement_bench::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
     Page(page::Options),
+    /// Simulate the governor on the emulated SoC and compare it with every plan by itself
+    Soc(soc::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -92,6 +95,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Peers(options) => peers::run(&options),
         Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::Page(options) => page::run(&options),
+        Chore::Soc(options) => soc::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
     }?;

@@ -16,8 +16,10 @@ pub struct Settings {
     pub hysteresis_permille: u32,
     /// How far ahead temperatures are predicted.
     pub horizon_ns: u64,
-    /// Temperatures are kept so far below their limits.
+    /// Temperatures of package and surface are kept so far below their limits.
     pub guard_mc: i64,
+    /// Temperatures of devices, which rise within seconds, are kept so far below theirs.
+    pub device_guard_mc: i64,
     /// A predicted time must be so much shorter than the deadline, in thousandths, to count as in time.
     pub margin_permille: u32,
     /// A device that was found slow is taken to be slow for so long, before it is tried again; twice as long each
@@ -42,6 +44,7 @@ impl Default for Settings {
             hysteresis_permille: 50,
             horizon_ns: 60_000_000_000,
             guard_mc: 1_000,
+            device_guard_mc: 4_000,
             margin_permille: 80,
             retry_ns: 10_000_000_000,
             quarantine_ns: 60_000_000_000,

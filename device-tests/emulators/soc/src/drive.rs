@@ -50,7 +50,7 @@ pub struct Outcome {
     pub switches: u64,
     /// Most switches in any minute.
     pub switches_in_a_minute: u64,
-    /// Late frames within a second after a switch, of the whole run.
+    /// Late frames within a second after a switch that some other plan would have had in time, of the whole run.
     pub late_after_switch: u64,
     /// Highest temperature above its limit, in kelvin, over all places and the whole run; negative where all held.
     pub above_limit: f64,
@@ -107,13 +107,13 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// The limits that an app's policy states: the first trip points, which sysfs shows.
+/// The limits that an app's policy states: the units' trip points, which sysfs shows, and what a hand should feel.
 #[must_use]
 pub fn limits(table: &Table) -> Limits {
     Limits {
         device_mc: table.units.iter().map(|unit| Some(unit.trip_mc as i64)).collect(),
         package_mc: None,
-        skin_mc: Some(table.throttle.skin_trip_mc as i64),
+        skin_mc: Some(table.board.skin_limit_mc as i64),
         power_mw: None,
     }
 }
@@ -210,11 +210,12 @@ pub fn drive(
         }
         chip.pass(PERIOD_NS, &load);
         for (unit, about) in table.units.iter().enumerate() {
-            out.above_limit = out.above_limit.max(chip.degrees(unit) - about.trip_mc / 1e3);
+            let above = chip.degrees(unit) - about.trip_mc / 1e3;
+            out.above_limit = out.above_limit.max(above);
         }
         out.above_limit = out
             .above_limit
-            .max(chip.skin_degrees() - table.throttle.skin_trip_mc / 1e3);
+            .max(chip.skin_degrees() - table.board.skin_limit_mc / 1e3);
 
         let after = now + PERIOD_NS;
         let mut ended = None;
@@ -229,12 +230,15 @@ pub fn drive(
             out.all_completed += 1;
             out.all_in_time += u64::from(!late);
             minute_in_time += u64::from(!late);
-            if late
-                && switched_at
-                    .last()
-                    .is_some_and(|&at| now - at <= AFTER_SWITCH * PERIOD_NS)
-            {
-                out.late_after_switch += 1;
+            let after_switch = switched_at
+                .last()
+                .is_some_and(|&at| now.saturating_sub(at) <= AFTER_SWITCH * PERIOD_NS);
+            if late && after_switch {
+                let mut others = 0..plans.demands.len();
+                let avoidable = others.any(|other| {
+                    frames.of(other, &chip, units, phase, scenario).latency_ns <= PERIOD_NS as f64
+                });
+                out.late_after_switch += u64::from(avoidable);
             }
             ended = Some((frame, candidate, latency, end));
             running = None;
@@ -244,7 +248,10 @@ pub fn drive(
             let mut decide = |event: &Event| {
                 let decision = governor.step(event);
                 pace_permille = decision.pace_permille;
-                current = governor.plan();
+                if governor.plan() != current {
+                    current = governor.plan();
+                    switched_at.push(event.time_ns);
+                }
             };
             if let Some((frame, candidate, latency, end)) = ended {
                 event.time_ns = end;
@@ -283,13 +290,13 @@ pub fn drive(
                 }
             }
             if current != before {
-                switched_at.push(after);
                 fresh = true;
-                out.switches += 1;
+                out.switches = switched_at.len() as u64;
+                let last = switched_at.last().copied().unwrap_or(0);
                 let recent = switched_at
                     .iter()
                     .rev()
-                    .take_while(|&&at| after - at < 60_000_000_000);
+                    .take_while(|&&at| last - at < 60_000_000_000);
                 out.switches_in_a_minute = out.switches_in_a_minute.max(recent.count() as u64);
             }
         }

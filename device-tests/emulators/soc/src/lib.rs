@@ -21,4 +21,5 @@ mod heat;
 pub mod network;
 pub mod plans;
 pub mod scenario;
+pub mod study;
 pub mod table;

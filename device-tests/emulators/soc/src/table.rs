@@ -58,6 +58,8 @@ pub struct Board {
     pub base_mw: f64,
     /// Heat of charging.
     pub charge_mw: f64,
+    /// The policy's limit of the surface, which a static plan knows nothing of.
+    pub skin_limit_mc: f64,
     /// What the first run of a plan takes longer.
     pub switch_ns: u64,
     /// Where the figures come from.

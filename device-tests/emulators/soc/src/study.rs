@@ -1,0 +1,373 @@
+//! The figures: a governor against every plan of the portfolio run by itself, on the same scenarios.
+//!
+//! *Sustained throughput* is the number of frames in time (outputs there within one period of 33.3 ms) per second over
+//! the last 20 of 30 minutes. A *competitor* is a candidate of the portfolio that runs alone, under the SoC's own
+//! throttling; nobody may set operating points, neither it nor the governor. The *best static plan* is the best of them
+//! in that very run, known only afterwards.
+//!
+//! Invariant: the same table and seeds give the same figures.
+
+use anyhow::Result;
+use polychip::governor::{Event, Governor, Input, Settings};
+use serde::Serialize;
+
+use crate::drive::{Outcome, PERIOD_NS, Rule, SUSTAINED_FROM_NS, drive, limits};
+use crate::network::Network;
+use crate::plans::Plans;
+use crate::scenario::{RUN_NS, Scenario, Without};
+use crate::table::{Seeds, Table};
+
+/// What the app and the battery say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stance {
+    /// In front of a person, on battery.
+    Battery,
+    /// In front of a person, on the mains.
+    Plugged,
+    /// Not in front of a person, on the mains.
+    Background,
+    /// In front of a person, battery nearly empty.
+    Low,
+}
+
+/// A table with its plans.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The table.
+    pub table: Table,
+    /// Its plans.
+    pub plans: Plans,
+}
+
+impl Setting {
+    /// Plans of the committed network on a table.
+    ///
+    /// # Errors
+    /// As [`Plans::new`].
+    pub fn new(table: Table, seeds: &Seeds) -> Result<Self> {
+        let world = Network::named(&seeds.network)?.on(&table);
+        let plans = Plans::new(&world, &table, seeds.inferences)?;
+        Ok(Self { table, plans })
+    }
+
+    /// A governor for this setting, told what the app and battery say.
+    ///
+    /// # Errors
+    /// A portfolio that no governor can work with.
+    pub fn governor(&self, stance: Stance, settings: &Settings) -> Result<Governor> {
+        let portfolio = self.plans.portfolio.clone();
+        let mut governor = Governor::new(portfolio, limits(&self.table), settings.clone())?;
+        for input in Self::told(stance) {
+            governor.step(&Event { time_ns: 0, input });
+        }
+        Ok(governor)
+    }
+
+    /// What a governor is told at the start.
+    #[must_use]
+    pub fn told(stance: Stance) -> [Input; 3] {
+        let (charge_permille, charging) = match stance {
+            Stance::Battery => (Some(700), false),
+            Stance::Plugged | Stance::Background => (Some(700), true),
+            Stance::Low => (Some(100), false),
+        };
+        [
+            Input::Frames {
+                period_ns: Some(PERIOD_NS),
+                deadline_ns: Some(PERIOD_NS),
+            },
+            Input::Battery {
+                charge_permille,
+                charging,
+            },
+            Input::Foreground(stance != Stance::Background),
+        ]
+    }
+
+    /// A governed run.
+    ///
+    /// # Errors
+    /// As [`Setting::governor`].
+    pub fn governed(&self, scenario: &Scenario, stance: Stance, until_ns: u64) -> Result<Outcome> {
+        let mut governor = self.governor(stance, &Settings::default())?;
+        let rule = Rule::Governed(&mut governor);
+        Ok(drive(&self.table, &self.plans, scenario, rule, until_ns))
+    }
+
+    /// Every candidate by itself.
+    #[must_use]
+    pub fn statics(&self, scenario: &Scenario, until_ns: u64) -> Vec<Outcome> {
+        let candidates = 0..self.plans.demands.len();
+        let run = |candidate| {
+            drive(
+                &self.table,
+                &self.plans,
+                scenario,
+                Rule::Static(candidate),
+                until_ns,
+            )
+        };
+        candidates.map(run).collect()
+    }
+}
+
+/// Frames in time per second.
+#[must_use]
+pub fn rate(outcome: &Outcome) -> f64 {
+    outcome.in_time as f64 / (outcome.frames as f64 * PERIOD_NS as f64 / 1e9)
+}
+
+/// Percentiles of a figure over seeds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Spread {
+    /// Least.
+    pub least: f64,
+    /// A twentieth is below.
+    pub p5: f64,
+    /// Half is below.
+    pub p50: f64,
+    /// A twentieth is above.
+    pub p95: f64,
+    /// Greatest.
+    pub greatest: f64,
+}
+
+impl Spread {
+    /// Of figures, of which there is at least one.
+    #[must_use]
+    pub fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |permille: usize| {
+            sorted
+                .get((sorted.len().max(1) - 1) * permille / 1000)
+                .copied()
+                .unwrap_or(f64::NAN)
+        };
+        Self {
+            least: at(0),
+            p5: at(50),
+            p50: at(500),
+            p95: at(950),
+            greatest: at(1000),
+        }
+    }
+}
+
+/// One competitor over all seeds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Competitor {
+    /// Its name.
+    pub name: String,
+    /// Predicted time of a frame at first levels.
+    pub frame_ms: f64,
+    /// Predicted energy of a frame there.
+    pub frame_mj: f64,
+    /// Frames in time per second.
+    pub in_time_per_s: Spread,
+    /// Frames completed per second, late ones too.
+    pub completed_per_s: Spread,
+    /// Highest temperature above its limit, in kelvin.
+    pub above_limit_k: Spread,
+}
+
+/// Figures of one table.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figures {
+    /// Everything here is.
+    pub emulated: bool,
+    /// The table.
+    pub table: String,
+    /// Runs.
+    pub seeds: u64,
+    /// Frames in time per second, governed.
+    pub in_time_per_s: Spread,
+    /// Frames completed per second, governed, late ones too.
+    pub completed_per_s: Spread,
+    /// Governed against the best static plan of each very run.
+    pub gain: Spread,
+    /// The same in frames completed, in time or not, against the static plan that completes most.
+    pub gain_completed: Spread,
+    /// Mean of the governed against the best mean of a static plan.
+    pub gain_of_means: f64,
+    /// The seed of the least gain.
+    pub worst_seed: u64,
+    /// Highest temperature above its limit over a whole run, in kelvin; negative where limits held.
+    pub above_limit_k: Spread,
+    /// Switches of a run.
+    pub switches: Spread,
+    /// Most switches in any minute.
+    pub switches_in_a_minute: Spread,
+    /// Late frames within a second after a switch that some other plan would have had in time, per switch.
+    pub late_per_switch: Spread,
+    /// The static plans.
+    pub competitors: Vec<Competitor>,
+}
+
+/// Something of each seed, in their order, on as many threads as the machine has.
+fn in_threads<T: Send>(first: u64, count: u64, one: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let share = count.div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let one = &one;
+        let started: Vec<_> = (first..first + count)
+            .step_by(share as usize)
+            .map(|from| {
+                let seeds = from..(from + share).min(first + count);
+                scope.spawn(move || seeds.map(one).collect::<Result<Vec<T>>>())
+            })
+            .collect();
+        let mut all = Vec::with_capacity(count as usize);
+        for thread in started {
+            all.extend(thread.join().expect("invariant: a simulation does not panic")?);
+        }
+        Ok(all)
+    })
+}
+
+/// Compares a governor with static plans over seeds.
+///
+/// # Errors
+/// As [`Setting::governor`].
+pub fn sustained(setting: &Setting, first: u64, count: u64, without: Without) -> Result<Figures> {
+    let runs = in_threads(first, count, |seed| {
+        let scenario = Scenario::drawn(&setting.table, seed, without);
+        let governed = setting.governed(&scenario, Stance::Battery, RUN_NS)?;
+        Ok((governed, setting.statics(&scenario, RUN_NS)))
+    })?;
+    let mut governed = Vec::new();
+    let mut statics: Vec<Vec<Outcome>> = vec![Vec::new(); setting.plans.demands.len()];
+    for (outcome, alone) in runs {
+        governed.push(outcome);
+        for (kept, outcome) in statics.iter_mut().zip(alone) {
+            kept.push(outcome);
+        }
+    }
+    let best = |seed: usize, figure: &dyn Fn(&Outcome) -> f64| {
+        statics
+            .iter()
+            .map(|outcomes| figure(&outcomes[seed]))
+            .fold(0.0, f64::max)
+    };
+    let completed =
+        |outcome: &Outcome| rate(outcome) * outcome.completed as f64 / (outcome.in_time as f64).max(1e-9);
+    let gains: Vec<f64> = (0..governed.len())
+        .map(|seed| rate(&governed[seed]) / best(seed, &rate).max(1e-9))
+        .collect();
+    let completed = |outcome: &Outcome| match outcome.in_time {
+        0 => outcome.completed as f64 / ((RUN_NS - SUSTAINED_FROM_NS) as f64 / 1e9),
+        _ => completed(outcome),
+    };
+    let gains_completed =
+        (0..governed.len()).map(|seed| completed(&governed[seed]) / best(seed, &completed).max(1e-9));
+    let mean = |outcomes: &[Outcome]| outcomes.iter().map(rate).sum::<f64>() / outcomes.len().max(1) as f64;
+    let best_mean = statics.iter().map(|outcomes| mean(outcomes)).fold(0.0, f64::max);
+    let worst = (0..gains.len())
+        .min_by(|&a, &b| gains[a].total_cmp(&gains[b]))
+        .unwrap_or(0);
+    let candidates = setting.plans.portfolio.candidates.iter().zip(&statics);
+    Ok(Figures {
+        emulated: true,
+        table: setting.table.name.clone(),
+        seeds: count,
+        in_time_per_s: Spread::of(governed.iter().map(rate)),
+        completed_per_s: Spread::of(governed.iter().map(completed)),
+        gain: Spread::of(gains.iter().copied()),
+        gain_completed: Spread::of(gains_completed),
+        gain_of_means: mean(&governed) / best_mean.max(1e-9),
+        worst_seed: first + worst as u64,
+        above_limit_k: Spread::of(governed.iter().map(|outcome| outcome.above_limit)),
+        switches: Spread::of(governed.iter().map(|outcome| outcome.switches as f64)),
+        switches_in_a_minute: Spread::of(governed.iter().map(|outcome| outcome.switches_in_a_minute as f64)),
+        late_per_switch: Spread::of(
+            governed
+                .iter()
+                .map(|outcome| outcome.late_after_switch as f64 / (outcome.switches as f64).max(1.0)),
+        ),
+        competitors: candidates
+            .map(|(candidate, outcomes)| Competitor {
+                name: candidate.name.clone(),
+                frame_ms: candidate.latency_ns as f64 / 1e6,
+                frame_mj: candidate.energy_uj.unwrap_or(0) as f64 / 1e3,
+                in_time_per_s: Spread::of(outcomes.iter().map(rate)),
+                completed_per_s: Spread::of(outcomes.iter().map(completed)),
+                above_limit_k: Spread::of(outcomes.iter().map(|outcome| outcome.above_limit)),
+            })
+            .collect(),
+    })
+}
+
+/// Energy per inference of a stance against the foreground on the mains, on the same seeds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Saving {
+    /// Everything here is.
+    pub emulated: bool,
+    /// The table.
+    pub table: String,
+    /// `battery`, `background` or `low battery`.
+    pub stance: &'static str,
+    /// Other apps keep GPU and NPU busy at times.
+    pub others: bool,
+    /// Runs.
+    pub seeds: u64,
+    /// Millijoules per inference, foreground on the mains.
+    pub plugged_mj: Spread,
+    /// Millijoules per inference under this stance.
+    pub mj: Spread,
+    /// Share saved.
+    pub saved: Spread,
+    /// Share of completed frames in time, foreground on the mains.
+    pub plugged_in_time: Spread,
+    /// Share of completed frames in time under this stance.
+    pub in_time: Spread,
+}
+
+/// Measures what stances save.
+///
+/// # Errors
+/// As [`Setting::governor`].
+pub fn savings(
+    setting: &Setting,
+    first: u64,
+    count: u64,
+    inferences: usize,
+    without: Without,
+) -> Result<Vec<Saving>> {
+    let runs = |stance: Stance| {
+        in_threads(first, count, |seed| {
+            let scenario = Scenario::drawn(&setting.table, seed, without);
+            setting.governed(&scenario, stance, RUN_NS)
+        })
+    };
+    let energy =
+        |outcome: &Outcome| outcome.joules * 1e3 / (outcome.all_completed.max(1) as f64 * inferences as f64);
+    let in_time = |outcome: &Outcome| outcome.all_in_time as f64 / outcome.all_completed.max(1) as f64;
+    let plugged = runs(Stance::Plugged)?;
+    let stances = [
+        (Stance::Battery, "battery"),
+        (Stance::Background, "background"),
+        (Stance::Low, "low battery"),
+    ];
+    stances
+        .into_iter()
+        .map(|(stance, word)| {
+            let outcomes = runs(stance)?;
+            let saved = outcomes
+                .iter()
+                .zip(&plugged)
+                .map(|(a, b)| 1.0 - energy(a) / energy(b));
+            Ok(Saving {
+                emulated: true,
+                table: setting.table.name.clone(),
+                stance: word,
+                others: !without.others,
+                seeds: count,
+                plugged_mj: Spread::of(plugged.iter().map(energy)),
+                mj: Spread::of(outcomes.iter().map(energy)),
+                saved: Spread::of(saved),
+                plugged_in_time: Spread::of(plugged.iter().map(in_time)),
+                in_time: Spread::of(outcomes.iter().map(in_time)),
+            })
+        })
+        .collect()
+}

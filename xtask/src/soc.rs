@@ -1,0 +1,56 @@
+//! `cargo xtask soc`: figures of the governor on the emulated SoC.
+//!
+//! Invariants:
+//! 1. Tables and seeds stand in `device-tests/emulators/soc/tables`; the program of that package does all the work,
+//!    on virtual time, so that the figures are the same on every host.
+//! 2. All of them are labelled emulated.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Runs per table; as many as were committed to without
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// Only the shipped table, without those drawn around it
+    #[arg(long)]
+    shipped_only: bool,
+    /// Where the figures go
+    #[arg(long, default_value = "target/soc.json")]
+    json: PathBuf,
+}
+
+/// Runs the study; its tables go to the standard output.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(root())
+        .args([
+            "run",
+            "--release",
+            "--package",
+            "polychip-soc",
+            "--bin",
+            "soc",
+            "--",
+            "--json",
+        ])
+        .arg(root().join(&options.json));
+    if let Some(seeds) = options.seeds {
+        command.args(["--seeds", &seeds.to_string()]);
+    }
+    if options.shipped_only {
+        command.arg("--shipped-only");
+    }
+    let status = command.status().context("cargo run")?;
+    if !status.success() {
+        bail!("the study of the emulated SoC ended with {status}");
+    }
+    Ok(())
+}
