@@ -14,6 +14,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::run::{PATIENCE, feed};
 use crate::setup::{ModelArguments, SessionArguments};
+use crate::trace::Watched;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// Runs that count
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     iters: u64,
+    /// Write when each part ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open
+    #[arg(long, value_name = "FILE")]
+    trace: Option<std::path::PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -110,9 +114,19 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     for _ in 0..arguments.warmup {
         once()?;
     }
+    let mut watched = arguments.trace.as_ref().map(|_| Watched::new(&runtime, &session));
     let times = (0..arguments.iters)
-        .map(|_| once())
+        .map(|_| {
+            let took = once()?;
+            if let Some(watched) = &mut watched {
+                watched.look();
+            }
+            Ok(took)
+        })
         .collect::<anyhow::Result<Vec<u64>>>()?;
+    if let (Some(watched), Some(path)) = (watched, &arguments.trace) {
+        watched.write(&arguments.model.model.display().to_string(), path)?;
+    }
     drop(progress);
     let answer = Answer {
         model: arguments.model.model.display().to_string(),

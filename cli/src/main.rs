@@ -37,6 +37,7 @@ mod run;
 #[cfg(test)]
 mod schema;
 mod setup;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// Write NAME.npy for each output, and for each input made from the seed
     #[arg(long, value_name = "DIR", help_heading = "Outputs")]
     save: Option<PathBuf>,
+    /// Write when each part ran in the format that Perfetto and Chrome open
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
+    trace: Option<PathBuf>,
     /// Print JSON
     #[arg(long, help_heading = "Outputs")]
     json: bool,
@@ -114,7 +117,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if arguments.save.is_some() {
         check_names(&session, &given)?;
     }
+    let mut watched = arguments
+        .trace
+        .as_ref()
+        .map(|_| crate::trace::Watched::new(&runtime, &session));
     let (outputs, first_run) = run_once(&session, &given)?;
+    if let (Some(mut watched), Some(path)) = (watched.take(), &arguments.trace) {
+        watched.look();
+        watched.write(&arguments.model.model.display().to_string(), path)?;
+    }
     let labels = labels.map(|labels| top(&outputs, &labels)).transpose()?;
     if let Some(folder) = &arguments.save {
         save(folder, &given, &outputs)?;

@@ -56,6 +56,7 @@ mod session;
 mod support;
 pub mod telemetry;
 mod tensor;
+mod trace;
 mod unit;
 mod work;
 
@@ -83,4 +84,5 @@ pub use session::Session;
 pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint};
 pub use support::Support;
 pub use tensor::{Element, Input, Output, TensorSpec};
+pub use trace::{TracedCrossing, TracedPart, TracedRun};
 pub use unit::MilliCelsius;

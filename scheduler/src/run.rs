@@ -161,6 +161,7 @@ impl Run {
     fn outputs(&self, mut slot: Box<Slot>) -> Outputs {
         slot.given.release();
         self.plan.keep_figures(&slot);
+        self.inner.tracer.add(&self.plan, &slot);
         self.inner.runs.fetch_add(1, Ordering::Relaxed);
         Outputs {
             plan: Arc::clone(&self.plan),

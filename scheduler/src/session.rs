@@ -24,6 +24,7 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::runtime::Shared;
 use crate::tensor::{Hold, Input, Output, TensorMemory, TensorSpec};
+use crate::trace::Tracer;
 use compile::Loaded;
 use govern::{Governing, Watch};
 use loaded::LoadedPlan;
@@ -68,6 +69,7 @@ pub(crate) struct Inner {
     /// Runs that went well.
     pub(crate) runs: AtomicU64,
     pub(crate) events: Mutex<EventLog>,
+    pub(crate) tracer: Tracer,
 }
 
 /// The plan of the next run.
@@ -130,6 +132,7 @@ impl Session {
             out: Arc::new(AtomicUsize::new(0)),
             runs: AtomicU64::new(0),
             events: Mutex::new(events),
+            tracer: Tracer::default(),
             shared,
             policy,
         });

@@ -7,7 +7,7 @@ mod model;
 use std::time::Duration;
 
 use model::{F32, node, port};
-use polychip::{DecisionLog, EventKind, Policy, Precision, Runtime, Session};
+use polychip::{DecisionLog, EventKind, Hint, MilliCelsius, Milliwatts, Policy, Precision, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -79,6 +79,31 @@ fn devices_of(session: &Session) -> Vec<String> {
         .collect();
     all.dedup();
     all
+}
+
+/// Runs for so long on virtual time, with the sensors read every 100 ms; the hottest temperature seen of each device.
+fn drive(session: &Session, seconds: u64) -> Vec<i64> {
+    let mut hottest = vec![i64::MIN; 2];
+    let mut next = 0;
+    let mut end = None;
+    let mut value = 1.0;
+    loop {
+        run(session, value);
+        value = if value > 1000.0 { 1.0 } else { value + 1.0 };
+        // the clock moves with the runs
+        let now = session.now_ns();
+        let end = *end.get_or_insert(now + seconds * 1_000_000_000);
+        if now >= next {
+            let sample = session.govern().unwrap();
+            next = now + 100_000_000;
+            for (hottest, device) in hottest.iter_mut().zip(sample.devices) {
+                *hottest = (*hottest).max(device.temperature_mc.value.unwrap_or(i64::MIN));
+            }
+        }
+        if now >= end {
+            return hottest;
+        }
+    }
 }
 
 #[test]
@@ -192,4 +217,40 @@ fn where_every_device_was_lost_a_recovery_brings_the_session_back() {
             .iter()
             .all(|candidate| candidate.usable)
     );
+}
+
+#[test]
+fn it_leaves_a_device_before_its_limit_and_comes_back() {
+    let limit = 60_000;
+    let policy = governed().max_temperature(MilliCelsius::new(limit));
+    let session = session(&HOT.replace("settle_ms = 20000", "settle_ms = 60000"), policy);
+    let hottest = drive(&session, 240);
+    let report = session.governed().unwrap();
+    assert!(
+        hottest.iter().all(|&mc| mc <= limit),
+        "{hottest:?} {:#?}",
+        report.changes
+    );
+    // it was used as far as it could be, and the other one in its place
+    assert!(hottest[0] > 45_000, "{hottest:?}");
+    assert!(report.switches >= 2, "{report:?}");
+    let plans: Vec<&str> = report.changes.iter().map(|change| change.plan.as_str()).collect();
+    assert!(plans.iter().any(|plan| plan.contains("null:1")), "{plans:?}");
+    assert!(plans.iter().any(|plan| !plan.contains("null:1")), "{plans:?}");
+    let log = session.decisions().unwrap();
+    assert_eq!(log.replay().unwrap(), log.entries().len());
+}
+
+#[test]
+fn a_power_limit_is_held_by_the_frugal_plan() {
+    let session = session(HOT, governed());
+    assert_eq!(devices_of(&session), ["null:0"]);
+    session.hint(Hint::MaxPower(Some(Milliwatts::new(2000))));
+    drive(&session, 30);
+    assert_eq!(devices_of(&session), ["null:1"], "{}", session.report());
+    let change = session.governed().unwrap().changes[0].clone();
+    assert!(change.words.contains("the limit is 2.0 W"), "{change:?}");
+    session.hint(Hint::MaxPower(None));
+    drive(&session, 60);
+    assert_eq!(devices_of(&session), ["null:0"], "{}", session.report());
 }

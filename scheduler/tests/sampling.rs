@@ -56,7 +56,7 @@ fn figures_name_their_sensor_and_absent_ones_their_reason() {
     );
     assert_eq!(
         (cpu.power_mw.value, cpu.power_mw.from.as_str()),
-        (None, "no sensor")
+        (None, "powercap/package-0: it needs a second of energy")
     );
     assert!(!cpu.emulated && !cpu.lost);
     let npu = state("null:0");
@@ -124,4 +124,30 @@ fn a_machine_without_sensors_says_so() {
             .iter()
             .any(|sensor| sensor.quantity == Quantity::Load)
     );
+}
+
+#[test]
+fn a_counter_of_energy_gives_the_power_of_the_last_second() {
+    let folder = machine("laptop");
+    let runtime = runtime("");
+    let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
+    let mut power = |microjoules: &str, milliseconds: u64| {
+        write(
+            folder.path(),
+            "sys/class/powercap/intel-rapl:0/energy_uj",
+            microjoules,
+        );
+        sampler.wait(Duration::from_millis(milliseconds));
+        sampler.sample().devices[0].power_mw.value
+    };
+    assert_eq!(power("1000", 0), None);
+    assert_eq!(power("2000", 400), None, "less than a second");
+    // 24 J in 1.2 s
+    assert_eq!(power("24001000", 800), Some(20_000));
+    assert_eq!(
+        power("24002000", 500),
+        Some(20_000),
+        "until the next second is over"
+    );
+    assert_eq!(power("29001000", 500), Some(5000));
 }

@@ -8,6 +8,7 @@ mod killed;
 mod model;
 mod plans;
 mod profiles;
+mod sensors;
 mod shapes;
 mod small;
 mod tool;

@@ -4,6 +4,7 @@
 //! 1. A figure names the sensor that it comes from, or says why there is none.
 //! 2. Linux's sensors of a kind of chip are given to a device only where it is the one real device of that kind.
 //! 3. An emulated device has only what its plugin says.
+//! 4. Where no sensor says power, a counter of energy does, as the mean over at least a second.
 
 use std::time::Duration;
 
@@ -92,6 +93,43 @@ pub struct Sampler {
     devices: Vec<Device>,
     clock: Clock,
     sensors: Sensors,
+    means: Vec<Mean>,
+}
+
+/// Power from a counter of energy, over at least [`MEAN_NS`].
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    /// Time and counter at the start of the present second.
+    start: Option<(u64, i64)>,
+    /// Of the last whole second.
+    power_mw: Option<i64>,
+}
+
+/// Counters change a few times a second: over a second their steps are a tenth of what is read.
+const MEAN_NS: u64 = 1_000_000_000;
+
+impl Mean {
+    fn advance(&mut self, now_ns: u64, energy_uj: i64) -> Option<i64> {
+        match self.start {
+            // a counter that fell was started anew
+            Some((since, before)) if energy_uj >= before => {
+                let passed = now_ns.saturating_sub(since);
+                if passed >= MEAN_NS {
+                    // microjoules over nanoseconds are 1e6 milliwatts
+                    let power = i128::from(energy_uj - before) * 1_000_000 / i128::from(passed);
+                    self.power_mw = i64::try_from(power).ok();
+                    self.start = Some((now_ns, energy_uj));
+                }
+            }
+            _ => {
+                *self = Mean {
+                    start: Some((now_ns, energy_uj)),
+                    power_mw: None,
+                };
+            }
+        }
+        self.power_mw
+    }
 }
 
 impl Sampler {
@@ -107,6 +145,7 @@ impl Sampler {
 
     pub(crate) fn of(devices: Vec<Device>, clock: Clock, sensors: Sensors) -> Sampler {
         Sampler {
+            means: vec![Mean::default(); devices.len()],
             devices,
             clock,
             sensors,
@@ -140,15 +179,31 @@ impl Sampler {
     pub fn sample(&mut self) -> Sample {
         let readings = self.sensors.read();
         let table: Vec<(&Sensor, &Reading)> = self.sensors.all().iter().zip(&readings).collect();
-        let devices = self
+        let time_ns = self.clock.now_ns();
+        let mut devices: Vec<DeviceState> = self
             .devices
             .iter()
             .map(|device| self.state(device, &table))
             .collect();
+        let battery = self.battery(&table);
+        for (state, mean) in devices.iter_mut().zip(&mut self.means) {
+            // an emulated device states the power of the moment, which says nothing of runs that come and go
+            if let Some(energy) = state
+                .energy_uj
+                .value
+                .filter(|_| state.power_mw.value.is_none() || state.emulated)
+            {
+                let from = &state.energy_uj.from;
+                state.power_mw = match mean.advance(time_ns, energy) {
+                    Some(power) => Figure::known(power, format!("{from}, over a second")),
+                    None => Figure::unknown(format!("{from}: it needs a second of energy")),
+                };
+            }
+        }
         Sample {
-            time_ns: self.clock.now_ns(),
+            time_ns,
             devices,
-            battery: self.battery(&table),
+            battery,
         }
     }
 
