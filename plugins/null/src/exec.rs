@@ -11,6 +11,7 @@ use polychip_sdk::{
     Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Port, Result, Submit, Timing,
 };
 
+use crate::chip::RunWork;
 use crate::fence::{End, NullFence};
 use crate::lower::Lowered;
 use crate::plugin::Shared;
@@ -84,9 +85,22 @@ impl Executable for NullExecutable {
         let stuck = fault(FaultKind::Stuck).is_some();
         let hangs = stuck || fault(FaultKind::Hang).is_some() || ready_ns.is_none();
         let ready_ns = ready_ns.unwrap_or(now_ns);
-        let spent = state
-            .meter
-            .spend(&device.script, self.part.price, ready_ns, run, slow_permille);
+        let price = self.part.price;
+        let spent = match &device.chip {
+            Some((chip, unit)) => {
+                let slow = f64::from(slow_permille) / 1e3;
+                let work = RunWork {
+                    launch_ns: device.script.launch_ns as f64,
+                    compute_ns: (price.ns - price.memory_ns) * slow,
+                    memory_ns: price.memory_ns * slow,
+                    bytes: price.bytes,
+                };
+                chip.spend(*unit, work, now_ns, ready_ns)
+            }
+            None => state
+                .meter
+                .spend(&device.script, price, ready_ns, run, slow_permille),
+        };
         let mut result = match failed_wait {
             // this device is not lost where the other is
             Some(error) => Err(Error::new(

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod caps;
+mod chip;
 mod exec;
 mod fence;
 mod lower;
@@ -27,9 +28,10 @@ mod script;
 mod telemetry;
 mod work;
 
+pub use chip::{Chip, RunWork, Spent};
 pub use fence::NullFence;
 pub use plugin::{NullDevice, NullPlugin};
-pub use script::{Script, ScriptError};
+pub use script::{DeviceScript, Script, ScriptError, Work};
 
 /// The table of this plugin, to link it statically.
 #[must_use]

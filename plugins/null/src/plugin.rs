@@ -13,6 +13,7 @@ use polychip_sdk::{
     Result, Support, Telemetry,
 };
 
+use crate::chip::Chip;
 use crate::exec::NullExecutable;
 use crate::fence::NullFence;
 use crate::script::{DeviceScript, FaultKind, Script};
@@ -62,7 +63,7 @@ impl Plugin for NullPlugin {
             self.script.devices.get(index as usize).ok_or_else(|| {
                 Error::bad_argument(format!("device {index} of {}", self.script.devices.len()))
             })?;
-        NullDevice::new(self.host.clone(), script.clone())
+        NullDevice::new(self.host.clone(), script.clone(), None)
     }
 }
 
@@ -70,6 +71,8 @@ impl Plugin for NullPlugin {
 pub(crate) struct Shared {
     pub(crate) host: HostServices,
     pub(crate) script: DeviceScript,
+    /// The chip that prices runs, and which unit of it this is.
+    pub(crate) chip: Option<(Arc<dyn Chip>, usize)>,
     state: Mutex<State>,
     woken: Condvar,
 }
@@ -141,7 +144,24 @@ pub struct NullDevice {
 }
 
 impl NullDevice {
-    fn new(host: HostServices, script: DeviceScript) -> Result<NullDevice> {
+    /// A device that is a unit of a chip.
+    ///
+    /// # Errors
+    /// A script that is out of range, or no thread for the timer.
+    pub fn on_chip(
+        host: HostServices,
+        script: DeviceScript,
+        chip: Arc<dyn Chip>,
+        unit: usize,
+    ) -> Result<NullDevice> {
+        Self::new(host, script, Some((chip, unit)))
+    }
+
+    fn new(
+        host: HostServices,
+        script: DeviceScript,
+        chip: Option<(Arc<dyn Chip>, usize)>,
+    ) -> Result<NullDevice> {
         let kind = script.device_kind().map_err(Error::bad_argument)?;
         let imports = script.import_kinds().map_err(Error::bad_argument)?;
         let info = DeviceInfo {
@@ -182,6 +202,7 @@ impl NullDevice {
             }),
             host,
             script,
+            chip,
             woken: Condvar::new(),
         });
         let of_timer = Arc::clone(&shared);
@@ -378,6 +399,9 @@ impl Device for NullDevice {
 
     fn telemetry(&self) -> Result<Telemetry> {
         let now_ns = self.shared.host.now_ns();
+        if let Some((chip, unit)) = &self.shared.chip {
+            return Ok(chip.telemetry(*unit, now_ns));
+        }
         Ok(self.shared.state().meter.read(&self.shared.script, now_ns))
     }
 }

@@ -180,6 +180,8 @@ pub struct Work {
     pub fixed_ns: f64,
     /// Time of a multiply-add, in picoseconds.
     pub ps_per_mac: f64,
+    /// Time of an element written by a node without multiply-adds, in picoseconds.
+    pub ps_per_element: f64,
     /// Time of a byte read or written, in picoseconds.
     pub ps_per_byte: f64,
     /// Energy whatever its size, in nanojoules.
@@ -195,6 +197,7 @@ impl Default for Work {
         Work {
             fixed_ns: 1000.0,
             ps_per_mac: 1.0,
+            ps_per_element: 0.0,
             ps_per_byte: 10.0,
             fixed_nj: 100.0,
             pj_per_mac: 1.0,
@@ -210,6 +213,7 @@ impl Default for Work {
 pub struct PartialWork {
     pub fixed_ns: Option<f64>,
     pub ps_per_mac: Option<f64>,
+    pub ps_per_element: Option<f64>,
     pub ps_per_byte: Option<f64>,
     pub fixed_nj: Option<f64>,
     pub pj_per_mac: Option<f64>,
@@ -221,6 +225,7 @@ impl PartialWork {
         Work {
             fixed_ns: self.fixed_ns.unwrap_or(base.fixed_ns),
             ps_per_mac: self.ps_per_mac.unwrap_or(base.ps_per_mac),
+            ps_per_element: self.ps_per_element.unwrap_or(base.ps_per_element),
             ps_per_byte: self.ps_per_byte.unwrap_or(base.ps_per_byte),
             fixed_nj: self.fixed_nj.unwrap_or(base.fixed_nj),
             pj_per_mac: self.pj_per_mac.unwrap_or(base.pj_per_mac),
@@ -421,6 +426,7 @@ impl DeviceScript {
             [
                 work.fixed_ns,
                 work.ps_per_mac,
+                work.ps_per_element,
                 work.ps_per_byte,
                 work.fixed_nj,
                 work.pj_per_mac,

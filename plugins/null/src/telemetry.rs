@@ -6,6 +6,7 @@
 
 use polychip_sdk::{Telemetry, Throttle};
 
+use crate::chip::Spent;
 use crate::script::{DeviceScript, Heat};
 use crate::work::Price;
 
@@ -26,14 +27,6 @@ pub(crate) struct Meter {
     /// Operating point in use.
     pub(crate) point: usize,
     pub(crate) memory_used_bytes: u64,
-}
-
-/// Span and energy of one run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spent {
-    pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
-    pub(crate) energy_uj: u64,
 }
 
 impl Meter {
@@ -173,7 +166,12 @@ mod tests {
         Script::parse(&format!("[[device]]\n{text}")).unwrap().devices[0].clone()
     }
 
-    const WORK: Price = Price { ns: 1e6, nj: 2e6 };
+    const WORK: Price = Price {
+        ns: 1e6,
+        nj: 2e6,
+        memory_ns: 0.0,
+        bytes: 0.0,
+    };
 
     #[test]
     fn runs_of_a_serial_device_follow_each_other() {

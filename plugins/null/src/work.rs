@@ -12,6 +12,9 @@ use crate::script::DeviceScript;
 pub(crate) struct Price {
     pub(crate) ns: f64,
     pub(crate) nj: f64,
+    /// The share of `ns` that memory takes.
+    pub(crate) memory_ns: f64,
+    pub(crate) bytes: f64,
 }
 
 impl Price {
@@ -26,7 +29,11 @@ impl Price {
             let node = graph.node(index);
             let work = script.work(node.op_name());
             let (macs, bytes) = (macs(graph, &node), bytes(graph, &node));
-            total.ns += work.fixed_ns + (work.ps_per_mac * macs + work.ps_per_byte * bytes) / 1e3;
+            let others = if macs > 0.0 { 0.0 } else { written(graph, &node) };
+            total.ns += work.fixed_ns + (work.ps_per_mac * macs + work.ps_per_element * others) / 1e3;
+            total.ns += work.ps_per_byte * bytes / 1e3;
+            total.memory_ns += work.ps_per_byte * bytes / 1e3;
+            total.bytes += bytes;
             total.nj += work.fixed_nj + (work.pj_per_mac * macs + work.pj_per_byte * bytes) / 1e3;
         }
         total
@@ -39,6 +46,14 @@ fn extents(graph: &GraphView<'_>, tensor: Option<u32>) -> Vec<f64> {
         .iter()
         .map(|&dim| if dim < 0 { 1.0 } else { dim as f64 })
         .collect()
+}
+
+/// Elements that a node writes.
+fn written(graph: &GraphView<'_>, node: &NodeView<'_>) -> f64 {
+    let outputs = node.outputs().flatten();
+    outputs
+        .map(|tensor| extents(graph, Some(tensor)).iter().product::<f64>())
+        .sum()
 }
 
 /// Multiply-adds of a node: those of matrix products and convolutions, else 0.

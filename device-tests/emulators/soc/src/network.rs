@@ -88,6 +88,38 @@ impl Network {
         Self::read(text)
     }
 
+    /// The work of a real graph whose products are `MatMul` or `Gemm`, as a scripted device counts it.
+    #[must_use]
+    pub fn of(graph: &Graph) -> Self {
+        let extents = |id: polychip_graph::TensorId| -> Vec<f64> {
+            let dims = graph.tensor(id).ty.shape.iter().flatten();
+            dims.map(|dim| dim.known().unwrap_or(1) as f64).collect()
+        };
+        let elements = |id: polychip_graph::TensorId| extents(id).iter().product::<f64>();
+        let mut network = Self {
+            graph: graph.clone(),
+            ops: Vec::new(),
+            work: Vec::new(),
+        };
+        for (_, node) in graph.nodes() {
+            let reads = node.inputs.iter().flatten();
+            let writes = node.outputs.iter().flatten();
+            let bytes = reads.chain(writes.clone()).map(|&id| 4.0 * elements(id)).sum();
+            let written: f64 = writes.map(|&id| elements(id)).sum();
+            let inner = node.inputs.first().copied().flatten().map(extents);
+            let inner = inner.and_then(|dims| dims.last().copied()).unwrap_or(1.0);
+            let op = node.op_name.to_string();
+            let product = matches!(op.as_str(), "MatMul" | "Gemm");
+            network.work.push(Work {
+                macs: if product { written * inner } else { 0.0 },
+                others: if product { 0.0 } else { written },
+                bytes,
+            });
+            network.ops.push(op);
+        }
+        network
+    }
+
     fn read(text: &str) -> Result<Self> {
         let file: File = serde_json::from_str(text)?;
         let mut graph = Graph::new(file.name.as_str());

@@ -1,0 +1,38 @@
+//! A chip that several devices share: its heat and clocks price their runs instead of each device's own meter.
+//!
+//! Invariant: whatever a chip says, answers are the reference's, and everything is flagged emulated.
+
+use polychip_sdk::Telemetry;
+
+/// Span and energy of one run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spent {
+    /// When it starts.
+    pub start_ns: u64,
+    /// When it ends.
+    pub end_ns: u64,
+    /// What it takes.
+    pub energy_uj: u64,
+}
+
+/// What a run asks of its device, by the device's script.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunWork {
+    /// To start it.
+    pub launch_ns: f64,
+    /// What scales with the device's clock.
+    pub compute_ns: f64,
+    /// What scales with memory.
+    pub memory_ns: f64,
+    /// Bytes read and written.
+    pub bytes: f64,
+}
+
+/// One chip with several units, each a device.
+pub trait Chip: Send + Sync {
+    /// Spends a run of a unit that is asked for now and may start at `ready_ns`.
+    fn spend(&self, unit: usize, work: RunWork, now_ns: u64, ready_ns: u64) -> Spent;
+
+    /// What the sensors of a unit say.
+    fn telemetry(&self, unit: usize, now_ns: u64) -> Telemetry;
+}
