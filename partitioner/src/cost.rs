@@ -18,6 +18,8 @@ pub enum Provenance {
     Measured,
     /// Summed from measurements of smaller pieces, or a share of a measured larger one.
     Composed,
+    /// Predicted by a law that is fitted on measurements of other parts on the device.
+    Predicted,
     /// Stated by the device's plugin.
     Estimated,
     /// Derived from peak arithmetic and memory speeds.
@@ -31,6 +33,7 @@ impl Provenance {
         match self {
             Self::Measured => "measured",
             Self::Composed => "composed",
+            Self::Predicted => "predicted",
             Self::Estimated => "estimated",
             Self::Roofline => "roofline",
         }

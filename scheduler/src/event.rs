@@ -37,11 +37,13 @@ pub enum EventKind {
     Reloaded,
     /// The governor changed the plan.
     Switched,
+    /// The profile database could not be read or written.
+    ProfileUnused,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 9] = [
+    pub const ALL: [EventKind; 10] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -51,6 +53,7 @@ impl EventKind {
         EventKind::ResetFailed,
         EventKind::Reloaded,
         EventKind::Switched,
+        EventKind::ProfileUnused,
     ];
 }
 
@@ -104,6 +107,7 @@ impl fmt::Display for Event {
             EventKind::ResetFailed => write!(f, "not reset: {device}: {words}"),
             EventKind::Reloaded => write!(f, "reloaded: {device}: {words}"),
             EventKind::Switched => write!(f, "switched to {device}: {words}"),
+            EventKind::ProfileUnused => write!(f, "measured times are kept in memory only: {words}"),
         }?;
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;

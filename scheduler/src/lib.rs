@@ -61,7 +61,7 @@ mod unit;
 mod work;
 
 pub use conditions::Conditions;
-pub use decisions::DecisionLog;
+pub use decisions::{Decided, DecisionLog};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use link::{LinkMeasurement, UnmeasuredLink};
@@ -71,6 +71,7 @@ pub use policy::{Aim, Policy, Precision};
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::Milliwatts;
+pub use predict::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
 pub use profile::{
     BatchRecord, Change, ContentRecord, Interval, LinkRecord, Measurement, Merged, PartKey, PartRecord,
     PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, Summary, ValueRecord, median_interval,

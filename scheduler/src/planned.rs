@@ -265,7 +265,7 @@ impl Prepared {
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
-        let prices = price::ask(&graph, &flat, &devices, &shared.profile)?;
+        let prices = price::ask(&graph, &flat, &devices, policy.settings(), &shared.profile)?;
         Ok(Prepared {
             model: model.clone(),
             graph,

@@ -1,7 +1,7 @@
 //! What each node costs on each device, with where the figure comes from.
 //!
-//! Order of trust: measured parts of the profile, the plugin's estimate, the roofline of the device's
-//! stated peaks. A device that states neither has the roofline of a slow core: it is then never
+//! Order of trust: measured parts of the profile, a whole composed of measured stretches, the law of a piece's family
+//! fitted on the profile, the plugin's estimate, the roofline of the device's stated peaks. A device that states neither has the roofline of a slow core: it is then never
 //! preferred to one that is known.
 //!
 //! Not here: what to do with the costs (`partitioner`), measuring (`session`).
@@ -15,7 +15,7 @@ use polychip_partitioner::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Settings;
 use crate::profile::{PartKey, Profile, Summary};
-use crate::work;
+use crate::{predict, work};
 
 /// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
 /// magnitude below one core of any machine that runs this.
@@ -36,7 +36,13 @@ pub(crate) struct Prices {
 }
 
 /// Asks every device what it supports and what that costs.
-pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], profile: &Profile) -> Result<Prices> {
+pub(crate) fn ask(
+    graph: &Graph,
+    flat: &FlatGraph,
+    devices: &[Device],
+    settings: Settings,
+    profile: &Profile,
+) -> Result<Prices> {
     let nodes = graph.node_count();
     let mut prices = Prices {
         targets: Vec::with_capacity(devices.len()),
@@ -48,6 +54,15 @@ pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], profile: 
         if let Some(launch) = crate::link::known_launch(device, profile) {
             target.launch = launch;
         }
+        predict::use_laws(
+            graph,
+            device,
+            column,
+            &target,
+            &mut prices.costs,
+            settings,
+            profile,
+        );
         prices.targets.push(target);
     }
     Ok(prices)

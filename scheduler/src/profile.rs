@@ -23,7 +23,8 @@ mod store;
 mod tables;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polychip_partitioner::Nanos;
@@ -40,6 +41,7 @@ use store::Batch;
 
 use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
+use crate::predict::Laws;
 use crate::refusal::RefusedRun;
 
 /// Measurements kept per device, part and operating point.
@@ -93,6 +95,9 @@ pub struct Summary {
 pub struct Profile {
     path: Option<PathBuf>,
     state: Mutex<State>,
+    /// What was fitted on the rows, with the number of writes that it has seen.
+    laws: Mutex<Option<(u64, Arc<Laws>)>>,
+    writes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -195,6 +200,8 @@ impl Profile {
                 spare: None,
                 trouble: None,
             }),
+            laws: Mutex::new(None),
+            writes: AtomicU64::new(0),
         })
     }
 
@@ -420,14 +427,30 @@ impl Profile {
     /// [`ErrorKind::BadProfile`] where the records contradict themselves, or the file cannot be written.
     pub fn import(&self, records: &ProfileFile, source: &str) -> Result<Merged> {
         records.check()?;
+        self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
         let merged = exchange::write(&mut state.file, records, source);
         drop(state);
         merged.map_err(|error| self.refused(error))
     }
 
+    /// What is fitted on the rows; what other processes write is seen when this one writes next.
+    pub(crate) fn laws(&self) -> Result<Arc<Laws>> {
+        let writes = self.writes.load(Ordering::Acquire);
+        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seen, laws)) = &*laws
+            && *seen == writes
+        {
+            return Ok(Arc::clone(laws));
+        }
+        let made = Arc::new(Laws::new(&self.export()?));
+        *laws = Some((writes, Arc::clone(&made)));
+        Ok(made)
+    }
+
     /// Writes to the file, and where that cannot be, to memory.
     fn write(&self, write: impl Fn(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+        self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
         let flushed = state.flush();
         if let Err(error) = flushed.and_then(|()| whole(&mut state.file, &write)) {

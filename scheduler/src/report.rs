@@ -116,11 +116,14 @@ impl Report {
             let current = inner.current();
             (Arc::clone(&current.planned), current.plan.clone())
         };
-        let log = inner
+        let mut log = inner
             .events
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
+        if let Some(words) = inner.shared.profile.trouble() {
+            log.extend([Event::new(EventKind::ProfileUnused, "profile", 0, words)]);
+        }
         // before the figures are locked, which the governor locks within its own lock
         let governed = inner.governing.as_ref().map(Governing::report);
         let history = loaded

@@ -174,7 +174,9 @@ impl Builder {
         self
     }
 
-    /// The profile database, made where there is none. Runs record their measured times in it.
+    /// The profile database, made where there is none. Runs record their measured times in it. A file that is of no
+    /// use is left as it is, and what is recorded then stays in memory: [`Profile::trouble`] and the reports of
+    /// sessions say so.
     #[must_use]
     pub fn profiles(mut self, file: impl Into<PathBuf>) -> Self {
         self.profile = Some(file.into());
@@ -213,11 +215,19 @@ impl Builder {
     /// Loads the plugins and opens their devices.
     ///
     /// # Errors
-    /// The profile database is foreign, corrupt or of another version.
+    /// SQLite has no memory.
     pub fn build(self) -> Result<Runtime> {
         let profile = Arc::new(match &self.profile {
-            Some(path) => Profile::open(path)?,
             None => Profile::in_memory()?,
+            Some(path) => match Profile::open(path) {
+                Ok(profile) => profile,
+                // an app runs without what was measured rather than not at all
+                Err(error) => {
+                    let profile = Profile::in_memory()?;
+                    profile.note(error);
+                    profile
+                }
+            },
         });
         let store: Arc<dyn Store> = Arc::new(PluginValues(Arc::clone(&profile)));
         let mut host = Host::builder().clock(self.clock.clone()).store(store);

@@ -21,6 +21,7 @@ mod new_plugin;
 mod page;
 mod peers;
 mod placement_bench;
+mod predict;
 mod root;
 mod size;
 mod soc;
@@ -56,6 +57,8 @@ enum Chore {
     Guest,
     /// Compare with the other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
     Peers(peers::Options),
+    /// Predict models from what others teach, measure them in the same minutes, and write docs/benchmarks/prediction.md
+    Predict(predict::Options),
     /// Compare plans with other rules and proved optima, and time planning, on an open corpus
     PlacementBench(placement_bench::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
@@ -93,6 +96,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Arm(options) => arm::run(&options),
         Chore::Guest => guest::run(),
         Chore::Peers(options) => peers::run(&options),
+        Chore::Predict(options) => predict::run(&options),
         Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::Page(options) => page::run(&options),
         Chore::Soc(options) => soc::run(&options),

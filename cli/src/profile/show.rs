@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use polychip::{PartSummary, Profile};
+use polychip::{DevicePrediction, PartSummary, Profile};
 use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// Only parts on devices whose identity holds this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     device: String,
+    /// Say what is predicted from the rest of each whole model that was measured, how wrong that is, and by which laws
+    #[arg(long)]
+    fit: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -29,6 +32,8 @@ pub(crate) struct Answer {
     profile: String,
     /// Measured parts, by device, operating point and time.
     parts: Vec<PartSummary>,
+    /// With `--fit`, what is predicted on each device.
+    predictions: Vec<DevicePrediction>,
 }
 
 /// Runs the command.
@@ -37,17 +42,81 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if !path.is_file() {
         return Err(bad_input(format!("{}: there is no such file", path.display())));
     }
-    let mut parts = Profile::open(path)?.parts()?;
+    let profile = Profile::open(path)?;
+    let mut parts = profile.parts()?;
     parts.retain(|part| part.device.contains(&arguments.device));
+    let mut predictions = if arguments.fit {
+        profile.predictions()?
+    } else {
+        Vec::new()
+    };
+    predictions.retain(|one| one.device.contains(&arguments.device));
     let answer = Answer {
         profile: path.display().to_string(),
         parts,
+        predictions,
     };
     if arguments.json {
         out.json(&answer)
     } else {
         out.text(&answer.to_string())
     }
+}
+
+/// Nanoseconds, with the error in per cent where there is one.
+fn predicted(ns: Option<u64>, ppm: Option<i64>) -> String {
+    match (ns, ppm) {
+        (Some(ns), Some(ppm)) => format!("{} ({:+.1} %)", Nanos::from_nanoseconds(ns), ppm as f64 / 1e4),
+        _ => "not predicted".to_owned(),
+    }
+}
+
+fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> std::fmt::Result {
+    let percent = |ppm: u64| ppm as f64 / 1e4;
+    writeln!(
+        f,
+        "{} {}: each model predicted from the other ones",
+        one.device, one.operating_point
+    )?;
+    for model in &one.models {
+        writeln!(
+            f,
+            "  {}: {} measured{}, {} composed, {} by laws",
+            model.model,
+            Nanos::from_nanoseconds(model.measured_ns),
+            model.repeated_ppm.map_or_else(String::new, |ppm| format!(
+                " (repeats within {:.1} %)",
+                percent(ppm)
+            )),
+            predicted(model.composed_ns, model.composed_ppm),
+            predicted(model.fitted_ns, model.fitted_ppm),
+        )?;
+    }
+    for (word, errors) in [
+        ("composed", one.composed),
+        ("by laws", one.fitted),
+        ("repeated", one.repeated),
+    ] {
+        writeln!(
+            f,
+            "  {word}: median {:.1} %, 95 % within {:.1} %, of {} models",
+            percent(errors.p50_ppm),
+            percent(errors.p95_ppm),
+            errors.models
+        )?;
+    }
+    for law in &one.families {
+        writeln!(
+            f,
+            "  {}: {} ns a piece, {:.2} ps a multiply-add, {:.2} ps a byte, {:.2} ps a byte of constants",
+            law.family,
+            law.piece_ns,
+            law.mac_fs as f64 / 1e3,
+            law.byte_fs as f64 / 1e3,
+            law.constant_fs as f64 / 1e3
+        )?;
+    }
+    Ok(())
 }
 
 impl std::fmt::Display for Answer {
@@ -84,6 +153,9 @@ impl std::fmt::Display for Answer {
                 if part.emulated { " (emulated)" } else { "" },
                 part.sources.join(", "),
             )?;
+        }
+        for one in &self.predictions {
+            write_prediction(f, one)?;
         }
         write!(f, "{} parts in {}", self.parts.len(), self.profile)
     }

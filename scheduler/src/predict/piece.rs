@@ -42,6 +42,9 @@ pub(crate) struct Piece {
 /// What a part consists of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Content {
+    /// The model's name, of a whole model.
+    #[serde(default)]
+    pub(crate) name: String,
     /// Its different pieces.
     pub(crate) pieces: Vec<Piece>,
     /// Bytes that the part reads and writes beside constants.
@@ -67,6 +70,7 @@ impl Content {
             }
         }
         Content {
+            name: String::new(),
             pieces,
             border: border_of(graph),
             composition: Composition::default(),
@@ -74,8 +78,9 @@ impl Content {
     }
 
     /// What a whole model consists of.
-    pub(crate) fn of_whole(graph: &Graph) -> Content {
+    pub(crate) fn of_whole(name: &str, graph: &Graph) -> Content {
         Content {
+            name: name.to_owned(),
             composition: Composition::of(graph),
             ..Content::of(graph)
         }
@@ -108,6 +113,7 @@ pub(crate) fn words(pieces: &str) -> String {
     };
     match &content.pieces[..] {
         [only] if only.count == 1 => only.words.clone(),
+        _ if !content.name.is_empty() => content.name,
         _ => format!(
             "{} pieces, {} of them different",
             content.count(),

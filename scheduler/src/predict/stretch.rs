@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_graph::{Graph, NodeId, TensorId, fingerprint};
+use polychip_ops::Op;
 use serde::{Deserialize, Serialize};
 
 use super::piece::nodes_of_pieces;
@@ -23,26 +24,26 @@ use crate::work;
 
 /// Pieces of a stretch, the shared one not counted: so many that borders matter little, so few that another model
 /// with the same blocks has the same stretches.
-const PIECES: std::ops::RangeInclusive<usize> = 3..=12;
+const PIECES: std::ops::RangeInclusive<usize> = 4..=20;
 /// What they are at best.
-const BEST: usize = 6;
+const BEST: usize = 7;
 
 /// How a whole is composed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Composition {
-    /// Parts, and how often each counts: stretches once or more often, shared pieces less than zero times.
-    pub(crate) terms: Vec<Term>,
-    /// Bytes that cross borders in the terms and not in the whole.
+    /// Its stretches in order.
+    pub(crate) steps: Vec<Step>,
+    /// Bytes that cross borders in the sum of the steps and not in the whole.
     pub(crate) border: u64,
 }
 
-/// A part in a composition.
+/// A stretch, less the piece that it shares with the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Term {
-    /// Structure of the part, 64 hexadecimal digits.
-    pub(crate) fingerprint: String,
-    /// How often it counts.
-    pub(crate) times: i64,
+pub(crate) struct Step {
+    /// Structure of the stretch, 64 hexadecimal digits.
+    pub(crate) stretch: String,
+    /// Structure of the piece, none in the last step.
+    pub(crate) shared: Option<String>,
 }
 
 /// The nodes of each stretch (ascending), and of the piece that it shares with the next one.
@@ -89,16 +90,38 @@ fn cuts(graph: &Graph, pieces: &[Vec<u32>]) -> Vec<usize> {
             *at = at.saturating_add(work::bytes(tensor));
         }
     }
+    let products: Vec<bool> = pieces.iter().map(|nodes| has_product(graph, nodes)).collect();
     let mut cuts = Vec::new();
     let mut begin = 0;
-    while pieces.len() - begin > *PIECES.end() {
-        let range = begin + PIECES.start() - 1..=begin + PIECES.end() - 1;
-        let best = range.min_by_key(|&at| (beside[at], (at + 1 - begin).abs_diff(BEST)));
+    // a model that is shorter than two stretches is cut in two all the same
+    let most = (pieces.len() / 2).clamp(*PIECES.start(), *PIECES.end());
+    while pieces.len() - begin > most {
+        let range = begin + PIECES.start() - 1..=begin + most - 1;
+        let best = range.min_by_key(|&at| (!products[at], beside[at], (at + 1 - begin).abs_diff(BEST)));
         let Some(best) = best else { break };
         cuts.push(best);
         begin = best + 1;
     }
     cuts
+}
+
+/// Whether a piece multiplies by constants: it then has a layout of its own, by itself and between others. One that
+/// takes any layout pays for no border by itself, but for that of its neighbours at the end of a stretch.
+fn has_product(graph: &Graph, nodes: &[u32]) -> bool {
+    nodes.iter().any(|node| {
+        let node = graph.node(NodeId::new(*node as usize));
+        let is_product = matches!(
+            node.op,
+            Op::Conv
+                | Op::ConvTranspose
+                | Op::ConvInteger
+                | Op::QLinearConv
+                | Op::MatMul
+                | Op::Gemm
+                | Op::QLinearMatMul
+        );
+        is_product && node.reads().any(|id| graph.tensor(id).is_constant())
+    })
 }
 
 impl Composition {
@@ -108,21 +131,21 @@ impl Composition {
         if stretches.len() < 2 {
             return Composition::default();
         }
-        let mut times: BTreeMap<String, i64> = BTreeMap::new();
         let mut border = -i128::from(border_of(graph));
+        let mut measured = |nodes: &[u32], sign: i128| {
+            let part = run_graph(graph, nodes);
+            border += sign * i128::from(border_of(&part));
+            hex(&fingerprint::structure(&part))
+        };
+        let mut steps = Vec::with_capacity(stretches.len());
         for (nodes, shared) in &stretches {
-            for (nodes, sign) in [(Some(nodes), 1), (shared.as_ref(), -1)] {
-                let Some(nodes) = nodes else { continue };
-                let part = run_graph(graph, nodes);
-                *times.entry(hex(&fingerprint::structure(&part))).or_default() += sign;
-                border += i128::from(sign) * i128::from(border_of(&part));
-            }
+            steps.push(Step {
+                stretch: measured(nodes, 1),
+                shared: shared.as_ref().map(|nodes| measured(nodes, -1)),
+            });
         }
-        let terms = times.into_iter().filter(|(_, times)| *times != 0);
         Composition {
-            terms: terms
-                .map(|(fingerprint, times)| Term { fingerprint, times })
-                .collect(),
+            steps,
             border: u64::try_from(border.max(0)).unwrap_or(u64::MAX),
         }
     }

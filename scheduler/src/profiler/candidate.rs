@@ -181,8 +181,8 @@ pub(super) fn all(
                         known.weight = known.weight.max(share * rivalry);
                         return;
                     }
-                    let content = match kind {
-                        Kind::Whole => Content::of_whole(&part),
+                    let content = match (kind, &words) {
+                        (Kind::Whole, Some(name)) => Content::of_whole(name, &part),
                         _ => Content::of(&part),
                     };
                     let candidate = Candidate {

@@ -1,0 +1,316 @@
+//! `cargo xtask predict`: models predicted from what others teach, beside what they take.
+//!
+//! Measures the models, stretches of them and their pieces in turns by `polychip profile --ops`, on the CPU with one
+//! thread and two, on OpenVINO and on a GPU (Mesa's lavapipe where there is no chip), and writes
+//! `docs/benchmarks/prediction.md` with what `polychip profile show --fit --json` says beside it.
+//!
+//! Invariants:
+//! 1. A model is predicted by fits that never saw it nor a network like it; the program that does it is the one that
+//!    apps use.
+//! 2. Wholes are measured in batches between those of their stretches, so that a drift of the machine is in both.
+//! 3. A device that is not there is skipped with the reason; it has no figure.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Folder of models
+    #[arg(long, default_value = "models/generated")]
+    models: PathBuf,
+    /// Only these devices, as the table names them
+    #[arg(long, num_args = 1..)]
+    only: Vec<String>,
+    /// Seconds of measuring per slice
+    #[arg(long, default_value_t = 80)]
+    time: u64,
+    /// Slices per device
+    #[arg(long, default_value_t = 2)]
+    slices: u64,
+    /// A command that each slice runs under, such as one that keeps the machine idle
+    #[arg(long)]
+    under: Option<String>,
+    /// Only write the page anew, from the profiles that are in the folder of `--work`
+    #[arg(long)]
+    page_only: bool,
+    /// Folder of the profiles
+    #[arg(long, default_value = "target/predict")]
+    work: PathBuf,
+    /// Where the page and the raw files go
+    #[arg(long, default_value = "docs/benchmarks")]
+    out: PathBuf,
+}
+
+/// A device of the table.
+struct Place {
+    name: &'static str,
+    devices: &'static str,
+    threads: &'static str,
+    plugin: Option<&'static str>,
+}
+
+const PLACES: [Place; 4] = [
+    Place {
+        name: "cpu-1",
+        devices: "cpu",
+        threads: "1",
+        plugin: None,
+    },
+    Place {
+        name: "cpu-2",
+        devices: "cpu",
+        threads: "2",
+        plugin: None,
+    },
+    Place {
+        name: "openvino",
+        devices: "openvino",
+        threads: "1",
+        plugin: Some("polychip-plugin-openvino"),
+    },
+    Place {
+        name: "gpu",
+        devices: "gpu",
+        threads: "1",
+        plugin: Some("polychip-plugin-gpu"),
+    },
+];
+
+/// What is to be reached: median and 95 % in per cent.
+const GOAL: [f64; 2] = [10.0, 20.0];
+
+/// Measures, and writes the page.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let work = root().join(&options.work);
+    fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
+    let program = root().join("target/release/polychip");
+    let wanted =
+        |place: &&Place| options.only.is_empty() || options.only.iter().any(|name| name == place.name);
+    if !options.page_only {
+        let models = models(&root().join(&options.models))?;
+        build("polychip-cli")?;
+        for place in PLACES.iter().filter(wanted) {
+            if let Some(plugin) = place.plugin {
+                build(plugin)?;
+            }
+            if let Err(error) = measure(options, place, &program, &work, &models) {
+                eprintln!("predict: {} skipped: {error:#}", place.name);
+            }
+        }
+    }
+    let raw = root().join(&options.out).join("prediction");
+    fs::create_dir_all(&raw)?;
+    let mut tables = Vec::new();
+    for place in &PLACES {
+        let profile = work.join(format!("{}.profile", place.name));
+        if !profile.is_file() {
+            eprintln!(
+                "predict: {} skipped: there is no {}",
+                place.name,
+                profile.display()
+            );
+            continue;
+        }
+        let shown = Command::new(&program)
+            .args(["profile", "show", "--fit", "--json"])
+            .arg(&profile)
+            .output()?;
+        if !shown.status.success() {
+            bail!("{}", String::from_utf8_lossy(&shown.stderr));
+        }
+        let answer: Value = serde_json::from_slice(&shown.stdout)?;
+        let predictions = answer["predictions"].as_array().cloned().unwrap_or_default();
+        let Some(prediction) = predictions.into_iter().next() else {
+            eprintln!("predict: {} skipped: too little was measured", place.name);
+            continue;
+        };
+        let text = serde_json::to_string_pretty(&prediction)? + "\n";
+        fs::write(raw.join(format!("{}.json", place.name)), text)?;
+        tables.push((place.name, prediction));
+    }
+    let page = root().join(&options.out).join("prediction.md");
+    fs::write(&page, text(&tables)).with_context(|| format!("writing {}", page.display()))
+}
+
+/// The models of a folder; of variants with other weights, the first, because their times are the same.
+fn models(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("{} (see cargo xtask models)", folder.display()))?;
+    let mut all: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let name = |path: &Path| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    all.retain(|path| {
+        path.extension().is_some_and(|end| end == "onnx") && !name(path).starts_with("varied_")
+    });
+    all.sort();
+    Ok(all)
+}
+
+fn build(package: &str) -> Result<()> {
+    let status = Command::new("cargo")
+        .args(["build", "--release", "--package", package])
+        .current_dir(root())
+        .status()?;
+    if !status.success() {
+        bail!("building {package} failed");
+    }
+    Ok(())
+}
+
+fn measure(options: &Options, place: &Place, program: &Path, work: &Path, models: &[PathBuf]) -> Result<()> {
+    let profile = work.join(format!("{}.profile", place.name));
+    for slice in 0..options.slices {
+        // everything once, and then what is known the least
+        let goal = if slice == 0 { "100" } else { "2" };
+        let mut command = match &options.under {
+            Some(under) => {
+                let mut command = Command::new(under);
+                command.arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command
+            .arg("profile")
+            .args(models)
+            .args(["--ops", "--devices", place.devices, "--threads", place.threads])
+            .args(["--precision-goal", goal, "--time", &options.time.to_string()])
+            .arg("--profile")
+            .arg(&profile)
+            .arg("--plugins")
+            .arg(root().join("target/release"));
+        eprintln!(
+            "predict: {} slice {} of {}",
+            place.name,
+            slice + 1,
+            options.slices
+        );
+        if !command.status()?.success() {
+            bail!("it could not be measured");
+        }
+    }
+    Ok(())
+}
+
+/// A share in millionths as per cent.
+fn percent(value: &Value) -> Option<f64> {
+    value.as_f64().map(|ppm| ppm / 1e4)
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"))
+}
+
+fn signed(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:+.1}"))
+}
+
+fn milliseconds(value: &Value) -> String {
+    value
+        .as_f64()
+        .map_or_else(|| "–".to_owned(), |ns| format!("{:.3}", ns / 1e6))
+}
+
+/// Whether errors meet the goal, in words.
+fn verdict(errors: &[f64]) -> String {
+    let (p50, p95) = (quantile(errors, 50), quantile(errors, 95));
+    let met = p50 <= GOAL[0] && p95 <= GOAL[1];
+    let word = if met { "met" } else { "**not met**" };
+    format!("{p50:.1} | {p95:.1} | {} | {word}", errors.len())
+}
+
+/// The nearest rank of sizes.
+fn quantile(errors: &[f64], percent: usize) -> f64 {
+    let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    let rank = (sizes.len() * percent).div_ceil(100).max(1);
+    sizes.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// The page.
+fn text(tables: &[(&str, Value)]) -> String {
+    let mut page = String::from(
+        "# Predicted and measured latency\n\n\
+         Written by `cargo xtask predict`; what `polychip profile show --fit --json` says is in [prediction/](prediction/).\n\n\
+         Each model is predicted from what the *other* ones teach: fits leave out the model, and every network that shares\n\
+         more than half of its pieces. Measured is the median from submit to outputs at batch 1. **Composed**: stretches of\n\
+         the model were measured, the model as a whole was not seen. **By laws**: nothing of the model was seen, and no row\n\
+         that holds one of its pieces. **Repeated**: the largest difference of the median of one batch of runs from the\n\
+         median of all, the batches being spread over the minutes in which the stretches were measured, too; no prediction\n\
+         can be better than that. Errors in per cent of the measured time; p95 is the nearest rank. What the columns mean\n\
+         is in [profile.md](../profile.md).\n\n\
+         Goal: median error at most 10 %, p95 at most 20 %.\n\n\
+         | device | column | median % | p95 % | models | goal |\n|---|---|---|---|---|---|\n",
+    );
+    let columns = [
+        ("composed", "composed_ppm"),
+        ("by laws", "fitted_ppm"),
+        ("repeated", "repeated_ppm"),
+    ];
+    let errors = |table: &Value, key: &str| -> Vec<f64> {
+        let models = table["models"].as_array().cloned().unwrap_or_default();
+        models.iter().filter_map(|model| percent(&model[key])).collect()
+    };
+    for (name, table) in tables {
+        for (word, key) in columns {
+            let _ = writeln!(page, "| {name} | {word} | {} |", verdict(&errors(table, key)));
+        }
+    }
+    for (word, key) in columns {
+        let all: Vec<f64> = tables.iter().flat_map(|(_, table)| errors(table, key)).collect();
+        let _ = writeln!(page, "| all | {word} | {} |", verdict(&all));
+    }
+    for (name, table) in tables {
+        let text = |key: &str| table[key].as_str().unwrap_or_default().to_owned();
+        let _ = write!(
+            page,
+            "\n## {name}\n\n`{}` {}: {} rows taught the laws; a launch takes {} µs, wholes {:.3} of the sums of their \
+             stretches.\n\n| model | pieces | measured ms | repeated % | composed ms | error % | by laws ms | error % |\n\
+             |---|---|---|---|---|---|---|---|\n",
+            text("device"),
+            text("operating_point"),
+            table["rows"],
+            table["launch_ns"].as_f64().unwrap_or(0.0) / 1e3,
+            table["scale_ppm"].as_f64().unwrap_or(0.0) / 1e6,
+        );
+        for model in table["models"].as_array().into_iter().flatten() {
+            let _ = writeln!(
+                page,
+                "| {} | {} | {} | {} | {} | {} | {} | {} |",
+                model["model"].as_str().unwrap_or_default(),
+                model["pieces"],
+                milliseconds(&model["measured_ns"]),
+                shown(percent(&model["repeated_ppm"])),
+                milliseconds(&model["composed_ns"]),
+                signed(percent(&model["composed_ppm"])),
+                milliseconds(&model["fitted_ns"]),
+                signed(percent(&model["fitted_ppm"])),
+            );
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_of_the_nearest_rank() {
+        let errors: Vec<f64> = (1..=20)
+            .map(|error| f64::from(error) * if error % 2 == 0 { 1.0 } else { -1.0 })
+            .collect();
+        assert_eq!(verdict(&errors), "10.0 | 19.0 | 20 | met");
+        assert_eq!(verdict(&[25.0]), "25.0 | 25.0 | 1 | **not met**");
+    }
+}
