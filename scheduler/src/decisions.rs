@@ -213,7 +213,15 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
         ),
         Reason::NoCandidate => "every plan needs a lost device".to_owned(),
         Reason::Replanned => "planned anew".to_owned(),
-        other => format!("{other:?}").to_lowercase(),
+        Reason::Pace { from_permille } => format!("the pace was {from_permille} ‰ of the frames"),
+        Reason::Steady => "nothing speaks for a change".to_owned(),
+        Reason::Waiting { candidate } => {
+            format!(
+                "{} would be better, the last switch is too near",
+                plan(*candidate)
+            )
+        }
+        Reason::Unknown => "the event names a device or plan that is not there".to_owned(),
     }
 }
 

@@ -26,6 +26,32 @@ struct Counts {
     skipped: AtomicU64,
 }
 
+/// The time that a skipped frame would have taken, where frames come as fast as they go.
+struct Pause {
+    since: Instant,
+    runs: u32,
+    frame: Duration,
+}
+
+impl Pause {
+    fn new() -> Pause {
+        Pause {
+            since: Instant::now(),
+            runs: 0,
+            frame: Duration::from_millis(1),
+        }
+    }
+
+    fn take(&mut self) {
+        if self.runs > 0 {
+            self.frame = self.since.elapsed() / self.runs;
+        }
+        std::thread::sleep(self.frame);
+        self.since = Instant::now();
+        self.runs = 0;
+    }
+}
+
 impl Runner {
     pub(crate) fn start(
         session: Session,
@@ -41,18 +67,20 @@ impl Runner {
             let mut load = Load::new(&same, inputs, lanes);
             let period = fps.map(|fps| Duration::from_secs_f64(1.0 / fps));
             let mut next = Instant::now();
+            let mut pause = Pause::new();
             while !shared.stop.load(Ordering::Acquire) {
                 let start = Instant::now();
                 if same.takes_frame() {
                     load.once()?;
                     load.times.clear();
+                    pause.runs += 1;
                     shared.runs.fetch_add(1, Ordering::AcqRel);
                 } else {
                     shared.skipped.fetch_add(1, Ordering::AcqRel);
-                    // the time that the frame would have taken passes all the same
                     if period.is_none() {
-                        let frame = same.planned().plan().time().nanoseconds();
-                        std::thread::sleep(Duration::from_nanos(frame).max(Duration::from_micros(50)));
+                        // what is in flight would fill the pause
+                        load.end()?;
+                        pause.take();
                     }
                 }
                 if let Some(period) = period {

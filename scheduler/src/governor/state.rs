@@ -46,6 +46,8 @@ pub struct Governor {
     deadline_ns: Option<u64>,
     looked_ns: Option<u64>,
     switched_ns: Option<u64>,
+    /// When the pace changed last.
+    paced_ns: Option<u64>,
     /// Times of the last switches that nothing forced.
     switches: VecDeque<u64>,
     /// Since when runs are off their prediction.
@@ -108,6 +110,7 @@ impl Governor {
             deadline_ns: None,
             looked_ns: None,
             switched_ns: None,
+            paced_ns: None,
             switches: VecDeque::new(),
             off_since_ns: None,
             asked_ns: None,
@@ -278,20 +281,23 @@ impl Governor {
         }
     }
 
-    /// Where every device of the plan says its power, that is what the plan draws.
+    /// What devices say that they draw is what the plan draws at its pace, with those that rest meanwhile; at least,
+    /// where a device of it has no sensor. The full rate is taken to draw as much more as the pace is less: too much,
+    /// by what is drawn at rest, so that each look comes nearer to the limit without passing it.
     fn draw(&mut self) {
-        let settled = self
-            .switched_ns
-            .is_none_or(|switched| self.now_ns.saturating_sub(switched) >= 2_000_000_000);
-        let mut sum = 0.0;
-        for load in &self.portfolio.candidates[self.current].loads {
-            match self.power_mw[load.device] {
-                Some((at, power)) if self.now_ns.saturating_sub(at) <= 3_000_000_000 => sum += power as f64,
-                _ => return,
-            }
-        }
+        let long_ago = |at: u64| self.now_ns.saturating_sub(at) >= 2_000_000_000;
+        let settled = self.switched_ns.is_none_or(long_ago) && self.paced_ns.is_none_or(long_ago);
+        let fresh = |(at, _): &(u64, u64)| self.now_ns.saturating_sub(*at) <= 3_000_000_000;
+        let sum: u64 = self
+            .power_mw
+            .iter()
+            .flatten()
+            .filter(|read| fresh(read))
+            .map(|read| read.1)
+            .fold(0, u64::saturating_add);
         if settled {
-            self.learnt[self.current].drew(sum);
+            let pace = f64::from(self.pace_permille.max(PACE_STEP)) / 1e3;
+            self.learnt[self.current].drew(sum as f64 / pace);
         }
     }
 
@@ -528,6 +534,12 @@ impl Governor {
         }
         let bearable = (bearable * 1e3).clamp(0.0, 1000.0);
         let worth = match (in_time, self.deadline_ns) {
+            (_, None) if self.aim() == Aim::Fast => {
+                // as many runs as there can be, or as come
+                let fastest = self.portfolio.candidates.iter().map(|one| one.latency_ns).min();
+                let wanted = self.period_ns.or(fastest).unwrap_or(0);
+                bearable * (wanted as f64 / latency_ns.max(1.0)).min(1.0)
+            }
             (true, _) => bearable,
             // late frames are worth little: the less late the more, unless energy counts
             (false, Some(deadline)) => match self.aim() {
@@ -730,7 +742,11 @@ impl Governor {
             true => allowed.min(before + PACE_RISE),
             false => allowed,
         };
-        self.pace_permille != before
+        let changed = self.pace_permille != before;
+        if changed {
+            self.paced_ns = Some(self.now_ns);
+        }
+        changed
     }
 
     /// Keeps the plan, and sets its pace.

@@ -165,6 +165,46 @@ fn a_power_limit_is_held_by_another_plan() {
 }
 
 #[test]
+fn a_power_limit_is_held_by_the_pace_where_a_device_draws_at_rest() {
+    // as an NVIDIA H200: 81 W at rest, 324 W at the full rate, and nothing else that could run in time
+    let devices = vec!["gpu:0".to_owned(), "cpu:0".to_owned()];
+    let candidates = vec![
+        Candidate::new("gpu", 2 * MS, vec![load(0, 2, 470)]),
+        Candidate::new("cpu", 200 * MS, vec![load(1, 200, 470)]),
+    ];
+    let limits = Limits {
+        power_mw: Some(300_000),
+        ..Limits::default()
+    };
+    let portfolio = Portfolio { devices, candidates };
+    let mut governor = Governor::new(portfolio, limits, Settings::default()).unwrap();
+    // as fast as they go: no deadline
+    let free = Input::Frames {
+        period_ns: Some(2 * MS),
+        deadline_ns: None,
+    };
+    governor.step(&at(0, free));
+    let (mut late, mut changes) = (Vec::new(), 0);
+    for tick in 1..=600u64 {
+        let before = governor.pace_permille();
+        let draws = 81_000 + 243 * u64::from(before);
+        let reading = Reading {
+            power_mw: Some(draws),
+            ..Reading::of(Place::Device(0))
+        };
+        governor.step(&at(tick * S / 10, Input::Reading(reading)));
+        if tick > 300 {
+            late.push(draws);
+            changes += u32::from(governor.pace_permille() != before);
+        }
+    }
+    assert_eq!(governor.plan(), 0);
+    assert!(late.iter().all(|&draws| draws <= 300_000), "{late:?}");
+    assert!(late.iter().all(|&draws| draws >= 285_000), "{late:?}");
+    assert_eq!(changes, 0);
+}
+
+#[test]
 fn runs_that_nothing_explains_ask_for_a_replan() {
     let mut governor = governor();
     let mut asked = 0;

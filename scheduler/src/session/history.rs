@@ -15,6 +15,8 @@ pub(crate) struct History {
     tally: Tally,
     /// Times of runs are those of the devices, which alone move a virtual clock.
     is_virtual: bool,
+    /// Several runs may be in flight.
+    overlaps: bool,
 }
 
 /// Sums over the runs since they were taken last, by part.
@@ -51,7 +53,7 @@ impl<T: Copy> Ring<T> {
 }
 
 impl History {
-    pub(crate) fn new(parts: usize, is_virtual: bool) -> History {
+    pub(crate) fn new(parts: usize, is_virtual: bool, overlaps: bool) -> History {
         History {
             parts: (0..parts).map(|_| Ring::new()).collect(),
             latencies: Ring::new(),
@@ -61,7 +63,13 @@ impl History {
                 ..Tally::default()
             },
             is_virtual,
+            overlaps,
         }
+    }
+
+    /// One of the same plan that holds nothing.
+    pub(crate) fn emptied(&self) -> History {
+        History::new(self.parts.len(), self.is_virtual, self.overlaps)
     }
 
     /// Gives the sums, and begins anew.
@@ -80,7 +88,12 @@ impl History {
             let end = spans().map(|(_, end)| end).max().unwrap_or(0);
             end.saturating_sub(spans().map(|(start, _)| start).min().unwrap_or(0))
         } else {
-            u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)
+            let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+            match timings.iter().map(span).sum::<Option<u64>>() {
+                // what it waited for other runs says nothing of the plan
+                Some(busy) if self.overlaps && busy > 0 => ns.min(busy),
+                _ => ns,
+            }
         };
         self.tally.runs += 1;
         self.tally.latency_ns = self.tally.latency_ns.saturating_add(ns);
@@ -136,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_first_run_is_not_kept_and_the_ring_stays_small() {
-        let mut history = History::new(1, false);
+        let mut history = History::new(1, false, false);
         let timing = |ns| {
             [Timing {
                 span_ns: Some((0, ns)),
@@ -155,5 +168,23 @@ mod tests {
         assert_eq!(history.part(0).count(), KEPT as usize);
         assert_eq!(history.part_median(0), Some(450));
         assert_eq!(history.latency_median(), Some(450));
+    }
+    #[test]
+    fn what_a_run_waited_for_others_is_not_its_time() {
+        let timing = |ns| {
+            [Timing {
+                span_ns: Some((0, ns)),
+                ..Timing::default()
+            }]
+        };
+        for (overlaps, told) in [(true, 300), (false, 1_200)] {
+            let mut history = History::new(1, false, overlaps);
+            history.add(&timing(300), Duration::from_nanos(1_200));
+            assert_eq!(history.take_tally().latency_ns, told);
+        }
+        // a device that states no times
+        let mut history = History::new(1, false, true);
+        history.add(&[Timing::default()], Duration::from_nanos(1_200));
+        assert_eq!(history.take_tally().latency_ns, 1_200);
     }
 }

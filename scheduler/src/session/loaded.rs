@@ -98,7 +98,11 @@ impl LoadedPlan {
             shared: Arc::clone(shared),
             settings: policy.settings(),
             patience: policy.longest_run(),
-            history: Mutex::new(History::new(wiring.parts.len(), shared.host.clock().is_virtual())),
+            history: Mutex::new(History::new(
+                wiring.parts.len(),
+                shared.host.clock().is_virtual(),
+                policy.runs_in_flight() > 1,
+            )),
             planned: Arc::new(planned),
             wiring,
             parts,
@@ -339,10 +343,8 @@ impl LoadedPlan {
     /// Forgets the measured part times, and gives them.
     pub(crate) fn forget(&self) -> History {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(
-            &mut *history,
-            History::new(self.wiring.parts.len(), self.clock().is_virtual()),
-        )
+        let empty = history.emptied();
+        std::mem::replace(&mut *history, empty)
     }
 
     /// Writes the measured part times into the profile database, and forgets them here.
