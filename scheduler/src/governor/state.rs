@@ -534,19 +534,18 @@ impl Governor {
         }
         let bearable = (bearable * 1e3).clamp(0.0, 1000.0);
         let worth = match (in_time, self.deadline_ns) {
-            (_, None) if self.aim() == Aim::Fast => {
-                // as many runs as there can be, or as come
-                let fastest = self.portfolio.candidates.iter().map(|one| one.latency_ns).min();
-                let wanted = self.period_ns.or(fastest).unwrap_or(0);
-                bearable * (wanted as f64 / latency_ns.max(1.0)).min(1.0)
-            }
+            (_, None) => match (self.aim(), self.period_ns) {
+                // no run is late: as many as come, or as there can be
+                (Aim::Fast, Some(period)) => bearable * (period as f64 / latency_ns.max(1.0)).min(1.0),
+                // frames cannot be skipped, or energy is what counts
+                _ => bearable,
+            },
             (true, _) => bearable,
             // late frames are worth little: the less late the more, unless energy counts
             (false, Some(deadline)) => match self.aim() {
                 Aim::Fast => bearable / 10.0 * (deadline as f64 / latency_ns).min(1.0),
                 Aim::Frugal => bearable / 100.0,
             },
-            (false, None) => 0.0,
         };
         Outlook {
             latency_ns,
