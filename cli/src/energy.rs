@@ -221,6 +221,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         };
         let memory = feed(&session, &given)?;
         let measured = bench.measure(&way, &session, &memory)?;
+        session.record()?;
         drop(session);
         found.push(measured);
         if way.lanes == 1 {

@@ -1,53 +1,34 @@
-//! The log of a governor: every event with its decision, as lines of JSON that replay to the same decisions.
+//! What a session's governor was told and decided, kept while the session lives; and reasons in words.
 //!
-//! Invariants:
-//! 1. The first line holds what the governor was made of, each other line one event and what was decided.
-//! 2. The log is bounded; what was left out is counted, at its end, so that what is there still replays.
+//! Invariant: the log is bounded; what was left out is counted, at its end, so that what is there still replays.
+//!
+//! Not here: the format of the log and its replay (`governor::log`).
 
 use std::fmt;
 
 use polychip_host::Device;
-use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::governor::{Decision, Event, Governor, Limits, Place, Portfolio, Reason, Settings};
+use crate::error::Result;
+use crate::governor::log::{self, Line};
+use crate::governor::{Decision, Event, Governor, Place, Portfolio, Reason};
 
 /// Events that a log keeps: some hours at ten samples a second.
 const KEPT: usize = 1 << 18;
 
-/// What a governor was made of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Start {
-    portfolio: Portfolio,
-    limits: Limits,
-    settings: Settings,
-}
-
-/// One event and what was decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
-    /// What happened, and when.
-    pub event: Event,
-    /// The answer.
-    pub decision: Decision,
-}
-
 /// Everything that a session's governor was told and decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionLog {
-    start: Start,
-    entries: Vec<Decided>,
+    /// The first line.
+    start: String,
+    entries: Vec<Line>,
     left_out: u64,
 }
 
 impl DecisionLog {
-    pub(crate) fn new(portfolio: Portfolio, limits: Limits, settings: Settings) -> DecisionLog {
+    /// Of a governor that has not been stepped.
+    pub(crate) fn new(governor: &Governor) -> DecisionLog {
         DecisionLog {
-            start: Start {
-                portfolio,
-                limits,
-                settings,
-            },
+            start: log::start(governor),
             entries: Vec::new(),
             left_out: 0,
         }
@@ -55,7 +36,7 @@ impl DecisionLog {
 
     pub(crate) fn add(&mut self, event: Event, decision: Decision) {
         if self.entries.len() < KEPT {
-            self.entries.push(Decided { event, decision });
+            self.entries.push(Line { event, decision });
         } else {
             self.left_out += 1;
         }
@@ -63,14 +44,8 @@ impl DecisionLog {
 
     /// The events in their order.
     #[must_use]
-    pub fn entries(&self) -> &[Decided] {
+    pub fn entries(&self) -> &[Line] {
         &self.entries
-    }
-
-    /// The plans at the start.
-    #[must_use]
-    pub fn portfolio(&self) -> &Portfolio {
-        &self.start.portfolio
     }
 
     /// Events at the end that the log does not hold.
@@ -79,68 +54,23 @@ impl DecisionLog {
         self.left_out
     }
 
-    /// The log as lines of JSON.
+    /// The log as lines of JSON, in the format of [`governor::log`](crate::governor::log).
     #[must_use]
     pub fn to_json_lines(&self) -> String {
-        let written = "invariant: a log has only JSON types";
-        let mut text = serde_json::to_string(&self.start).expect(written) + "\n";
+        let mut text = format!("{}\n", self.start);
         for entry in &self.entries {
-            text.push_str(&serde_json::to_string(entry).expect(written));
+            text.push_str(&log::line(&entry.event, &entry.decision));
             text.push('\n');
         }
         text
     }
 
-    /// Reads what [`DecisionLog::to_json_lines`] wrote.
-    ///
-    /// # Errors
-    /// A line is not one of a log.
-    pub fn from_json_lines(text: &str) -> Result<DecisionLog> {
-        let bad = |line: usize, error: serde_json::Error| {
-            Error::caused(
-                ErrorKind::BadInput,
-                format!("line {line} of a log of decisions"),
-                error,
-            )
-        };
-        let mut lines = text.lines();
-        let first = lines.next().unwrap_or_default();
-        let start = serde_json::from_str(first).map_err(|error| bad(1, error))?;
-        let entries = lines
-            .enumerate()
-            .map(|(index, line)| serde_json::from_str(line).map_err(|error| bad(index + 2, error)))
-            .collect::<Result<_>>()?;
-        Ok(DecisionLog {
-            start,
-            entries,
-            left_out: 0,
-        })
-    }
-
-    /// Tells a new governor the same events; how many of its decisions are the same.
+    /// Tells a new governor the same events; how many decisions were the same.
     ///
     /// # Errors
     /// The first decision that differs, by its line.
     pub fn replay(&self) -> Result<usize> {
-        let Start {
-            portfolio,
-            limits,
-            settings,
-        } = self.start.clone();
-        let mut governor = Governor::new(portfolio, limits, settings)?;
-        for (index, entry) in self.entries.iter().enumerate() {
-            let decision = governor.step(&entry.event);
-            if decision != entry.decision {
-                let words = format!(
-                    "line {} decides {:?}; the log says {:?}",
-                    index + 2,
-                    decision,
-                    entry.decision
-                );
-                return Err(Error::new(ErrorKind::BadInput, words));
-            }
-        }
-        Ok(self.entries.len())
+        Ok(log::replay(&self.to_json_lines())?.len())
     }
 }
 
@@ -228,9 +158,10 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::governor::{Action, Candidate, Input, Load};
+    use crate::governor::{Action, Candidate, Input, Limits, Load, Settings};
 
-    fn log() -> DecisionLog {
+    #[test]
+    fn a_log_replays_to_the_same_decisions_and_a_changed_one_is_caught() {
         let on = |device| {
             vec![Load {
                 device,
@@ -245,9 +176,8 @@ mod tests {
                 Candidate::new("two", 2000, on(1)),
             ],
         };
-        let (limits, settings) = (Limits::default(), Settings::default());
-        let mut governor = Governor::new(portfolio.clone(), limits.clone(), settings.clone()).unwrap();
-        let mut log = DecisionLog::new(portfolio, limits, settings);
+        let mut governor = Governor::new(portfolio, Limits::default(), Settings::default()).unwrap();
+        let mut log = DecisionLog::new(&governor);
         for (time_ns, input) in [
             (5, Input::Tick),
             (9, Input::Lost { device: 0 }),
@@ -257,28 +187,13 @@ mod tests {
             let decision = governor.step(&event);
             log.add(event, decision);
         }
-        log
-    }
-
-    #[test]
-    fn a_log_reads_back_and_replays_to_the_same_decisions() {
-        let log = log();
-        let read = DecisionLog::from_json_lines(&log.to_json_lines()).unwrap();
-        assert_eq!(read, log);
-        assert_eq!(read.replay().unwrap(), 3);
+        assert_eq!(log.replay().unwrap(), 3);
         assert!(
             log.entries()
                 .iter()
                 .any(|entry| entry.decision.switch_to() == Some(1))
         );
-    }
-
-    #[test]
-    fn a_log_that_was_changed_is_caught() {
-        let mut log = log();
         log.entries[2].decision.action = Action::Replan;
         assert!(log.replay().unwrap_err().to_string().contains("line 4"));
-        let words = DecisionLog::from_json_lines("{}").unwrap_err().to_string();
-        assert!(words.contains("line 1"), "{words}");
     }
 }

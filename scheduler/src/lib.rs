@@ -61,7 +61,7 @@ mod unit;
 mod work;
 
 pub use conditions::Conditions;
-pub use decisions::{Decided, DecisionLog};
+pub use decisions::DecisionLog;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use link::{LinkMeasurement, UnmeasuredLink};

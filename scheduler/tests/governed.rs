@@ -7,7 +7,7 @@ mod model;
 use std::time::Duration;
 
 use model::{F32, node, port};
-use polychip::{DecisionLog, EventKind, Hint, MilliCelsius, Milliwatts, Policy, Precision, Runtime, Session};
+use polychip::{EventKind, Hint, MilliCelsius, Milliwatts, Policy, Precision, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -193,7 +193,6 @@ fn a_lost_device_is_left_at_once_and_comes_back_after_its_reset() {
     run(&session, 4.0);
     let log = session.decisions().unwrap();
     assert_eq!(log.replay().unwrap(), log.entries().len());
-    assert_eq!(DecisionLog::from_json_lines(&log.to_json_lines()).unwrap(), log);
 }
 
 #[test]

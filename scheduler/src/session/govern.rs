@@ -218,15 +218,15 @@ impl Governing {
             power_mw: governed.max_power.map(Milliwatts::milliwatts),
             ..Limits::default()
         };
-        let settings = governed.settings.clone();
+        let governor = Governor::new(portfolio, limits, governed.settings.clone())?;
         let clock = shared.host.clock().clone();
         let sensors = Sensors::of_this_machine(&Rules::default());
         let governing = Governing {
             policy: policy.clone(),
             state: Mutex::new(State {
                 ready,
-                log: DecisionLog::new(portfolio.clone(), limits.clone(), settings.clone()),
-                governor: Governor::new(portfolio, limits, settings)?,
+                log: DecisionLog::new(&governor),
+                governor,
                 lost: vec![Lost::default(); devices.len()],
                 frames: (governed.frame_period.map(ns), policy.frame_deadline().map(ns)),
                 saver: governed.battery_saver,
