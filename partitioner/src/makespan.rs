@@ -12,6 +12,7 @@ mod machine;
 mod pipeline;
 mod search;
 mod seeds;
+mod stretches;
 mod timeline;
 
 use crate::assemble::assemble;
@@ -26,7 +27,6 @@ use crate::schedule::Schedule;
 use crate::solve::Limits;
 use machine::Machine;
 use search::Effort;
-use timeline::{Draft, Timeline};
 
 /// Nodes whose times the search may compute: about a fifth of a second.
 const VISITS: u64 = 14_000_000;
@@ -64,13 +64,8 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
             }
         }
         Goal::Serial | Goal::Makespan => {
-            let value = |seed: &Draft| Timeline::new(&machine, tails.clone()).set(seed);
-            let seeds = seeds::seeds(&machine, &solution.placement, &tails).into_iter();
-            let first = seeds
-                .filter_map(|seed| Some((value(&seed)?, seed)))
-                .min_by_key(|(value, _)| *value);
-            let best = first.and_then(|(_, first)| search::improve(&machine, tails, first, effort, bound));
-            if let Some((draft, _)) = best {
+            let seeds = seeds::seeds(&machine, &solution.placement, &tails, &placements);
+            if let Some((draft, _)) = search::best(&machine, &tails, seeds, effort, bound) {
                 found.push(written(inputs, draft.parts(), &draft.placement(), bound)?);
             }
         }
@@ -125,7 +120,7 @@ fn lowest(inputs: &Inputs<'_>, machine: &Machine, tails: &[u64]) -> Result<game:
         Goal::Serial | Goal::Makespan => game::play(
             machine,
             Some(&bound::cuts(machine)),
-            bound::bound(machine, tails),
+            stretches::bound(machine, tails, &limits),
             &limits,
         ),
     };

@@ -33,7 +33,7 @@ impl Default for Options {
             output_home: None,
             table_limit: 10_000_000,
             moves: 400,
-            schedule_moves: 200_000,
+            schedule_moves: 600_000,
             seed: 0,
             merge: true,
         }

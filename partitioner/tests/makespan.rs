@@ -5,12 +5,13 @@
 #[path = "plans/world.rs"]
 mod world;
 
-use polychip_graph::{NodeId, TensorId};
+use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
+use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
     Cost, ErrorKind, Goal, Nanos, Objective, Plan, Provenance, ViolationKind, restate,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use world::{Random, World, add_state, world};
+use world::{Random, World, add_state, around, world};
 
 /// Makespan and period of parts in an order; none where a link is missing.
 fn simulated(world: &World, parts: &[(usize, Vec<usize>)]) -> Option<[u64; 2]> {
@@ -213,6 +214,62 @@ fn schedules_lie_between_the_bound_and_the_best_of_all() {
     assert!(
         tight[0] * 3 > all && overlapping > 10,
         "{tight:?} bounds are tight, {overlapping} overlap"
+    );
+}
+
+/// Nodes between which branches run and end, seven in all: the bound is that of each stretch between such nodes.
+fn diamonds(random: &mut Random) -> Graph {
+    let mut graph = Graph::new("diamonds");
+    let tensor = |graph: &mut Graph, random: &mut Random| {
+        let ty = TensorType::known(DType::F32, &[1, 1 + random.below(4000)]);
+        graph.add_tensor(Tensor::new(format!("x{}", graph.tensor_count()), ty))
+    };
+    let mut last = tensor(&mut graph, random);
+    graph.inputs.push(last);
+    let node = |graph: &mut Graph, random: &mut Random, reads: &[TensorId]| {
+        let written = tensor(graph, random);
+        let reads = reads.iter().copied().map(Some).collect();
+        graph.add_node(Node::new(Op::Add, reads, vec![Some(written)]));
+        written
+    };
+    last = node(&mut graph, random, &[last]);
+    // both branches of one node, or one of two and a skip
+    for long in [false, random.chance(50)] {
+        let first = node(&mut graph, random, &[last]);
+        let second = node(&mut graph, random, &[if long { first } else { last }]);
+        last = node(&mut graph, random, &[if long { last } else { first }, second]);
+    }
+    graph.outputs.push(last);
+    graph
+}
+
+#[test]
+fn bounds_of_stretches_hold_against_the_best_of_all() {
+    let (mut tight, mut shares, mut all) = (0, 0, 0);
+    for seed in 0..24 {
+        let mut random = Random::new(9100 + seed);
+        let graph = diamonds(&mut random);
+        let mut world = around(graph, &mut random, 2);
+        world.objective = Objective::makespan();
+        world.options.schedule_moves = 4000;
+        let Some(least) = brute_force(&world) else {
+            continue;
+        };
+        let plan = world.partition().unwrap();
+        world.check(&plan).unwrap();
+        let (found, bound) = (plan.certificate.objective, plan.certificate.bound);
+        assert!(
+            bound <= least[0] && least[0] <= found,
+            "seed {seed}: {bound}, {least:?}, {found}"
+        );
+        tight += usize::from(bound == least[0]);
+        shares += bound * 1000 / least[0];
+        all += 1;
+    }
+    let mean = shares / all;
+    assert!(
+        all > 16 && tight > 2 && mean > 850,
+        "{tight} bounds of {all} are tight, the mean is {mean} thousandths"
     );
 }
 

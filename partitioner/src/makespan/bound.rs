@@ -11,6 +11,7 @@
 
 use super::game::way;
 use super::machine::Machine;
+use super::stretches::{Between, Case};
 use crate::problem::{FORBIDDEN, add};
 
 /// Weights of devices add up to this.
@@ -89,68 +90,25 @@ pub(super) fn period(machine: &Machine) -> u64 {
     held(&machine.cost, &vec![0; machine.devices], all).unwrap_or(0)
 }
 
-/// A lower bound of every makespan.
-pub(super) fn bound(machine: &Machine, tails: &[u64]) -> u64 {
-    let devices = machine.devices;
-    if machine.nodes == 0 {
-        return 0;
-    }
-    // the earliest end of the last cut, by its device; none before the first
-    let mut ends: Option<(usize, Vec<u64>)> = None;
-    for cut in cuts(machine) {
-        let mut next = vec![FORBIDDEN; devices];
-        match &ends {
-            None => {
-                let stretch = Stretch::new(machine, 0, cut + 1, None, Some(cut));
-                for (device, end) in next.iter_mut().enumerate() {
-                    *end = stretch.least(&stretch.before(machine, None), Some(device), tails);
-                }
-            }
-            Some((last, before)) => {
-                let stretch = Stretch::new(machine, last + 1, cut + 1, Some(*last), Some(cut));
-                for (from, &start) in before
-                    .iter()
-                    .enumerate()
-                    .filter(|&(_, &start)| start != FORBIDDEN)
-                {
-                    let reached = stretch.before(machine, Some(from));
-                    for (device, end) in next.iter_mut().enumerate() {
-                        *end = (*end).min(add(start, stretch.least(&reached, Some(device), tails)));
-                    }
-                }
-            }
-        }
-        ends = Some((cut, next));
-    }
-    match ends {
-        None => {
-            let stretch = Stretch::new(machine, 0, machine.nodes, None, None);
-            stretch.least(&stretch.before(machine, None), None, tails)
-        }
-        Some((last, ends)) => {
-            let stretch = Stretch::new(machine, last + 1, machine.nodes, Some(last), None);
-            let whole = ends.iter().enumerate().map(|(device, &end)| {
-                let rest = stretch.least(&stretch.before(machine, Some(device)), None, tails);
-                add(end, rest.max(tails[last * devices + device]))
-            });
-            whole.min().unwrap_or(0)
-        }
-    }
-}
-
 /// The nodes from one cut to the next, which is the last of them.
-struct Stretch<'m> {
-    machine: &'m Machine,
-    from: usize,
-    to: usize,
-    source: Option<usize>,
-    sink: Option<usize>,
+pub(super) struct Stretch<'m> {
+    pub(super) machine: &'m Machine,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) source: Option<usize>,
+    pub(super) sink: Option<usize>,
     /// Per device of the sink, the longest way behind each node.
     behind: Vec<Vec<u64>>,
 }
 
 impl<'m> Stretch<'m> {
-    fn new(machine: &'m Machine, from: usize, to: usize, source: Option<usize>, sink: Option<usize>) -> Self {
+    pub(super) fn new(
+        machine: &'m Machine,
+        from: usize,
+        to: usize,
+        source: Option<usize>,
+        sink: Option<usize>,
+    ) -> Self {
         let devices = machine.devices;
         let behind = match sink {
             None => Vec::new(),
@@ -176,7 +134,8 @@ impl<'m> Stretch<'m> {
     }
 
     /// The earliest end of each node on each device, counted from the end of the source on its device.
-    fn before(&self, machine: &Machine, source: Option<usize>) -> Vec<u64> {
+    pub(super) fn before(&self, source: Option<usize>) -> Vec<u64> {
+        let machine = self.machine;
         let devices = machine.devices;
         let mut ends = vec![0; (self.to - self.from) * devices];
         for node in self.from..self.to {
@@ -204,8 +163,12 @@ impl<'m> Stretch<'m> {
         ends
     }
 
-    /// The least time to the end of the sink on a device, or to the end of the run.
-    fn least(&self, ends: &[u64], sink: Option<usize>, tails: &[u64]) -> u64 {
+    pub(super) fn nodes(&self) -> usize {
+        self.to - self.from
+    }
+
+    /// What is known of the time to the end of the sink on a device, or to the end of the run.
+    pub(super) fn between(&self, ends: &[u64], sink: Option<usize>, tails: &[u64]) -> Between {
         let devices = self.machine.devices;
         let behind = match sink {
             Some(device) => self.behind[device].as_slice(),
@@ -216,14 +179,15 @@ impl<'m> Stretch<'m> {
             let whole = ends.iter().zip(behind).map(|(&end, &rest)| add(end, rest));
             longest = longest.max(whole.min().unwrap_or(0));
         }
-        if longest == FORBIDDEN || self.to - self.from < 2 {
-            return longest;
-        }
-        longest.max(self.work(ends, behind, sink))
+        let cases = match longest == FORBIDDEN || self.nodes() < 2 {
+            true => Vec::new(),
+            false => self.cases(ends, behind, sink),
+        };
+        Between { longest, cases }
     }
 
-    /// The least time in which some set of devices holds the work.
-    fn work(&self, ends: &[u64], behind: &[u64], sink: Option<usize>) -> u64 {
+    /// The least time in which each set of devices holds the work.
+    fn cases(&self, ends: &[u64], behind: &[u64], sink: Option<usize>) -> Vec<Case> {
         let (machine, devices) = (self.machine, self.machine.devices);
         let mut costs = vec![FORBIDDEN; ends.len()];
         // per device, the least time before its first node and behind its last
@@ -242,11 +206,24 @@ impl<'m> Stretch<'m> {
             edges[device][1] = edges[device][1].min(behind[at]);
         }
         if devices > MOST_SETS {
-            return held(&costs, &vec![0; devices], (1 << devices) - 1).unwrap_or(0);
+            let all = (1 << devices) - 1;
+            let aside = vec![0; devices];
+            let held = held(&costs, &aside, all);
+            return held
+                .map(|value| Case::new(all, value, aside))
+                .into_iter()
+                .collect();
         }
         let aside: Vec<u64> = edges.iter().map(|[before, after]| add(*before, *after)).collect();
-        let sets = (1u32..1 << devices).filter_map(|set| held(&costs, &aside, set));
-        sets.min().unwrap_or(0)
+        let sets = (1u32..1 << devices).filter_map(|set| {
+            let value = held(&costs, &aside, set)?;
+            // a game counts the first launch itself
+            let without = edges.iter().zip(&machine.launch);
+            let without =
+                without.map(|([before, after], &launch)| add(before.saturating_sub(launch), *after));
+            Some(Case::new(set, value, without.collect()))
+        });
+        sets.collect()
     }
 }
 

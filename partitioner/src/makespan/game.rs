@@ -58,25 +58,16 @@ pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, limits
             stretches += 1;
         }
     }
-    let mut mean = Mean {
-        work: vec![0; stretches * devices],
-        links: vec![0; devices * devices],
-        through: vec![0; nodes],
-        first: vec![0; nodes],
-        last: vec![0; nodes],
-        edges: BTreeMap::new(),
-        starts: vec![0; nodes * devices],
-        whole: 0,
-    };
+    let mut mean = Mean::new(nodes, devices, stretches);
     let mut outcome = Outcome {
         bound,
         placements: Vec::new(),
     };
-    let cheapest = |node: usize| (0..devices).min_by_key(|&device| (machine.cost(node, device), device));
-    let mut placement: Vec<usize> = (0..nodes).filter_map(cheapest).collect();
+    let aside = vec![0; devices];
+    let mut placement = cheapest(machine);
     for round in 1..=(WORK / nodes.max(1)).clamp(2, ROUNDS) as u64 {
         match cuts {
-            Some(_) => mean.add_slowest(machine, &stretch_of, stretches, &placement, round),
+            Some(_) => mean.add_slowest(machine, &stretch_of, stretches, &aside, &placement, round),
             None => mean.add_busiest(machine, &placement, round),
         }
         let Some(problem) = mean.problem(machine, &stretch_of) else {
@@ -92,13 +83,58 @@ pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, limits
     outcome
 }
 
+/// Plays for a run that is one stretch, in which each device is not in use for a time aside; the bound.
+pub(super) fn duel(machine: &Machine, aside: &[u64], rounds: u64, limits: &Limits) -> u64 {
+    let stretch_of = vec![0; machine.nodes];
+    let mut mean = Mean::new(machine.nodes, machine.devices, 1);
+    let mut placement = cheapest(machine);
+    let mut bound = 0;
+    for round in 1..=rounds {
+        mean.add_slowest(machine, &stretch_of, 1, aside, &placement, round);
+        let Some(problem) = mean.problem(machine, &stretch_of) else {
+            break;
+        };
+        let Ok(solution) = solve(&problem, limits) else {
+            break;
+        };
+        let idle = (mean.work.iter().zip(aside)).fold(0u128, |sum, (&weight, &aside)| {
+            sum + u128::from(weight) * u128::from(aside)
+        });
+        let mean = (u128::from(solution.bound) + idle) / u128::from(mean.whole);
+        bound = bound.max(u64::try_from(mean).unwrap_or(0));
+        placement = solution.placement;
+    }
+    bound
+}
+
+/// Each node where it is cheapest.
+fn cheapest(machine: &Machine) -> Vec<usize> {
+    let devices = machine.devices;
+    let best = |node: usize| (0..devices).min_by_key(|&device| (machine.cost(node, device), device));
+    (0..machine.nodes).filter_map(best).collect()
+}
+
 impl Mean {
+    fn new(nodes: usize, devices: usize, stretches: usize) -> Self {
+        Self {
+            work: vec![0; stretches * devices],
+            links: vec![0; devices * devices],
+            through: vec![0; nodes],
+            first: vec![0; nodes],
+            last: vec![0; nodes],
+            edges: BTreeMap::new(),
+            starts: vec![0; nodes * devices],
+            whole: 0,
+        }
+    }
+
     /// Adds, in each stretch, the busiest device or the longest way, whichever takes longer.
     fn add_slowest(
         &mut self,
         machine: &Machine,
         stretch_of: &[usize],
         stretches: usize,
+        aside: &[u64],
         placement: &[usize],
         weight: u64,
     ) {
@@ -152,10 +188,8 @@ impl Mean {
             let most = launches.most(stretch_of, stretch);
             let spent = (0..devices).map(|device| {
                 let launching = most[device].map_or(0, |node| launches.count[node * devices + device]);
-                add(
-                    work[stretch * devices + device],
-                    launching.saturating_mul(machine.launch[device]),
-                )
+                let launching = launching.saturating_mul(machine.launch[device]);
+                add(add(work[stretch * devices + device], launching), aside[device])
             });
             let (device, busiest) = busiest(&spent.collect::<Vec<_>>());
             let Some((_, mut node)) = longest[stretch].filter(|&(way, _)| way >= busiest) else {

@@ -1,7 +1,7 @@
 //! Better schedules by small changes: record-to-record travel (Dueck, 1993) over devices, orders and parts.
 //!
 //! Invariants: the changes follow from a seed and their number from counts, never from time, so the result is the
-//! same on every host; the best draft seen is returned, which is never worse than the first.
+//! same on every host; the best draft seen is returned, which is never worse than any seed.
 //! Deliberately not here: first drafts (`seeds`).
 
 use super::machine::Machine;
@@ -21,6 +21,22 @@ pub(super) struct Effort {
 /// At the start, a draft so many thousandths above the best is accepted; at the end, none.
 const SLACK_PERMILLE: u64 = 4;
 
+/// So many seeds are tried, each with one of so many shares of the effort.
+const SEEDS: usize = 8;
+const SHARES: u32 = 20;
+
+/// So many places after the focus are changed.
+const REACH: usize = 64;
+
+/// So many changes are tried before the focus moves on.
+const STAY: usize = 64;
+
+/// So many places are looked at for one that the end waits for.
+const TRIES: usize = 4;
+
+/// Neighbours in the order change device together up to two to the power of less than this.
+const LENGTHS: usize = 5;
+
 /// Most nodes of one branch that is moved as a whole.
 const BRANCH: usize = 64;
 
@@ -38,32 +54,60 @@ struct Walk<'m> {
     times: Timeline<'m>,
     random: ChaCha8Rng,
     undo: Vec<Undo>,
-    /// The first place whose part may change.
+    /// The first place whose part may change, and the place behind the last.
     from: usize,
-    /// Where the parts start that the end waits for.
-    critical: Vec<u32>,
+    to: usize,
+    /// Changes are made from this place on.
+    focus: usize,
+    steps: usize,
+    /// The makespan.
+    now: u64,
+}
+
+/// The best draft that was found, with its makespan: a little effort on each of the best seeds, then the rest on what
+/// became best. None where all seeds use what is forbidden.
+pub(super) fn best(
+    machine: &Machine,
+    tails: &[u64],
+    seeds: Vec<Draft>,
+    effort: Effort,
+    bound: u64,
+) -> Option<(Draft, u64)> {
+    let valued = seeds.into_iter().filter_map(|seed| {
+        let value = Timeline::new(machine, tails.to_vec()).set(&seed)?;
+        Some((value, seed))
+    });
+    let mut valued: Vec<(u64, Draft)> = valued.collect();
+    valued.sort_by_key(|&(value, _)| value);
+    valued.truncate(SEEDS);
+    let little = Effort {
+        moves: effort.moves / SHARES,
+        visits: effort.visits / u64::from(SHARES),
+        ..effort
+    };
+    let rest = SHARES.saturating_sub(valued.len() as u32);
+    let tried = valued
+        .into_iter()
+        .filter_map(|(_, seed)| improve(machine, tails.to_vec(), seed, little, bound));
+    let (first, _) = tried.min_by_key(|&(_, value)| value)?;
+    let most = Effort {
+        moves: little.moves.saturating_mul(rest),
+        visits: little.visits.saturating_mul(u64::from(rest)),
+        ..effort
+    };
+    improve(machine, tails.to_vec(), first, most, bound)
 }
 
 /// The best draft that was found from a first one, with its makespan.
-pub(super) fn improve(
+fn improve(
     machine: &Machine,
     tails: Vec<u64>,
     first: Draft,
     effort: Effort,
     bound: u64,
 ) -> Option<(Draft, u64)> {
-    let mut walk = Walk {
-        machine,
-        times: Timeline::new(machine, tails),
-        draft: first,
-        random: ChaCha8Rng::seed_from_u64(effort.seed),
-        undo: Vec::new(),
-        from: 0,
-        critical: Vec::new(),
-    };
-    let mut now = walk.times.set(&walk.draft)?;
-    walk.times.critical(&mut walk.critical);
-    let mut best = (walk.draft.clone(), now);
+    let mut walk = Walk::new(machine, tails, first, effort.seed)?;
+    let mut best = (walk.draft.clone(), walk.now);
     if machine.nodes == 0 || machine.devices == 1 && machine.nodes == 1 {
         return Some(best);
     }
@@ -71,55 +115,91 @@ pub(super) fn improve(
         if best.1 <= bound || walk.times.visited >= effort.visits {
             break;
         }
-        walk.undo.clear();
-        walk.from = machine.nodes;
-        walk.change();
-        if walk.undo.is_empty() {
-            continue;
-        }
         // whichever of the two budgets is nearer to its end
         let spent = (u64::from(step) * 1000 / u64::from(effort.moves))
             .max(walk.times.visited.saturating_mul(1000) / effort.visits.max(1));
         let slack =
             u128::from(best.1) * u128::from(SLACK_PERMILLE * 1000u64.saturating_sub(spent)) / 1_000_000;
-        let limit = now.max(best.1.saturating_add(slack as u64));
-        match walk.times.value(&walk.draft, walk.from, limit) {
-            Some(value) => {
-                walk.times.keep(&walk.draft);
-                walk.times.critical(&mut walk.critical);
-                now = value;
-                if now < best.1 {
-                    best = (walk.draft.clone(), now);
-                }
-            }
-            None => walk.take_back(),
+        walk.step(best.1.saturating_add(slack as u64));
+        if walk.now < best.1 {
+            best = (walk.draft.clone(), walk.now);
         }
     }
     Some(best)
 }
 
-impl Walk<'_> {
+impl<'m> Walk<'m> {
+    /// None where the draft uses what is forbidden.
+    fn new(machine: &'m Machine, tails: Vec<u64>, draft: Draft, seed: u64) -> Option<Self> {
+        let mut times = Timeline::new(machine, tails);
+        let now = times.set(&draft)?;
+        Some(Self {
+            machine,
+            draft,
+            times,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            undo: Vec::new(),
+            from: 0,
+            to: 0,
+            focus: 0,
+            steps: 0,
+            now,
+        })
+    }
+
+    /// Tries one change, which stays unless the makespan grows beyond a limit.
+    fn step(&mut self, limit: u64) {
+        self.steps += 1;
+        if self.steps.is_multiple_of(STAY) {
+            self.focus = (self.focus + REACH / 2) % self.machine.nodes;
+        }
+        self.undo.clear();
+        (self.from, self.to) = (self.machine.nodes, 0);
+        self.change();
+        if self.undo.is_empty() {
+            return;
+        }
+        let to = self.times.part_end(self.to - 1);
+        match self.times.value(&self.draft, self.from, to, limit.max(self.now)) {
+            Some(value) => {
+                self.times.keep();
+                self.now = match value < self.now {
+                    true => self.times.end(&self.draft),
+                    false => value,
+                };
+            }
+            None => self.take_back(),
+        }
+    }
+
     fn below(&mut self, limit: usize) -> usize {
         (self.random.next_u64() % limit.max(1) as u64) as usize
     }
 
-    /// A place, every other time in a part that the end waits for.
+    /// A place near the focus, if possible every other time in a part that the end waits for.
     fn somewhere(&mut self) -> usize {
-        if self.below(2) == 0 || self.critical.is_empty() {
-            return self.below(self.draft.order.len());
+        let nodes = self.draft.order.len();
+        let near = |walk: &mut Self| (walk.focus + walk.below(REACH.min(nodes))) % nodes;
+        let mut at = near(self);
+        if self.below(2) == 0 {
+            for _ in 0..TRIES {
+                if self.times.is_critical(at, self.now) {
+                    break;
+                }
+                at = near(self);
+            }
         }
-        let chosen = self.below(self.critical.len());
-        let (start, end) = self.part(self.critical[chosen] as usize);
-        start + self.below(end - start)
+        at
     }
 
     /// One change, or none where the dice fall badly.
     fn change(&mut self) {
         let at = self.somewhere();
-        let device = self.below(self.machine.devices);
+        let device = usize::from(self.draft.device[self.draft.order[at] as usize]);
+        let device = (device + 1 + self.below(self.machine.devices - 1)) % self.machine.devices;
         match self.below(16) {
             0..4 => {
-                let length = 1 << self.below(7);
+                let length = 1 << self.below(LENGTHS);
                 self.flip(at, at + length, device);
             }
             4..6 => {
@@ -137,7 +217,7 @@ impl Walk<'_> {
             8..10 => self.branch(at, device),
             10..13 => {
                 let (_, end) = self.part(at);
-                let length = 1 << self.below(7);
+                let length = 1 << self.below(LENGTHS);
                 self.shift(at, end.min(at + length));
             }
             13..15 => self.split(at),
@@ -151,15 +231,14 @@ impl Walk<'_> {
 
     /// The part of a place, in the draft that was kept.
     fn part(&self, at: usize) -> (usize, usize) {
-        let start = self.times.part_start(at);
-        let rest = (at..self.draft.order.len()).find(|&place| self.times.part_start(place) != start);
-        (start, rest.unwrap_or(self.draft.order.len()))
+        (self.times.part_start(at), self.times.part_end(at))
     }
 
-    /// Times change from the part before a place on.
+    /// Times change from the part before a place on, up to the place at least.
     fn touch(&mut self, place: usize) {
         let start = self.times.part_start(place.saturating_sub(1));
         self.from = self.from.min(start);
+        self.to = self.to.max(place + 1);
     }
 
     /// Times change from where a node's inputs leave.
@@ -240,6 +319,7 @@ impl Walk<'_> {
         // a tensor leaves at the same time, but to another part: the first place covers it
         self.undo
             .push(Undo::Order(from, self.draft.order[from..to].to_vec()));
+        self.to = self.to.max(to);
         self.draft.order[from..to].copy_from_slice(nodes);
         for (offset, &node) in nodes.iter().enumerate() {
             self.times.place[node as usize] = (from + offset) as u32;
@@ -327,7 +407,6 @@ impl Walk<'_> {
             self.bring(self.draft.order[place] as usize, device);
         }
         if start > 0 {
-            self.touch(start);
             self.set_head(start, true);
         }
         if start + count < self.draft.order.len() && self.below(2) == 0 {
@@ -348,5 +427,78 @@ impl Walk<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::{FORBIDDEN, Moved, Problem, Source};
+
+    /// Nodes that read one or two others not far before, some refused somewhere, in part joined by states.
+    fn random_machine(below: &mut impl FnMut(usize) -> usize) -> Machine {
+        let (nodes, devices) = (2 + below(90), 2 + below(2));
+        let time = |below: &mut dyn FnMut(usize) -> usize| 1 + below(1000) as u64;
+        let mut costs = Vec::new();
+        for at in 0..nodes * devices {
+            let refused = at % devices > 0 && below(8) == 0;
+            costs.push(if refused { FORBIDDEN } else { time(below) });
+        }
+        let launch = (0..devices).map(|_| time(below)).collect();
+        let mut problem = Problem::new(costs, launch).unwrap();
+        let mut moved = |problem: &mut Problem, source, readers: Vec<usize>, home| {
+            let transfer = (0..devices * devices).map(|_| time(below)).collect();
+            let tensor = Moved {
+                source,
+                readers,
+                home,
+                transfer,
+            };
+            problem.push(tensor).unwrap();
+        };
+        moved(&mut problem, Source::Device(0), vec![0, nodes / 2], None);
+        for writer in 0..nodes {
+            let readers = [writer + 1, writer + 2 + writer % 7, writer + 30];
+            let readers: Vec<usize> = readers[writer % 2..]
+                .iter()
+                .copied()
+                .filter(|&reader| reader < nodes)
+                .collect();
+            let home = (readers.is_empty() || writer % 11 == 0).then_some(0);
+            moved(&mut problem, Source::Node(writer), readers, home);
+        }
+        Machine::new(&problem, 0)
+    }
+
+    #[test]
+    fn times_after_changes_are_those_of_the_whole_draft() {
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        let mut below = |limit: usize| (random.next_u64() % limit as u64) as usize;
+        let (mut kept, mut better) = (0, 0);
+        for seed in 0..40 {
+            let machine = random_machine(&mut below);
+            let tails = super::super::bound::tails(&machine);
+            let draft = Draft {
+                order: (0..machine.nodes as u32).collect(),
+                device: vec![0; machine.nodes],
+                head: vec![false; machine.nodes],
+            };
+            let mut walk = Walk::new(&machine, tails.clone(), draft, seed).unwrap();
+            for _ in 0..300 {
+                let before = walk.now;
+                // a loose limit, so that what is worse is seen too
+                let limit = before.saturating_add(before / 20);
+                walk.step(limit);
+                let whole = Timeline::new(&machine, tails.clone()).set(&walk.draft);
+                assert_eq!(whole, Some(walk.now), "seed {seed}");
+                assert!(walk.now <= limit);
+                kept += usize::from(walk.now != before);
+                better += usize::from(walk.now < before);
+            }
+        }
+        assert!(
+            kept > 1000 && better > 300,
+            "{kept} changes, {better} for the better"
+        );
     }
 }

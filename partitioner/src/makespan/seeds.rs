@@ -1,4 +1,4 @@
-//! First schedules: HEFT, PEFT, and the serial optimum.
+//! First schedules: HEFT, PEFT, the serial optimum, and the placements of the game that gives the bound.
 //!
 //! Both list schedulers are those of the papers (Topcuoglu et al., IEEE TPDS 13(3), 2002; Arabnejad and Barbosa, IEEE
 //! TPDS 25(3), 2014) in whole numbers, with a launch added to every way between two devices, which the papers do not
@@ -12,8 +12,8 @@ use crate::problem::{FORBIDDEN, add};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// All first schedules, of which some may use a link that is missing.
-pub(super) fn seeds(machine: &Machine, serial: &[usize], tails: &[u64]) -> Vec<Draft> {
+/// All first schedules, of which some may use a link that is missing; `played` are the game's placements.
+pub(super) fn seeds(machine: &Machine, serial: &[usize], tails: &[u64], played: &[Vec<usize>]) -> Vec<Draft> {
     let as_is = (0..machine.nodes as u32).collect();
     let mut seeds = vec![draft(as_is, serial)];
     // the longest way behind each node where it is best: what is urgent
@@ -22,6 +22,14 @@ pub(super) fn seeds(machine: &Machine, serial: &[usize], tails: &[u64]) -> Vec<D
         .map(|row| row.iter().copied().min().unwrap_or(0))
         .collect();
     seeds.push(draft(gathered(machine, serial, &urgency), serial));
+    // the game does not know of states, whose nodes share a device
+    let whole = |placement: &&Vec<usize>| {
+        let mut groups = machine.groups.iter().enumerate();
+        groups.all(|(node, group)| placement[node] == placement[group[0]])
+    };
+    for placement in played.iter().filter(whole) {
+        seeds.push(draft(gathered(machine, placement, &urgency), placement));
+    }
     for (rank, rest) in [heft(machine), peft(machine)] {
         if let Some((order, placement)) = list(machine, &rank, &rest) {
             seeds.push(draft(gathered(machine, &placement, &rank), &placement));

@@ -118,6 +118,12 @@ pub(crate) fn graph(random: &mut Random, nodes: usize) -> Graph {
 /// A random world of a given size.
 pub(crate) fn world(random: &mut Random, nodes: usize, devices: usize) -> World {
     let graph = graph(random, nodes);
+    around(graph, random, devices)
+}
+
+/// A random world of a given graph.
+pub(crate) fn around(graph: Graph, random: &mut Random, devices: usize) -> World {
+    let nodes = graph.node_count();
     let objective = [
         Objective::latency(),
         Objective::energy(),

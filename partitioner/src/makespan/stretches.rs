@@ -1,0 +1,235 @@
+//! A lower bound from stretch to stretch: each between two cuts, by the devices of the cuts and the set in use.
+//!
+//! Between the ends of two cuts, on given devices, lies at least the longest way, and the least time in which some set
+//! of devices holds the work. A game is played for the set and the devices on which the bound depends, until the
+//! shortest run through all stretches has none left to play for, or the work is done.
+//!
+//! Invariants: each raise is of a true bound, so the sum is one; the games follow from counts.
+//! Deliberately not here: graphs without cuts gain nothing here (`game` sees the whole run).
+
+use super::bound::{Stretch, cuts};
+use super::game::duel;
+use super::machine::{Machine, Read, Tensor};
+use crate::problem::{FORBIDDEN, add};
+use crate::solve::Limits;
+
+/// Rounds of one game.
+const ROUNDS: u64 = 12;
+
+/// Nodes whose placement is decided at most, over all games.
+const WORK: usize = 60_000;
+
+/// Longer stretches are left to the game of the whole run.
+const LONGEST: usize = 160;
+
+/// A set of devices that hold the work of a stretch.
+pub(super) struct Case {
+    pub(super) set: u32,
+    pub(super) value: u64,
+    /// Per device of the set, the least time before its first launch and behind its last node.
+    pub(super) aside: Vec<u64>,
+    played: bool,
+}
+
+impl Case {
+    pub(super) fn new(set: u32, value: u64, aside: Vec<u64>) -> Self {
+        Self {
+            set,
+            value,
+            aside,
+            played: false,
+        }
+    }
+}
+
+/// A stretch between cuts on given devices.
+pub(super) struct Between {
+    pub(super) longest: u64,
+    pub(super) cases: Vec<Case>,
+}
+
+impl Between {
+    /// The case that bounds the time, and the time.
+    fn least(&self) -> (Option<usize>, u64) {
+        let cases = self.cases.iter().enumerate();
+        match cases.min_by_key(|(_, case)| case.value) {
+            Some((index, case)) => (Some(index), case.value.max(self.longest)),
+            None => (None, self.longest),
+        }
+    }
+}
+
+/// A stretch, and per devices of its cuts what is known of it.
+struct Leg<'m> {
+    stretch: Stretch<'m>,
+    /// By device of the source, then of the sink; one row where there is no source, one column without sink.
+    between: Vec<Vec<Between>>,
+}
+
+/// A lower bound of every makespan.
+pub(super) fn bound(machine: &Machine, tails: &[u64], limits: &Limits) -> u64 {
+    if machine.nodes == 0 {
+        return 0;
+    }
+    let mut legs = Vec::new();
+    let mut source = None;
+    let cuts = cuts(machine).into_iter().map(Some);
+    for sink in cuts.chain([None]) {
+        let from = source.map_or(0, |source: usize| source + 1);
+        let to = sink.map_or(machine.nodes, |sink| sink + 1);
+        let stretch = Stretch::new(machine, from, to, source, sink);
+        let rows = if source.is_some() { machine.devices } else { 1 };
+        let columns = if sink.is_some() { machine.devices } else { 1 };
+        let between = (0..rows).map(|row| {
+            let reached = stretch.before(source.map(|_| row));
+            let between = |column| stretch.between(&reached, sink.map(|_| column), tails);
+            (0..columns).map(between).collect()
+        });
+        let between = between.collect();
+        legs.push(Leg { stretch, between });
+        source = sink;
+    }
+    let mut work = WORK;
+    loop {
+        let (bound, way) = shortest(machine, &legs, tails);
+        let mut raised = false;
+        for (leg, (from, to)) in legs.iter_mut().zip(way) {
+            let nodes = leg.stretch.nodes();
+            let between = &mut leg.between[from][to];
+            let (Some(case), value) = between.least() else {
+                continue;
+            };
+            let case = &mut between.cases[case];
+            // of two nodes in a row the longest way says all
+            if case.played || !(3..=LONGEST).contains(&nodes) || value == FORBIDDEN {
+                continue;
+            }
+            let cost = nodes * ROUNDS as usize;
+            if work < cost {
+                continue;
+            }
+            work -= cost;
+            let from = leg.stretch.source.map(|_| from);
+            let to = leg.stretch.sink.map(|_| to);
+            case.value = case.value.max(play(&leg.stretch, from, to, case, limits));
+            case.played = true;
+            raised = true;
+        }
+        if !raised {
+            return bound;
+        }
+    }
+}
+
+/// The shortest run through all stretches, and the row and column of each.
+fn shortest(machine: &Machine, legs: &[Leg<'_>], tails: &[u64]) -> (u64, Vec<(usize, usize)>) {
+    let mut ends = vec![0];
+    let mut from = Vec::with_capacity(legs.len());
+    for leg in legs {
+        let columns = leg.between[0].len();
+        let mut next = vec![(FORBIDDEN, 0); columns];
+        for (row, (between, &start)) in leg.between.iter().zip(&ends).enumerate() {
+            for (column, between) in between.iter().enumerate() {
+                let mut time = between.least().1;
+                if let (Some(source), None) = (leg.stretch.source, leg.stretch.sink) {
+                    time = time.max(tails[source * machine.devices + row]);
+                }
+                next[column] = next[column].min((add(start, time), row));
+            }
+        }
+        ends = next.iter().map(|&(end, _)| end).collect();
+        from.push(next);
+    }
+    let mut column = 0;
+    let mut way: Vec<(usize, usize)> = from
+        .iter()
+        .rev()
+        .map(|next| {
+            let at = (next[column].1, column);
+            column = at.0;
+            at
+        })
+        .collect();
+    way.reverse();
+    (ends[0], way)
+}
+
+/// Plays for one stretch whose cuts are on given devices and which uses a set of devices; the bound.
+fn play(stretch: &Stretch<'_>, from: Option<usize>, to: Option<usize>, case: &Case, limits: &Limits) -> u64 {
+    let whole = stretch.machine;
+    let devices = whole.devices;
+    let first = stretch.source.unwrap_or(stretch.from);
+    let nodes = stretch.to - first;
+    let mut cost = whole.cost[first * devices..stretch.to * devices].to_vec();
+    for (at, cost) in cost.iter_mut().enumerate() {
+        let (node, device) = (first + at / devices, at % devices);
+        let only = |cut: Option<usize>, on: Option<usize>| cut == Some(node) && on != Some(device);
+        if case.set >> device & 1 == 0 || only(stretch.source, from) || only(stretch.sink, to) {
+            *cost = FORBIDDEN;
+        } else if stretch.source == Some(node) {
+            *cost = 0;
+        }
+    }
+    let mut machine = Machine {
+        nodes,
+        devices,
+        cost,
+        launch: whole.launch.clone(),
+        tensors: Vec::new(),
+        reads: vec![Vec::new(); nodes],
+        fed: vec![Vec::new(); nodes],
+        writes: vec![Vec::new(); nodes],
+        groups: (0..nodes).map(|node| vec![node]).collect(),
+    };
+    let inside = |node: usize| (first..stretch.to).contains(&node);
+    for tensor in &whole.tensors {
+        let begins = match tensor.writer {
+            Some(writer) => inside(writer),
+            None => stretch.source.is_none(),
+        };
+        let home = tensor.home.filter(|_| stretch.sink.is_none());
+        let readers: Vec<usize> = tensor
+            .readers
+            .iter()
+            .filter(|&&reader| inside(reader))
+            .map(|&reader| reader - first)
+            .collect();
+        if !begins || readers.is_empty() && home.is_none() {
+            continue;
+        }
+        let index = machine.tensors.len();
+        let writer = tensor.writer.map(|writer| writer - first);
+        for &reader in &readers {
+            match writer {
+                Some(writer) => machine.reads[reader].push(Read {
+                    writer,
+                    tensor: index,
+                }),
+                None => machine.fed[reader].push(index),
+            }
+        }
+        if let Some(writer) = writer {
+            machine.writes[writer].push(index);
+        }
+        machine.tensors.push(Tensor {
+            writer,
+            readers,
+            from: tensor.from,
+            home,
+            transfer: tensor.transfer.clone(),
+        });
+    }
+    // the game counts a launch for the source, too
+    let launch = from.map_or(0, |from| whole.launch[from]);
+    let aside: Vec<u64> = case
+        .aside
+        .iter()
+        .enumerate()
+        .map(|(device, &aside)| match case.set >> device & 1 == 1 {
+            true if from == Some(device) => aside,
+            true => add(aside, launch),
+            false => 0,
+        })
+        .collect();
+    duel(&machine, &aside, ROUNDS, limits).saturating_sub(launch)
+}
