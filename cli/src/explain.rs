@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use polychip::Event;
+use polychip::{Event, MeasuredFigure};
 use polychip_partitioner::{Explanation, NodeExplanation, Report, Unlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,6 +36,8 @@ pub(crate) struct Answer {
     nodes: Vec<NodeExplanation>,
     /// Unsupported ops by what their support would save, largest saving first.
     unlocks: Vec<Unlock>,
+    /// Measured figures that the plan rests on: how many runs, under which conditions.
+    measured: Vec<MeasuredFigure>,
     /// Nodes that a device refused before, or with `--compile` now, and where that left the plan.
     events: Vec<Event>,
 }
@@ -51,6 +53,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         report,
         nodes,
         unlocks,
+        measured: planned.measured(),
         events: planned.events().to_vec(),
     };
     if arguments.json {
@@ -65,6 +68,12 @@ impl std::fmt::Display for Answer {
         let mut text = self.report.to_string();
         for event in &self.events {
             writeln!(text, "{event}")?;
+        }
+        if !self.measured.is_empty() {
+            text.push_str("\nmeasured\n");
+        }
+        for figure in &self.measured {
+            writeln!(text, "  {figure}")?;
         }
         text.push_str("\nnodes\n");
         for node in &self.nodes {

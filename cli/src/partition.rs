@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use polychip::{DeviceKind, Planned};
+use polychip::{DeviceKind, MeasuredFigure, Planned};
 use polychip_partitioner::{self as partitioner, Explanation, Plan, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -48,6 +48,8 @@ pub(crate) struct Answer {
     report: Report,
     /// The plan as `-o` writes it.
     plan: Plan,
+    /// Measured figures that the plan rests on: how many runs, under which conditions.
+    measured: Vec<MeasuredFigure>,
     /// With `--front`: plans from fastest to most frugal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     front: Vec<Plan>,
@@ -91,6 +93,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             model: model.display().to_string(),
             report,
             plan: planned.plan_file(),
+            measured: planned.measured(),
             front,
         });
     }

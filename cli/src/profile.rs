@@ -178,6 +178,14 @@ impl std::fmt::Display for Answer {
             report.took_ns as f64 / 1e9,
             self.profile
         )?;
+        if report.unsteady > 0 {
+            writeln!(
+                f,
+                "{} batches were measured before the device's times had become steady: they are used where there are no \
+                 others",
+                report.unsteady
+            )?;
+        }
         if let Some(ppm) = report.widest_ppm {
             writeln!(
                 f,

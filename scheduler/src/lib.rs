@@ -72,11 +72,12 @@ pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::Milliwatts;
 pub use predict::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
+pub use price::MeasuredFigure;
 pub use profile::{
     BatchRecord, Change, ContentRecord, Interval, LinkRecord, Measurement, Merged, PartKey, PartRecord,
     PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, Summary, ValueRecord, median_interval,
 };
-pub use profiler::{NotMeasured, ProfileOptions, ProfileProgress, ProfileReport};
+pub use profiler::{NotMeasured, ProfileOptions, ProfileProgress, ProfileReport, WarmUp, Warmth};
 pub use refusal::RefusedRun;
 pub use report::{CrossingReport, EventCount, PartReport, Report};
 pub use run::{OutputView, Outputs, Run};

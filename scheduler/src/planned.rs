@@ -11,12 +11,13 @@ use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{self as partitioner, Options, Plan};
 use wildmatch::WildMatch;
 
+use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
 use crate::event::Event;
 use crate::model::Model;
 use crate::policy::{Policy, Settings};
-use crate::price::{self, Prices};
+use crate::price::{self, MeasuredFigure, Prices, Rows};
 use crate::refusal;
 use crate::runtime::Shared;
 
@@ -30,6 +31,8 @@ pub struct Planned {
     pub(crate) graph: Graph,
     pub(crate) devices: Vec<Device>,
     pub(crate) prices: Prices,
+    /// What held on each device when they were priced.
+    now: Vec<Conditions>,
     options: Options,
     plan: Plan,
     events: Vec<Event>,
@@ -72,6 +75,7 @@ impl Planned {
             graph: self.graph.clone(),
             devices: self.devices.clone(),
             prices: self.prices.clone(),
+            now: self.now.clone(),
             options: self.options.clone(),
             events: self.events.clone(),
         };
@@ -91,21 +95,21 @@ impl Planned {
             targets,
             costs,
             links,
+            ..
         } = &made.prices;
         partitioner::check_placement(&made.graph, targets, costs, links, &plan)
             .map_err(|error| bad(error.into()))?;
-        price::use_measured(
-            &made.graph,
-            &made.devices,
-            &plan.parts,
-            policy.settings(),
-            &shared.profile,
-            &mut made.prices.costs,
-        );
+        let rows = Rows {
+            profile: &shared.profile,
+            settings: policy.settings(),
+            now: &made.now,
+        };
+        price::use_measured(&made.graph, &made.devices, &plan.parts, rows, &mut made.prices);
         let Prices {
             targets,
             costs,
             links,
+            ..
         } = &made.prices;
         let plan = partitioner::restate(&made.graph, targets, costs, links, &plan, &Options::default())
             .map_err(|error| bad(error.into()))?;
@@ -202,6 +206,33 @@ impl Planned {
         &self.events
     }
 
+    /// What of the profile the plan's prices are.
+    pub(crate) fn rows<'a>(&'a self, shared: &'a Shared, settings: Settings) -> Rows<'a> {
+        Rows {
+            profile: &shared.profile,
+            settings,
+            now: &self.now,
+        }
+    }
+
+    /// The measured figures that the plan rests on, by device: of parts, and of the whole model on a device, which its
+    /// nodes share. What holds on the device chose them among all that is known.
+    #[must_use]
+    pub fn measured(&self) -> Vec<MeasuredFigure> {
+        let whole = |nodes: &[u32]| nodes.len() == self.graph.node_count();
+        let all = self.prices.measured.iter();
+        let figures = all.filter_map(|((column, nodes), summary)| {
+            let parts = &self.plan.parts;
+            let part = parts
+                .iter()
+                .position(|part| part.device as usize == *column && part.nodes == *nodes);
+            let device = self.devices.get(*column)?.name();
+            let used = part.is_some() || (whole(nodes) && self.nodes_on(*column) > 0);
+            used.then(|| MeasuredFigure::new(device, part, summary))
+        });
+        figures.collect()
+    }
+
     /// Columns of the devices that have a part.
     pub(crate) fn used_devices(&self) -> Vec<usize> {
         let used: BTreeSet<u32> = self.plan.parts.iter().map(|part| part.device).collect();
@@ -245,6 +276,7 @@ pub(crate) struct Prepared {
     pub(crate) graph: Graph,
     pub(crate) devices: Vec<Device>,
     pub(crate) prices: Prices,
+    now: Vec<Conditions>,
     options: Options,
     events: Vec<Event>,
 }
@@ -265,12 +297,22 @@ impl Prepared {
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
-        let prices = price::ask(&graph, &flat, &devices, policy.settings(), &shared.profile)?;
+        let now = match policy.priced_under() {
+            Some(conditions) => vec![conditions.clone(); devices.len()],
+            None => shared.expected(&devices),
+        };
+        let rows = Rows {
+            profile: &shared.profile,
+            settings: policy.settings(),
+            now: &now,
+        };
+        let prices = price::ask(&graph, &flat, &devices, rows)?;
         Ok(Prepared {
             model: model.clone(),
             graph,
             devices,
             prices,
+            now,
             options: Options::default(),
             events: Vec::new(),
         })
@@ -283,20 +325,13 @@ impl Prepared {
         objective: &partitioner::Objective,
         settings: Settings,
     ) -> Result<Planned> {
-        price::use_whole(
-            &self.graph,
-            &self.devices,
-            &mut self.prices,
+        let rows = Rows {
+            profile: &shared.profile,
             settings,
-            &shared.profile,
-        );
-        crate::telemetry::use_power(
-            &self.graph,
-            &self.devices,
-            &mut self.prices,
-            settings,
-            &shared.profile,
-        );
+            now: &self.now,
+        };
+        price::use_whole(&self.graph, &self.devices, &mut self.prices, rows);
+        crate::telemetry::use_power(&self.graph, &self.devices, &mut self.prices, rows);
         let mut borders = price::Borders::new(&self.prices.targets);
         let mut round = 0;
         let plan = loop {
@@ -314,14 +349,8 @@ impl Prepared {
                 // what is learnt now would be true of a plan that is not this one
                 break found;
             }
-            let changed = price::use_measured(
-                &self.graph,
-                &self.devices,
-                &found.parts,
-                settings,
-                &shared.profile,
-                &mut self.prices.costs,
-            );
+            let changed =
+                price::use_measured(&self.graph, &self.devices, &found.parts, rows, &mut self.prices);
             if changed == 0 {
                 break found;
             }
@@ -383,6 +412,7 @@ impl Prepared {
             graph,
             devices,
             prices,
+            now,
             options,
             events,
         } = self;
@@ -393,6 +423,7 @@ impl Prepared {
             graph,
             devices,
             prices,
+            now,
             options,
             plan,
             events,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use polychip_host::{DeviceKind, Priority};
 use polychip_partitioner::{Milliwatts, Nanos, Objective};
 
+use crate::conditions::Conditions;
 use crate::governor;
 use crate::unit::MilliCelsius;
 
@@ -109,6 +110,7 @@ pub struct Policy {
     retries: u32,
     patience: Duration,
     governed: Option<Governed>,
+    conditions: Option<Conditions>,
 }
 
 impl Default for Policy {
@@ -126,6 +128,7 @@ impl Default for Policy {
             retries: 1,
             patience: PATIENCE,
             governed: None,
+            conditions: None,
         }
     }
 }
@@ -267,6 +270,14 @@ impl Policy {
         self
     }
 
+    /// Plans by what was measured nearest to these conditions, on every device, rather than to those that hold when the
+    /// plan is made: for a plan that is made on another machine or at another time than it is used.
+    #[must_use]
+    pub fn priced_at(mut self, conditions: Conditions) -> Self {
+        self.conditions = Some(conditions);
+        self
+    }
+
     /// Several plans are made ready when the session is made, and a governor changes between them as temperatures,
     /// power, losses and hints demand. A device that is lost for good then is no reason to plan anew as long as
     /// another plan does without it.
@@ -364,6 +375,10 @@ impl Policy {
         let mut policy = self.clone().precision(precision).devices(devices);
         policy.max_temperature = None;
         policy
+    }
+
+    pub(crate) fn priced_under(&self) -> Option<&Conditions> {
+        self.conditions.as_ref()
     }
 
     pub(crate) fn wanted_devices(&self) -> Option<&[String]> {

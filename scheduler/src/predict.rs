@@ -26,6 +26,7 @@ pub(crate) use piece::{Content, words};
 use piece::{Piece, nodes_of_pieces};
 use stretch::Composition;
 
+use crate::conditions::Conditions;
 use crate::error::Result;
 use crate::policy::Settings;
 use crate::profile::{Profile, ProfileFile};
@@ -75,8 +76,9 @@ pub(crate) fn use_laws(
     costs: &mut CostTable,
     settings: Settings,
     profile: &Profile,
+    now: &Conditions,
 ) {
-    let laws: Result<Arc<Laws>> = profile.laws();
+    let laws: Result<Arc<Laws>> = profile.laws(&device.identity(), now);
     let laws = profile.or_nothing(laws);
     let key = (device.identity(), settings.operating_point(device.info().kind));
     let (Some(fit), Some(known)) = (laws.fits.get(&key), laws.table.devices.get(&key)) else {

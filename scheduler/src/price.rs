@@ -6,12 +6,19 @@
 //!
 //! Not here: what to do with the costs (`partitioner`), measuring (`session`).
 
+mod figure;
+
+use std::collections::BTreeMap;
+
 use polychip_graph::{Graph, NodeId, TensorId, extract, fingerprint};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{
     Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
 };
 
+pub use figure::MeasuredFigure;
+
+use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Settings;
 use crate::profile::{PartKey, Profile, Summary};
@@ -33,21 +40,50 @@ pub(crate) struct Prices {
     pub(crate) targets: Vec<Target>,
     pub(crate) costs: CostTable,
     pub(crate) links: LinkTable,
+    /// What costs rest on, by device and nodes: what the profile said of each.
+    pub(crate) measured: BTreeMap<(usize, Vec<u32>), Summary>,
+}
+
+/// Where measured prices come from: the profile, and what of it is meant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) profile: &'a Profile,
+    pub(crate) settings: Settings,
+    /// What holds on each device.
+    pub(crate) now: &'a [Conditions],
+}
+
+impl Rows<'_> {
+    /// What the profile knows of a part.
+    pub(crate) fn of(self, graph: &Graph, devices: &[Device], part: &Part) -> Option<Summary> {
+        let column = part.device as usize;
+        let device = devices.get(column)?;
+        let structure = fingerprint::structure(&part_graph(graph, part));
+        let key = PartKey {
+            device: &device.identity(),
+            fingerprint: &structure,
+            operating_point: &self.settings.operating_point(device.info().kind),
+        };
+        let found = self.profile.part_under(key, &self.now(column));
+        self.profile.or_nothing(found)
+    }
+
+    fn now(self, column: usize) -> Conditions {
+        self.now.get(column).cloned().unwrap_or_default()
+    }
 }
 
 /// Asks every device what it supports and what that costs.
-pub(crate) fn ask(
-    graph: &Graph,
-    flat: &FlatGraph,
-    devices: &[Device],
-    settings: Settings,
-    profile: &Profile,
-) -> Result<Prices> {
+pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], rows: Rows<'_>) -> Result<Prices> {
     let nodes = graph.node_count();
+    let Rows {
+        profile, settings, ..
+    } = rows;
     let mut prices = Prices {
         targets: Vec::with_capacity(devices.len()),
         costs: CostTable::new(nodes, devices.len()),
         links: links(devices, profile),
+        measured: BTreeMap::new(),
     };
     for (column, device) in devices.iter().enumerate() {
         let mut target = ask_one(graph, flat, device, column, &mut prices.costs)?;
@@ -62,6 +98,7 @@ pub(crate) fn ask(
             &mut prices.costs,
             settings,
             profile,
+            &rows.now(column),
         );
         prices.targets.push(target);
     }
@@ -232,19 +269,13 @@ pub(crate) fn alone(graph: &Graph, prices: &Prices, column: usize) -> Option<Par
 /// Takes what the profile knows of the whole model on one device: the device's nodes share that time in the
 /// proportions of their estimates. So a plan that moves a few nodes is compared with what was measured, not with
 /// hopes. Nothing changes for a device that the model was not measured on alone.
-pub(crate) fn use_whole(
-    graph: &Graph,
-    devices: &[Device],
-    prices: &mut Prices,
-    settings: Settings,
-    profile: &Profile,
-) {
-    for (column, device) in devices.iter().enumerate() {
+pub(crate) fn use_whole(graph: &Graph, devices: &[Device], prices: &mut Prices, rows: Rows<'_>) {
+    for column in 0..devices.len() {
         let nodes: Vec<usize> = (0..graph.node_count()).collect();
         let Some(part) = alone(graph, prices, column) else {
             continue;
         };
-        let Some(known) = known(graph, device, &part, settings, profile) else {
+        let Some(known) = rows.of(graph, devices, &part) else {
             continue;
         };
         let cost = |node: usize| prices.costs.node(node, column).copied();
@@ -274,6 +305,7 @@ pub(crate) fn use_whole(
         for (node, cost) in shared {
             prices.costs.set_node(node, column, cost);
         }
+        prices.measured.insert((column, part.nodes), known);
     }
 }
 
@@ -283,17 +315,13 @@ pub(crate) fn use_measured(
     graph: &Graph,
     devices: &[Device],
     parts: &[Part],
-    settings: Settings,
-    profile: &Profile,
-    costs: &mut CostTable,
+    rows: Rows<'_>,
+    prices: &mut Prices,
 ) -> usize {
     let mut changed = 0;
     for part in parts {
         let column = part.device as usize;
-        let Some(device) = devices.get(column) else {
-            continue;
-        };
-        let Some(known) = known(graph, device, part, settings, profile) else {
+        let Some(known) = rows.of(graph, devices, part) else {
             continue;
         };
         let mut cost = Cost::time(known.p50, Provenance::Measured);
@@ -304,10 +332,11 @@ pub(crate) fn use_measured(
             cost = cost.emulated();
         }
         let nodes: Vec<usize> = part.nodes.iter().map(|node| *node as usize).collect();
-        if costs.part(&nodes, column) != Some(&cost) {
-            costs.set_part(&nodes, column, cost);
+        if prices.costs.part(&nodes, column) != Some(&cost) {
+            prices.costs.set_part(&nodes, column, cost);
             changed += 1;
         }
+        prices.measured.insert((column, part.nodes.clone()), known);
     }
     changed
 }
@@ -321,14 +350,14 @@ pub(crate) struct Borders {
     launches: Vec<Nanos>,
     /// Parts of each device that were measured: by their nodes, what they took beyond the sum of their nodes, in
     /// picoseconds.
-    lost: Vec<std::collections::BTreeMap<Vec<u32>, i128>>,
+    lost: Vec<BTreeMap<Vec<u32>, i128>>,
 }
 
 impl Borders {
     pub(crate) fn new(targets: &[Target]) -> Borders {
         Borders {
             launches: targets.iter().map(|target| target.launch).collect(),
-            lost: vec![std::collections::BTreeMap::new(); targets.len()],
+            lost: vec![BTreeMap::new(); targets.len()],
         }
     }
 
@@ -364,23 +393,6 @@ impl Borders {
             target.launch = launch.checked_add(more).unwrap_or(*launch);
         }
     }
-}
-
-/// What the profile knows of a part.
-fn known(
-    graph: &Graph,
-    device: &Device,
-    part: &Part,
-    settings: Settings,
-    profile: &Profile,
-) -> Option<Summary> {
-    let structure = fingerprint::structure(&part_graph(graph, part));
-    let identity = device.identity();
-    profile.or_nothing(profile.part(PartKey {
-        device: &identity,
-        fingerprint: &structure,
-        operating_point: &settings.operating_point(device.info().kind),
-    }))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. A file that is not ours, is torn, or has another version is refused and left as it is.
 //! 2. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
-//! 3. At most 101 newest measurements are kept per key, and as many of those with energy.
+//! 3. At most 101 newest measurements are kept per key, governor, power mode and clock, and as many of those with energy.
 //! 4. A file of an older version is brought to this one when it is opened; nothing in it is lost.
 //! 5. What cannot be written is kept in memory, is read like the rest, and is written as soon as the file can be;
 //!    until then [`Profile::trouble`] says why.
@@ -22,6 +22,7 @@ mod statistics;
 mod store;
 mod tables;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,7 @@ pub use exchange::{
 };
 pub use list::PartSummary;
 pub use statistics::{Interval, median_interval};
+use statistics::{Measured, figures};
 use store::Batch;
 
 use crate::conditions::Conditions;
@@ -69,11 +71,19 @@ pub struct Measurement {
     pub energy_uj: Option<u64>,
 }
 
-/// What the stored measurements of one part say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the stored measurements of one part say that are nearest to some conditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of measurements.
+    /// Number of those measurements.
     pub samples: u32,
+    /// Number of batches that they are of.
+    pub batches: u32,
+    /// Number of batches that are stored of the part.
+    pub all_batches: u32,
+    /// Conditions under which they were measured; values that differ are listed.
+    pub conditions: String,
+    /// Whether governor and power mode were those that hold, as far as these are known.
+    pub agrees: bool,
     /// Tenth percentile of the time.
     pub p10: Nanos,
     /// Median of the time.
@@ -95,9 +105,19 @@ pub struct Summary {
 pub struct Profile {
     path: Option<PathBuf>,
     state: Mutex<State>,
-    /// What was fitted on the rows, with the number of writes that it has seen.
-    laws: Mutex<Option<(u64, Arc<Laws>)>>,
+    /// What was fitted on the rows of each device.
+    laws: Mutex<BTreeMap<String, Fitted>>,
     writes: AtomicU64,
+}
+
+/// Laws of a device.
+#[derive(Debug)]
+struct Fitted {
+    /// Number of writes that they have seen.
+    writes: u64,
+    /// Conditions by which rows were chosen.
+    conditions: String,
+    laws: Arc<Laws>,
 }
 
 #[derive(Debug)]
@@ -200,7 +220,7 @@ impl Profile {
                 spare: None,
                 trouble: None,
             }),
-            laws: Mutex::new(None),
+            laws: Mutex::new(BTreeMap::new()),
             writes: AtomicU64::new(0),
         })
     }
@@ -232,12 +252,12 @@ impl Profile {
         })
     }
 
-    /// Adds measurements of one part, all or none, under the machine's present conditions.
+    /// Adds measurements of one part, all or none; under which conditions they were made is not known.
     ///
     /// # Errors
     /// [`ErrorKind::BadProfile`] where neither the file nor memory takes them; what was stored before stays.
     pub fn record(&self, key: PartKey<'_>, emulated: bool, measurements: &[Measurement]) -> Result<()> {
-        self.record_under(key, emulated, measurements, &Conditions::now())
+        self.record_under(key, emulated, measurements, &Conditions::default())
     }
 
     /// Adds measurements of one part, all or none, that were made under these conditions.
@@ -259,13 +279,52 @@ impl Profile {
         })
     }
 
-    /// What is known of one part.
+    /// What is known of one part where nothing is known of the present conditions: at the highest clock that it was
+    /// measured at.
     ///
     /// # Errors
     /// [`ErrorKind::BadProfile`] where the file cannot be read.
     pub fn part(&self, key: PartKey<'_>) -> Result<Option<Summary>> {
-        let rows = self.read_all(|connection| store::rows(connection, key))?;
-        Ok(statistics::summary(rows))
+        self.part_under(key, &Conditions::default())
+    }
+
+    /// What those of a part's batches say that are nearest to some conditions: of the same governor, then of the same
+    /// power mode, then within a tenth of the nearest clock (of the highest, where the present one is not known), then
+    /// steady ones, then of the nearest temperatures and other load. A field by which none or all would be left out
+    /// decides nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn part_under(&self, key: PartKey<'_>, now: &Conditions) -> Result<Option<Summary>> {
+        let found = self.read_all(|connection| Ok(vec![store::batches(connection, key)?]))?;
+        let emulated = found.iter().any(|(_, emulated)| *emulated);
+        let batches: Vec<Measured> = found.into_iter().flat_map(|(batches, _)| batches).collect();
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        // the partitioner counts picoseconds in 64 bits
+        let time = |ns: u64| Nanos::from_nanoseconds(ns.min(u64::MAX / 1_000_000));
+        Ok(figures(now, &batches).map(|figures| Summary {
+            samples: count(figures.samples),
+            batches: count(figures.batches),
+            all_batches: count(batches.len()),
+            conditions: figures.conditions,
+            agrees: figures.agrees,
+            p10: time(figures.p10_ns),
+            p50: time(figures.p50_ns),
+            p90: time(figures.p90_ns),
+            interval: figures.interval,
+            energy_uj: figures.energy_uj,
+            newest_us: figures.newest_us,
+            emulated,
+        }))
+    }
+
+    /// Whether nothing was measured.
+    pub(crate) fn has_no_parts(&self) -> Result<bool> {
+        let any = self.read_all(|connection| {
+            let mut statement = connection.prepare_cached("SELECT 1 FROM batch LIMIT 1")?;
+            statement.query_map([], |_| Ok(()))?.collect()
+        })?;
+        Ok(any.is_empty())
     }
 
     /// Says what a part consists of, for predictions of other parts; what was said before stays.
@@ -434,17 +493,27 @@ impl Profile {
         merged.map_err(|error| self.refused(error))
     }
 
-    /// What is fitted on the rows; what other processes write is seen when this one writes next.
-    pub(crate) fn laws(&self) -> Result<Arc<Laws>> {
+    /// What is fitted on those rows of a device that are nearest to what lasts of some conditions; what other processes
+    /// write is seen when this one writes next.
+    pub(crate) fn laws(&self, device: &str, now: &Conditions) -> Result<Arc<Laws>> {
         let writes = self.writes.load(Ordering::Acquire);
+        let now = now.lasting();
+        let conditions = now.to_string();
         let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((seen, laws)) = &*laws
-            && *seen == writes
+        if let Some(known) = laws.get(device)
+            && (known.writes, &known.conditions) == (writes, &conditions)
         {
-            return Ok(Arc::clone(laws));
+            return Ok(Arc::clone(&known.laws));
         }
-        let made = Arc::new(Laws::new(&self.export()?));
-        *laws = Some((writes, Arc::clone(&made)));
+        let mut file = self.export()?;
+        file.narrow(device, &now);
+        let made = Arc::new(Laws::new(&file));
+        let fitted = Fitted {
+            writes,
+            conditions,
+            laws: Arc::clone(&made),
+        };
+        laws.insert(device.to_owned(), fitted);
         Ok(made)
     }
 

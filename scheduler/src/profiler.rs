@@ -6,19 +6,21 @@
 //! them, and each finds the caches as another one left them, as it does within a model.
 //!
 //! Invariants:
-//! 1. Every candidate warms up, and is measured by single runs through sessions, as apps make them.
+//! 1. Every candidate warms up until the device's times are steady, or says that they were not, and is measured by
+//!    single runs through sessions, as apps make them.
 //! 2. A batch of candidates is committed before the next begins: what stops the profiler costs that batch at most.
-//! 3. What the profile knows well enough already is not measured again.
+//! 3. What the profile knows well enough already, under the present governor and power mode, is not measured again.
+//! 4. Conditions are read while a candidate runs: what a chip shows before or later says nothing of it.
 //!
 //! Not here: what is stored (`profile`), links (`link`).
 
 mod candidate;
+mod warm;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,12 +31,13 @@ use crate::policy::Policy;
 use crate::profile::{KEPT, Measurement, hex};
 use crate::runtime::Runtime;
 use candidate::{Candidate, Kind, Loaded};
+pub use warm::{WarmUp, Warmth};
 
 /// Candidates that take turns.
 const TOGETHER: usize = 8;
 /// Constants that they hold together, so that a phone can.
 const TOGETHER_BYTES: u64 = 256 << 20;
-/// Runs of each that warm up and do not count.
+/// Rounds of emulated devices that warm up: their clocks are their script's.
 const WARM: usize = 2;
 /// Runs of each per batch that count: from where the interval of the median has an end on both sides of it, to where
 /// more would better come later, when the machine is in another mood.
@@ -94,6 +97,8 @@ pub struct ProfileReport {
     pub known: u64,
     /// Runs that were recorded.
     pub measurements: u64,
+    /// Batches of a part that were measured although the device's times had not become steady before.
+    pub unsteady: u64,
     /// Whether it ended because nothing was left to measure.
     pub complete: bool,
     /// Time that it took, in nanoseconds.
@@ -159,9 +164,7 @@ struct Profiler<'a> {
 
 impl Profiler<'_> {
     fn measure(&mut self, watch: &mut dyn FnMut(&ProfileProgress<'_>) -> ControlFlow<()>) -> Result<()> {
-        for candidate in &mut self.candidates {
-            candidate.look_up(self.runtime.profile())?;
-        }
+        self.look_up()?;
         self.report.parts = self.candidates.len() as u64;
         self.report.known_before = self.known();
         let mut stopped = false;
@@ -203,8 +206,18 @@ impl Profiler<'_> {
             self.report.parts += more.len() as u64;
             self.candidates.extend(more);
         }
+        self.look_up()
+    }
+
+    /// What is known of every candidate under the present conditions of its device.
+    fn look_up(&mut self) -> Result<()> {
+        let mut now: BTreeMap<String, Conditions> = BTreeMap::new();
         for candidate in &mut self.candidates {
-            candidate.look_up(self.runtime.profile())?;
+            let device = &candidate.device;
+            let now = now
+                .entry(device.name().to_owned())
+                .or_insert_with(|| self.runtime.conditions(device));
+            candidate.look_up(self.runtime.profile(), now)?;
         }
         Ok(())
     }
@@ -281,26 +294,21 @@ impl Profiler<'_> {
                 Err(error) => self.leave_out(index, error.to_string()),
             }
         }
-        let conditions = Conditions::now();
+        let warmth = self.warm_up(&mut loaded);
         let started = Instant::now();
+        for session in loaded.values_mut() {
+            session.begin();
+        }
+        // the first round is the sessions' own, which is not kept
         let mut rounds = 0;
-        while !loaded.is_empty() && rounds < WARM + RUNS.end() {
-            let mut failed = Vec::new();
-            for (&index, session) in &mut loaded {
-                if let Err(error) = session.run() {
-                    failed.push((index, error.to_string()));
-                }
-            }
-            for (index, reason) in failed {
-                loaded.remove(&index);
-                self.leave_out(index, reason);
-            }
+        while !loaded.is_empty() && rounds < 1 + RUNS.end() {
+            self.round(&mut loaded);
             rounds += 1;
-            if rounds < WARM + RUNS.start() {
+            if rounds < 1 + RUNS.start() {
                 continue;
             }
             let goal = self.options.goal;
-            let is_narrow = |session: &Loaded| session.half_width(WARM).is_some_and(|width| width <= goal);
+            let is_narrow = |session: &Loaded| session.half_width().is_some_and(|width| width <= goal);
             if loaded.values().all(is_narrow) || started.elapsed() > BATCH || self.is_late() {
                 break;
             }
@@ -309,17 +317,17 @@ impl Profiler<'_> {
                 break;
             }
         }
+        let measured: Vec<(usize, Vec<Measurement>)> = loaded
+            .iter()
+            .map(|(&index, session)| (index, session.measurements()))
+            .collect();
+        let conditions = Conditions {
+            unsteady: warmth == Warmth::Unsteady,
+            ..self.under_load(&mut loaded)
+        };
         let profile = self.runtime.profile();
-        for (index, session) in loaded {
+        for (index, measurements) in measured {
             let candidate = &mut self.candidates[index];
-            let times = session.times(WARM);
-            let measurements: Vec<Measurement> = times
-                .iter()
-                .map(|&(ns, energy_uj)| Measurement {
-                    time: Nanos::from_nanoseconds(ns),
-                    energy_uj,
-                })
-                .collect();
             if measurements.is_empty() {
                 let words = format!(
                     "{} does not state how long its parts take",
@@ -338,13 +346,69 @@ impl Profiler<'_> {
                 candidate.device.name()
             );
             if candidate.kind == Kind::Whole {
-                candidate.record_whole(profile, session.latencies(WARM), &conditions)?;
+                candidate.record_whole(profile, loaded[&index].latencies(), &conditions)?;
             }
             candidate.batches += 1;
-            candidate.look_up(profile)?;
+            candidate.look_up(profile, &conditions)?;
             self.report.measurements += measurements.len() as u64;
+            self.report.unsteady += u64::from(conditions.unsteady);
         }
         Ok(flow)
+    }
+
+    /// Runs each once, and leaves out what fails; the time that all took together in nanoseconds.
+    fn round(&mut self, loaded: &mut BTreeMap<usize, Loaded>) -> u64 {
+        let start = Instant::now();
+        let mut failed = Vec::new();
+        for (&index, session) in loaded.iter_mut() {
+            if let Err(error) = session.run() {
+                failed.push((index, error.to_string()));
+            }
+        }
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        for (index, reason) in failed {
+            loaded.remove(&index);
+            self.leave_out(index, reason);
+        }
+        took
+    }
+
+    /// Runs them in turns until the times are steady, or for as long as is waited for that.
+    fn warm_up(&mut self, loaded: &mut BTreeMap<usize, Loaded>) -> Warmth {
+        let Some(device) = loaded
+            .keys()
+            .next()
+            .map(|&index| self.candidates[index].device.clone())
+        else {
+            return Warmth::Steady;
+        };
+        if device.info().emulated {
+            for _ in 0..WARM {
+                self.round(loaded);
+            }
+            return Warmth::Steady;
+        }
+        let start = Instant::now();
+        let mut warm_up = WarmUp::default();
+        while !loaded.is_empty() {
+            let took = self.round(loaded);
+            let now = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let runtime = self.runtime;
+            match warm_up.round(now, took, || runtime.0.under_load(&device).khz) {
+                Warmth::Rising => {}
+                warmth => return warmth,
+            }
+        }
+        Warmth::Steady
+    }
+
+    /// Under which conditions the device computes, while one of them runs once more.
+    fn under_load(&self, loaded: &mut BTreeMap<usize, Loaded>) -> Conditions {
+        let Some((&index, session)) = loaded.iter_mut().next() else {
+            return Conditions::default();
+        };
+        let device = &self.candidates[index].device;
+        session.run_while(|| self.runtime.0.under_load(device))
     }
 
     fn leave_out(&mut self, index: usize, reason: String) {

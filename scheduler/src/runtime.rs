@@ -6,7 +6,7 @@
 //! 3. Libraries are loaded only from the folders given, `POLYCHIP_PLUGINS`, and beside the executable.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
 
@@ -17,6 +17,7 @@ use crate::policy::Policy;
 use crate::profile::Profile;
 use crate::session::Session;
 use crate::support::Support;
+use crate::telemetry::Sampler;
 
 /// Environment variable with further plugin folders, separated as in `PATH`.
 const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) profile: Arc<Profile>,
     /// Compiled parts are kept here between processes.
     pub(crate) cache: Option<PathBuf>,
+    /// Sensors by which measured figures are chosen, found when they are first asked for.
+    pub(crate) sampler: Mutex<Option<Sampler>>,
 }
 
 /// What a runtime is made of.
@@ -248,6 +251,7 @@ impl Builder {
             host: host.build(),
             profile,
             cache: self.cache,
+            sampler: Mutex::new(None),
         })))
     }
 

@@ -15,6 +15,7 @@ mod counter;
 mod energy;
 mod files;
 mod kept;
+mod present;
 mod rules;
 mod sampler;
 mod sensor;

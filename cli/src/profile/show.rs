@@ -145,12 +145,18 @@ impl std::fmt::Display for Answer {
             });
             writeln!(
                 f,
-                "  {}{interval}, p10 {}, p90 {}, {} runs{}, {}: {name}",
+                "  {}{interval}, p10 {}, p90 {}, {} runs{} in {} of {} batches{}, {}: {name}",
                 time(part.p50_ns),
                 time(part.p10_ns),
                 time(part.p90_ns),
-                part.samples,
+                part.used_samples,
                 if part.emulated { " (emulated)" } else { "" },
+                part.used_batches,
+                part.batches,
+                match part.conditions.as_str() {
+                    "" => String::new(),
+                    conditions => format!(" at {conditions}"),
+                },
                 part.sources.join(", "),
             )?;
         }

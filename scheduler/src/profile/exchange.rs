@@ -12,8 +12,10 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::statistics::Measured;
 use super::store::{self, BUILD, Stated, signed, unsigned};
 use super::{Measurement, PartKey};
+use crate::conditions::{Conditions, choose};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Version of the JSON file.
@@ -75,6 +77,18 @@ pub struct BatchRecord {
     pub times_ns: Vec<u64>,
     /// Energies in microjoules, as many as times; empty where the device measures none.
     pub energies_uj: Vec<Option<u64>>,
+}
+
+impl BatchRecord {
+    /// As what is chosen among.
+    pub(super) fn measured(&self) -> Measured {
+        Measured {
+            conditions: store::conditions(&self.conditions),
+            recorded_us: self.recorded_us,
+            times_ns: self.times_ns.clone(),
+            energies_uj: self.energies_uj.iter().copied().flatten().collect(),
+        }
+    }
 }
 
 /// What a part consists of.
@@ -174,6 +188,22 @@ impl ProfileFile {
             .map_err(|error| Error::caused(ErrorKind::BadProfile, "not a profile in JSON", error))?;
         file.check()?;
         Ok(file)
+    }
+
+    /// Leaves only the parts of one device, and of each part the batches that are nearest to what holds.
+    pub(super) fn narrow(&mut self, device: &str, now: &Conditions) {
+        self.parts.retain(|part| part.device == device);
+        for part in &mut self.parts {
+            let batches: Vec<(Conditions, usize)> = part
+                .batches
+                .iter()
+                .map(|batch| (store::conditions(&batch.conditions), batch.times_ns.len()))
+                .collect();
+            let choice = choose(now, &batches);
+            let mut place = 0..;
+            part.batches
+                .retain(|_| place.next().is_some_and(|place| choice.places.contains(&place)));
+        }
     }
 
     /// Refuses records that contradict themselves.

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::Profile;
 use super::exchange::{BatchRecord, PartRecord};
-use super::statistics::{Interval, median_interval};
+use super::statistics::{Interval, Measured, figures};
+use crate::conditions::Conditions;
 use crate::error::Result;
 
 /// What is known of a part on a device at an operating point.
@@ -25,8 +26,17 @@ pub struct PartSummary {
     pub part: String,
     /// The figures are an emulated device's.
     pub emulated: bool,
-    /// Number of measurements.
+    /// Measurements that are kept.
     pub samples: u64,
+    /// Batches of them.
+    pub batches: u64,
+    /// Measurements of which the figures are: those that a plan goes by where nothing is known of the present
+    /// conditions.
+    pub used_samples: u64,
+    /// Batches of them.
+    pub used_batches: u64,
+    /// Conditions under which these were measured.
+    pub conditions: String,
     /// Tenth percentile of the time, in nanoseconds.
     pub p10_ns: u64,
     /// Median, in nanoseconds.
@@ -35,9 +45,13 @@ pub struct PartSummary {
     pub p90_ns: u64,
     /// Where the true median is, with a confidence of 95 %.
     pub interval: Option<Interval>,
-    /// When the newest measurement was recorded, in microseconds since 1970; 0 where that is not known.
+    /// Median energy in microjoules, where measured.
+    pub energy_uj: Option<u64>,
+    /// When the newest of them was recorded, in microseconds since 1970; 0 where that is not known.
     pub newest_us: u64,
-    /// Builds, conditions and files that the measurements come from.
+    /// Conditions of each batch that is kept, sorted, without repetition.
+    pub all_conditions: Vec<String>,
+    /// Builds and files that the measurements come from.
     pub sources: Vec<String>,
 }
 
@@ -74,41 +88,35 @@ impl Profile {
 }
 
 fn summary(part: &PartRecord, words: String) -> Option<PartSummary> {
-    let mut times: Vec<u64> = part
-        .batches
-        .iter()
-        .flat_map(|batch| batch.times_ns.iter().copied())
-        .collect();
-    times.sort_unstable();
-    let last = times.len().checked_sub(1)?;
-    let at = |permille: usize| times[last * permille / 1000];
+    let batches: Vec<Measured> = part.batches.iter().map(BatchRecord::measured).collect();
+    let figures = figures(&Conditions::default(), &batches)?;
     let sources: BTreeSet<String> = part.batches.iter().map(source).collect();
+    let all_conditions: BTreeSet<&String> = part.batches.iter().map(|batch| &batch.conditions).collect();
+    let kept: usize = batches.iter().map(|batch| batch.times_ns.len()).sum();
     Some(PartSummary {
         device: part.device.clone(),
         operating_point: part.operating_point.clone(),
         fingerprint: part.fingerprint.clone(),
         part: words,
         emulated: part.emulated,
-        samples: times.len() as u64,
-        p10_ns: at(100),
-        p50_ns: at(500),
-        p90_ns: at(900),
-        interval: median_interval(&times),
-        newest_us: part
-            .batches
-            .iter()
-            .map(|batch| batch.recorded_us)
-            .max()
-            .unwrap_or(0),
+        samples: kept as u64,
+        batches: batches.len() as u64,
+        used_samples: figures.samples as u64,
+        used_batches: figures.batches as u64,
+        conditions: figures.conditions,
+        p10_ns: figures.p10_ns,
+        p50_ns: figures.p50_ns,
+        p90_ns: figures.p90_ns,
+        interval: figures.interval,
+        energy_uj: figures.energy_uj,
+        newest_us: figures.newest_us,
+        all_conditions: all_conditions.into_iter().cloned().collect(),
         sources: sources.into_iter().collect(),
     })
 }
 
 fn source(batch: &BatchRecord) -> String {
     let mut words = format!("by {}", batch.build);
-    if !batch.conditions.is_empty() {
-        words.push_str(&format!(" at {}", batch.conditions));
-    }
     if !batch.source.is_empty() {
         words.push_str(&format!(" from {}", batch.source));
     }

@@ -7,12 +7,10 @@
 //!
 //! Invariant: percentiles and ends of intervals are measured values, none is interpolated.
 
-use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Summary;
-use super::store::Row;
+use crate::conditions::{self, Conditions, choose};
 
 /// Chance, in both tails together, that the median is outside of the interval.
 const OUTSIDE: f64 = 0.05;
@@ -70,24 +68,70 @@ pub fn median_interval(sorted: &[u64]) -> Option<Interval> {
     })
 }
 
-/// What the measurements of a part say.
-pub(super) fn summary(mut rows: Vec<Row>) -> Option<Summary> {
-    rows.sort_by_key(|row| row.time_ns);
-    let last = rows.len().checked_sub(1)?;
-    let times: Vec<u64> = rows.iter().map(|row| row.time_ns).collect();
-    let at =
-        |permille: usize| Nanos::from_nanoseconds(times[last * permille / 1000].min(u64::MAX / 1_000_000));
-    let mut energies: Vec<u64> = rows.iter().filter_map(|row| row.energy_uj).collect();
+/// A batch of measurements of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Measured {
+    pub(super) conditions: Conditions,
+    pub(super) recorded_us: u64,
+    pub(super) times_ns: Vec<u64>,
+    /// Of those measurements that have one.
+    pub(super) energies_uj: Vec<u64>,
+}
+
+/// What the chosen ones among a part's batches say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// Chosen measurements, and their percentiles in nanoseconds.
+    pub(super) samples: usize,
+    pub(super) p10_ns: u64,
+    pub(super) p50_ns: u64,
+    pub(super) p90_ns: u64,
+    pub(super) interval: Option<Interval>,
+    /// Median of the energies whose batches are chosen among those that have energies.
+    pub(super) energy_uj: Option<u64>,
+    pub(super) newest_us: u64,
+    pub(super) batches: usize,
+    pub(super) conditions: String,
+    pub(super) agrees: bool,
+}
+
+/// What those batches say that are nearest to the conditions that hold; none where there is no measurement.
+pub(super) fn figures(now: &Conditions, all: &[Measured]) -> Option<Figures> {
+    let counted = |count: &dyn Fn(&Measured) -> usize| -> Vec<(Conditions, usize)> {
+        all.iter()
+            .filter(|batch| count(batch) > 0)
+            .map(|batch| (batch.conditions.clone(), count(batch)))
+            .collect()
+    };
+    let timed: Vec<&Measured> = all.iter().filter(|batch| !batch.times_ns.is_empty()).collect();
+    let choice = choose(now, &counted(&|batch| batch.times_ns.len()));
+    let chosen: Vec<&Measured> = choice.places.iter().map(|place| timed[*place]).collect();
+    let mut times: Vec<u64> = chosen
+        .iter()
+        .flat_map(|batch| batch.times_ns.iter().copied())
+        .collect();
+    times.sort_unstable();
+    let last = times.len().checked_sub(1)?;
+    let at = |permille: usize| times[last * permille / 1000];
+    let with_energy: Vec<&Measured> = all.iter().filter(|batch| !batch.energies_uj.is_empty()).collect();
+    let of_energy = choose(now, &counted(&|batch| batch.energies_uj.len()));
+    let energies = of_energy
+        .places
+        .iter()
+        .flat_map(|place| &with_energy[*place].energies_uj);
+    let mut energies: Vec<u64> = energies.copied().collect();
     energies.sort_unstable();
-    Some(Summary {
-        samples: u32::try_from(rows.len()).unwrap_or(u32::MAX),
-        p10: at(100),
-        p50: at(500),
-        p90: at(900),
+    Some(Figures {
+        samples: times.len(),
+        p10_ns: at(100),
+        p50_ns: at(500),
+        p90_ns: at(900),
         interval: median_interval(&times),
         energy_uj: energies.get(energies.len() / 2).copied(),
-        newest_us: rows.iter().map(|row| row.recorded_us).max().unwrap_or(0),
-        emulated: rows.iter().any(|row| row.emulated),
+        newest_us: chosen.iter().map(|batch| batch.recorded_us).max().unwrap_or(0),
+        batches: chosen.len(),
+        conditions: conditions::together(chosen.iter().map(|batch| &batch.conditions)),
+        agrees: choice.agrees,
     })
 }
 

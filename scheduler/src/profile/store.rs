@@ -2,6 +2,7 @@
 //!
 //! Invariant: times beyond what SQLite counts (2^63 ns, three centuries) are stored as that; nothing wraps.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,9 +10,13 @@ use polychip_partitioner::Nanos;
 use rusqlite::{Connection, params};
 
 use super::exchange::LinkRecord;
+use super::statistics::Measured;
 use super::{KEPT, Measurement, PartKey};
 use crate::conditions::Conditions;
 
+/// Settings of governor, power mode and clock under which measurements of a part are kept: a chip has about ten clocks
+/// that it stays at.
+const STATES: usize = 8;
 /// The version that is written beside what this build measures.
 pub(super) const BUILD: &str = env!("CARGO_PKG_VERSION");
 
@@ -129,8 +134,9 @@ pub(super) fn add(
     Ok(measurements.len())
 }
 
-/// Removes all but the newest measurements of a part, with energy and without, and batches that have none left. Energy
-/// is measured seldom: times that are recorded with every run must not push it out.
+/// Removes all but the newest measurements of a part, with energy and without, of each governor, power mode and clock,
+/// and batches that have none left. Energy is measured seldom: times that are recorded with every run must not push it
+/// out, and neither must those of a slow clock push out what was measured at a fast one.
 pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> {
     let held: u32 = connection
         .prepare_cached("SELECT count(*) FROM measurement WHERE part = ?1")?
@@ -138,15 +144,30 @@ pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
     if held <= KEPT {
         return Ok(());
     }
-    connection.execute(
-        "DELETE FROM measurement WHERE part = ?1 AND id NOT IN
-         (SELECT id FROM
-          (SELECT m.id, row_number() OVER
-           (PARTITION BY m.energy_uj IS NULL ORDER BY b.recorded_us DESC, m.id DESC) AS place
-           FROM measurement m JOIN batch b ON b.id = m.batch WHERE m.part = ?1)
-          WHERE place <= ?2)",
-        params![part, KEPT],
+    let mut newest_first = connection.prepare_cached(
+        "SELECT m.id, m.energy_uj IS NULL, b.conditions FROM measurement m JOIN batch b ON b.id = m.batch
+         WHERE m.part = ?1 ORDER BY b.recorded_us DESC, m.id DESC",
     )?;
+    let mut rows = newest_first.query(params![part])?;
+    let mut counts: BTreeMap<(String, bool), u32> = BTreeMap::new();
+    let mut states: Vec<String> = Vec::new();
+    let mut too_many = Vec::new();
+    while let Some(row) = rows.next()? {
+        let state = conditions(&row.get::<_, String>(2)?).lasting().to_string();
+        if !states.contains(&state) {
+            states.push(state.clone());
+        }
+        let is_old = states.iter().position(|known| *known == state) >= Some(STATES);
+        let count = counts.entry((state, row.get(1)?)).or_default();
+        *count += 1;
+        if is_old || *count > KEPT {
+            too_many.push(row.get::<_, i64>(0)?);
+        }
+    }
+    let mut remove = connection.prepare_cached("DELETE FROM measurement WHERE id = ?1")?;
+    for id in too_many {
+        remove.execute(params![id])?;
+    }
     connection.execute(
         "DELETE FROM batch WHERE part = ?1 AND id NOT IN (SELECT batch FROM measurement WHERE part = ?1)",
         params![part],
@@ -154,34 +175,47 @@ pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// A stored measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) time_ns: u64,
-    pub(super) energy_uj: Option<u64>,
-    pub(super) emulated: bool,
-    pub(super) recorded_us: u64,
+/// The batches of a part, oldest first, and whether its figures are an emulated device's.
+pub(super) fn batches(connection: &Connection, key: PartKey<'_>) -> rusqlite::Result<(Vec<Measured>, bool)> {
+    let mut statement = connection.prepare_cached(
+        "SELECT b.id, b.conditions, b.recorded_us, m.time_ns, m.energy_uj, p.emulated FROM part p
+         JOIN measurement m ON m.part = p.id JOIN batch b ON b.id = m.batch
+         WHERE p.device = ?1 AND p.fingerprint = ?2 AND p.operating_point = ?3
+         ORDER BY b.recorded_us, b.id, m.id",
+    )?;
+    let mut rows = statement.query(params![
+        key.device,
+        key.fingerprint.as_slice(),
+        key.operating_point
+    ])?;
+    let (mut found, mut last, mut emulated) = (Vec::<Measured>::new(), None, false);
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        if last != Some(id) {
+            found.push(Measured {
+                conditions: conditions(&row.get::<_, String>(1)?),
+                recorded_us: unsigned(row.get(2)?),
+                times_ns: Vec::new(),
+                energies_uj: Vec::new(),
+            });
+            last = Some(id);
+        }
+        let batch = found.last_mut().expect("invariant: pushed for its first row");
+        batch.times_ns.push(unsigned(row.get(3)?));
+        batch
+            .energies_uj
+            .extend(row.get::<_, Option<i64>>(4)?.map(unsigned));
+        emulated |= row.get::<_, bool>(5)?;
+    }
+    Ok((found, emulated))
 }
 
-/// The measurements of a part.
-pub(super) fn rows(connection: &Connection, key: PartKey<'_>) -> rusqlite::Result<Vec<Row>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT m.time_ns, m.energy_uj, p.emulated, b.recorded_us FROM part p
-         JOIN measurement m ON m.part = p.id JOIN batch b ON b.id = m.batch
-         WHERE p.device = ?1 AND p.fingerprint = ?2 AND p.operating_point = ?3",
-    )?;
-    let rows = statement.query_map(
-        params![key.device, key.fingerprint.as_slice(), key.operating_point],
-        |row| {
-            Ok(Row {
-                time_ns: unsigned(row.get(0)?),
-                energy_uj: row.get::<_, Option<i64>>(1)?.map(unsigned),
-                emulated: row.get(2)?,
-                recorded_us: unsigned(row.get(3)?),
-            })
-        },
-    )?;
-    rows.collect()
+/// What a batch's text says.
+pub(super) fn conditions(text: &str) -> Conditions {
+    match text.parse() {
+        Ok(conditions) => conditions,
+        Err(never) => match never {},
+    }
 }
 
 /// Stores a link, where what is known of it is not newer; whether it was stored.

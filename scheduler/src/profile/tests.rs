@@ -512,3 +512,116 @@ fn differences_are_beyond_both_intervals() {
     assert_eq!((back.slower.len(), back.faster.len()), (0, 1));
     assert_eq!(ProfileDiff::of(&old, &old).slower, []);
 }
+
+/// Conditions with this clock under load, in megahertz.
+fn at(mhz: u64) -> Conditions {
+    Conditions {
+        khz: Some(mhz * 1_000),
+        ..Conditions::default()
+    }
+}
+
+#[test]
+fn a_price_is_that_of_the_clock_that_holds() {
+    let profile = Profile::in_memory().unwrap();
+    let record = |times: Vec<Measurement>, conditions: &Conditions| {
+        profile
+            .record_under(key("gpu:0"), false, &times, conditions)
+            .unwrap();
+    };
+    // an idle chip's clock, three times as slow, measured more often and later
+    record(times([1_000; 7]), &at(1_980));
+    record(times([3_000; 40]), &at(345));
+    record(times([1_010; 7]), &at(1_900));
+    record(times([2_900; 40]), &Conditions::default());
+    let priced = |now: &Conditions| {
+        let found = profile.part_under(key("gpu:0"), now).unwrap().unwrap();
+        let all = (found.samples, found.batches, found.all_batches);
+        (found.p50.nanoseconds(), all, found.conditions)
+    };
+    let fast = (1_000, (14, 2, 4), "load_mhz=1900,2000".to_owned());
+    assert_eq!(priced(&Conditions::default()), fast);
+    assert_eq!(priced(&at(2_100)), fast);
+    assert_eq!(priced(&at(400)), (3_000, (40, 1, 4), "load_mhz=300".to_owned()));
+    let shown = &profile.parts().unwrap()[0];
+    assert_eq!((shown.p50_ns, shown.used_samples, shown.samples), (1_000, 14, 94));
+    assert_eq!((shown.used_batches, shown.batches), (2, 4));
+    assert_eq!(shown.conditions, "load_mhz=1900,2000");
+}
+
+#[test]
+fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
+    let profile = Profile::in_memory().unwrap();
+    let energy = Measurement {
+        time: Nanos::from_nanoseconds(9),
+        energy_uj: Some(70),
+    };
+    profile
+        .record_under(key("gpu:0"), false, &[energy], &at(2_000))
+        .unwrap();
+    profile
+        .record_under(key("gpu:0"), false, &times([9; 120]), &at(2_000))
+        .unwrap();
+    for _ in 0..3 {
+        profile
+            .record_under(key("gpu:0"), false, &times([30; 101]), &at(300))
+            .unwrap();
+    }
+    let found = profile.part(key("gpu:0")).unwrap().unwrap();
+    assert_eq!(
+        (found.p50.nanoseconds(), found.samples, found.energy_uj),
+        (9, KEPT + 1, Some(70))
+    );
+    let slow = profile.part_under(key("gpu:0"), &at(300)).unwrap().unwrap();
+    assert_eq!((slow.p50.nanoseconds(), slow.samples), (30, KEPT));
+    // a clock that was measured long before eight others goes
+    for mhz in 4..12 {
+        profile
+            .record_under(key("gpu:0"), false, &times([5; 20]), &at(mhz * 100))
+            .unwrap();
+    }
+    let kept = &profile.export().unwrap().parts[0];
+    let clocks: std::collections::BTreeSet<&str> = kept
+        .batches
+        .iter()
+        .map(|batch| batch.conditions.as_str())
+        .collect();
+    assert_eq!((clocks.len(), clocks.contains("load_mhz=2000")), (8, false));
+}
+
+#[test]
+fn an_energy_is_found_whatever_the_conditions_of_the_times() {
+    let profile = Profile::in_memory().unwrap();
+    let energy = Measurement {
+        time: Nanos::from_nanoseconds(9),
+        energy_uj: Some(70),
+    };
+    profile.record(key("gpu:0"), false, &[energy]).unwrap();
+    profile
+        .record_under(key("gpu:0"), false, &times([5; 20]), &at(1_900))
+        .unwrap();
+    let found = profile.part(key("gpu:0")).unwrap().unwrap();
+    assert_eq!((found.p50.nanoseconds(), found.energy_uj), (5, Some(70)));
+}
+
+#[test]
+fn laws_are_fitted_on_what_is_nearest() {
+    let profile = Profile::in_memory().unwrap();
+    profile
+        .record_under(key("gpu:0"), false, &times([1_000; 7]), &at(1_980))
+        .unwrap();
+    profile
+        .record_under(key("gpu:0"), false, &times([3_000; 40]), &at(345))
+        .unwrap();
+    profile.record(key("cpu:0"), false, &times([7])).unwrap();
+    let narrowed = |now: &Conditions| {
+        let mut file = profile.export().unwrap();
+        file.narrow("gpu:0", now);
+        let parts = file.parts.iter();
+        parts
+            .flat_map(|part| part.batches.iter().map(|batch| batch.times_ns.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(narrowed(&Conditions::default()), [[1_000; 7]]);
+    assert_eq!(narrowed(&at(300)), [vec![3_000; 40]]);
+}

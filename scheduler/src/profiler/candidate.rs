@@ -73,10 +73,10 @@ impl Candidate {
         }
     }
 
-    /// What is known of it.
-    pub(super) fn look_up(&mut self, profile: &Profile) -> Result<()> {
-        let known = profile.part(self.key())?;
-        self.samples = known.map_or(0, |known| known.samples);
+    /// What is known of it. What was measured under another governor or power mode is not known under this one.
+    pub(super) fn look_up(&mut self, profile: &Profile, now: &Conditions) -> Result<()> {
+        let known = profile.part_under(self.key(), now)?.filter(|known| known.agrees);
+        self.samples = known.as_ref().map_or(0, |known| known.samples);
         self.half_width = known
             .and_then(|known| known.interval)
             .map(|interval| interval.half_width());
@@ -104,8 +104,8 @@ impl Candidate {
         (self.device.name(), &self.fingerprint)
     }
 
-    /// Stores what runs of a whole model took from submit to outputs, beside the time on the device; and what is
-    /// between the two as the launch of the device, where that was not measured.
+    /// Stores what runs of a whole model took from submit to outputs, beside the time on the device. What is between the
+    /// two is the launch of the device, where that was not measured (`predict`).
     pub(super) fn record_whole(
         &self,
         profile: &Profile,
@@ -348,6 +348,15 @@ impl Loaded {
         })
     }
 
+    /// Forgets the runs so far: what follows counts, but for the first one.
+    pub(super) fn begin(&mut self) {
+        self.latencies.clear();
+        let plan = self.session.0.current().plan.clone();
+        if let Some(plan) = plan {
+            drop(plan.forget());
+        }
+    }
+
     /// One run.
     pub(super) fn run(&mut self) -> Result<()> {
         let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
@@ -358,26 +367,44 @@ impl Loaded {
         Ok(())
     }
 
-    /// Times on the device in nanoseconds and energies in microjoules, without the first `warm` runs.
-    pub(super) fn times(&self, warm: usize) -> Vec<(u64, Option<u64>)> {
+    /// Does something while a run is going on that does not count.
+    pub(super) fn run_while<T>(&mut self, read: impl FnOnce() -> T) -> T {
+        let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
+        let run = self.session.submit(&inputs);
+        let found = read();
+        if let Ok(run) = run {
+            // a run that fails now would have failed before
+            drop(run.wait(PATIENCE));
+        }
+        found
+    }
+
+    /// Times and energies on the device of the runs that count.
+    pub(super) fn measurements(&self) -> Vec<Measurement> {
         let plan = self.session.0.current().plan.clone();
         let Some(plan) = plan else { return Vec::new() };
         let history = plan
             .history
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        // the history leaves the first run out itself
-        history.part(0).skip(warm.saturating_sub(1)).collect()
+        let times = history.part(0);
+        times
+            .map(|(ns, energy_uj)| Measurement {
+                time: Nanos::from_nanoseconds(ns),
+                energy_uj,
+            })
+            .collect()
     }
 
-    /// Times from submit to outputs in nanoseconds, without the first `warm` runs.
-    pub(super) fn latencies(&self, warm: usize) -> &[u64] {
-        self.latencies.get(warm..).unwrap_or_default()
+    /// Times from submit to outputs in nanoseconds of the runs that count.
+    pub(super) fn latencies(&self) -> &[u64] {
+        self.latencies.get(1..).unwrap_or_default()
     }
 
     /// Half the width of the interval of the median over the median.
-    pub(super) fn half_width(&self, warm: usize) -> Option<f64> {
-        let mut times: Vec<u64> = self.times(warm).into_iter().map(|(ns, _)| ns).collect();
+    pub(super) fn half_width(&self) -> Option<f64> {
+        let measured = self.measurements();
+        let mut times: Vec<u64> = measured.iter().map(|one| one.time.nanoseconds()).collect();
         times.sort_unstable();
         median_interval(&times).map(|interval| interval.half_width())
     }

@@ -12,6 +12,8 @@ pub(crate) struct History {
     parts: Vec<Ring<(u64, Option<u64>)>>,
     latencies: Ring<u64>,
     runs: u64,
+    /// When the newest run ended, on the runtime's clock.
+    ended_ns: u64,
     tally: Tally,
     /// Times of runs are those of the devices, which alone move a virtual clock.
     is_virtual: bool,
@@ -58,6 +60,7 @@ impl History {
             parts: (0..parts).map(|_| Ring::new()).collect(),
             latencies: Ring::new(),
             runs: 0,
+            ended_ns: 0,
             tally: Tally {
                 parts: vec![(0, Some(0)); parts],
                 ..Tally::default()
@@ -105,9 +108,15 @@ impl History {
         }
     }
 
-    /// Adds a run. The first one of a session warms caches and is not kept.
-    pub(crate) fn add(&mut self, timings: &[Timing], latency: Duration) {
+    /// When the newest run ended; none where there was none.
+    pub(crate) fn ended_ns(&self) -> Option<u64> {
+        (self.runs > 0).then_some(self.ended_ns)
+    }
+
+    /// Adds a run that ends now. The first one of a session warms caches and is not kept.
+    pub(crate) fn add(&mut self, timings: &[Timing], latency: Duration, now_ns: u64) {
         self.runs += 1;
+        self.ended_ns = now_ns;
         self.count(timings, latency);
         if self.runs == 1 {
             return;
@@ -156,10 +165,11 @@ mod tests {
                 ..Timing::default()
             }]
         };
-        history.add(&timing(1_000_000), Duration::from_millis(9));
+        assert_eq!(history.ended_ns(), None);
+        history.add(&timing(1_000_000), Duration::from_millis(9), 5);
         assert_eq!((history.runs, history.part_median(0)), (1, None));
         for ns in 1..=500 {
-            history.add(&timing(ns), Duration::from_nanos(ns));
+            history.add(&timing(ns), Duration::from_nanos(ns), ns);
         }
         let tally = history.take_tally();
         assert_eq!((tally.runs, tally.latency_ns), (501, 9_000_000 + 500 * 501 / 2));
@@ -168,7 +178,12 @@ mod tests {
         assert_eq!(history.part(0).count(), KEPT as usize);
         assert_eq!(history.part_median(0), Some(450));
         assert_eq!(history.latency_median(), Some(450));
+        assert_eq!(
+            (history.ended_ns(), history.emptied().ended_ns()),
+            (Some(500), None)
+        );
     }
+
     #[test]
     fn what_a_run_waited_for_others_is_not_its_time() {
         let timing = |ns| {
@@ -179,12 +194,12 @@ mod tests {
         };
         for (overlaps, told) in [(true, 300), (false, 1_200)] {
             let mut history = History::new(1, false, overlaps);
-            history.add(&timing(300), Duration::from_nanos(1_200));
+            history.add(&timing(300), Duration::from_nanos(1_200), 0);
             assert_eq!(history.take_tally().latency_ns, told);
         }
         // a device that states no times
         let mut history = History::new(1, false, true);
-        history.add(&[Timing::default()], Duration::from_nanos(1_200));
+        history.add(&[Timing::default()], Duration::from_nanos(1_200), 0);
         assert_eq!(history.take_tally().latency_ns, 1_200);
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Not here: replacing a plan (`recover`), trying a run again (`run`).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use polychip_host::Clock;
 use polychip_partitioner::Nanos;
 
+use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
@@ -24,6 +26,10 @@ use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
 use crate::session::slot::{Given, Progress, Slot};
 use crate::session::wiring::{OutputSource, Wiring};
+
+/// How long a chip shows the clock and the temperature of what it computed last: governors of clocks wait longer than
+/// this before they lower one, or tens of milliseconds at least.
+const WARM_NS: u64 = 100_000_000;
 
 /// A plan of a session, loaded.
 pub(crate) struct LoadedPlan {
@@ -336,8 +342,9 @@ impl LoadedPlan {
 
     /// Keeps the figures of a run that has ended well.
     pub(crate) fn keep_figures(&self, slot: &Slot) {
+        let now_ns = self.clock().now_ns();
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.add(&slot.timings, slot.latency);
+        history.add(&slot.timings, slot.latency, now_ns);
     }
 
     /// Forgets the measured part times, and gives them.
@@ -347,9 +354,15 @@ impl LoadedPlan {
         std::mem::replace(&mut *history, empty)
     }
 
-    /// Writes the measured part times into the profile database, and forgets them here.
+    /// Writes the measured part times into the profile database, and forgets them here. Clock and temperature are stated
+    /// where the last run ended just now: what a chip shows later says nothing of its runs.
     pub(crate) fn record(&self) -> Result<()> {
         let history = self.forget();
+        let since = history
+            .ended_ns()
+            .map(|ended| self.clock().now_ns().saturating_sub(ended));
+        let is_warm = since.is_some_and(|since| since <= WARM_NS);
+        let mut conditions: BTreeMap<String, Conditions> = BTreeMap::new();
         for (index, part) in self.parts.iter().enumerate() {
             let device = self.device(part);
             if self.clock().is_virtual() && !device.info().emulated {
@@ -370,9 +383,14 @@ impl LoadedPlan {
                 })
                 .collect();
             if !measurements.is_empty() {
+                let conditions = conditions.entry(identity.clone()).or_insert_with(|| {
+                    let now = self.shared.under_load(device);
+                    if is_warm { now } else { now.settings() }
+                });
+                let emulated = device.info().emulated;
                 self.shared
                     .profile
-                    .record(key, device.info().emulated, &measurements)?;
+                    .record_under(key, emulated, &measurements, conditions)?;
             }
         }
         Ok(())

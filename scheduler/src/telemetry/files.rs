@@ -503,7 +503,62 @@ fn copy(root: &Path, to: &Path, path: &Path) -> io::Result<()> {
     fs::write(target, bytes)
 }
 
+/// What sets a clock, as the files beside it say now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClockSetting {
+    pub(crate) governor: Option<String>,
+    /// Highest clock that is allowed, in kilohertz.
+    pub(crate) highest_khz: Option<u64>,
+}
+
 impl Sensors {
+    /// What sets a clock now; [`Sensor`] holds what it was when the sensor was found.
+    pub(crate) fn clock_setting(&self, sensor: &Sensor) -> ClockSetting {
+        let Source::File { path, over, .. } = &sensor.source else {
+            return ClockSetting {
+                governor: None,
+                highest_khz: None,
+            };
+        };
+        let beside = |name: &str| path.with_file_name(name);
+        let first = |names: [&str; 2]| {
+            names
+                .into_iter()
+                .find_map(|name| text(&self.root, &beside(name)).ok())
+        };
+        let highest = first(["scaling_max_freq", "max_freq"]).and_then(|text| text.parse::<u64>().ok());
+        let over = u64::try_from(*over).unwrap_or(1).max(1);
+        ClockSetting {
+            governor: first(["scaling_governor", "governor"]),
+            highest_khz: highest.map(|highest| highest / over).filter(|&khz| khz > 0),
+        }
+    }
+
+    /// Power mode of the machine, where its firmware has any.
+    pub(crate) fn power_mode(&self) -> Option<String> {
+        text(&self.root, Path::new("sys/firmware/acpi/platform_profile")).ok()
+    }
+
+    /// Threads that could run now, without this program's own.
+    pub(crate) fn contention(&self) -> Option<u32> {
+        // "0.42 0.36 0.30 2/345 6789": two of 345 threads could run
+        let line = text(&self.root, Path::new("proc/loadavg")).ok()?;
+        let running: u32 = line.split_whitespace().nth(3)?.split('/').next()?.parse().ok()?;
+        let mut own = 0;
+        for thread in fs::read_dir(self.root.join("proc/self/task"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            // "123 (a name) R 1 …": the name may hold anything
+            let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            let state = state.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+            own += u32::from(state.is_some_and(|state| state.starts_with('R')));
+        }
+        // the thread that reads this runs
+        Some(running.saturating_sub(own.max(1)))
+    }
+
     /// Whether a battery is charged now, where one says so.
     #[must_use]
     pub fn is_charging(&self) -> Option<bool> {

@@ -7,14 +7,14 @@
 
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
-use polychip_partitioner::{self as partitioner, Milliwatts, Objective, Options, Part};
+use polychip_partitioner::{self as partitioner, Milliwatts};
 
 use super::energy::Interval;
 use crate::error::Result;
 use crate::planned::Planned;
-use crate::policy::{Policy, Settings};
-use crate::price::{Prices, part_graph};
-use crate::profile::{Measurement, PartKey, Profile, Summary};
+use crate::policy::Policy;
+use crate::price::{Prices, Rows, alone, part_graph};
+use crate::profile::{Measurement, PartKey};
 use crate::runtime::Shared;
 
 /// Keeps the energy of a run of the one part that a plan gives to a device; whether it did.
@@ -42,7 +42,10 @@ pub(crate) fn record(
     }
     let found = &planned.devices()[column];
     let settings = policy.settings();
-    let Some(known) = known(planned.graph(), found, part, settings, &shared.profile) else {
+    let Some(known) = planned
+        .rows(shared, settings)
+        .of(planned.graph(), planned.devices(), part)
+    else {
         return Ok(false);
     };
     let measurement = Measurement {
@@ -62,22 +65,13 @@ pub(crate) fn record(
 }
 
 /// Gives each device the power that it took while it ran the whole model, where that was measured.
-pub(crate) fn use_power(
-    graph: &Graph,
-    devices: &[Device],
-    prices: &mut Prices,
-    settings: Settings,
-    profile: &Profile,
-) {
+pub(crate) fn use_power(graph: &Graph, devices: &[Device], prices: &mut Prices, rows: Rows<'_>) {
     let nodes = graph.node_count();
-    for (column, device) in devices.iter().enumerate() {
-        if nodes == 0 || !(0..nodes).all(|node| prices.targets[column].supports(node)) {
-            continue;
-        }
-        let Some(part) = whole(graph, prices, column) else {
+    for column in 0..devices.len() {
+        let Some(part) = alone(graph, prices, column) else {
             continue;
         };
-        let Some(known) = known(graph, device, &part, settings, profile) else {
+        let Some(known) = rows.of(graph, devices, &part) else {
             continue;
         };
         // microjoules over picoseconds are 1e9 milliwatts
@@ -99,37 +93,4 @@ pub(crate) fn use_power(
             }
         }
     }
-}
-
-/// The whole model as the part of one device.
-fn whole(graph: &Graph, prices: &Prices, column: usize) -> Option<Part> {
-    let options = Options {
-        pins: (0..graph.node_count()).map(|node| (node, column)).collect(),
-        ..Options::default()
-    };
-    let Prices {
-        targets,
-        costs,
-        links,
-    } = prices;
-    let alone = partitioner::partition(graph, targets, costs, links, &Objective::latency(), &options).ok()?;
-    match <[Part; 1]>::try_from(alone.parts) {
-        Ok([part]) => Some(part),
-        Err(_) => None,
-    }
-}
-
-fn known(
-    graph: &Graph,
-    device: &Device,
-    part: &Part,
-    settings: Settings,
-    profile: &Profile,
-) -> Option<Summary> {
-    let structure = fingerprint::structure(&part_graph(graph, part));
-    profile.or_nothing(profile.part(PartKey {
-        device: &device.identity(),
-        fingerprint: &structure,
-        operating_point: &settings.operating_point(device.info().kind),
-    }))
 }

@@ -12,10 +12,12 @@ use polychip_host::{Clock, Device, DeviceKind, Telemetry};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::files::Sensors;
+use super::files::{ClockSetting, Sensors};
 use super::rules::Subject;
 use super::sensor::{Quantity, Reading, Sensor};
+use crate::conditions::Conditions;
 use crate::runtime::Runtime;
+use crate::unit::MilliCelsius;
 
 /// A figure of a sensor, or why there is none. The unit stands in the name of the field that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -105,6 +107,8 @@ struct Mean {
     power_mw: Option<i64>,
 }
 
+/// A device that computes so much of the time shows the clock at which it computes.
+const BUSY_PERMILLE: i64 = 500;
 /// Counters change a few times a second: over a second their steps are a tenth of what is read.
 const MEAN_NS: u64 = 1_000_000_000;
 
@@ -207,28 +211,77 @@ impl Sampler {
         }
     }
 
+    /// Under which conditions a device computes at this moment.
+    pub(crate) fn under_load(&mut self, device: &Device) -> Conditions {
+        self.conditions(device, |state, _| state.frequency_khz.value)
+    }
+
+    /// Under which conditions a device would compute from now on. The clock of a device that does nothing now is not
+    /// known, but where a limit holds it down.
+    pub(crate) fn expected(&mut self, device: &Device) -> Conditions {
+        self.conditions(device, |state, limit| {
+            let busy = state
+                .load_permille
+                .value
+                .is_some_and(|load| load >= BUSY_PERMILLE);
+            let now = state.frequency_khz.value.filter(|_| busy);
+            now.or_else(|| i64::try_from(limit?).ok())
+        })
+    }
+
+    fn conditions(
+        &mut self,
+        device: &Device,
+        clock: impl Fn(&DeviceState, Option<u64>) -> Option<i64>,
+    ) -> Conditions {
+        let readings = self.sensors.read();
+        let table: Vec<(&Sensor, &Reading)> = self.sensors.all().iter().zip(&readings).collect();
+        let state = self.state(device, &table);
+        let clocks = table
+            .iter()
+            .map(|(sensor, _)| *sensor)
+            .filter(|sensor| sensor.quantity == Quantity::Frequency && self.belongs(sensor, device));
+        let settings: Vec<ClockSetting> = clocks.map(|sensor| self.sensors.clock_setting(sensor)).collect();
+        let mut governors: Vec<String> = settings.iter().filter_map(|one| one.governor.clone()).collect();
+        governors.sort();
+        governors.dedup();
+        let limit = settings.iter().filter_map(|one| one.highest_khz).max();
+        let khz = clock(&state, limit).and_then(|khz| u64::try_from(khz).ok());
+        let is_real = !device.info().emulated;
+        Conditions {
+            governor: (!governors.is_empty()).then(|| governors.join("+")),
+            khz: khz.filter(|khz| *khz > 0),
+            temperature: state.temperature_mc.value.map(MilliCelsius::new),
+            power_mode: self.sensors.power_mode().filter(|_| is_real),
+            contention: self.sensors.contention().filter(|_| is_real),
+            unsteady: false,
+        }
+    }
+
     fn state(&self, device: &Device, table: &[(&Sensor, &Reading)]) -> DeviceState {
         let said = if device.is_quarantined() {
             Err("the device is lost".to_owned())
         } else {
             device.telemetry().map_err(|error| error.to_string())
         };
-        let own = |value: &dyn Fn(&Telemetry) -> Option<i64>, quantity| match &said {
+        let stated = |value: &dyn Fn(&Telemetry) -> Option<i64>| match &said {
             Ok(said) => match value(said) {
                 Some(value) => Figure::known(value, format!("plugin {}", device.plugin().name)),
-                None => self.of_files(device, table, quantity),
+                None => Figure::unknown("no sensor"),
             },
             Err(words) => Figure::unknown(words.clone()),
         };
+        let own = |value: &dyn Fn(&Telemetry) -> Option<i64>, quantity| match stated(value) {
+            Figure { value: None, .. } if said.is_ok() => self.of_files(device, table, quantity),
+            figure => figure,
+        };
         let signed = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
-        let none = Quantity::Voltage;
-        let energy = match self.of_files(device, table, Quantity::Energy) {
-            // Linux's counter of a CPU turns at a range that only Linux knows
-            figure if figure.value.is_some() => figure,
-            _ if device.info().kind == DeviceKind::Cpu && !device.info().emulated => {
-                self.of_files(device, table, Quantity::Energy)
-            }
-            _ => own(&|said| signed(said.energy_uj), Quantity::Energy),
+        let info = device.info();
+        let energy = if info.kind == DeviceKind::Cpu && !info.emulated {
+            // it turns at a range that only Linux knows
+            self.of_files(device, table, Quantity::Energy)
+        } else {
+            own(&|said| signed(said.energy_uj), Quantity::Energy)
         };
         DeviceState {
             device: device.name().to_owned(),
@@ -239,7 +292,7 @@ impl Sampler {
             energy_uj: energy,
             frequency_khz: own(&|said| signed(said.frequency_khz), Quantity::Frequency),
             load_permille: own(&|said| said.load_permille.map(i64::from), Quantity::Load),
-            throttle: own(&|said| said.throttle.map(i64::from), none),
+            throttle: stated(&|said| said.throttle.map(i64::from)),
         }
     }
 

@@ -90,6 +90,43 @@ fn a_phone_has_zones_clocks_and_a_battery_in_our_units() {
 }
 
 #[test]
+fn what_sets_clocks_and_who_else_runs_is_read_anew() {
+    let folder = tree("phone");
+    let sensors = Sensors::at(folder.path(), &Rules::default());
+    assert_eq!((sensors.power_mode(), sensors.contention()), (None, None));
+    let cpu = sensors
+        .all()
+        .iter()
+        .find(|sensor| sensor.name == "cpufreq/policy7")
+        .unwrap();
+    let policy = "sys/devices/system/cpu/cpufreq/policy7";
+    write(folder.path(), &format!("{policy}/scaling_governor"), "powersave");
+    write(folder.path(), &format!("{policy}/scaling_max_freq"), "1200000");
+    let setting = sensors.clock_setting(cpu);
+    assert_eq!(
+        (setting.governor.as_deref(), setting.highest_khz),
+        (Some("powersave"), Some(1_200_000))
+    );
+    let gpu = |sensor: &&Sensor| sensor.name == "devfreq/3d00000.qcom,kgsl-3d0";
+    let setting = sensors.clock_setting(sensors.all().iter().find(gpu).unwrap());
+    assert_eq!(
+        (setting.governor.as_deref(), setting.highest_khz),
+        (Some("msm-adreno-tz"), Some(680_000))
+    );
+    write(folder.path(), "sys/firmware/acpi/platform_profile", "balanced");
+    write(folder.path(), "proc/loadavg", "0.42 0.36 0.30 5/345 6789");
+    assert_eq!(
+        (sensors.power_mode().as_deref(), sensors.contention()),
+        (Some("balanced"), Some(4))
+    );
+    // two of the five are threads of this program, one sleeps
+    for (thread, line) in [(7, "7 (a) R 1"), (8, "8 (b (c) R) R 1"), (9, "9 (R) S 1")] {
+        write(folder.path(), &format!("proc/self/task/{thread}/stat"), line);
+    }
+    assert_eq!(sensors.contention(), Some(3));
+}
+
+#[test]
 fn a_laptops_package_counter_turns_at_its_range() {
     let folder = tree("laptop");
     let mut sensors = Sensors::at(folder.path(), &Rules::default());

@@ -1,0 +1,53 @@
+//! What holds on devices now: read when plans are priced, and while something is measured.
+//!
+//! Invariant: nothing is read where no measurement could be chosen by it.
+//!
+//! Not here: what a time depends on (`conditions`), the sensors (`sampler`).
+
+use std::sync::PoisonError;
+
+use polychip_host::Device;
+
+use super::files::Sensors;
+use super::rules::Rules;
+use super::sampler::Sampler;
+use crate::conditions::Conditions;
+use crate::runtime::{Runtime, Shared};
+
+impl Shared {
+    /// Under which conditions each of these devices would compute from now on.
+    pub(crate) fn expected(&self, devices: &[Device]) -> Vec<Conditions> {
+        if self
+            .profile
+            .or_nothing(self.profile.has_no_parts().map(|none| !none))
+        {
+            return self.sampled(|sampler| devices.iter().map(|device| sampler.expected(device)).collect());
+        }
+        vec![Conditions::default(); devices.len()]
+    }
+
+    /// Under which conditions a device computes at this moment.
+    pub(crate) fn under_load(&self, device: &Device) -> Conditions {
+        self.sampled(|sampler| sampler.under_load(device))
+    }
+
+    fn sampled<T>(&self, read: impl FnOnce(&mut Sampler) -> T) -> T {
+        let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
+        read(sampler.get_or_insert_with(|| {
+            Sampler::of(
+                self.host.devices().to_vec(),
+                self.host.clock().clone(),
+                Sensors::of_this_machine(&Rules::default()),
+            )
+        }))
+    }
+}
+
+impl Runtime {
+    /// Under which conditions a device would compute from now on: what plans choose measured figures by. The clock of a
+    /// device that does nothing now is not known, but where a limit holds it down.
+    #[must_use]
+    pub fn conditions(&self, device: &Device) -> Conditions {
+        self.0.sampled(|sampler| sampler.expected(device))
+    }
+}
