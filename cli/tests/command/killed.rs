@@ -8,24 +8,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::tool::{alone, polychip, shapes};
+use crate::tool::{alone, polychip, profiling};
 
 /// Measurements that the database keeps of a part.
 const KEPT: u64 = 101;
 
 fn profiler(profile: &Path) -> Child {
     Command::new(alone())
-        .args([
-            "profile",
-            &shapes(),
-            "--ops",
-            "--devices",
-            "cpu",
-            "--threads",
-            "1",
-        ])
-        .args(["--precision-goal", "0.01", "--profile"])
-        .arg(profile)
+        .args(profiling(profile.to_str().unwrap()))
+        .args(["--precision-goal", "0.01"])
         .env_remove("POLYCHIP_PLUGINS")
         .env("POLYCHIP_LOG", "polychip::profiler=info")
         .stdout(Stdio::null())

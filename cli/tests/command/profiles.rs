@@ -1,23 +1,20 @@
 //! `polychip profile`: measuring, and profiles as files.
 
-use crate::tool::{polychip, shapes};
+use crate::tool::{polychip, profiling, shapes};
+
+/// Measures the model that ships into a file.
+fn profiled(path: &str, more: &[&str]) -> serde_json::Value {
+    let arguments = profiling(path);
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    arguments.extend(more);
+    arguments.push("--json");
+    polychip(&arguments).json("profile")
+}
 
 /// A profile of the model that ships, and its path.
 fn measured(folder: &tempfile::TempDir, name: &str) -> String {
     let path = folder.path().join(name).display().to_string();
-    let arguments = [
-        "profile",
-        &shapes(),
-        "--ops",
-        "--devices",
-        "cpu",
-        "--threads",
-        "1",
-        "--profile",
-        &path,
-    ];
-    let goal = ["--precision-goal", "100", "--json"];
-    let answer = polychip(&[&arguments[..], &goal].concat()).json("profile");
+    let answer = profiled(&path, &["--precision-goal", "100"]);
     assert_eq!(answer["complete"], true);
     assert_eq!(
         (&answer["known"], &answer["known_before"]),
@@ -32,19 +29,7 @@ fn measured(folder: &tempfile::TempDir, name: &str) -> String {
 fn what_is_measured_is_kept_and_is_not_measured_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = measured(&folder, "a.profile");
-    let again = [
-        "profile",
-        &shapes(),
-        "--ops",
-        "--devices",
-        "cpu",
-        "--threads",
-        "1",
-        "--profile",
-        &path,
-    ];
-    let goal = ["--no-wholes", "--precision-goal", "100", "--json"];
-    let again = polychip(&[&again[..], &goal].concat()).json("profile");
+    let again = profiled(&path, &["--no-wholes", "--precision-goal", "100"]);
     assert_eq!(
         (&again["measurements"], &again["complete"]),
         (&0.into(), &true.into())
@@ -81,6 +66,14 @@ fn what_is_measured_is_kept_and_is_not_measured_again() {
     assert_eq!(
         plan["report"]["parts"][0]["cost"]["provenance"], "measured",
         "{plan}"
+    );
+    // and says of how many runs
+    let figure = &plan["measured"][0];
+    assert_eq!((&figure["device"], &figure["part"]), (&"cpu:0".into(), &0.into()));
+    let [used, all] = ["batches", "all_batches"].map(|name| figure[name].as_u64().unwrap());
+    assert!(
+        0 < used && used <= all && figure["samples"].as_u64().unwrap() >= 11,
+        "{figure}"
     );
 }
 

@@ -28,6 +28,23 @@ pub(crate) fn shapes_file(name: &str) -> String {
         .to_string()
 }
 
+/// `profile` of that model and what it consists of, on one thread of the CPU, into a file.
+pub(crate) fn profiling(profile: &str) -> Vec<String> {
+    let shapes = shapes();
+    let arguments = [
+        "profile",
+        &shapes,
+        "--ops",
+        "--devices",
+        "cpu",
+        "--threads",
+        "1",
+        "--profile",
+        profile,
+    ];
+    arguments.map(str::to_owned).to_vec()
+}
+
 /// What a command did.
 #[derive(Debug)]
 pub(crate) struct Done {
