@@ -87,6 +87,18 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
+impl Arguments {
+    /// The period of frames that the governor is told: of the rate that was asked for; without one, where a limit is
+    /// to be held by skipping frames, so long as a run of the first plan takes.
+    fn period(&self, first: Duration) -> Option<Duration> {
+        let is_limited = self.max_power.is_some() || self.max_temperature.is_some();
+        match self.fps {
+            Some(fps) => Some(Duration::from_secs_f64(1.0 / fps)),
+            None => is_limited.then_some(first),
+        }
+    }
+}
+
 fn watts(text: &str) -> Result<Milliwatts, String> {
     let number = text.trim_end_matches(['W', 'w']).trim();
     match number.parse::<f64>() {
@@ -338,12 +350,8 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
         policy = policy.battery_saver();
     }
     let planned = runtime.plan(&model, &policy)?;
-    // without a rate, as many frames as the plan that was made first can take
-    let period = match arguments.fps {
-        Some(fps) => Duration::from_secs_f64(1.0 / fps),
-        None => Duration::from_nanos(planned.plan().time().nanoseconds().max(1)),
-    };
-    if arguments.fps.is_some() || arguments.max_power.is_some() {
+    let first = Duration::from_nanos(planned.plan().time().nanoseconds().max(1));
+    if let Some(period) = arguments.period(first) {
         policy = policy.frame_period(period);
     }
     let session = runtime.session_of(planned, policy)?;
@@ -662,5 +670,30 @@ impl std::fmt::Display for Summary {
             write!(f, "\n{replayed} decisions, the same when replayed")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Told {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn each_limit_has_a_period_so_that_frames_can_be_skipped() {
+        let first = Duration::from_millis(7);
+        let period = |words: &[&str]| {
+            let words = ["monitor", "model.onnx"].iter().chain(words);
+            <Told as clap::Parser>::parse_from(words).arguments.period(first)
+        };
+        assert_eq!(period(&[]), None);
+        assert_eq!(period(&["--max-power", "300W"]), Some(first));
+        assert_eq!(period(&["--max-temperature", "80C"]), Some(first));
+        let asked = period(&["--max-temperature", "80C", "--fps", "50"]);
+        assert_eq!(asked, Some(Duration::from_millis(20)));
     }
 }

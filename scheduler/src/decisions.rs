@@ -113,6 +113,11 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
         Reason::Power { power_mw, limit_mw } => {
             format!("it takes {}, the limit is {}", watts(*power_mw), watts(*limit_mw))
         }
+        Reason::PowerUnknown { candidate, limit_mw } => format!(
+            "a device of {} says no power: the limit of {} is held against the others alone",
+            plan(*candidate),
+            watts(*limit_mw)
+        ),
         Reason::Lost { device: index } => format!("{} is lost", device(*index)),
         Reason::Late {
             latency_ns,

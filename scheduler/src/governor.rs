@@ -52,6 +52,6 @@ mod tests;
 
 pub use decision::{Action, Decision, Reason, takes};
 pub use event::{Event, FinishedRun, Input, Limits, Place, Reading};
-pub use portfolio::{Candidate, Load, Portfolio};
+pub use portfolio::{Candidate, Load, Point, Portfolio};
 pub use settings::Settings;
 pub use state::Governor;

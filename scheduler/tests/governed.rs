@@ -3,36 +3,13 @@
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]
 mod model;
+#[path = "scripted/session.rs"]
+mod scripted;
 
 use std::time::Duration;
 
-use model::{F32, node, port};
-use polychip::{EventKind, Hint, MilliCelsius, Milliwatts, Policy, Precision, Runtime, Session};
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// `b = |-x|` on two scripted devices.
-fn runtime(devices: &str) -> (Runtime, polychip::Model) {
-    let folder = tempfile::tempdir().unwrap();
-    let made = model::Model {
-        nodes: vec![
-            node("Neg", "neg", &["x"], &["a"]),
-            node("Abs", "abs", &["a"], &["b"]),
-        ],
-        inputs: vec![port("x", F32, &["4"])],
-        outputs: vec![port("a", F32, &["4"]), port("b", F32, &["4"])],
-        ..model::Model::default()
-    };
-    let runtime = Runtime::builder()
-        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
-        .configure("null", "script", devices)
-        .virtual_time()
-        .only_given_folders()
-        .build()
-        .unwrap();
-    let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
-    (runtime, model)
-}
+use polychip::{EventKind, Hint, MilliCelsius, Milliwatts, Policy, Precision, Session};
+use scripted::{PATIENCE, filled, right, runtime};
 
 /// A fast device that heats up at 4 W to 105 °C, and a slow, cool one.
 const HOT: &str = "
@@ -60,14 +37,8 @@ fn session(devices: &str, policy: Policy) -> Session {
 
 /// A run on a value, whose answer is right.
 fn run(session: &Session, value: f32) {
-    let mut input = session.input("x").unwrap();
-    input.write(&[value; 4]).unwrap();
-    let outputs = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap();
-    assert_eq!(
-        outputs.get("a").unwrap().values::<f32>().unwrap()[..],
-        [-value; 4]
-    );
-    assert_eq!(outputs.get("b").unwrap().values::<f32>().unwrap()[..], [value; 4]);
+    let input = filled(session, value);
+    right(&session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap(), value);
 }
 
 fn devices_of(session: &Session) -> Vec<String> {

@@ -4,39 +4,20 @@
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]
 mod model;
+#[path = "scripted/session.rs"]
+mod scripted;
 
 use std::time::Duration;
 
-use model::{F32, node, port};
-use polychip::{Error, ErrorKind, EventKind, Input, Policy, Report, Runtime, Session};
+use polychip::{Error, ErrorKind, EventKind, Policy, Report, Runtime, Session};
+use scripted::{PATIENCE, filled, right};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// `b = |-x|`, with `a = -x` an output as well, on a fast device and a slow one.
+/// The model on a fast device and a slow one.
 fn runtime(rest: &str) -> (Runtime, polychip::Model) {
-    let folder = tempfile::tempdir().unwrap();
-    let made = model::Model {
-        nodes: vec![
-            node("Neg", "neg", &["x"], &["a"]),
-            node("Abs", "abs", &["a"], &["b"]),
-        ],
-        inputs: vec![port("x", F32, &["4"])],
-        outputs: vec![port("a", F32, &["4"]), port("b", F32, &["4"])],
-        ..model::Model::default()
-    };
-    let script = format!(
+    scripted::runtime(&format!(
         "[[device]]\nname = \"npu\"\nlaunch_ns = 1\ncost = {{ fixed_ns = 1 }}\n{rest}\n\
          [[device]]\nname = \"slow\"\ncost = {{ fixed_ns = 1e6 }}\n"
-    );
-    let runtime = Runtime::builder()
-        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
-        .configure("null", "script", script)
-        .virtual_time()
-        .only_given_folders()
-        .build()
-        .unwrap();
-    let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
-    (runtime, model)
+    ))
 }
 
 fn both() -> Policy {
@@ -54,25 +35,11 @@ fn fault(kind: &str, more: &str) -> String {
     format!("fault = [{{ kind = \"{kind}\"{more} }}]")
 }
 
-fn filled(session: &Session, value: f32) -> Input {
-    let mut input = session.input("x").unwrap();
-    input.write(&[value; 4]).unwrap();
-    input
-}
-
 /// A run on a value, whose answer is right where it is one.
 fn run(session: &Session, value: f32) -> Result<(), Error> {
     let input = filled(session, value);
     right(&session.submit(&[&input])?.wait(PATIENCE)?, value);
     Ok(())
-}
-
-fn right(outputs: &polychip::Outputs, value: f32) {
-    assert_eq!(
-        outputs.get("a").unwrap().values::<f32>().unwrap()[..],
-        [-value; 4]
-    );
-    assert_eq!(outputs.get("b").unwrap().values::<f32>().unwrap()[..], [value; 4]);
 }
 
 fn counts(report: &Report, kinds: &[EventKind]) -> Vec<u64> {

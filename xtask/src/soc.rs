@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Only the shipped table, without those drawn around it
     #[arg(long)]
     shipped_only: bool,
+    /// Another limit of the surface than the tables', in thousandths of a degree
+    #[arg(long, value_name = "MC")]
+    skin_limit: Option<f64>,
     /// Where the figures go
     #[arg(long, default_value = "target/soc.json")]
     json: PathBuf,
@@ -47,6 +50,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if options.shipped_only {
         command.arg("--shipped-only");
+    }
+    if let Some(limit) = options.skin_limit {
+        command.args(["--skin-limit", &limit.to_string()]);
     }
     let status = command.status().context("cargo run")?;
     if !status.success() {

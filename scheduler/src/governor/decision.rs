@@ -69,6 +69,14 @@ pub enum Reason {
         /// The limit.
         limit_mw: u64,
     },
+    /// There is a limit of power, and a device of the plan neither says what it draws nor is stated to: the limit is
+    /// held against the others alone.
+    PowerUnknown {
+        /// The plan, which goes on.
+        candidate: usize,
+        /// The limit.
+        limit_mw: u64,
+    },
     /// A device of the plan is lost.
     Lost {
         /// The device.

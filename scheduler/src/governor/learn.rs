@@ -8,10 +8,14 @@
 
 /// Slowness by which a device is not called slow.
 const NEARLY: f64 = 1.15;
+/// Slowness of a late run by which it is not called noise.
+const NOT_NOISE: f64 = 1.05;
 /// A measurement of a run speaks for so long.
 const FRESH_NS: u64 = 1_000_000_000;
 /// Sensors speak for so long.
 const STALE_NS: u64 = 3_000_000_000;
+/// What a run found beyond what sensors explain is remembered for so long.
+const LATELY_NS: u64 = 60_000_000_000;
 /// The longest time until a slow device is tried again, as a multiple of the first.
 const LONGEST_RETRY: u64 = 4;
 
@@ -24,56 +28,112 @@ pub(crate) struct Device {
     top_khz: u64,
     khz: Option<(u64, u64)>,
     others: Option<(u64, f64)>,
-    /// Measured by a run: when, and how slow.
-    measured: Option<(u64, f64)>,
+    /// Measured by a run.
+    measured: Option<Measured>,
+    /// How slow beyond what others explain, where they tell: their use of memory, for one.
+    beyond: Option<(u64, f64)>,
     /// Slow for reasons that no sensor shows, until then it is not tried.
     avoided_until_ns: u64,
     retry_ns: u64,
 }
 
+/// How slow a run found a device, beyond what heat explains.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    at_ns: u64,
+    slow: f64,
+    /// The clock that the run asked for, against the highest one.
+    share: f64,
+    /// More than noise.
+    is_slow: bool,
+}
+
+impl Measured {
+    /// How slow what was predicted for another clock is then. Whoever makes a device slow has it at the clock that he
+    /// wants: a run takes as long, whatever clock it asks for.
+    fn slow(&self, share: f64) -> f64 {
+        match self.is_slow {
+            true => (self.slow * share / self.share).max(1.0),
+            false => self.slow,
+        }
+    }
+}
+
 impl Device {
-    /// Whether sensors told the share of others lately.
-    fn knows_others(&self, now_ns: u64) -> bool {
-        self.others
-            .is_some_and(|(at, _)| now_ns.saturating_sub(at) <= STALE_NS)
+    /// A clock that is asked for, against the highest one.
+    fn share_of_top(&self, asked_khz: Option<u64>) -> f64 {
+        let asked = asked_khz.filter(|&khz| khz < self.top_khz && self.top_khz > 0);
+        asked.map_or(1.0, |khz| khz as f64 / self.top_khz as f64)
     }
 
-    /// How slow the sensors say it is.
-    fn by_sensors(&self, now_ns: u64) -> f64 {
-        let fresh = |at: u64| now_ns.saturating_sub(at) <= STALE_NS;
-        let clock = match self.khz {
-            Some((at, khz)) if fresh(at) && khz > 0 => self.top_khz as f64 / khz as f64,
-            _ => 1.0,
+    /// How slow others make what was predicted for a clock, by the sensors, where they told lately.
+    fn by_others(&self, now_ns: u64, asked_khz: Option<u64>) -> Option<f64> {
+        let (at, share) = self.others?;
+        let slow = 1.0 / (1.0 - share.min(0.95));
+        let held = if slow > NEARLY {
+            self.share_of_top(asked_khz)
+        } else {
+            1.0
         };
-        let others = match self.others {
-            Some((at, share)) if fresh(at) => 1.0 / (1.0 - share.min(0.95)),
-            _ => 1.0,
-        };
-        (clock * others).clamp(1.0, 20.0)
+        (now_ns.saturating_sub(at) <= STALE_NS).then(|| (slow * held).max(1.0))
     }
 
-    /// How slow it is taken to be. In hope, an avoided device is tried in half the time.
-    pub(crate) fn slowness(&self, now_ns: u64, hope: bool) -> f64 {
-        let sensors = self.by_sensors(now_ns);
-        let hope_ns = if hope { self.retry_ns / 2 } else { 0 };
-        match self.measured {
-            Some((at, slow)) if now_ns.saturating_sub(at) <= FRESH_NS => slow,
-            Some((_, slow)) if now_ns.saturating_add(hope_ns) < self.avoided_until_ns => slow.max(sensors),
-            _ => sensors,
+    /// How slow heat makes what was predicted for a clock.
+    fn by_clock(&self, now_ns: u64, asked_khz: Option<u64>) -> f64 {
+        match self.khz {
+            Some((at, khz)) if now_ns.saturating_sub(at) <= STALE_NS && khz > 0 => {
+                let asked = self.top_khz as f64 * self.share_of_top(asked_khz);
+                (asked / khz as f64).max(1.0)
+            }
+            _ => 1.0,
         }
     }
 
-    /// A run found it so slow, against its prediction.
-    pub(crate) fn measure(&mut self, now_ns: u64, slow: f64, late: bool, first_retry_ns: u64) {
-        let slow = slow.clamp(1.0, 20.0);
+    /// How slow it is taken to be for a candidate that asks for a clock. In hope, an avoided device is tried in half
+    /// the time.
+    pub(crate) fn slowness(&self, now_ns: u64, hope: bool, asked_khz: Option<u64>) -> f64 {
+        let sensors = self.by_others(now_ns, asked_khz).unwrap_or(1.0);
+        let hope_ns = if hope { self.retry_ns / 2 } else { 0 };
+        let rest = match self.measured {
+            Some(measured) if now_ns.saturating_sub(measured.at_ns) <= FRESH_NS => {
+                measured.slow(self.share_of_top(asked_khz))
+            }
+            Some(measured) if now_ns.saturating_add(hope_ns) < self.avoided_until_ns => {
+                measured.slow(self.share_of_top(asked_khz)).max(sensors)
+            }
+            _ => sensors,
+        };
+        (self.by_clock(now_ns, asked_khz) * rest).clamp(1.0, 20.0)
+    }
+
+    /// A run of a candidate that asks for a clock found it so slow, against its prediction.
+    pub(crate) fn measure(
+        &mut self,
+        now_ns: u64,
+        slow: f64,
+        asked_khz: Option<u64>,
+        late: bool,
+        first_retry_ns: u64,
+    ) {
+        let share = self.share_of_top(asked_khz);
+        // what heat does not explain
+        let slow = (slow.clamp(1.0, 20.0) / self.by_clock(now_ns, asked_khz)).max(1.0);
         let before = match self.measured {
-            Some((at, before)) if now_ns.saturating_sub(at) <= FRESH_NS => before,
+            Some(before) if now_ns.saturating_sub(before.at_ns) <= FRESH_NS => before.slow(share),
             _ => slow,
         };
         // a late run is believed at once, others by a fifth
         let weight = if late && slow > before { 1.0 } else { 0.2 };
         let slow = before + weight * (slow - before);
-        let unexplained = slow / self.by_sensors(now_ns) > NEARLY && !self.knows_others(now_ns);
+        let others = self.by_others(now_ns, asked_khz);
+        if let Some(others) = others.filter(|&others| others > NEARLY) {
+            let before = self.beyond.map_or(1.0, |(_, beyond)| beyond);
+            let beyond = before + 0.5 * (before * slow / others - before);
+            self.beyond = Some((now_ns, beyond.clamp(1.0, 1.5)));
+        }
+        // at a low clock that others hold higher, little shows; but who is late is slow
+        let is_slow = slow > if late { NOT_NOISE } else { NEARLY };
+        let unexplained = others.is_none() && is_slow;
         if unexplained && now_ns >= self.avoided_until_ns {
             let longest = first_retry_ns.saturating_mul(LONGEST_RETRY);
             // tried again and still slow: twice the patience
@@ -84,11 +144,16 @@ impl Device {
         }
         if unexplained {
             self.avoided_until_ns = now_ns.saturating_add(self.retry_ns.max(first_retry_ns));
-        } else if slow < NEARLY * self.by_sensors(now_ns) {
+        } else if slow < NEARLY * others.unwrap_or(1.0) {
             self.retry_ns = 0;
             self.avoided_until_ns = 0;
         }
-        self.measured = Some((now_ns, slow));
+        self.measured = Some(Measured {
+            at_ns: now_ns,
+            slow,
+            share,
+            is_slow,
+        });
     }
 
     pub(crate) fn read_clock(&mut self, now_ns: u64, khz: u64) {
@@ -106,6 +171,8 @@ impl Device {
 pub(crate) struct Learnt {
     /// Measured against predicted time, where devices' slowness is taken into account.
     pub(crate) time: f64,
+    /// The same of late: when, and what.
+    lately: Option<(u64, f64)>,
     /// Measured against predicted energy.
     pub(crate) energy: f64,
     /// Power read while it ran, in milliwatts.
@@ -116,6 +183,7 @@ impl Default for Learnt {
     fn default() -> Self {
         Self {
             time: 1.0,
+            lately: None,
             energy: 1.0,
             seen_mw: None,
         }
@@ -123,8 +191,24 @@ impl Default for Learnt {
 }
 
 impl Learnt {
-    pub(crate) fn run(&mut self, time: f64) {
-        self.time = (self.time + 0.1 * (time - self.time)).clamp(0.25, 8.0);
+    pub(crate) fn run(&mut self, now_ns: u64, time: f64, late: bool) {
+        let time = time.clamp(0.25, 8.0);
+        self.time += 0.1 * (time - self.time);
+        let before = match self.lately {
+            Some((at, before)) if now_ns.saturating_sub(at) <= FRESH_NS => before,
+            _ => self.time,
+        };
+        // a late run is believed at once, others by a fifth
+        let weight = if late && time > before { 1.0 } else { 0.2 };
+        self.lately = Some((now_ns, before + weight * (time - before)));
+    }
+
+    /// Measured against predicted time: the mean, or what late runs said lately.
+    pub(crate) fn time(&self, now_ns: u64) -> f64 {
+        match self.lately {
+            Some((at, lately)) if now_ns.saturating_sub(at) <= LATELY_NS => lately.max(self.time),
+            _ => self.time,
+        }
     }
 
     pub(crate) fn spent(&mut self, energy: f64) {
@@ -146,14 +230,14 @@ mod tests {
     #[test]
     fn unseen_others_are_avoided_longer_each_time() {
         let mut device = Device::default();
-        device.measure(S, 3.0, true, 10 * S);
-        assert!(device.slowness(10 * S, false) > 2.9);
-        assert_eq!(device.slowness(12 * S, false), 1.0);
-        device.measure(12 * S, 3.0, true, 10 * S);
-        assert!(device.slowness(30 * S, false) > 2.9);
-        device.measure(40 * S, 1.0, false, 10 * S);
-        device.measure(41 * S, 3.0, true, 10 * S);
-        assert!(device.slowness(45 * S, false) > 1.9 && device.slowness(55 * S, false) == 1.0);
+        device.measure(S, 3.0, None, true, 10 * S);
+        assert!(device.slowness(10 * S, false, None) > 2.9);
+        assert_eq!(device.slowness(12 * S, false, None), 1.0);
+        device.measure(12 * S, 3.0, None, true, 10 * S);
+        assert!(device.slowness(30 * S, false, None) > 2.9);
+        device.measure(40 * S, 1.0, None, false, 10 * S);
+        device.measure(41 * S, 3.0, None, true, 10 * S);
+        assert!(device.slowness(45 * S, false, None) > 1.9 && device.slowness(55 * S, false, None) == 1.0);
     }
 
     #[test]
@@ -162,10 +246,35 @@ mod tests {
         device.read_clock(S, 1000);
         device.read_clock(2 * S, 500);
         device.read_others(2 * S, 500);
-        assert_eq!(device.slowness(2 * S, false), 4.0);
-        device.measure(2 * S, 4.0, true, 10 * S);
+        assert_eq!(device.slowness(2 * S, false, None), 4.0);
+        device.measure(2 * S, 4.0, None, true, 10 * S);
         device.read_clock(5 * S, 1000);
         device.read_others(5 * S, 0);
-        assert_eq!(device.slowness(5 * S, false), 1.0);
+        assert_eq!(device.slowness(5 * S, false, None), 1.0);
+    }
+
+    #[test]
+    fn a_clock_that_is_asked_for_is_not_slow() {
+        let mut device = Device::default();
+        device.read_clock(S, 1000);
+        device.read_clock(2 * S, 800);
+        assert_eq!(device.slowness(2 * S, false, None), 1.25);
+        assert_eq!(device.slowness(2 * S, false, Some(800)), 1.0);
+        assert_eq!(device.slowness(2 * S, false, Some(500)), 1.0);
+        // others have it at their clock: a run that asks for more is no faster
+        device.measure(2 * S, 2.0, Some(500), true, 10 * S);
+        assert_eq!(device.slowness(2 * S, false, Some(500)), 2.0);
+        assert_eq!(device.slowness(2 * S, false, Some(800)), 3.2);
+    }
+
+    #[test]
+    fn others_that_a_sensor_tells_of_hold_the_clock() {
+        let mut device = Device::default();
+        device.read_clock(S, 1000);
+        device.read_others(S, 750);
+        assert_eq!(device.slowness(S, false, None), 4.0);
+        assert_eq!(device.slowness(S, false, Some(500)), 2.0);
+        device.read_others(2 * S, 50);
+        assert!(device.slowness(2 * S, false, Some(500)) < 1.06);
     }
 }

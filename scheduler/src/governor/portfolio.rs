@@ -28,6 +28,19 @@ pub struct Candidate {
     pub energy_uj: Option<u64>,
     /// The devices that it uses, and for how long.
     pub loads: Vec<Load>,
+    /// The operating points at which its devices are to run, which its time and energy are those of. A device that is
+    /// not named runs as fast as it may. Who executes the decision sets them; the governor sets nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Point>,
+}
+
+/// The operating point of one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// The device.
+    pub device: usize,
+    /// Its highest clock meanwhile.
+    pub khz: u64,
 }
 
 /// What a run asks of one device.
@@ -51,7 +64,21 @@ impl Candidate {
             latency_ns,
             energy_uj: energies.map(|energies| energies.iter().fold(0u64, |sum, &e| sum.saturating_add(e))),
             loads,
+            points: Vec::new(),
         }
+    }
+
+    /// The same candidate at operating points.
+    #[must_use]
+    pub fn at(self, points: Vec<Point>) -> Self {
+        Self { points, ..self }
+    }
+
+    /// The highest clock that it asks of a device, where it asks for one.
+    #[must_use]
+    pub fn khz(&self, device: usize) -> Option<u64> {
+        let mut points = self.points.iter();
+        points.find(|point| point.device == device).map(|point| point.khz)
     }
 
     /// The same candidate with a known energy of the whole run.
@@ -74,7 +101,8 @@ impl Portfolio {
     /// Finds what no governor can work with.
     ///
     /// # Errors
-    /// No candidate, a candidate without a load or with two of one device, or a device that is not in the list.
+    /// No candidate, a candidate without a load or with two of one device, a device that is not in the list, or an
+    /// operating point of a device that the candidate does not use, or of no clock.
     pub fn check(&self) -> Result<()> {
         if self.candidates.is_empty() {
             return Err(bad("the portfolio has no candidate"));
@@ -99,6 +127,14 @@ impl Portfolio {
                     return Err(bad(format!(
                         "candidate {name} has two loads of {}",
                         self.devices[load.device]
+                    )));
+                }
+            }
+            for point in &candidate.points {
+                if point.khz == 0 || !candidate.uses(point.device) {
+                    return Err(bad(format!(
+                        "candidate {name} asks device {} for {} kHz",
+                        point.device, point.khz
                     )));
                 }
             }

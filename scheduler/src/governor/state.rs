@@ -1,6 +1,11 @@
-//! The machine: what is known of devices and candidates, and the choice among them.
+//! The machine: what is known of devices and candidates, and how events change it.
 //!
 //! Invariants: `current` is a candidate of the portfolio, and needs no lost device while another one needs none.
+//!
+//! Not here: what is expected of a candidate (`outlook`), the choice among them (`choice`).
+
+mod choice;
+mod outlook;
 
 use std::collections::VecDeque;
 
@@ -12,16 +17,8 @@ use super::settings::Settings;
 use super::thermal::{self, Place as Heat};
 use crate::error::Result;
 
-/// A minute.
-const MINUTE_NS: u64 = 60_000_000_000;
 /// Paces are multiples of this, in thousandths.
 const PACE_STEP: u32 = 25;
-/// A pace rises by so much at a look, at most.
-const PACE_RISE: u32 = 50;
-/// A late plan is left for another late one only below this share of its worth.
-const MUCH_LESS: f64 = 0.6;
-/// Devices heat up within seconds: no need to foresee more.
-const DEVICE_HORIZON_S: f64 = 15.0;
 
 /// Chooses among the candidates of a portfolio. See the [module](super).
 #[derive(Debug, Clone)]
@@ -46,6 +43,8 @@ pub struct Governor {
     deadline_ns: Option<u64>,
     looked_ns: Option<u64>,
     switched_ns: Option<u64>,
+    /// The plan was switched to, and has not run since.
+    is_first: bool,
     /// When the pace changed last.
     paced_ns: Option<u64>,
     /// Times of the last switches that nothing forced.
@@ -53,33 +52,6 @@ pub struct Governor {
     /// Since when runs are off their prediction.
     off_since_ns: Option<u64>,
     asked_ns: Option<u64>,
-}
-
-/// What matters, from least energy to least time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aim {
-    Frugal,
-    Fast,
-}
-
-/// What is expected of a candidate.
-#[derive(Debug, Clone, Copy)]
-struct Outlook {
-    latency_ns: f64,
-    energy_uj: Option<f64>,
-    in_time: bool,
-    /// The pace that limits allow, in thousandths, where it is below a thousand.
-    bearable: f64,
-    /// Frames in time of a thousand; where none would be, what is left to compare by.
-    worth: f64,
-    /// What bounds the pace.
-    bound: Option<Bound>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Bound {
-    Heat(Place),
-    Power,
 }
 
 impl Governor {
@@ -110,6 +82,7 @@ impl Governor {
             deadline_ns: None,
             looked_ns: None,
             switched_ns: None,
+            is_first: false,
             paced_ns: None,
             switches: VecDeque::new(),
             off_since_ns: None,
@@ -309,7 +282,9 @@ impl Governor {
             let seen = run.loads.iter().find(|seen| seen.device == load.device);
             if let Some(seen) = seen.filter(|_| load.busy_ns > 0) {
                 let slow = seen.busy_ns as f64 / load.busy_ns as f64;
-                self.devices[load.device].measure(self.now_ns, slow, late, self.settings.retry_ns);
+                let asked = candidate.khz(load.device);
+                let device = &mut self.devices[load.device];
+                device.measure(self.now_ns, slow, asked, late, self.settings.retry_ns);
             }
             let joules = seen.and_then(|seen| seen.energy_uj).or(load.energy_uj);
             let joules = joules.map_or(load.busy_ns as f64 / 1e9, |uj| uj as f64 / 1e6);
@@ -331,8 +306,13 @@ impl Governor {
             _ => None,
         };
         let modelled = self.explained_ns(candidate, run).max(1.0);
+        // the first run after a switch finds its plan cold
+        let is_first = self.is_first && run.candidate == self.current;
+        self.is_first &= !is_first;
         let learnt = &mut self.learnt[run.candidate];
-        learnt.run(run.latency_ns as f64 / modelled);
+        if !is_first {
+            learnt.run(self.now_ns, run.latency_ns as f64 / modelled, late);
+        }
         if let Some(spent) = spent {
             learnt.spent(spent);
         }
@@ -369,6 +349,7 @@ impl Governor {
         };
         self.current = best;
         self.switched_ns = Some(self.now_ns);
+        self.is_first = true;
         self.set_pace(&outlook, true);
         self.decision(Action::Switch(best), Reason::Lost { device })
     }
@@ -385,6 +366,7 @@ impl Governor {
         self.portfolio = portfolio;
         self.off_since_ns = None;
         self.switched_ns = Some(self.now_ns);
+        self.is_first = true;
         self.current = match self.is_usable(0) {
             true => 0,
             false => self.best(None).map_or(0, |(best, _)| best),
@@ -393,368 +375,5 @@ impl Governor {
             true => self.decision(Action::Switch(self.current), Reason::Replanned),
             false => self.decision(Action::Replan, Reason::NoCandidate),
         }
-    }
-
-    fn heat(&self, place: Place) -> Option<&Heat> {
-        match place {
-            Place::Device(device) => self.device_heat.get(device),
-            Place::Package => Some(&self.package_heat),
-            Place::Skin => Some(&self.skin_heat),
-        }
-    }
-
-    /// Joules of a run; a busy second counts as one joule where nothing is known, and the fit finds the scale.
-    fn joules(&self, candidate: usize) -> f64 {
-        let found = &self.portfolio.candidates[candidate];
-        let known = found
-            .energy_uj
-            .map(|uj| uj as f64 / 1e6 * self.learnt[candidate].energy);
-        known.unwrap_or_else(|| found.loads.iter().map(|load| load.busy_ns as f64 / 1e9).sum())
-    }
-
-    /// Seconds between two runs at the full rate.
-    fn cycle_s(&self, candidate: usize) -> f64 {
-        let latency = self.latency_ns(candidate, &self.portfolio.candidates[candidate], false);
-        // a frame that is still running when the next one comes makes that one drop
-        let ns = self
-            .period_ns
-            .map_or(latency, |period| latency.max(period as f64));
-        (ns / 1e9).max(1e-9)
-    }
-
-    /// Watts that a candidate spends at a place, at the full rate.
-    fn watts(&self, candidate: usize, place: Place) -> f64 {
-        let joules = match place {
-            Place::Package | Place::Skin => self.joules(candidate),
-            Place::Device(device) => {
-                let found = &self.portfolio.candidates[candidate];
-                let load = found.loads.iter().find(|load| load.device == device);
-                load.map_or(0.0, |load| match load.energy_uj {
-                    Some(uj) => uj as f64 / 1e6 * self.learnt[candidate].energy,
-                    None => load.busy_ns as f64 / 1e9,
-                })
-            }
-        };
-        joules / self.cycle_s(candidate)
-    }
-
-    /// Time of a run with today's devices, without what was learnt of the candidate itself.
-    fn slowed_ns(&self, candidate: &Candidate, hope: bool) -> f64 {
-        let busy: f64 = candidate.loads.iter().map(|load| load.busy_ns as f64).sum();
-        let latency = candidate.latency_ns as f64;
-        // of a plan whose devices work at once, not every second counts
-        let share = if busy > latency { latency / busy } else { 1.0 };
-        let more = candidate.loads.iter().map(|load| {
-            let slow = self.devices[load.device].slowness(self.now_ns, hope);
-            load.busy_ns as f64 * (slow - 1.0) * share
-        });
-        latency + more.sum::<f64>()
-    }
-
-    /// Time that a run should have taken, given how long its devices were busy by their fences.
-    fn explained_ns(&self, candidate: &Candidate, run: &FinishedRun) -> f64 {
-        let busy = |load: &super::portfolio::Load| run.loads.iter().find(|seen| seen.device == load.device);
-        if !candidate.loads.iter().all(|load| busy(load).is_some()) {
-            return self.slowed_ns(candidate, false);
-        }
-        let predicted: f64 = candidate.loads.iter().map(|load| load.busy_ns as f64).sum();
-        let seen = candidate.loads.iter().filter_map(busy);
-        let seen: f64 = seen.map(|load| load.busy_ns as f64).sum();
-        let latency = candidate.latency_ns as f64;
-        let share = if predicted > latency {
-            latency / predicted
-        } else {
-            1.0
-        };
-        latency + (seen - predicted) * share
-    }
-
-    fn latency_ns(&self, index: usize, candidate: &Candidate, hope: bool) -> f64 {
-        self.slowed_ns(candidate, hope) * self.learnt[index].time
-    }
-
-    fn aim(&self) -> Aim {
-        let low = self
-            .charge_permille
-            .is_some_and(|charge| charge < self.settings.low_battery_permille);
-        // a machine that says nothing of a battery has none
-        let mains = self.charging || self.charge_permille.is_none();
-        if self.foreground && mains && !low {
-            Aim::Fast
-        } else {
-            Aim::Frugal
-        }
-    }
-
-    /// What is expected of a candidate.
-    fn outlook(&self, index: usize, hope: bool) -> Outlook {
-        let candidate = &self.portfolio.candidates[index];
-        let latency_ns = self.latency_ns(index, candidate, hope);
-        // what runs is given half the margin, so that it is not left for a breath
-        let margin = f64::from(self.settings.margin_permille) / 1e3;
-        let margin = if index == self.current {
-            margin / 2.0
-        } else {
-            margin
-        };
-        let in_time = self
-            .deadline_ns
-            .is_none_or(|deadline| latency_ns * (1.0 + margin) <= deadline as f64);
-        let (mut bearable, mut bound) = (f64::INFINITY, None);
-        let pace_now = f64::from(self.pace_permille) / 1e3;
-        let places = (0..self.portfolio.devices.len()).map(Place::Device);
-        for place in places.chain([Place::Package, Place::Skin]) {
-            let (Some(limit), Some(heat)) = (self.limits.temperature(place), self.heat(place)) else {
-                continue;
-            };
-            let watts = self.watts(index, place);
-            if watts <= 0.0 {
-                continue;
-            }
-            let horizon = self.horizon_s(place);
-            let guard = match place {
-                Place::Device(_) => self.settings.device_guard_mc,
-                Place::Package | Place::Skin => self.settings.guard_mc,
-            };
-            let limit = limit.saturating_sub(guard) as f64 / 1e3;
-            let now = self.watts(self.current, place) * pace_now;
-            if let Some(most) = heat.bearable(self.now_ns, now, limit, horizon)
-                && most / watts < bearable
-            {
-                bearable = most / watts;
-                bound = Some(Bound::Heat(place));
-            }
-        }
-        if let Some(limit) = self.limits.power_mw {
-            let milliwatts = self.milliwatts(index).max(1e-3);
-            if limit as f64 / milliwatts < bearable {
-                bearable = limit as f64 / milliwatts;
-                bound = Some(Bound::Power);
-            }
-        }
-        let bearable = (bearable * 1e3).clamp(0.0, 1000.0);
-        let worth = match (in_time, self.deadline_ns) {
-            (_, None) => match (self.aim(), self.period_ns) {
-                // no run is late: as many as come, or as there can be
-                (Aim::Fast, Some(period)) => bearable * (period as f64 / latency_ns.max(1.0)).min(1.0),
-                // frames cannot be skipped, or energy is what counts
-                _ => bearable,
-            },
-            (true, _) => bearable,
-            // late frames are worth little: the less late the more, unless energy counts
-            (false, Some(deadline)) => match self.aim() {
-                Aim::Fast => bearable / 10.0 * (deadline as f64 / latency_ns).min(1.0),
-                Aim::Frugal => bearable / 100.0,
-            },
-        };
-        Outlook {
-            latency_ns,
-            energy_uj: candidate
-                .energy_uj
-                .map(|uj| uj as f64 * self.learnt[index].energy),
-            in_time,
-            bearable,
-            worth,
-            bound,
-        }
-    }
-
-    /// How far ahead a place is foreseen.
-    fn horizon_s(&self, place: Place) -> f64 {
-        let horizon = self.settings.horizon_ns as f64 / 1e9;
-        match place {
-            Place::Device(_) => horizon.min(DEVICE_HORIZON_S),
-            Place::Package | Place::Skin => horizon,
-        }
-    }
-
-    /// Power of a candidate at the full rate, as read or else as predicted.
-    fn milliwatts(&self, candidate: usize) -> f64 {
-        let predicted = self.watts(candidate, Place::Skin) * 1e3;
-        self.learnt[candidate]
-            .seen_mw
-            .map_or(predicted, |seen| seen.max(predicted))
-    }
-
-    /// Whether a candidate's devices may be used: present, and not just back from a loss.
-    fn is_open(&self, candidate: usize) -> bool {
-        let loads = &self.portfolio.candidates[candidate].loads;
-        let mut devices = loads.iter().map(|load| &self.devices[load.device]);
-        devices.all(|device| !device.lost && self.now_ns >= device.quarantined_until_ns)
-    }
-
-    /// The best candidate that is usable, and what is expected of it. The one that runs is preferred by the
-    /// hysteresis, where there is one.
-    fn best(&self, running: Option<usize>) -> Option<(usize, Outlook)> {
-        let all = || 0..self.portfolio.candidates.len();
-        let open: Vec<usize> = all().filter(|&index| self.is_open(index)).collect();
-        let usable = match open.is_empty() {
-            false => open,
-            true => all().filter(|&index| self.is_usable(index)).collect(),
-        };
-        let expect = |hope: bool| -> Vec<(usize, Outlook)> {
-            let one = |&index: &usize| (index, self.outlook(index, hope));
-            usable.iter().map(one).collect()
-        };
-        let mut outlooks = expect(false);
-        if !outlooks.iter().any(|(_, outlook)| outlook.in_time) {
-            // what is avoided for a suspicion alone may be better than what is surely late
-            outlooks = expect(true);
-        }
-        let most = outlooks
-            .iter()
-            .map(|(_, outlook)| outlook.worth)
-            .fold(0.0, f64::max);
-        let slack = 1.0 - f64::from(self.settings.hysteresis_permille) / 1e3;
-        let key = |index: usize, outlook: &Outlook| {
-            let key = match (self.aim(), outlook.energy_uj) {
-                (Aim::Frugal, Some(energy)) => energy,
-                _ => outlook.latency_ns,
-            };
-            if Some(index) == running { key * slack } else { key }
-        };
-        let mut best: Option<(usize, Outlook, f64)> = None;
-        for (index, outlook) in outlooks {
-            // as many frames in time as any, or nearly
-            let near = if Some(index) == running {
-                slack * slack
-            } else {
-                slack
-            };
-            if outlook.worth < most * near {
-                continue;
-            }
-            let key = key(index, &outlook);
-            if best.as_ref().is_none_or(|(_, _, least)| key < *least) {
-                best = Some((index, outlook, key));
-            }
-        }
-        best.map(|(index, outlook, _)| (index, outlook))
-    }
-
-    /// Compares the candidates and acts.
-    fn look(&mut self, urgent: bool) -> Decision {
-        self.looked_ns = Some(self.now_ns);
-        let running = self.outlook(self.current, false);
-        let Some((best, outlook)) = self.best(Some(self.current)) else {
-            return self.stay(Reason::NoCandidate);
-        };
-        if best == self.current {
-            return self.repace(&outlook);
-        }
-        let since = self
-            .switched_ns
-            .map_or(u64::MAX, |switched| self.now_ns.saturating_sub(switched));
-        // from late to less late is worth a switch only where it is much less
-        if !running.in_time && !outlook.in_time && running.worth >= MUCH_LESS * outlook.worth {
-            return self.repace(&running);
-        }
-        // lateness and heat do not wait
-        let saves = outlook.in_time && (urgent || !running.in_time);
-        let pressing = saves || running.bearable < 500.0;
-        let recent = self
-            .switches
-            .iter()
-            .filter(|&&at| self.now_ns.saturating_sub(at) < MINUTE_NS)
-            .count();
-        if (!pressing && since < self.settings.dwell_ns)
-            || recent >= self.settings.switches_per_minute as usize
-        {
-            let decision = self.repace(&running);
-            return match decision.reason {
-                Reason::Steady => self.stay(Reason::Waiting { candidate: best }),
-                _ => decision,
-            };
-        }
-        let reason = self.because(&running, &outlook);
-        self.current = best;
-        self.switched_ns = Some(self.now_ns);
-        self.off_since_ns = None;
-        self.switches.push_back(self.now_ns);
-        while self.switches.len() > self.settings.switches_per_minute as usize {
-            self.switches.pop_front();
-        }
-        self.set_pace(&outlook, true);
-        self.decision(Action::Switch(best), reason)
-    }
-
-    /// Why one candidate is left for another.
-    fn because(&self, from: &Outlook, to: &Outlook) -> Reason {
-        let whole = |value: f64| value.round() as u64;
-        if let Some(deadline_ns) = self.deadline_ns.filter(|_| !from.in_time) {
-            return Reason::Late {
-                latency_ns: whole(from.latency_ns),
-                than_ns: whole(to.latency_ns),
-                deadline_ns,
-            };
-        }
-        if to.worth > from.worth && from.bearable < 1000.0 {
-            match from.bound {
-                Some(Bound::Heat(place)) => return self.hot(place),
-                Some(Bound::Power) => {
-                    return Reason::Power {
-                        power_mw: whole(self.milliwatts(self.current)),
-                        limit_mw: self.limits.power_mw.unwrap_or(0),
-                    };
-                }
-                None => {}
-            }
-            return Reason::Sustains {
-                permille: to.worth.round() as u32,
-                than_permille: from.worth.round() as u32,
-            };
-        }
-        match (self.aim(), to.energy_uj, from.energy_uj) {
-            (Aim::Frugal, Some(energy), Some(than)) => Reason::Frugal {
-                energy_uj: whole(energy),
-                than_uj: whole(than),
-            },
-            _ => Reason::Faster {
-                latency_ns: whole(to.latency_ns),
-                than_ns: whole(from.latency_ns),
-            },
-        }
-    }
-
-    fn hot(&self, place: Place) -> Reason {
-        let millidegrees = |degrees: Option<f64>| degrees.map_or(0, |degrees| (degrees * 1e3).round() as i64);
-        let watts = self.watts(self.current, place);
-        let now = watts * f64::from(self.pace_permille) / 1e3;
-        let horizon = self.horizon_s(place);
-        let heat = self.heat(place);
-        Reason::Hot {
-            place,
-            temperature_mc: millidegrees(heat.and_then(|heat| heat.degrees(self.now_ns, now))),
-            predicted_mc: millidegrees(heat.and_then(|heat| heat.after(self.now_ns, now, watts, horizon))),
-            limit_mc: self.limits.temperature(place).unwrap_or(i64::MAX),
-        }
-    }
-
-    /// Takes the pace that limits allow.
-    fn set_pace(&mut self, outlook: &Outlook, at_once: bool) -> bool {
-        let allowed = match self.period_ns {
-            None => 1000,
-            Some(_) => (outlook.bearable as u32 / PACE_STEP * PACE_STEP).clamp(PACE_STEP, 1000),
-        };
-        let before = self.pace_permille;
-        self.pace_permille = match allowed > before && !at_once {
-            true => allowed.min(before + PACE_RISE),
-            false => allowed,
-        };
-        let changed = self.pace_permille != before;
-        if changed {
-            self.paced_ns = Some(self.now_ns);
-        }
-        changed
-    }
-
-    /// Keeps the plan, and sets its pace.
-    fn repace(&mut self, outlook: &Outlook) -> Decision {
-        let from_permille = self.pace_permille;
-        let reason = match self.set_pace(outlook, false) {
-            true => Reason::Pace { from_permille },
-            false => Reason::Steady,
-        };
-        self.stay(reason)
     }
 }

@@ -205,6 +205,43 @@ fn a_power_limit_is_held_by_the_pace_where_a_device_draws_at_rest() {
 }
 
 #[test]
+fn a_power_that_nobody_states_bounds_nothing_and_is_said_to_be_unknown() {
+    let silent = Load {
+        device: 0,
+        busy_ns: 10 * MS,
+        energy_uj: None,
+    };
+    let portfolio = Portfolio {
+        devices: vec!["cpu:0".to_owned()],
+        candidates: vec![Candidate::new("cpu", 10 * MS, vec![silent])],
+    };
+    // a tenth of what a watt while busy would draw
+    let limits = Limits {
+        power_mw: Some(100),
+        ..Limits::default()
+    };
+    let mut governor = Governor::new(portfolio, limits, Settings::default()).unwrap();
+    let decision = governor.step(&at(0, frames(10)));
+    let unknown = Reason::PowerUnknown {
+        candidate: 0,
+        limit_mw: 100,
+    };
+    assert_eq!((decision.reason, decision.pace_permille), (unknown, 1000));
+    // a sensor that tells makes it a bound
+    let reading = Reading {
+        power_mw: Some(200),
+        ..Reading::of(Place::Device(0))
+    };
+    governor.step(&at(10 * S, Input::Reading(reading)));
+    let decision = governor.step(&at(11 * S, Input::Tick));
+    assert!(
+        !matches!(decision.reason, Reason::PowerUnknown { .. }),
+        "{decision:?}"
+    );
+    assert_eq!(governor.pace_permille(), 500);
+}
+
+#[test]
 fn runs_that_nothing_explains_ask_for_a_replan() {
     let mut governor = governor();
     let mut asked = 0;

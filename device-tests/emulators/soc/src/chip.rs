@@ -56,6 +56,8 @@ struct UnitState {
     critical: f64,
     /// Levels that its own heat takes.
     own_level: usize,
+    /// The level that is asked for: no higher clock than that one's.
+    asked_level: usize,
     watts: f64,
 }
 
@@ -80,6 +82,7 @@ impl Chip {
                 trip: unit.trip_mc / 1e3,
                 critical: unit.critical_mc / 1e3,
                 own_level: 0,
+                asked_level: 0,
                 watts: 0.0,
             }
         });
@@ -107,9 +110,27 @@ impl Chip {
         }
     }
 
-    /// The level in use of a unit: that of its own heat or of the surface's, whichever is lower.
+    /// The level in use of a unit: what heat allows or what is asked for, whichever is lower.
     #[must_use]
     pub fn level(&self, unit: usize) -> usize {
+        self.level_at(unit, self.units[unit].asked_level)
+    }
+
+    /// The level in use of a unit, were another one asked for.
+    #[must_use]
+    pub fn level_at(&self, unit: usize, asked: usize) -> usize {
+        let lowest = self.units[unit].levels.len() - 1;
+        self.allowed_level(unit).max(asked).min(lowest)
+    }
+
+    /// Asks for a level of a unit from now on.
+    pub fn ask(&mut self, unit: usize, level: usize) {
+        self.units[unit].asked_level = level;
+    }
+
+    /// The level that heat allows a unit: its own or the surface's, whichever is lower.
+    #[must_use]
+    pub fn allowed_level(&self, unit: usize) -> usize {
         let state = &self.units[unit];
         let lowest = state.levels.len() - 1;
         // the surface's levels are shares of each unit's own range
@@ -132,7 +153,13 @@ impl Chip {
     /// Watts of a unit while it is busy, as hot as it is.
     #[must_use]
     pub fn busy_watts(&self, unit: usize) -> f64 {
-        let [_, dynamic, leaking] = self.units[unit].levels[self.level(unit)];
+        self.busy_watts_at(unit, self.level(unit))
+    }
+
+    /// Watts of a unit while it is busy at a level, as hot as it is.
+    #[must_use]
+    pub fn busy_watts_at(&self, unit: usize, level: usize) -> f64 {
+        let [_, dynamic, leaking] = self.units[unit].levels[level];
         dynamic + leaking * self.leakage(unit)
     }
 

@@ -9,13 +9,13 @@
 use std::collections::HashMap;
 
 use polychip::governor::{
-    Event, FinishedRun, Governor, Input, Limits, Load as RunLoad, Place, Reading, takes,
+    Event, FinishedRun, Governor, Input, Limits, Load as RunLoad, Place, Reading, Reason, takes,
 };
 
 use crate::chip::{Chip, Load};
 use crate::demand::{Frame, Pace};
-use crate::plans::Plans;
-use crate::scenario::{Lie, OTHERS_POWER, RUN_NS, Scenario};
+use crate::plans::{Levels, Plans};
+use crate::scenario::{Lie, OTHERS_POWER, Phase, RUN_NS, Scenario};
 use crate::table::{MOST_UNITS, Table};
 
 /// 30 frames a second.
@@ -26,6 +26,14 @@ const READ_EVERY: u64 = 6;
 pub const SUSTAINED_FROM_NS: u64 = 10 * 60 * 1_000_000_000;
 /// Frames after a switch whose lateness is the switch's.
 const AFTER_SWITCH: u64 = 30;
+
+/// Others who use a unit less than this do not ask for its first level.
+const NOBODY: f64 = 0.1;
+
+/// What was possible is looked at in one of so many frames.
+const SAMPLED: u64 = 30;
+/// A lost unit is reset, and works again, so long after its fault is over.
+const RESET_NS: u64 = 1_000_000_000;
 
 /// Who chooses.
 pub enum Rule<'a> {
@@ -64,12 +72,44 @@ pub struct Outcome {
     pub skin: Vec<f64>,
     /// Frames in time in each minute.
     pub minutes: Vec<u64>,
+    /// The switches.
+    pub changes: Vec<Change>,
+    /// Frames of the whole run that some candidate would have had in time just then, as hot as the chip was, from one
+    /// frame of each second.
+    pub possible: u64,
+    /// Those of them from [`SUSTAINED_FROM_NS`] on.
+    pub possible_sustained: u64,
+    /// What the least of those candidates would have spent on these frames, in joules.
+    pub least_joules: f64,
+    /// What was spent on frames that were in time, in joules.
+    pub joules_in_time: f64,
+    /// Losses that the governor was told of.
+    pub losses: u64,
+    /// Frames that were begun on a unit that the governor was told is lost, though a candidate needs none such.
+    pub on_lost: u64,
+}
+
+/// A switch, and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// When.
+    pub time_ns: u64,
+    /// From this candidate.
+    pub from: usize,
+    /// To this one.
+    pub to: usize,
+    /// Why.
+    pub reason: Reason,
+    /// The late frames that count as its own (see [`Outcome::late_after_switch`]).
+    pub late: u64,
+    /// The latest of them, in nanoseconds.
+    pub latest_ns: u64,
 }
 
 /// Frames at levels and phases, computed once.
 pub struct Frames<'a> {
     plans: &'a Plans,
-    known: HashMap<(usize, [u8; MOST_UNITS], usize), Frame>,
+    known: HashMap<(usize, Levels, usize), Frame>,
 }
 
 impl<'a> Frames<'a> {
@@ -82,6 +122,20 @@ impl<'a> Frames<'a> {
         }
     }
 
+    /// The levels at which a candidate runs: those that it asks for, where heat allows them and nobody else uses the
+    /// unit, who asks for the first one.
+    fn levels(&self, candidate: usize, chip: &Chip, units: usize, around: &Phase) -> Levels {
+        let mut levels = [0; MOST_UNITS];
+        for (unit, level) in levels.iter_mut().enumerate().take(units) {
+            let asked = match around.others[unit] > NOBODY {
+                true => 0,
+                false => self.plans.levels[candidate][unit] as usize,
+            };
+            *level = chip.level_at(unit, asked) as u8;
+        }
+        levels
+    }
+
     fn of(
         &mut self,
         candidate: usize,
@@ -90,20 +144,38 @@ impl<'a> Frames<'a> {
         phase: usize,
         scenario: &Scenario,
     ) -> Frame {
-        let mut levels = [0; MOST_UNITS];
-        for (unit, level) in levels.iter_mut().enumerate().take(units) {
-            *level = chip.level(unit) as u8;
-        }
+        let around = &scenario.phases[phase];
+        let levels = self.levels(candidate, chip, units, around);
         let plans = self.plans;
-        *self.known.entry((candidate, levels, phase)).or_insert_with(|| {
+        // what is asked for beside the same plan's levels makes no other frame
+        let key = (plans.base[candidate], levels, phase);
+        *self.known.entry(key).or_insert_with(|| {
             let mut pace = Pace::full();
-            for unit in 0..units {
-                pace.speed[unit] = chip.speed(unit);
+            for (unit, &level) in levels.iter().enumerate().take(units) {
+                pace.speed[unit] = chip.speed_at(unit, level as usize);
             }
-            pace.others = scenario.phases[phase].others;
-            pace.memory = scenario.phases[phase].memory;
+            pace.others = around.others;
+            pace.memory = around.memory;
             plans.demands[candidate].frame(&pace)
         })
+    }
+
+    /// Energy of a candidate's frame just now, in joules.
+    fn joules(
+        &mut self,
+        candidate: usize,
+        chip: &Chip,
+        table: &Table,
+        phase: usize,
+        scenario: &Scenario,
+    ) -> f64 {
+        let units = table.units.len();
+        let frame = self.of(candidate, chip, units, phase, scenario);
+        let levels = self.levels(candidate, chip, units, &scenario.phases[phase]);
+        let own: f64 = (0..units)
+            .map(|unit| chip.busy_watts_at(unit, levels[unit] as usize) * frame.work_ns[unit] / 1e9)
+            .sum();
+        own + frame.bytes * table.memory.pj_per_byte * 1e-12 + frame.link_nj * 1e-9
     }
 }
 
@@ -134,11 +206,16 @@ pub fn drive(
         ..Outcome::default()
     };
     let mut phase = 0;
+    // units that the governor was told are lost; and a frame that waits for one, until when
+    let mut told = [false; MOST_UNITS];
+    let mut stuck: Option<(u64, usize)> = None;
     let mut current = match &rule {
         Rule::Static(candidate) => *candidate,
         Rule::Governed(governor) => governor.plan(),
     };
     let mut pace_permille = 1000;
+    // whose levels are asked for
+    let mut asking = current;
     // what runs: its load per unit, bytes a second, and when it ends
     let mut running: Option<(Frame, usize, u64, u64)> = None;
     let mut switched_at: Vec<u64> = Vec::new();
@@ -161,20 +238,52 @@ pub fn drive(
         let around = &scenario.phases[phase];
         let sustained = now >= SUSTAINED_FROM_NS;
         out.frames += u64::from(sustained);
-        let lost = |candidate: usize| {
-            let mut hit = scenario.faults.iter().filter(|fault| fault.lie.is_none());
-            hit.any(|fault| {
-                (fault.start_ns..fault.end_ns).contains(&now)
-                    && plans.frames[candidate].busy_ns[fault.place] > 0.0
-            })
-        };
-        if running.is_none() && takes(number, pace_permille) && !lost(current) {
-            let frame = frames.of(current, &chip, units, phase, scenario);
+        let uses = |candidate: usize, unit: usize| plans.frames[candidate].busy_ns[unit] > 0.0;
+        let gone = |unit: usize| scenario.loss(unit, now);
+        let lost = |candidate: usize| (0..units).any(|unit| uses(candidate, unit) && gone(unit).is_some());
+        if matches!(rule, Rule::Governed(_)) && stuck.is_none() {
+            // a frame of a lost unit, running or about to, ends with an error, or hangs until patience is over
+            let candidate = running.map_or(current, |(_, candidate, _, _)| candidate);
+            let hit = (0..units).filter(|&unit| uses(candidate, unit) && !told[unit]);
+            stuck = hit
+                .filter_map(|unit| gone(unit).map(|fault| (now + fault.silent_ns, unit)))
+                .next();
+            if stuck.is_some() {
+                running = None;
+            }
+        }
+        if running.is_none() && stuck.is_none() && takes(number, pace_permille) && !lost(current) {
+            let on_told = |candidate: usize| (0..units).any(|unit| uses(candidate, unit) && told[unit]);
+            let free = (0..plans.demands.len()).any(|candidate| !on_told(candidate));
+            out.on_lost += u64::from(free && on_told(current));
+            // the first run of a plan is at the highest clock
+            let begun = if fresh { plans.base[current] } else { current };
+            asking = begun;
+            let frame = frames.of(begun, &chip, units, phase, scenario);
             let noise = 1.0 + 0.02 * noise(number);
             let extra = if fresh { table.board.switch_ns as f64 } else { 0.0 };
             fresh = false;
             let latency = frame.latency_ns * noise + extra;
             running = Some((frame, current, now, now + latency.round() as u64));
+        }
+        if matches!(rule, Rule::Governed(_)) && number.is_multiple_of(SAMPLED) {
+            let mut least: Option<f64> = None;
+            for candidate in 0..plans.demands.len() {
+                let frame = frames.of(candidate, &chip, units, phase, scenario);
+                if frame.latency_ns <= PERIOD_NS as f64 && !lost(candidate) {
+                    let joules = frames.joules(candidate, &chip, table, phase, scenario);
+                    least = Some(least.map_or(joules, |least| least.min(joules)));
+                }
+            }
+            if let Some(least) = least {
+                out.possible += SAMPLED;
+                out.possible_sustained += SAMPLED * u64::from(sustained);
+                out.least_joules += least * SAMPLED as f64;
+            }
+        }
+        let levels = frames.levels(asking, &chip, units, around);
+        for (unit, &level) in levels.iter().enumerate().take(units) {
+            chip.ask(unit, level as usize);
         }
         // power over this period
         let mut load = Load {
@@ -229,6 +338,9 @@ pub fn drive(
             out.late += u64::from(late);
             out.all_completed += 1;
             out.all_in_time += u64::from(!late);
+            if !late {
+                out.joules_in_time += frames.joules(candidate, &chip, table, phase, scenario);
+            }
             minute_in_time += u64::from(!late);
             let after_switch = switched_at
                 .last()
@@ -239,6 +351,10 @@ pub fn drive(
                     frames.of(other, &chip, units, phase, scenario).latency_ns <= PERIOD_NS as f64
                 });
                 out.late_after_switch += u64::from(avoidable);
+                if let Some(change) = out.changes.last_mut().filter(|_| avoidable) {
+                    change.late += 1;
+                    change.latest_ns = change.latest_ns.max(latency);
+                }
             }
             ended = Some((frame, candidate, latency, end));
             running = None;
@@ -249,6 +365,14 @@ pub fn drive(
                 let decision = governor.step(event);
                 pace_permille = decision.pace_permille;
                 if governor.plan() != current {
+                    out.changes.push(Change {
+                        time_ns: event.time_ns,
+                        from: current,
+                        to: governor.plan(),
+                        reason: decision.reason,
+                        late: 0,
+                        latest_ns: 0,
+                    });
                     current = governor.plan();
                     switched_at.push(event.time_ns);
                 }
@@ -278,6 +402,27 @@ pub fn drive(
                 });
                 decide(&event);
             }
+            if let Some((until, unit)) = stuck.filter(|&(until, _)| until <= after) {
+                told[unit] = true;
+                stuck = None;
+                out.losses += 1;
+                decide(&Event {
+                    time_ns: until.max(now),
+                    input: Input::Lost { device: unit },
+                });
+            }
+            for (unit, told) in told.iter_mut().enumerate().take(units) {
+                if *told
+                    && scenario.loss(unit, after.saturating_sub(RESET_NS)).is_none()
+                    && gone(unit).is_none()
+                {
+                    *told = false;
+                    decide(&Event {
+                        time_ns: after,
+                        input: Input::Back { device: unit },
+                    });
+                }
+            }
             if number.is_multiple_of(READ_EVERY) {
                 for place in 0..units + 2 {
                     if let Some(reading) = sensors.read(place, &chip, table, scenario, around.others, after) {
@@ -290,7 +435,8 @@ pub fn drive(
                 }
             }
             if current != before {
-                fresh = true;
+                // the same plan at another clock is as warm as it was
+                fresh |= plans.base[current] != plans.base[before];
                 out.switches = switched_at.len() as u64;
                 let last = switched_at.last().copied().unwrap_or(0);
                 let recent = switched_at
@@ -377,8 +523,9 @@ impl Sensors {
         reading.temperature_mc = said;
         if let Place::Device(unit) = at {
             let about = &table.units[unit];
-            reading.frequency_khz = Some(about.levels[chip.level(unit)][0] * 1000);
-            reading.throttled = Some(chip.level(unit) > 0);
+            // what heat allows, not what was asked for
+            reading.frequency_khz = Some(about.levels[chip.allowed_level(unit)][0] * 1000);
+            reading.throttled = Some(chip.allowed_level(unit) > 0);
             reading.others_permille = about.load_is_read.then(|| (others[unit] * 1e3).round() as u32);
         }
         Some(reading)

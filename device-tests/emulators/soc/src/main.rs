@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Parser;
 use polychip_soc::scenario::Without;
-use polychip_soc::study::{Figures, Saving, Setting, Spread, savings, sustained};
+use polychip_soc::study::{Figures, Losses, Saving, Setting, Spread, losses, savings, sustained};
 use polychip_soc::table::{Seeds, Table};
 use serde::Serialize;
 
@@ -24,6 +24,9 @@ struct Arguments {
     /// Only the shipped table, without those drawn around it
     #[arg(long)]
     shipped_only: bool,
+    /// Another limit of the surface than the tables', in thousandths of a degree
+    #[arg(long, value_name = "MC")]
+    skin_limit: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -35,6 +38,8 @@ struct Report {
     /// Heat alone: nobody else, on the shipped table.
     heat_alone: Figures,
     savings: Vec<Saving>,
+    /// Units that are lost and come back, on the shipped table.
+    losses: Losses,
 }
 
 fn main() -> Result<()> {
@@ -48,6 +53,11 @@ fn main() -> Result<()> {
             .iter()
             .map(|&seed| Table::phone().drawn(seed, committed.spread_permille));
         tables.extend(drawn);
+    }
+    if let Some(limit) = arguments.skin_limit {
+        tables
+            .iter_mut()
+            .for_each(|table| table.board.skin_limit_mc = limit);
     }
     let settings: Result<Vec<Setting>> = tables
         .into_iter()
@@ -73,6 +83,7 @@ fn main() -> Result<()> {
             },
         )?,
         savings: Vec::new(),
+        losses: losses(&settings[0], committed.first, count.min(100))?,
     };
     for setting in &settings {
         let figures = sustained(setting, committed.first, count, Without::default())?;
@@ -98,8 +109,8 @@ fn main() -> Result<()> {
         )? {
             writeln!(
                 out,
-                "\n{}, {}, {}, {} seeds, emulated: {:.1} instead of {:.1} mJ per inference, saved {}; in time {} of frames, \
-                 plugged {}",
+                "\n{}, {}, {}, {} seeds, emulated: {:.1} instead of {:.1} mJ per inference, saved {}, at most {}; in time {} \
+                 of frames, plugged {}; of frames in time {:.1} mJ, least {:.1} mJ",
                 saving.table,
                 saving.stance,
                 if others { "with other apps" } else { "alone" },
@@ -107,12 +118,28 @@ fn main() -> Result<()> {
                 saving.mj.p50,
                 saving.plugged_mj.p50,
                 words(&saving.saved, 3),
+                words(&saving.saved_bound, 3),
                 words(&saving.in_time, 3),
-                words(&saving.plugged_in_time, 3)
+                words(&saving.plugged_in_time, 3),
+                saving.in_time_mj.p50,
+                saving.least_mj.p50
             )?;
             report.savings.push(saving);
         }
     }
+    let found = &report.losses;
+    writeln!(
+        out,
+        "\n{}, units lost, {} seeds, emulated: {} losses, {} frames begun on a lost unit; in time/s {}, best static {}; above \
+         limits, K {}",
+        found.table,
+        found.seeds,
+        found.losses,
+        found.on_lost,
+        words(&found.in_time_per_s, 2),
+        words(&found.best_static_per_s, 2),
+        words(&found.above_limit_k, 2)
+    )?;
     if let Some(path) = arguments.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
@@ -154,13 +181,21 @@ fn print(out: &mut impl Write, figures: &Figures) -> Result<()> {
         ("switches", &figures.switches),
         ("switches in any minute", &figures.switches_in_a_minute),
         ("late frames per switch", &figures.late_per_switch),
+        ("possible/s", &figures.possible_per_s),
+        ("bound of the gain", &figures.gain_bound),
     ] {
         writeln!(out, "  governed {name}: {}", words(spread, 2))?;
     }
     writeln!(
         out,
-        "  gain of means {:.3}; worst seed {}",
-        figures.gain_of_means, figures.worst_seed
+        "  gain of means {:.3}; worst seed {}; {} seeds below a gain of 1.3, of which {} cannot reach it; {} seeds with more \
+         than one late frame per switch, most in seed {}",
+        figures.gain_of_means,
+        figures.worst_seed,
+        figures.seeds_below_gain,
+        figures.seeds_bounded_below_gain,
+        figures.seeds_above_one_late,
+        figures.latest_seed
     )?;
     Ok(())
 }

@@ -234,6 +234,18 @@ impl Unit {
         self.dynamic_mw + self.static_mw
     }
 
+    /// Speed against the first level, and power while busy at 50 degrees in milliwatts, of a level.
+    #[must_use]
+    pub fn at_level(&self, level: usize) -> (f64, f64) {
+        let [top_mhz, top_mv] = self.levels[0];
+        let [mhz, mv] = self.levels[level.min(self.levels.len() - 1)];
+        let (speed, volts) = (mhz as f64 / top_mhz as f64, mv as f64 / top_mv as f64);
+        (
+            speed,
+            self.dynamic_mw * speed * volts * volts + self.static_mw * volts,
+        )
+    }
+
     /// Time of a node at the first level.
     #[must_use]
     pub fn times(&self, work: &Work, traffic_permille: f64) -> Times {

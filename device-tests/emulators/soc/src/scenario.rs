@@ -16,6 +16,11 @@ pub const RUN_NS: u64 = 30 * 60 * 1_000_000_000;
 /// Power of others' work against that of a unit that is busy with ours: they wait for memory, too.
 pub const OTHERS_POWER: f64 = 0.5;
 
+/// Losses of a run with losses.
+pub const LOSSES: usize = 10;
+/// How long a session waits for a unit that hangs.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
 /// Some time in which nothing changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Phase {
@@ -57,6 +62,8 @@ pub struct Fault {
     pub place: usize,
     /// A lying sensor; none: the unit is lost.
     pub lie: Option<Lie>,
+    /// A lost unit's frame ends with an error only after so long: it hangs.
+    pub silent_ns: u64,
 }
 
 /// The surroundings of one run.
@@ -137,10 +144,39 @@ impl Scenario {
                     end_ns: start_ns + (5 + below(26)) * 1_000_000_000,
                     place: below(table.units.len() as u64 + 2) as usize,
                     lie: Some(lie),
+                    silent_ns: 0,
                 });
             }
         }
         Self { phases, faults }
+    }
+
+    /// The same surroundings, in which units are lost and come back: [`LOSSES`] times, one unit each, for 5 to 60
+    /// seconds; in half of the cases it hangs first.
+    #[must_use]
+    pub fn with_losses(mut self, table: &Table, seed: u64) -> Self {
+        // a stream of its own, so that the surroundings stay those of the seed
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(1);
+        let mut below = |limit: u64| random.next_u64() % limit.max(1);
+        for _ in 0..LOSSES {
+            let start_ns = below(RUN_NS);
+            self.faults.push(Fault {
+                start_ns,
+                end_ns: start_ns + (5 + below(56)) * 1_000_000_000,
+                place: below(table.units.len() as u64) as usize,
+                lie: None,
+                silent_ns: below(2) * PATIENCE_NS,
+            });
+        }
+        self
+    }
+
+    /// The loss of a unit at a time, where there is one.
+    #[must_use]
+    pub fn loss(&self, unit: usize, now_ns: u64) -> Option<&Fault> {
+        let mut losses = self.faults.iter().filter(|fault| fault.lie.is_none());
+        losses.find(|fault| fault.place == unit && (fault.start_ns..fault.end_ns).contains(&now_ns))
     }
 }
 

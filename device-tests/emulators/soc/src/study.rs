@@ -2,8 +2,9 @@
 //!
 //! *Sustained throughput* is the number of frames in time (outputs there within one period of 33.3 ms) per second over
 //! the last 20 of 30 minutes. A *competitor* is a candidate of the portfolio that runs alone, under the SoC's own
-//! throttling; nobody may set operating points, neither it nor the governor. The *best static plan* is the best of them
-//! in that very run, known only afterwards.
+//! throttling, at the operating point that belongs to it. The *best static plan* is the best of them in that very run,
+//! known only afterwards. What is *possible* is a frame that some candidate would have had in time just then, as hot as
+//! the chip was in the governed run: a choice that knows everything and switches for nothing reaches no more.
 //!
 //! Invariant: the same table and seeds give the same figures.
 
@@ -46,7 +47,7 @@ impl Setting {
     /// As [`Plans::new`].
     pub fn new(table: Table, seeds: &Seeds) -> Result<Self> {
         let world = Network::named(&seeds.network)?.on(&table);
-        let plans = Plans::new(&world, &table, seeds.inferences)?;
+        let plans = Plans::new(&world, &table, seeds.inferences, PERIOD_NS)?;
         Ok(Self { table, plans })
     }
 
@@ -116,6 +117,14 @@ impl Setting {
 pub fn rate(outcome: &Outcome) -> f64 {
     outcome.in_time as f64 / (outcome.frames as f64 * PERIOD_NS as f64 / 1e9)
 }
+
+/// Frames that were possible per second.
+fn possible(outcome: &Outcome) -> f64 {
+    outcome.possible_sustained as f64 / (outcome.frames as f64 * PERIOD_NS as f64 / 1e9)
+}
+
+/// The gain that is asked for.
+const GAIN: f64 = 1.3;
 
 /// Percentiles of a figure over seeds.
 #[derive(Debug, Clone, Serialize)]
@@ -200,6 +209,18 @@ pub struct Figures {
     pub switches_in_a_minute: Spread,
     /// Late frames within a second after a switch that some other plan would have had in time, per switch.
     pub late_per_switch: Spread,
+    /// Seeds with more than one such frame per switch.
+    pub seeds_above_one_late: u64,
+    /// The seed with most of them.
+    pub latest_seed: u64,
+    /// Frames that were possible per second.
+    pub possible_per_s: Spread,
+    /// Frames that were possible against the best static plan of each very run: what bounds the gain.
+    pub gain_bound: Spread,
+    /// Seeds whose gain is below 1.3.
+    pub seeds_below_gain: u64,
+    /// Those of them whose bound is below 1.3, too.
+    pub seeds_bounded_below_gain: u64,
     /// The static plans.
     pub competitors: Vec<Competitor>,
 }
@@ -262,6 +283,17 @@ pub fn sustained(setting: &Setting, first: u64, count: u64, without: Without) ->
         (0..governed.len()).map(|seed| completed(&governed[seed]) / best(seed, &completed).max(1e-9));
     let mean = |outcomes: &[Outcome]| outcomes.iter().map(rate).sum::<f64>() / outcomes.len().max(1) as f64;
     let best_mean = statics.iter().map(|outcomes| mean(outcomes)).fold(0.0, f64::max);
+    let bounds: Vec<f64> = (0..governed.len())
+        .map(|seed| possible(&governed[seed]) / best(seed, &rate).max(1e-9))
+        .collect();
+    let below = |&seed: &usize| gains[seed] < GAIN;
+    let late_per_switch: Vec<f64> = governed
+        .iter()
+        .map(|outcome| outcome.late_after_switch as f64 / (outcome.switches as f64).max(1.0))
+        .collect();
+    let latest = (0..governed.len())
+        .max_by(|&a, &b| late_per_switch[a].total_cmp(&late_per_switch[b]))
+        .unwrap_or(0);
     let worst = (0..gains.len())
         .min_by(|&a, &b| gains[a].total_cmp(&gains[b]))
         .unwrap_or(0);
@@ -279,11 +311,16 @@ pub fn sustained(setting: &Setting, first: u64, count: u64, without: Without) ->
         above_limit_k: Spread::of(governed.iter().map(|outcome| outcome.above_limit)),
         switches: Spread::of(governed.iter().map(|outcome| outcome.switches as f64)),
         switches_in_a_minute: Spread::of(governed.iter().map(|outcome| outcome.switches_in_a_minute as f64)),
-        late_per_switch: Spread::of(
-            governed
-                .iter()
-                .map(|outcome| outcome.late_after_switch as f64 / (outcome.switches as f64).max(1.0)),
-        ),
+        late_per_switch: Spread::of(late_per_switch.iter().copied()),
+        seeds_above_one_late: late_per_switch.iter().filter(|&&late| late > 1.0).count() as u64,
+        latest_seed: first + latest as u64,
+        possible_per_s: Spread::of(governed.iter().map(possible)),
+        gain_bound: Spread::of(bounds.iter().copied()),
+        seeds_below_gain: (0..gains.len()).filter(below).count() as u64,
+        seeds_bounded_below_gain: (0..gains.len())
+            .filter(below)
+            .filter(|&seed| bounds[seed] < GAIN)
+            .count() as u64,
         competitors: candidates
             .map(|(candidate, outcomes)| Competitor {
                 name: candidate.name.clone(),
@@ -320,6 +357,12 @@ pub struct Saving {
     pub plugged_in_time: Spread,
     /// Share of completed frames in time under this stance.
     pub in_time: Spread,
+    /// Millijoules per inference of frames in time under this stance.
+    pub in_time_mj: Spread,
+    /// The least that a candidate in time would have spent at each moment, per inference, as hot as the chip was.
+    pub least_mj: Spread,
+    /// What that would have saved.
+    pub saved_bound: Spread,
 }
 
 /// Measures what stances save.
@@ -341,6 +384,8 @@ pub fn savings(
     };
     let energy =
         |outcome: &Outcome| outcome.joules * 1e3 / (outcome.all_completed.max(1) as f64 * inferences as f64);
+    let per_inference = |joules: f64, frames: u64| joules * 1e3 / (frames.max(1) as f64 * inferences as f64);
+    let least = |outcome: &Outcome| per_inference(outcome.least_joules, outcome.possible);
     let in_time = |outcome: &Outcome| outcome.all_in_time as f64 / outcome.all_completed.max(1) as f64;
     let plugged = runs(Stance::Plugged)?;
     let stances = [
@@ -367,7 +412,64 @@ pub fn savings(
                 saved: Spread::of(saved),
                 plugged_in_time: Spread::of(plugged.iter().map(in_time)),
                 in_time: Spread::of(outcomes.iter().map(in_time)),
+                in_time_mj: Spread::of(
+                    outcomes
+                        .iter()
+                        .map(|outcome| per_inference(outcome.joules_in_time, outcome.all_in_time)),
+                ),
+                least_mj: Spread::of(outcomes.iter().map(least)),
+                saved_bound: Spread::of(
+                    outcomes
+                        .iter()
+                        .zip(&plugged)
+                        .map(|(a, b)| 1.0 - least(a) / energy(b)),
+                ),
             })
         })
         .collect()
+}
+
+/// What a governor does where units are lost and come back.
+#[derive(Debug, Clone, Serialize)]
+pub struct Losses {
+    /// Everything here is.
+    pub emulated: bool,
+    /// The table.
+    pub table: String,
+    /// Runs.
+    pub seeds: u64,
+    /// Losses that the governor was told of, of all runs.
+    pub losses: u64,
+    /// Frames begun on a unit that it was told is lost, though a candidate needs none such, of all runs.
+    pub on_lost: u64,
+    /// Frames in time per second.
+    pub in_time_per_s: Spread,
+    /// The same of the best static plan of each very run.
+    pub best_static_per_s: Spread,
+    /// Highest temperature above its limit, in kelvin.
+    pub above_limit_k: Spread,
+}
+
+/// Runs with losses, beside other apps and lying sensors.
+///
+/// # Errors
+/// As [`Setting::governor`].
+pub fn losses(setting: &Setting, first: u64, count: u64) -> Result<Losses> {
+    let runs = in_threads(first, count, |seed| {
+        let scenario = Scenario::drawn(&setting.table, seed, Without::default());
+        let scenario = scenario.with_losses(&setting.table, seed);
+        let governed = setting.governed(&scenario, Stance::Battery, RUN_NS)?;
+        let statics = setting.statics(&scenario, RUN_NS);
+        Ok((governed, statics.iter().map(rate).fold(0.0, f64::max)))
+    })?;
+    Ok(Losses {
+        emulated: true,
+        table: setting.table.name.clone(),
+        seeds: count,
+        losses: runs.iter().map(|(governed, _)| governed.losses).sum(),
+        on_lost: runs.iter().map(|(governed, _)| governed.on_lost).sum(),
+        in_time_per_s: Spread::of(runs.iter().map(|(governed, _)| rate(governed))),
+        best_static_per_s: Spread::of(runs.iter().map(|(_, best)| *best)),
+        above_limit_k: Spread::of(runs.iter().map(|(governed, _)| governed.above_limit)),
+    })
 }

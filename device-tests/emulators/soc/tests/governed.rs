@@ -56,6 +56,32 @@ fn battery_and_background_save_a_quarter() {
 }
 
 #[test]
+fn beside_other_apps_an_operating_point_saves_a_quarter() {
+    let (setting, seeds) = setting();
+    let scenario = Scenario::drawn(&setting.table, seeds.first, Without::default());
+    let joules = |stance| {
+        let outcome = setting.governed(&scenario, stance, RUN_NS / 3).unwrap();
+        outcome.joules / outcome.all_completed as f64
+    };
+    assert!(joules(Stance::Battery) <= 0.75 * joules(Stance::Plugged));
+}
+
+#[test]
+fn no_frame_is_begun_on_a_unit_that_is_known_to_be_lost() {
+    let (setting, seeds) = setting();
+    let mut losses = 0;
+    for seed in seeds.first..seeds.first + 3 {
+        let scenario = Scenario::drawn(&setting.table, seed, Without::default());
+        let scenario = scenario.with_losses(&setting.table, seed);
+        let outcome = setting.governed(&scenario, Stance::Battery, RUN_NS).unwrap();
+        assert_eq!(outcome.on_lost, 0, "seed {seed}");
+        assert!(outcome.above_limit < 0.0, "seed {seed}");
+        losses += outcome.losses;
+    }
+    assert!(losses > 0);
+}
+
+#[test]
 fn a_run_repeats_and_its_plans_come_from_the_planner() {
     let (setting, seeds) = setting();
     let scenario = Scenario::drawn(&setting.table, seeds.first + 7, Without::default());

@@ -1,0 +1,162 @@
+//! Devices that are lost and come back: another plan at once, resets that wait longer each time, plans loaded anew.
+//!
+//! Invariants:
+//! 1. The state is not locked while a device is reset or a plan is compiled: runs, hints and reports go on.
+//! 2. A plan that took another's place meanwhile is not overwritten.
+
+use std::sync::Arc;
+
+use super::{Governing, Ready, State};
+use crate::error::Result;
+use crate::event::{Event, EventKind};
+use crate::governor::Input;
+use crate::planned::Planned;
+use crate::replan;
+use crate::session::Inner;
+use crate::session::loaded::LoadedPlan;
+
+/// First wait before a lost device is reset again; each that fails doubles it.
+const FIRST_WAIT_NS: u64 = 1_000_000_000;
+/// Longest such wait.
+const LONGEST_WAIT_NS: u64 = 300_000_000_000;
+
+/// What is known of a device's loss.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lost {
+    is_lost: bool,
+    wait_ns: u64,
+    next_try_ns: u64,
+}
+
+impl Governing {
+    /// Tells the governor of devices that were lost.
+    pub(super) fn notice_losses(&self, inner: &Inner, state: &mut State, now: u64) {
+        for (index, device) in self.devices.iter().enumerate() {
+            if device.is_quarantined() && !state.lost[index].is_lost {
+                state.lost[index] = Lost {
+                    is_lost: true,
+                    next_try_ns: now.saturating_add(state.lost[index].wait_ns),
+                    ..state.lost[index]
+                };
+                inner.tell(Event::new(EventKind::Lost, device.name(), 0, device.last_loss()));
+                self.tell(inner, state, now, Input::Lost { device: index });
+            }
+        }
+    }
+
+    /// Resets lost devices, and loads again what was lost with them.
+    pub(super) fn mend(&self, inner: &Inner, now: u64) {
+        for (index, device) in self.devices.iter().enumerate() {
+            {
+                let mut state = self.lock();
+                let lost = &mut state.lost[index];
+                if !lost.is_lost || now < lost.next_try_ns {
+                    continue;
+                }
+                lost.wait_ns = (lost.wait_ns * 2).clamp(FIRST_WAIT_NS, LONGEST_WAIT_NS);
+                lost.next_try_ns = now.saturating_add(lost.wait_ns);
+            }
+            if let Err(reason) = device.reset_if_quarantined() {
+                let words = reason.message().to_owned();
+                inner.tell(Event::new(EventKind::ResetFailed, device.name(), 0, words));
+                continue;
+            }
+            inner.tell(Event::new(EventKind::Reset, device.name(), 0, device.last_loss()));
+            if self.load_again(inner).is_ok() {
+                let mut state = self.lock();
+                state.lost[index].is_lost = false;
+                self.tell(inner, &mut state, now, Input::Back { device: index });
+            }
+        }
+    }
+
+    /// Loads the plans anew whose devices were reset. The state is free while a plan is compiled.
+    fn load_again(&self, inner: &Inner) -> Result<()> {
+        let _making = self.making();
+        let count = self.lock().ready.len();
+        for index in 0..count {
+            let (name, policy, old) = {
+                let state = self.lock();
+                let Some(ready) = state.ready.get(index) else {
+                    break;
+                };
+                let mut parts = ready.plan.wiring.parts.iter();
+                if ready.can_run() || parts.any(|part| part.handle.is_quarantined()) {
+                    continue;
+                }
+                (
+                    ready.name.clone(),
+                    Arc::clone(&ready.policy),
+                    Arc::clone(&ready.plan),
+                )
+            };
+            inner.keep_track(&old);
+            let strict = (*policy).clone().replan(false);
+            let planned: Planned = (*old.planned).clone();
+            let (planned, parts) = replan::compile(&inner.shared, planned, &strict, old.reusable())?;
+            let number = inner.next_number();
+            let plan = LoadedPlan::new(&inner.shared, number, planned, parts, &policy)?;
+            let device = plan
+                .wiring
+                .parts
+                .first()
+                .map(|part| part.handle.name().to_owned());
+            let mut state = self.lock();
+            let current = state.governor.plan();
+            // what a recovery has put in its place meanwhile stays
+            let same = |ready: &&mut Ready| Arc::ptr_eq(&ready.plan, &old);
+            let Some(ready) = state.ready.get_mut(index).filter(same) else {
+                continue;
+            };
+            let words = format!("plan {name}");
+            inner.tell(Event::new(
+                EventKind::Reloaded,
+                &device.unwrap_or_default(),
+                0,
+                words,
+            ));
+            ready.plan = Arc::new(plan);
+            if current == index {
+                inner.put_in_place(&ready.plan, &policy);
+            }
+        }
+        Ok(())
+    }
+
+    /// Another plan for the next run, where the one in place has failed: at once, without a reset.
+    pub(in crate::session) fn survive(&self, inner: &Inner) -> Option<Arc<LoadedPlan>> {
+        let mut state = self.lock();
+        let now = inner.now_ns();
+        self.notice_losses(inner, &mut state, now);
+        let ready = state.ready.get(state.governor.plan())?;
+        if !ready.can_run() {
+            return None;
+        }
+        inner.put_in_place(&ready.plan, &ready.policy);
+        Some(Arc::clone(&ready.plan))
+    }
+
+    /// The plan in place was made anew by a recovery: it takes the place of the one that failed.
+    pub(in crate::session) fn recovered(&self, inner: &Inner, plan: &Arc<LoadedPlan>) {
+        {
+            let mut state = self.lock();
+            let current = state.governor.plan();
+            let Some(ready) = state.ready.get_mut(current) else {
+                return;
+            };
+            ready.plan = Arc::clone(plan);
+        }
+        if self.load_again(inner).is_err() {
+            // the others come back with the next step
+            return;
+        }
+        let mut state = self.lock();
+        let now = inner.now_ns();
+        for (index, device) in self.devices.iter().enumerate() {
+            if state.lost[index].is_lost && !device.is_quarantined() {
+                state.lost[index].is_lost = false;
+                self.tell(inner, &mut state, now, Input::Back { device: index });
+            }
+        }
+    }
+}
