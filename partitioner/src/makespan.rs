@@ -59,7 +59,10 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
     match inputs.objective.goal {
         Goal::Throughput => {
             let starts = [vec![solution.placement], placements].concat();
-            if let Some((placement, _)) = pipeline::best(&machine, starts, effort) {
+            // a change costs more there, as it moves more nodes and nothing ends it early
+            let moves = effort.moves / 3;
+            let fewer = Effort { moves, ..effort };
+            if let Some((placement, _)) = pipeline::best(&machine, starts, fewer) {
                 found.push(gathered(&placement)?);
             }
         }

@@ -1,13 +1,13 @@
-//! No schedule ends before this: longest ways and total work, stretch by stretch.
+//! What no schedule is faster than, for one stretch of a run: its longest ways, and its work.
 //!
 //! A node that every other node leads to or comes from ends before all later ones start: it cuts the run in two. For
 //! each stretch between two cuts, and each pair of devices of the cuts, two bounds hold: no node can be reached and
 //! left again faster than over its own longest way, each node on its best device; and the devices in use, each less
-//! the time before its first and after its last node, must hold all work. Best devices of the cuts follow by
-//! dynamic programming, so on a chain the bound is exact.
+//! the time before its first and after its last node, must hold all work.
 //!
 //! Invariants: links are taken to be idle and parts to end with each node, so no bound exceeds what a schedule needs;
 //! for any weights of devices, the least weighted work is at most the time in which the devices hold it.
+//! Deliberately not here: the sum over all stretches, and better bounds of one (`stretches`).
 
 use super::game::way;
 use super::machine::Machine;

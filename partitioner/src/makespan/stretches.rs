@@ -2,7 +2,7 @@
 //!
 //! Between the ends of two cuts, on given devices, lies at least the longest way, and the least time in which some set
 //! of devices holds the work. A game is played for the set and the devices on which the bound depends, until the
-//! shortest run through all stretches has none left to play for, or the work is done.
+//! shortest run through all stretches has none left to play for, or the work is done. On a chain the bound is exact.
 //!
 //! Invariants: each raise is of a true bound, so the sum is one; the games follow from counts.
 //! Deliberately not here: graphs without cuts gain nothing here (`game` sees the whole run).
