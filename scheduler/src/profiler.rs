@@ -2,8 +2,10 @@
 //!
 //! What is measured next is what a plan would gain most by: the width of the interval that is known (all of it where
 //! nothing is) times the share of its model's time that rests on it, and the less so the slower the device is with
-//! that model than the fastest one. Candidates run in turns, run by run, so that a busy machine is busy for all of
-//! them, and each finds the caches as another one left them, as it does within a model.
+//! that model than the fastest one. Candidates of one model run in turns, run by run, so that a busy machine is busy for
+//! all of them. All stretches of a model take turns whenever one does, so that each finds the caches as the others left
+//! them, as it does within the model. The model as a whole runs twice in its turn and counts once: it finds the caches
+//! as it left them itself.
 //!
 //! Invariants:
 //! 1. Every candidate warms up until the device's times are steady, or says that they were not, and is measured by
@@ -33,8 +35,8 @@ use crate::runtime::Runtime;
 use candidate::{Candidate, Kind, Loaded};
 pub use warm::{WarmUp, Warmth};
 
-/// Candidates that take turns.
-const TOGETHER: usize = 8;
+/// Pieces, or parts of a plan, that take turns.
+const TOGETHER: usize = 32;
 /// Constants that they hold together, so that a phone can.
 const TOGETHER_BYTES: u64 = 256 << 20;
 /// Rounds of emulated devices that warm up: their clocks are their script's.
@@ -44,8 +46,8 @@ const WARM: usize = 2;
 const RUNS: std::ops::RangeInclusive<usize> = 11..=31;
 /// Longest that one batch takes, if every candidate had its fewest runs.
 const BATCH: Duration = Duration::from_secs(4);
-/// Batches that a whole model is measured in at least, spread over the time of the profiler.
-const WHOLE_BATCHES: u32 = 3;
+/// Batches that a whole model and its stretches are measured in at least, spread over the time of the profiler.
+const SPREAD: u32 = 3;
 
 /// What the profiler is to measure, and how well.
 #[derive(Debug, Clone, PartialEq)]
@@ -232,8 +234,8 @@ impl Profiler<'_> {
         self.options.time.is_some_and(|time| self.start.elapsed() >= time)
     }
 
-    /// The next candidates: those that plans gain most by, of one device, because devices of one chip share it; and
-    /// the whole model that was measured the longest ago, so that its measurements are spread over the time.
+    /// The next candidates: those that plans gain most by, of one device, because devices of one chip share it, and of
+    /// one model, so that a drift of the machine is in all that adds up to it.
     fn choose(&self) -> Vec<usize> {
         let goal = self.options.goal;
         let mut open: Vec<usize> = (0..self.candidates.len())
@@ -248,17 +250,35 @@ impl Profiler<'_> {
         let Some(&first) = open.first() else {
             return Vec::new();
         };
-        let device = self.candidates[first].device.name().to_owned();
+        let first = &self.candidates[first];
+        let is_composed = |kind: Kind| matches!(kind, Kind::Whole | Kind::Stretch);
+        let is_beside = |other: &Candidate| {
+            let is_alike = match first.models.is_empty() {
+                true => other.models.is_empty(),
+                false => !other.models.is_disjoint(&first.models),
+            };
+            is_alike
+                && other.device.name() == first.device.name()
+                && is_composed(other.kind) == is_composed(first.kind)
+        };
+        if is_composed(first.kind) {
+            // known ones, too: caches are not as within the model where some are missing
+            let known = (0..self.candidates.len()).filter(|index| !open.contains(index));
+            let known = known.filter(|&index| {
+                let known = &self.candidates[index];
+                known.kind == Kind::Stretch && !known.left_out
+            });
+            let known: Vec<usize> = known.collect();
+            open.extend(known);
+        }
+        open.retain(|&index| is_beside(&self.candidates[index]));
         let mut turn = Vec::new();
         let mut bytes = 0u64;
-        let is_here = |&index: &usize| self.candidates[index].device.name() == device;
         let whole = open
             .iter()
             .copied()
-            .filter(is_here)
-            .filter(|&index| self.candidates[index].kind == Kind::Whole)
-            .min_by_key(|&index| self.candidates[index].batches);
-        for index in whole.into_iter().chain(open.iter().copied().filter(is_here)) {
+            .find(|&index| self.candidates[index].kind == Kind::Whole);
+        for index in whole.into_iter().chain(open) {
             let constants = self.candidates[index].constants;
             let is_whole = self.candidates[index].kind == Kind::Whole;
             let fits = turn.is_empty() || bytes.saturating_add(constants) <= TOGETHER_BYTES;
@@ -268,7 +288,7 @@ impl Profiler<'_> {
             }
             bytes = bytes.saturating_add(constants);
             turn.push(index);
-            if turn.len() == TOGETHER {
+            if turn.len() == TOGETHER && !is_composed(first.kind) {
                 break;
             }
         }
@@ -345,9 +365,7 @@ impl Profiler<'_> {
                 hex(&candidate.fingerprint),
                 candidate.device.name()
             );
-            if candidate.kind == Kind::Whole {
-                candidate.record_whole(profile, loaded[&index].latencies(), &conditions)?;
-            }
+            candidate.record_latencies(profile, &loaded[&index].latencies(), &conditions)?;
             candidate.batches += 1;
             candidate.look_up(profile, &conditions)?;
             self.report.measurements += measurements.len() as u64;

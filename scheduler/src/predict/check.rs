@@ -32,7 +32,7 @@ pub struct DevicePrediction {
     pub fitted: Errors,
     /// How far medians of batches are from the median of all.
     pub repeated: Errors,
-    /// What runs take beside the time on the device, in nanoseconds.
+    /// What the shortest runs take beside the time on the device, in nanoseconds.
     pub launch_ns: u64,
     /// What whole models take of the sums of their stretches, in millionths.
     pub scale_ppm: u64,
@@ -150,7 +150,7 @@ fn check(table: &Table, known: &Known) -> Option<DevicePrediction> {
         fitted: Errors::of(models.iter().filter_map(|model| model.fitted_ppm)),
         repeated: Errors::of(models.iter().filter_map(|model| model.repeated_ppm.map(signed))),
         models,
-        launch_ns: positive(all.launch),
+        launch_ns: positive(all.run(1.0, 1) - 1.0),
         scale_ppm: positive(all.scale * 1e6),
         border_ps: positive(all.border * 1e3),
         rows: all.rows as u64,
@@ -191,10 +191,10 @@ fn model(table: &Table, known: &Known, whole: &str) -> ModelPrediction {
             pieces: BTreeSet::new(),
         };
         let fit = Fit::new(table, known, &without);
-        fit.and_then(|fit| Some(fit.whole(known, &content.composition)? + fit.launch))
+        fit.and_then(|fit| Some(fit.run(fit.whole(known, &content.composition)?, content.border)))
     };
     let fit = Fit::new(table, known, &Without { wholes, pieces });
-    let fitted = fit.as_ref().map(|fit| fit.part(&content.pieces) + fit.launch);
+    let fitted = fit.as_ref().map(|fit| fit.run(fit.part(&content.pieces), content.border));
     let unknown: BTreeSet<String> = content
         .pieces
         .iter()

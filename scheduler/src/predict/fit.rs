@@ -28,6 +28,8 @@ const REST: f64 = 0.15;
 const WHOLE_WEIGHT: f64 = 2.0;
 /// How far the sum of stretches may be scaled, either way.
 const SCALE: f64 = 1.25;
+/// Parts nearest in time and size that a launch is the median of.
+const NEAREST: usize = 15;
 
 /// Everything that is known of a device at an operating point.
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ pub(crate) struct Known {
     pub(super) times: BTreeMap<String, f64>,
     /// Medians in nanoseconds of runs of whole models from submit to outputs, with the median of each batch.
     pub(super) runs: BTreeMap<String, (f64, Vec<f64>)>,
+    /// Medians in nanoseconds of runs of any part from submit to outputs.
+    pub(super) latencies: BTreeMap<String, f64>,
 }
 
 /// A profile as fits read it.
@@ -62,9 +66,9 @@ impl Table {
             }
         }
         for part in &file.parts {
-            if !table.contents.contains_key(&part.fingerprint) {
+            let Some(content) = table.contents.get(&part.fingerprint) else {
                 continue;
-            }
+            };
             let batch = |times: &[u64]| median(times.to_vec());
             let all: Vec<u64> = part
                 .batches
@@ -78,19 +82,23 @@ impl Table {
                 Some(point) => (point, true),
                 None => (part.operating_point.as_str(), false),
             };
+            let is_whole = !content.name.is_empty();
             let known = table
                 .devices
                 .entry((part.device.clone(), point.to_owned()))
                 .or_default();
             known.emulated |= part.emulated;
             if is_run {
+                known.latencies.insert(part.fingerprint.clone(), time);
+            }
+            if is_run && is_whole {
                 let batches = part
                     .batches
                     .iter()
                     .filter_map(|one| batch(&one.times_ns))
                     .collect();
                 known.runs.insert(part.fingerprint.clone(), (time, batches));
-            } else {
+            } else if !is_run {
                 known.times.insert(part.fingerprint.clone(), time);
             }
         }
@@ -130,6 +138,17 @@ struct Row {
     weight: f64,
 }
 
+/// What a run took from submit to outputs beside its time on the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Launch {
+    /// Nanoseconds on the device.
+    time: f64,
+    /// Bytes that it reads and writes beside constants.
+    border: f64,
+    /// Nanoseconds beside.
+    beside: f64,
+}
+
 /// What is left out of a fit.
 #[derive(Debug, Default)]
 pub(super) struct Without<'a> {
@@ -144,8 +163,7 @@ pub(super) struct Without<'a> {
 pub(crate) struct Fit {
     /// By family, in nanoseconds per piece, multiply-add, byte, byte of constants.
     pub(super) families: BTreeMap<String, [f64; TERMS]>,
-    /// What a run takes from submit to outputs beside the time on the device, in nanoseconds.
-    pub(super) launch: f64,
+    launches: Vec<Launch>,
     /// What whole models take of the sums of their stretches, and nanoseconds of a byte that crosses a border in the
     /// stretches only.
     pub(super) scale: f64,
@@ -193,7 +211,7 @@ impl Fit {
         let (scale, border) = composed(table, known, without);
         let mut fit = Fit {
             families: families.collect(),
-            launch: launch(known, without),
+            launches: launches(table, known, without),
             scale,
             border,
             rows: rows.len(),
@@ -230,6 +248,23 @@ impl Fit {
         let mut work = Work::new();
         add(&mut work, pieces, 1.0);
         self.sum(&work)
+    }
+
+    /// Nanoseconds from submit to outputs of a run that takes so many on the device and reads and writes so many bytes:
+    /// what runs of about that length and size take beside it. Who waits for a short run spins; who waits for a long one
+    /// sleeps, and takes time to wake.
+    pub(super) fn run(&self, time: f64, border: u64) -> f64 {
+        let far = |known: f64, asked: f64| (known.max(1.0) / asked.max(1.0)).ln().abs();
+        let distance = |launch: &Launch| far(launch.time, time) + far(launch.border, border as f64);
+        let mut near: Vec<(f64, f64)> = self
+            .launches
+            .iter()
+            .map(|launch| (distance(launch), launch.beside))
+            .collect();
+        near.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        near.truncate(NEAREST);
+        near.sort_by(|a, b| a.1.total_cmp(&b.1));
+        time + near.get(near.len() / 2).map_or(0.0, |(_, beside)| *beside)
     }
 
     /// Nanoseconds of a whole model on the device, composed of its stretches; none where one was not measured.
@@ -308,16 +343,20 @@ fn rows(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Row> {
     rows
 }
 
-/// The median of what runs take beside the time on the device.
-fn launch(known: &Known, without: &Without<'_>) -> f64 {
-    let wholes = known
-        .runs
-        .iter()
-        .filter(|(whole, _)| !without.wholes.contains(whole.as_str()));
-    let beside = wholes.filter_map(|(whole, (run, _))| Some((run - known.times.get(whole)?).max(0.0)));
-    let mut beside: Vec<f64> = beside.collect();
-    beside.sort_by(f64::total_cmp);
-    beside.get(beside.len() / 2).copied().unwrap_or(0.0)
+fn launches(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Launch> {
+    let is_in = |part: &str| {
+        !without.wholes.contains(part) && table.pieces(part).is_disjoint(&without.pieces)
+    };
+    let parts = known.latencies.iter().filter(|(part, _)| is_in(part));
+    let launches = parts.filter_map(|(part, latency)| {
+        let time = *known.times.get(part)?;
+        Some(Launch {
+            time,
+            border: table.contents.get(part)?.border as f64,
+            beside: (latency - time).max(0.0),
+        })
+    });
+    launches.collect()
 }
 
 /// What wholes take of the sums of their stretches, and of a byte at a border that they have not: the least squares of

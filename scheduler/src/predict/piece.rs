@@ -1,7 +1,8 @@
 //! The pieces that graphs consist of: what a device computes as one, and what that depends on.
 //!
-//! A piece is a fusion group, or a node that is in none. A part's time is closer to the sum of its pieces than to the
-//! sum of its nodes, because the group is what devices fuse; and a piece is what is measured by itself.
+//! A piece is a fusion group, or a node that is in none, with nodes that compute an operand of it from constants alone.
+//! A part's time is closer to the sum of its pieces than to the sum of its nodes, because the group is what devices
+//! fuse; and a piece is what is measured by itself.
 //!
 //! Invariants:
 //! 1. Every node of a graph is in exactly one of its pieces; pieces stand in graph order.
@@ -134,6 +135,36 @@ pub(crate) fn nodes_of_pieces(graph: &Graph) -> Vec<Vec<u32>> {
     let alone = graph.nodes().filter(|(id, _)| !grouped.contains(id));
     pieces.extend(alone.map(|(id, _)| vec![number(id)]));
     pieces.sort_unstable();
+    with_sources(graph, pieces)
+}
+
+/// Pieces with the nodes that compute something from constants alone: what that gives is a constant to its only reader.
+fn with_sources(graph: &Graph, mut pieces: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    let mut place: BTreeMap<u32, usize> = BTreeMap::new();
+    for (at, nodes) in pieces.iter().enumerate() {
+        place.extend(nodes.iter().map(|node| (*node, at)));
+    }
+    for at in (0..pieces.len()).rev() {
+        let [number] = pieces[at][..] else { continue };
+        let node = graph.node(NodeId::new(number as usize));
+        let is_source = node.reads().all(|id| graph.tensor(id).is_constant());
+        let outputs = node.outputs.iter().flatten();
+        let mut readers: Vec<usize> = outputs
+            .flat_map(|id| graph.consumers(*id))
+            .filter_map(|reader| place.get(&(reader.index() as u32)).copied())
+            .collect();
+        readers.dedup();
+        if let (true, [reader]) = (is_source, &readers[..]) {
+            pieces[at].clear();
+            pieces[*reader].push(number);
+            place.insert(number, *reader);
+        }
+    }
+    pieces.retain(|nodes| !nodes.is_empty());
+    for nodes in &mut pieces {
+        nodes.sort_unstable();
+    }
+    pieces.sort_unstable();
     pieces
 }
 
@@ -170,7 +201,7 @@ fn shape(part: &Graph, id: polychip_graph::TensorId) -> Vec<usize> {
     dims.map(|dim: &Dim| dim.known().unwrap_or(1)).collect()
 }
 
-/// The node whose arithmetic rules: the first product of the piece, else its first node.
+/// The node whose arithmetic rules: the first product of the piece, else its first node that reads a variable.
 fn leading(part: &Graph) -> Option<&Node> {
     let is_product = |node: &&Node| {
         matches!(
@@ -186,7 +217,11 @@ fn leading(part: &Graph) -> Option<&Node> {
         )
     };
     let nodes = || part.nodes().map(|(_, node)| node);
-    nodes().find(is_product).or_else(|| nodes().next())
+    let is_variable = |node: &&Node| node.reads().any(|id| !part.tensor(id).is_constant());
+    let product = nodes().find(is_product);
+    product
+        .or_else(|| nodes().find(is_variable))
+        .or_else(|| nodes().next())
 }
 
 /// The law that a piece's time follows: the op, and of convolutions the kind of loop that computes it.

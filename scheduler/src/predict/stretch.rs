@@ -1,15 +1,16 @@
-//! Stretches of a graph that share a piece with the next one: how a whole is composed of parts that are measured.
+//! Stretches of a graph that overlap: how a whole is composed of parts that are measured.
 //!
 //! A piece by itself pays for its borders: it reads and writes in ONNX order, where within a model neighbours agree on
 //! another layout; on a CPU that is most of its time. So pieces do not add up. Stretches of several pieces do, if each
-//! begins with the piece that ends the one before: the sum of the stretches has that piece twice and its borders once
-//! too often, and both go when the time of the piece by itself is taken off. What remains is the whole, with the
-//! launch and the borders of one part.
+//! begins with the pieces that end the one before: the sum of the stretches has this overlap twice and its borders
+//! once too often, and both go when the time of the overlap by itself is taken off. What remains is the whole, with
+//! the launch and the borders of one part.
 //!
 //! Invariants:
-//! 1. Each piece of the graph is in one stretch, but for the pieces that end one, which are in two.
-//! 2. Stretches are convex: they are runs in an order in which every piece stands behind those that it reads.
-//! 3. What crosses a cut beside the output of the shared piece is counted: it pays for borders that the whole has not.
+//! 1. Each piece of the graph is in one stretch, but for those of an overlap, which are in two.
+//! 2. Stretches and overlaps are convex: they are runs in an order in which every piece stands behind those that it
+//!    reads.
+//! 3. What crosses an overlap without being read or made there is counted: it pays for borders that the whole has not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +23,14 @@ use crate::profile::hex;
 use crate::refusal::run_graph;
 use crate::work;
 
-/// Pieces of a stretch, the shared one not counted: so many that borders matter little, so few that another model
-/// with the same blocks has the same stretches.
+/// Pieces of a stretch, those it shares with the one before not counted: so many that borders matter little, so few
+/// that another model with the same blocks has the same stretches.
 const PIECES: std::ops::RangeInclusive<usize> = 4..=20;
 /// What they are at best.
-const BEST: usize = 7;
+const BEST: std::ops::RangeInclusive<usize> = 5..=10;
+/// Pieces of an overlap: more than one, because a piece that is run by itself again and again finds its constants
+/// in a cache that it does not find them in between others.
+const OVERLAP: std::ops::RangeInclusive<usize> = 2..=4;
 
 /// How a whole is composed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,76 +41,105 @@ pub(crate) struct Composition {
     pub(crate) border: u64,
 }
 
-/// A stretch, less the piece that it shares with the next.
+/// A stretch, less what it shares with the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
     /// Structure of the stretch, 64 hexadecimal digits.
     pub(crate) stretch: String,
-    /// Structure of the piece, none in the last step.
+    /// Structure of the overlap, none in the last step.
     pub(crate) shared: Option<String>,
 }
 
-/// The nodes of each stretch (ascending), and of the piece that it shares with the next one.
+/// The nodes of each stretch (ascending), and of its overlap with the next one.
 pub(crate) fn stretches(graph: &Graph) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
     let mut pieces = nodes_of_pieces(graph);
     // a piece gives its result by its last node, so that this order has readers behind what they read
     pieces.sort_by_key(|nodes| nodes.last().copied());
-    let cuts = cuts(graph, &pieces);
-    let mut all = Vec::with_capacity(cuts.len() + 1);
-    let mut first = 0usize;
-    for end in cuts.iter().map(|cut| cut + 1).chain([pieces.len()]) {
-        let shared = first.saturating_sub(1);
-        let mut nodes: Vec<u32> = pieces[shared..end].concat();
+    let nodes = |range: std::ops::Range<usize>| {
+        let mut nodes: Vec<u32> = pieces[range].concat();
         nodes.sort_unstable();
-        all.push((nodes, (end < pieces.len()).then(|| pieces[end - 1].clone())));
-        first = end;
+        nodes
+    };
+    let mut all = Vec::new();
+    let mut first = 0;
+    for overlap in overlaps(graph, &pieces) {
+        all.push((nodes(first..overlap.end), Some(nodes(overlap.clone()))));
+        first = overlap.start;
     }
+    all.push((nodes(first..pieces.len()), None));
     all
 }
 
-/// The pieces after which the graph is cut.
-fn cuts(graph: &Graph, pieces: &[Vec<u32>]) -> Vec<usize> {
-    let mut place: BTreeMap<NodeId, usize> = BTreeMap::new();
-    for (at, nodes) in pieces.iter().enumerate() {
-        place.extend(nodes.iter().map(|node| (NodeId::new(*node as usize), at)));
-    }
-    // bytes that are alive between a piece and the next, but for what the piece itself gives
-    let mut beside = vec![0u64; pieces.len()];
-    for (id, tensor) in graph.tensors() {
-        if tensor.is_constant() {
-            continue;
-        }
-        let made = graph.producer(id).and_then(|node| place.get(&node)).copied();
-        let Some(read) = graph
-            .consumers(id)
-            .iter()
-            .filter_map(|node| place.get(node))
-            .max()
-        else {
-            continue;
-        };
-        let from = made.map_or(0, |made| made + 1);
-        for at in &mut beside[from.min(*read)..*read] {
-            *at = at.saturating_add(work::bytes(tensor));
-        }
-    }
+/// The runs of pieces that a stretch shares with the next one.
+fn overlaps(graph: &Graph, pieces: &[Vec<u32>]) -> Vec<std::ops::Range<usize>> {
+    let passing = Passing::new(graph, pieces);
     let products: Vec<bool> = pieces.iter().map(|nodes| has_product(graph, nodes)).collect();
-    let mut cuts = Vec::new();
+    let mut overlaps = Vec::new();
     let mut begin = 0;
     // a model that is shorter than two stretches is cut in two all the same
     let most = (pieces.len() / 2).clamp(*PIECES.start(), *PIECES.end());
     while pieces.len() - begin > most {
-        let range = begin + PIECES.start() - 1..=begin + most - 1;
-        let best = range.min_by_key(|&at| (!products[at], beside[at], (at + 1 - begin).abs_diff(BEST)));
+        let ends = begin + PIECES.start()..=begin + most;
+        let runs = ends.flat_map(|end| OVERLAP.map(move |count| end.saturating_sub(count).max(begin)..end));
+        let best = runs.min_by_key(|run| {
+            let has_product = products[run.clone()].contains(&true);
+            let passes = passing.bytes(run);
+            let is_best = BEST.contains(&(run.end - begin));
+            (!has_product, passes, !is_best, passing.border(run), run.end)
+        });
         let Some(best) = best else { break };
-        cuts.push(best);
-        begin = best + 1;
+        begin = best.end;
+        overlaps.push(best);
     }
-    cuts
+    overlaps
 }
 
-/// Whether a piece multiplies by constants: it then has a layout of its own, by itself and between others. One that
-/// takes any layout pays for no border by itself, but for that of its neighbours at the end of a stretch.
+/// What is alive between pieces.
+struct Passing {
+    /// Before each piece: place of the last piece that reads it, and bytes, of each tensor that is alive there.
+    alive: Vec<Vec<(usize, u64)>>,
+}
+
+impl Passing {
+    fn new(graph: &Graph, pieces: &[Vec<u32>]) -> Passing {
+        let mut place: BTreeMap<NodeId, usize> = BTreeMap::new();
+        for (at, nodes) in pieces.iter().enumerate() {
+            place.extend(nodes.iter().map(|node| (NodeId::new(*node as usize), at)));
+        }
+        let mut alive = vec![Vec::new(); pieces.len()];
+        for (id, tensor) in graph.tensors() {
+            if tensor.is_constant() {
+                continue;
+            }
+            let made = graph.producer(id).and_then(|node| place.get(&node)).copied();
+            let readers = graph.consumers(id).iter().filter_map(|node| place.get(node));
+            let Some(read) = readers.max() else { continue };
+            for before in &mut alive[made.map_or(0, |made| made + 1)..=*read] {
+                before.push((*read, work::bytes(tensor)));
+            }
+        }
+        Passing { alive }
+    }
+
+    /// Bytes that are alive before a run of pieces and behind it: what it pays for the layout of a part.
+    fn border(&self, run: &std::ops::Range<usize>) -> u64 {
+        let alive = [run.start, run.end].map(|at| self.alive.get(at).into_iter().flatten());
+        let bytes = alive.into_iter().flatten().map(|(_, bytes)| *bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that are made before a run of pieces and read behind it: a stretch before it gives them away, and one that
+    /// begins with it reads them, while the run by itself does neither.
+    fn bytes(&self, run: &std::ops::Range<usize>) -> u64 {
+        let behind = self.alive[run.start].iter().filter(|(read, _)| *read >= run.end);
+        behind
+            .map(|(_, bytes)| bytes)
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+}
+
+/// Whether a piece multiplies by constants: it then has a layout of its own, by itself and between others. Pieces that
+/// take any layout pay for no border by themselves, but for that of their neighbours at the end of a stretch.
 fn has_product(graph: &Graph, nodes: &[u32]) -> bool {
     nodes.iter().any(|node| {
         let node = graph.node(NodeId::new(*node as usize));

@@ -4,7 +4,7 @@
 //! 1. A structure is measured once per device, however many models hold it.
 //! 2. What runs is a session of that structure alone, on that device alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use polychip_graph::{Graph, fingerprint};
@@ -34,7 +34,8 @@ const BATCHES: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Whole,
-    /// A piece, or a stretch of them.
+    /// A stretch of pieces, or what it shares with the next: the model's time is composed of them.
+    Stretch,
     Piece,
     Part,
 }
@@ -43,6 +44,8 @@ pub(super) struct Candidate {
     pub(super) kind: Kind,
     pub(super) device: Device,
     pub(super) fingerprint: [u8; 32],
+    /// Places of the models that hold it; none of a part of a plan.
+    pub(super) models: BTreeSet<usize>,
     /// What it consists of, as the profile stores it.
     pub(super) content: String,
     /// Ops and shapes, or the model.
@@ -86,8 +89,9 @@ impl Candidate {
     /// Whether it is to be measured (again).
     pub(super) fn is_open(&self, goal: f64) -> bool {
         let is_narrow = self.half_width.is_some_and(|width| width <= goal);
-        let spread =
-            self.kind != Kind::Whole || self.batches >= super::WHOLE_BATCHES || self.samples >= ENOUGH;
+        let spread = !matches!(self.kind, Kind::Whole | Kind::Stretch)
+            || self.batches >= super::SPREAD
+            || self.samples >= ENOUGH;
         !self.left_out
             && self.batches < BATCHES
             && !(is_narrow && spread)
@@ -104,9 +108,9 @@ impl Candidate {
         (self.device.name(), &self.fingerprint)
     }
 
-    /// Stores what runs of a whole model took from submit to outputs, beside the time on the device. What is between the
-    /// two is the launch of the device, where that was not measured (`predict`).
-    pub(super) fn record_whole(
+    /// Stores what runs took from submit to outputs, beside the time on the device. What is between the two is the launch
+    /// of the device (`predict`).
+    pub(super) fn record_latencies(
         &self,
         profile: &Profile,
         latencies: &[u64],
@@ -136,7 +140,7 @@ pub(super) fn all(
     options: &ProfileOptions,
 ) -> Result<Vec<Candidate>> {
     let mut found: BTreeMap<(String, [u8; 32]), Candidate> = BTreeMap::new();
-    for model in models {
+    for (place, model) in models.iter().enumerate() {
         let prepared = Prepared::new(&runtime.0, model, policy)?;
         let (graph, prices) = (&prepared.graph, &prepared.prices);
         let nanoseconds = |column: usize, nodes: &[u32]| -> f64 {
@@ -160,16 +164,16 @@ pub(super) fn all(
             .filter(|&column| complete(column))
             .map(|column| totals[column]);
         let fastest = fastest.fold(f64::INFINITY, f64::min);
-        let pieces = if options.ops {
+        let runs = if options.ops {
             measured_runs(graph)
         } else {
             Vec::new()
         };
-        let pieces: Vec<(Vec<u32>, Graph)> = pieces
+        let runs: Vec<(Kind, Vec<u32>, Graph)> = runs
             .into_iter()
-            .map(|nodes| {
+            .map(|(kind, nodes)| {
                 let part = run_graph(graph, &nodes);
-                (nodes, part)
+                (kind, nodes, part)
             })
             .collect();
         for (column, device) in prepared.devices.iter().enumerate() {
@@ -179,6 +183,7 @@ pub(super) fn all(
                     let key = (device.name().to_owned(), fingerprint);
                     if let Some(known) = found.get_mut(&key) {
                         known.weight = known.weight.max(share * rivalry);
+                        known.models.insert(place);
                         return;
                     }
                     let content = match (kind, &words) {
@@ -189,6 +194,7 @@ pub(super) fn all(
                         kind,
                         device: device.clone(),
                         fingerprint,
+                        models: BTreeSet::from([place]),
                         words: words.unwrap_or_else(|| predict::words(&content.to_json())),
                         constants: content.constants(),
                         content: content.to_json(),
@@ -215,21 +221,21 @@ pub(super) fn all(
                 add(Kind::Whole, part, structure, model.clone(), name, 1.0);
             }
             let mut counts: BTreeMap<[u8; 32], f64> = BTreeMap::new();
-            let structures: Vec<[u8; 32]> = pieces
+            let structures: Vec<[u8; 32]> = runs
                 .iter()
-                .map(|(_, part)| fingerprint::structure(part))
+                .map(|(_, _, part)| fingerprint::structure(part))
                 .collect();
             for structure in &structures {
                 *counts.entry(*structure).or_default() += 1.0;
             }
-            for ((nodes, part), structure) in pieces.iter().zip(structures) {
+            for ((kind, nodes, part), structure) in runs.iter().zip(structures) {
                 if nodes
                     .iter()
                     .all(|node| prices.targets[column].supports(*node as usize))
                 {
                     let share = nanoseconds(column, nodes) * counts[&structure] / totals[column];
                     let piece = model.part("a piece", part.clone());
-                    add(Kind::Piece, part.clone(), structure, piece, None, share);
+                    add(*kind, part.clone(), structure, piece, None, share);
                 }
             }
         }
@@ -237,12 +243,14 @@ pub(super) fn all(
     Ok(found.into_values().collect())
 }
 
-/// The nodes of each piece, and of each stretch of pieces.
-fn measured_runs(graph: &Graph) -> Vec<Vec<u32>> {
-    let stretches = stretch::stretches(graph).into_iter().map(|(nodes, _)| nodes);
-    piece::nodes_of_pieces(graph)
-        .into_iter()
-        .chain(stretches)
+/// The nodes of each stretch of pieces and of what it shares with the next, and of each piece.
+fn measured_runs(graph: &Graph) -> Vec<(Kind, Vec<u32>)> {
+    let stretches = stretch::stretches(graph).into_iter();
+    let stretches = stretches.flat_map(|(nodes, shared)| [Some(nodes), shared]);
+    let stretches = stretches.flatten().map(|nodes| (Kind::Stretch, nodes));
+    let pieces = piece::nodes_of_pieces(graph).into_iter();
+    stretches
+        .chain(pieces.map(|nodes| (Kind::Piece, nodes)))
         .collect()
 }
 
@@ -286,6 +294,7 @@ fn of_part(
         kind: Kind::Part,
         device: device.clone(),
         fingerprint,
+        models: BTreeSet::new(),
         words: format!("{} nodes of a plan", part.nodes.len()),
         constants: content.constants(),
         content: content.to_json(),
@@ -305,6 +314,8 @@ pub(super) struct Loaded {
     session: Session,
     inputs: Vec<crate::Input>,
     latencies: Vec<u64>,
+    /// Runs of a turn, of which the last counts.
+    each: usize,
 }
 
 impl Loaded {
@@ -345,10 +356,12 @@ impl Loaded {
             session,
             inputs,
             latencies: Vec::new(),
+            // an app runs a whole model again and again: it finds its constants where its own last run left them
+            each: if candidate.kind == Kind::Whole { 2 } else { 1 },
         })
     }
 
-    /// Forgets the runs so far: what follows counts, but for the first one.
+    /// Forgets the runs so far: what follows counts, but for the first turn.
     pub(super) fn begin(&mut self) {
         self.latencies.clear();
         let plan = self.session.0.current().plan.clone();
@@ -357,13 +370,15 @@ impl Loaded {
         }
     }
 
-    /// One run.
+    /// One turn.
     pub(super) fn run(&mut self) -> Result<()> {
         let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
-        let start = Instant::now();
-        drop(self.session.submit(&inputs)?.wait(PATIENCE)?);
-        self.latencies
-            .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        for _ in 0..self.each {
+            let start = Instant::now();
+            drop(self.session.submit(&inputs)?.wait(PATIENCE)?);
+            self.latencies
+                .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
         Ok(())
     }
 
@@ -387,7 +402,8 @@ impl Loaded {
             .history
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let times = history.part(0);
+        // the history leaves the first run out itself
+        let times = history.part(0).skip(2 * self.each - 2).step_by(self.each);
         times
             .map(|(ns, energy_uj)| Measurement {
                 time: Nanos::from_nanoseconds(ns),
@@ -397,8 +413,9 @@ impl Loaded {
     }
 
     /// Times from submit to outputs in nanoseconds of the runs that count.
-    pub(super) fn latencies(&self) -> &[u64] {
-        self.latencies.get(1..).unwrap_or_default()
+    pub(super) fn latencies(&self) -> Vec<u64> {
+        let counted = self.latencies.iter().skip(2 * self.each - 1);
+        counted.step_by(self.each).copied().collect()
     }
 
     /// Half the width of the interval of the median over the median.
