@@ -9,14 +9,14 @@
 //!    what the other sensors say, marked as a lower bound.
 //! 2. What is measured of a device that ran one part goes to the profile, from which plans of least energy are made.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+mod measure;
+mod text;
 
-use polychip::telemetry::{EnergyFigures, EnergyMeter, Interval, Rules, Sampler, Sensors};
-use polychip::{Planned, Policy, Runtime, Session};
-use polychip_partitioner::Nanos;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use polychip::telemetry::{EnergyFigures, Interval, Rules, Sampler, Sensors};
+use polychip::{Planned, Policy, Runtime};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,12 +24,10 @@ use crate::bench::Latency;
 use crate::exit::usage;
 use crate::input::InputArguments;
 use crate::output::Output;
-use crate::progress::Progress;
 use crate::run::{PATIENCE, feed};
 use crate::setup::{ModelArguments, PlanArguments, Precision};
+use measure::Bench;
 
-/// How often sensors are read: several times between two changes of NVIDIA's, which change ten times a second.
-const EVERY: Duration = Duration::from_millis(20);
 /// Clocks and averages of sensors settle for so long before runs count, and before idle counts.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -193,11 +191,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let (model, given) = inputs.read(&model)?;
     let sampler = Sampler::new(&runtime, Sensors::of_this_machine(&Rules::default()));
-    let mut bench = Bench {
-        sampler: Mutex::new(sampler),
-        idle: Vec::new(),
-        arguments,
-    };
+    let mut bench = Bench::new(sampler, arguments);
     let sensors = bench.sensors();
     let (mut found, mut alone) = (Vec::new(), Vec::new());
     let mut not_run = Vec::new();
@@ -278,13 +272,7 @@ fn ways(
     arguments: &Arguments,
     not_run: &mut Vec<NotRun>,
 ) -> anyhow::Result<Vec<Way>> {
-    let asked = &arguments.plan.devices;
-    let is_asked = |name: &str| {
-        let plugin = name.split(':').next().unwrap_or(name);
-        asked.is_empty() || asked.iter().any(|one| one == name || one == plugin)
-    };
-    let names: Vec<&str> = runtime.devices().iter().map(polychip::Device::name).collect();
-    let names: Vec<&str> = names.into_iter().filter(|name| is_asked(name)).collect();
+    let names = arguments.plan.names_of_devices(runtime);
     let precisions: &[Precision] = match arguments.plan.precision {
         Precision::Exact => &[Precision::Exact],
         Precision::Reduced => &[Precision::Exact, Precision::Reduced],
@@ -297,10 +285,10 @@ fn ways(
             .precision(precision.of_library());
         let mut plans: Vec<(String, Policy)> = names
             .iter()
-            .map(|name| ((*name).to_owned(), base.clone().devices([*name])))
+            .map(|name| (name.clone(), base.clone().devices([name.as_str()])))
             .collect();
         if names.len() > 1 {
-            let all = base.clone().devices(names.iter().copied());
+            let all = base.clone().devices(names.iter().map(String::as_str));
             plans.push(("planned".to_owned(), all.clone()));
         }
         for (name, policy) in plans {
@@ -346,251 +334,6 @@ fn nodes(planned: &Planned) -> BTreeMap<String, usize> {
             .or_default() += part.nodes.len();
     }
     nodes
-}
-
-struct Bench<'a> {
-    sampler: Mutex<Sampler>,
-    /// The idle time before the next candidate: its samples, from when to when.
-    idle: Vec<(Vec<polychip::telemetry::Sample>, u64, u64)>,
-    arguments: &'a Arguments,
-}
-
-impl Bench<'_> {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Sampler> {
-        self.sampler
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    fn sensors(&self) -> Vec<SensorLine> {
-        let mut sampler = self.lock();
-        sampler.sample();
-        let sample = sampler.sample();
-        let lines = sample.devices.into_iter().map(|state| {
-            let known = [&state.energy_uj, &state.power_mw]
-                .into_iter()
-                .find(|figure| figure.value.is_some());
-            let kind = if state.energy_uj.value.is_some() {
-                "energy"
-            } else {
-                "power"
-            };
-            SensorLine {
-                device: state.device,
-                sensor: known.map(|figure| format!("{kind} of {}", figure.from)),
-                reason: match known {
-                    Some(_) => None,
-                    None => Some(state.energy_uj.from),
-                },
-            }
-        });
-        lines.collect()
-    }
-
-    /// Nothing runs, for as long as it was asked for.
-    fn rest(&mut self) {
-        let _progress = Progress::of("idle");
-        std::thread::sleep(Duration::from_secs_f64(self.arguments.settle));
-        let (samples, from, to) = {
-            let mut sampler = self.lock();
-            let from = sampler.now_ns();
-            let end = Instant::now() + Duration::from_secs_f64(self.arguments.idle);
-            let mut samples = Vec::new();
-            while Instant::now() < end {
-                samples.push(sampler.sample());
-                std::thread::sleep(EVERY);
-            }
-            (samples, from, sampler.now_ns())
-        };
-        self.idle.push((samples, from, to));
-    }
-
-    /// Runs a candidate in blocks, and rests after it.
-    fn measure(
-        &mut self,
-        way: &Way,
-        session: &Session,
-        inputs: &[polychip::Input],
-    ) -> anyhow::Result<Candidate> {
-        let inputs: Vec<&polychip::Input> = inputs.iter().collect();
-        let mut load = Load::new(session, inputs, way.lanes as usize);
-        let progress = Progress::steps("measuring", u64::from(self.arguments.blocks));
-        // clocks rise, caches fill
-        load.run_for(Duration::from_secs_f64(self.arguments.settle.max(0.2)))?;
-        load.times.clear();
-        let block = Duration::from_secs_f64(self.arguments.seconds / f64::from(self.arguments.blocks));
-        let stop = AtomicBool::new(false);
-        let sampler = &self.sampler;
-        let (samples, blocks) = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| {
-                let mut samples = Vec::new();
-                let mut sampler = sampler.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                while !stop.load(Ordering::Acquire) {
-                    samples.push(sampler.sample());
-                    std::thread::sleep(EVERY);
-                }
-                samples
-            });
-            let mut blocks = Vec::new();
-            let mut failed = None;
-            for _ in 0..self.arguments.blocks {
-                let from = session.now_ns();
-                match load.run_for(block) {
-                    Ok(runs) => blocks.push((from, session.now_ns(), runs)),
-                    Err(error) => {
-                        failed = Some(error);
-                        break;
-                    }
-                }
-                progress.step();
-            }
-            stop.store(true, Ordering::Release);
-            let samples = reader.join().unwrap_or_default();
-            match failed {
-                None => Ok((samples, blocks)),
-                Some(error) => Err(error),
-            }
-        })?;
-        let times = std::mem::take(&mut load.times);
-        load.end()?;
-        drop(progress);
-        self.rest();
-        let planned = session.planned();
-        Ok(candidate(
-            way,
-            &planned,
-            times,
-            &samples,
-            &blocks,
-            &self.idle[self.idle.len() - 2..],
-        ))
-    }
-}
-
-/// Keeps so many runs in flight.
-pub(crate) struct Load<'a> {
-    session: &'a Session,
-    inputs: Vec<&'a polychip::Input>,
-    lanes: usize,
-    flying: VecDeque<(Instant, polychip::Run)>,
-    pub(crate) times: Vec<u64>,
-}
-
-impl<'a> Load<'a> {
-    pub(crate) fn new(session: &'a Session, inputs: Vec<&'a polychip::Input>, lanes: usize) -> Load<'a> {
-        Load {
-            session,
-            inputs,
-            lanes,
-            flying: VecDeque::with_capacity(lanes),
-            times: Vec::new(),
-        }
-    }
-
-    /// Runs for a while; how many ended.
-    pub(crate) fn run_for(&mut self, time: Duration) -> anyhow::Result<u64> {
-        let end = Instant::now() + time;
-        let mut runs = 0;
-        while Instant::now() < end {
-            self.once()?;
-            runs += 1;
-        }
-        Ok(runs)
-    }
-
-    /// Fills the lanes and waits for the oldest run.
-    pub(crate) fn once(&mut self) -> anyhow::Result<()> {
-        while self.flying.len() < self.lanes {
-            self.flying
-                .push_back((Instant::now(), self.session.submit(&self.inputs)?));
-        }
-        if let Some((start, run)) = self.flying.pop_front() {
-            drop(run.wait(PATIENCE)?);
-            self.times
-                .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        }
-        Ok(())
-    }
-
-    /// Waits for what is in flight.
-    pub(crate) fn end(&mut self) -> anyhow::Result<()> {
-        while let Some((_, run)) = self.flying.pop_front() {
-            drop(run.wait(PATIENCE)?);
-        }
-        Ok(())
-    }
-}
-
-type Idle = (Vec<polychip::telemetry::Sample>, u64, u64);
-
-fn candidate(
-    way: &Way,
-    planned: &Planned,
-    times: Vec<u64>,
-    samples: &[polychip::telemetry::Sample],
-    blocks: &[(u64, u64, u64)],
-    idle: &[Idle],
-) -> Candidate {
-    let nodes = nodes(planned);
-    let names: Vec<String> = samples.first().map_or_else(Vec::new, |sample| {
-        sample.devices.iter().map(|state| state.device.clone()).collect()
-    });
-    let mut devices = Vec::new();
-    for (index, device) in names.iter().enumerate() {
-        let mut meter = EnergyMeter::default();
-        let all = idle[..1].iter().flat_map(|(samples, ..)| samples).chain(samples);
-        let all = all.chain(idle[1..].iter().flat_map(|(samples, ..)| samples));
-        for sample in all {
-            let state = &sample.devices[index];
-            meter.sample(sample.time_ns, state.power_mw.value, state.energy_uj.value);
-        }
-        idle.iter().for_each(|(_, from, to)| meter.idle(*from, *to));
-        blocks
-            .iter()
-            .for_each(|(from, to, runs)| meter.block(*from, *to, *runs));
-        let (figures, reason) = match meter.figures() {
-            Ok(figures) => (Some(figures), None),
-            Err(reason) => (None, Some(reason)),
-        };
-        devices.push(DeviceEnergy {
-            used: nodes.contains_key(device),
-            device: device.clone(),
-            figures,
-            reason,
-        });
-    }
-    let unknown: Vec<String> = devices
-        .iter()
-        .filter(|line| line.used && line.figures.is_none())
-        .map(|line| line.device.clone())
-        .collect();
-    let used = devices.iter().filter(|line| line.used);
-    let net: Option<Vec<Interval>> = used.map(|line| line.figures?.net_uj).collect();
-    let gross: Vec<Interval> = devices
-        .iter()
-        .filter_map(|line| Some(line.figures.as_ref()?.gross_uj))
-        .collect();
-    let seconds: f64 = blocks.iter().map(|(from, to, _)| (to - from) as f64 / 1e9).sum();
-    let runs: u64 = blocks.iter().map(|(_, _, runs)| runs).sum();
-    Candidate {
-        name: way.name.clone(),
-        nodes,
-        precision: way.precision,
-        lanes: way.lanes,
-        latency_ns: Latency::of(times),
-        runs_per_second: runs as f64 / seconds,
-        net_uj: net.and_then(|all| sum(&all)),
-        gross_uj: sum(&gross),
-        devices,
-        unknown,
-    }
-}
-
-/// The sum of figures whose errors are independent.
-fn sum(all: &[Interval]) -> Option<Interval> {
-    let mean = all.iter().map(|one| one.mean).sum();
-    let half = all.iter().map(|one| one.half().powi(2)).sum::<f64>().sqrt();
-    (!all.is_empty()).then(|| Interval::around(mean, half))
 }
 
 fn best(candidates: &[Candidate]) -> Best {
@@ -656,162 +399,5 @@ fn choice(aim: polychip::Aim, planned: Result<Planned, polychip::Error>) -> Choi
             provenance: None,
             reason: Some(error.to_string()),
         },
-    }
-}
-
-/// An energy in microjoules in words, with half of its interval.
-fn energy(interval: &Interval) -> String {
-    let (scale, unit) = match interval.mean.abs() {
-        mean if mean >= 1e6 => (1e6, "J"),
-        mean if mean >= 1e3 => (1e3, "mJ"),
-        _ => (1.0, "µJ"),
-    };
-    format!(
-        "{:.2} ± {:.2} {unit}",
-        interval.mean / scale,
-        interval.half() / scale
-    )
-}
-
-impl std::fmt::Display for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for line in &self.sensors {
-            match (&line.sensor, &line.reason) {
-                (Some(sensor), _) => writeln!(f, "{}: {sensor}", line.device)?,
-                (None, reason) => writeln!(
-                    f,
-                    "{}: its energy is unknown: {}",
-                    line.device,
-                    reason.as_deref().unwrap_or("no sensor")
-                )?,
-            }
-        }
-        let mut table = table();
-        for candidate in &self.candidates {
-            let interval =
-                |found: &Option<Interval>| found.as_ref().map_or_else(|| "unknown".to_owned(), energy);
-            let watts = |value: &dyn Fn(&EnergyFigures) -> Option<f64>| {
-                let known: Vec<f64> = candidate
-                    .devices
-                    .iter()
-                    .filter_map(|line| value(line.figures.as_ref()?))
-                    .collect();
-                match known.is_empty() {
-                    true => "unknown".to_owned(),
-                    false => format!("{:.1} W", known.iter().sum::<f64>() / 1e3),
-                }
-            };
-            let is_whole = candidate.unknown.is_empty() || candidate.gross_uj.is_none();
-            let at_least = if is_whole { "" } else { "≥ " };
-            table.push([
-                candidate.name.clone(),
-                Nanos::from_nanoseconds(candidate.latency_ns.p50).to_string(),
-                format!("{:.1}/s", candidate.runs_per_second),
-                interval(&candidate.net_uj),
-                format!("{at_least}{}", interval(&candidate.gross_uj)),
-                watts(&|figures| Some(figures.power_mw)),
-                watts(&|figures| figures.idle_mw),
-            ]);
-        }
-        table.write(f)?;
-        for one in &self.not_run {
-            writeln!(f, "{}: not run: {}", one.name, one.reason)?;
-        }
-        let best = &self.best;
-        let or_unknown = |name: &Option<String>| name.clone().unwrap_or_else(|| "unknown".to_owned());
-        writeln!(
-            f,
-            "shortest: {}; least energy: {} (net), {} (gross)",
-            or_unknown(&best.latency),
-            or_unknown(&best.net),
-            or_unknown(&best.gross)
-        )?;
-        if let Some(differ) = best.differ {
-            let words = match (differ, best.apart) {
-                (false, _) => "the shortest is also the one of least net energy",
-                (true, Some(true)) => "they differ, and their net energies' intervals have nothing in common",
-                (true, _) => "they differ, but their net energies' intervals overlap or one is unknown",
-            };
-            writeln!(f, "{words}")?;
-        }
-        if !best.unknown.is_empty() {
-            writeln!(
-                f,
-                "no part in the best energy, because a device of theirs has no sensor: {}",
-                best.unknown.join(", ")
-            )?;
-        }
-        for plan in &self.plans {
-            match (&plan.nodes, &plan.reason) {
-                (Some(nodes), _) => {
-                    let nodes: Vec<String> = nodes
-                        .iter()
-                        .map(|(device, nodes)| format!("{nodes} nodes on {device}"))
-                        .collect();
-                    writeln!(
-                        f,
-                        "planned for {}: {}, {}, {} ({})",
-                        plan.aim,
-                        nodes.join(", "),
-                        Nanos::from_nanoseconds(plan.time_ns.unwrap_or(0)),
-                        plan.energy_uj.map_or_else(
-                            || "energy unknown".to_owned(),
-                            |uj| energy(&Interval::around(uj as f64, 0.0))
-                        ),
-                        plan.provenance.unwrap_or("")
-                    )?;
-                }
-                (None, reason) => writeln!(
-                    f,
-                    "planned for {}: no plan: {}",
-                    plan.aim,
-                    reason.as_deref().unwrap_or("")
-                )?,
-            }
-        }
-        match self.plans_differ {
-            Some(true) => write!(f, "the plans differ"),
-            Some(false) => write!(f, "the plans are the same"),
-            None => write!(f, "the plans cannot be compared"),
-        }
-    }
-}
-
-/// Rows of text whose columns stand under each other.
-struct Table(Vec<[String; 7]>);
-
-fn table() -> Table {
-    let head = [
-        "candidate",
-        "median",
-        "runs",
-        "net energy",
-        "gross energy",
-        "power",
-        "idle",
-    ];
-    Table(vec![head.map(str::to_owned)])
-}
-
-impl Table {
-    fn push(&mut self, row: [String; 7]) {
-        self.0.push(row);
-    }
-
-    fn write(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let width = |column: usize| {
-            let cells = self.0.iter().map(|row| row[column].chars().count());
-            cells.max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..7).map(width).collect();
-        for row in &self.0 {
-            let cells: Vec<String> = row
-                .iter()
-                .zip(&widths)
-                .map(|(cell, &width)| format!("{cell:width$}"))
-                .collect();
-            writeln!(f, "{}", cells.join("  ").trim_end())?;
-        }
-        Ok(())
     }
 }

@@ -140,7 +140,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             times: Vec::new(),
         })
     };
-    let (links, links_not_measured) = if names_of(&runtime, arguments).len() > 1 {
+    let (links, links_not_measured) = if arguments.plan.names_of_devices(&runtime).len() > 1 {
         let progress = Progress::steps("measuring links", 1);
         let found = runtime.measure_links(&policy)?;
         progress.step();
@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let mut runners = Vec::new();
     let mut not_alone = Vec::new();
-    let names = names_of(&runtime, arguments);
+    let names = arguments.plan.names_of_devices(&runtime);
     if names.is_empty() {
         return Err(usage("none of the devices asked for is there".to_owned()));
     }
@@ -230,17 +230,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         out.text(&answer.to_string())
     }
-}
-
-/// Devices that take part.
-fn names_of(runtime: &polychip::Runtime, arguments: &Arguments) -> Vec<String> {
-    let asked = &arguments.plan.devices;
-    let is_asked = |name: &str| {
-        let plugin = name.split(':').next().unwrap_or(name);
-        asked.is_empty() || asked.iter().any(|one| one == name || one == plugin)
-    };
-    let devices = runtime.devices().iter().map(|device| device.name().to_owned());
-    devices.filter(|name| is_asked(name)).collect()
 }
 
 /// Nodes of each device: two plans of one placement run the same parts.

@@ -8,8 +8,8 @@
 //! 1. A figure that no sensor gives is null, with the reason beside it.
 //! 2. Samples are taken by time, whatever the runs do; a share of samples is a share of time.
 
-mod load;
 mod record;
+mod runner;
 mod view;
 
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use crate::exit::usage;
 use crate::input::InputArguments;
 use crate::output::Output;
 use crate::setup::{ModelArguments, PlanArguments};
-use load::Runner;
+use runner::Runner;
 
 /// Samples that the dashboard draws.
 const DRAWN: usize = 240;

@@ -224,6 +224,16 @@ impl PlanArguments {
         Ok(runtime)
     }
 
+    /// Names of the devices that were asked for, by themselves or by their plugin.
+    pub(crate) fn names_of_devices(&self, runtime: &Runtime) -> Vec<String> {
+        let is_asked = |name: &str| {
+            let plugin = name.split(':').next().unwrap_or(name);
+            self.devices.is_empty() || self.devices.iter().any(|one| one == name || one == plugin)
+        };
+        let names = runtime.devices().iter().map(|device| device.name().to_owned());
+        names.filter(|name| is_asked(name)).collect()
+    }
+
     /// The policy asked for, with the threads.
     pub(crate) fn policy(&self) -> Policy {
         self.policy_of(match self.policy {

@@ -5,6 +5,7 @@
 //! 2. The CPU plugin is linked in (feature `cpu`), so every model has a device.
 //! 3. Libraries are loaded only from the folders given, `POLYCHIP_PLUGINS`, and beside the executable.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -255,6 +256,7 @@ impl Builder {
         })))
     }
 
+    /// The folders that plugins are looked for in, each once.
     fn all_folders(&self) -> Vec<PathBuf> {
         let mut folders = self.folders.clone();
         if self.usual_places {
@@ -266,6 +268,8 @@ impl Builder {
                 .and_then(|path| path.parent().map(Path::to_owned));
             folders.extend(beside);
         }
+        let mut known = HashSet::new();
+        folders.retain(|folder| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())));
         folders
     }
 }

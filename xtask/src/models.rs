@@ -5,6 +5,7 @@
 //! - `models/generated`: the deterministic models of `device-tests/peers/make_models.py`, the `light_*`
 //!   models of the Python package `onnx`, and their `varied_*` siblings; `models/generated/expected` holds
 //!   ONNX Runtime's outputs for seeded inputs;
+//! - `models/generated/unseen`: on request, networks that predictions are held against;
 //! - `models/generated/quantised`: quantised models and ops, and ONNX Runtime's outputs for them;
 //! - `device-tests/generated/onnx`: the ONNX backend suite as files.
 //!
@@ -41,10 +42,13 @@ enum Part {
     Models,
     /// The ONNX backend suite
     Suite,
+    /// Networks on which nothing was tuned; made only where this asks for them, or `cargo xtask predict` does
+    Unseen,
 }
 
 const REQUIREMENTS: &str = "device-tests/requirements.txt";
 const MAKE_MODELS: &str = "device-tests/peers/make_models.py";
+const MAKE_UNSEEN: &str = "device-tests/peers/make_unseen.py";
 const LIGHT: &str = "device-tests/witness/light.py";
 const EXPECTED: &str = "device-tests/witness/expected.py";
 const QUANTISED: &str = "device-tests/witness/quantised.py";
@@ -54,6 +58,7 @@ const MODELS: &str = "models/generated";
 const OUTPUTS: &str = "models/generated/expected";
 /// Inside the folder of the other models, so that these go and come with them.
 const QUANTISED_MODELS: &str = "models/generated/quantised";
+const UNSEEN_MODELS: &str = "models/generated/unseen";
 const QUANTISED_CASES: &str = "models/generated/quantised/ops";
 const CASES: &str = "device-tests/generated/onnx";
 
@@ -79,7 +84,23 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             call(&python, &[SUITE, CASES])
         })?;
     }
+    if options.only == Some(Part::Unseen) {
+        unseen(&python, options.force)?;
+    }
     Ok(())
+}
+
+fn unseen(python: &Path, force: bool) -> Result<()> {
+    let scripts = [REQUIREMENTS, MAKE_MODELS, MAKE_UNSEEN];
+    step(root(), UNSEEN_MODELS, &scripts, force, || {
+        call(python, &[MAKE_UNSEEN, UNSEEN_MODELS])
+    })
+}
+
+/// The folder of networks on which nothing was tuned, made where it is missing or out of date.
+pub(crate) fn unseen_models() -> Result<PathBuf> {
+    unseen(&python(false)?, false)?;
+    Ok(root().join(UNSEEN_MODELS))
 }
 
 /// Runs `make` unless the stamp in `folder` says that it ran with these very files; all paths lie in `root`.

@@ -194,7 +194,9 @@ fn model(table: &Table, known: &Known, whole: &str) -> ModelPrediction {
         fit.and_then(|fit| Some(fit.run(fit.whole(known, &content.composition)?, content.border)))
     };
     let fit = Fit::new(table, known, &Without { wholes, pieces });
-    let fitted = fit.as_ref().map(|fit| fit.run(fit.part(&content.pieces), content.border));
+    let fitted = fit
+        .as_ref()
+        .map(|fit| fit.run(fit.part(&content.pieces), content.border));
     let unknown: BTreeSet<String> = content
         .pieces
         .iter()

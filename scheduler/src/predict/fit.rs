@@ -2,8 +2,8 @@
 //!
 //! A family of pieces (the op, and of convolutions the kind of loop) has four coefficients: nanoseconds per piece,
 //! picoseconds per multiply-add, per byte read or written, per byte of constants. They are fitted by non-negative least
-//! squares of relative errors on pieces *in their context*: stretches less the piece that they share (see `stretch`),
-//! and whole models. Pieces by themselves would teach what borders cost, not what pieces do.
+//! squares of relative errors on pieces *in their context*: stretches less what they share (see `stretch`), and whole
+//! models. Pieces by themselves would teach what borders cost, not what pieces do.
 //!
 //! Invariants:
 //! 1. The same profile gives the same figures.
@@ -26,6 +26,8 @@ const ROWS: usize = 8;
 const REST: f64 = 0.15;
 /// Whole models count as so many stretches: they hold as many.
 const WHOLE_WEIGHT: f64 = 2.0;
+/// How far families are from what they have in common, as a share of it.
+const SPREAD: f64 = 0.5;
 /// How far the sum of stretches may be scaled, either way.
 const SCALE: f64 = 1.25;
 /// Parts nearest in time and size that a launch is the median of.
@@ -190,20 +192,7 @@ impl Fit {
             .enumerate()
             .map(|(at, name)| (name, at))
             .collect();
-        let mut problem = Nnls::new(index.len() * TERMS);
-        for row in &rows {
-            // relative errors: a row of a microsecond counts like one of a second
-            let factor = row.weight / row.time;
-            let cells = row.work.iter().flat_map(|(name, terms)| {
-                let first = index[name.as_str()] * TERMS;
-                terms
-                    .iter()
-                    .enumerate()
-                    .map(move |(at, term)| (first + at, term * factor))
-            });
-            problem.add(&cells.collect::<Vec<_>>(), row.weight);
-        }
-        let solved = problem.solve();
+        let solved = solve(&rows, &index);
         let families = index.into_iter().map(|(name, at)| {
             let terms = std::array::from_fn(|term| solved[at * TERMS + term]);
             (name.to_owned(), terms)
@@ -288,6 +277,45 @@ fn sum_of_steps(known: &Known, composition: &Composition) -> Option<f64> {
     (sum > 0.0).then_some(sum)
 }
 
+/// The coefficients of each family: as a first step those that fit best, and with the error that remains, those that
+/// stay near to what all families have in common, the nearer the larger the error. A family that few rows hold would
+/// else follow their noise.
+fn solve(rows: &[Row], index: &BTreeMap<&str, usize>) -> Vec<f64> {
+    let mut own = Nnls::new(index.len() * TERMS);
+    let mut pooled = Nnls::new(TERMS);
+    let mut size = vec![0.0; index.len() * TERMS];
+    // relative errors: a row of a microsecond counts like one of a second
+    let cells = |row: &Row| -> Vec<(usize, f64)> {
+        let factor = row.weight / row.time;
+        let of_family = |(name, terms): (&String, &[f64; TERMS])| {
+            let first = index[name.as_str()] * TERMS;
+            std::array::from_fn::<_, TERMS, _>(|at| (first + at, terms[at] * factor))
+        };
+        row.work.iter().flat_map(of_family).collect()
+    };
+    for row in rows {
+        let cells = cells(row);
+        own.add(&cells, row.weight);
+        let mut sums = [0.0; TERMS];
+        for (at, value) in &cells {
+            sums[at % TERMS] += value;
+            size[*at] += value * value;
+        }
+        pooled.add(&sums.into_iter().enumerate().collect::<Vec<_>>(), row.weight);
+    }
+    let (best, common) = (own.solve(), pooled.solve());
+    let error = |row: &Row| {
+        let sum: f64 = cells(row).iter().map(|(at, value)| best[*at] * value).sum();
+        (sum - row.weight).powi(2)
+    };
+    let error = (rows.iter().map(error).sum::<f64>() / rows.len() as f64).sqrt();
+    for (at, size) in size.iter().enumerate() {
+        let pull = error / SPREAD * size.sqrt();
+        own.add(&[(at, pull)], pull * common[at % TERMS]);
+    }
+    own.solve()
+}
+
 fn rows(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut seen: BTreeSet<(&str, Option<&str>)> = BTreeSet::new();
@@ -344,9 +372,8 @@ fn rows(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Row> {
 }
 
 fn launches(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Launch> {
-    let is_in = |part: &str| {
-        !without.wholes.contains(part) && table.pieces(part).is_disjoint(&without.pieces)
-    };
+    let is_in =
+        |part: &str| !without.wholes.contains(part) && table.pieces(part).is_disjoint(&without.pieces);
     let parts = known.latencies.iter().filter(|(part, _)| is_in(part));
     let launches = parts.filter_map(|(part, latency)| {
         let time = *known.times.get(part)?;

@@ -201,21 +201,24 @@ fn shape(part: &Graph, id: polychip_graph::TensorId) -> Vec<usize> {
     dims.map(|dim: &Dim| dim.known().unwrap_or(1)).collect()
 }
 
+/// Whether an op multiplies and adds over an axis.
+pub(super) fn is_product(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Conv
+            | Op::ConvTranspose
+            | Op::ConvInteger
+            | Op::QLinearConv
+            | Op::MatMul
+            | Op::Gemm
+            | Op::MatMulInteger
+            | Op::QLinearMatMul
+    )
+}
+
 /// The node whose arithmetic rules: the first product of the piece, else its first node that reads a variable.
 fn leading(part: &Graph) -> Option<&Node> {
-    let is_product = |node: &&Node| {
-        matches!(
-            node.op,
-            Op::Conv
-                | Op::ConvTranspose
-                | Op::ConvInteger
-                | Op::QLinearConv
-                | Op::MatMul
-                | Op::Gemm
-                | Op::MatMulInteger
-                | Op::QLinearMatMul
-        )
-    };
+    let is_product = |node: &&Node| is_product(&node.op);
     let nodes = || part.nodes().map(|(_, node)| node);
     let is_variable = |node: &&Node| node.reads().any(|id| !part.tensor(id).is_constant());
     let product = nodes().find(is_product);

@@ -15,10 +15,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_graph::{Graph, NodeId, TensorId, fingerprint};
-use polychip_ops::Op;
 use serde::{Deserialize, Serialize};
 
-use super::piece::nodes_of_pieces;
+use super::piece::{is_product, nodes_of_pieces};
 use crate::profile::hex;
 use crate::refusal::run_graph;
 use crate::work;
@@ -143,17 +142,7 @@ impl Passing {
 fn has_product(graph: &Graph, nodes: &[u32]) -> bool {
     nodes.iter().any(|node| {
         let node = graph.node(NodeId::new(*node as usize));
-        let is_product = matches!(
-            node.op,
-            Op::Conv
-                | Op::ConvTranspose
-                | Op::ConvInteger
-                | Op::QLinearConv
-                | Op::MatMul
-                | Op::Gemm
-                | Op::QLinearMatMul
-        );
-        is_product && node.reads().any(|id| graph.tensor(id).is_constant())
+        is_product(&node.op) && node.reads().any(|id| graph.tensor(id).is_constant())
     })
 }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use polychip::{DecisionLog, GovernedReport, Session};
 
-use crate::energy::Load;
 use crate::input::Given;
+use crate::load::Load;
 use crate::run::feed;
 
 pub(crate) struct Runner {

@@ -1,0 +1,62 @@
+//! Runs of a session, so many in flight at once.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use polychip::Session;
+
+use crate::run::PATIENCE;
+
+/// Keeps so many runs in flight.
+pub(crate) struct Load<'a> {
+    session: &'a Session,
+    inputs: Vec<&'a polychip::Input>,
+    lanes: usize,
+    flying: VecDeque<(Instant, polychip::Run)>,
+    pub(crate) times: Vec<u64>,
+}
+
+impl<'a> Load<'a> {
+    pub(crate) fn new(session: &'a Session, inputs: Vec<&'a polychip::Input>, lanes: usize) -> Load<'a> {
+        Load {
+            session,
+            inputs,
+            lanes,
+            flying: VecDeque::with_capacity(lanes),
+            times: Vec::new(),
+        }
+    }
+
+    /// Runs for a while; how many ended.
+    pub(crate) fn run_for(&mut self, time: Duration) -> anyhow::Result<u64> {
+        let end = Instant::now() + time;
+        let mut runs = 0;
+        while Instant::now() < end {
+            self.once()?;
+            runs += 1;
+        }
+        Ok(runs)
+    }
+
+    /// Fills the lanes and waits for the oldest run.
+    pub(crate) fn once(&mut self) -> anyhow::Result<()> {
+        while self.flying.len() < self.lanes {
+            self.flying
+                .push_back((Instant::now(), self.session.submit(&self.inputs)?));
+        }
+        if let Some((start, run)) = self.flying.pop_front() {
+            drop(run.wait(PATIENCE)?);
+            self.times
+                .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
+        Ok(())
+    }
+
+    /// Waits for what is in flight.
+    pub(crate) fn end(&mut self) -> anyhow::Result<()> {
+        while let Some((_, run)) = self.flying.pop_front() {
+            drop(run.wait(PATIENCE)?);
+        }
+        Ok(())
+    }
+}
