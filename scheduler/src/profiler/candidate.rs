@@ -64,7 +64,9 @@ pub(super) struct Candidate {
     operating_point: String,
     /// Share of a model's time on the device that rests on it, over how much slower the device is than the fastest.
     weight: f64,
+    /// Measurements and batches that the profile holds.
     samples: u32,
+    stored: u32,
 }
 
 impl Candidate {
@@ -80,6 +82,7 @@ impl Candidate {
     pub(super) fn look_up(&mut self, profile: &Profile, now: &Conditions) -> Result<()> {
         let known = profile.part_under(self.key(), now)?.filter(|known| known.agrees);
         self.samples = known.as_ref().map_or(0, |known| known.samples);
+        self.stored = known.as_ref().map_or(0, |known| known.all_batches);
         self.half_width = known
             .and_then(|known| known.interval)
             .map(|interval| interval.half_width());
@@ -90,7 +93,7 @@ impl Candidate {
     pub(super) fn is_open(&self, goal: f64) -> bool {
         let is_narrow = self.half_width.is_some_and(|width| width <= goal);
         let spread = !matches!(self.kind, Kind::Whole | Kind::Stretch)
-            || self.batches >= super::SPREAD
+            || self.stored >= super::SPREAD
             || self.samples >= ENOUGH;
         !self.left_out
             && self.batches < BATCHES
@@ -206,6 +209,7 @@ pub(super) fn all(
                         operating_point: policy.settings().operating_point(device.info().kind),
                         weight: share * rivalry,
                         samples: 0,
+                        stored: 0,
                     };
                     found.insert(key, candidate);
                 };
@@ -306,6 +310,7 @@ fn of_part(
         operating_point: policy.settings().operating_point(device.info().kind),
         weight: part.cost.time.picoseconds() as f64 / total,
         samples: 0,
+        stored: 0,
     }
 }
 
