@@ -46,8 +46,8 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct MeasureArguments {
-    /// ONNX models
-    #[arg(required = true)]
+    /// ONNX models; with --ops none is needed: ops and shapes are then taken from a list that the program holds
+    #[arg(required_unless_present = "ops")]
     models: Vec<PathBuf>,
     /// Size of a dimension that a model only names
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
@@ -90,7 +90,7 @@ fn percent(text: &str) -> Result<f64, String> {
 /// What `profile --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    /// Model files.
+    /// Model files; without any, the names of the program's own networks.
     models: Vec<String>,
     /// The profile that holds what was measured.
     profile: String,
@@ -127,6 +127,9 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
             models.push(bound);
         }
     }
+    if models.is_empty() {
+        models = Model::signatures()?;
+    }
     let options = ProfileOptions {
         ops: arguments.ops,
         wholes: !arguments.no_wholes,
@@ -147,10 +150,9 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
         return Err(anyhow::anyhow!("what was measured is not stored: {words}"));
     }
     let answer = Answer {
-        models: arguments
-            .models
+        models: models
             .iter()
-            .map(|path| path.display().to_string())
+            .map(|model| model.path().display().to_string())
             .collect(),
         profile: profile.display().to_string(),
         report,

@@ -17,6 +17,7 @@
 //! Not here: what is stored (`profile`), links (`link`).
 
 mod candidate;
+mod signatures;
 mod warm;
 
 use std::collections::BTreeMap;
