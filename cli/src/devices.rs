@@ -3,7 +3,9 @@
 //! Invariant: a figure that a device does not state, or a sensor that it has not, is null, never zero.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use polychip::telemetry::{DeviceState, Rules, Sampler, Sensors};
 use polychip::{Device, RefusedRun, Runtime};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -67,8 +69,60 @@ struct DeviceLine {
     remembered_refusals: Vec<RememberedLine>,
     /// Settings of clocks that it can be put to.
     operating_points: Vec<OperatingPointLine>,
-    /// What its sensors say; none where it has none or they failed.
+    /// What its plugin's sensors say; none where it has none or they failed.
     telemetry: Option<TelemetryLine>,
+    /// Temperature, power, energy, clock and load: the sensor of each, the plugin's or the system's, or why there is
+    /// none.
+    sensors: Vec<SensorLine>,
+    /// Conditions by which measured times are chosen when a plan is made now.
+    conditions: String,
+}
+
+/// A sensor of a device.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SensorLine {
+    /// What it measures, with the unit: `temperature_mc`, `power_mw`, `energy_uj`, `frequency_khz`, `load_permille`.
+    quantity: &'static str,
+    /// What it says; none where there is no sensor, or it failed.
+    value: Option<i64>,
+    /// Its name; none where there is no value.
+    sensor: Option<String>,
+    /// Why there is no value; none where there is one.
+    reason: Option<String>,
+}
+
+impl SensorLine {
+    /// Those of a device.
+    fn all(state: &DeviceState) -> Vec<SensorLine> {
+        let figures = [
+            ("temperature_mc", &state.temperature_mc),
+            ("power_mw", &state.power_mw),
+            ("energy_uj", &state.energy_uj),
+            ("frequency_khz", &state.frequency_khz),
+            ("load_permille", &state.load_permille),
+        ];
+        let lines = figures.into_iter().map(|(quantity, figure)| SensorLine {
+            quantity,
+            value: figure.value,
+            sensor: figure.value.map(|_| figure.from.clone()),
+            reason: figure.value.is_none().then(|| figure.from.clone()),
+        });
+        lines.collect()
+    }
+
+    fn words(&self) -> String {
+        let (word, shown) = match (self.quantity, self.value.unwrap_or(0) as f64) {
+            ("temperature_mc", mc) => ("temperature", format!("{:.1} °C", mc / 1e3)),
+            ("power_mw", mw) => ("power", format!("{:.2} W", mw / 1e3)),
+            ("energy_uj", uj) => ("energy", format!("{:.3} J", uj / 1e6)),
+            ("frequency_khz", khz) => ("clock", format!("{:.0} MHz", khz / 1e3)),
+            (_, permille) => ("load", format!("{:.1} %", permille / 10.0)),
+        };
+        match (&self.sensor, &self.reason) {
+            (Some(sensor), _) => format!("{word} {shown} ({sensor})"),
+            (None, reason) => format!("{word} ({})", reason.as_deref().unwrap_or_default()),
+        }
+    }
 }
 
 /// The plugin of a device.
@@ -151,9 +205,15 @@ impl Answer {
     fn new(runtime: &Runtime) -> anyhow::Result<Answer> {
         let refused = runtime.refusals().iter();
         let mut devices = Vec::with_capacity(runtime.devices().len());
-        for device in runtime.devices() {
+        let mut sampler = Sampler::new(runtime, Sensors::of_this_machine(&Rules::default()));
+        sampler.sample();
+        // load needs two readings; Linux counts it in hundredths of a second
+        std::thread::sleep(Duration::from_millis(30));
+        let states = sampler.sample().devices;
+        for (device, state) in runtime.devices().iter().zip(&states) {
             let remembered = runtime.profile().refusals(&device.identity())?;
-            devices.push(DeviceLine::new(device, &remembered));
+            let conditions = runtime.conditions(device).to_string();
+            devices.push(DeviceLine::new(device, &remembered, state, conditions));
         }
         Ok(Answer {
             devices,
@@ -168,7 +228,12 @@ impl Answer {
 }
 
 impl DeviceLine {
-    fn new(device: &Device, remembered: &[RefusedRun]) -> DeviceLine {
+    fn new(
+        device: &Device,
+        remembered: &[RefusedRun],
+        state: &DeviceState,
+        conditions: String,
+    ) -> DeviceLine {
         let (info, plugin) = (device.info(), device.plugin());
         let points = device.operating_points().unwrap_or_default();
         let telemetry = device.telemetry().ok().map(|found| TelemetryLine {
@@ -216,35 +281,29 @@ impl DeviceLine {
                 })
                 .collect(),
             telemetry: telemetry.filter(TelemetryLine::says_something),
+            sensors: SensorLine::all(state),
+            conditions,
         }
     }
 }
 
 impl TelemetryLine {
     fn says_something(&self) -> bool {
-        !self.words().is_empty()
+        let sensors = [
+            self.power_mw,
+            self.energy_uj,
+            self.frequency_khz,
+            self.memory_used_bytes,
+        ];
+        self.temperature_mc.is_some()
+            || sensors.iter().any(Option::is_some)
+            || self.load_permille.is_some()
+            || self.throttle.is_some()
     }
 
+    /// What [`SensorLine`] does not say.
     fn words(&self) -> Vec<String> {
-        let thousandths = |value: i64| value as f64 / 1000.0;
         let mut words = Vec::new();
-        words.extend(
-            self.temperature_mc
-                .map(|value| format!("{:.1} °C", thousandths(value))),
-        );
-        words.extend(
-            self.power_mw
-                .map(|value| format!("{:.2} W", value as f64 / 1000.0)),
-        );
-        words.extend(
-            self.energy_uj
-                .map(|value| format!("{:.3} J used", value as f64 / 1e6)),
-        );
-        words.extend(self.frequency_khz.map(|value| format!("{} MHz", value / 1000)));
-        words.extend(
-            self.load_permille
-                .map(|value| format!("load {:.1} %", f64::from(value) / 10.0)),
-        );
         words.extend(self.throttle.map(|bits| match bits {
             0 => "not throttled".to_owned(),
             bits => format!("throttled (bits {bits:#x})"),
@@ -304,8 +363,28 @@ impl std::fmt::Display for Answer {
                 facts.push("quarantined until it is reset".to_owned());
             }
             writeln!(text, "  {}", facts.join(", "))?;
-            if let Some(telemetry) = &device.telemetry {
-                writeln!(text, "  now: {}", telemetry.words().join(", "))?;
+            let words = |lines: Vec<&SensorLine>| -> String {
+                let words: Vec<String> = lines.into_iter().map(SensorLine::words).collect();
+                words.join(", ")
+            };
+            let (with, without): (Vec<_>, Vec<_>) =
+                device.sensors.iter().partition(|line| line.value.is_some());
+            if !with.is_empty() {
+                writeln!(text, "  sensors: {}", words(with))?;
+            }
+            if !without.is_empty() {
+                writeln!(text, "  without: {}", words(without))?;
+            }
+            let now = device
+                .telemetry
+                .as_ref()
+                .map(TelemetryLine::words)
+                .unwrap_or_default();
+            if !now.is_empty() {
+                writeln!(text, "  now: {}", now.join(", "))?;
+            }
+            if !device.conditions.is_empty() {
+                writeln!(text, "  conditions: {}", device.conditions)?;
             }
             for run in &device.remembered_refusals {
                 writeln!(text, "  refused {} nodes before: {}", run.nodes, run.words)?;

@@ -224,7 +224,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     // after the times of all sessions, of which only so many are kept
     for (way, index) in &alone {
-        record(&runtime, way, &found[*index])?;
+        record(&runtime, way, &found[*index], &sensors)?;
     }
     let policy = |aim: polychip::Aim| match aim {
         polychip::Aim::Energy => arguments.plan.policy_of(Policy::energy()),
@@ -365,10 +365,14 @@ fn best(candidates: &[Candidate]) -> Best {
 }
 
 /// Writes what a device took for its one part into the profile.
-fn record(runtime: &Runtime, way: &Way, measured: &Candidate) -> anyhow::Result<()> {
+fn record(runtime: &Runtime, way: &Way, measured: &Candidate, sensors: &[SensorLine]) -> anyhow::Result<()> {
     for line in measured.devices.iter().filter(|line| line.used) {
         if let Some(net) = line.figures.as_ref().and_then(|figures| figures.net_uj) {
-            runtime.record_energy(&way.planned, &way.policy, &line.device, &net)?;
+            let sensor = sensors.iter().find(|sensor| sensor.device == line.device);
+            let sensor = sensor
+                .and_then(|sensor| sensor.sensor.as_deref())
+                .unwrap_or_default();
+            runtime.record_energy(&way.planned, &way.policy, &line.device, sensor, &net)?;
         }
     }
     Ok(())

@@ -139,7 +139,7 @@ pub(crate) enum Line {
         sensors: Vec<SensorLine>,
     },
     /// What was said at one moment.
-    Sample(SampleLine),
+    Sample(Box<SampleLine>),
     /// The governor changed the plan or the pace.
     Change(ChangeReport),
     /// The whole time.
@@ -283,7 +283,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         }
         told = changes.last().map_or(told, |change| change.time_ns);
         match (arguments.json, &screen) {
-            (true, _) => out.json_line(&Line::Sample(line.clone()))?,
+            (true, _) => out.json_line(&Line::Sample(Box::new(line.clone())))?,
             (false, None) => out.text(&line.to_string())?,
             (false, Some(_)) => {}
         }
@@ -378,7 +378,7 @@ fn once(sampler: &mut Sampler, arguments: &Arguments, out: &mut Output) -> anyho
     let line = Totals::new(None).line(sample, None, None);
     if arguments.json {
         out.json_line(&Line::Sensors { sensors: lines })?;
-        return out.json_line(&Line::Sample(line));
+        return out.json_line(&Line::Sample(Box::new(line)));
     }
     let mut text = String::new();
     for line in &lines {
@@ -590,6 +590,18 @@ impl SampleLine {
                 battery.capacity_permille.from
             ));
         }
+        let heat = &self.sample.heat;
+        let used = heat.headroom_permille.value;
+        let words = used.map_or_else(
+            || "unknown".to_owned(),
+            |permille| {
+                format!(
+                    "{:.1} % of the way to severe slowing down",
+                    permille as f64 / 10.0
+                )
+            },
+        );
+        text.push_str(&format!("heat: {words} ({})\n", heat.headroom_permille.from));
         text
     }
 }

@@ -305,6 +305,10 @@ mod tests {
             time_ns: 6_000,
             devices: vec![state],
             battery: None,
+            heat: polychip::telemetry::Heat {
+                status: figure(None),
+                headroom_permille: figure(None),
+            },
         };
         let change = ChangeReport {
             time_ns: 9_500,

@@ -74,8 +74,9 @@ pub use polychip_partitioner::Milliwatts;
 pub use predict::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
 pub use price::MeasuredFigure;
 pub use profile::{
-    BatchRecord, Change, ContentRecord, Interval, LinkRecord, Measurement, Merged, PartKey, PartRecord,
-    PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, Summary, ValueRecord, median_interval,
+    BatchRecord, Change, ContentRecord, Interval, LinkRecord, MeasuredEnergy, Measurement, Merged, PartKey,
+    PartRecord, PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, Summary, ValueRecord,
+    median_interval,
 };
 pub use profiler::{NotMeasured, ProfileOptions, ProfileProgress, ProfileReport, WarmUp, Warmth};
 pub use refusal::RefusedRun;

@@ -37,7 +37,7 @@ pub use exchange::{
     BatchRecord, ContentRecord, LinkRecord, Merged, PartRecord, ProfileFile, RefusalRecord, ValueRecord,
 };
 pub use list::PartSummary;
-pub use statistics::{Interval, median_interval};
+pub use statistics::{Interval, MeasuredEnergy, median_interval};
 use statistics::{Measured, figures};
 use store::Batch;
 
@@ -260,7 +260,8 @@ impl Profile {
         self.record_under(key, emulated, measurements, &Conditions::default())
     }
 
-    /// Adds measurements of one part, all or none, that were made under these conditions.
+    /// Adds measurements of one part, all or none, that were made under these conditions. Energies are those that the
+    /// device's plugin states of its runs.
     ///
     /// # Errors
     /// As [`Profile::record`].
@@ -271,7 +272,34 @@ impl Profile {
         measurements: &[Measurement],
         conditions: &Conditions,
     ) -> Result<()> {
-        let batch = Batch::new(key, measurements, conditions);
+        let has_energy = measurements.iter().any(|one| one.energy_uj.is_some());
+        let sensor = if has_energy { "plugin" } else { "" };
+        let batch = Batch::new(key, measurements, conditions).of_sensor(sensor, None);
+        self.add(key, emulated, measurements, &batch)
+    }
+
+    /// Adds the energy of a run that a sensor measured over many of them, with the ends of its interval in microjoules.
+    pub(crate) fn record_energy(
+        &self,
+        key: PartKey<'_>,
+        emulated: bool,
+        measurement: Measurement,
+        sensor: &str,
+        interval_uj: [u64; 2],
+    ) -> Result<()> {
+        let measurements = [measurement];
+        let batch =
+            Batch::new(key, &measurements, &Conditions::default()).of_sensor(sensor, Some(interval_uj));
+        self.add(key, emulated, &measurements, &batch)
+    }
+
+    fn add(
+        &self,
+        key: PartKey<'_>,
+        emulated: bool,
+        measurements: &[Measurement],
+        batch: &Batch,
+    ) -> Result<()> {
         self.write(|connection| {
             let part = store::part(connection, key, emulated)?;
             store::add(connection, part, &batch.stated(), measurements)?;
@@ -312,7 +340,7 @@ impl Profile {
             p50: time(figures.p50_ns),
             p90: time(figures.p90_ns),
             interval: figures.interval,
-            energy_uj: figures.energy_uj,
+            energy_uj: figures.energy.map(|energy| energy.energy_uj),
             newest_us: figures.newest_us,
             emulated,
         }))

@@ -140,7 +140,7 @@ impl Runtime {
 
     /// Keeps the energy of a run, less what the device takes idle, that was measured with sensors while a plan ran: in
     /// microjoules, for the one part that the plan gives to the device. A device with several parts tells nothing of
-    /// each. Whether it was kept.
+    /// each. With it the sensor's name is kept, and the interval. Whether it was kept.
     ///
     /// # Errors
     /// The profile cannot be written.
@@ -149,9 +149,10 @@ impl Runtime {
         planned: &Planned,
         policy: &Policy,
         device: &str,
+        sensor: &str,
         net_uj: &crate::telemetry::Interval,
     ) -> Result<bool> {
-        crate::telemetry::record(&self.0, planned, policy, device, net_uj)
+        crate::telemetry::record(&self.0, planned, policy, device, sensor, net_uj)
     }
 
     /// Compiles and loads a plan made before, or one read from a file.

@@ -20,9 +20,9 @@ mod rules;
 mod sampler;
 mod sensor;
 
-pub use energy::{EnergyFigures, EnergyMeter, Interval, by_busy_time};
+pub use energy::{EnergyFigures, EnergyMeter, Interval};
 pub use files::Sensors;
 pub(crate) use kept::{record, use_power};
 pub use rules::{Rules, Subject};
-pub use sampler::{Battery, DeviceState, Figure, Sample, Sampler};
+pub use sampler::{Battery, DeviceState, Figure, Heat, Sample, Sampler};
 pub use sensor::{Absent, Quantity, Reading, Sensor, Trip};

@@ -286,6 +286,10 @@ mod tests {
                     power_mw: figure(None),
                     charging: Some(false),
                 }),
+                heat: polychip::telemetry::Heat {
+                    status: figure(None),
+                    headroom_permille: figure(None),
+                },
             },
             power_mw: Some(power),
             plan: Some("only cpu:0".to_owned()),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use polychip::{DevicePrediction, PartSummary, Profile};
+use polychip::{DevicePrediction, MeasuredEnergy, PartSummary, Profile};
 use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,6 +69,19 @@ fn predicted(ns: Option<u64>, ppm: Option<i64>) -> String {
         (Some(ns), Some(ppm)) => format!("{} ({:+.1} %)", Nanos::from_nanoseconds(ns), ppm as f64 / 1e4),
         _ => "not predicted".to_owned(),
     }
+}
+
+/// An energy in millijoules, with its interval and its sensor.
+fn energy(energy: &MeasuredEnergy) -> String {
+    let mj = |uj: u64| format!("{:.3} mJ", uj as f64 / 1e3);
+    let mut words = format!(", {}", mj(energy.energy_uj));
+    if let Some([low, high]) = energy.interval_uj {
+        words += &format!(" ({} to {})", mj(low), mj(high));
+    }
+    if !energy.sensor.is_empty() {
+        words += &format!(" by {}", energy.sensor);
+    }
+    words
 }
 
 fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> std::fmt::Result {
@@ -145,10 +158,11 @@ impl std::fmt::Display for Answer {
             });
             writeln!(
                 f,
-                "  {}{interval}, p10 {}, p90 {}, {} runs{} in {} of {} batches{}, {}: {name}",
+                "  {}{interval}, p10 {}, p90 {}{}, {} runs{} in {} of {} batches{}, {}: {name}",
                 time(part.p50_ns),
                 time(part.p10_ns),
                 time(part.p90_ns),
+                part.energy.as_ref().map_or_else(String::new, energy),
                 part.used_samples,
                 if part.emulated { " (emulated)" } else { "" },
                 part.used_batches,

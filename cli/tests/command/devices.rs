@@ -40,9 +40,32 @@ fn the_cpu_is_always_there() {
         (&"cpu:0".into(), &"cpu".into(), &false.into())
     );
     assert!(cpu["plugin"]["path"].is_null());
+    let sensors = cpu["sensors"].as_array().unwrap();
+    let quantities: Vec<&str> = sensors
+        .iter()
+        .map(|line| line["quantity"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        quantities,
+        [
+            "temperature_mc",
+            "power_mw",
+            "energy_uj",
+            "frequency_khz",
+            "load_permille"
+        ]
+    );
+    for line in sensors {
+        let [value, sensor, reason] = ["value", "sensor", "reason"].map(|name| !line[name].is_null());
+        assert!(value == sensor && value != reason, "{line}");
+    }
     let text = polychip(&["devices"]).ok();
     assert!(
         text.starts_with("cpu:0: ") && text.contains("plugin cpu "),
+        "{text}"
+    );
+    assert!(
+        text.contains("  sensors: ") || text.contains("  without: "),
         "{text}"
     );
 }

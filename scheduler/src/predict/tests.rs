@@ -73,6 +73,8 @@ fn record(file: &mut ProfileFile, part: &Graph, content: &Content, point: &str, 
             digest: crate::profile::hex(blake3::hash(&ns.to_le_bytes()).as_bytes()),
             times_ns: vec![ns; 7],
             energies_uj: Vec::new(),
+            sensor: String::new(),
+            energy_interval_uj: None,
         }],
     });
 }

@@ -18,8 +18,8 @@ use super::{Measurement, PartKey};
 use crate::conditions::{Conditions, choose};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Version of the JSON file.
-const VERSION: u32 = 1;
+/// Version of the JSON file. Version 1 said nothing of the sensors of energies.
+const VERSION: u32 = 2;
 /// What the file says it is.
 const FORMAT: &str = "polychip profile";
 
@@ -77,6 +77,12 @@ pub struct BatchRecord {
     pub times_ns: Vec<u64>,
     /// Energies in microjoules, as many as times; empty where the device measures none.
     pub energies_uj: Vec<Option<u64>>,
+    /// Sensor of the energies; empty where there are none or it is not known.
+    #[serde(default)]
+    pub sensor: String,
+    /// Ends of the interval in microjoules of the one energy, where such was measured.
+    #[serde(default)]
+    pub energy_interval_uj: Option<[u64; 2]>,
 }
 
 impl BatchRecord {
@@ -87,6 +93,8 @@ impl BatchRecord {
             recorded_us: self.recorded_us,
             times_ns: self.times_ns.clone(),
             energies_uj: self.energies_uj.iter().copied().flatten().collect(),
+            sensor: self.sensor.clone(),
+            energy_interval_uj: self.energy_interval_uj,
         }
     }
 }
@@ -209,9 +217,9 @@ impl ProfileFile {
     /// Refuses records that contradict themselves.
     pub(super) fn check(&self) -> Result<()> {
         let bad = |words: String| Err(Error::new(ErrorKind::BadProfile, words));
-        if self.format != FORMAT || self.version != VERSION {
+        if self.format != FORMAT || !(1..=VERSION).contains(&self.version) {
             return bad(format!(
-                "a file of {:?} version {}, this build reads {FORMAT:?} version {VERSION}",
+                "a file of {:?} version {}, this build reads {FORMAT:?} versions 1 to {VERSION}",
                 self.format, self.version
             ));
         }
@@ -346,8 +354,8 @@ fn read_parts(connection: &Connection) -> rusqlite::Result<Vec<PartRecord>> {
         },
     )?;
     let mut batches = connection.prepare(
-        "SELECT id, recorded_us, build, conditions, source, digest FROM batch WHERE part = ?1
-         ORDER BY recorded_us, digest",
+        "SELECT id, recorded_us, build, conditions, source, digest, sensor, energy_low_uj, energy_high_uj
+         FROM batch WHERE part = ?1 ORDER BY recorded_us, digest",
     )?;
     let mut times =
         connection.prepare("SELECT time_ns, energy_uj FROM measurement WHERE batch = ?1 ORDER BY id")?;
@@ -362,6 +370,8 @@ fn read_parts(connection: &Connection) -> rusqlite::Result<Vec<PartRecord>> {
                 digest: hex(&row.get::<_, Vec<u8>>(5)?),
                 times_ns: Vec::new(),
                 energies_uj: Vec::new(),
+                sensor: row.get(6)?,
+                energy_interval_uj: store::interval(row.get(7)?, row.get(8)?),
             };
             Ok((row.get::<_, i64>(0)?, record))
         })?;
@@ -419,6 +429,8 @@ pub(super) fn write(
                 conditions: &batch.conditions,
                 source: &origin(&batch.source),
                 digest: &bytes(&batch.digest),
+                sensor: &batch.sensor,
+                energy_interval_uj: batch.energy_interval_uj,
             };
             let energy = |at: usize| batch.energies_uj.get(at).copied().flatten();
             let measurements: Vec<Measurement> = batch

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Profile;
 use super::exchange::{BatchRecord, PartRecord};
-use super::statistics::{Interval, Measured, figures};
+use super::statistics::{Interval, Measured, MeasuredEnergy, figures};
 use crate::conditions::Conditions;
 use crate::error::Result;
 
@@ -45,8 +45,8 @@ pub struct PartSummary {
     pub p90_ns: u64,
     /// Where the true median is, with a confidence of 95 %.
     pub interval: Option<Interval>,
-    /// Median energy in microjoules, where measured.
-    pub energy_uj: Option<u64>,
+    /// Energy of a run, where measured.
+    pub energy: Option<MeasuredEnergy>,
     /// When the newest of them was recorded, in microseconds since 1970; 0 where that is not known.
     pub newest_us: u64,
     /// Conditions of each batch that is kept, sorted, without repetition.
@@ -108,7 +108,7 @@ fn summary(part: &PartRecord, words: String) -> Option<PartSummary> {
         p50_ns: figures.p50_ns,
         p90_ns: figures.p90_ns,
         interval: figures.interval,
-        energy_uj: figures.energy_uj,
+        energy: figures.energy,
         newest_us: figures.newest_us,
         all_conditions: all_conditions.into_iter().cloned().collect(),
         sources: sources.into_iter().collect(),

@@ -76,6 +76,19 @@ pub(super) struct Measured {
     pub(super) times_ns: Vec<u64>,
     /// Of those measurements that have one.
     pub(super) energies_uj: Vec<u64>,
+    pub(super) sensor: String,
+    pub(super) energy_interval_uj: Option<[u64; 2]>,
+}
+
+/// The energy of a run, with where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MeasuredEnergy {
+    /// Median in microjoules of the energies that are kept.
+    pub energy_uj: u64,
+    /// Sensor that measured it; empty where that is not known.
+    pub sensor: String,
+    /// Ends of the interval in microjoules that holds it in 95 of 100 repetitions, where one was measured.
+    pub interval_uj: Option<[u64; 2]>,
 }
 
 /// What the chosen ones among a part's batches say.
@@ -88,7 +101,7 @@ pub(super) struct Figures {
     pub(super) p90_ns: u64,
     pub(super) interval: Option<Interval>,
     /// Median of the energies whose batches are chosen among those that have energies.
-    pub(super) energy_uj: Option<u64>,
+    pub(super) energy: Option<MeasuredEnergy>,
     pub(super) newest_us: u64,
     pub(super) batches: usize,
     pub(super) conditions: String,
@@ -115,19 +128,25 @@ pub(super) fn figures(now: &Conditions, all: &[Measured]) -> Option<Figures> {
     let at = |permille: usize| times[last * permille / 1000];
     let with_energy: Vec<&Measured> = all.iter().filter(|batch| !batch.energies_uj.is_empty()).collect();
     let of_energy = choose(now, &counted(&|batch| batch.energies_uj.len()));
-    let energies = of_energy
-        .places
-        .iter()
-        .flat_map(|place| &with_energy[*place].energies_uj);
-    let mut energies: Vec<u64> = energies.copied().collect();
-    energies.sort_unstable();
+    let energies = of_energy.places.iter().map(|place| with_energy[*place]);
+    let mut energies: Vec<(u64, &Measured)> = energies
+        .flat_map(|batch| batch.energies_uj.iter().map(move |energy| (*energy, batch)))
+        .collect();
+    energies.sort_by_key(|(energy, _)| *energy);
+    let energy = energies
+        .get(energies.len() / 2)
+        .map(|(energy, batch)| MeasuredEnergy {
+            energy_uj: *energy,
+            sensor: batch.sensor.clone(),
+            interval_uj: batch.energy_interval_uj,
+        });
     Some(Figures {
         samples: times.len(),
         p10_ns: at(100),
         p50_ns: at(500),
         p90_ns: at(900),
         interval: median_interval(&times),
-        energy_uj: energies.get(energies.len() / 2).copied(),
+        energy,
         newest_us: chosen.iter().map(|batch| batch.recorded_us).max().unwrap_or(0),
         batches: chosen.len(),
         conditions: conditions::together(chosen.iter().map(|batch| &batch.conditions)),

@@ -27,6 +27,10 @@ pub(super) struct Stated<'a> {
     pub(super) conditions: &'a str,
     pub(super) source: &'a str,
     pub(super) digest: &'a [u8],
+    /// Sensor of the energies, empty where there are none or it is not known.
+    pub(super) sensor: &'a str,
+    /// Interval of the batch's one energy in microjoules.
+    pub(super) energy_interval_uj: Option<[u64; 2]>,
 }
 
 /// Measurements that were made now.
@@ -34,6 +38,8 @@ pub(super) struct Batch {
     recorded_us: u64,
     conditions: String,
     digest: [u8; 32],
+    sensor: String,
+    energy_interval_uj: Option<[u64; 2]>,
 }
 
 impl Batch {
@@ -57,6 +63,17 @@ impl Batch {
             recorded_us,
             conditions: conditions.to_string(),
             digest: *digest.finalize().as_bytes(),
+            sensor: String::new(),
+            energy_interval_uj: None,
+        }
+    }
+
+    /// With where its energies come from.
+    pub(super) fn of_sensor(self, sensor: &str, energy_interval_uj: Option<[u64; 2]>) -> Batch {
+        Batch {
+            sensor: sensor.to_owned(),
+            energy_interval_uj,
+            ..self
         }
     }
 
@@ -67,6 +84,8 @@ impl Batch {
             conditions: &self.conditions,
             source: "",
             digest: &self.digest,
+            sensor: &self.sensor,
+            energy_interval_uj: self.energy_interval_uj,
         }
     }
 }
@@ -109,15 +128,19 @@ pub(super) fn add(
     measurements: &[Measurement],
 ) -> rusqlite::Result<usize> {
     let made = connection.execute(
-        "INSERT OR IGNORE INTO batch (part, recorded_us, build, conditions, source, digest)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT OR IGNORE INTO batch
+         (part, recorded_us, build, conditions, source, digest, sensor, energy_low_uj, energy_high_uj)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             part,
             signed(stated.recorded_us),
             stated.build,
             stated.conditions,
             stated.source,
-            stated.digest
+            stated.digest,
+            stated.sensor,
+            stated.energy_interval_uj.map(|[low, _]| signed(low)),
+            stated.energy_interval_uj.map(|[_, high]| signed(high)),
         ],
     )?;
     if made == 0 {
@@ -178,7 +201,8 @@ pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
 /// The batches of a part, oldest first, and whether its figures are an emulated device's.
 pub(super) fn batches(connection: &Connection, key: PartKey<'_>) -> rusqlite::Result<(Vec<Measured>, bool)> {
     let mut statement = connection.prepare_cached(
-        "SELECT b.id, b.conditions, b.recorded_us, m.time_ns, m.energy_uj, p.emulated FROM part p
+        "SELECT b.id, b.conditions, b.recorded_us, m.time_ns, m.energy_uj, p.emulated,
+         b.sensor, b.energy_low_uj, b.energy_high_uj FROM part p
          JOIN measurement m ON m.part = p.id JOIN batch b ON b.id = m.batch
          WHERE p.device = ?1 AND p.fingerprint = ?2 AND p.operating_point = ?3
          ORDER BY b.recorded_us, b.id, m.id",
@@ -197,6 +221,8 @@ pub(super) fn batches(connection: &Connection, key: PartKey<'_>) -> rusqlite::Re
                 recorded_us: unsigned(row.get(2)?),
                 times_ns: Vec::new(),
                 energies_uj: Vec::new(),
+                sensor: row.get(6)?,
+                energy_interval_uj: interval(row.get(7)?, row.get(8)?),
             });
             last = Some(id);
         }
@@ -208,6 +234,11 @@ pub(super) fn batches(connection: &Connection, key: PartKey<'_>) -> rusqlite::Re
         emulated |= row.get::<_, bool>(5)?;
     }
     Ok((found, emulated))
+}
+
+/// Both ends of an interval, where both are known.
+pub(super) fn interval(low: Option<i64>, high: Option<i64>) -> Option<[u64; 2]> {
+    low.zip(high).map(|(low, high)| [unsigned(low), unsigned(high)])
 }
 
 /// What a batch's text says.

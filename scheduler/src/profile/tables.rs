@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// "PLYC": marks a SQLite file as ours.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"PLYC");
 /// Version of the tables below.
-pub(super) const VERSION: i32 = 4;
+pub(super) const VERSION: i32 = 5;
 /// The build of measurements that older versions stored.
 const OLD_BUILD: &str = "before version 4";
 
@@ -65,7 +65,7 @@ pub(super) const SINCE_3: &str = "
 ";
 
 /// What version 4 added: where measurements come from, and what the parts that were measured consist of.
-const SINCE_4: &str = "
+pub(super) const SINCE_4: &str = "
     CREATE TABLE batch (
         id INTEGER PRIMARY KEY,
         part INTEGER NOT NULL REFERENCES part (id) ON DELETE CASCADE,
@@ -87,6 +87,13 @@ const SINCE_4: &str = "
     ALTER TABLE link ADD COLUMN source TEXT NOT NULL DEFAULT '';
 ";
 
+/// What version 5 added: where energies come from.
+const SINCE_5: &str = "
+    ALTER TABLE batch ADD COLUMN sensor TEXT NOT NULL DEFAULT ''; -- of the energies, empty where that is not known
+    ALTER TABLE batch ADD COLUMN energy_low_uj INTEGER;  -- ends of the interval of 95 % of a batch's one energy, null
+    ALTER TABLE batch ADD COLUMN energy_high_uj INTEGER; -- where single runs were measured, or that is not known
+";
+
 /// Makes the tables, or brings those of an older version to this one.
 pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -105,8 +112,11 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     if made < 3 {
         transaction.execute_batch(SINCE_3)?;
     }
-    transaction.execute_batch(SINCE_4)?;
-    name_old_batches(&transaction)?;
+    if made < 4 {
+        transaction.execute_batch(SINCE_4)?;
+        name_old_batches(&transaction)?;
+    }
+    transaction.execute_batch(SINCE_5)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()
 }

@@ -221,6 +221,18 @@ fn old_file(path: &Path, version: i32) {
              INSERT INTO plugin_value VALUES ('cpu', 'tile', x'01');",
         )
         .unwrap();
+    if version >= 4 {
+        connection.execute_batch(tables::SINCE_4).unwrap();
+        connection
+            .execute(
+                "INSERT INTO batch VALUES (1, 1, 0, '0.1.0', 'mhz=2400', '', ?1)",
+                [&FINGERPRINT[..]],
+            )
+            .unwrap();
+        connection
+            .execute_batch("UPDATE measurement SET batch = 1")
+            .unwrap();
+    }
     connection
         .pragma_update(None, "application_id", tables::APPLICATION_ID)
         .unwrap();
@@ -251,7 +263,16 @@ fn files_of_older_versions_are_brought_up_and_keep_what_they_hold() {
             );
             let file = profile.export().unwrap();
             let batch = &file.parts[0].batches[0];
-            assert_eq!((&*batch.build, &*batch.conditions), ("before version 4", ""));
+            let said = (&*batch.build, &*batch.conditions);
+            assert_eq!(
+                said,
+                if version < 4 {
+                    ("before version 4", "")
+                } else {
+                    ("0.1.0", "mhz=2400")
+                }
+            );
+            assert_eq!((&*batch.sensor, batch.energy_interval_uj), ("", None));
             assert_eq!(batch.times_ns, [30, 10, 20]);
             assert_eq!(batch.energies_uj, [Some(5), None, Some(7)]);
         }
@@ -311,6 +332,46 @@ fn what_is_exported_and_imported_is_the_same_and_says_where_it_was_measured() {
 }
 
 #[test]
+fn an_energy_says_which_sensor_measured_it_and_how_well() {
+    let profile = Profile::in_memory().unwrap();
+    let energy = |uj| Measurement {
+        time: Nanos::from_nanoseconds(9),
+        energy_uj: Some(uj),
+    };
+    profile.record(key("npu:0"), false, &[energy(40)]).unwrap();
+    profile
+        .record_energy(key("gpu:0"), false, energy(70), "energy of plugin gpu", [65, 75])
+        .unwrap();
+    let file = profile.export().unwrap();
+    let text = serde_json::to_string(&file).unwrap();
+    let other = Profile::in_memory().unwrap();
+    other
+        .import(&ProfileFile::from_json(&text).unwrap(), "a.json")
+        .unwrap();
+    let energies: Vec<_> = other
+        .parts()
+        .unwrap()
+        .into_iter()
+        .map(|part| part.energy.unwrap())
+        .collect();
+    let said: Vec<_> = energies
+        .iter()
+        .map(|energy| (energy.energy_uj, &*energy.sensor, energy.interval_uj))
+        .collect();
+    assert_eq!(
+        said,
+        [(70, "energy of plugin gpu", Some([65, 75])), (40, "plugin", None)]
+    );
+    // a file of the first version says nothing of sensors
+    let old = text.replace("\"version\":2", "\"version\":1");
+    let old = old.replace(",\"sensor\":\"plugin\",\"energy_interval_uj\":null", "");
+    assert_eq!(
+        ProfileFile::from_json(&old).unwrap().parts[1].batches[0].sensor,
+        ""
+    );
+}
+
+#[test]
 fn of_what_is_merged_the_newest_are_kept() {
     let (old, new) = (Profile::in_memory().unwrap(), Profile::in_memory().unwrap());
     old.record(key("cpu:0"), false, &times(std::iter::repeat_n(5, 60)))
@@ -339,7 +400,7 @@ fn records_that_contradict_themselves_are_refused_and_change_nothing() {
         file
     };
     let bad = [
-        change(&|file| file.version = 2),
+        change(&|file| file.version = 3),
         change(&|file| file.format = "other".into()),
         change(&|file| file.parts[0].fingerprint.truncate(62)),
         change(&|file| file.parts[0].batches[0].digest = "é".repeat(32)),

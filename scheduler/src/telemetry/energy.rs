@@ -58,13 +58,6 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
-    /// The difference of two figures whose errors are independent: what a part takes is what runs with it take beyond
-    /// runs without.
-    #[must_use]
-    pub fn less(&self, other: &Interval) -> Interval {
-        Interval::around(self.mean - other.mean, self.half().hypot(other.half()))
-    }
-
     /// Whether the intervals have no figure in common.
     #[must_use]
     pub fn is_apart_from(&self, other: &Interval) -> bool {
@@ -281,24 +274,6 @@ fn by_power(points: &[Point]) -> Option<Window> {
     })
 }
 
-/// Shares a device's energy among its parts by the time that each was busy. What is not known is whether a second of
-/// one part takes as much as a second of another: the interval of each share is widened by the largest share of time
-/// that the part could have cost more or less, `doubt` (0.5: half more or less).
-#[must_use]
-pub fn by_busy_time(whole: &Interval, busy_ns: &[u64], doubt: f64) -> Vec<Interval> {
-    let all: u64 = busy_ns.iter().sum();
-    let alone = busy_ns.iter().filter(|&&ns| ns > 0).count() == 1;
-    busy_ns
-        .iter()
-        .map(|&busy| {
-            let share = busy as f64 / all.max(1) as f64;
-            let mean = whole.mean * share;
-            let doubt = if alone { 0.0 } else { mean.abs() * doubt };
-            Interval::around(mean, (whole.half() * share).hypot(doubt))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,18 +363,7 @@ mod tests {
             "{interval:?}"
         );
         assert_eq!(Interval::of(&[1.0]), None);
-        let part = Interval::around(10.0, 3.0).less(&Interval::around(4.0, 4.0));
-        assert_eq!((part.mean, part.half()), (6.0, 5.0));
         assert!(Interval::around(1.0, 0.4).is_apart_from(&Interval::around(2.0, 0.5)));
         assert!(!Interval::around(1.0, 0.6).is_apart_from(&Interval::around(2.0, 0.5)));
-    }
-
-    #[test]
-    fn parts_share_by_time_with_their_doubt() {
-        let whole = Interval::around(100.0, 10.0);
-        let shares = by_busy_time(&whole, &[30, 10], 0.5);
-        assert_eq!((shares[0].mean, shares[1].mean), (75.0, 25.0));
-        assert!(shares[0].half() > 37.5);
-        assert_eq!(by_busy_time(&whole, &[40], 0.5), [whole]);
     }
 }

@@ -23,6 +23,7 @@ pub(crate) fn record(
     planned: &Planned,
     policy: &Policy,
     device: &str,
+    sensor: &str,
     net_uj: &Interval,
 ) -> Result<bool> {
     let Some(column) = planned.devices().iter().position(|found| found.name() == device) else {
@@ -58,9 +59,12 @@ pub(crate) fn record(
         fingerprint: &structure,
         operating_point: &settings.operating_point(found.info().kind),
     };
+    // above zero, as was looked at; `as` saturates
+    let interval_uj = [net_uj.low, net_uj.high].map(|end| end.round() as u64);
+    let emulated = found.info().emulated;
     shared
         .profile
-        .record(key, found.info().emulated, &[measurement])?;
+        .record_energy(key, emulated, measurement, sensor, interval_uj)?;
     Ok(true)
 }
 

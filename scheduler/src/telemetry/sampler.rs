@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use polychip_host::{Clock, Device, DeviceKind, Telemetry};
+use polychip_host::{Clock, Device, DeviceKind, Telemetry, ThermalService};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -78,6 +78,42 @@ pub struct Battery {
     pub charging: Option<bool>,
 }
 
+/// What the system itself says of heat: Android does, other systems leave it to the sensors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Heat {
+    /// How much the system slows down now: 0 not at all, up to 6 as it shuts down.
+    pub status: Figure,
+    /// How much of the way to severe slowing down is used up ten seconds from now, in thousandths.
+    pub headroom_permille: Figure,
+}
+
+/// How far ahead the system's headroom is asked for: as long as a change of plan takes to show in a temperature.
+const AHEAD_S: u32 = 10;
+
+impl Heat {
+    fn of_this_system() -> Heat {
+        let service = match ThermalService::of_this_system() {
+            Ok(service) => service,
+            Err(reason) => {
+                return Heat {
+                    status: Figure::unknown(&*reason),
+                    headroom_permille: Figure::unknown(reason),
+                };
+            }
+        };
+        let said = |value: Option<i64>| match value {
+            Some(value) => Figure::known(value, "Android's thermal service"),
+            None => Figure::unknown("Android's thermal service does not say"),
+        };
+        // `as` saturates
+        let permille = |headroom: f32| (f64::from(headroom) * 1e3).round() as i64;
+        Heat {
+            status: said(service.status().map(i64::from)),
+            headroom_permille: said(service.headroom(AHEAD_S).map(permille)),
+        }
+    }
+}
+
 /// Everything that the sensors said at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sample {
@@ -87,6 +123,8 @@ pub struct Sample {
     pub devices: Vec<DeviceState>,
     /// The battery; none where there is none.
     pub battery: Option<Battery>,
+    /// What the system says of heat.
+    pub heat: Heat,
 }
 
 /// Reads the sensors of a runtime's devices.
@@ -208,6 +246,7 @@ impl Sampler {
             time_ns,
             devices,
             battery,
+            heat: Heat::of_this_system(),
         }
     }
 
