@@ -131,6 +131,18 @@ class Model:
         self.high.append(high)
 
     def solve(self):
+        highs = self.run(TIME_LIMIT)
+        assert highs.getModelStatus() == highspy.HighsModelStatus.kOptimal, highs.getModelStatus()
+        return list(highs.getSolution().col_value), highs.getInfo().mip_dual_bound
+
+    def incumbent(self, seconds):
+        """The best solution within a time, none where there is none, and the bound proved by then."""
+        highs = self.run(seconds)
+        if not highs.getSolution().value_valid:
+            return None, None
+        return list(highs.getSolution().col_value), highs.getInfo().mip_dual_bound
+
+    def run(self, time_limit):
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(self.costs), len(self.rows)
         lp.col_cost_ = np.array(self.costs)
@@ -154,12 +166,11 @@ class Model:
             "mip_feasibility_tolerance": 1e-9,
         }.items():
             highs.setOptionValue(key, value)
-        if TIME_LIMIT is not None:
-            highs.setOptionValue("time_limit", TIME_LIMIT)
+        if time_limit is not None:
+            highs.setOptionValue("time_limit", time_limit)
         highs.passModel(lp)
         highs.run()
-        assert highs.getModelStatus() == highspy.HighsModelStatus.kOptimal, highs.getModelStatus()
-        return list(highs.getSolution().col_value), highs.getInfo().mip_dual_bound
+        return highs
 
 
 def optimum(p, slack=0.0):

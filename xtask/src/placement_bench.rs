@@ -16,7 +16,7 @@ use crate::root::root;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only these sections
-    #[arg(value_parser = ["speed", "front", "makespan", "explain", "quality", "public"])]
+    #[arg(value_parser = ["speed", "front", "makespan", "explain", "quality", "public", "throughput"])]
     sections: Vec<String>,
     /// Only families of growing graphs whose name holds this
     #[arg(long)]
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Where the figures go
     #[arg(long, default_value = "target/placement-bench.json")]
     json: PathBuf,
-    /// A folder for the instances, which `device-tests/witness/placement.py` solves by HiGHS
+    /// A folder for the instances, which `device-tests/witness/placement.py` and `throughput.py` solve by HiGHS
     #[arg(long)]
     dump: Option<PathBuf>,
     /// A folder of public device-placement inputs, `latency-inputs` of a checkout of msr-fiddle/dnn-partitioning say;

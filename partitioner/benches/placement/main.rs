@@ -21,6 +21,7 @@ mod quality;
 mod rules;
 mod speed;
 mod structure;
+mod throughput;
 mod witness;
 mod world;
 
@@ -31,7 +32,8 @@ use witness::Witness;
 
 /// What the command line asks for.
 struct Arguments {
-    /// Sections: `speed`, `front`, `makespan`, `explain`, `quality`, `public`; none: all.
+    /// Sections: `speed`, `front`, `makespan`, `explain`, `quality`, `public`,
+    /// `throughput`; none: all.
     sections: Vec<String>,
     /// Only families whose name holds this.
     only: String,
@@ -60,7 +62,7 @@ fn arguments() -> Result<Arguments, String> {
         match word.as_str() {
             // what cargo bench adds
             "--bench" => {}
-            "quality" | "speed" | "front" | "makespan" | "explain" | "public" => {
+            "quality" | "speed" | "front" | "makespan" | "explain" | "public" | "throughput" => {
                 arguments.sections.push(word)
             }
             "--only" => arguments.only = value()?,
@@ -79,7 +81,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             eprintln!(
-                "error: {error}; sections are speed, front, makespan, explain, quality and public, options --only, --seeds, --json, --dump and --inputs"
+                "error: {error}; sections are speed, front, makespan, explain, quality, public and throughput, options --only, --seeds, --json, --dump and --inputs"
             );
             return ExitCode::from(2);
         }
@@ -135,6 +137,15 @@ fn main() -> ExitCode {
         failed.extend(witness.judge(public.iter().map(public::Row::objective)));
         println!();
     }
+    let mut throughput = Vec::new();
+    if wanted("throughput") {
+        println!("## Runs that follow each other\n");
+        match throughput::rows(arguments.inputs.as_deref(), arguments.dump.as_deref()) {
+            Ok(rows) => throughput = rows,
+            Err(error) => failed.push(error),
+        }
+        println!();
+    }
     if wanted("quality") {
         println!("## Plans beside other rules\n");
         let mut witness = Witness::new(arguments.dump.as_deref());
@@ -155,7 +166,7 @@ fn main() -> ExitCode {
     if let Some(path) = &arguments.json {
         let value = serde_json::json!({
             "quality": quality, "speed": speed, "front": fronts, "makespan": makespans, "explain": explained,
-            "public": public
+            "public": public, "throughput": throughput
         });
         if let Err(error) = std::fs::write(path, format!("{value:#}\n")) {
             failed.push(format!("{}: {error}", path.display()));

@@ -133,12 +133,12 @@ fn instance(problem: &Problem) -> Value {
 }
 
 /// The hash of an instance.
-fn hash(problem: &Problem) -> String {
+pub(crate) fn hash(problem: &Problem) -> String {
     blake3::hash(instance(problem).to_string().as_bytes()).to_hex()[..16].to_owned()
 }
 
 /// Writes an instance for the witness.
-fn dump(folder: &Path, name: &str, problem: &Problem) {
+pub(crate) fn dump(folder: &Path, name: &str, problem: &Problem) {
     let mut value = instance(problem);
     value["hash"] = Value::from(hash(problem));
     let path = folder.join(format!("{name}.json"));
