@@ -7,6 +7,7 @@ use polychip_partitioner::{Explanation, NodeExplanation, Report, Unlock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::limits::LimitArguments;
 use crate::output::Output;
 use crate::partition;
 use crate::setup::{ModelArguments, PlanArguments};
@@ -21,6 +22,8 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    limits: LimitArguments,
     #[command(flatten)]
     plan: PlanArguments,
 }
@@ -44,7 +47,12 @@ pub(crate) struct Answer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let planned = partition::planned(&arguments.plan, &arguments.model, arguments.compile)?;
+    let planned = partition::planned(
+        &arguments.plan,
+        &arguments.limits,
+        &arguments.model,
+        arguments.compile,
+    )?;
     let Explanation { nodes, unlocks } = partition::explained(&planned)?;
     let report = partition::report(&planned)?;
     let model = arguments.model.model.display().to_string();

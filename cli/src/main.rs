@@ -23,6 +23,7 @@ mod fill;
 mod input;
 mod inspect;
 mod label;
+mod limits;
 mod load;
 mod measure;
 mod monitor;

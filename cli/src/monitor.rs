@@ -25,6 +25,7 @@ use serde::Serialize;
 use crate::energy::seconds;
 use crate::exit::usage;
 use crate::input::InputArguments;
+use crate::limits::{celsius, watts};
 use crate::output::Output;
 use crate::setup::{ModelArguments, PlanArguments};
 use runner::Runner;
@@ -96,22 +97,6 @@ impl Arguments {
             Some(fps) => Some(Duration::from_secs_f64(1.0 / fps)),
             None => is_limited.then_some(first),
         }
-    }
-}
-
-fn watts(text: &str) -> Result<Milliwatts, String> {
-    let number = text.trim_end_matches(['W', 'w']).trim();
-    match number.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 1e6 => Ok(Milliwatts::new((value * 1e3).round() as u64)),
-        _ => Err(format!("{text:?} is no power; write 300 or 300W")),
-    }
-}
-
-fn celsius(text: &str) -> Result<MilliCelsius, String> {
-    let number = text.trim_end_matches(['C', 'c', '°']).trim();
-    match number.parse::<f64>() {
-        Ok(value) if (-50.0..=200.0).contains(&value) => Ok(MilliCelsius::from_celsius(value)),
-        _ => Err(format!("{text:?} is no temperature; write 80 or 80C")),
     }
 }
 

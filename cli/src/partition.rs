@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{Code, bad_input, failure};
+use crate::limits::LimitArguments;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{ModelArguments, PlanArguments};
@@ -36,6 +37,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    limits: LimitArguments,
+    #[command(flatten)]
     plan: PlanArguments,
 }
 
@@ -57,7 +60,7 @@ pub(crate) struct Answer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let planned = planned(&arguments.plan, &arguments.model, false)?;
+    let planned = planned(&arguments.plan, &arguments.limits, &arguments.model, false)?;
     let report = report(&planned)?;
     let model = &arguments.model.model;
     if arguments.locked {
@@ -157,12 +160,13 @@ pub(crate) fn explained(planned: &Planned) -> anyhow::Result<Explanation> {
 /// The plan of a model; where it is to be compiled, the one that the devices accept.
 pub(crate) fn planned(
     arguments: &PlanArguments,
+    limits: &LimitArguments,
     model: &ModelArguments,
     compile: bool,
 ) -> anyhow::Result<Planned> {
     let runtime = arguments.runtime(None)?;
     let model = model.load(&runtime)?;
-    let policy = arguments.policy().in_flight(1);
+    let policy = limits.limited(arguments.policy().in_flight(1));
     let planned = {
         let _progress = Progress::of("planning");
         runtime.plan(&model, &policy)?
@@ -192,5 +196,5 @@ pub(crate) fn report(planned: &Planned) -> anyhow::Result<Report> {
         let cheapest = partitioner::cheapest_per_node(graph, targets, costs, links, objective, options);
         comparisons.push(cheapest.map_err(failed)?);
     }
-    Ok(Report::new(graph, plan, comparisons))
+    Ok(Report::new(graph, plan, comparisons).with_unknown(targets, costs, plan))
 }

@@ -143,6 +143,8 @@ pub(crate) fn assemble(
         certificate,
         totals,
         missed: None,
+        limits: Vec::new(),
+        unlimited: None,
         schedule: None,
         nodes: Vec::new(),
     };

@@ -7,6 +7,7 @@
 //! Deliberately not here: whether a better plan exists, beyond the certificate's own arithmetic.
 
 mod figures;
+mod limits;
 mod schedule;
 mod shape;
 
@@ -56,7 +57,7 @@ pub enum ViolationKind {
     Figure,
     /// A schedule is missing, superfluous or not what parts and crossings give.
     Schedule,
-    /// A memory limit, deadline or energy budget is exceeded.
+    /// A limit is exceeded, and it may not be or the plan does not say so; or a plan's line about a limit is wrong.
     Limit,
     /// The certificate contradicts the plan.
     Certificate,
@@ -120,6 +121,7 @@ pub fn check(
     figures::totals(&evidence)?;
     let time = schedule::ends(&evidence)?;
     figures::limits(&evidence, time)?;
+    limits::stated(&evidence, time)?;
     match evidence.plan.objective.goal {
         Goal::Serial => figures::certificate(&evidence, &part_of),
         Goal::Makespan | Goal::Throughput => schedule::certificate(&evidence),

@@ -1,14 +1,15 @@
 //! Says why each node is where it is, and what support for one more op would save.
 //!
 //! Invariants: every node has one reason per other device; a counterfactual is the least objective with the
-//! node forced onto that device, all other nodes planned anew, or it says that they stay; figures carry unit
-//! and provenance.
+//! node forced onto that device, all other nodes planned anew; under limits it is that of the best plan found that
+//! holds them, with a bound, or says that none was found; or it says that the others stay; figures carry unit and
+//! provenance.
 //! Deliberately not here: layout on a page (`report`).
 
-use crate::cost::{Cost, CostTable};
+use crate::cost::{Cost, CostTable, Provenance};
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
-use crate::limit::broken_limit;
+use crate::limit::{self, Answer, Forced, Rules, broken_limit};
 use crate::link::LinkTable;
 use crate::measured;
 use crate::objective::Goal;
@@ -22,11 +23,15 @@ use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{Graph, NodeId};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// How many kinds of unsupported ops are tried for the unlock list.
 const UNLOCKS: usize = 48;
+
+/// The same under limits, where each takes many solutions.
+const LIMITED_UNLOCKS: usize = 8;
 
 /// Why a plan is as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -77,9 +82,16 @@ pub struct Counterfactual {
     pub by: i64,
     /// The same in words, with sign and unit.
     pub words: String,
-    /// All other nodes were planned anew around it, so that this is the least change there is; otherwise
-    /// they stay where they are, and the change is at most this.
+    /// All other nodes were planned anew around it: without limits this is the least change there is, under limits the
+    /// least that was found. Otherwise they stay where they are, and the least change is at most this.
     pub replanned: bool,
+    /// Under limits: no plan with the node there that holds them changes the objective by less; equal to `by` where
+    /// that is the least there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<i64>,
+    /// No plan with the node there was found that holds the limits: `by` is that of one which does not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub broken: bool,
     /// The node's cost there is derived from the device's other nodes.
     pub derived: bool,
 }
@@ -206,7 +218,16 @@ pub fn explain(
             }
         }
     }
-    let view = View::new(&inputs, placement)?;
+    let edges = edges(graph);
+    // whole parts' costs do not add up node by node, and schedules are not sums
+    let limited =
+        plan.objective.goal == Goal::Serial && costs.parts().next().is_none() && limit::limited(&inputs);
+    let rules = limited.then(|| Rules::new(&inputs, &edges));
+    let forced = match &rules {
+        Some(rules) => Forced::new(&inputs, &edges, rules)?,
+        None => None,
+    };
+    let view = View::new(&inputs, placement, &edges, forced)?;
     let mut moved = view.placement.clone();
     let mut nodes = Vec::with_capacity(moved.len());
     for (id, node) in graph.nodes() {
@@ -239,17 +260,24 @@ struct View<'a> {
     problem: Problem,
     time: Problem,
     energy: Option<Problem>,
-    edges: Vec<(usize, usize)>,
+    edges: &'a [(usize, usize)],
     /// The objective of the placement.
     now: Option<u64>,
     /// Every node on every device with the rest planned anew, where costs add up and nothing is limited.
     marginals: Option<Marginals>,
+    /// The same by search, where something is limited.
+    forced: Option<RefCell<Forced<'a>>>,
     /// Per device: how its nodes compare with where they are.
     comparisons: Vec<(u128, u128)>,
 }
 
 impl<'a> View<'a> {
-    fn new(inputs: &'a Inputs<'a>, placement: Vec<usize>) -> Result<Self, Error> {
+    fn new(
+        inputs: &'a Inputs<'a>,
+        placement: Vec<usize>,
+        edges: &'a [(usize, usize)],
+        forced: Option<Forced<'a>>,
+    ) -> Result<Self, Error> {
         let problem = inputs.problem(Weights::of(inputs.objective))?;
         let time = inputs.problem(Weights { time: 1, energy: 0 })?;
         let known = |node: usize| {
@@ -261,12 +289,9 @@ impl<'a> View<'a> {
             true => Some(inputs.problem(Weights { time: 0, energy: 1 })?),
             false => None,
         };
-        let objective = inputs.objective;
-        let additive = objective.goal == Goal::Serial
+        let additive = inputs.objective.goal == Goal::Serial
             && inputs.costs.parts().next().is_none()
-            && objective.deadline.is_none()
-            && objective.energy_budget.is_none()
-            && inputs.targets.iter().all(|target| target.memory_limit.is_none());
+            && !limit::limited(inputs);
         let marginals = match additive {
             true => Marginals::of(&problem, inputs.options.table_limit),
             false => None,
@@ -275,7 +300,8 @@ impl<'a> View<'a> {
         Ok(Self {
             now: problem.objective(&placement),
             comparisons: comparisons.collect(),
-            edges: edges(inputs.graph),
+            forced: forced.map(RefCell::new),
+            edges,
             inputs,
             placement,
             problem,
@@ -290,6 +316,11 @@ impl<'a> View<'a> {
         let inputs = self.inputs;
         let stated = inputs.node_cost(node, device);
         let derived = stated.is_none();
+        if let Some(forced) = &self.forced {
+            let cost = stated.or_else(|| self.derived_cost(node, device))?;
+            let answer = forced.borrow_mut().ask(&self.placement, node, device, &cost)?;
+            return self.limited(&answer, derived);
+        }
         let cost = match stated {
             Some(cost) => Weights::of(inputs.objective).of_cost(&cost),
             None => self.derived(node, self.comparisons[device])?,
@@ -308,6 +339,33 @@ impl<'a> View<'a> {
             words: format!("{sign}{}", inputs.objective.words(by.unsigned_abs())),
             replanned,
             derived,
+            least: None,
+            broken: false,
+        })
+    }
+
+    /// An answer under limits.
+    fn limited(&self, answer: &Answer, derived: bool) -> Option<Counterfactual> {
+        let now = i128::from(self.now?);
+        let change = |value: u64| i64::try_from(i128::from(value) - now).ok();
+        let signed = |by: i64| {
+            let sign = if by < 0 { '-' } else { '+' };
+            format!("{sign}{}", self.inputs.objective.words(by.unsigned_abs()))
+        };
+        let by = change(answer.value)?;
+        let least = answer.bound.and_then(change);
+        let words = match least {
+            _ if !answer.holds => "outside the limits".to_owned(),
+            Some(least) if least < by => format!("{}, at least {},", signed(by), signed(least)),
+            _ => signed(by),
+        };
+        Some(Counterfactual {
+            by,
+            words,
+            replanned: answer.replanned,
+            derived,
+            least,
+            broken: !answer.holds,
         })
     }
 
@@ -345,7 +403,7 @@ impl<'a> View<'a> {
         if change < 0 {
             // rare: a limit, a stated part or a gap keeps the node where it is
             let old = std::mem::replace(&mut moved[node], device);
-            let broken = broken_limit(inputs, &self.edges, moved);
+            let broken = broken_limit(inputs, self.edges, moved);
             let after = measured::value_of(inputs, &self.problem, moved);
             moved[node] = old;
             if let Some(words) = broken {
@@ -405,6 +463,12 @@ impl<'a> View<'a> {
             seed: inputs.options.seed,
         };
         let mut unlocks = Vec::new();
+        if self.forced.is_some() {
+            for ((op, device), nodes) in ranked.into_iter().take(LIMITED_UNLOCKS) {
+                unlocks.extend(self.limited_unlock(op, device, &nodes));
+            }
+            return by_saving(unlocks);
+        }
         for ((op, device), nodes) in ranked.into_iter().take(UNLOCKS) {
             let mut unlocked = self.problem.clone();
             let mut derived = false;
@@ -432,12 +496,53 @@ impl<'a> View<'a> {
                 });
             }
         }
-        unlocks.sort_by(|a, b| {
-            b.saving
-                .cmp(&a.saving)
-                .then_with(|| (&a.op, &a.device).cmp(&(&b.op, &b.device)))
-        });
-        unlocks
+        by_saving(unlocks)
+    }
+
+    /// What the plan would gain within its limits if a device ran nodes that it refuses.
+    fn limited_unlock(&self, op: String, device: usize, nodes: &[usize]) -> Option<Unlock> {
+        let inputs = self.inputs;
+        let (mut targets, mut costs, mut derived) = (inputs.targets.to_vec(), inputs.costs.clone(), false);
+        for &node in nodes {
+            if inputs.node_cost(node, device).is_none() {
+                costs.set_node(node, device, self.derived_cost(node, device)?);
+                derived = true;
+            }
+            targets[device].refusals[node] = None;
+        }
+        let unlocked = Inputs {
+            model: inputs.model.clone(),
+            targets: &targets,
+            costs: &costs,
+            ..*inputs
+        };
+        let placed = limit::placed(&unlocked, self.edges).ok()?;
+        let held = broken_limit(&unlocked, self.edges, &placed.solution.placement).is_none();
+        let saving = self.now?.saturating_sub(placed.solution.objective);
+        (held && saving > 0).then(|| Unlock {
+            op,
+            device: inputs.targets[device].name.clone(),
+            nodes: nodes.len() as u32,
+            saving,
+            words: inputs.objective.words(saving),
+            derived,
+        })
+    }
+
+    /// Time and energy of a node where nothing states them, each as the device's other nodes compare.
+    fn derived_cost(&self, node: usize, device: usize) -> Option<Cost> {
+        let here = self.placement[node];
+        let scaled = |problem: &Problem| {
+            let (there, other) = compared(problem, &self.placement, device);
+            let now = u128::from(problem.cost(node, here));
+            u64::try_from(now.checked_mul(there)?.checked_div(other)?).ok()
+        };
+        let time = Nanos::from_picoseconds(scaled(&self.time)?);
+        let cost = Cost::time(time, Provenance::Estimated);
+        match &self.energy {
+            Some(energy) => Some(cost.with_energy(Microjoules::from_nanojoules(scaled(energy)?))),
+            None => Some(cost),
+        }
     }
 
     /// A cost for a node that a device refuses: the node's present cost, scaled as the device's other
@@ -447,6 +552,16 @@ impl<'a> View<'a> {
         let scaled = now.checked_mul(there)?.checked_div(here)?;
         u64::try_from(scaled).ok().filter(|&cost| cost < u64::MAX / 8)
     }
+}
+
+/// The largest saving first.
+fn by_saving(mut unlocks: Vec<Unlock>) -> Vec<Unlock> {
+    unlocks.sort_by(|a, b| {
+        b.saving
+            .cmp(&a.saving)
+            .then_with(|| (&a.op, &a.device).cmp(&(&b.op, &b.device)))
+    });
+    unlocks
 }
 
 /// How a device's nodes compare with where they are: their sum there, and their sum here.

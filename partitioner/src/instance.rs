@@ -56,6 +56,30 @@ impl Weights {
     }
 }
 
+/// What the problem's whole numbers are: the price of each thing that a placement may pay for.
+pub(crate) trait Pricing {
+    /// A node on a device.
+    fn node(&self, node: usize, device: usize, cost: &Cost) -> u64;
+    /// A launch on a device.
+    fn launch(&self, device: usize, target: &Target) -> u64;
+    /// A transfer.
+    fn transfer(&self, time: Nanos, energy: Microjoules) -> u64;
+}
+
+impl Pricing for Weights {
+    fn node(&self, _: usize, _: usize, cost: &Cost) -> u64 {
+        self.of_cost(cost)
+    }
+
+    fn launch(&self, _: usize, target: &Target) -> u64 {
+        self.value(target.launch, target.launch_energy)
+    }
+
+    fn transfer(&self, time: Nanos, energy: Microjoules) -> u64 {
+        self.value(time, energy)
+    }
+}
+
 impl<'a> Inputs<'a> {
     /// Checks that the inputs fit together.
     pub(crate) fn new(
@@ -173,7 +197,7 @@ impl<'a> Inputs<'a> {
             emulated: cost.emulated || target.emulated,
             ..cost
         };
-        if cost.energy.is_some() || !self.objective.needs_energy() {
+        if cost.energy.is_some() || !self.objective.needs_energy_of(target) {
             return Some(cost);
         }
         let energy = target.power?.over(cost.time)?;
@@ -207,12 +231,15 @@ impl<'a> Inputs<'a> {
 
     /// The problem under given weights.
     pub(crate) fn problem(&self, weights: Weights) -> Result<Problem, Error> {
+        self.problem_of(&weights)
+    }
+
+    /// The problem under given prices.
+    pub(crate) fn problem_of(&self, pricing: &impl Pricing) -> Result<Problem, Error> {
         let (nodes, devices) = (self.graph.node_count(), self.targets.len());
-        let launches = self
-            .targets
-            .iter()
-            .map(|target| weights.value(target.launch, target.launch_energy));
-        let mut problem = Problem::new(self.node_values(weights)?, launches.collect())?;
+        let launches = self.targets.iter().enumerate();
+        let launches = launches.map(|(device, target)| pricing.launch(device, target));
+        let mut problem = Problem::new(self.node_values(pricing)?, launches.collect())?;
         debug_assert_eq!(problem.nodes(), nodes);
         let mut given_back = vec![false; self.graph.tensor_count()];
         for output in &self.graph.outputs {
@@ -250,7 +277,7 @@ impl<'a> Inputs<'a> {
             if readers.is_empty() && home.is_none() {
                 continue;
             }
-            let transfer = self.transfers(weights, self.bytes(id));
+            let transfer = self.transfers(pricing, self.bytes(id));
             problem.push(Moved {
                 source,
                 readers,
@@ -262,7 +289,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// Costs of all nodes on all devices, forbidden where a node may not run.
-    fn node_values(&self, weights: Weights) -> Result<Vec<u64>, Error> {
+    fn node_values(&self, pricing: &impl Pricing) -> Result<Vec<u64>, Error> {
         let devices = self.targets.len();
         let mut values = Vec::with_capacity(self.graph.node_count() * devices);
         for node in 0..self.graph.node_count() {
@@ -273,7 +300,7 @@ impl<'a> Inputs<'a> {
             };
             let start = values.len();
             values.extend((0..devices).map(|device| match self.node_cost(node, device) {
-                Some(cost) if !refused(device) => weights.of_cost(&cost),
+                Some(cost) if !refused(device) => pricing.node(node, device, &cost),
                 _ => FORBIDDEN,
             }));
             if values[start..].iter().any(|&value| value != FORBIDDEN) {
@@ -326,13 +353,13 @@ impl<'a> Inputs<'a> {
     }
 
     /// Costs of moving a tensor between all pairs of devices.
-    fn transfers(&self, weights: Weights, bytes: Option<u64>) -> Vec<u64> {
+    fn transfers(&self, pricing: &impl Pricing, bytes: Option<u64>) -> Vec<u64> {
         let devices = self.targets.len();
         let pairs = (0..devices).flat_map(|from| (0..devices).map(move |to| (from, to)));
         let value = |(from, to)| {
             let link = self.links.get(from, to)?;
             let bytes = bytes?;
-            Some(weights.value(link.time(bytes)?, link.energy(bytes)?))
+            Some(pricing.transfer(link.time(bytes)?, link.energy(bytes)?))
         };
         pairs.map(|pair| value(pair).unwrap_or(FORBIDDEN)).collect()
     }

@@ -1,24 +1,36 @@
-//! Keeps a placement within memory limits, a deadline and an energy budget.
+//! Keeps a placement within memory limits, a deadline, an energy budget, and limits of mean power and temperature.
 //!
-//! Invariants: a placement is returned only if it keeps to every limit, but for a deadline that none was found to
-//! meet: then it is the fastest; its bound holds for all
-//! placements that do; the number of solver calls is bounded, never the time.
+//! Each limit gets a price (a Lagrange multiplier); prices of what is exceeded are doubled until a placement keeps to
+//! everything, then halved back as far as it does. A limit of power is linear: `energy − power × time ≤ 0`.
+//!
+//! Invariants: a placement over a memory limit or an energy budget is never returned; one that misses a deadline, a power
+//! or a temperature is returned only if none was found that holds all, and is the nearest that was found; the bound
+//! holds for all placements that keep to the limits; the number of solver calls is bounded, never the time.
 //! Deliberately not here: optimality under limits: where one binds, a gap may be left, and is stated.
 
+mod draw;
+mod forced;
+mod improve;
+mod price;
+mod stand;
+
 use crate::assemble::assemble;
-use crate::error::{Error, Repr};
-use crate::instance::{Inputs, Weights, indices};
+use crate::error::Error;
+use crate::held::{Held, Limit};
+use crate::instance::{Inputs, Weights};
 use crate::measured::solve_with_parts;
 use crate::merge;
 use crate::objective::Objective;
+use crate::options::Options;
+use crate::partition::plan_of;
 use crate::plan::{Certificate, Plan};
-use crate::problem::{FORBIDDEN, Problem};
 use crate::solve::{Limits, Solution};
-use polychip_graph::NodeId;
-use std::collections::BTreeSet;
-
-/// Own weights are scaled by this, so that a limit's price can be smaller than one.
-const SCALE: u64 = 1 << 12;
+use crate::unit::{MilliCelsius, Milliwatts};
+use draw::{Cap, caps, draw};
+pub(crate) use forced::{Answer, Forced, Rules};
+use improve::{Changes, VISITS};
+use price::{Prices, SCALE};
+pub(crate) use stand::{exceeded, miss};
 
 /// Most doublings of a price.
 const DOUBLINGS: u32 = 32;
@@ -26,118 +38,118 @@ const DOUBLINGS: u32 = 32;
 /// Steps of bisection once a price is known to be enough.
 const BISECTIONS: u32 = 8;
 
-/// What the limits cost: price of a picosecond, of a nanojoule, and per device of a byte.
-#[derive(Clone, Debug, Default)]
-struct Prices {
-    time: u64,
-    energy: u64,
-    bytes: Vec<u64>,
-}
+/// Most steps towards the least mean power, where no placement holds a cap.
+const DESCENTS: u32 = 12;
 
-struct Attempt {
-    placement: Vec<usize>,
-    /// Value under the objective's own weights.
-    value: u64,
-    bound: u64,
-    over: Vec<Over>,
-}
+/// Limits that are tried one after the other where devices at once draw more than one after the other, and how much
+/// cooler each is than the one before, in thousandths of a degree.
+const TIGHTER: u64 = 6;
+const COOLER: i64 = 8_000;
 
-/// A limit that a placement exceeds.
-pub(crate) struct Over {
-    what: String,
-    limit: String,
-    seen: String,
-    kind: Kind,
-}
-
-impl Over {
-    fn error(self) -> Error {
-        Repr::OverLimit {
-            what: self.what,
-            limit: self.limit,
-            seen: self.seen,
-        }
-        .into()
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Time,
-    Energy,
-    Memory(usize),
+/// A placement, and the best that there would be without limits.
+pub(crate) struct Placed {
+    pub(crate) solution: Solution,
+    /// Where there are limits: the best placement found without them, and its value.
+    pub(crate) free: Option<(Vec<usize>, u64)>,
+    /// Prices of limits that gave the best bound.
+    dual: Option<Prices>,
 }
 
 /// The best placement found that keeps to every limit.
 pub(crate) fn place(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Solution, Error> {
-    let objective = inputs.objective;
-    let unlimited = objective.deadline.is_none()
-        && objective.energy_budget.is_none()
-        && inputs.targets.iter().all(|target| target.memory_limit.is_none());
-    if unlimited && inputs.costs.parts().next().is_none() {
+    placed(inputs, edges).map(|placed| placed.solution)
+}
+
+/// Whether anything limits a placement.
+pub(crate) fn limited(inputs: &Inputs<'_>) -> bool {
+    *inputs.objective != inputs.objective.unlimited()
+        || inputs.targets.iter().any(|target| target.memory_limit.is_some())
+}
+
+/// The same, with what there would be without limits.
+pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Placed, Error> {
+    let caps = caps(inputs);
+    if !limited(inputs) && inputs.costs.parts().next().is_none() {
         // costs add up and nothing can be exceeded
-        let weights = Weights::of(objective);
-        return solve_with_parts(inputs, weights, &inputs.problem(weights)?, &settings(inputs));
-    }
-    let mut prices = Prices {
-        bytes: vec![0; inputs.targets.len()],
-        ..Prices::default()
-    };
-    let first = attempt(inputs, edges, &prices)?;
-    if first.over.is_empty() {
-        return Ok(Solution {
-            placement: first.placement,
-            objective: first.value,
-            bound: first.bound,
+        let weights = Weights::of(inputs.objective);
+        let solution = solve_with_parts(inputs, &weights, &inputs.problem(weights)?, &settings(inputs))?;
+        return Ok(Placed {
+            solution,
+            free: None,
+            dual: None,
         });
     }
-    let without_limits = first.bound;
-    let mut bound = without_limits;
-    let mut best: Option<(u64, Vec<usize>)> = None;
-    let mut closest = first;
+    let mut search = Search {
+        inputs,
+        edges,
+        bound: 0,
+        best: None,
+        nearest: None,
+        last: None,
+        dual: None,
+    };
+    let mut prices = Prices::none(inputs.targets.len(), caps.len());
+    let mut over = search.attempt(&caps, &prices)?;
+    let free = search.last.clone();
+    if let (true, Some((value, placement))) = (over.is_empty(), search.best.take()) {
+        let solution = search.certified(value, placement);
+        return Ok(Placed {
+            solution,
+            free,
+            dual: None,
+        });
+    }
+    let without_limits = search.bound;
+    let mut reason = over.first().copied();
     for _ in 0..DOUBLINGS {
         // whatever is exceeded gets dearer
         let before = prices.clone();
-        for over in &closest.over {
-            let price = match over.kind {
-                Kind::Time => &mut prices.time,
-                Kind::Energy => &mut prices.energy,
-                Kind::Memory(device) => &mut prices.bytes[device],
-            };
-            *price = price
-                .saturating_mul(2)
-                .max(if matches!(over.kind, Kind::Memory(_)) {
-                    1
-                } else {
-                    SCALE / 64
-                });
-        }
-        let Ok(next) = attempt(inputs, edges, &prices) else {
+        raise(inputs, &caps, &mut prices, &over);
+        let Ok(next) = search.attempt(&caps, &prices) else {
             break;
         };
-        bound = bound.max(next.bound);
-        closest = next;
-        if closest.over.is_empty() {
-            best = Some((closest.value, closest.placement.clone()));
-            (bound, best) = bisect(inputs, edges, before, prices, bound, best)?;
+        over = next;
+        reason = over.first().copied().or(reason);
+        if over.is_empty() {
+            search.bisect(&caps, before, prices)?;
             break;
         }
     }
-    match best {
-        Some((value, placement)) => Ok(Solution {
-            placement,
-            objective: value,
-            bound: bound.min(value),
-        }),
-        None if inputs.objective.deadline.is_some() => fastest(inputs, edges, without_limits),
-        None => {
-            let over = closest.over.into_iter().next();
-            Err(over.expect("invariant: no attempt kept to the limits").error())
-        }
+    if search.best.is_none() && !caps.is_empty() {
+        search.draw_least(&caps)?;
     }
+    search.change(&caps, free.as_ref().map(|(placement, _)| placement))?;
+    if search.best.is_none() && inputs.objective.deadline.is_some() {
+        let fastest = fastest(inputs, edges, without_limits)?;
+        if caps.is_empty() {
+            return Ok(Placed {
+                solution: fastest,
+                free,
+                dual: search.dual,
+            });
+        }
+        search.consider(&fastest.placement)?;
+    }
+    let solution = match (search.best.take(), search.nearest.take()) {
+        (Some((value, placement)), _) => search.certified(value, placement),
+        // none is known to keep to the limits, so that the bound is about all
+        (None, Some((_, value, placement))) => {
+            search.bound = without_limits;
+            search.certified(value, placement)
+        }
+        (None, None) => {
+            let over = reason.expect("invariant: no attempt kept to the limits");
+            return Err(stand::error(inputs, &over));
+        }
+    };
+    Ok(Placed {
+        solution,
+        free,
+        dual: search.dual,
+    })
 }
 
-/// The fastest placement within all other limits, for a deadline that nothing else was found to meet. Its bound is
+/// The fastest placement within memory and energy, for a deadline that nothing else was found to meet. Its bound is
 /// that of all placements: none is known to keep to the deadline.
 fn fastest(inputs: &Inputs<'_>, edges: &[(usize, usize)], bound: u64) -> Result<Solution, Error> {
     let objective = Objective {
@@ -146,8 +158,7 @@ fn fastest(inputs: &Inputs<'_>, edges: &[(usize, usize)], bound: u64) -> Result<
     };
     let found = place(&inputs.under(&objective), edges)?;
     let plan = assemble_runs(inputs, edges, &found.placement)?;
-    let own = Weights::of(inputs.objective);
-    let value = own.value(plan.totals.time, plan.totals.energy.unwrap_or_default());
+    let value = value_of(inputs, &plan);
     Ok(Solution {
         placement: found.placement,
         objective: value,
@@ -155,42 +166,36 @@ fn fastest(inputs: &Inputs<'_>, edges: &[(usize, usize)], bound: u64) -> Result<
     })
 }
 
-type Best = (u64, Option<(u64, Vec<usize>)>);
+/// The value of a plan under the objective's own weights.
+fn value_of(inputs: &Inputs<'_>, plan: &Plan) -> u64 {
+    Weights::of(inputs.objective).value(plan.totals.time, plan.totals.energy.unwrap_or_default())
+}
 
-/// Looks for the least prices that keep to the limits, between some that do not and some that do.
-fn bisect(
-    inputs: &Inputs<'_>,
-    edges: &[(usize, usize)],
-    mut low: Prices,
-    mut high: Prices,
-    mut bound: u64,
-    mut best: Option<(u64, Vec<usize>)>,
-) -> Result<Best, Error> {
-    let middle = |a: u64, b: u64| a + (b - a) / 2;
-    for _ in 0..BISECTIONS {
-        let bytes = low
-            .bytes
-            .iter()
-            .zip(&high.bytes)
-            .map(|(&a, &b)| middle(a, b))
-            .collect();
-        let prices = Prices {
-            time: middle(low.time, high.time),
-            energy: middle(low.energy, high.energy),
-            bytes,
-        };
-        let next = attempt(inputs, edges, &prices)?;
-        bound = bound.max(next.bound);
-        if next.over.is_empty() {
-            if best.as_ref().is_none_or(|(value, _)| next.value < *value) {
-                best = Some((next.value, next.placement));
+/// Doubles the prices of what is exceeded.
+fn raise(inputs: &Inputs<'_>, caps: &[Cap], prices: &mut Prices, over: &[Held]) {
+    prices.own = SCALE;
+    let own = Weights::of(inputs.objective);
+    let double = |price: &mut u64, least: u64| *price = price.saturating_mul(2).max(least);
+    for over in over {
+        let device = over.device.map(|device| device as usize);
+        match (over.limit, device) {
+            (Limit::Deadline, _) => double(&mut prices.time, SCALE / 64),
+            (Limit::EnergyBudget, _) => double(&mut prices.energy, SCALE / 64),
+            (Limit::Memory, Some(device)) => double(&mut prices.bytes[device], 1),
+            (Limit::Memory, None) => {}
+            (Limit::Power | Limit::Temperature, _) => {
+                for (cap, price) in caps.iter().zip(&mut prices.caps) {
+                    if cap.device == device {
+                        // a fraction of what time is worth at this power
+                        let time =
+                            u128::from(own.time * SCALE) * 1_000_000 / u128::from(cap.milliwatts.max(1));
+                        let worth = u64::try_from(time / 64).unwrap_or(u64::MAX / 64);
+                        double(price, worth.max(own.energy * SCALE / 64).max(SCALE / 64));
+                    }
+                }
             }
-            high = prices;
-        } else {
-            low = prices;
         }
     }
-    Ok((bound, best))
 }
 
 /// The solver's settings.
@@ -202,48 +207,137 @@ fn settings(inputs: &Inputs<'_>) -> Limits {
     }
 }
 
-/// Solves under prices and sees which limits the result exceeds.
-fn attempt(inputs: &Inputs<'_>, edges: &[(usize, usize)], prices: &Prices) -> Result<Attempt, Error> {
-    let limits = settings(inputs);
-    let own = Weights::of(inputs.objective);
-    let free = prices.time == 0 && prices.energy == 0 && prices.bytes.iter().all(|&price| price == 0);
-    let scale = if free { 1 } else { SCALE };
-    let weights = Weights {
-        time: own.time.saturating_mul(scale).saturating_add(prices.time),
-        energy: own.energy.saturating_mul(scale).saturating_add(prices.energy),
-    };
-    let mut problem = inputs.problem(weights)?;
-    for (device, &price) in prices.bytes.iter().enumerate().filter(|&(_, &price)| price > 0) {
-        charge_bytes(inputs, &mut problem, device, price);
+/// What was found so far.
+struct Search<'a> {
+    inputs: &'a Inputs<'a>,
+    edges: &'a [(usize, usize)],
+    bound: u64,
+    /// Of the placements that keep to every limit.
+    best: Option<(u64, Vec<usize>)>,
+    /// Of those that only miss what may be missed: by how much, value, placement.
+    nearest: Option<(u128, u64, Vec<usize>)>,
+    /// The placement considered last, with its value.
+    last: Option<(Vec<usize>, u64)>,
+    /// Prices of the best bound, where limits cost something.
+    dual: Option<Prices>,
+}
+
+impl Search<'_> {
+    /// Solves under prices, and gives the limits that the result exceeds.
+    fn attempt(&mut self, caps: &[Cap], prices: &Prices) -> Result<Vec<Held>, Error> {
+        let (solution, bound) = price::solve(self.inputs, caps, prices, &settings(self.inputs))?;
+        if bound > self.bound {
+            self.bound = bound;
+            self.dual = (!prices.are_none()).then(|| prices.clone());
+        }
+        self.consider(&solution.placement)
     }
-    let solution = solve_with_parts(inputs, weights, &problem, &limits)?;
-    let plan = assemble_runs(inputs, edges, &solution.placement)?;
-    let value = own.value(plan.totals.time, plan.totals.energy.unwrap_or_default());
-    // prices on bytes do not add up as the limit counts them, so they give no bound
-    let bound = if free {
-        solution.bound
-    } else if prices.bytes.iter().any(|&price| price > 0) {
-        0
-    } else {
-        let deadline = inputs.objective.deadline.map_or(0, |limit| limit.picoseconds());
-        let budget = inputs
-            .objective
-            .energy_budget
-            .map_or(0, |limit| limit.nanojoules());
-        let paid =
-            u128::from(prices.time) * u128::from(deadline) + u128::from(prices.energy) * u128::from(budget);
-        (u128::from(solution.bound)
-            .saturating_sub(paid)
-            .div_ceil(u128::from(scale)))
-        .try_into()
-        .unwrap_or(0)
-    };
-    Ok(Attempt {
-        over: exceeded(inputs, &plan),
-        value,
-        bound,
-        placement: solution.placement,
-    })
+
+    /// Keeps a placement if it is the best so far; gives the limits that it exceeds.
+    fn consider(&mut self, placement: &[usize]) -> Result<Vec<Held>, Error> {
+        let plan = assemble_runs(self.inputs, self.edges, placement)?;
+        let (value, over) = (value_of(self.inputs, &plan), exceeded(self.inputs, &plan));
+        self.last = Some((placement.to_vec(), value));
+        if over.is_empty() {
+            if self.best.as_ref().is_none_or(|(best, _)| value < *best) {
+                self.best = Some((value, placement.to_vec()));
+            }
+        } else if let Some(miss) = miss(self.inputs, &plan) {
+            let nearer = |(least, best, _): &(u128, u64, _)| (miss, value) < (*least, *best);
+            if self.nearest.as_ref().is_none_or(nearer) {
+                self.nearest = Some((miss, value, placement.to_vec()));
+            }
+        }
+        Ok(over)
+    }
+
+    /// Looks for the least prices that keep to the limits, between some that do not and some that do.
+    fn bisect(&mut self, caps: &[Cap], mut low: Prices, mut high: Prices) -> Result<(), Error> {
+        for _ in 0..BISECTIONS {
+            let prices = low.between(&high);
+            match self.attempt(caps, &prices)?.is_empty() {
+                true => high = prices,
+                false => low = prices,
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes down to the least mean power of what is furthest above its cap: the least of `energy − power × time`, at the
+    /// power of the placement before, until that gives no less (Dinkelbach, 1967).
+    fn draw_least(&mut self, caps: &[Cap]) -> Result<(), Error> {
+        let mut last = None;
+        for _ in 0..DESCENTS {
+            let Some((miss, _, placement)) = &self.nearest else {
+                break;
+            };
+            if self.best.is_some() || last == Some(*miss) {
+                break;
+            }
+            last = Some(*miss);
+            let plan = assemble_runs(self.inputs, self.edges, placement)?;
+            let drawn = draw(self.inputs, &plan);
+            let power = |cap: &Cap| cap.device.map_or(drawn.all, |device| drawn.devices[device]);
+            let above = caps.iter().enumerate().filter_map(|(index, cap)| {
+                let power = power(cap).filter(|&power| power > cap.milliwatts)?;
+                Some((
+                    u128::from(power) * 1_000_000 / u128::from(cap.milliwatts.max(1)),
+                    index,
+                    power,
+                ))
+            });
+            let Some((_, index, power)) = above.max() else {
+                break;
+            };
+            let mut lower = caps.to_vec();
+            lower[index].milliwatts = power;
+            let mut prices = Prices::none(self.inputs.targets.len(), caps.len());
+            prices.own = 0;
+            prices.caps[index] = SCALE;
+            if self.attempt(&lower, &prices).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the best placements found so far.
+    fn change(&mut self, caps: &[Cap], free: Option<&Vec<usize>>) -> Result<(), Error> {
+        let Some(mut changes) = Changes::new(self.inputs, caps)? else {
+            return Ok(());
+        };
+        let excess = |placement: &[usize]| excess(self.inputs, self.edges, placement);
+        let best = self.best.as_ref().map(|(_, placement)| placement);
+        let nearest = self.nearest.as_ref().map(|(_, _, placement)| placement);
+        let mut starts: Vec<Vec<usize>> = [best, nearest, free].into_iter().flatten().cloned().collect();
+        starts.dedup();
+        let found: Vec<_> = starts
+            .iter()
+            .filter_map(|start| changes.improved(start, None, VISITS, &excess))
+            .collect();
+        for better in found {
+            self.consider(&better.placement)?;
+        }
+        Ok(())
+    }
+
+    /// A placement with what is known of all.
+    fn certified(&self, value: u64, placement: Vec<usize>) -> Solution {
+        Solution {
+            placement,
+            objective: value,
+            bound: self.bound.min(value),
+        }
+    }
+}
+
+/// By how many bytes memory does not hold a placement; none where nothing says.
+fn excess(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usize]) -> u64 {
+    if inputs.targets.iter().all(|target| target.memory_limit.is_none()) {
+        return 0;
+    }
+    let plan = assemble_runs(inputs, edges, placement);
+    plan.map_or(0, |plan| stand::excess(inputs, &plan))
 }
 
 /// The plan of a placement before merging.
@@ -260,6 +354,23 @@ fn assemble_runs(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usi
     )
 }
 
+/// Ever tighter limits of mean power and temperature; none where there are none.
+pub(crate) fn tighter(objective: &Objective) -> Vec<Objective> {
+    let limited = objective.power_limit.is_some() || objective.temperature_limit.is_some();
+    let steps = 1..=if limited { TIGHTER } else { 0 };
+    let step = |step: u64| Objective {
+        power_limit: objective.power_limit.map(|limit| {
+            // a share that comes down to nothing
+            Milliwatts::new(limit.milliwatts() / TIGHTER * (TIGHTER - step))
+        }),
+        temperature_limit: objective
+            .temperature_limit
+            .map(|limit| MilliCelsius::new(limit.millidegrees() - COOLER * step as i64)),
+        ..*objective
+    };
+    steps.map(step).collect()
+}
+
 /// The first limit that a placement exceeds, in words.
 pub(crate) fn broken_limit(
     inputs: &Inputs<'_>,
@@ -270,88 +381,81 @@ pub(crate) fn broken_limit(
     let over = exceeded(inputs, &plan).into_iter().next()?;
     Some(format!(
         "{}: limit {}, would need {}",
-        over.what, over.limit, over.seen
+        over.what(&plan.devices),
+        over.most_words(),
+        over.seen_words()
     ))
 }
 
 /// The error of a plan that exceeds a limit.
 pub(crate) fn over(inputs: &Inputs<'_>, plan: &Plan) -> Error {
     let over = exceeded(inputs, plan).into_iter().next();
-    over.expect("invariant: the plan exceeds a limit").error()
+    stand::error(inputs, &over.expect("invariant: the plan exceeds a limit"))
 }
 
-/// Whether a plan exceeds its deadline and nothing else.
-pub(crate) fn is_only_late(inputs: &Inputs<'_>, plan: &Plan) -> bool {
-    exceeded(inputs, plan).iter().all(|over| over.kind == Kind::Time)
+/// The plan of a placement, which says where it stands at each limit. Parts are not merged where that would break a
+/// limit: a launch less makes a run shorter, and so its mean power larger.
+pub(crate) fn stated(
+    inputs: &Inputs<'_>,
+    edges: &[(usize, usize)],
+    solution: &Solution,
+    free: Option<(Vec<usize>, u64)>,
+) -> Result<Plan, Error> {
+    let planned = |inputs: &Inputs<'_>, placement: &[usize]| {
+        plan_of(inputs, edges, placement, solution.objective, solution.bound)
+    };
+    let mut plan = planned(inputs, &solution.placement)?;
+    if !exceeded(inputs, &plan).is_empty() {
+        let options = Options {
+            merge: false,
+            ..inputs.options.clone()
+        };
+        let apart = Inputs {
+            model: inputs.model.clone(),
+            options: &options,
+            ..*inputs
+        };
+        let runs = planned(&apart, &solution.placement)?;
+        if miss(inputs, &runs) < miss(inputs, &plan) {
+            plan = runs;
+        }
+    }
+    let Some((placement, value)) = free else {
+        state(inputs, &mut plan, &[]);
+        return Ok(plan);
+    };
+    let without = planned(inputs, &placement)?;
+    state(inputs, &mut plan, &stand::lines(inputs, &without));
+    plan.unlimited = (!plan.limits.is_empty()).then_some(value);
+    Ok(plan)
 }
 
-/// What a plan exceeds.
-pub(crate) fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Over> {
-    let mut over = Vec::new();
-    let time = plan.time();
-    if let Some(deadline) = inputs.objective.deadline
-        && time > deadline
-    {
-        let (limit, seen) = (deadline.to_string(), time.to_string());
-        over.push(Over {
-            what: "deadline".to_owned(),
-            limit,
-            seen,
-            kind: Kind::Time,
-        });
+/// Writes down where a plan stands at each limit, beside where it would stand without limits.
+pub(crate) fn state(inputs: &Inputs<'_>, plan: &mut Plan, free: &[Held]) {
+    let mut lines = stand::lines(inputs, plan);
+    for line in &mut lines {
+        let same = |other: &&Held| (other.limit, other.device) == (line.limit, line.device);
+        line.free = free.iter().find(same).and_then(|other| other.seen);
     }
-    if let (Some(budget), Some(energy)) = (inputs.objective.energy_budget, plan.totals.energy)
-        && energy > budget
+    // devices that a temperature keeps out altogether
+    for other in free
+        .iter()
+        .filter(|other| other.limit == Limit::Temperature && other.is_exceeded())
     {
-        let (limit, seen) = (budget.to_string(), energy.to_string());
-        over.push(Over {
-            what: "energy budget".to_owned(),
-            limit,
-            seen,
-            kind: Kind::Energy,
-        });
-    }
-    for (device, target) in inputs.targets.iter().enumerate() {
-        if let Some(limit) = target.memory_limit
-            && plan.memory_bytes[device] > limit
-        {
-            over.push(Over {
-                what: format!("memory of {}", target.name),
-                limit: format!("{limit} bytes"),
-                seen: format!("{} bytes", plan.memory_bytes[device]),
-                kind: Kind::Memory(device),
+        let known = lines
+            .iter()
+            .any(|line| (line.limit, line.device) == (other.limit, other.device));
+        let heat = other
+            .device
+            .and_then(|device| inputs.targets[device as usize].heat);
+        if let (false, Some(heat)) = (known, heat) {
+            lines.push(Held {
+                seen: Some(heat.rest.millidegrees()).filter(|&rest| rest <= other.most),
+                free: other.seen,
+                ..*other
             });
         }
     }
-    over
-}
-
-/// Charges each node of a device for the constants it reads and the tensors it writes.
-fn charge_bytes(inputs: &Inputs<'_>, problem: &mut Problem, device: usize, price: u64) {
-    for index in 0..problem.nodes() {
-        let cost = problem.cost(index, device);
-        if cost == FORBIDDEN {
-            continue;
-        }
-        let node = inputs.graph.node(NodeId::new(index));
-        let constants: BTreeSet<_> = node.reads().collect();
-        let constants = constants.into_iter().filter_map(|id| {
-            // a constant of several readers is shared among them
-            let bytes = inputs.graph.tensor(id).data.as_ref()?.bytes.len() as u64;
-            Some(bytes / indices(inputs.graph.consumers(id)).len().max(1) as u64)
-        });
-        let written = node.writes().filter_map(|id| inputs.bytes(id));
-        let bodies = node.bodies.iter().map(|body| body.graph.constant_bytes());
-        let bytes = constants
-            .chain(written)
-            .chain(bodies)
-            .fold(0u64, u64::saturating_add);
-        // dear enough to move any node, small enough to add up
-        let limit = (u64::MAX / 8) / (problem.nodes() as u64 + 1);
-        problem.set_cost(
-            index,
-            device,
-            cost.saturating_add(bytes.saturating_mul(price).min(limit)),
-        );
-    }
+    lines.retain(|line| line.limit != Limit::Memory || line.binds() || line.is_exceeded());
+    plan.limits = lines;
 }

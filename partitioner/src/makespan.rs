@@ -35,8 +35,9 @@ const VISITS: u64 = 14_000_000;
 pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
     // the serial optimum is where the search starts, and what it must beat; a deadline is about the schedule
     let serial = Objective {
-        energy_budget: inputs.objective.energy_budget,
-        ..Objective::latency()
+        deadline: None,
+        goal: Goal::Serial,
+        ..*inputs.objective
     };
     let serial = inputs.under(&serial);
     let solution = limit::place(&serial, edges)?;
@@ -74,13 +75,21 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
         }
     }
     let kept = |plan: &&Plan| limit::exceeded(inputs, plan).is_empty();
+    // the same work in less time draws more: serial plans that draw less, until one does at once
+    for tighter in limit::tighter(serial.objective) {
+        if found.iter().any(|plan| kept(&plan)) {
+            break;
+        }
+        let solution = limit::place(&inputs.under(&tighter), edges)?;
+        found.push(gathered(&solution.placement)?);
+    }
     let time = |plan: &&Plan| plan.certificate.objective;
     match found.iter().filter(kept).min_by_key(time) {
         Some(plan) => Ok(plan.clone()),
         None => {
-            // late plans say so; anything else that is exceeded is an error
-            let late = found.iter().filter(|plan| limit::is_only_late(inputs, plan));
-            match late.min_by_key(|plan| plan.time()) {
+            // plans that are late, draw too much or get too hot say so; anything else that is exceeded is an error
+            let late = found.iter().filter(|plan| limit::miss(inputs, plan).is_some());
+            match late.min_by_key(|plan| (limit::miss(inputs, plan), plan.time())) {
                 Some(plan) => Ok(plan.clone()),
                 None => Err(limit::over(inputs, &found[0])),
             }
@@ -186,5 +195,6 @@ fn written(
     };
     plan.schedule = Some(schedule);
     plan.missed = plan.lateness();
+    limit::state(inputs, &mut plan, &[]);
     Ok(plan)
 }

@@ -5,6 +5,7 @@
 //! calls is bounded by [`CALLS`].
 //! Deliberately not here: stated parts that are no run in canonical order: only `merge` can use them.
 
+use crate::cost::Cost;
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::problem::{FORBIDDEN, Problem};
@@ -23,15 +24,27 @@ struct Stated {
     summed: u64,
 }
 
+/// What a stated part is worth in a problem.
+pub(crate) trait Valued {
+    /// The cost of these nodes together on a device.
+    fn part(&self, nodes: &[usize], device: usize, cost: &Cost) -> u64;
+}
+
+impl Valued for Weights {
+    fn part(&self, _: &[usize], _: usize, cost: &Cost) -> u64 {
+        self.of_cost(cost)
+    }
+}
+
 /// Solves a problem whose runs may have stated costs; returns the best placement seen with its value.
 pub(crate) fn solve_with_parts(
     inputs: &Inputs<'_>,
-    weights: Weights,
+    valued: &impl Valued,
     problem: &Problem,
     limits: &Limits,
 ) -> Result<Solution, Error> {
     let plain = solve(problem, limits)?;
-    let runs = stated_runs(inputs, weights, problem);
+    let runs = stated_runs(inputs, valued, problem);
     if runs.is_empty() {
         return Ok(plain);
     }
@@ -102,14 +115,14 @@ pub(crate) fn solve_with_parts(
 
 /// The value of a placement, stated parts included; forbidden where the placement is.
 pub(crate) fn value_of(inputs: &Inputs<'_>, problem: &Problem, placement: &[usize]) -> u64 {
-    let runs = stated_runs(inputs, Weights::of(inputs.objective), problem);
+    let runs = stated_runs(inputs, &Weights::of(inputs.objective), problem);
     value(problem, &runs, placement)
 }
 
 /// Stated parts that are one run of nodes on a device that may run them all.
 fn stated_runs(
     inputs: &Inputs<'_>,
-    weights: Weights,
+    valued: &impl Valued,
     problem: &Problem,
 ) -> BTreeMap<(usize, usize, usize), Stated> {
     let mut runs = BTreeMap::new();
@@ -120,7 +133,7 @@ fn stated_runs(
         let Some(cost) = inputs.priced(*cost, device) else {
             continue;
         };
-        let stated = weights.value(cost.time, cost.energy.unwrap_or_default());
+        let stated = valued.part(nodes, device, &cost);
         if last - first + 1 == nodes.len() && summed != FORBIDDEN && stated < u64::MAX / 4 {
             runs.insert(
                 (first, last, device),

@@ -2,9 +2,10 @@
 //!
 //! Invariants: an objective is a whole number, `time weight × picoseconds + energy weight ×
 //! nanojoules`, so two plans compare the same way on every host; limits bound, they do not weigh.
-//! Deliberately not here: temperature, which the governor turns into weights and limits.
+//! Deliberately not here: how limits are kept (`limit`), and what sensors say while runs go on (the governor).
 
-use crate::unit::{Microjoules, Nanos};
+use crate::target::Target;
+use crate::unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,17 @@ pub struct Objective {
     /// Most predicted energy allowed; JSON holds nanojoules.
     #[serde(rename = "energy_budget_nj")]
     pub energy_budget: Option<Microjoules>,
+    /// Most mean power of all devices together while runs follow each other; JSON holds milliwatts.
+    #[serde(rename = "power_limit_mw", default, skip_serializing_if = "Option::is_none")]
+    pub power_limit: Option<Milliwatts>,
+    /// Highest temperature that a device may settle at while runs follow each other, where it is known how it warms;
+    /// JSON holds thousandths of a degree Celsius.
+    #[serde(
+        rename = "temperature_limit_mc",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub temperature_limit: Option<MilliCelsius>,
     /// What the time is. Anything but the serial one is minimised by itself: its weights are one and zero.
     #[serde(default, skip_serializing_if = "Goal::is_serial")]
     pub goal: Goal,
@@ -85,6 +97,8 @@ impl Objective {
             energy_weight: energy,
             deadline: None,
             energy_budget: None,
+            power_limit: None,
+            temperature_limit: None,
             goal: Goal::Serial,
         }
     }
@@ -107,10 +121,42 @@ impl Objective {
         }
     }
 
-    /// Whether energies must be known.
+    /// The same objective with a largest allowed mean power.
+    #[must_use]
+    pub fn within_power(self, limit: Milliwatts) -> Self {
+        Self {
+            power_limit: Some(limit),
+            ..self
+        }
+    }
+
+    /// The same objective with a highest allowed temperature.
+    #[must_use]
+    pub fn within_temperature(self, limit: MilliCelsius) -> Self {
+        Self {
+            temperature_limit: Some(limit),
+            ..self
+        }
+    }
+
+    /// The same objective without any limit.
+    #[must_use]
+    pub fn unlimited(self) -> Self {
+        Self {
+            goal: self.goal,
+            ..Self::weighted(self.time_weight, self.energy_weight)
+        }
+    }
+
+    /// Whether energies must be known on every device; a limit of temperature asks for those of devices that warm.
     #[must_use]
     pub fn needs_energy(&self) -> bool {
-        self.energy_weight > 0 || self.energy_budget.is_some()
+        self.energy_weight > 0 || self.energy_budget.is_some() || self.power_limit.is_some()
+    }
+
+    /// Whether energies must be known on one device.
+    pub(crate) fn needs_energy_of(&self, target: &Target) -> bool {
+        self.needs_energy() || (self.temperature_limit.is_some() && target.heat.is_some())
     }
 
     /// What is minimised, in words.
@@ -128,6 +174,12 @@ impl Objective {
         }
         if let Some(budget) = self.energy_budget {
             words += &format!(", within {budget}");
+        }
+        if let Some(limit) = self.power_limit {
+            words += &format!(", within {limit}");
+        }
+        if let Some(limit) = self.temperature_limit {
+            words += &format!(", up to {limit}");
         }
         words
     }

@@ -60,14 +60,8 @@ pub fn partition(
     if objective.goal != Goal::Serial {
         return makespan::plan(&inputs, &edges);
     }
-    let solution = limit::place(&inputs, &edges)?;
-    plan_of(
-        &inputs,
-        &edges,
-        &solution.placement,
-        solution.objective,
-        solution.bound,
-    )
+    let placed = limit::placed(&inputs, &edges)?;
+    limit::stated(&inputs, &edges, &placed.solution, placed.free)
 }
 
 /// The plan of a placement.

@@ -7,8 +7,9 @@
 
 use crate::cost::Provenance;
 use crate::error::Error;
+use crate::held::Held;
 use crate::link::LinkMode;
-use crate::objective::Objective;
+use crate::objective::{Goal, Objective};
 use crate::part::Part;
 use crate::record::NodeRecord;
 use crate::schedule::Schedule;
@@ -49,6 +50,12 @@ pub struct Plan {
     /// holds picoseconds.
     #[serde(rename = "missed_ps", default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Nanos>,
+    /// Where the plan stands at each limit of its objective, and at limits of memory that changed it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Held>,
+    /// Value of the best placement found without limits, in the objective's own units, where there are limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlimited: Option<u64>,
     /// When parts start, where the plan was made for devices that work at once; its certificate is then about the
     /// plan as it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,6 +163,15 @@ impl Plan {
         self.schedule
             .as_ref()
             .map_or(self.totals.time, |schedule| schedule.makespan)
+    }
+
+    /// The predicted time from a run to the next, where runs follow each other.
+    #[must_use]
+    pub fn interval(&self) -> Nanos {
+        match (&self.schedule, self.objective.goal) {
+            (Some(schedule), Goal::Throughput) => schedule.period,
+            _ => self.time(),
+        }
     }
 
     /// By how much the time of a run exceeds the deadline.

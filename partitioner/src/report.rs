@@ -4,10 +4,12 @@
 //! Deliberately not here: colours and terminals (the CLI has them).
 
 use crate::compare::Comparison;
-use crate::cost::Cost;
+use crate::cost::{Cost, CostTable};
+use crate::held::{Held, Limit};
 use crate::link::LinkMode;
 use crate::plan::{Certificate, Plan, Totals};
 use crate::schedule::Schedule;
+use crate::target::Target;
 use crate::unit::Nanos;
 use polychip_graph::{Graph, NodeId, TensorId};
 use schemars::JsonSchema;
@@ -33,6 +35,15 @@ pub struct Report {
     /// By how much a run exceeds its deadline; JSON holds picoseconds.
     #[serde(rename = "missed_ps", skip_serializing_if = "Option::is_none")]
     pub missed: Option<Nanos>,
+    /// Where the plan stands at each limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitLine>,
+    /// What it costs to hold the limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// Devices that are left out of a plan whose limits need energies, because nobody states theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown_energy: Vec<String>,
     /// When parts start, where devices work at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
@@ -40,6 +51,27 @@ pub struct Report {
     pub certificate: Certificate,
     /// What simple rules would have cost.
     pub comparisons: Vec<Comparison>,
+}
+
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LimitLine {
+    /// The limit and the plan's value.
+    #[serde(flatten)]
+    pub held: Held,
+    /// The best plan without limits is over it.
+    pub binds: bool,
+    /// The same in words.
+    pub words: String,
+}
+
+/// What it costs to hold the limits: the plan against the best one found without limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Price {
+    /// Difference of the objective, in its own units.
+    pub by: i64,
+    /// The same in words, with sign, unit and share.
+    pub words: String,
 }
 
 /// One part.
@@ -140,11 +172,65 @@ impl Report {
                 .collect(),
             totals: plan.totals,
             missed: plan.missed,
+            limits: plan
+                .limits
+                .iter()
+                .map(|&held| LimitLine {
+                    words: held.words(&plan.devices),
+                    binds: held.binds(),
+                    held,
+                })
+                .collect(),
+            price: price(plan),
+            unknown_energy: Vec::new(),
             schedule: plan.schedule.clone(),
             certificate: plan.certificate,
             comparisons,
         }
     }
+
+    /// The same report, which names the devices that the plan does without because nobody states their energy.
+    #[must_use]
+    pub fn with_unknown(mut self, targets: &[Target], costs: &CostTable, plan: &Plan) -> Self {
+        self.unknown_energy = without_energy(targets, costs, plan);
+        self
+    }
+}
+
+/// What it costs to hold a plan's limits; none where they change nothing, or are not all held.
+fn price(plan: &Plan) -> Option<Price> {
+    let free = plan.unlimited?;
+    let by = i64::try_from(i128::from(plan.certificate.objective) - i128::from(free)).ok()?;
+    // what is not held costs nothing
+    if plan.limits.iter().any(Held::is_exceeded) || !plan.limits.iter().any(Held::binds) {
+        return None;
+    }
+    let sign = if by < 0 { '-' } else { '+' };
+    let mut words = format!("{sign}{}", plan.objective.words(by.unsigned_abs()));
+    if let Some(permille) = (u128::from(by.unsigned_abs()) * 1000).checked_div(u128::from(free)) {
+        words += &format!(" ({sign}{}.{} %)", permille / 10, permille % 10);
+    }
+    Some(Price { by, words })
+}
+
+/// Devices without any figure for energy, which a plan whose objective needs energies does without; none where it needs
+/// none.
+fn without_energy(targets: &[Target], costs: &CostTable, plan: &Plan) -> Vec<String> {
+    let objective = &plan.objective;
+    let devices = targets.iter().enumerate();
+    let unknown = devices.filter(|(device, target)| {
+        let stated = |node| {
+            costs
+                .node(node, *device)
+                .is_some_and(|cost| cost.energy.is_some())
+        };
+        let has_cost = (0..costs.nodes()).any(|node| costs.node(node, *device).is_some());
+        objective.needs_energy_of(target)
+            && target.power.is_none()
+            && has_cost
+            && !(0..costs.nodes()).any(stated)
+    });
+    unknown.map(|(_, target)| target.name.clone()).collect()
 }
 
 /// Provenance in words, with the label of emulated devices.
@@ -283,6 +369,23 @@ impl fmt::Display for Report {
                 out,
                 "deadline: missed by {missed}, no plan was found that meets it"
             )?;
+        }
+        for line in &self.limits {
+            // a missed deadline is said above
+            if line.held.limit != Limit::Deadline || self.missed.is_none() {
+                writeln!(out, "{}", line.words)?;
+            }
+        }
+        if let Some(price) = &self.price {
+            writeln!(
+                out,
+                "holding the limits: {} against the best plan without them",
+                price.words
+            )?;
+        }
+        if !self.unknown_energy.is_empty() {
+            let devices = self.unknown_energy.join(", ");
+            writeln!(out, "not used: {devices}, whose energy nobody states")?;
         }
         let merging = if self.schedule.is_none() {
             " before merging"

@@ -14,8 +14,9 @@ use crate::measured::value_of;
 use crate::objective::Goal;
 use crate::options::Options;
 use crate::part::Part;
-use crate::partition::{edges, plan_of};
+use crate::partition::edges;
 use crate::plan::Plan;
+use crate::solve::Solution;
 use crate::target::Target;
 use polychip_graph::Graph;
 
@@ -47,10 +48,15 @@ pub fn restate(
         let part = |part: &Part| part.nodes.iter().map(|&node| node as usize).collect();
         return makespan::restated(&inputs, plan.parts.iter().map(part).collect(), &placement);
     }
-    let best = limit::place(&inputs, &edges)?;
+    let best = limit::placed(&inputs, &edges)?;
     let problem = inputs.problem(Weights::of(inputs.objective))?;
     let objective = value_of(&inputs, &problem, &placement);
-    plan_of(&inputs, &edges, &placement, objective, best.bound.min(objective))
+    let solution = Solution {
+        bound: best.solution.bound.min(objective),
+        placement,
+        objective,
+    };
+    limit::stated(&inputs, &edges, &solution, best.free)
 }
 
 #[cfg(test)]

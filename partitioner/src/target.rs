@@ -4,7 +4,8 @@
 //! keeps the reason the device gave, code and words.
 //! Deliberately not here: asking the device (the host does) and costs of nodes (see `cost`).
 
-use crate::unit::{Microjoules, Milliwatts, Nanos};
+use crate::unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why a device cannot run a node, in the device's own words.
@@ -14,6 +15,17 @@ pub struct Refusal {
     pub code: u32,
     /// The reason in words.
     pub words: String,
+}
+
+/// How a device warms: in the long run it settles at `rest` plus `resistance` times the mean power of what it runs
+/// (the steady state of `dT/dt = c − a T + b P`: `rest` is `c / a`, `resistance` is `b / a`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Heat {
+    /// Where the device settles while it runs nothing of ours; JSON holds thousandths of a degree Celsius.
+    #[serde(rename = "rest_mc")]
+    pub rest: MilliCelsius,
+    /// Thermal resistance to its surroundings in millikelvin per watt.
+    pub resistance_mk_per_w: u64,
 }
 
 /// One device that parts may be given to.
@@ -37,6 +49,11 @@ pub struct Target {
     pub launch_energy: Microjoules,
     /// Power while computing; prices a node whose energy is unknown.
     pub power: Option<Milliwatts>,
+    /// Power that it draws at all times, busy or not, which energies of nodes, launches and links do not count; none
+    /// where nobody states it.
+    pub idle: Option<Milliwatts>,
+    /// How it warms, where that is known.
+    pub heat: Option<Heat>,
     /// Most bytes of constants and boundary tensors that parts of this device may hold.
     pub memory_limit: Option<u64>,
     /// Set where the device is out of use for now, with the reason.
@@ -55,6 +72,8 @@ impl Target {
             launch: Nanos::ZERO,
             launch_energy: Microjoules::ZERO,
             power: None,
+            idle: None,
+            heat: None,
             memory_limit: None,
             quarantined: None,
             emulated: false,

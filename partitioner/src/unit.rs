@@ -1,8 +1,8 @@
-//! Times and energies as exact integers, so that sums are equal on every host.
+//! Times, energies, powers and temperatures as exact integers, so that sums are equal on every host.
 //!
 //! Invariants: a [`Nanos`] counts whole picoseconds and a [`Microjoules`] whole nanojoules, so a
 //! thousandth of the named unit is never lost; arithmetic that could overflow is checked.
-//! Deliberately not here: floating point, except in words for people.
+//! Deliberately not here: floating point, except in words for people and in degrees as they write them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,9 @@ quantity!(
 );
 
 /// A power in milliwatts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Milliwatts(u64);
 
@@ -127,6 +129,46 @@ impl Milliwatts {
         u64::try_from(product.div_ceil(1_000_000))
             .ok()
             .map(Microjoules::from_nanojoules)
+    }
+}
+
+impl fmt::Display for Milliwatts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03} W", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+/// A temperature in thousandths of a degree Celsius.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct MilliCelsius(i64);
+
+impl MilliCelsius {
+    /// From thousandths of a degree.
+    #[must_use]
+    pub const fn new(millidegrees: i64) -> Self {
+        Self(millidegrees)
+    }
+
+    /// From degrees, to the nearest thousandth.
+    #[must_use]
+    pub fn from_celsius(degrees: f64) -> Self {
+        // `as` saturates, and NaN becomes 0
+        Self((degrees * 1000.0).round() as i64)
+    }
+
+    /// In thousandths of a degree.
+    #[must_use]
+    pub const fn millidegrees(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for MilliCelsius {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} °C", self.0 as f64 / 1000.0)
     }
 }
 
@@ -177,6 +219,13 @@ mod tests {
                 .over(Nanos::from_picoseconds(u64::MAX))
                 .is_none()
         );
+    }
+
+    #[test]
+    fn degrees_are_kept_to_a_thousandth() {
+        assert_eq!(MilliCelsius::from_celsius(42.0005).millidegrees(), 42_001);
+        assert_eq!(MilliCelsius::from_celsius(-0.25).to_string(), "-0.2 °C");
+        assert_eq!(Milliwatts::new(4_007).to_string(), "4.007 W");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::unit::MilliCelsius;
+use polychip_partitioner::MilliCelsius;
 
 /// Width of a temperature band in millidegrees: within ten degrees, the leakage and the clocks of a chip change by
 /// less than runs differ.

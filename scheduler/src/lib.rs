@@ -57,7 +57,6 @@ mod support;
 pub mod telemetry;
 mod tensor;
 mod trace;
-mod unit;
 mod work;
 
 pub use conditions::Conditions;
@@ -70,7 +69,7 @@ pub use planned::Planned;
 pub use policy::{Aim, Policy, Precision};
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};
 pub use polychip_ops::{DType, Literal, Packed};
-pub use polychip_partitioner::Milliwatts;
+pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 pub use predict::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
 pub use price::MeasuredFigure;
 pub use profile::{
@@ -88,4 +87,3 @@ pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint};
 pub use support::Support;
 pub use tensor::{Element, Input, Output, TensorSpec};
 pub use trace::{TracedCrossing, TracedPart, TracedRun};
-pub use unit::MilliCelsius;

@@ -306,7 +306,15 @@ impl Prepared {
             settings: policy.settings(),
             now: &now,
         };
-        let prices = price::ask(&graph, &flat, &devices, rows)?;
+        let mut prices = price::ask(&graph, &flat, &devices, rows)?;
+        for (name, heat) in policy.heats() {
+            let column = devices.iter().position(|device| device.name() == name);
+            let Some(column) = column else {
+                let words = format!("heat is stated of {name}, which is not among the devices");
+                return Err(Error::new(ErrorKind::BadPlugin, words));
+            };
+            prices.targets[column].heat = Some(*heat);
+        }
         Ok(Prepared {
             model: model.clone(),
             graph,

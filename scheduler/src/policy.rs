@@ -5,11 +5,10 @@
 use std::time::Duration;
 
 use polychip_host::{DeviceKind, Priority};
-use polychip_partitioner::{Milliwatts, Nanos, Objective};
+use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Nanos, Objective};
 
 use crate::conditions::Conditions;
 use crate::governor;
-use crate::unit::MilliCelsius;
 
 /// More runs in flight would only wait in the devices' queues and hold memory.
 const MOST_IN_FLIGHT: usize = 64;
@@ -101,6 +100,9 @@ pub struct Policy {
     aim: Aim,
     deadline: Option<Duration>,
     max_temperature: Option<MilliCelsius>,
+    power_limit: Option<Milliwatts>,
+    temperature_limit: Option<MilliCelsius>,
+    heats: Vec<(String, Heat)>,
     devices: Option<Vec<String>>,
     pins: Vec<(String, String)>,
     settings: Settings,
@@ -119,6 +121,9 @@ impl Default for Policy {
             aim: Aim::default(),
             deadline: None,
             max_temperature: None,
+            power_limit: None,
+            temperature_limit: None,
+            heats: Vec::new(),
             devices: None,
             pins: Vec::new(),
             settings: Settings::default(),
@@ -186,6 +191,32 @@ impl Policy {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// No plan whose runs, one after the other, draw more on average than this, where there is one; else the one that
+    /// draws the least, which says by how much it is over. A device whose energy nobody states is then not used.
+    /// [`Policy::max_power`] is about what is drawn while runs go on.
+    #[must_use]
+    pub fn power_limit(mut self, limit: Milliwatts) -> Self {
+        self.power_limit = Some(limit);
+        self
+    }
+
+    /// No plan whose runs, one after the other, let a device settle at a higher temperature, where there is one; else
+    /// the coolest, which says by how much it is over. It limits the devices of which [`Policy::heat`] says how they
+    /// warm. [`Policy::max_temperature`] is about what sensors say.
+    #[must_use]
+    pub fn temperature_limit(mut self, limit: MilliCelsius) -> Self {
+        self.temperature_limit = Some(limit);
+        self
+    }
+
+    /// How a device (`plugin:index`) warms: as its maker says, or as the governor of a session fitted it
+    /// ([`Session::heats`](crate::Session::heats)).
+    #[must_use]
+    pub fn heat(mut self, device: impl Into<String>, heat: Heat) -> Self {
+        self.heats.push((device.into(), heat));
         self
     }
 
@@ -338,8 +369,13 @@ impl Policy {
         self.aim
     }
 
+    /// The aim within all limits.
     pub(crate) fn objective(&self) -> Objective {
-        self.objective_for(self.aim)
+        Objective {
+            power_limit: self.power_limit,
+            temperature_limit: self.temperature_limit,
+            ..self.objective_for(self.aim)
+        }
     }
 
     /// The objective of another aim within the same deadline.
@@ -387,6 +423,10 @@ impl Policy {
 
     pub(crate) fn hottest(&self) -> Option<MilliCelsius> {
         self.max_temperature
+    }
+
+    pub(crate) fn heats(&self) -> &[(String, Heat)] {
+        &self.heats
     }
 
     pub(crate) fn pins(&self) -> &[(String, String)] {

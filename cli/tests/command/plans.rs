@@ -204,6 +204,66 @@ fn pins_take_names_and_patterns() {
     fails(&["last=npu:7"], 4, &["npu:7"]);
 }
 
+/// `null:0` takes 100 µs and 100 µJ for a node, which is 1 W; `null:1` 10 µs and as much, which is 10 W.
+const WARM: &str = r#"
+[[device]]
+name = "cool"
+cost = { fixed_ns = 100000, ps_per_mac = 0, ps_per_byte = 0, fixed_nj = 100000, pj_per_mac = 0, pj_per_byte = 0 }
+[[device]]
+name = "hot"
+cost = { fixed_ns = 10000, ps_per_mac = 0, ps_per_byte = 0, fixed_nj = 100000, pj_per_mac = 0, pj_per_byte = 0 }
+"#;
+
+#[test]
+fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
+    let place = Place::new();
+    let json = |more: &[&str]| {
+        let done = place.partition(WARM, &[more, &["--json"]].concat());
+        done.json("partition")["report"].clone()
+    };
+    assert!(json(&[])["limits"].is_null());
+    let held = json(&["--max-power", "4W"]);
+    let line = &held["limits"][0];
+    assert_eq!(
+        (&line["limit"], &line["binds"]),
+        (&"power_mw".into(), &true.into())
+    );
+    assert!(line["seen"].as_i64().unwrap() <= 4000, "{line}");
+    assert_eq!(line["free"], 10_000);
+    assert!(held["price"]["by"].as_i64().unwrap() > 0, "{held}");
+    let text = place.partition(WARM, &["--max-power", "0.5"]).ok();
+    assert!(
+        text.contains("mean power: 1.000 W of 0.500 W, missed by 0.500 W"),
+        "{text}"
+    );
+    // 30 °C and 10 W through 9 K/W are 120 °C
+    let heat = ["--max-temperature", "80C", "--heat", "null:1=30C+9K/W"];
+    let text = place.partition(WARM, &heat).ok();
+    assert!(
+        text.contains("of 80.0 °C, binds: 120.0 °C without limits"),
+        "{text}"
+    );
+    assert!(
+        text.contains("temperature of null:0: not known, so not limited"),
+        "{text}"
+    );
+    assert!(text.contains("holding the limits: +"), "{text}");
+    let text = place
+        .partition(WARM, &["--deadline", "0.3ms", "--policy", "energy"])
+        .ok();
+    assert!(text.contains("deadline: "), "{text}");
+    for (flag, bad) in [
+        ("--max-power", "warm"),
+        ("--heat", "null:1"),
+        ("--deadline", "soon"),
+    ] {
+        place.partition(WARM, &[flag, bad]).fails(2, &[flag]);
+    }
+    place
+        .partition(WARM, &["--heat", "null:7=30C+9K/W"])
+        .fails(4, &["null:7"]);
+}
+
 #[test]
 fn the_page_holds_the_plan() {
     let place = Place::new();

@@ -195,7 +195,10 @@ fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> 
     let target = &e.targets[device];
     cost.emulated |= target.emulated;
     let objective = &e.plan.objective;
-    let wanted = objective.energy_weight != 0 || objective.energy_budget.is_some();
+    let wanted = objective.energy_weight != 0
+        || objective.energy_budget.is_some()
+        || objective.power_limit.is_some()
+        || (objective.temperature_limit.is_some() && target.heat.is_some());
     if cost.energy.is_none() && wanted {
         cost.energy = Some(target.power?.over(cost.time)?);
         cost.provenance = cost.provenance.max(Provenance::Estimated);

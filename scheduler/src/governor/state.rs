@@ -140,6 +140,13 @@ impl Governor {
         self.heat(place).map(Heat::coefficients)
     }
 
+    /// Where a place settles in the long run: while our runs spend nothing (°C), and the rise per watt (K/W). None
+    /// before enough readings.
+    #[must_use]
+    pub fn settles(&self, place: Place) -> Option<[f64; 2]> {
+        self.heat(place)?.settles()
+    }
+
     /// Takes note of an event and decides.
     pub fn step(&mut self, event: &Event) -> Decision {
         self.now_ns = self.now_ns.max(event.time_ns);

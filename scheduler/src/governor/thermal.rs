@@ -205,6 +205,12 @@ impl Place {
         Some((slope - self.c + self.prior.a * degrees) / self.theta[1])
     }
 
+    /// Where it settles while our runs spend nothing (°C), and the rise per watt (K/W); none before a row was learnt.
+    pub(crate) fn settles(&self) -> Option<[f64; 2]> {
+        self.learnt
+            .then(|| [self.c / self.prior.a, self.theta[1] / self.prior.a])
+    }
+
     /// `[c, b, a]`: K/s, K/J, 1/s.
     pub(crate) fn coefficients(&self) -> [f64; 3] {
         [self.c, self.theta[1], self.prior.a]

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polychip_host::Device;
-use polychip_partitioner::Milliwatts;
+use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 
 use crate::decisions::{self, DecisionLog};
 use crate::error::Result;
@@ -31,7 +31,6 @@ use crate::runtime::Shared;
 use crate::session::loaded::LoadedPlan;
 use crate::session::{Inner, Session, portfolio};
 use crate::telemetry::{Rules, Sample, Sampler, Sensors};
-use crate::unit::MilliCelsius;
 use mend::Lost;
 use ready::{Ready, load};
 use report::note;
@@ -195,6 +194,22 @@ impl Governing {
             Action::Replan => replan = true,
         }
         replan
+    }
+
+    /// How devices warm, as far as that was learnt.
+    pub(crate) fn heats(&self) -> Vec<(String, Heat)> {
+        let state = self.lock();
+        let devices = self.devices.iter().enumerate();
+        let heats = devices.filter_map(|(index, device)| {
+            let [rest, rise] = state.governor.settles(Place::Device(index))?;
+            let heat = Heat {
+                rest: MilliCelsius::from_celsius(rest),
+                // `as` saturates: the fit keeps the rise above zero
+                resistance_mk_per_w: (rise * 1000.0).round() as u64,
+            };
+            Some((device.name().to_owned(), heat))
+        });
+        heats.collect()
     }
 
     /// Reads the sensors once, tells the governor, does what it decides, and mends what was lost.
@@ -390,6 +405,13 @@ impl Session {
     #[must_use]
     pub fn decisions(&self) -> Option<DecisionLog> {
         self.0.governing.as_ref().map(Governing::log)
+    }
+
+    /// How the devices of a governed session warm, as far as its governor has learnt it: for [`Policy::heat`].
+    #[must_use]
+    pub fn heats(&self) -> Vec<(String, Heat)> {
+        let governing = self.0.governing.as_ref();
+        governing.map_or_else(Vec::new, Governing::heats)
     }
 
     /// Plans that are ready and changes among them; none where the session is not governed.

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use polychip_host::{Clock, Device, DeviceKind, Telemetry, ThermalService};
+use polychip_partitioner::MilliCelsius;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,7 +18,6 @@ use super::rules::Subject;
 use super::sensor::{Quantity, Reading, Sensor};
 use crate::conditions::Conditions;
 use crate::runtime::Runtime;
-use crate::unit::MilliCelsius;
 
 /// A figure of a sensor, or why there is none. The unit stands in the name of the field that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -1,0 +1,134 @@
+//! What a plan would cost under limits with one node on another device: a plan that is found, and a bound of all.
+//!
+//! Invariants: the plan found has the node there, and holds the limits or is said not to; the bound is that of prices
+//! (`price`), so that nothing with the node there within the limits is below it; effort is counted.
+//! Deliberately not here: costs of whole parts, which are not the sum of their nodes.
+
+use super::draw::{Cap, caps};
+use super::improve::{Changes, Improved};
+use super::price::{Dual, Prices};
+use super::{excess, placed, settings};
+use crate::cost::Cost;
+use crate::error::Error;
+use crate::instance::Inputs;
+
+/// Changes that are priced for one question, and for all of one explanation: a second or so.
+const ONE: u64 = 30_000;
+const ALL: u64 = 12_000_000;
+
+/// Nodes of a graph that is small enough to be solved anew for every question.
+const SMALL: usize = 256;
+
+/// Prices and caps of an objective's limits.
+pub(crate) struct Rules {
+    caps: Vec<Cap>,
+    prices: Vec<Prices>,
+}
+
+impl Rules {
+    /// Those of the best bound, and none.
+    pub(crate) fn new(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Self {
+        let caps = caps(inputs);
+        let none = Prices::none(inputs.targets.len(), caps.len());
+        let dual = placed(inputs, edges).ok().and_then(|placed| placed.dual);
+        Self {
+            prices: std::iter::once(none).chain(dual).collect(),
+            caps,
+        }
+    }
+}
+
+/// Answers what a node on another device would cost.
+pub(crate) struct Forced<'a> {
+    inputs: &'a Inputs<'a>,
+    edges: &'a [(usize, usize)],
+    changes: Changes<'a>,
+    duals: Vec<Dual<'a>>,
+    left: u64,
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    /// Value of the plan found.
+    pub(crate) value: u64,
+    /// It holds every limit.
+    pub(crate) holds: bool,
+    /// Other nodes were moved where that helps.
+    pub(crate) replanned: bool,
+    /// Nothing within the limits is below this.
+    pub(crate) bound: Option<u64>,
+}
+
+impl<'a> Forced<'a> {
+    /// None where parts have stated costs.
+    pub(crate) fn new(
+        inputs: &'a Inputs<'a>,
+        edges: &'a [(usize, usize)],
+        rules: &'a Rules,
+    ) -> Result<Option<Self>, Error> {
+        let Some(changes) = Changes::new(inputs, &rules.caps)? else {
+            return Ok(None);
+        };
+        let duals = rules.prices.iter();
+        Ok(Some(Self {
+            inputs,
+            edges,
+            changes,
+            duals: duals
+                .filter_map(|prices| Dual::new(inputs, &rules.caps, prices))
+                .collect(),
+            left: ALL,
+        }))
+    }
+
+    /// A node of a placement on another device, at this cost; none where no link leads there.
+    pub(crate) fn ask(
+        &mut self,
+        placement: &[usize],
+        node: usize,
+        device: usize,
+        cost: &Cost,
+    ) -> Option<Answer> {
+        let energy = cost.energy.map_or(0, |energy| energy.nanojoules());
+        let before = self
+            .changes
+            .allow(node, device, (cost.time.picoseconds(), energy));
+        let (inputs, edges) = (self.inputs, self.edges);
+        let over = |placement: &[usize]| excess(inputs, edges, placement);
+        let mut start = placement.to_vec();
+        start[node] = device;
+        let mut starts = vec![start];
+        if placement.len() <= SMALL {
+            let limits = settings(inputs);
+            let duals = self.duals.iter();
+            starts.extend(duals.filter_map(|dual| dual.placement(node, device, cost, &limits)));
+        }
+        let mut replanned = true;
+        let mut found: Option<Improved> = None;
+        for start in starts {
+            let visits = ONE.min(self.left);
+            replanned &= visits > 0;
+            let next = self.changes.improved(&start, Some(node), visits, &over);
+            self.left -= visits - self.changes.left().min(visits);
+            let better = |next: &Improved| {
+                let key = |found: &Improved| (!found.holds, found.value);
+                found.as_ref().is_none_or(|found| key(next) < key(found))
+            };
+            if let Some(next) = next.filter(better) {
+                found = Some(next);
+            }
+        }
+        self.changes.allow(node, device, before);
+        let found = found?;
+        let bounds = self
+            .duals
+            .iter()
+            .filter_map(|dual| dual.bound(node, device, cost));
+        Some(Answer {
+            value: found.value,
+            holds: found.holds,
+            replanned,
+            bound: bounds.max(),
+        })
+    }
+}

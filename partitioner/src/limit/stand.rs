@@ -1,0 +1,115 @@
+//! Where a plan stands at each limit, and how far it is from those that it is over.
+//!
+//! Invariants: deadline, power and temperature may be missed, and are then stated; memory and an energy budget may not.
+
+use super::draw::{self, draw};
+use crate::error::{Error, Repr};
+use crate::held::{Held, Limit};
+use crate::instance::Inputs;
+use crate::plan::Plan;
+
+/// Where a plan stands at each limit there is.
+pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
+    let objective = inputs.objective;
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let line = |limit, device: Option<usize>, most, seen| Held {
+        limit,
+        device: device.map(|device| device as u32),
+        most,
+        seen,
+        free: None,
+    };
+    let mut lines = Vec::new();
+    if let Some(deadline) = objective.deadline {
+        let seen = signed(plan.time().picoseconds());
+        lines.push(line(
+            Limit::Deadline,
+            None,
+            signed(deadline.picoseconds()),
+            Some(seen),
+        ));
+    }
+    if let Some(budget) = objective.energy_budget {
+        let seen = plan.totals.energy.map(|energy| signed(energy.nanojoules()));
+        lines.push(line(Limit::EnergyBudget, None, signed(budget.nanojoules()), seen));
+    }
+    for (device, target) in inputs.targets.iter().enumerate() {
+        if let Some(limit) = target.memory_limit {
+            let seen = signed(plan.memory_bytes[device]);
+            lines.push(line(Limit::Memory, Some(device), signed(limit), Some(seen)));
+        }
+    }
+    if objective.power_limit.is_none() && objective.temperature_limit.is_none() {
+        return lines;
+    }
+    let drawn = draw(inputs, plan);
+    if let Some(limit) = objective.power_limit {
+        let idle = draw::idle(inputs);
+        let seen = drawn.all.map(|power| signed(power.saturating_add(idle)));
+        lines.push(line(Limit::Power, None, signed(limit.milliwatts()), seen));
+    }
+    if let Some(limit) = objective.temperature_limit {
+        for (device, target) in inputs.targets.iter().enumerate() {
+            if plan.parts.iter().any(|part| part.device as usize == device) {
+                let heat = target.heat.zip(drawn.devices[device]);
+                let seen = heat.map(|(heat, power)| draw::settles(heat, power));
+                lines.push(line(Limit::Temperature, Some(device), limit.millidegrees(), seen));
+            }
+        }
+    }
+    lines
+}
+
+/// The limits that a plan is over.
+pub(crate) fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
+    let mut lines = lines(inputs, plan);
+    lines.retain(Held::is_exceeded);
+    lines
+}
+
+/// By how many bytes a plan exceeds what devices may hold.
+pub(super) fn excess(inputs: &Inputs<'_>, plan: &Plan) -> u64 {
+    let held = inputs.targets.iter().zip(&plan.memory_bytes);
+    let over =
+        held.map(|(target, &bytes)| target.memory_limit.map_or(0, |limit| bytes.saturating_sub(limit)));
+    over.fold(0u64, u64::saturating_add)
+}
+
+/// The error of a limit that is exceeded.
+pub(super) fn error(inputs: &Inputs<'_>, over: &Held) -> Error {
+    let names: Vec<String> = inputs.targets.iter().map(|target| target.name.clone()).collect();
+    Repr::OverLimit {
+        what: over.what(&names),
+        limit: over.most_words(),
+        seen: over.seen_words(),
+    }
+    .into()
+}
+
+/// By how many times a plan exceeds what may be missed, in millionths, the worst first; none where it exceeds what may
+/// not be.
+pub(crate) fn miss(inputs: &Inputs<'_>, plan: &Plan) -> Option<u128> {
+    let caps = draw::caps(inputs);
+    let drawn = draw(inputs, plan);
+    let times = |seen: u64, most: u64| u128::from(seen) * 1_000_000 / u128::from(most.max(1));
+    let mut worst = 0;
+    for over in exceeded(inputs, plan) {
+        let device = over.device.map(|device| device as usize);
+        let cap = caps.iter().find(|cap| cap.device == device);
+        let found = match (over.limit, device) {
+            (Limit::Memory | Limit::EnergyBudget, _) => return None,
+            (Limit::Deadline, _) => {
+                let deadline = inputs.objective.deadline.unwrap_or_default();
+                times(plan.time().picoseconds(), deadline.picoseconds())
+            }
+            (Limit::Power, _) => times(drawn.all.unwrap_or(0), cap.map_or(0, |cap| cap.milliwatts)),
+            (Limit::Temperature, None) => 0,
+            (Limit::Temperature, Some(device)) => times(
+                drawn.devices[device].unwrap_or(0),
+                cap.map_or(0, |cap| cap.milliwatts),
+            ),
+        };
+        worst = worst.max(found.max(1_000_000));
+    }
+    Some(worst)
+}
