@@ -3,7 +3,7 @@
 //! Invariants: `throughput.json` states machines and published loads; every plan has passed the checker; a plan is
 //! never below what HiGHS proved (`throughput_optima.json`), and an optimum is only compared under the hash of its
 //! instance.
-//! In the authors' model a transfer keeps both accelerators busy; in ours it keeps their link busy, and a plan is made for
+//! In the authors' model a transfer keeps both fpgas busy; in ours it keeps their link busy, and a plan is made for
 //! that: where transfers are long, its split is a poor one by their model.
 //! Deliberately not here: memory limits and colour classes of the inputs, which their short form leaves out.
 
@@ -36,7 +36,7 @@ struct Setting {
 #[serde(deny_unknown_fields)]
 struct Instance {
     graph: String,
-    accelerators: usize,
+    fpgas: usize,
     transfer_permille: u64,
     published_ms: Option<f64>,
 }
@@ -54,7 +54,7 @@ struct Found {
 pub(crate) struct Row {
     graph: String,
     nodes: usize,
-    accelerators: usize,
+    fpgas: usize,
     period: u64,
     bound: u64,
     /// HiGHS's best period and bound, where they are of this very instance.
@@ -115,7 +115,7 @@ pub(crate) fn rows(inputs: Option<&Path>, dump: Option<&Path>) -> Result<Vec<Row
         rows.push(Row {
             graph: instance.graph.clone(),
             nodes: origin.len(),
-            accelerators: instance.accelerators,
+            fpgas: instance.fpgas,
             period,
             bound: plan.certificate.bound,
             highs: highs.map(|found| (found.value, found.bound)),
@@ -133,13 +133,12 @@ fn picoseconds(milliseconds: f64) -> u64 {
 }
 
 impl Instance {
-    /// The CPU, then the accelerators; a link takes what the inputs say of a tensor.
+    /// The CPU, then the fpgas; a link takes what the inputs say of a tensor.
     fn world(&self, input: &Input) -> (World, Vec<usize>) {
         let (graph, origin) = world::graph(&input.structure);
-        let (nodes, devices) = (origin.len(), self.accelerators + 1);
+        let (nodes, devices) = (origin.len(), self.fpgas + 1);
         let mut targets = vec![Target::new("cpu:0", nodes)];
-        targets
-            .extend((0..self.accelerators).map(|index| Target::new(&format!("accelerator:{index}"), nodes)));
+        targets.extend((0..self.fpgas).map(|index| Target::new(&format!("fpga:{index}"), nodes)));
         let mut costs = CostTable::new(nodes, devices);
         for (node, &old) in origin.iter().enumerate() {
             let latency = &input.latencies[old];
@@ -181,10 +180,10 @@ impl Instance {
         (world, origin)
     }
 
-    /// The load of a split as the authors count it: an accelerator is busy with its nodes, with each tensor that it
+    /// The load of a split as the authors count it: an fpga is busy with its nodes, with each tensor that it
     /// reads from elsewhere, and with each that others read; a CPU core with its nodes alone.
     fn load(&self, input: &Input, split: &[usize]) -> u64 {
-        let mut loads = vec![0u64; self.accelerators + 1];
+        let mut loads = vec![0u64; self.fpgas + 1];
         let moved = |node: usize| {
             let bytes = u128::from(input.structure.tensors[node].bytes);
             // 2^31 bytes in a second
@@ -220,7 +219,7 @@ impl Instance {
 
 fn print(rows: &[Row]) {
     println!(
-        "| graph | nodes | accelerators | period, ms | over the bound | over HiGHS's best | over HiGHS's bound | load by the authors' model, ms | over the published split | planning, ms |"
+        "| graph | nodes | fpgas | period, ms | over the bound | over HiGHS's best | over HiGHS's bound | load by the authors' model, ms | over the published split | planning, ms |"
     );
     println!("|{}", "---|".repeat(10));
     let ms = |ps: u64| ps as f64 / 1e9;
@@ -231,7 +230,7 @@ fn print(rows: &[Row]) {
             "| {} | {} | {} | {:.3} | {:.4} | {} | {} | {:.3} | {} | {:.0} |",
             row.graph,
             row.nodes,
-            row.accelerators,
+            row.fpgas,
             ms(row.period),
             over(row.period, row.bound),
             ratio(row.highs.map(|(value, _)| over(row.period, value))),
@@ -246,7 +245,7 @@ fn print(rows: &[Row]) {
         (values.iter().map(|value| value.ln()).sum::<f64>() / count).exp()
     };
     println!(
-        "\nGeometric means: {:.4} over the bound, {:.4} over HiGHS's best, {:.4} over its bound; with transfers that keep accelerators busy {:.4} over the published splits",
+        "\nGeometric means: {:.4} over the bound, {:.4} over HiGHS's best, {:.4} over its bound; with transfers that keep fpgas busy {:.4} over the published splits",
         mean(rows.iter().map(|row| over(row.period, row.bound)).collect()),
         mean(
             rows.iter()
