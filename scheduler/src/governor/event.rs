@@ -107,11 +107,14 @@ impl Reading {
     }
 }
 
-/// A run that ended with its outputs.
+/// A run that ended with its outputs, or the mean of several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishedRun {
     /// The candidate that ran.
     pub candidate: usize,
+    /// Runs that it is the mean of; left out: one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub runs: u64,
     /// From submit to outputs.
     pub latency_ns: u64,
     /// Energy of the run, where the devices say it.
@@ -123,6 +126,15 @@ pub struct FinishedRun {
     /// What the fences say of each device, where they do: busy time and energy. May be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<Load>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_one(runs: &u64) -> bool {
+    *runs == 1
 }
 
 /// What must not be exceeded. None: no limit.

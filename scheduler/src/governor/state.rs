@@ -295,7 +295,7 @@ impl Governor {
             }
             let joules = seen.and_then(|seen| seen.energy_uj).or(load.energy_uj);
             let joules = joules.map_or(load.busy_ns as f64 / 1e9, |uj| uj as f64 / 1e6);
-            self.device_heat[load.device].spend(joules);
+            self.device_heat[load.device].spend(joules * run.runs as f64);
         }
         let fences: u64 = run
             .loads
@@ -323,7 +323,7 @@ impl Governor {
         if let Some(spent) = spent {
             learnt.spent(spent);
         }
-        let joules = self.joules(run.candidate);
+        let joules = self.joules(run.candidate) * run.runs as f64;
         self.package_heat.spend(joules);
         self.skin_heat.spend(joules);
         late && run.candidate == self.current

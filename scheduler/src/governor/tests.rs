@@ -79,6 +79,7 @@ fn run(governor: &Governor, permille: u64) -> Input {
     });
     Input::Run(FinishedRun {
         candidate,
+        runs: 1,
         latency_ns: scaled(found.latency_ns),
         energy_uj: None,
         late: false,
@@ -242,12 +243,40 @@ fn a_power_that_nobody_states_bounds_nothing_and_is_said_to_be_unknown() {
 }
 
 #[test]
+fn the_mean_of_several_runs_heats_as_each_of_them() {
+    let (mut single, mut means) = (governor(), governor());
+    for second in 0..60 {
+        let mc = 30_000 + 200 * i64::try_from(second).unwrap();
+        for governor in [&mut single, &mut means] {
+            let device = governor.portfolio().candidates[governor.plan()].loads[0].device;
+            governor.step(&at(second * S, reading(Place::Device(device), mc)));
+        }
+        for run_of in 0..10 {
+            let input = run(&single, 1000);
+            single.step(&at(second * S + run_of * MS, input));
+        }
+        let Input::Run(mean) = run(&means, 1000) else {
+            unreachable!()
+        };
+        means.step(&at(
+            second * S + 9 * MS,
+            Input::Run(FinishedRun { runs: 10, ..mean }),
+        ));
+    }
+    let device = Place::Device(single.portfolio().candidates[single.plan()].loads[0].device);
+    let coefficients = single.coefficients(device);
+    assert!(coefficients.is_some());
+    assert_eq!(coefficients, means.coefficients(device));
+}
+
+#[test]
 fn runs_that_nothing_explains_ask_for_a_replan() {
     let mut governor = governor();
     let mut asked = 0;
     for second in 0..100 {
         let input = Input::Run(FinishedRun {
             candidate: 0,
+            runs: 1,
             latency_ns: 40 * MS,
             energy_uj: None,
             late: false,

@@ -289,6 +289,7 @@ impl Governing {
             let energies: Option<Vec<u64>> = loads.iter().map(|load| load.energy_uj).collect();
             inputs.push(Input::Run(FinishedRun {
                 candidate: index,
+                runs: tally.runs,
                 latency_ns: tally.latency_ns / tally.runs,
                 energy_uj: energies.filter(|all| !all.is_empty()).map(|all| all.iter().sum()),
                 late: false,

@@ -395,6 +395,7 @@ pub fn drive(
                 }
                 event.input = Input::Run(FinishedRun {
                     candidate,
+                    runs: 1,
                     latency_ns: latency,
                     energy_uj: None,
                     late: latency > PERIOD_NS,
