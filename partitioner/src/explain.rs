@@ -316,8 +316,8 @@ impl<'a> View<'a> {
         let inputs = self.inputs;
         let stated = inputs.node_cost(node, device);
         let derived = stated.is_none();
-        if let Some(forced) = &self.forced {
-            let cost = stated.or_else(|| self.derived_cost(node, device))?;
+        // what nobody states a cost of takes memory and energy that nobody knows: no limit is held against it
+        if let (Some(forced), Some(cost)) = (&self.forced, stated) {
             let answer = forced.borrow_mut().ask(&self.placement, node, device, &cost)?;
             return self.limited(&answer, derived);
         }
@@ -535,7 +535,8 @@ impl<'a> View<'a> {
         let scaled = |problem: &Problem| {
             let (there, other) = compared(problem, &self.placement, device);
             let now = u128::from(problem.cost(node, here));
-            u64::try_from(now.checked_mul(there)?.checked_div(other)?).ok()
+            let scaled = u64::try_from(now.checked_mul(there)?.checked_div(other)?).ok();
+            scaled.filter(|&cost| cost < u64::MAX / 8)
         };
         let time = Nanos::from_picoseconds(scaled(&self.time)?);
         let cost = Cost::time(time, Provenance::Estimated);

@@ -112,8 +112,10 @@ impl Held {
             words += &match (self.limit, seen) {
                 (Limit::Power | Limit::Temperature, i64::MAX) => ", missed".to_owned(),
                 // a difference of temperatures is no temperature
-                (Limit::Temperature, _) => format!(", missed by {} K", thousandths(seen - self.most)),
-                (limit, _) => format!(", missed by {}", limit.words(seen - self.most)),
+                (Limit::Temperature, _) => {
+                    format!(", missed by {} K", thousandths(seen.saturating_sub(self.most)))
+                }
+                (limit, _) => format!(", missed by {}", limit.words(seen.saturating_sub(self.most))),
             };
             words += ", no plan was found that holds it";
         } else if let Some(free) = self.free.filter(|_| self.binds()) {

@@ -120,15 +120,19 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Pl
     }
     search.change(&caps, free.as_ref().map(|(placement, _)| placement))?;
     if search.best.is_none() && inputs.objective.deadline.is_some() {
-        let fastest = fastest(inputs, edges, without_limits)?;
-        if caps.is_empty() {
-            return Ok(Placed {
-                solution: fastest,
-                free,
-                dual: search.dual,
-            });
+        match fastest(inputs, edges, without_limits) {
+            Ok(fastest) if caps.is_empty() => {
+                return Ok(Placed {
+                    solution: fastest,
+                    free,
+                    dual: search.dual,
+                });
+            }
+            Ok(fastest) => drop(search.consider(&fastest.placement)?),
+            // it uses a device whose energy nobody states: the nearest that is known is better than none
+            Err(_) if search.nearest.is_some() => {}
+            Err(error) => return Err(error),
         }
-        search.consider(&fastest.placement)?;
     }
     let solution = match (search.best.take(), search.nearest.take()) {
         (Some((value, placement)), _) => search.certified(value, placement),
@@ -365,7 +369,7 @@ pub(crate) fn tighter(objective: &Objective) -> Vec<Objective> {
         }),
         temperature_limit: objective
             .temperature_limit
-            .map(|limit| MilliCelsius::new(limit.millidegrees() - COOLER * step as i64)),
+            .map(|limit| MilliCelsius::new(limit.millidegrees().saturating_sub(COOLER * step as i64))),
         ..*objective
     };
     steps.map(step).collect()
@@ -416,7 +420,8 @@ pub(crate) fn stated(
             ..*inputs
         };
         let runs = planned(&apart, &solution.placement)?;
-        if miss(inputs, &runs) < miss(inputs, &plan) {
+        let (apart, merged) = (miss(inputs, &runs), miss(inputs, &plan));
+        if apart.is_some_and(|apart| merged.is_none_or(|merged| apart < merged)) {
             plan = runs;
         }
     }

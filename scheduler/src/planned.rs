@@ -309,11 +309,12 @@ impl Prepared {
         let mut prices = price::ask(&graph, &flat, &devices, rows)?;
         for (name, heat) in policy.heats() {
             let column = devices.iter().position(|device| device.name() == name);
-            let Some(column) = column else {
+            if let Some(column) = column {
+                prices.targets[column].heat = Some(*heat);
+            } else if shared.host.devices().iter().all(|device| device.name() != name) {
                 let words = format!("heat is stated of {name}, which is not among the devices");
                 return Err(Error::new(ErrorKind::BadPlugin, words));
-            };
-            prices.targets[column].heat = Some(*heat);
+            }
         }
         Ok(Prepared {
             model: model.clone(),

@@ -196,7 +196,8 @@ impl Policy {
 
     /// No plan whose runs, one after the other, draw more on average than this, where there is one; else the one that
     /// draws the least, which says by how much it is over. A device whose energy nobody states is then not used.
-    /// [`Policy::max_power`] is about what is drawn while runs go on.
+    /// [`Policy::max_power`] is about what is drawn while runs go on, and what a governor chooses among its plans by; it
+    /// does not know this limit, which is the first plan's.
     #[must_use]
     pub fn power_limit(mut self, limit: Milliwatts) -> Self {
         self.power_limit = Some(limit);
@@ -205,7 +206,8 @@ impl Policy {
 
     /// No plan whose runs, one after the other, let a device settle at a higher temperature, where there is one; else
     /// the coolest, which says by how much it is over. It limits the devices of which [`Policy::heat`] says how they
-    /// warm. [`Policy::max_temperature`] is about what sensors say.
+    /// warm. [`Policy::max_temperature`] is about what sensors say, and what a governor chooses among its plans by; it does
+    /// not know this limit, which is the first plan's.
     #[must_use]
     pub fn temperature_limit(mut self, limit: MilliCelsius) -> Self {
         self.temperature_limit = Some(limit);

@@ -47,7 +47,7 @@ const WARM: usize = 2;
 const RUNS: std::ops::RangeInclusive<usize> = 11..=31;
 /// Longest that one batch takes, if every candidate had its fewest runs.
 const BATCH: Duration = Duration::from_secs(4);
-/// Batches that a whole model and its stretches are measured in at least, spread over the time of the profiler.
+/// Batches that a whole model and its stretches are measured in at least, those included that the profile holds.
 const SPREAD: u32 = 3;
 
 /// What the profiler is to measure, and how well.

@@ -191,9 +191,15 @@ fn where_every_device_was_lost_a_recovery_brings_the_session_back() {
 
 #[test]
 fn it_leaves_a_device_before_its_limit_and_comes_back() {
+    // one that follows its power within 20 s, and one within a minute
+    leaves_and_comes_back(HOT);
+    leaves_and_comes_back(&HOT.replace("settle_ms = 20000", "settle_ms = 60000"));
+}
+
+fn leaves_and_comes_back(devices: &str) {
     let limit = 60_000;
     let policy = governed().max_temperature(MilliCelsius::new(limit));
-    let session = session(&HOT.replace("settle_ms = 20000", "settle_ms = 60000"), policy);
+    let session = session(devices, policy);
     let hottest = drive(&session, 240);
     let report = session.governed().unwrap();
     assert!(

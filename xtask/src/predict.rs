@@ -296,8 +296,8 @@ fn text(tables: &[(&str, Value)]) -> String {
          can be better than that. Errors in per cent of the measured time; p95 is the nearest rank. What the columns mean\n\
          is in [profile.md](../profile.md).\n\n\
          Goal: median error at most 10 %, p95 at most 20 %. The rules by which models are cut and laws are fitted were chosen\n\
-         on 16 of the models; the other ten (`device-tests/peers/make_unseen.py`) were written after that, and nothing was\n\
-         changed since.\n",
+         on 16 of the models; the other ten (`device-tests/peers/make_unseen.py`) were written after that, and no rule was\n\
+         chosen by looking at them.\n",
     );
     let columns = [
         ("composed", "composed_ppm"),

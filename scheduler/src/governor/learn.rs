@@ -14,7 +14,7 @@ const NOT_NOISE: f64 = 1.05;
 const FRESH_NS: u64 = 1_000_000_000;
 /// Sensors speak for so long.
 const STALE_NS: u64 = 3_000_000_000;
-/// What a run found beyond what sensors explain is remembered for so long.
+/// What a candidate's runs took of late is remembered for so long.
 const LATELY_NS: u64 = 60_000_000_000;
 /// The longest time until a slow device is tried again, as a multiple of the first.
 const LONGEST_RETRY: u64 = 4;
@@ -30,8 +30,6 @@ pub(crate) struct Device {
     others: Option<(u64, f64)>,
     /// Measured by a run.
     measured: Option<Measured>,
-    /// How slow beyond what others explain, where they tell: their use of memory, for one.
-    beyond: Option<(u64, f64)>,
     /// Slow for reasons that no sensor shows, until then it is not tried.
     avoided_until_ns: u64,
     retry_ns: u64,
@@ -126,11 +124,6 @@ impl Device {
         let weight = if late && slow > before { 1.0 } else { 0.2 };
         let slow = before + weight * (slow - before);
         let others = self.by_others(now_ns, asked_khz);
-        if let Some(others) = others.filter(|&others| others > NEARLY) {
-            let before = self.beyond.map_or(1.0, |(_, beyond)| beyond);
-            let beyond = before + 0.5 * (before * slow / others - before);
-            self.beyond = Some((now_ns, beyond.clamp(1.0, 1.5)));
-        }
         // at a low clock that others hold higher, little shows; but who is late is slow
         let is_slow = slow > if late { NOT_NOISE } else { NEARLY };
         let unexplained = others.is_none() && is_slow;

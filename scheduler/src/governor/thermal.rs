@@ -54,6 +54,8 @@ const BOUND: f64 = 2.5;
 /// Readings that are not believed in a row, before they are.
 const DOUBTS: u32 = 12;
 
+/// Rows in which runs spent something, after which what they do to a place is more than the prior.
+const TAUGHT: u32 = 10;
 /// How much of what a row says is taken over by the observer of `c`.
 const FOLLOW: f64 = 0.4;
 
@@ -77,6 +79,8 @@ pub(crate) struct Place {
     /// All else, by the observer.
     c: f64,
     learnt: bool,
+    /// Rows in which our runs spent something.
+    spent_rows: u32,
     /// The row that is being filled: its start, temperature and joules.
     row: Option<(u64, f64, f64)>,
 }
@@ -92,6 +96,7 @@ impl Place {
             covariance: first_covariance(&prior),
             c: 0.0,
             learnt: false,
+            spent_rows: 0,
             row: None,
         }
     }
@@ -190,6 +195,7 @@ impl Place {
         let follow = if self.learnt { FOLLOW } else { 1.0 };
         self.c += follow * (rest - self.c);
         self.learnt = true;
+        self.spent_rows = self.spent_rows.saturating_add(u32::from(watts > 0.0));
     }
 
     /// Degrees after a horizon with so many watts from now on.
@@ -205,10 +211,10 @@ impl Place {
         Some((slope - self.c + self.prior.a * degrees) / self.theta[1])
     }
 
-    /// Where it settles while our runs spend nothing (°C), and the rise per watt (K/W); none before a row was learnt.
+    /// Where it settles while our runs spend nothing (°C), and the rise per watt (K/W); none before some rows in which
+    /// they spent something.
     pub(crate) fn settles(&self) -> Option<[f64; 2]> {
-        self.learnt
-            .then(|| [self.c / self.prior.a, self.theta[1] / self.prior.a])
+        (self.spent_rows >= TAUGHT).then(|| [self.c / self.prior.a, self.theta[1] / self.prior.a])
     }
 
     /// `[c, b, a]`: K/s, K/J, 1/s.

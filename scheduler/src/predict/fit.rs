@@ -26,7 +26,7 @@ const ROWS: usize = 8;
 const REST: f64 = 0.15;
 /// Whole models count as so many stretches: they hold as many.
 const WHOLE_WEIGHT: f64 = 2.0;
-/// How far families are from what they have in common, as a share of it.
+/// How little families are drawn to what they have in common, against the error that remains.
 const SPREAD: f64 = 0.5;
 /// How far the sum of stretches may be scaled, either way.
 const SCALE: f64 = 1.25;
@@ -278,8 +278,8 @@ fn sum_of_steps(known: &Known, composition: &Composition) -> Option<f64> {
 }
 
 /// The coefficients of each family: as a first step those that fit best, and with the error that remains, those that
-/// stay near to what all families have in common, the nearer the larger the error. A family that few rows hold would
-/// else follow their noise.
+/// stay near to what all families have in common, the nearer the larger the error. Terms that the rows hardly tell apart
+/// would else follow their noise.
 fn solve(rows: &[Row], index: &BTreeMap<&str, usize>) -> Vec<f64> {
     let mut own = Nnls::new(index.len() * TERMS);
     let mut pooled = Nnls::new(TERMS);

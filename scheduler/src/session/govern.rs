@@ -196,11 +196,18 @@ impl Governing {
         replan
     }
 
-    /// How devices warm, as far as that was learnt.
+    /// How devices warm, as far as that was learnt, of those that state their energy.
     pub(crate) fn heats(&self) -> Vec<(String, Heat)> {
         let state = self.lock();
         let devices = self.devices.iter().enumerate();
         let heats = devices.filter_map(|(index, device)| {
+            let candidates = &state.governor.portfolio().candidates;
+            let loads = candidates.iter().flat_map(|candidate| &candidate.loads);
+            // where nobody says joules the fit is one of busy seconds
+            let mut own = loads.filter(|load| load.device == index);
+            if own.any(|load| load.energy_uj.is_none()) {
+                return None;
+            }
             let [rest, rise] = state.governor.settles(Place::Device(index))?;
             let heat = Heat {
                 rest: MilliCelsius::from_celsius(rest),

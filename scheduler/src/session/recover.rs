@@ -165,6 +165,7 @@ impl Inner {
             (planned, policy, current.plan.take(), current.number)
         };
         let have = old.as_ref().map(|plan| plan.reusable()).unwrap_or_default();
+        let failed = old.as_ref().map(Arc::downgrade).unwrap_or_default();
         if let Some(old) = old {
             // memory of the device may be needed; runs of the old plan hold it until they end
             self.keep_track(&old);
@@ -177,7 +178,7 @@ impl Inner {
             current.plan = Some(Arc::clone(&plan));
         }
         if let Some(governing) = &self.governing {
-            governing.recovered(self, &plan);
+            governing.recovered(self, &failed, &plan);
         }
         Ok(plan)
     }

@@ -106,7 +106,7 @@ impl Governor {
         let most = if pressing {
             most
         } else {
-            most.saturating_sub(1).max(1)
+            most.saturating_sub(1).max(1).min(most)
         };
         if (!pressing && since < self.settings.dwell_ns) || recent >= most {
             let decision = self.repace(&running);

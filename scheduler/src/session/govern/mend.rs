@@ -4,7 +4,7 @@
 //! 1. The state is not locked while a device is reset or a plan is compiled: runs, hints and reports go on.
 //! 2. A plan that took another's place meanwhile is not overwritten.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::{Governing, Ready, State};
 use crate::error::Result;
@@ -136,15 +136,27 @@ impl Governing {
         Some(Arc::clone(&ready.plan))
     }
 
-    /// The plan in place was made anew by a recovery: it takes the place of the one that failed.
-    pub(in crate::session) fn recovered(&self, inner: &Inner, plan: &Arc<LoadedPlan>) {
+    /// A plan was made anew by a recovery: it takes the place of the one that failed. Where all plans were replaced
+    /// meanwhile, the governor's stays.
+    pub(in crate::session) fn recovered(
+        &self,
+        inner: &Inner,
+        failed: &Weak<LoadedPlan>,
+        plan: &Arc<LoadedPlan>,
+    ) {
         {
             let mut state = self.lock();
             let current = state.governor.plan();
-            let Some(ready) = state.ready.get_mut(current) else {
-                return;
-            };
-            ready.plan = Arc::clone(plan);
+            let is_failed = |ready: &Ready| std::ptr::eq(Arc::as_ptr(&ready.plan), failed.as_ptr());
+            let index = state.ready.iter().position(is_failed);
+            if let Some(index) = index {
+                state.ready[index].plan = Arc::clone(plan);
+            }
+            if index != Some(current)
+                && let Some(ready) = state.ready.get(current)
+            {
+                inner.put_in_place(&ready.plan, &ready.policy);
+            }
         }
         if self.load_again(inner).is_err() {
             // the others come back with the next step
