@@ -319,7 +319,7 @@ impl<'a> View<'a> {
         // what nobody states a cost of takes memory and energy that nobody knows: no limit is held against it
         if let (Some(forced), Some(cost)) = (&self.forced, stated) {
             let answer = forced.borrow_mut().ask(&self.placement, node, device, &cost)?;
-            return self.limited(&answer, derived);
+            return self.limited(&answer);
         }
         let cost = match stated {
             Some(cost) => Weights::of(inputs.objective).of_cost(&cost),
@@ -345,7 +345,7 @@ impl<'a> View<'a> {
     }
 
     /// An answer under limits.
-    fn limited(&self, answer: &Answer, derived: bool) -> Option<Counterfactual> {
+    fn limited(&self, answer: &Answer) -> Option<Counterfactual> {
         let now = i128::from(self.now?);
         let change = |value: u64| i64::try_from(i128::from(value) - now).ok();
         let signed = |by: i64| {
@@ -363,7 +363,7 @@ impl<'a> View<'a> {
             by,
             words,
             replanned: answer.replanned,
-            derived,
+            derived: false,
             least,
             broken: !answer.holds,
         })

@@ -335,13 +335,13 @@ impl Search<'_> {
     }
 }
 
-/// By how many bytes memory does not hold a placement; none where nothing says.
+/// By how many bytes memory does not hold a placement; none where nothing says, all where no plan has that placement.
 fn excess(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usize]) -> u64 {
     if inputs.targets.iter().all(|target| target.memory_limit.is_none()) {
         return 0;
     }
     let plan = assemble_runs(inputs, edges, placement);
-    plan.map_or(0, |plan| stand::excess(inputs, &plan))
+    plan.map_or(u64::MAX, |plan| stand::excess(inputs, &plan))
 }
 
 /// The plan of a placement before merging.

@@ -312,8 +312,7 @@ impl Prepared {
             if let Some(column) = column {
                 prices.targets[column].heat = Some(*heat);
             } else if shared.host.devices().iter().all(|device| device.name() != name) {
-                let words = format!("heat is stated of {name}, which is not among the devices");
-                return Err(Error::new(ErrorKind::BadPlugin, words));
+                return Err(no_such_device(shared, name));
             }
         }
         Ok(Prepared {

@@ -8,7 +8,8 @@
 //! Invariants:
 //! 1. A file that is not ours, is torn, or has another version is refused and left as it is.
 //! 2. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
-//! 3. At most 101 newest measurements are kept per key, governor, power mode and clock, and as many of those with energy.
+//! 3. At most 101 newest measurements are kept per key, governor, power mode and clock, of the eight newest such settings;
+//!    and as many of those with energy, of any setting.
 //! 4. A file of an older version is brought to this one when it is opened; nothing in it is lost.
 //! 5. What cannot be written is kept in memory, is read like the rest, and is written as soon as the file can be;
 //!    until then [`Profile::trouble`] says why.

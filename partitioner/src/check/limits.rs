@@ -7,7 +7,7 @@ use super::{Evidence, Violation, ViolationKind};
 use crate::held::Limit;
 use crate::objective::Goal;
 use crate::unit::Nanos;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn wrong(words: String) -> Violation {
     Violation::new(ViolationKind::Limit, words)
@@ -97,7 +97,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
             );
         }
     }
-    let mut last = None;
+    let mut stated = BTreeSet::new();
     for held in &plan.limits {
         let key = (held.limit, held.device);
         let device = held.device.and_then(|device| e.targets.get(device as usize));
@@ -105,10 +105,9 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
             Some(target) => format!("limit {:?} of {}", held.limit, target.name),
             None => format!("limit {:?}", held.limit),
         };
-        if held.device.is_some() != device.is_some() || last.is_some_and(|last| last == key) {
+        if held.device.is_some() != device.is_some() || !stated.insert(key) {
             return Err(wrong(format!("{place}: about no device, or stated twice")));
         }
-        last = Some(key);
         let real = needed.remove(&key).or_else(|| match held.limit {
             Limit::Memory => {
                 let index = held.device? as usize;

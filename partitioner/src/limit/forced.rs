@@ -7,7 +7,7 @@
 use super::draw::{Cap, caps};
 use super::improve::{Changes, Improved};
 use super::price::{Dual, Prices};
-use super::{excess, placed, settings};
+use super::{broken_limit, excess, placed, settings};
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::instance::Inputs;
@@ -43,6 +43,7 @@ pub(crate) struct Forced<'a> {
     inputs: &'a Inputs<'a>,
     edges: &'a [(usize, usize)],
     changes: Changes<'a>,
+    caps: &'a [Cap],
     duals: Vec<Dual<'a>>,
     left: u64,
 }
@@ -74,6 +75,7 @@ impl<'a> Forced<'a> {
             inputs,
             edges,
             changes,
+            caps: &rules.caps,
             duals: duals
                 .filter_map(|prices| Dual::new(inputs, &rules.caps, prices))
                 .collect(),
@@ -120,13 +122,16 @@ impl<'a> Forced<'a> {
         }
         self.changes.allow(node, device, before);
         let found = found?;
+        // a device that is too hot at rest is so without any power of ours
+        let holds =
+            found.holds && (self.caps.is_empty() || broken_limit(inputs, edges, &found.placement).is_none());
         let bounds = self
             .duals
             .iter()
             .filter_map(|dual| dual.bound(node, device, cost));
         Some(Answer {
             value: found.value,
-            holds: found.holds,
+            holds,
             replanned,
             bound: bounds.max(),
         })

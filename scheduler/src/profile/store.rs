@@ -14,8 +14,7 @@ use super::statistics::Measured;
 use super::{KEPT, Measurement, PartKey};
 use crate::conditions::Conditions;
 
-/// Settings of governor, power mode and clock under which measurements of a part are kept: a chip has about ten clocks
-/// that it stays at.
+/// Settings of governor, power mode and clock under which times of a part are kept, the newest ones.
 const STATES: usize = 8;
 /// The version that is written beside what this build measures.
 pub(super) const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -180,8 +179,9 @@ pub(super) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
         if !states.contains(&state) {
             states.push(state.clone());
         }
-        let is_old = states.iter().position(|known| *known == state) >= Some(STATES);
-        let count = counts.entry((state, row.get(1)?)).or_default();
+        let has_energy = !row.get::<_, bool>(1)?;
+        let is_old = !has_energy && states.iter().position(|known| *known == state) >= Some(STATES);
+        let count = counts.entry((state, has_energy)).or_default();
         *count += 1;
         if is_old || *count > KEPT {
             too_many.push(row.get::<_, i64>(0)?);

@@ -647,7 +647,15 @@ fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
         .iter()
         .map(|batch| batch.conditions.as_str())
         .collect();
-    assert_eq!((clocks.len(), clocks.contains("load_mhz=2000")), (8, false));
+    // but for the energy that was measured at it
+    let energies = kept.batches.iter().flat_map(|batch| &batch.energies_uj);
+    assert_eq!(energies.flatten().collect::<Vec<_>>(), [&70]);
+    let fast = kept
+        .batches
+        .iter()
+        .filter(|batch| batch.conditions == "load_mhz=2000");
+    assert_eq!(fast.map(|batch| batch.times_ns.len()).collect::<Vec<_>>(), [1]);
+    assert_eq!((clocks.len(), clocks.contains("load_mhz=300")), (9, false));
 }
 
 #[test]

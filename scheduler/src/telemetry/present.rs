@@ -45,7 +45,7 @@ impl Shared {
 
 impl Runtime {
     /// Under which conditions a device would compute from now on: what plans choose measured figures by. The clock of a
-    /// device that does nothing now is not known, but where a limit holds it down.
+    /// device that does nothing now is the highest that it is allowed, where that is known.
     #[must_use]
     pub fn conditions(&self, device: &Device) -> Conditions {
         self.0.sampled(|sampler| sampler.expected(device))

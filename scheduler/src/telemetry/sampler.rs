@@ -255,8 +255,8 @@ impl Sampler {
         self.conditions(device, |state, _| state.frequency_khz.value)
     }
 
-    /// Under which conditions a device would compute from now on. The clock of a device that does nothing now is not
-    /// known, but where a limit holds it down.
+    /// Under which conditions a device would compute from now on. The clock of a device that does nothing now is
+    /// the highest that it is allowed, where that is known.
     pub(crate) fn expected(&mut self, device: &Device) -> Conditions {
         self.conditions(device, |state, limit| {
             let busy = state

@@ -85,7 +85,7 @@ pub struct Outcome {
     pub joules_in_time: f64,
     /// Losses that the governor was told of.
     pub losses: u64,
-    /// Frames that were begun on a unit that the governor was told is lost, though a candidate needs none such.
+    /// Frames that were due on a unit that the governor was told is lost, though a candidate needs none such.
     pub on_lost: u64,
 }
 
@@ -252,10 +252,13 @@ pub fn drive(
                 running = None;
             }
         }
-        if running.is_none() && stuck.is_none() && takes(number, pace_permille) && !lost(current) {
+        let is_due = running.is_none() && stuck.is_none() && takes(number, pace_permille);
+        if is_due {
             let on_told = |candidate: usize| (0..units).any(|unit| uses(candidate, unit) && told[unit]);
             let free = (0..plans.demands.len()).any(|candidate| !on_told(candidate));
             out.on_lost += u64::from(free && on_told(current));
+        }
+        if is_due && !lost(current) {
             // the first run of a plan is at the highest clock
             let begun = if fresh { plans.base[current] } else { current };
             asking = begun;

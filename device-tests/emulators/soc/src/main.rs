@@ -130,7 +130,7 @@ fn main() -> Result<()> {
     let found = &report.losses;
     writeln!(
         out,
-        "\n{}, units lost, {} seeds, emulated: {} losses, {} frames begun on a lost unit; in time/s {}, best static {}; above \
+        "\n{}, units lost, {} seeds, emulated: {} losses, {} frames due on a unit known to be lost; in time/s {}, best static {}; above \
          limits, K {}",
         found.table,
         found.seeds,
@@ -188,7 +188,7 @@ fn print(out: &mut impl Write, figures: &Figures) -> Result<()> {
     }
     writeln!(
         out,
-        "  gain of means {:.3}; worst seed {}; {} seeds below a gain of 1.3, of which {} cannot reach it; {} seeds with more \
+        "  gain of means {:.3}; worst seed {}; {} seeds below a gain of 1.3, in {} of which it was not possible; {} seeds with more \
          than one late frame per switch, most in seed {}",
         figures.gain_of_means,
         figures.worst_seed,

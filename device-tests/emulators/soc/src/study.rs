@@ -4,7 +4,7 @@
 //! the last 20 of 30 minutes. A *competitor* is a candidate of the portfolio that runs alone, under the SoC's own
 //! throttling, at the operating point that belongs to it. The *best static plan* is the best of them in that very run,
 //! known only afterwards. What is *possible* is a frame that some candidate would have had in time just then, as hot as
-//! the chip was in the governed run: a choice that knows everything and switches for nothing reaches no more.
+//! the chip was in the governed run: what a choice that knows everything and switches for nothing would reach there.
 //!
 //! Invariant: the same table and seeds give the same figures.
 
@@ -215,7 +215,7 @@ pub struct Figures {
     pub latest_seed: u64,
     /// Frames that were possible per second.
     pub possible_per_s: Spread,
-    /// Frames that were possible against the best static plan of each very run: what bounds the gain.
+    /// Frames that were possible against the best static plan of each very run: what bounds the gain on a chip as hot.
     pub gain_bound: Spread,
     /// Seeds whose gain is below 1.3.
     pub seeds_below_gain: u64,
@@ -440,7 +440,7 @@ pub struct Losses {
     pub seeds: u64,
     /// Losses that the governor was told of, of all runs.
     pub losses: u64,
-    /// Frames begun on a unit that it was told is lost, though a candidate needs none such, of all runs.
+    /// Frames due on a unit that it was told is lost, though a candidate needs none such, of all runs.
     pub on_lost: u64,
     /// Frames in time per second.
     pub in_time_per_s: Spread,
