@@ -25,7 +25,7 @@ fn runtime(script: &str) -> Runtime {
 /// A device that is fast at these ops and refuses the rest.
 fn device(ops: &str, rest: &str) -> String {
     format!(
-        "[[device]]\nname = \"npu\"\nops = [{ops}]\nlaunch_ns = 1000\ncost = {{ fixed_ns = 10, ps_per_mac = 0.001 }}\n{rest}\n"
+        "[[device]]\nname = \"npu\"\nops = [{ops}]\nlaunch_ns = 1000\ncost = {{ fixed_ns = 10, ps_per_mac = 0.001, ps_per_byte = 0.001 }}\n{rest}\n"
     )
 }
 
@@ -308,6 +308,8 @@ fn a_lost_device_fails_the_run_by_name_where_nothing_may_be_tried_again() {
     let (runtime, model) = fault("lost", ", at = 1");
     let policy = Policy::latency().devices(["cpu", "null"]).retry(0);
     let session = runtime.session(&model, policy).unwrap();
+    let plan = session.report();
+    assert!(plan.parts.iter().any(|part| part.device == "null:0"), "{plan}");
     let error = classify(&session).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
     for words in ["null:0", "scripted loss of the device"] {
