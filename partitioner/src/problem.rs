@@ -7,12 +7,16 @@
 //! Deliberately not here: how an instance is made from a graph (`instance`) and solved (`solve`).
 
 use crate::error::{Error, Repr};
+use smallvec::SmallVec;
 
 /// The cost of what is not possible.
 pub const FORBIDDEN: u64 = u64::MAX;
 
 /// Most devices of one problem: sets of devices are kept as bit masks.
 pub const MAX_DEVICES: usize = 16;
+
+/// The devices that a node may run on, ascending.
+pub(crate) type Domain = SmallVec<[usize; 4]>;
 
 /// Where a tensor is before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +170,12 @@ impl Problem {
         (0..self.devices)
             .filter(|&device| self.cost(node, device) != FORBIDDEN)
             .collect()
+    }
+
+    /// The devices of every node.
+    pub(crate) fn domains(&self) -> Vec<Domain> {
+        let allowed = |node| (0..self.devices).filter(move |&device| self.cost(node, device) != FORBIDDEN);
+        (0..self.nodes()).map(|node| allowed(node).collect()).collect()
     }
 
     /// Checks that no sum of finite costs can overflow.

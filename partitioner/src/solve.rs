@@ -8,9 +8,11 @@
 //! Start reading at `network` (variables and factors), then `eliminate`; `hubs` branches over what
 //! many nodes read; `marginals` prices every node on every device.
 
+mod around;
 mod bound;
 mod eliminate;
 mod hubs;
+mod islands;
 mod marginals;
 mod network;
 mod order;
@@ -21,7 +23,7 @@ mod tighten;
 mod wide;
 
 use crate::error::{Error, Repr};
-use crate::problem::Problem;
+use crate::problem::{Domain, Problem};
 use eliminate::Outcome;
 use network::Network;
 use wide::Found;
@@ -57,8 +59,8 @@ pub struct Solution {
 /// Sums that could overflow, a node that no device may run, or no placement that links allow.
 pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
     problem.bounded()?;
-    let domains: Vec<Vec<usize>> = (0..problem.nodes()).map(|node| problem.allowed(node)).collect();
-    if let Some(node) = domains.iter().position(Vec::is_empty) {
+    let domains = problem.domains();
+    if let Some(node) = domains.iter().position(Domain::is_empty) {
         return Err(Repr::Infeasible(format!("node {node} is forbidden on every device")).into());
     }
     let infeasible = || {
@@ -85,13 +87,14 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
     };
     let (bound, guess) = match &network {
         Some(network) => {
-            if let Some(order) = order::light(network, limits.table) {
+            let order = order::light(network, limits.table);
+            if order.narrow {
                 return match eliminate::eliminate_in(network, &order) {
                     Outcome::Exact { values, cost } => exact(network, &values, cost),
                     Outcome::Infeasible | Outcome::TooWide => Err(infeasible()),
                 };
             }
-            match wide::solve(network, limits.table) {
+            match wide::solve(network, &order, limits.table) {
                 Found::Exact { values, cost } => return exact(network, &values, cost),
                 Found::Infeasible => return Err(infeasible()),
                 Found::Open { values, bound } => (bound, network.placement(&values)),

@@ -27,11 +27,11 @@ pub(crate) struct Options {
 }
 
 /// The suites over models and cases on disk, which the `tests` before leave out (`.config/nextest.toml`): each is one
-/// process of many trials. In the profile of the other tests, whose kernels are optimised: nothing is built twice.
+/// process of many trials. In the profile of the other tests, whose kernels are optimised, and of the whole
+/// workspace, whose features are then those of the other tests: nothing is built twice.
 const SUITES: &[&str] = &[
     "test",
-    "--package",
-    "polychip-device-tests",
+    "--workspace",
     "--no-fail-fast",
     "--test",
     "onnx_backend",
@@ -246,8 +246,7 @@ fn arm() -> Check {
 fn openvino(suite: &std::path::Path) -> Check {
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--package", "polychip-device-tests"])
-        .args(["--test", "onnx_backend"])
+        .args(["test", "--workspace", "--test", "onnx_backend"])
         .env("POLYCHIP_SUITE_DEVICE", "openvino:0");
     let there = crate::vendor::openvino().is_some() || std::env::var_os("OPENVINO_LIB_DIR").is_some();
     Check {
@@ -270,8 +269,7 @@ fn openvino(suite: &std::path::Path) -> Check {
 fn gpu(suite: &std::path::Path) -> Check {
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--package", "polychip-device-tests"])
-        .args(["--test", "onnx_backend"])
+        .args(["test", "--workspace", "--test", "onnx_backend"])
         .env("POLYCHIP_SUITE_DEVICE", "gpu:0");
     Check {
         name: "ONNX backend suite through the GPU",
@@ -299,15 +297,8 @@ fn newer_mesa(suite: &std::path::Path) -> Check {
             "--skip",
             "gemm",
         ],
-        &["--package", "polychip-device-tests", "--test", "gpu_zero_copy"],
-        &[
-            "--package",
-            "polychip-device-tests",
-            "--test",
-            "gpu_models",
-            "--",
-            "kws_dscnn/alone",
-        ],
+        &["--workspace", "--test", "gpu_zero_copy"],
+        &["--workspace", "--test", "gpu_models", "--", "kws_dscnn/alone"],
     ];
     let mesa = crate::vendor::debian::mesa();
     let commands = RUNS

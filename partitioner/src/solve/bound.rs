@@ -7,13 +7,13 @@
 use super::eliminate::Sum;
 use super::network::{Factor, Network, Scope, Table};
 use super::order::order;
-use crate::problem::{FORBIDDEN, Problem, add};
+use crate::problem::{Domain, FORBIDDEN, Problem, add};
 
 /// Most entries of all tables together; they are kept until the guess is read off.
 const TOTAL_ENTRIES: u64 = 1 << 24;
 
 /// Without a network: the sum of each node's least cost and each node's cheapest device.
-pub(super) fn cheapest(problem: &Problem, domains: &[Vec<usize>]) -> (u64, Vec<usize>) {
+pub(super) fn cheapest(problem: &Problem, domains: &[Domain]) -> (u64, Vec<usize>) {
     let cheapest = |node: usize| {
         let devices = domains[node]
             .iter()

@@ -14,7 +14,7 @@ use super::network::Network;
 use super::order::{FEW, order};
 use super::revise::Revised;
 use super::{Limits, Solution};
-use crate::problem::{FORBIDDEN, Moved, Problem, Source};
+use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source};
 
 /// A tensor with so many readers is a hub.
 const MANY: usize = 12;
@@ -29,7 +29,7 @@ const READERS: usize = 2;
 const STEPS: usize = 64;
 
 /// Solves a problem whose hubs make it wide; none where there are no hubs or the rest is wide too.
-pub(super) fn solve(problem: &Problem, domains: &[Vec<usize>], limits: &Limits) -> Option<Solution> {
+pub(super) fn solve(problem: &Problem, domains: &[Domain], limits: &Limits) -> Option<Solution> {
     let hubs = hubs(problem);
     if hubs.is_empty() {
         return None;
@@ -38,7 +38,7 @@ pub(super) fn solve(problem: &Problem, domains: &[Vec<usize>], limits: &Limits) 
 }
 
 /// The same with these tensors as hubs.
-fn settled(problem: &Problem, domains: &[Vec<usize>], hubs: &[usize], limits: &Limits) -> Option<Solution> {
+fn settled(problem: &Problem, domains: &[Domain], hubs: &[usize], limits: &Limits) -> Option<Solution> {
     let mut network = Network::without(problem, domains, hubs, limits.table)?;
     let order = order(&network, limits.table);
     if order.entries(&network)? > FEW * problem.nodes() as u64 {
@@ -86,9 +86,9 @@ pub(super) struct Hub {
 
 impl Hub {
     /// A tensor with its transfers' costs.
-    pub(super) fn new(tensor: &Moved, transfer: Vec<u64>, domains: &[Vec<usize>]) -> Self {
+    pub(super) fn new(tensor: &Moved, transfer: Vec<u64>, domains: &[Domain]) -> Self {
         let (source, places) = match tensor.source {
-            Source::Node(node) => (Some(node), domains[node].clone()),
+            Source::Node(node) => (Some(node), domains[node].to_vec()),
             Source::Device(device) => (None, vec![device]),
         };
         let mut fixed = tensor.home.map_or(0, |home| 1 << home);
@@ -342,7 +342,7 @@ mod tests {
         let mut open = 0;
         for seed in 0..100 {
             let problem = problem(seed);
-            let domains: Vec<Vec<usize>> = (0..problem.nodes()).map(|node| problem.allowed(node)).collect();
+            let domains = problem.domains();
             let network = Network::new(&problem, &domains, LIMITS.table).unwrap();
             let Outcome::Exact { cost: optimum, .. } = eliminate(&network, LIMITS.table) else {
                 panic!("seed {seed}: not solved")

@@ -10,7 +10,7 @@
 
 use super::network::{Network, Scope};
 use super::order::order;
-use crate::problem::{FORBIDDEN, Problem, add};
+use crate::problem::{Domain, FORBIDDEN, Problem, add};
 
 /// Per node and device, the least value of everything but the node's own cost with the node there.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Marginals {
         for node in 0..nodes {
             (0..devices).for_each(|device| bare.set_cost(node, device, 0));
         }
-        let domains = vec![(0..devices).collect::<Vec<usize>>(); nodes];
+        let domains = vec![(0..devices).collect::<Domain>(); nodes];
         let mut network = Network::new(&bare, &domains, table_limit)?;
         let beside: Vec<u64> = (0..nodes)
             .flat_map(|node| network.own(node as u32).to_vec())

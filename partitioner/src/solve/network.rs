@@ -6,7 +6,7 @@
 //! Deliberately not here: in which order variables go (`order`).
 
 use super::marginals::add_onto;
-use crate::problem::{FORBIDDEN, Moved, Problem, Source, add};
+use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source, add};
 use smallvec::SmallVec;
 
 /// A few variables, ascending.
@@ -43,14 +43,14 @@ pub(super) struct Network {
 impl Network {
     /// The network of a problem in which each node may only use the devices of its domain; none
     /// where one factor alone would exceed `table_limit` entries.
-    pub(super) fn new(problem: &Problem, domains: &[Vec<usize>], table_limit: u64) -> Option<Self> {
+    pub(super) fn new(problem: &Problem, domains: &[Domain], table_limit: u64) -> Option<Self> {
         Self::made(problem, domains, &[], table_limit, false)
     }
 
     /// The same without some tensors, ascending.
     pub(super) fn without(
         problem: &Problem,
-        domains: &[Vec<usize>],
+        domains: &[Domain],
         tensors: &[usize],
         table_limit: u64,
     ) -> Option<Self> {
@@ -61,7 +61,7 @@ impl Network {
     /// that differ in costs only have networks that differ in costs only. Some tensors are left out.
     pub(super) fn with_zeros(
         problem: &Problem,
-        domains: &[Vec<usize>],
+        domains: &[Domain],
         without: &[usize],
         table_limit: u64,
     ) -> Option<Self> {
@@ -70,7 +70,7 @@ impl Network {
 
     fn made(
         problem: &Problem,
-        domains: &[Vec<usize>],
+        domains: &[Domain],
         without: &[usize],
         table_limit: u64,
         zeros: bool,
@@ -175,10 +175,9 @@ impl Network {
         least
     }
 
-    /// The network of some variables, ascending, under other factors over these; values are the indices of the old
-    /// ones.
+    /// The network of some variables, ascending, under other factors over these by their new numbers; values are the
+    /// indices of the old ones.
     pub(super) fn rest(&self, kept: &[u32], mut factors: Vec<Factor>, constant: u64) -> Self {
-        let mut number = vec![0u32; self.variables() as usize];
         let mut rest = Self {
             nodes: 0,
             values: Vec::new(),
@@ -189,8 +188,7 @@ impl Network {
             constant,
             zeros: false,
         };
-        for (new, &v) in kept.iter().enumerate() {
-            number[v as usize] = new as u32;
+        for &v in kept {
             rest.values.extend(0..self.count(v) as u32);
             rest.own.extend_from_slice(self.own(v));
             rest.close();
@@ -198,8 +196,7 @@ impl Network {
         // large ones first, so that small ones find one that holds all their variables
         factors.sort_by(|a, b| (b.scope.len(), &a.scope).cmp(&(a.scope.len(), &b.scope)));
         let mut around: Vec<Vec<usize>> = vec![Vec::new(); kept.len()];
-        for mut factor in factors {
-            factor.scope.iter_mut().for_each(|v| *v = number[*v as usize]);
+        for factor in factors {
             let holds = |&&index: &&usize| {
                 let wide: &Factor = &rest.factors[index];
                 factor.scope.iter().all(|v| wide.scope.binary_search(v).is_ok())

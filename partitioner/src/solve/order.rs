@@ -15,13 +15,19 @@ pub(super) struct Order {
     pub(super) scopes: Vec<Scope>,
     /// Place of each variable in the sequence; `u32::MAX` for variables of one value.
     pub(super) position: Vec<u32>,
-    /// Every step stays within the limit. Otherwise the variables from the first step that does not
-    /// are appended from the last node to the first, and have no scopes.
+    /// Every step stays within the limit. Otherwise the variables from the first step that does not, or is not easy
+    /// where that was asked for, are appended from the last node to the first, and have no scopes.
     pub(super) narrow: bool,
 }
 
 /// Below so many entries per variable an order is good enough.
 pub(super) const FEW: u64 = 256;
+
+/// Below so many entries per variable elimination takes less than tightening does.
+const VERY_FEW: u64 = 32;
+
+/// Tables of so many entries are easy.
+const EASY: u64 = 128;
 
 /// A variable with more neighbours than this makes a table beyond any limit: its missing pairs are not counted.
 const MOST_NEIGHBOURS: usize = 20;
@@ -39,11 +45,11 @@ enum Rule {
 /// times that: by the smallest table, and where that needs many entries, by the fewest new pairs if those are fewer.
 pub(super) fn order(network: &Network, table_limit: u64) -> Order {
     let total = table_limit.saturating_mul(8);
-    let (by_weight, entries) = greedy(network, table_limit, total, Rule::Weight);
+    let (by_weight, entries) = greedy(network, [table_limit, total], u64::MAX, Rule::Weight);
     if by_weight.narrow && entries <= FEW * by_weight.sequence.len() as u64 {
         return by_weight;
     }
-    let (by_fill, filled) = greedy(network, table_limit, total, Rule::Fill);
+    let (by_fill, filled) = greedy(network, [table_limit, total], u64::MAX, Rule::Fill);
     if by_fill.narrow && (!by_weight.narrow || filled < entries) {
         by_fill
     } else {
@@ -51,26 +57,36 @@ pub(super) fn order(network: &Network, table_limit: u64) -> Order {
     }
 }
 
-/// An order by the smallest table, if all tables together have few entries.
-pub(super) fn light(network: &Network, table_limit: u64) -> Option<Order> {
-    let few = FEW * u64::from(network.variables());
-    let (order, _) = greedy(network, table_limit, few, Rule::Weight);
-    order.narrow.then_some(order)
+/// An order by the smallest table: narrow if all tables together have very few entries, else of what is easy.
+pub(super) fn light(network: &Network, table_limit: u64) -> Order {
+    let few = VERY_FEW * u64::from(network.variables());
+    let easy = EASY.min(table_limit);
+    greedy(network, [table_limit, few], easy, Rule::Weight).0
 }
 
 /// The same for a network that is solved many times, for which a better order may take longer to find, and tables
 /// may have some more entries.
-pub(super) fn light_for_many(network: &Network, table_limit: u64) -> Option<Order> {
-    light(network, table_limit).or_else(|| {
-        let some = 4 * FEW * u64::from(network.variables());
-        let (order, _) = greedy(network, table_limit, some, Rule::Fill);
-        order.narrow.then_some(order)
-    })
+pub(super) fn light_for_many(network: &Network, table_limit: u64) -> Order {
+    let order = light(network, table_limit);
+    if order.narrow {
+        return order;
+    }
+    let some = 4 * FEW * u64::from(network.variables());
+    let (better, _) = greedy(network, [table_limit, some], u64::MAX, Rule::Fill);
+    if better.narrow { better } else { order }
 }
 
-/// An order by the smallest table, as far as no table has more than so many entries.
-pub(super) fn start(network: &Network, most: u64) -> Order {
-    greedy(network, most, u64::MAX, Rule::Weight).0
+/// An order by the smallest table, if all tables together have so many entries at most.
+pub(super) fn within(network: &Network, table_limit: u64, most: u64) -> Option<Order> {
+    let (order, _) = greedy(network, [table_limit, most], u64::MAX, Rule::Weight);
+    order.narrow.then_some(order)
+}
+
+/// An order of those variables that go while no table has more than so many entries.
+#[cfg(test)]
+pub(super) fn easy(network: &Network, most: u64) -> Order {
+    let all = greedy(network, [most, u64::MAX], u64::MAX, Rule::Weight);
+    all.0
 }
 
 impl Order {
@@ -89,8 +105,9 @@ fn weigh(network: &Network, list: &[u32], v: u32) -> u64 {
     })
 }
 
-/// An order by one rule, and the entries of its tables.
-fn greedy(network: &Network, table_limit: u64, total_limit: u64, rule: Rule) -> (Order, u64) {
+/// An order by one rule, and the entries of its tables; `limits` are those of one table and of all. Where they do not
+/// hold, only the steps are kept before the first table of more than `easy` entries.
+fn greedy(network: &Network, [table_limit, total_limit]: [u64; 2], easy: u64, rule: Rule) -> (Order, u64) {
     let count = network.variables() as usize;
     let mut neighbours: Vec<Scope> = vec![Scope::new(); count];
     for factor in &network.factors {
@@ -136,7 +153,7 @@ fn greedy(network: &Network, table_limit: u64, total_limit: u64, rule: Rule) -> 
         position: vec![u32::MAX; count],
         narrow: true,
     };
-    let mut total = 0u64;
+    let (mut total, mut easy_steps) = (0u64, None);
     let (mut merged, mut changed) = (Scope::new(), Vec::new());
     while let Some(Reverse((key, v))) = heap.pop() {
         if key != scores[v as usize] || order.position[v as usize] != u32::MAX {
@@ -146,6 +163,9 @@ fn greedy(network: &Network, table_limit: u64, total_limit: u64, rule: Rule) -> 
         if key.1 > table_limit || total > total_limit {
             order.narrow = false;
             break;
+        }
+        if key.1 > easy {
+            easy_steps = easy_steps.or(Some(order.sequence.len()));
         }
         order.position[v as usize] = order.sequence.len() as u32;
         order.sequence.push(v);
@@ -173,6 +193,11 @@ fn greedy(network: &Network, table_limit: u64, total_limit: u64, rule: Rule) -> 
         order.scopes.push(scope);
     }
     if !order.narrow {
+        let kept = easy_steps.unwrap_or(order.scopes.len());
+        order.scopes.truncate(kept);
+        for v in order.sequence.drain(kept..) {
+            order.position[v as usize] = u32::MAX;
+        }
         let mut rest: Vec<u32> = (0..count as u32)
             .filter(|&v| network.count(v) > 1 && order.position[v as usize] == u32::MAX)
             .collect();

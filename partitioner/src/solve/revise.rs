@@ -278,7 +278,7 @@ mod tests {
                 };
                 problem.push(tensor).unwrap();
             }
-            let domains = vec![(0..devices).collect::<Vec<usize>>(); nodes];
+            let domains = problem.domains();
             let mut network = Network::new(&problem, &domains, 1_000_000).unwrap();
             let order = order(&network, 1_000_000);
             let before = afresh(&network, &order);

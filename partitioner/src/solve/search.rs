@@ -7,7 +7,7 @@
 use super::Limits;
 use super::eliminate::{Outcome, eliminate};
 use super::network::Network;
-use crate::problem::{FORBIDDEN, Problem, Source};
+use crate::problem::{Domain, FORBIDDEN, Problem, Source};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -77,7 +77,7 @@ fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
     settle(problem, placement);
     // tables of a move are kept small: many cheap moves beat a few large ones
     let table_limit = limits.table.min(1 << 16);
-    let allowed: Vec<Vec<usize>> = (0..nodes).map(|node| problem.allowed(node)).collect();
+    let allowed = problem.domains();
     let around = neighbours(problem);
     let mut random = ChaCha8Rng::seed_from_u64(limits.seed);
     let mut below = |limit: usize| (random.next_u64() % limit.max(1) as u64) as usize;
@@ -86,7 +86,8 @@ fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
     for step in 0..limits.moves as usize {
         let kind = step % 3;
         let size = sizes[kind];
-        let mut domains: Vec<Vec<usize>> = placement.iter().map(|&device| vec![device]).collect();
+        let alone = |&device: &usize| Domain::from_elem(device, 1);
+        let mut domains: Vec<Domain> = placement.iter().map(alone).collect();
         match kind {
             0 => {
                 let from = below(nodes - size + 1);
@@ -101,7 +102,8 @@ fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
                 let (from, device) = (below(nodes - size + 1), below(problem.devices()));
                 for node in from..from + size {
                     if placement[node] != device && problem.cost(node, device) != FORBIDDEN {
-                        domains[node] = vec![device.min(placement[node]), device.max(placement[node])];
+                        let two = [device.min(placement[node]), device.max(placement[node])];
+                        domains[node] = Domain::from_slice(&two);
                     }
                 }
             }

@@ -9,9 +9,9 @@ use super::hubs::{Hub, Tree, hubs};
 use super::network::Network;
 use super::order::{Order, light_for_many};
 use super::revise::Revised;
-use super::wide::{Found, easy_part, solve_in};
+use super::wide::{self, Found};
 use super::{Limits, Solution};
-use crate::problem::{FORBIDDEN, Problem};
+use crate::problem::{Domain, FORBIDDEN, Problem};
 
 /// Two prices of one problem and the order in which its variables go.
 pub(crate) struct Sweep {
@@ -23,7 +23,6 @@ pub(crate) struct Sweep {
     mixed: Network,
     /// Of all variables, or of those that are easy.
     order: Order,
-    is_light: bool,
     table: u64,
     dearest: [u128; 2],
 }
@@ -32,8 +31,8 @@ impl Sweep {
     /// None where the networks would be too large, or a node has no device.
     /// The two problems have the same tensors, and forbid the same.
     pub(crate) fn new(first: &Problem, second: &Problem, limits: &Limits) -> Option<Self> {
-        let domains: Vec<Vec<usize>> = (0..first.nodes()).map(|node| first.allowed(node)).collect();
-        if domains.iter().any(Vec::is_empty) {
+        let domains = first.domains();
+        if domains.iter().any(Domain::is_empty) {
             return None;
         }
         let mut left_out: Vec<usize> = [first, second].into_iter().flat_map(hubs).collect();
@@ -41,7 +40,7 @@ impl Sweep {
         left_out.dedup();
         let beside = Self::without(first, second, &domains, &left_out, limits);
         beside
-            .filter(|sweep| sweep.hubs.is_empty() || sweep.is_light)
+            .filter(|sweep| sweep.hubs.is_empty() || sweep.order.narrow)
             .or_else(|| Self::without(first, second, &domains, &[], limits))
     }
 
@@ -49,7 +48,7 @@ impl Sweep {
     fn without(
         first: &Problem,
         second: &Problem,
-        domains: &[Vec<usize>],
+        domains: &[Domain],
         left_out: &[usize],
         limits: &Limits,
     ) -> Option<Self> {
@@ -71,8 +70,7 @@ impl Sweep {
                 .map(|f| &f.scope)
                 .eq(b.factors.iter().map(|f| &f.scope))
         );
-        let all = light_for_many(&a, limits.table);
-        let is_light = all.is_some();
+        let order = light_for_many(&a, limits.table);
         let hub = |problem: &Problem, hub: usize| {
             let tensor = &problem.tensors()[hub];
             Hub::new(tensor, tensor.transfer.clone(), domains)
@@ -82,11 +80,10 @@ impl Sweep {
                 .iter()
                 .map(|&index| [first, second].map(|problem| hub(problem, index)))
                 .collect(),
-            order: all.unwrap_or_else(|| easy_part(&a, limits.table)),
+            order,
             mixed: a.clone(),
             first: a,
             second: b,
-            is_light,
             table: limits.table,
             dearest: [first.dearest(), second.dearest()],
             problems: [first.clone(), second.clone()],
@@ -141,8 +138,8 @@ impl Sweep {
             let solution = Tree::new(hubs, Revised::new(mixed, &self.order), value).solve()?;
             return (solution.bound == solution.objective).then_some(solution);
         }
-        if !self.is_light {
-            return match solve_in(mixed, &self.order, self.table) {
+        if !self.order.narrow {
+            return match wide::solve(mixed, &self.order, self.table) {
                 Found::Exact { values, cost } => Some(Solution {
                     placement: mixed.placement(&values),
                     objective: cost,

@@ -1,0 +1,325 @@
+//! What a tightened network leaves undecided is solved by itself: islands of variables among others that agree.
+//!
+//! After tightening no cost is below zero, so an assignment that costs nothing beyond the constant is the optimum. In
+//! inference graphs one mostly does nearly everywhere. The variables of the tables where it does not are islands, each
+//! solved exactly without the tables at its border. Where the border's tables cost nothing under that solution, the
+//! island is settled: nothing outside it gains by another choice. Where one costs something, its variables join the
+//! island. (B. Savchynskyy et al., Global MAP-Optimality by Shrinking the Combinatorial Search Area with Convex
+//! Relaxation, NIPS 2013.)
+//!
+//! Invariants: settled means that the assignment is the optimum; among equal solutions of an island one with the fewest
+//! costly tables at its border is taken; the work is counted in table entries.
+//! Deliberately not here: what to do with islands that are too wide (`wide`).
+
+use smallvec::SmallVec;
+
+use super::around::{Around, entry};
+use super::eliminate::{Outcome, eliminate_in};
+use super::network::{Factor, Network, Scope, Table};
+use super::order::{FEW, within};
+use crate::problem::{FORBIDDEN, add};
+
+/// In no island that is solved now.
+const OUTSIDE: u32 = u32::MAX;
+
+/// What became of the islands.
+pub(super) enum Verdict {
+    /// The assignment is the optimum.
+    Settled,
+    /// The tables of islands of these variables would have too many entries.
+    Wide(Vec<u32>),
+    /// Every assignment uses something forbidden.
+    Infeasible,
+}
+
+/// Chooses values for some variables, in the order of visits, by what they cost beside the values of those that are
+/// chosen already.
+pub(super) fn choose(core: &Network, around: &Around, variables: &[u32], chosen: &mut [u32]) {
+    let mut is_free = vec![false; chosen.len()];
+    variables.iter().for_each(|&v| is_free[v as usize] = true);
+    let mut sums: Vec<u64> = Vec::new();
+    for &v in variables {
+        sums.clear();
+        sums.extend_from_slice(core.own(v));
+        for meeting in around.of(v) {
+            let factor = &core.factors[meeting.factor as usize];
+            // where the table starts for the others' values, and along which variables the least entry is sought
+            let (mut base, mut distance) = (0, 1);
+            let mut free: SmallVec<[(usize, usize); 6]> = SmallVec::new();
+            for &u in factor.scope.iter().rev() {
+                if u != v && is_free[u as usize] {
+                    free.push((core.count(u), distance));
+                } else if u != v {
+                    base += chosen[u as usize] as usize * distance;
+                }
+                distance *= core.count(u);
+            }
+            for (value, sum) in sums.iter_mut().enumerate() {
+                let place = base + value * meeting.inner as usize;
+                *sum = add(*sum, least(&factor.table, place, &free));
+            }
+        }
+        let best = sums.iter().enumerate().min_by_key(|&(at, &sum)| (sum, at));
+        chosen[v as usize] = best.map_or(0, |(at, _)| at as u32);
+        is_free[v as usize] = false;
+    }
+}
+
+/// The least entry of a table from a place on, along some axes of a count and a distance each.
+fn least(table: &[u64], place: usize, axes: &[(usize, usize)]) -> u64 {
+    match axes {
+        [] => table[place],
+        [(count, distance), inner @ ..] => (0..*count)
+            .map(|at| least(table, place + at * distance, inner))
+            .min()
+            .unwrap_or(FORBIDDEN),
+    }
+}
+
+/// Islands of doubt in a network, kept while it is tightened further.
+pub(super) struct Islands {
+    /// Per variable, whether it is in an island.
+    is_open: Vec<bool>,
+    /// Per variable, whether its island is too wide.
+    is_wide: Vec<bool>,
+    /// Per variable, its number in the island at hand.
+    number: Vec<u32>,
+    /// Per table, whether it was met in the present walk.
+    seen: Vec<bool>,
+}
+
+/// A tightened network with an assignment.
+pub(super) struct Tight<'a> {
+    pub(super) core: &'a Network,
+    pub(super) around: &'a Around,
+    pub(super) chosen: &'a mut [u32],
+}
+
+impl Tight<'_> {
+    fn scope(&self, table: u32) -> &[u32] {
+        &self.core.factors[table as usize].scope
+    }
+
+    fn entry(&self, table: u32) -> u64 {
+        entry(self.core, table, self.chosen)
+    }
+}
+
+impl Islands {
+    pub(super) fn new(core: &Network) -> Self {
+        let variables = core.variables() as usize;
+        Self {
+            is_open: vec![false; variables],
+            is_wide: vec![false; variables],
+            number: vec![OUTSIDE; variables],
+            seen: vec![false; core.factors.len()],
+        }
+    }
+
+    /// Solves the islands among and beside these variables, whose tables or values have changed. They grow until they
+    /// are settled, or their tables have more than `times` [`FEW`] entries per variable.
+    pub(super) fn settle(
+        &mut self,
+        tight: &mut Tight<'_>,
+        changed: &[u32],
+        table_limit: u64,
+        times: u64,
+    ) -> Verdict {
+        let mut seeds = self.costly(tight, changed);
+        let mut wide = Vec::new();
+        while !seeds.is_empty() {
+            let mut reached = Vec::new();
+            for island in self.connected(tight, &seeds) {
+                let is_wide = island.iter().any(|&v| self.is_wide[v as usize]);
+                let solved = (!is_wide).then(|| self.solve(tight, &island, table_limit, times));
+                match solved.flatten() {
+                    Some(Outcome::Exact { values, .. }) => {
+                        for (&v, value) in island.iter().zip(values) {
+                            tight.chosen[v as usize] = value;
+                        }
+                        self.reach(tight, &island, &mut reached);
+                    }
+                    Some(Outcome::Infeasible) => return Verdict::Infeasible,
+                    Some(Outcome::TooWide) | None => {
+                        for v in island {
+                            if !std::mem::replace(&mut self.is_wide[v as usize], true) {
+                                wide.push(v);
+                            }
+                        }
+                    }
+                }
+            }
+            reached.iter().for_each(|&v| self.is_open[v as usize] = true);
+            seeds = reached;
+        }
+        if wide.is_empty() {
+            return Verdict::Settled;
+        }
+        wide.iter().for_each(|&v| self.is_wide[v as usize] = false);
+        Verdict::Wide(wide)
+    }
+
+    /// Opens islands where these variables, their tables, or those of islands that they are in, cost something.
+    fn costly(&mut self, tight: &Tight<'_>, changed: &[u32]) -> Vec<u32> {
+        let open: Vec<u32> = changed
+            .iter()
+            .copied()
+            .filter(|&v| self.is_open[v as usize])
+            .collect();
+        let mut all = changed.to_vec();
+        all.extend(self.connected(tight, &open).into_iter().flatten());
+        all.iter().for_each(|&v| self.is_open[v as usize] = false);
+        let mut seeds: Vec<u32> = all.clone();
+        seeds.retain(|&v| tight.core.own(v)[tight.chosen[v as usize] as usize] > 0);
+        for table in self.tables(tight, &all) {
+            if tight.entry(table) > 0 {
+                seeds.extend_from_slice(tight.scope(table));
+            }
+        }
+        seeds.iter().for_each(|&v| self.is_open[v as usize] = true);
+        seeds
+    }
+
+    /// The islands that open variables are in, each ascending: what tables with open variables only connect.
+    fn connected(&mut self, tight: &Tight<'_>, variables: &[u32]) -> Vec<Vec<u32>> {
+        let mut islands = Vec::new();
+        for &seed in variables {
+            if std::mem::replace(&mut self.number[seed as usize], 0) != OUTSIDE {
+                continue;
+            }
+            let (mut island, mut next) = (vec![seed], 0);
+            while let Some(&v) = island.get(next) {
+                next += 1;
+                for meeting in tight.around.of(v) {
+                    let scope = tight.scope(meeting.factor);
+                    if scope.iter().all(|&v| self.is_open[v as usize]) {
+                        for &u in scope {
+                            if std::mem::replace(&mut self.number[u as usize], 0) == OUTSIDE {
+                                island.push(u);
+                            }
+                        }
+                    }
+                }
+            }
+            island.sort_unstable();
+            islands.push(island);
+        }
+        for &v in islands.iter().flatten() {
+            self.number[v as usize] = OUTSIDE;
+        }
+        islands
+    }
+
+    /// The tables around some variables, each once.
+    fn tables(&mut self, tight: &Tight<'_>, variables: &[u32]) -> Vec<u32> {
+        let mut tables = Vec::new();
+        for &v in variables {
+            for meeting in tight.around.of(v) {
+                if !std::mem::replace(&mut self.seen[meeting.factor as usize], true) {
+                    tables.push(meeting.factor);
+                }
+            }
+        }
+        tables.iter().for_each(|&table| self.seen[table as usize] = false);
+        tables
+    }
+
+    /// The optimum of an island without the tables at its border; none where that has too many entries.
+    fn solve(&mut self, tight: &Tight<'_>, island: &[u32], table_limit: u64, times: u64) -> Option<Outcome> {
+        for (number, &v) in island.iter().enumerate() {
+            self.number[v as usize] = number as u32;
+        }
+        let tables = self.tables(tight, island);
+        let is_inside = |table: &u32| {
+            let mut scope = tight.scope(*table).iter();
+            scope.all(|&v| self.number[v as usize] != OUTSIDE)
+        };
+        let (inside, border): (Vec<u32>, Vec<u32>) = tables.into_iter().partition(is_inside);
+        // costs are scaled so that all tables at the border together weigh less than one unit of them
+        let scale = scale(tight.core, island, &inside, border.len() as u64);
+        let scaled = |cost: u64| if cost == FORBIDDEN { cost } else { cost * scale };
+        let mut factors: Vec<Factor> = Vec::with_capacity(inside.len() + border.len());
+        factors.extend(inside.iter().map(|&table| {
+            let factor = &tight.core.factors[table as usize];
+            Factor {
+                scope: factor.scope.iter().map(|&v| self.number[v as usize]).collect(),
+                table: factor.table.iter().map(|&cost| scaled(cost)).collect(),
+            }
+        }));
+        let mut alone = Vec::new();
+        if scale > 1 {
+            for &table in &border {
+                let factor = self.agreement(tight, table);
+                match factor.scope[..] {
+                    _ if factor.table.iter().all(|&cost| cost == 0) => {}
+                    [v] => alone.push((v, factor.table)),
+                    _ => factors.push(factor),
+                }
+            }
+        }
+        let mut inner = tight.core.rest(island, factors, 0);
+        inner.own.iter_mut().for_each(|own| *own = scaled(*own));
+        for (v, table) in alone {
+            for (own, cost) in inner.own_mut(v).iter_mut().zip(table) {
+                *own = add(*own, cost);
+            }
+        }
+        island.iter().for_each(|&v| self.number[v as usize] = OUTSIDE);
+        let most = (FEW * island.len() as u64).saturating_mul(times);
+        within(&inner, table_limit, most).map(|order| eliminate_in(&inner, &order))
+    }
+
+    /// One where a table at the border costs something beside the others' values, over its variables in the island.
+    fn agreement(&self, tight: &Tight<'_>, table: u32) -> Factor {
+        let factor = &tight.core.factors[table as usize];
+        let mut places: SmallVec<[usize; 16]> = SmallVec::from_elem(0, 1);
+        let mut scope = Scope::new();
+        for &v in &factor.scope {
+            let count = tight.core.count(v);
+            if self.number[v as usize] == OUTSIDE {
+                let value = tight.chosen[v as usize] as usize;
+                places
+                    .iter_mut()
+                    .for_each(|place| *place = *place * count + value);
+            } else {
+                scope.push(self.number[v as usize]);
+                places = places
+                    .iter()
+                    .flat_map(|&place| (0..count).map(move |value| place * count + value))
+                    .collect();
+            }
+        }
+        let table: Table = places
+            .iter()
+            .map(|&place| u64::from(factor.table[place] > 0))
+            .collect();
+        Factor { scope, table }
+    }
+
+    /// The variables of costly tables at the border of an island.
+    fn reach(&mut self, tight: &Tight<'_>, island: &[u32], reached: &mut Vec<u32>) {
+        for table in self.tables(tight, island) {
+            let is_border = tight.scope(table).iter().any(|&v| !self.is_open[v as usize]);
+            if is_border && tight.entry(table) > 0 {
+                reached.extend_from_slice(tight.scope(table));
+            }
+        }
+    }
+}
+
+/// By what costs are multiplied to leave room for one unit per table at the border; one where that might overflow.
+fn scale(core: &Network, island: &[u32], inside: &[u32], border: u64) -> u64 {
+    let dearest = |costs: &[u64]| {
+        let finite = costs.iter().filter(|&&cost| cost != FORBIDDEN);
+        u128::from(finite.copied().max().unwrap_or(0))
+    };
+    let own: u128 = island.iter().map(|&v| dearest(core.own(v))).sum();
+    let tables = inside
+        .iter()
+        .map(|&table| dearest(&core.factors[table as usize].table));
+    let scale = border + 1;
+    match (own + tables.sum::<u128>() + 1).checked_mul(u128::from(scale)) {
+        Some(sum) if sum < u128::from(u64::MAX / 2) => scale,
+        _ => 1,
+    }
+}
