@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::partition::edges;
 use crate::plan::Plan;
 use crate::problem::{FORBIDDEN, Problem};
-use crate::solve::{Limits, Marginals, solve};
+use crate::solve::{self, Limits, Marginals, Pinned, solve};
 use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{Graph, NodeId};
@@ -265,6 +265,8 @@ struct View<'a> {
     now: Option<u64>,
     /// Every node on every device with the rest planned anew, where costs add up and nothing is limited.
     marginals: Option<Marginals>,
+    /// The same one at a time, where that is too wide.
+    pinned: Option<RefCell<Pinned>>,
     /// The same by search, where something is limited.
     forced: Option<RefCell<Forced<'a>>>,
     /// Per device: how its nodes compare with where they are.
@@ -292,10 +294,10 @@ impl<'a> View<'a> {
         let additive = inputs.objective.goal == Goal::Serial
             && inputs.costs.parts().next().is_none()
             && !limit::limited(inputs);
-        let marginals = match additive {
-            true => Marginals::of(&problem, inputs.options.table_limit),
-            false => None,
-        };
+        let table_limit = inputs.options.table_limit;
+        let marginals = additive.then(|| Marginals::of(&problem, table_limit)).flatten();
+        let asked = additive && marginals.is_none();
+        let pinned = asked.then(|| Pinned::of(&problem, table_limit)).flatten();
         let comparisons = (0..inputs.targets.len()).map(|device| compared(&problem, &placement, device));
         Ok(Self {
             now: problem.objective(&placement),
@@ -308,6 +310,7 @@ impl<'a> View<'a> {
             time,
             energy,
             marginals,
+            pinned: pinned.map(RefCell::new),
         })
     }
 
@@ -325,12 +328,18 @@ impl<'a> View<'a> {
             Some(cost) => Weights::of(inputs.objective).of_cost(&cost),
             None => self.derived(node, self.comparisons[device])?,
         };
-        let replanned = self.marginals.is_some();
-        let by = match &self.marginals {
-            Some(marginals) => {
-                let forced = i128::from(marginals.forced(node, device, cost)?);
-                i64::try_from(forced - i128::from(self.now?)).ok()?
-            }
+        let forced = match (&self.marginals, &self.pinned) {
+            (Some(marginals), _) => Some(marginals.forced(node, device, cost)?),
+            (None, Some(pinned)) => match pinned.borrow_mut().ask(node, device, cost) {
+                solve::Forced::Value(value) => Some(value),
+                solve::Forced::Impossible => return None,
+                solve::Forced::Unknown => None,
+            },
+            (None, None) => None,
+        };
+        let replanned = forced.is_some();
+        let by = match forced {
+            Some(forced) => i64::try_from(i128::from(forced) - i128::from(self.now?)).ok()?,
             None => self.problem.difference_at(moved, node, device, cost)?,
         };
         let sign = if by < 0 { '-' } else { '+' };

@@ -6,7 +6,7 @@
 //! Deliberately not here: memory limits, deadlines (`limit`) and merging (`merge`).
 //!
 //! Start reading at `network` (variables and factors), then `eliminate`; `hubs` branches over what
-//! many nodes read; `marginals` prices every node on every device.
+//! many nodes read; `marginals` prices every node on every device, `pinned` one at a time in wide problems.
 
 mod around;
 mod bound;
@@ -16,6 +16,7 @@ mod islands;
 mod marginals;
 mod network;
 mod order;
+mod pinned;
 mod revise;
 mod search;
 mod sweep;
@@ -29,6 +30,7 @@ use network::Network;
 use wide::Found;
 
 pub(crate) use marginals::Marginals;
+pub(crate) use pinned::{Forced, Pinned};
 pub(crate) use sweep::Sweep;
 
 /// How far a search may go.

@@ -86,6 +86,12 @@ pub(super) struct Islands {
     number: Vec<u32>,
     /// Per table, whether it was met in the present walk.
     seen: Vec<bool>,
+    /// Variables that were looked at since [`Self::keep`], some more than once.
+    touched: Vec<u32>,
+    /// Per variable, whether it was in an island then.
+    kept: Vec<bool>,
+    /// Table entries of all islands that were solved.
+    pub(super) entries: u64,
 }
 
 /// A tightened network with an assignment.
@@ -100,7 +106,7 @@ impl Tight<'_> {
         &self.core.factors[table as usize].scope
     }
 
-    fn entry(&self, table: u32) -> u64 {
+    pub(super) fn entry(&self, table: u32) -> u64 {
         entry(self.core, table, self.chosen)
     }
 }
@@ -113,6 +119,29 @@ impl Islands {
             is_wide: vec![false; variables],
             number: vec![OUTSIDE; variables],
             seen: vec![false; core.factors.len()],
+            touched: Vec::new(),
+            kept: Vec::new(),
+            entries: 0,
+        }
+    }
+
+    /// Keeps the islands as they are, to be gone back to.
+    pub(super) fn keep(&mut self) {
+        self.kept.clone_from(&self.is_open);
+        self.touched.clear();
+    }
+
+    /// The variables that islands since then were about, each once.
+    pub(super) fn touched(&mut self) -> &[u32] {
+        self.touched.sort_unstable();
+        self.touched.dedup();
+        &self.touched
+    }
+
+    /// Goes back to the islands that were kept.
+    pub(super) fn go_back(&mut self) {
+        for v in self.touched.drain(..) {
+            self.is_open[v as usize] = self.kept[v as usize];
         }
     }
 
@@ -134,6 +163,7 @@ impl Islands {
                 let solved = (!is_wide).then(|| self.solve(tight, &island, table_limit, times));
                 match solved.flatten() {
                     Some(Outcome::Exact { values, .. }) => {
+                        self.touched.extend_from_slice(&island);
                         for (&v, value) in island.iter().zip(values) {
                             tight.chosen[v as usize] = value;
                         }
@@ -150,6 +180,7 @@ impl Islands {
                 }
             }
             reached.iter().for_each(|&v| self.is_open[v as usize] = true);
+            self.touched.extend_from_slice(&reached);
             seeds = reached;
         }
         if wide.is_empty() {
@@ -177,6 +208,8 @@ impl Islands {
             }
         }
         seeds.iter().for_each(|&v| self.is_open[v as usize] = true);
+        self.touched.extend_from_slice(&all);
+        self.touched.extend_from_slice(&seeds);
         seeds
     }
 
@@ -211,7 +244,7 @@ impl Islands {
     }
 
     /// The tables around some variables, each once.
-    fn tables(&mut self, tight: &Tight<'_>, variables: &[u32]) -> Vec<u32> {
+    pub(super) fn tables(&mut self, tight: &Tight<'_>, variables: &[u32]) -> Vec<u32> {
         let mut tables = Vec::new();
         for &v in variables {
             for meeting in tight.around.of(v) {
@@ -266,7 +299,9 @@ impl Islands {
         }
         island.iter().for_each(|&v| self.number[v as usize] = OUTSIDE);
         let most = (FEW * island.len() as u64).saturating_mul(times);
-        within(&inner, table_limit, most).map(|order| eliminate_in(&inner, &order))
+        let order = within(&inner, table_limit, most)?;
+        self.entries += order.entries(&inner).unwrap_or(0);
+        Some(eliminate_in(&inner, &order))
     }
 
     /// One where a table at the border costs something beside the others' values, over its variables in the island.

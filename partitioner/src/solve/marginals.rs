@@ -32,13 +32,7 @@ impl Marginals {
         if devices == 1 {
             return None;
         }
-        // every device is a value of every node, at what surrounds the node there; own costs come after
-        let mut bare = problem.clone();
-        for node in 0..nodes {
-            (0..devices).for_each(|device| bare.set_cost(node, device, 0));
-        }
-        let domains = vec![(0..devices).collect::<Domain>(); nodes];
-        let mut network = Network::new(&bare, &domains, table_limit)?;
+        let mut network = surroundings(problem, table_limit)?;
         let beside: Vec<u64> = (0..nodes)
             .flat_map(|node| network.own(node as u32).to_vec())
             .collect();
@@ -59,6 +53,17 @@ impl Marginals {
         let value = add(self.around[node * self.devices + device], cost);
         (value != FORBIDDEN).then_some(value)
     }
+}
+
+/// A network in which every device is a value of every node, at what surrounds the node there, without own costs.
+pub(super) fn surroundings(problem: &Problem, table_limit: u64) -> Option<Network> {
+    let (nodes, devices) = (problem.nodes(), problem.devices());
+    let mut bare = problem.clone();
+    for node in 0..nodes {
+        (0..devices).for_each(|device| bare.set_cost(node, device, 0));
+    }
+    let domains = vec![(0..devices).collect::<Domain>(); nodes];
+    Network::new(&bare, &domains, table_limit)
 }
 
 /// Per node and device, the least sum of all tables around the node, without its own costs.

@@ -24,7 +24,7 @@ pub(super) struct Order {
 pub(super) const FEW: u64 = 256;
 
 /// Below so many entries per variable elimination takes less than tightening does.
-const VERY_FEW: u64 = 32;
+const VERY_FEW: u64 = 64;
 
 /// Tables of so many entries are easy.
 const EASY: u64 = 128;

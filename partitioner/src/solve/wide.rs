@@ -112,26 +112,24 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
     let mut doubtful = around.order().to_vec();
     let mut chosen = vec![0; core.variables() as usize];
     let mut islands = Islands::new(core);
-    let mut times = WIDER;
+    let mut times = 1u64;
     for round in 1..=ROUNDS {
         let constant = core.constant;
-        tighten(core, &around, &doubtful, PASSES);
-        if core.constant >= best.cost {
-            return true;
-        }
-        choose(core, &around, &doubtful, &mut chosen);
-        let mut tight = Tight {
+        times = times.saturating_mul(WIDER);
+        let verdict = settled(
             core,
-            around: &around,
-            chosen: &mut chosen,
-        };
-        let verdict = islands.settle(&mut tight, &doubtful, table_limit, times);
+            &around,
+            &doubtful,
+            &mut chosen,
+            &mut islands,
+            [table_limit, times],
+        );
         best.see(core, cost_of(core, &chosen), &chosen);
         match verdict {
             Verdict::Settled | Verdict::Infeasible => return true,
+            Verdict::Wide(_) if core.constant >= best.cost => return true,
             Verdict::Wide(variables) => doubtful = beside(core, &around, variables),
         }
-        times = times.saturating_mul(WIDER);
         if core.constant > constant && !round.is_multiple_of(LATER) {
             continue;
         }
@@ -155,6 +153,54 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
             true
         }
     }
+}
+
+/// Tightens around the doubtful variables and solves the islands that are left there; the limits are those of a table
+/// and, in multiples of [`FEW`](super::order::FEW), of an island's tables.
+fn settled(
+    core: &mut Network,
+    around: &Around,
+    doubtful: &[u32],
+    chosen: &mut [u32],
+    islands: &mut Islands,
+    [table_limit, times]: [u64; 2],
+) -> Verdict {
+    tighten(core, around, doubtful, PASSES);
+    if core.constant == FORBIDDEN {
+        return Verdict::Infeasible;
+    }
+    choose(core, around, doubtful, chosen);
+    let mut tight = Tight { core, around, chosen };
+    islands.settle(&mut tight, doubtful, table_limit, times)
+}
+
+/// The optimum of a network and the islands that it was settled by, in so many rounds; the network is tightened.
+pub(super) fn settle_all(
+    network: &mut Network,
+    around: &Around,
+    table_limit: u64,
+    rounds: usize,
+) -> Option<(Vec<u32>, Islands)> {
+    let mut doubtful = around.order().to_vec();
+    let mut chosen = vec![0; network.variables() as usize];
+    let mut islands = Islands::new(network);
+    let mut times = 1u64;
+    for _ in 0..rounds {
+        times = times.saturating_mul(WIDER);
+        match settled(
+            network,
+            around,
+            &doubtful,
+            &mut chosen,
+            &mut islands,
+            [table_limit, times],
+        ) {
+            Verdict::Settled => return Some((chosen, islands)),
+            Verdict::Infeasible => return None,
+            Verdict::Wide(variables) => doubtful = beside(network, around, variables),
+        }
+    }
+    None
 }
 
 /// Some variables and all that share a table with them, in the order of visits.
@@ -197,7 +243,7 @@ fn below(core: &Network, bounds: &[u64], limit: u64) -> Option<Vec<Vec<usize>>> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -206,7 +252,7 @@ mod tests {
     use crate::problem::{Moved, Problem, Source};
 
     /// Nodes that are read by some of the next few: wide for their number.
-    fn problem(seed: u64, nodes: usize, reach: usize) -> Problem {
+    pub(in crate::solve) fn problem(seed: u64, nodes: usize, reach: usize) -> Problem {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut below = |limit: u64| random.next_u64() % limit;
         let devices = 3;

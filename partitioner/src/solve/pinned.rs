@@ -1,0 +1,209 @@
+//! The least value of a wide problem with one node forced onto one device, asked one at a time.
+//!
+//! The network of all devices is tightened and settled once. A node that is forced elsewhere disagrees with what is
+//! around it only: that is an island, solved and grown as the others were, and taken back afterwards.
+//!
+//! Invariants: values are those of `solve` on the same problem with the node so forced, exactly; after each answer the
+//! network, its assignment and its islands are what they were before.
+//! Deliberately not here: narrow problems (`marginals` answers all at once).
+
+use super::around::{Around, cost_of, entry};
+use super::islands::{Islands, Tight, Verdict};
+use super::marginals::surroundings;
+use super::network::Network;
+use super::wide::settle_all;
+use crate::problem::{FORBIDDEN, Problem, add};
+
+/// Rounds of tightening at most.
+const ROUNDS: usize = 12;
+
+/// Most entries of one table of an island around a forced node.
+const TABLE: u64 = 1 << 18;
+
+/// Entries per variable of such an island, in multiples of those of a narrow network.
+const TIMES: u64 = 16;
+
+/// Sums of a few costs of refusal are far from an overflow.
+const MOST: u64 = 1 << 48;
+
+/// Table entries of the islands of all answers together.
+const ENTRIES: u64 = 1 << 31;
+
+/// What a node costs where it is forced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forced {
+    /// The least value.
+    Value(u64),
+    /// Links forbid it.
+    Impossible,
+    /// It would take too long to tell.
+    Unknown,
+}
+
+/// A wide problem that is settled, to be asked about.
+pub(crate) struct Pinned {
+    network: Network,
+    around: Around,
+    islands: Islands,
+    /// The optimum, and the same while a node is forced.
+    optimum: Vec<u32>,
+    chosen: Vec<u32>,
+    least: u64,
+    /// Per node and device, its own cost in the network.
+    own: Vec<u64>,
+    devices: usize,
+    /// What no assignment costs but one with a node on a device that refuses it.
+    refused: u64,
+}
+
+impl Pinned {
+    /// None where the problem is not settled with tables of so many entries.
+    pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
+        let (nodes, devices) = (problem.nodes(), problem.devices());
+        // a device that refuses a node costs more than all else, so that it can be asked about
+        let refused = u64::try_from(problem.dearest()).ok()?.checked_add(1)?;
+        if devices == 1 || refused > MOST {
+            return None;
+        }
+        let mut network = surroundings(problem, table_limit)?;
+        let mut own = Vec::with_capacity(nodes * devices);
+        for node in 0..nodes {
+            for (device, slot) in network.own_mut(node as u32).iter_mut().enumerate() {
+                let cost = match problem.cost(node, device) {
+                    FORBIDDEN => refused,
+                    cost => cost,
+                };
+                own.push(cost);
+                *slot = add(*slot, cost);
+            }
+        }
+        let around = Around::new(&network);
+        let (optimum, mut islands) = settle_all(&mut network, &around, table_limit, ROUNDS)?;
+        islands.keep();
+        let least = cost_of(&network, &optimum);
+        (least < refused).then_some(Self {
+            least,
+            refused,
+            chosen: optimum.clone(),
+            optimum,
+            network,
+            around,
+            islands,
+            own,
+            devices,
+        })
+    }
+
+    /// The least value with a node on a device at this cost.
+    pub(crate) fn ask(&mut self, node: usize, device: usize, cost: u64) -> Forced {
+        if self.islands.entries > ENTRIES {
+            return Forced::Unknown;
+        }
+        let v = node as u32;
+        let own = self.network.own(v).to_vec();
+        for (at, slot) in self.network.own_mut(v).iter_mut().enumerate() {
+            if at != device {
+                *slot = FORBIDDEN;
+            }
+        }
+        self.chosen[node] = device as u32;
+        let mut tight = Tight {
+            core: &self.network,
+            around: &self.around,
+            chosen: &mut self.chosen,
+        };
+        let verdict = self.islands.settle(&mut tight, &[v], TABLE, TIMES);
+        self.network.own_mut(v).copy_from_slice(&own);
+        let answer = match verdict {
+            Verdict::Settled => {
+                let own = i128::from(self.own[node * self.devices + device]);
+                let around = i128::from(self.least) + self.change() - own;
+                match u64::try_from(around) {
+                    Ok(around) if around < self.refused => Forced::Value(add(around, cost)),
+                    _ => Forced::Impossible,
+                }
+            }
+            Verdict::Infeasible => Forced::Impossible,
+            Verdict::Wide(_) => Forced::Unknown,
+        };
+        for &v in self.islands.touched() {
+            self.chosen[v as usize] = self.optimum[v as usize];
+        }
+        self.islands.go_back();
+        answer
+    }
+
+    /// By how much the assignment at hand costs more than the optimum.
+    fn change(&mut self) -> i128 {
+        let touched = self.islands.touched().to_vec();
+        let tight = Tight {
+            core: &self.network,
+            around: &self.around,
+            chosen: &mut self.chosen,
+        };
+        let tables = self.islands.tables(&tight, &touched);
+        let tables = tables.into_iter().map(|table| {
+            i128::from(tight.entry(table)) - i128::from(entry(&self.network, table, &self.optimum))
+        });
+        let own = |v: u32, chosen: &[u32]| i128::from(self.network.own(v)[chosen[v as usize] as usize]);
+        let alone = touched
+            .iter()
+            .map(|&v| own(v, tight.chosen) - own(v, &self.optimum));
+        tables.sum::<i128>() + alone.sum::<i128>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Limits, solve};
+    use super::*;
+    use crate::solve::wide::tests::problem;
+
+    #[test]
+    fn forced_nodes_cost_what_a_plan_of_the_rest_does() {
+        let limits = Limits {
+            table: 10_000_000,
+            moves: 0,
+            seed: 0,
+        };
+        let (mut values, mut impossible, mut unknown) = (0, 0, 0);
+        for seed in 0..40 {
+            let problem = problem(seed, 40, 5);
+            let Some(mut pinned) = Pinned::of(&problem, limits.table) else {
+                assert!(solve(&problem, &limits).is_err(), "seed {seed}: not settled");
+                continue;
+            };
+            for node in 0..problem.nodes() {
+                let device = (node + seed as usize) % problem.devices();
+                let cost = match problem.cost(node, device) {
+                    FORBIDDEN => 33,
+                    cost => cost,
+                };
+                let mut forced = problem.clone();
+                for other in 0..problem.devices() {
+                    forced.set_cost(node, other, if other == device { cost } else { FORBIDDEN });
+                }
+                let plan = solve(&forced, &limits);
+                match pinned.ask(node, device, cost) {
+                    Forced::Value(value) => {
+                        assert_eq!(
+                            Some(value),
+                            plan.ok().map(|plan| plan.objective),
+                            "seed {seed} node {node}"
+                        );
+                        values += 1;
+                    }
+                    Forced::Impossible => {
+                        assert!(plan.is_err(), "seed {seed} node {node}");
+                        impossible += 1;
+                    }
+                    Forced::Unknown => unknown += 1,
+                }
+            }
+        }
+        assert!(
+            values > 1_000 && impossible > 10 && unknown < 20,
+            "{values} {impossible} {unknown}"
+        );
+    }
+}
