@@ -5,7 +5,7 @@
 
 use super::network::{Network, Scope};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// An elimination order with the scope of each step.
 pub(super) struct Order {
@@ -98,6 +98,30 @@ impl Order {
     }
 }
 
+/// A variable's place in the queue: the rule's score, then the entries of its table.
+type Score = (u64, u64);
+
+/// Variables by score, and among equal scores by their numbers. Few scores are told apart, so that nearly all
+/// comparisons are those of numbers.
+#[derive(Default)]
+struct Queue(BTreeMap<Score, BinaryHeap<Reverse<u32>>>);
+
+impl Queue {
+    fn push(&mut self, score: Score, variable: u32) {
+        self.0.entry(score).or_default().push(Reverse(variable));
+    }
+
+    fn pop(&mut self) -> Option<(Score, u32)> {
+        let mut first = self.0.first_entry()?;
+        let score = *first.key();
+        let Reverse(variable) = first.get_mut().pop()?;
+        if first.get().is_empty() {
+            first.remove();
+        }
+        Some((score, variable))
+    }
+}
+
 /// The entries of a table over a variable and its neighbours.
 fn weigh(network: &Network, list: &[u32], v: u32) -> u64 {
     list.iter().fold(network.count(v) as u64, |w, &u| {
@@ -140,22 +164,21 @@ fn greedy(network: &Network, [table_limit, total_limit]: [u64; 2], easy: u64, ru
         }
         (fill, weight)
     };
-    let mut scores = vec![(0u64, 0u64); count];
-    let mut first = Vec::with_capacity(count);
+    let mut scores = vec![(0, 0); count];
+    let mut queue = Queue::default();
     for v in (0..count as u32).filter(|&v| network.count(v) > 1) {
         scores[v as usize] = score(&neighbours, v);
-        first.push(Reverse((scores[v as usize], v)));
+        queue.push(scores[v as usize], v);
     }
-    let mut heap = BinaryHeap::from(first);
     let mut order = Order {
-        sequence: Vec::with_capacity(heap.len()),
-        scopes: Vec::with_capacity(heap.len()),
+        sequence: Vec::with_capacity(count),
+        scopes: Vec::with_capacity(count),
         position: vec![u32::MAX; count],
         narrow: true,
     };
     let (mut total, mut easy_steps) = (0u64, None);
     let (mut merged, mut changed) = (Scope::new(), Vec::new());
-    while let Some(Reverse((key, v))) = heap.pop() {
+    while let Some((key, v)) = queue.pop() {
         if key != scores[v as usize] || order.position[v as usize] != u32::MAX {
             continue;
         }
@@ -187,7 +210,7 @@ fn greedy(network: &Network, [table_limit, total_limit]: [u64; 2], easy: u64, ru
             let key = score(&neighbours, u);
             if key != scores[u as usize] {
                 scores[u as usize] = key;
-                heap.push(Reverse((key, u)));
+                queue.push(key, u);
             }
         }
         order.scopes.push(scope);
