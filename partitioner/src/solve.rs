@@ -6,7 +6,8 @@
 //! Deliberately not here: memory limits, deadlines (`limit`) and merging (`merge`).
 //!
 //! Start reading at `network` (variables and factors), then `eliminate`; `wide` settles what is too wide for that
-//! (`tighten`, then `islands`); `hubs` branches over what many nodes read; `marginals` prices every node on every device, `pinned` one at a time in wide problems.
+//! (`tighten`, then `islands`); `hubs` branches over what many nodes read; `marginals` prices every node on every
+//! device, `pinned` one at a time in wide problems.
 
 mod around;
 mod bound;

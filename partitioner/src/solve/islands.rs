@@ -154,8 +154,25 @@ impl Islands {
         table_limit: u64,
         times: u64,
     ) -> Verdict {
-        let mut seeds = self.costly(tight, changed);
         let mut wide = Vec::new();
+        let verdict = self.grow(tight, changed, &mut wide, table_limit, times);
+        wide.iter().for_each(|&v| self.is_wide[v as usize] = false);
+        match verdict {
+            Verdict::Settled if !wide.is_empty() => Verdict::Wide(wide),
+            verdict => verdict,
+        }
+    }
+
+    /// The same, with the variables of islands that are too wide apart.
+    fn grow(
+        &mut self,
+        tight: &mut Tight<'_>,
+        changed: &[u32],
+        wide: &mut Vec<u32>,
+        table_limit: u64,
+        times: u64,
+    ) -> Verdict {
+        let mut seeds = self.costly(tight, changed);
         while !seeds.is_empty() {
             let mut reached = Vec::new();
             for island in self.connected(tight, &seeds) {
@@ -183,11 +200,7 @@ impl Islands {
             self.touched.extend_from_slice(&reached);
             seeds = reached;
         }
-        if wide.is_empty() {
-            return Verdict::Settled;
-        }
-        wide.iter().for_each(|&v| self.is_wide[v as usize] = false);
-        Verdict::Wide(wide)
+        Verdict::Settled
     }
 
     /// Opens islands where these variables, their tables, or those of islands that they are in, cost something.
