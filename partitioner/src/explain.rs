@@ -331,9 +331,9 @@ impl<'a> View<'a> {
         let forced = match (&self.marginals, &self.pinned) {
             (Some(marginals), _) => Some(marginals.forced(node, device, cost)?),
             (None, Some(pinned)) => match pinned.borrow_mut().ask(node, device, cost) {
-                solve::Forced::Value(value) => Some(value),
-                solve::Forced::Impossible => return None,
-                solve::Forced::Unknown => None,
+                solve::Answered::Value(value) => Some(value),
+                solve::Answered::Impossible => return None,
+                solve::Answered::Unknown => None,
             },
             (None, None) => None,
         };

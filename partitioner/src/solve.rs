@@ -31,7 +31,7 @@ use network::Network;
 use wide::Found;
 
 pub(crate) use marginals::Marginals;
-pub(crate) use pinned::{Forced, Pinned};
+pub(crate) use pinned::{Answered, Pinned};
 pub(crate) use sweep::Sweep;
 
 /// How far a search may go.

@@ -90,8 +90,8 @@ pub(super) struct Islands {
     touched: Vec<u32>,
     /// Per variable, whether it was in an island then.
     kept: Vec<bool>,
-    /// Table entries of all islands that were solved.
-    pub(super) entries: u64,
+    /// Table entries that the islands to come may have, all together.
+    pub(super) left: u64,
 }
 
 /// A tightened network with an assignment.
@@ -112,7 +112,7 @@ impl Tight<'_> {
 }
 
 impl Islands {
-    pub(super) fn new(core: &Network) -> Self {
+    pub(super) fn new(core: &Network, left: u64) -> Self {
         let variables = core.variables() as usize;
         Self {
             is_open: vec![false; variables],
@@ -121,7 +121,7 @@ impl Islands {
             seen: vec![false; core.factors.len()],
             touched: Vec::new(),
             kept: Vec::new(),
-            entries: 0,
+            left,
         }
     }
 
@@ -146,7 +146,8 @@ impl Islands {
     }
 
     /// Solves the islands among and beside these variables, whose tables or values have changed. They grow until they
-    /// are settled, or their tables have more than `times` [`FEW`] entries per variable.
+    /// are settled, or their tables have more than `times` [`FEW`] entries per variable, one of them more than
+    /// `table_limit`, or all together more than what is left.
     pub(super) fn settle(
         &mut self,
         tight: &mut Tight<'_>,
@@ -311,9 +312,11 @@ impl Islands {
             }
         }
         island.iter().for_each(|&v| self.number[v as usize] = OUTSIDE);
-        let most = (FEW * island.len() as u64).saturating_mul(times);
+        // the order of one that is too wide takes its time as well
+        self.left = self.left.saturating_sub(island.len() as u64);
+        let most = (FEW * island.len() as u64).saturating_mul(times).min(self.left);
         let order = within(&inner, table_limit, most)?;
-        self.entries += order.entries(&inner).unwrap_or(0);
+        self.left -= order.entries(&inner).unwrap_or(0).min(self.left);
         Some(eliminate_in(&inner, &order))
     }
 

@@ -1,6 +1,6 @@
 //! The order in which variables are eliminated: greedily, by the smallest table or by the fewest new neighbours.
 //!
-//! Invariants: in a narrow order a step's scope holds exactly the variables, eliminated later, that
+//! Invariants: a step's scope holds exactly the variables, eliminated later, that
 //! share a table with the step's variable at that time; the order depends on the scopes alone.
 
 use super::network::{Network, Scope};

@@ -20,18 +20,21 @@ const ROUNDS: usize = 12;
 /// Most entries of one table of an island around a forced node.
 const TABLE: u64 = 1 << 18;
 
-/// Entries per variable of such an island, in multiples of those of a narrow network.
+/// Entries per variable of such an island, in multiples of [`FEW`](super::order::FEW).
 const TIMES: u64 = 16;
 
-/// Sums of a few costs of refusal are far from an overflow.
-const MOST: u64 = 1 << 48;
+/// Most that all nodes may cost on devices that refuse them, so that no sum overflows.
+const MOST: u64 = 1 << 62;
 
-/// Table entries of the islands of all answers together.
+/// Table entries of the islands of one answer.
+const EACH: u64 = 1 << 23;
+
+/// The same of all answers together.
 const ENTRIES: u64 = 1 << 31;
 
-/// What a node costs where it is forced.
+/// What a node costs where it is forced, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forced {
+pub(crate) enum Answered {
     /// The least value.
     Value(u64),
     /// Links forbid it.
@@ -54,6 +57,8 @@ pub(crate) struct Pinned {
     devices: usize,
     /// What no assignment costs but one with a node on a device that refuses it.
     refused: u64,
+    /// Table entries that the answers to come may take.
+    left: u64,
 }
 
 impl Pinned {
@@ -62,7 +67,7 @@ impl Pinned {
         let (nodes, devices) = (problem.nodes(), problem.devices());
         // a device that refuses a node costs more than all else, so that it can be asked about
         let refused = u64::try_from(problem.dearest()).ok()?.checked_add(1)?;
-        if devices == 1 || refused > MOST {
+        if devices == 1 || refused > MOST / (nodes as u64 + 1) {
             return None;
         }
         let mut network = surroundings(problem, table_limit)?;
@@ -84,6 +89,7 @@ impl Pinned {
         (least < refused).then_some(Self {
             least,
             refused,
+            left: ENTRIES,
             chosen: optimum.clone(),
             optimum,
             network,
@@ -95,10 +101,12 @@ impl Pinned {
     }
 
     /// The least value with a node on a device at this cost.
-    pub(crate) fn ask(&mut self, node: usize, device: usize, cost: u64) -> Forced {
-        if self.islands.entries > ENTRIES {
-            return Forced::Unknown;
+    pub(crate) fn ask(&mut self, node: usize, device: usize, cost: u64) -> Answered {
+        let each = EACH.min(self.left);
+        if each == 0 {
+            return Answered::Unknown;
         }
+        self.islands.left = each;
         let v = node as u32;
         let own = self.network.own(v).to_vec();
         for (at, slot) in self.network.own_mut(v).iter_mut().enumerate() {
@@ -113,18 +121,19 @@ impl Pinned {
             chosen: &mut self.chosen,
         };
         let verdict = self.islands.settle(&mut tight, &[v], TABLE, TIMES);
+        self.left -= each - self.islands.left;
         self.network.own_mut(v).copy_from_slice(&own);
         let answer = match verdict {
             Verdict::Settled => {
                 let own = i128::from(self.own[node * self.devices + device]);
                 let around = i128::from(self.least) + self.change() - own;
                 match u64::try_from(around) {
-                    Ok(around) if around < self.refused => Forced::Value(add(around, cost)),
-                    _ => Forced::Impossible,
+                    Ok(around) if around < self.refused => Answered::Value(add(around, cost)),
+                    _ => Answered::Impossible,
                 }
             }
-            Verdict::Infeasible => Forced::Impossible,
-            Verdict::Wide(_) => Forced::Unknown,
+            Verdict::Infeasible => Answered::Impossible,
+            Verdict::Wide(_) => Answered::Unknown,
         };
         for &v in self.islands.touched() {
             self.chosen[v as usize] = self.optimum[v as usize];
@@ -185,7 +194,7 @@ mod tests {
                 }
                 let plan = solve(&forced, &limits);
                 match pinned.ask(node, device, cost) {
-                    Forced::Value(value) => {
+                    Answered::Value(value) => {
                         assert_eq!(
                             Some(value),
                             plan.ok().map(|plan| plan.objective),
@@ -193,11 +202,11 @@ mod tests {
                         );
                         values += 1;
                     }
-                    Forced::Impossible => {
+                    Answered::Impossible => {
                         assert!(plan.is_err(), "seed {seed} node {node}");
                         impossible += 1;
                     }
-                    Forced::Unknown => unknown += 1,
+                    Answered::Unknown => unknown += 1,
                 }
             }
         }

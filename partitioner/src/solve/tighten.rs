@@ -2,7 +2,7 @@
 //!
 //! Invariants: the cost of every assignment stays what it was, because whatever leaves a table goes
 //! to the variable's own costs or back; no cost falls below zero, so the constant is a lower bound;
-//! all numbers are whole and the number of passes is fixed.
+//! all numbers are whole, and passes are counted.
 //! Deliberately not here: bounds that join tables (`bound` runs on the result).
 
 use super::around::Around;

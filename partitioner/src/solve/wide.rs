@@ -21,11 +21,14 @@ use crate::problem::{FORBIDDEN, add};
 /// Rounds of tightening at most.
 const ROUNDS: usize = 40;
 
-/// Passes over all variables in the first round, and over those in doubt in each further one.
+/// Passes over the variables in doubt in each round: all, at first and after values were struck out.
 const PASSES: usize = 8;
 
 /// Values are struck out after so many rounds.
 const LATER: usize = 8;
+
+/// All tables of all islands together have so many times the entries at most that one table may have.
+const TOTAL: u64 = 8;
 
 /// The tables of islands may be so many times as large after each round.
 const WIDER: u64 = 4;
@@ -102,7 +105,10 @@ pub(super) fn solve(network: &Network, order: &Order, table_limit: u64) -> Found
             values,
             cost: best.cost,
         },
-        false => Found::Open { values, bound },
+        false => Found::Open {
+            values,
+            bound: bound.min(best.cost),
+        },
     }
 }
 
@@ -111,7 +117,7 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
     let mut around = Around::new(core);
     let mut doubtful = around.order().to_vec();
     let mut chosen = vec![0; core.variables() as usize];
-    let mut islands = Islands::new(core);
+    let mut islands = Islands::new(core, table_limit.saturating_mul(TOTAL));
     let mut times = 1u64;
     for round in 1..=ROUNDS {
         let constant = core.constant;
@@ -128,6 +134,7 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
         match verdict {
             Verdict::Settled | Verdict::Infeasible => return true,
             Verdict::Wide(_) if core.constant >= best.cost => return true,
+            Verdict::Wide(_) if islands.left == 0 => break,
             Verdict::Wide(variables) => doubtful = beside(core, &around, variables),
         }
         if core.constant > constant && !round.is_multiple_of(LATER) {
@@ -144,7 +151,7 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
         around = Around::new(core);
         doubtful = around.order().to_vec();
         chosen.fill(0);
-        islands = Islands::new(core);
+        islands = Islands::new(core, islands.left);
     }
     match eliminate(core, table_limit) {
         Outcome::TooWide => false,
@@ -183,7 +190,7 @@ pub(super) fn settle_all(
 ) -> Option<(Vec<u32>, Islands)> {
     let mut doubtful = around.order().to_vec();
     let mut chosen = vec![0; network.variables() as usize];
-    let mut islands = Islands::new(network);
+    let mut islands = Islands::new(network, table_limit.saturating_mul(TOTAL));
     let mut times = 1u64;
     for _ in 0..rounds {
         times = times.saturating_mul(WIDER);
@@ -197,6 +204,7 @@ pub(super) fn settle_all(
         ) {
             Verdict::Settled => return Some((chosen, islands)),
             Verdict::Infeasible => return None,
+            Verdict::Wide(_) if islands.left == 0 => return None,
             Verdict::Wide(variables) => doubtful = beside(network, around, variables),
         }
     }
