@@ -1,7 +1,7 @@
 //! The order in which variables are eliminated: greedily, by the smallest table or by the fewest new neighbours.
 //!
-//! Invariants: a step's scope holds exactly the variables, eliminated later, that
-//! share a table with the step's variable at that time; the order depends on the scopes alone.
+//! Invariants: a step's scope holds exactly the variables, eliminated later, that share a table with the step's variable
+//! at that time; the order depends on the scopes alone.
 
 use super::network::{Network, Scope};
 use std::cmp::Reverse;
@@ -19,6 +19,9 @@ pub(super) struct Order {
     /// where that was asked for, are appended from the last node to the first, and have no scopes.
     pub(super) narrow: bool,
 }
+
+/// All tables together have so many times the entries at most that one table may have.
+pub(super) const TOTAL: u64 = 8;
 
 /// Below so many entries per variable an order is good enough.
 pub(super) const FEW: u64 = 256;
@@ -41,10 +44,10 @@ enum Rule {
     Fill,
 }
 
-/// An order narrow where no step needs more than `table_limit` entries and all steps together no more than eight
+/// An order narrow where no step needs more than `table_limit` entries and all steps together no more than [`TOTAL`]
 /// times that: by the smallest table, and where that needs many entries, by the fewest new pairs if those are fewer.
 pub(super) fn order(network: &Network, table_limit: u64) -> Order {
-    let total = table_limit.saturating_mul(8);
+    let total = table_limit.saturating_mul(TOTAL);
     let (by_weight, entries) = greedy(network, [table_limit, total], u64::MAX, Rule::Weight);
     if by_weight.narrow && entries <= FEW * by_weight.sequence.len() as u64 {
         return by_weight;

@@ -14,7 +14,7 @@ use super::bound;
 use super::eliminate::{Outcome, eliminate, eliminate_first, read_off};
 use super::islands::{Islands, Tight, Verdict, choose};
 use super::network::Network;
-use super::order::Order;
+use super::order::{Order, TOTAL};
 use super::tighten::tighten;
 use crate::problem::{FORBIDDEN, add};
 
@@ -26,9 +26,6 @@ const PASSES: usize = 8;
 
 /// Values are struck out after so many rounds.
 const LATER: usize = 8;
-
-/// All tables of all islands together have so many times the entries at most that one table may have.
-const TOTAL: u64 = 8;
 
 /// The tables of islands may be so many times as large after each round.
 const WIDER: u64 = 4;
