@@ -7,7 +7,7 @@
 //!    platform's `libm`).
 //! 4. Operands that do not fit together are an [`Error`], never a panic.
 //!
-//! Not here: speed, attributes and op names; `plugins/reference` maps ONNX nodes onto these kernels.
+//! Not here: speed, attributes and op names; `reference` maps ONNX nodes onto these kernels.
 //! Start reading at [`Tensor`].
 
 pub mod activation;

@@ -27,7 +27,7 @@ fn has(program: &str) -> bool {
 }
 
 fn header() -> PathBuf {
-    paths::root().join("plugins/abi/include/polychip_plugin.h")
+    paths::root().join("contract/abi/include/polychip_plugin.h")
 }
 
 /// The plugin's files and the header, alone in a folder outside the repository.

@@ -6,7 +6,7 @@
 //! 3. Whatever reaches a message, a fingerprint or another crate has a deterministic order.
 //! 4. Bad input (a broken model, a wrong size) is an [`Error`] that names the thing, never a panic.
 //!
-//! Not here: files and memory maps (`plugins/host` opens them), values (`plugins/reference` and the
+//! Not here: files and memory maps (`contract/host` opens them), values (`reference` and the
 //! devices compute; folding takes an injected evaluator), costs and placement (`partitioner`).
 //!
 //! Start with [`Graph`], then [`onnx::import`].

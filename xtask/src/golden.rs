@@ -11,7 +11,7 @@ use crate::root::root;
 
 /// Environment variable that makes the layout test write its table instead of comparing it.
 const BLESS: &str = "POLYCHIP_BLESS";
-const HEADER: &str = "plugins/abi/include/polychip_plugin.h";
+const HEADER: &str = "contract/abi/include/polychip_plugin.h";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -23,7 +23,12 @@ pub(crate) struct Options {
 /// Compares, or writes, the C header. Needs the program `cbindgen`.
 pub(crate) fn header(options: &Options) -> Result<()> {
     let output = Command::new("cbindgen")
-        .args(["--quiet", "--config", "plugins/abi/cbindgen.toml", "plugins/abi"])
+        .args([
+            "--quiet",
+            "--config",
+            "contract/abi/cbindgen.toml",
+            "contract/abi",
+        ])
         .current_dir(root())
         .output()
         .context("running cbindgen (cargo install --locked cbindgen)")?;
@@ -41,7 +46,7 @@ pub(crate) fn header(options: &Options) -> Result<()> {
     if committed != output.stdout {
         bail!("{HEADER} differs from the Rust source: run `cargo xtask header --bless` and review the diff");
     }
-    eprintln!("header: {HEADER} is what cbindgen makes of plugins/abi");
+    eprintln!("header: {HEADER} is what cbindgen makes of contract/abi");
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! 1. A location that could leave the model's folder is refused before anything is opened.
 //! 2. A file is opened once, whatever the number of tensors in it.
 //!
-//! Not here: the opener (`plugins/host` maps files; it also refuses links that leave the folder).
+//! Not here: the opener (`contract/host` maps files; it also refuses links that leave the folder).
 
 use std::collections::BTreeMap;
 use std::io;

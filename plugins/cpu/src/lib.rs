@@ -6,7 +6,7 @@
 //! 2. What a fast kernel does not cover runs on the reference evaluator: slow and right, never wrong.
 //! 3. Runs of one device take turns; within a run all threads of its pool work on one step.
 //!
-//! Not here: kernels (`cpu-kernels`), the meaning of ops (`plugins/reference`), the C symbol (`cdylib`).
+//! Not here: kernels (`cpu-kernels`), the meaning of ops (`reference`), the C symbol (`cdylib`).
 //! Start reading at [`CpuPlugin`], then `lower`, then `exec`.
 
 #![deny(unsafe_code)]

@@ -5,7 +5,7 @@
 //! `script_file` its path, or the environment's `POLYCHIP_NULL_SCRIPT` does. Without one there are none.
 //!
 //! Invariants:
-//! 1. Answers are those of the scalar reference (`plugins/reference`), whatever the script says.
+//! 1. Answers are those of the scalar reference (`reference`), whatever the script says.
 //! 2. Time is the host's clock: on virtual time nothing waits, and same script and calls give the same
 //!    figures.
 //! 3. Every figure is flagged emulated.

@@ -16,7 +16,7 @@ const SAFE: &[&str] = &[
     "graph/src/lib.rs",
     "ops/src/lib.rs",
     "partitioner/src/lib.rs",
-    "plugins/abi/src/lib.rs",
+    "contract/abi/src/lib.rs",
     "scheduler/src/lib.rs",
     "xtask/src/main.rs",
 ];

@@ -5,7 +5,7 @@
 //!    is left out).
 //! 2. [`golden`] is the text of `tests/layout.golden.64`, which only ever grows.
 //!
-//! Not here: reading a struct of another size, which needs unsafe code (`plugins/host`, `plugins/sdk`).
+//! Not here: reading a struct of another size, which needs unsafe code (`contract/host`, `contract/sdk`).
 
 use crate::*;
 

@@ -1,7 +1,7 @@
 //! Extensible structs: default values with `struct_size` already set.
 //!
 //! Invariant: `sized()` is the only way our own code makes an extensible struct, so no size is forgotten.
-//! Not here: reading a struct of another size, which needs unsafe code (`plugins/host`, `plugins/sdk`).
+//! Not here: reading a struct of another size, which needs unsafe code (`contract/host`, `contract/sdk`).
 
 /// A struct whose first field is `struct_size: u32`.
 pub trait Sized: Default {

@@ -9,7 +9,7 @@
 //! 3. A [`GraphView`] is checked whole when it is made, so that reading it cannot fail later.
 //! 4. Objects behind handles are `Arc`s: a run keeps its executable and its buffers alive.
 //!
-//! Not here: loading plugins (`plugins/host`), any device.
+//! Not here: loading plugins (`contract/host`), any device.
 //! Start reading at [`Plugin`], then [`Device`]; `cargo xtask new-plugin NAME` writes a plugin that works.
 
 #![deny(unsafe_code)]

@@ -29,7 +29,7 @@
 #ifndef POLYCHIP_PLUGIN_H
 #define POLYCHIP_PLUGIN_H
 
-/* Made by cbindgen from plugins/abi: `cargo xtask header`. Do not edit. */
+/* Made by cbindgen from contract/abi: `cargo xtask header`. Do not edit. */
 
 #include <stdint.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 //! 6. Nothing unwinds across a call. Every call that can fail returns a status and fills a
 //!    [`polychip_error`] that the caller owns and may pass as null.
 //!
-//! Not here: loading (`plugins/host`), safe wrappers for authors (`plugins/sdk`), any behaviour.
+//! Not here: loading (`contract/host`), safe wrappers for authors (`contract/sdk`), any behaviour.
 //! Start reading at [`table`].
 
 #![forbid(unsafe_code)]
