@@ -39,8 +39,8 @@ struct Arguments {
 enum Chore {
     /// Run every check of CI that this machine can run; say which were skipped and why
     Ci(ci::Options),
-    /// Check the conventions: crate edges, file headers, file sizes, where versions stand
-    Tidy,
+    /// Check the conventions: crate edges, circles of imports, file headers, file sizes, where versions stand
+    Tidy(tidy::Options),
     /// Compare the committed C header of the plugin contract with the Rust source
     Header(golden::Options),
     /// Compare the committed sizes and offsets of the plugin contract with the build
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
-        Chore::Tidy => tidy::run(),
+        Chore::Tidy(options) => tidy::run(&options),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
         Chore::Bindgen(options) => bindgen::run(&options),
