@@ -16,7 +16,6 @@ pub mod program;
 mod estimate;
 mod guard;
 mod lower;
-mod part;
 mod target;
 mod trials;
 mod tune;

@@ -14,12 +14,12 @@
 
 mod arrange;
 mod attention;
+mod class;
 mod columns;
 mod conv;
 mod elementwise;
 mod emit;
 mod ending;
-mod families;
 mod finish;
 mod forms;
 mod fuse;
@@ -32,23 +32,21 @@ mod norm;
 mod pool;
 mod quantise;
 mod reduce;
-mod refusal;
 mod resize;
 mod share;
 
 use std::collections::HashMap;
 
 use polychip_gpu_kernels::{Access, Generate, Kernel, Scalar};
+use polychip_lowering::{Extract, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::DType;
 use polychip_sdk::{CompileOptions, GraphView, Layout, Precision, Reason, Result, Support};
 
 use crate::blob::Lowered;
-use crate::part::{Part, TensorIndex};
 use crate::program::{ALIGN, Home, Step};
 use crate::target::Target;
 use crate::tune;
 use forms::{Form, Forms};
-use refusal::{Outcome, Refusal};
 
 /// Lowers a part.
 ///
@@ -65,7 +63,7 @@ pub fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -
 /// As [`lower`].
 pub fn lower_dry(graph: &GraphView<'_>, nodes: &[u32], target: &Target) -> Result<Lowered> {
     let options = CompileOptions::default();
-    let part = resolved(Part::of(graph).some(nodes), &options, target);
+    let part = resolved(Extract::new(&Part::of(graph)).nodes(nodes), &options, target);
     Ok(run(&part, &options, target, true)?)
 }
 
@@ -75,10 +73,11 @@ fn resolved(part: Part, options: &CompileOptions, target: &Target) -> Part {
         ports: Vec::new(),
         ..options.clone()
     };
+    let mut extract = Extract::new(&part);
     let refused: Vec<bool> = (0..part.nodes.len())
         .map(|node| {
             part.nodes[node].decomposition.is_some()
-                && run(&part.alone(node), &options, target, true).is_err()
+                && run(&extract.node(node), &options, target, true).is_err()
         })
         .collect();
     part.decomposed(|node| refused[node])
@@ -88,9 +87,10 @@ fn resolved(part: Part, options: &CompileOptions, target: &Target) -> Part {
 pub fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
     let part = Part::of(graph);
     let options = CompileOptions::default();
+    let mut extract = Extract::new(&part);
     (0..part.nodes.len())
         .map(|node| {
-            let alone = part.alone(node);
+            let alone = extract.node(node);
             let Err(refusal) = run(&alone, &options, target, true) else {
                 return Support::Yes;
             };
@@ -104,6 +104,10 @@ pub fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
 }
 
 fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Outcome<Lowered> {
+    if let Some(node) = part.nodes.iter().find(|node| !node.bodies.is_empty()) {
+        let words = format!("{} has a body graph", node.op_name);
+        return Err(Refusal::new(Reason::Body, words).at(node.index));
+    }
     let mut layouts = vec![Form::Rows; part.inputs.len() + part.outputs.len()];
     for request in &options.ports {
         if let Some(layout) = layouts.get_mut(request.port as usize)
@@ -251,10 +255,10 @@ impl<'a> Lowering<'a> {
 
     fn of_dtype(&self, dtype: DType) -> Outcome<Scalar> {
         let scalar = scalar_of(dtype)
-            .ok_or_else(|| refusal::dtype(format!("tensors of {} are not offered", dtype.name())))?;
+            .ok_or_else(|| Refusal::dtype(format!("tensors of {} are not offered", dtype.name())))?;
         let features = &self.target.limits.features;
         if scalar == Scalar::F16 && !features.f16 || scalar == Scalar::I64 && !features.int64 {
-            return Err(refusal::dtype(format!(
+            return Err(Refusal::dtype(format!(
                 "the device has no {} in its instructions",
                 dtype.name()
             )));
@@ -272,7 +276,7 @@ impl<'a> Lowering<'a> {
 
     /// A new piece of packed constants, of this many bytes.
     fn packed(&mut self, bytes: u64, fill: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<ValueId> {
-        let bytes = usize::try_from(bytes).map_err(|_| refusal::shape("weights beyond the address space"))?;
+        let bytes = usize::try_from(bytes).map_err(|_| Refusal::shape("weights beyond the address space"))?;
         self.constant(Scalar::U8, &[bytes], fill)
     }
 
@@ -309,12 +313,12 @@ impl<'a> Lowering<'a> {
             .checked_next_multiple_of(ALIGN)
             .and_then(|bytes| at.checked_add(bytes))
             .filter(|&end| usize::try_from(end).is_ok())
-            .ok_or_else(|| refusal::shape("the constants do not fit the address space"))?;
+            .ok_or_else(|| Refusal::shape("the constants do not fit the address space"))?;
         self.constant_bytes = end;
         if !self.dry {
             let data = fill()?;
             if data.len() as u64 > bytes.next_multiple_of(4) {
-                return Err(refusal::shape(format!(
+                return Err(Refusal::shape(format!(
                     "{} bytes of a packed constant where {bytes} were planned",
                     data.len()
                 )));
@@ -333,7 +337,7 @@ impl<'a> Lowering<'a> {
 
     /// What a generator makes for the target; refused where its variant is quarantined there.
     fn kernel(&self, generator: &dyn Generate) -> Outcome<Kernel> {
-        let kernel = generator.kernel(&self.target.limits)?;
+        let kernel = generator.kernel(&self.target.limits).map_err(of_kernel)?;
         match self.target.permit(generator, &kernel) {
             Ok(()) => Ok(kernel),
             Err(words) => Err(Refusal::new(Reason::Quarantined, words)),
@@ -372,7 +376,7 @@ impl<'a> Lowering<'a> {
 
     fn launch_kernel(&mut self, kernel: Kernel, operands: &[ValueId]) -> Outcome<()> {
         if kernel.bindings.len() != operands.len() {
-            return Err(refusal::op(format!(
+            return Err(Refusal::op(format!(
                 "{} has {} bindings for {} values",
                 kernel.variant,
                 kernel.bindings.len(),
@@ -390,12 +394,12 @@ impl<'a> Lowering<'a> {
             if (binding.access == Access::Constant) != (self.access(operand) == Access::Constant)
                 && binding.access == Access::Constant
             {
-                return Err(refusal::constant(format!("{} wants a constant", kernel.variant)));
+                return Err(Refusal::constant(format!("{} wants a constant", kernel.variant)));
             }
             constants |= binding.access == Access::Constant;
             shared |= binding.access != Access::Constant && matches!(stored.home, Home::Constants(_));
             if binding.bytes > room.max(4) {
-                return Err(refusal::shape(format!(
+                return Err(Refusal::shape(format!(
                     "{} touches {} bytes of a value of {room}",
                     kernel.variant, binding.bytes
                 )));
@@ -403,7 +407,7 @@ impl<'a> Lowering<'a> {
         }
         if constants && shared {
             // one buffer cannot be bound both ways
-            return Err(refusal::constant(format!("{} of constants only", kernel.variant)));
+            return Err(Refusal::constant(format!("{} of constants only", kernel.variant)));
         }
         let next = self.kernels.len() as u32;
         let index = match self.known.get(&kernel) {
@@ -424,8 +428,13 @@ impl<'a> Lowering<'a> {
 
     fn not_computed(&self, tensor: TensorIndex) -> Refusal {
         let name = &self.part.tensors[tensor].name;
-        refusal::op(format!("tensor '{name}' is read before it is computed"))
+        Refusal::op(format!("tensor '{name}' is read before it is computed"))
     }
+}
+
+/// A kernel that is not made for this shape or device.
+fn of_kernel(error: polychip_gpu_kernels::Error) -> Refusal {
+    Refusal::shape(error.to_string())
 }
 
 /// Type in memory of a data type, where there is one.
@@ -450,7 +459,7 @@ fn count(dims: &[usize]) -> Outcome<u64> {
     dims.iter()
         .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
         .filter(|&count| count <= u64::from(u32::MAX))
-        .ok_or_else(|| refusal::shape(format!("a tensor of shape {dims:?} has more than 2^32 elements")))
+        .ok_or_else(|| Refusal::shape(format!("a tensor of shape {dims:?} has more than 2^32 elements")))
 }
 
 /// Size of a tensor in memory.

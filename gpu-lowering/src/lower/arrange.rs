@@ -3,15 +3,14 @@
 //! Invariant: a tensor with the encoding of its sources keeps their integers; others are moved as real values.
 
 use polychip_gpu_kernels::{Concat, CumSum, OneHot, Pad, PadMode, Scalar, Tile, Trilu};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::Reason;
 
 use super::forms::{Form, Kind, arranged, is_same, place};
 use super::map::wide;
 use super::movement::{around, carried, kept, list};
-use super::refusal::{self, Outcome, Refusal};
 use super::{Lowering, ValueId};
-use crate::part::{Node, TensorIndex};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -35,7 +34,7 @@ fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
     let rank = out.len();
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, rank)
-        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))?;
+        .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))?;
     let inputs: Vec<TensorIndex> = node
         .reads()
         .filter(|&t| l.part.dims(t).is_some_and(|dims| !dims.contains(&0)))
@@ -45,14 +44,14 @@ fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
         let dims = l.dims(x)?;
         let alike = dims.len() == rank && (0..rank).all(|i| i == axis || dims[i] == out[i]);
         if !alike {
-            return Err(refusal::shape(format!(
+            return Err(Refusal::shape(format!(
                 "{dims:?} does not join {out:?} along axis {axis}"
             )));
         }
         sum += dims[axis];
     }
     if sum != out[axis] {
-        return Err(refusal::shape(format!(
+        return Err(Refusal::shape(format!(
             "sizes of {sum} joined to {out:?} along axis {axis}"
         )));
     }
@@ -120,19 +119,19 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Out
         "edge" => PadMode::Edge,
         "wrap" => PadMode::Wrap,
         other => {
-            return Err(refusal::attribute(format!(
+            return Err(Refusal::attribute(format!(
                 "Pad with mode '{other}' is not offered"
             )));
         }
     };
-    let pads = list(l, node, 1)?.ok_or_else(|| refusal::constant("the pads come from the run"))?;
+    let pads = list(l, node, 1)?.ok_or_else(|| Refusal::constant("the pads come from the run"))?;
     let axes: Vec<usize> = match list(l, node, 3)? {
         None => (0..rank).collect(),
         Some(axes) => axis::normalise_all(&axes, rank)
-            .ok_or_else(|| refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
+            .ok_or_else(|| Refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
     };
     if pads.len() != 2 * axes.len() {
-        return Err(refusal::attribute(format!(
+        return Err(Refusal::attribute(format!(
             "{} pads of {} axes",
             pads.len(),
             axes.len()
@@ -143,7 +142,7 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Out
         Some(t) => l
             .part
             .scalar(t)
-            .ok_or_else(|| refusal::constant("the value of Pad comes from the run"))?,
+            .ok_or_else(|| Refusal::constant("the value of Pad comes from the run"))?,
     };
     let form = kept(l, x)?;
     let (mut before, mut after) = (vec![0; rank], vec![0; rank]);
@@ -154,7 +153,7 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Out
     let memory = arranged(dims, form);
     for (axis, &size) in arranged(out, form).iter().enumerate() {
         if memory[axis] as i64 + before[axis] + after[axis] != size as i64 {
-            return Err(refusal::shape(format!(
+            return Err(Refusal::shape(format!(
                 "{dims:?} padded by {pads:?} is not {out:?}"
             )));
         }
@@ -197,7 +196,7 @@ fn tile(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     }
     let (dims, out) = (l.dims(x)?, l.dims(y)?);
     if dims.len() > out.len() {
-        return Err(refusal::shape(format!("{dims:?} does not expand to {out:?}")));
+        return Err(Refusal::shape(format!("{dims:?} does not expand to {out:?}")));
     }
     let mut aligned = vec![1; out.len() - dims.len()];
     aligned.extend_from_slice(dims);
@@ -206,7 +205,7 @@ fn tile(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
         .zip(out)
         .any(|(&from, &to)| from == 0 || to % from != 0)
     {
-        return Err(refusal::shape(format!("{dims:?} does not expand to {out:?}")));
+        return Err(Refusal::shape(format!("{dims:?} does not expand to {out:?}")));
     }
     let kind = carried(l, x, y);
     let value = l.get(x, Form::Rows, kind)?;
@@ -228,12 +227,12 @@ fn sums(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     let along = list(l, node, 1)?
         .and_then(|list| list.first().copied())
         .and_then(|along| axis::normalise(along, dims.len()))
-        .ok_or_else(|| refusal::attribute("CumSum without an axis"))?;
+        .ok_or_else(|| Refusal::attribute("CumSum without an axis"))?;
     let [outer, count, inner] = around(dims, along);
     let value = l.rows(x)?;
     let scalar = l.stored(value).scalar;
     if !matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I64) {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "CumSum of {} is not offered",
             scalar.name()
         )));
@@ -254,7 +253,7 @@ fn sums(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
 fn triangle(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
     if dims.len() < 2 {
-        return Err(refusal::shape(format!("Trilu of {dims:?}")));
+        return Err(Refusal::shape(format!("Trilu of {dims:?}")));
     }
     let diagonal = list(l, node, 1)?
         .and_then(|list| list.first().copied())
@@ -273,16 +272,16 @@ fn triangle(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -
 fn one_hot(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let out = l.dims(y)?;
     let Some(values) = node.input(2) else {
-        return Err(refusal::op("OneHot without values"));
+        return Err(Refusal::op("OneHot without values"));
     };
     let along = node.attributes.int(Attr::Axis).unwrap_or(-1);
     let axis = axis::normalise(along, out.len())
-        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {}", out.len())))?;
+        .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {}", out.len())))?;
     let [outer, depth, inner] = around(out, axis);
     let (index, values) = (l.rows(x)?, l.rows(values)?);
     let kind = l.stored(index).scalar;
     if !matches!(kind, Scalar::I64 | Scalar::I32) {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "OneHot of {} is not offered",
             kind.name()
         )));

@@ -1,12 +1,11 @@
 //! Attention: scores, mask, softmax and weighted sum in one kernel.
 
 use polychip_gpu_kernels::{Attention, Mask};
+use polychip_lowering::{Node, Outcome, Refusal};
 use polychip_ops::{Attr, AttrKey, AttrValue, Op};
 
 use super::Lowering;
 use super::forms::{Form, Kind, Permuted, is_float};
-use super::refusal::{self, Outcome};
-use crate::part::Node;
 
 /// `[batch, heads, rows, size]` of an operand, and whether heads lie inside the rows.
 fn heads(dims: &[usize], count: Option<usize>) -> Option<([u64; 4], bool)> {
@@ -29,7 +28,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     }
     let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
     else {
-        return Err(refusal::op("Attention without operands"));
+        return Err(Refusal::op("Attention without operands"));
     };
     let attributes = &node.attributes;
     // an attribute that this does not know (a window, say) may change the result
@@ -52,18 +51,18 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             _ => false,
         };
         if !known {
-            return Err(refusal::attribute(format!(
+            return Err(Refusal::attribute(format!(
                 "Attention with the attribute {} is not offered",
                 key.name()
             )));
         }
     }
     if node.inputs.iter().skip(4).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some) {
-        return Err(refusal::op("Attention with a cache is not offered"));
+        return Err(Refusal::op("Attention with a cache is not offered"));
     }
     for tensor in [q, k, v, y] {
         if !is_float(l.part.real(tensor)) {
-            return Err(refusal::dtype(format!(
+            return Err(Refusal::dtype(format!(
                 "Attention of {} is not offered",
                 l.part.real(tensor).name()
             )));
@@ -80,7 +79,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         ])
     })();
     let Some([(qs, inside), (ks, k_inside), (vs, v_inside), (ys, y_inside)]) = shapes else {
-        return Err(refusal::shape("Attention whose heads are not known"));
+        return Err(Refusal::shape("Attention whose heads are not known"));
     };
     let fits = qs[0] == ks[0]
         && qs[3] == ks[3]
@@ -91,7 +90,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         && [k_inside, v_inside, y_inside] == [inside; 3]
         && qs.iter().chain(&ks).chain(&vs).all(|&size| size > 0);
     if !fits {
-        return Err(refusal::shape(format!("Attention of {qs:?}, {ks:?} and {vs:?}")));
+        return Err(Refusal::shape(format!("Attention of {qs:?}, {ks:?} and {vs:?}")));
     }
     // heads that were moved in front of the rows are read where they were
     let turned = [q, k, v].map(|t| {
@@ -110,7 +109,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         None => None,
         Some(t) => {
             if l.part.real(t) != l.part.real(q) {
-                return Err(refusal::dtype(
+                return Err(Refusal::dtype(
                     "Attention with a mask of another type is not offered",
                 ));
             }
@@ -125,7 +124,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
                     .zip(&scores)
                     .all(|(&own, &whole)| own == 1 || own == whole);
             if !broadcasts {
-                return Err(refusal::shape(format!(
+                return Err(Refusal::shape(format!(
                     "a mask of {dims:?} for scores of {scores:?}"
                 )));
             }

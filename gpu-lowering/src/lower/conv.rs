@@ -3,16 +3,15 @@
 use polychip_gpu_kernels::{
     Binary, Conv, ConvTile, Depthwise, Direction, Epilogue, Image, ImageLayout, Kernel, Place, Scalar, Window,
 };
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, geometry};
 use polychip_sdk::{EncodingKind, Reason};
 
 use super::columns::{self, Piece};
 use super::ending::{self, Ending, Sheet};
 use super::forms::{Form, Kind, float_bytes, is_float};
-use super::refusal::{self, Outcome, Refusal};
 use super::share::Whole;
-use super::{Lowering, ValueId, image};
-use crate::part::{Node, TensorIndex};
+use super::{Lowering, ValueId, image, of_kernel};
 
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_endings(l: &Lowering<'_>, node: &Node) -> bool {
@@ -44,18 +43,18 @@ pub(super) fn fused(
         return Ok(false);
     }
     let (Some(x), Some(w), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
-        return Err(refusal::op("a convolution without operands"));
+        return Err(Refusal::op("a convolution without operands"));
     };
     for tensor in [Some(x), Some(w), Some(y), node.input(2)].into_iter().flatten() {
         if !is_float(l.part.real(tensor)) {
-            return Err(refusal::dtype(format!(
+            return Err(Refusal::dtype(format!(
                 "a convolution of {} is not offered",
                 l.part.real(tensor).name()
             )));
         }
     }
     if !l.part.is_constant(w) {
-        return Err(refusal::constant(
+        return Err(Refusal::constant(
             "the weights of a convolution come from the run",
         ));
     }
@@ -89,7 +88,7 @@ pub(super) fn fused(
     };
     let mut weights = Vec::new();
     if !l.dry {
-        weights = super::forms::floats(part, w)?;
+        weights = part.tensors[w].reals()?;
     }
     shape.launch(l, (scalar, source, 0), from, &ends, |filters, piece| {
         filters.floats(&piece.of(&weights, shape.inner()))
@@ -121,15 +120,15 @@ impl Filters {
 
     fn floats(&self, weights: &[f32]) -> Outcome<Vec<u8>> {
         Ok(match self {
-            Filters::Product(conv) => conv.pack_weights(weights)?,
-            Filters::Single(depthwise) => depthwise.pack_weights(weights)?,
+            Filters::Product(conv) => conv.pack_weights(weights).map_err(of_kernel)?,
+            Filters::Single(depthwise) => depthwise.pack_weights(weights).map_err(of_kernel)?,
         })
     }
 
     fn bytes(&self, weights: &[i8]) -> Outcome<Vec<u8>> {
         Ok(match self {
-            Filters::Product(conv) => conv.pack_bytes(weights)?,
-            Filters::Single(depthwise) => depthwise.pack_bytes(weights)?,
+            Filters::Product(conv) => conv.pack_bytes(weights).map_err(of_kernel)?,
+            Filters::Single(depthwise) => depthwise.pack_bytes(weights).map_err(of_kernel)?,
         })
     }
 }
@@ -139,7 +138,7 @@ fn bias(l: &mut Lowering<'_>, end: &mut Ending, node: &Node, y: TensorIndex) -> 
     let Some(b) = node.input(2) else { return Ok(()) };
     let channels = l.dims(y)?.get(1).copied().unwrap_or(0);
     if l.dims(b)? != [channels] {
-        return Err(refusal::shape(format!(
+        return Err(Refusal::shape(format!(
             "a bias of {:?} for {channels} channels",
             l.dims(b)?
         )));
@@ -148,7 +147,7 @@ fn bias(l: &mut Lowering<'_>, end: &mut Ending, node: &Node, y: TensorIndex) -> 
         // sums are in f32, and so is what is added to them
         let part = l.part;
         l.constant(Scalar::F32, &[channels], || {
-            Ok(float_bytes(Scalar::F32, &super::forms::floats(part, b)?))
+            Ok(float_bytes(Scalar::F32, &part.tensors[b].reals()?))
         })?
     } else {
         l.rows(b)?
@@ -183,7 +182,7 @@ impl Shape {
         let groups = u32::try_from(groups)
             .ok()
             .filter(|&groups| groups > 0)
-            .ok_or_else(|| refusal::attribute(format!("{groups} groups")))?;
+            .ok_or_else(|| Refusal::attribute(format!("{groups} groups")))?;
         let image = image::image(dims)?;
         let channels_out = image::image(out)?.channels;
         let per_group = |channels: usize| channels as u64 / u64::from(groups);
@@ -197,7 +196,7 @@ impl Shape {
             (window, direction, right)
         };
         if !right || dims[0] != out[0] {
-            return Err(refusal::shape(format!(
+            return Err(Refusal::shape(format!(
                 "a convolution of {dims:?} with {weights:?} in {groups} groups does not give {out:?}"
             )));
         }
@@ -313,7 +312,7 @@ impl Shape {
         shares: &[u32],
         values: &[ValueId],
     ) -> Outcome<()> {
-        let none = || refusal::shape("images that do not start where a binding can");
+        let none = || Refusal::shape("images that do not start where a binding can");
         let one = Image {
             batch: 1,
             ..self.image
@@ -403,7 +402,7 @@ fn transposed(node: &Node, kernel: &[usize], dims: &[usize], out: &[usize]) -> O
     let shape = geometry::TransposedWindow::new(node.op, &node.attributes, kernel)?;
     let placement = shape.resolve(&dims[2..])?;
     if placement.output != out[2..] {
-        return Err(refusal::shape(format!(
+        return Err(Refusal::shape(format!(
             "a transposed convolution gives {:?}, not {out:?}",
             placement.output
         )));
@@ -413,7 +412,7 @@ fn transposed(node: &Node, kernel: &[usize], dims: &[usize], out: &[usize]) -> O
         let mut pair = [fill; 2];
         for axis in 0..axes {
             pair[2 - axes + axis] =
-                u32::try_from(value(axis)).map_err(|_| refusal::shape("a window beyond 32 bits"))?;
+                u32::try_from(value(axis)).map_err(|_| Refusal::shape("a window beyond 32 bits"))?;
         }
         Ok(pair)
     };
@@ -427,7 +426,7 @@ fn transposed(node: &Node, kernel: &[usize], dims: &[usize], out: &[usize]) -> O
         extra[2 - axes + axis] = whole
             .checked_sub(least)
             .and_then(|extra| u32::try_from(extra).ok())
-            .ok_or_else(|| refusal::attribute("a transposed convolution that cuts more than its pads"))?;
+            .ok_or_else(|| Refusal::attribute("a transposed convolution that cuts more than its pads"))?;
     }
     let window = Window {
         kernel: pair(1, &|axis| window.kernel[axis])?,
@@ -471,9 +470,7 @@ pub(super) fn bytes_of_weights(
     if l.dry {
         return Some((Vec::new(), scales));
     }
-    let elements = l.part.dims(w)?.iter().product();
-    let bytes = tensor.bytes()?;
-    let values = super::forms::integers(tensor.dtype, elements, bytes.get(..elements)?).ok()?;
+    let values = tensor.integers().ok()?;
     let signed = values.into_iter().map(|value| (value - zero) as i8).collect();
     Some((signed, scales))
 }

@@ -6,12 +6,11 @@
 //! 2. Operands broadcast as ONNX says; the result has the shape of the node's output.
 
 use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
+use polychip_lowering::{Node, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::{Attr, DType, Op, broadcast};
 
 use super::forms::{Form, Kind, is_float, is_same};
-use super::refusal::{self, Outcome};
 use super::{Lowering, map, quantise, scalar_of};
-use crate::part::{Node, Part, TensorIndex};
 
 /// The expression of several nodes, and the tensors that its operands stand for.
 pub(super) struct Chain {
@@ -102,7 +101,7 @@ pub(super) fn chain(
         return Ok(None);
     };
     if functions(&expression) > FUNCTIONS {
-        return Err(refusal::op("a chain of too many functions"));
+        return Err(Refusal::op("a chain of too many functions"));
     }
     Ok(Some(Chain { expression, operands }))
 }
@@ -126,7 +125,7 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
             .get(i)
             .cloned()
             .flatten()
-            .ok_or_else(|| refusal::op(format!("{} without input {i}", node.op_name)))
+            .ok_or_else(|| Refusal::op(format!("{} without input {i}", node.op_name)))
     };
     let unary = |function| Ok(Some(input(0)?.unary(function)));
     let binary = |function| Ok(Some(input(0)?.binary(function, input(1)?)));
@@ -185,7 +184,7 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
                 (true, true) => unary(Unary::IsInf),
                 (true, false) => unary(Unary::IsPositiveInf),
                 (false, true) => unary(Unary::IsNegativeInf),
-                (false, false) => Err(refusal::attribute("IsInf of nothing")),
+                (false, false) => Err(Refusal::attribute("IsInf of nothing")),
             }
         }
         Op::Gelu => match node.attributes.str(Attr::Approximate).unwrap_or("none") {
@@ -211,7 +210,7 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
         Op::Shrink => {
             let (limit, bias) = (float(Attr::Lambd, 0.5), float(Attr::Bias, 0.0));
             if real(0).is_none_or(|real| !is_float(real)) {
-                return Err(refusal::dtype("Shrink of integers is not offered"));
+                return Err(Refusal::dtype("Shrink of integers is not offered"));
             }
             let x = input(0)?;
             let above = x.clone().with(Binary::Greater, limit);
@@ -252,12 +251,12 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
                 };
                 Ok(Some(input(0)?.binary(Binary::Pow, exponent)))
             }
-            _ => Err(refusal::dtype("Pow of integers is not offered")),
+            _ => Err(Refusal::dtype("Pow of integers is not offered")),
         },
         Op::Mod => {
             let truncates = node.attributes.int(Attr::Fmod).unwrap_or(0) != 0;
             if !truncates && real(0).is_some_and(is_float) {
-                return Err(refusal::attribute("Mod of floats with fmod 0 is not offered"));
+                return Err(Refusal::attribute("Mod of floats with fmod 0 is not offered"));
             }
             binary(if truncates { Binary::FMod } else { Binary::Mod })
         }
@@ -281,7 +280,7 @@ fn expression(part: &Part, node: &Node, inputs: &[Option<Expression>]) -> Outcom
             let from = real(0).and_then(scalar_of);
             let into = to.and_then(scalar_of);
             let (Some(_), Some(into)) = (from, into) else {
-                return Err(refusal::dtype(format!(
+                return Err(Refusal::dtype(format!(
                     "a cast from {} to {} is not offered",
                     real(0).map_or("nothing", DType::name),
                     to.map_or("nothing", DType::name)
@@ -326,7 +325,7 @@ fn emit(l: &mut Lowering<'_>, chain: &Chain, output: TensorIndex) -> Outcome<()>
     for &tensor in &chain.operands {
         let dims = l.dims(tensor)?;
         if broadcast::strides(dims, out).is_none() {
-            return Err(refusal::shape(format!("{dims:?} does not broadcast to {out:?}")));
+            return Err(Refusal::shape(format!("{dims:?} does not broadcast to {out:?}")));
         }
     }
     // channels last where an image of the result's shape lies so only

@@ -5,14 +5,13 @@
 //!    rounded values.
 //! 2. A node whose results are empty makes no step.
 
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::Op;
 use polychip_sdk::Reason;
 
 use super::forms::{Form, Kind};
 use super::fuse::Group;
-use super::refusal::{self, Outcome, Refusal};
-use super::{Lowering, families};
-use crate::part::{Node, TensorIndex};
+use super::{Lowering, class};
 
 impl<'a> Lowering<'a> {
     /// Emits a group.
@@ -27,7 +26,7 @@ impl<'a> Lowering<'a> {
             let done = nodes
                 .iter()
                 .try_for_each(|&node| self.check(&part.nodes[node]))
-                .and_then(|()| families::fused(self, anchor, &group.members, output))
+                .and_then(|()| class::fused(self, anchor, &group.members, output))
                 .and_then(|()| self.settle(output));
             if done.is_ok() {
                 return Ok(());
@@ -63,26 +62,23 @@ impl<'a> Lowering<'a> {
             // whoever reads it makes it, as a constant
             return node.writes().try_for_each(|t| self.stored_scalar(t).map(|_| ()));
         }
-        families::lower(self, node)?;
+        class::lower(self, node)?;
         for tensor in node.writes() {
             self.settle(tensor)?;
         }
         Ok(())
     }
 
-    /// Refuses what no family lowers.
+    /// Refuses what no class lowers.
     fn check(&self, node: &Node) -> Outcome<()> {
         let name = &node.op_name;
-        if node.has_body {
-            return Err(Refusal::new(Reason::Body, format!("{name} has a body graph")));
-        }
         if node.op == Op::Custom {
-            return Err(refusal::op(format!("{name} is no op of the ONNX standard")));
+            return Err(Refusal::op(format!("{name} is no op of the ONNX standard")));
         }
         for tensor in node.reads().chain(node.writes()) {
             let t = &self.part.tensors[tensor];
             if !t.plain {
-                return Err(refusal::dtype(format!("'{}' is no plain tensor", t.name)));
+                return Err(Refusal::dtype(format!("'{}' is no plain tensor", t.name)));
             }
             let dims = self.dims(tensor)?;
             if dims.len() > 8 {

@@ -3,12 +3,11 @@
 //! Invariant: operand 0 is the sum; what the anchor itself adds stands before what its chain adds.
 
 use polychip_gpu_kernels::{Epilogue, EpilogueOperand, Expression, Place};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 
 use super::elementwise::{self, Chain};
 use super::forms::{Form, Kind, is_float, is_same};
-use super::refusal::{self, Outcome};
 use super::{Lowering, ValueId, quantise};
-use crate::part::{Node, TensorIndex};
 
 /// How an output is seen as rows and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,9 +112,9 @@ impl Ending {
         let dims = l.dims(tensor)?;
         let place = sheet
             .place(dims, out)
-            .ok_or_else(|| refusal::shape(format!("{dims:?} does not stand beside {out:?}")))?;
+            .ok_or_else(|| Refusal::shape(format!("{dims:?} does not stand beside {out:?}")))?;
         if !is_float(l.part.real(tensor)) {
-            return Err(refusal::dtype("an operand that is no float"));
+            return Err(Refusal::dtype("an operand that is no float"));
         }
         let form = if place == Place::Same && !is_same(out) {
             sheet.form()
@@ -149,13 +148,13 @@ impl Ending {
         let part = l.part;
         let out = l.dims(output)?;
         if !is_float(part.real(output)) || l.dims(sum)? != out {
-            return Err(refusal::dtype("an end that gives no floats of the sum's shape"));
+            return Err(Refusal::dtype("an end that gives no floats of the sum's shape"));
         }
         let nodes: Vec<&Node> = members.iter().map(|&index| &part.nodes[index]).collect();
         if !nodes.is_empty() {
             let Some(Chain { expression, operands }) = elementwise::chain(l, &nodes, Some(sum), output)?
             else {
-                return Err(refusal::op("a chain of other than element-wise nodes"));
+                return Err(Refusal::op("a chain of other than element-wise nodes"));
             };
             let mut reads = vec![self.expression.clone()];
             for tensor in operands {

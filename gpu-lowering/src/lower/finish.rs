@@ -5,14 +5,13 @@
 //! 2. A state's output is always copied at the end, because its port is also the input's memory.
 //! 3. On a device behind a link an output that later steps read is computed in the arena, and copied once.
 
+use polychip_lowering::{Outcome, Part, Refusal};
 use polychip_ops::Op;
 use polychip_sdk::arena::{self, Piece};
 use polychip_sdk::{Layout, Port, Reason};
 
 use super::forms::{Form, Kind, arranged};
-use super::refusal::{self, Outcome, Refusal};
 use super::{Lowered, Lowering};
-use crate::part::Part;
 use crate::program::{ALIGN, Home, Program, Value};
 use crate::target::Target;
 
@@ -64,7 +63,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Outcome<Lowered> {
         .map(|value| {
             value
                 .map(|value| value.0)
-                .ok_or_else(|| refusal::op("a port without a value"))
+                .ok_or_else(|| Refusal::op("a port without a value"))
         })
         .collect::<Outcome<Vec<u32>>>()?;
     for (index, &tensor) in part.inputs.iter().chain(&part.outputs).enumerate() {
@@ -127,7 +126,7 @@ fn output(l: &mut Lowering<'_>, port: usize, tensor: usize) -> Outcome<()> {
         let value = l.get(tensor, form, kind)?;
         if l.ports[port] != Some(value) {
             if l.ports[port].is_some() {
-                return Err(refusal::op("an output computed twice"));
+                return Err(Refusal::op("an output computed twice"));
             }
             let scalar = l.stored_scalar(tensor)?;
             let target = l.value(Home::Port(port as u32, 0), scalar, &arranged(dims, form))?;

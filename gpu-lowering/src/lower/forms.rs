@@ -6,12 +6,10 @@
 
 use half::f16;
 use polychip_gpu_kernels::Scalar;
+use polychip_lowering::{Outcome, TensorIndex};
 use polychip_ops::DType;
-use polychip_sdk::{Encoding, EncodingKind};
 
-use super::refusal::{self, Outcome};
-use super::{Lowering, ValueId, count, map};
-use crate::part::TensorIndex;
+use super::{Lowering, ValueId, map};
 use crate::program::Home;
 
 /// In what order a tensor's elements lie.
@@ -314,7 +312,7 @@ impl Lowering<'_> {
         }
         let scalar = self.scalar(tensor)?;
         self.constant(scalar, &arranged, || {
-            let values = floats(part, tensor)?;
+            let values = part.tensors[tensor].reals()?;
             let values = match form {
                 Form::Rows => values,
                 Form::Channels => {
@@ -330,7 +328,7 @@ impl Lowering<'_> {
 
     /// The constant real values of a tensor, as f32.
     pub(super) fn floats(&self, tensor: TensorIndex) -> Outcome<Vec<f32>> {
-        floats(self.part, tensor)
+        self.part.tensors[tensor].reals()
     }
 }
 
@@ -393,150 +391,4 @@ pub(super) fn image(dims: &[usize]) -> [usize; 3] {
 pub(super) fn is_same(dims: &[usize]) -> bool {
     let [_, c, s] = image(dims);
     dims.len() < 3 || c == 1 || s == 1
-}
-
-/// The real values of a constant.
-pub(super) fn floats(part: &crate::part::Part, tensor: TensorIndex) -> Outcome<Vec<f32>> {
-    let t = &part.tensors[tensor];
-    let (true, Some(dims)) = (t.is_constant(), &t.dims) else {
-        return Err(refusal::constant(format!("tensor '{}' is not constant", t.name)));
-    };
-    let elements = count(dims)? as usize;
-    let bytes = t.bytes().unwrap_or_default();
-    let bytes = bytes.as_ref();
-    if t.dtype
-        .byte_len(elements)
-        .is_none_or(|needed| needed > bytes.len())
-    {
-        return Err(refusal::shape(format!(
-            "the data of tensor '{}' are too short",
-            t.name
-        )));
-    }
-    let Some(encoding) = &t.encoding else {
-        return match t.dtype {
-            DType::F32 => Ok(words(bytes).map(f32::from_le_bytes).take(elements).collect()),
-            DType::F16 => Ok(words(bytes)
-                .map(|b| f16::from_le_bytes(b).to_f32())
-                .take(elements)
-                .collect()),
-            other => Err(refusal::dtype(format!(
-                "a constant of {} is no float",
-                other.name()
-            ))),
-        };
-    };
-    let stored = integers(t.dtype, elements, bytes)?;
-    let index = ScaleIndex::new(encoding, dims)?;
-    let decode = |(i, stored): (usize, i32)| {
-        let at = index.at(i);
-        let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
-        stored.wrapping_sub(zero) as f32 * encoding.scales[at]
-    };
-    Ok(stored.into_iter().enumerate().map(decode).collect())
-}
-
-fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
-    bytes.as_chunks::<N>().0.iter().copied()
-}
-
-/// Stored integers as numbers.
-pub(super) fn integers(dtype: DType, elements: usize, bytes: &[u8]) -> Outcome<Vec<i32>> {
-    let packed = |bits: usize, signed: bool| -> Vec<i32> {
-        let (per_byte, mask) = (8 / bits, (1i32 << bits) - 1);
-        (0..elements)
-            .map(|i| {
-                let code = (i32::from(bytes[i / per_byte]) >> (i % per_byte * bits)) & mask;
-                if signed && code > mask / 2 {
-                    code - mask - 1
-                } else {
-                    code
-                }
-            })
-            .collect()
-    };
-    Ok(match dtype {
-        DType::I8 => bytes[..elements].iter().map(|&b| i32::from(b as i8)).collect(),
-        DType::U8 => bytes[..elements].iter().map(|&b| i32::from(b)).collect(),
-        DType::I16 => words(bytes)
-            .map(|b| i32::from(i16::from_le_bytes(b)))
-            .take(elements)
-            .collect(),
-        DType::U16 => words(bytes)
-            .map(|b| i32::from(u16::from_le_bytes(b)))
-            .take(elements)
-            .collect(),
-        DType::I32 => words(bytes).map(i32::from_le_bytes).take(elements).collect(),
-        DType::I4 => packed(4, true),
-        DType::U4 => packed(4, false),
-        DType::I2 => packed(2, true),
-        DType::U2 => packed(2, false),
-        _ => {
-            return Err(refusal::dtype(format!(
-                "an encoding of {} is not offered",
-                dtype.name()
-            )));
-        }
-    })
-}
-
-/// Which scale an element has.
-struct ScaleIndex {
-    inner: usize,
-    extent: usize,
-    block: usize,
-    blocks: usize,
-    per_block: bool,
-    whole: bool,
-}
-
-impl ScaleIndex {
-    fn new(encoding: &Encoding, dims: &[usize]) -> Outcome<ScaleIndex> {
-        let (axis, block, per_block) = match encoding.kind {
-            EncodingKind::PerTensor => (0, 1, false),
-            EncodingKind::PerAxis { axis } => (axis, 1, false),
-            EncodingKind::PerBlock { axis, block } => (axis, block, true),
-        };
-        let whole = encoding.kind == EncodingKind::PerTensor;
-        if !whole && axis >= dims.len() {
-            return Err(refusal::shape(format!(
-                "an encoding along axis {axis} of {dims:?}"
-            )));
-        }
-        let extent = dims.get(axis).copied().unwrap_or(1);
-        let blocks = extent.div_ceil(block.max(1));
-        let inner = dims.get(axis + 1..).map_or(1, |rest| rest.iter().product());
-        let outer: usize = dims[..axis.min(dims.len())].iter().product();
-        let needed = match encoding.kind {
-            EncodingKind::PerTensor => 1,
-            EncodingKind::PerAxis { .. } => extent,
-            EncodingKind::PerBlock { .. } => outer * blocks * inner,
-        };
-        if encoding.scales.len() != needed {
-            return Err(refusal::shape(format!(
-                "{} scales where {needed} are needed",
-                encoding.scales.len()
-            )));
-        }
-        Ok(ScaleIndex {
-            inner: inner.max(1),
-            extent: extent.max(1),
-            block: block.max(1),
-            blocks: blocks.max(1),
-            per_block,
-            whole,
-        })
-    }
-
-    fn at(&self, element: usize) -> usize {
-        if self.whole {
-            return 0;
-        }
-        let (inner, along) = (element % self.inner, element / self.inner % self.extent);
-        if !self.per_block {
-            return along;
-        }
-        let outer = element / self.inner / self.extent;
-        (outer * self.blocks + along / self.block) * self.inner + inner
-    }
 }

@@ -9,11 +9,11 @@
 //! The graph's own groups are hints of the same patterns; the groups are found here, from the nodes themselves,
 //! because they depend on what the kernels' endings can do.
 
+use polychip_lowering::TensorIndex;
 use polychip_ops::Op;
 
 use super::forms::is_float;
 use super::{Lowering, conv, elementwise, matmul};
-use crate::part::TensorIndex;
 
 /// Most nodes behind an anchor.
 const MEMBERS: usize = 24;

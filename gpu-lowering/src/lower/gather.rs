@@ -4,14 +4,13 @@
 //! tensor.
 
 use polychip_gpu_kernels::{Gather, GatherElements, GatherNd, Scalar, ScatterElements, ScatterNd};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
 use super::Lowering;
 use super::forms::{Form, Kind};
 use super::map::wide;
 use super::movement::carried;
-use super::refusal::{self, Outcome};
-use crate::part::{Node, TensorIndex};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -28,11 +27,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, dims.len().max(1))
         .filter(|&axis| axis < dims.len())
-        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
+        .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
     let at = l.rows(indices)?;
     let index = l.stored(at).scalar;
     if !matches!(index, Scalar::I64 | Scalar::I32) {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "indices of {} are not offered",
             index.name()
         )));
@@ -43,7 +42,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         return Ok(true);
     }
     if dims.contains(&0) {
-        return Err(refusal::shape(format!("{} of an empty tensor", node.op_name)));
+        return Err(Refusal::shape(format!("{} of an empty tensor", node.op_name)));
     }
     let kind = carried(l, x, y);
     let value = l.get(x, Form::Rows, kind)?;
@@ -78,7 +77,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
                 shape: wide(dims),
                 indices: wide(places),
                 batch: usize::try_from(batch)
-                    .map_err(|_| refusal::attribute(format!("batch_dims is {batch}")))?,
+                    .map_err(|_| Refusal::attribute(format!("batch_dims is {batch}")))?,
                 index,
             };
             l.launch(&kernel, &values)?;
@@ -97,19 +96,19 @@ fn scatter(
 ) -> Outcome<()> {
     let reduction = node.attributes.str(Attr::Reduction).unwrap_or("none");
     if reduction != "none" {
-        return Err(refusal::attribute(format!(
+        return Err(Refusal::attribute(format!(
             "{} with reduction '{reduction}' is not offered",
             node.op_name
         )));
     }
     let Some(updates) = node.input(2) else {
-        return Err(refusal::op(format!("{} without updates", node.op_name)));
+        return Err(Refusal::op(format!("{} without updates", node.op_name)));
     };
     let dims = l.dims(x)?;
     let (value, updates) = (l.rows(x)?, l.rows(updates)?);
     let (scalar, target) = l.destination(y, Form::Rows, Kind::Real)?;
     if scalar.bytes() < 4 {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "{} of {} is not offered",
             node.op_name,
             scalar.name()

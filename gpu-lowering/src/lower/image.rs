@@ -1,15 +1,13 @@
 //! Images and windows of nodes as the kernels take them: an image of one axis has height 1.
 
 use polychip_gpu_kernels::{Image, Window};
+use polychip_lowering::{Node, Outcome, Refusal};
 use polychip_ops::geometry;
 use polychip_sdk::Reason;
 
-use super::refusal::{self, Outcome, Refusal};
-use crate::part::Node;
-
 /// A tensor of rank 2 to 4 as an image.
 pub(super) fn image(dims: &[usize]) -> Outcome<Image> {
-    let small = |size: usize| u32::try_from(size).map_err(|_| refusal::shape(format!("an extent of {size}")));
+    let small = |size: usize| u32::try_from(size).map_err(|_| Refusal::shape(format!("an extent of {size}")));
     let (n, c, h, w) = match *dims {
         [n, c] => (n, c, 1, 1),
         [n, c, w] => (n, c, 1, w),
@@ -42,14 +40,14 @@ pub(super) fn window(
     };
     let placement = shape.resolve(spatial)?;
     if placement.output != out {
-        return Err(refusal::shape(format!(
+        return Err(Refusal::shape(format!(
             "a window over {dims:?} gives {:?}, not {out:?}",
             placement.output
         )));
     }
     let pair = |list: &[usize], fill: u32| -> Outcome<[u32; 2]> {
         let small =
-            |size: usize| u32::try_from(size).map_err(|_| refusal::shape(format!("a window with {size}")));
+            |size: usize| u32::try_from(size).map_err(|_| Refusal::shape(format!("a window with {size}")));
         match *list {
             [x] => Ok([fill, small(x)?]),
             [y, x] => Ok([small(y)?, small(x)?]),
@@ -68,7 +66,7 @@ pub(super) fn window(
     };
     let size = pair(spatial, 1)?;
     if window.output(size, shape.ceil) != pair(out, 1)? {
-        return Err(refusal::attribute(
+        return Err(Refusal::attribute(
             "a window whose places the kernels count otherwise",
         ));
     }

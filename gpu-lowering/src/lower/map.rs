@@ -1,9 +1,9 @@
 //! One kernel per expression: operands read where they lie, broadcast and in either order.
 
 use polychip_gpu_kernels::{Copy, Elementwise, Expression, Operand as Source, Outcome as Written, Transpose};
+use polychip_lowering::{Outcome, Refusal};
 
 use super::forms::{Form, arranged, image, is_same, place};
-use super::refusal::{self, Outcome};
 use super::{Lowering, ValueId, count};
 use crate::program::ALIGN;
 
@@ -25,7 +25,7 @@ impl Operand {
             step = i64::try_from(size)
                 .ok()
                 .and_then(|size| step.checked_mul(size))
-                .ok_or_else(|| refusal::shape(format!("a tensor of shape {aligned:?}")))?;
+                .ok_or_else(|| Refusal::shape(format!("a tensor of shape {aligned:?}")))?;
         }
         let rank = memory.len();
         Ok(Operand {
@@ -143,7 +143,7 @@ impl Lowering<'_> {
             let bytes = most.min(bytes - at);
             let pieces = [self.piece(value, at, bytes), self.piece(target, at, bytes)];
             let [Some(from), Some(to)] = pieces else {
-                return Err(refusal::shape(format!(
+                return Err(Refusal::shape(format!(
                     "a copy of {bytes} bytes, the device binds {most} at most"
                 )));
             };

@@ -1,15 +1,14 @@
 //! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
 
 use polychip_gpu_kernels::{BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Place, Right, Scalar, pack_b};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, broadcast};
 use polychip_sdk::EncodingKind;
 
 use super::ending::{self, Ending, Sheet};
 use super::forms::{Form, Kind, float_bytes, is_float};
-use super::refusal::{self, Outcome};
 use super::share::Whole;
-use super::{Lowering, ValueId, columns, quantise};
-use crate::part::{Node, TensorIndex};
+use super::{Lowering, ValueId, columns, of_kernel, quantise};
 
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_endings(l: &Lowering<'_>, node: &Node) -> bool {
@@ -59,14 +58,14 @@ fn flag(node: &Node, attr: Attr) -> bool {
 }
 
 fn small(size: usize) -> Outcome<u32> {
-    u32::try_from(size).map_err(|_| refusal::shape(format!("an extent of {size}")))
+    u32::try_from(size).map_err(|_| Refusal::shape(format!("an extent of {size}")))
 }
 
 impl Shape {
     fn of(l: &Lowering<'_>, node: &Node, a: TensorIndex, b: TensorIndex, y: TensorIndex) -> Outcome<Shape> {
         let (mut a, mut b, out) = (l.dims(a)?.to_vec(), l.dims(b)?.to_vec(), l.dims(y)?);
         if a.is_empty() || b.is_empty() || a.contains(&0) || b.contains(&0) {
-            return Err(refusal::shape(format!(
+            return Err(Refusal::shape(format!(
                 "a product of {a:?} and {b:?} is not offered"
             )));
         }
@@ -90,10 +89,10 @@ impl Shape {
         let (a_batch, b_batch) = (&a[..a.len() - 2], &b[..b.len() - 2]);
         let whole = broadcast::shapes(&[a_batch, b_batch])
             .filter(|_| k == b_k)
-            .ok_or_else(|| refusal::shape(format!("no product of {a:?} and {b:?}")))?;
+            .ok_or_else(|| Refusal::shape(format!("no product of {a:?} and {b:?}")))?;
         let elements = whole.iter().product::<usize>() * m * n;
         if elements != out.iter().product::<usize>() {
-            return Err(refusal::shape(format!(
+            return Err(Refusal::shape(format!(
                 "a product of {a:?} and {b:?} does not give {out:?}"
             )));
         }
@@ -140,12 +139,12 @@ pub(super) fn fused(
         return Ok(false);
     }
     let (Some(a), Some(b), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
-        return Err(refusal::op("a product without operands"));
+        return Err(Refusal::op("a product without operands"));
     };
     for tensor in [a, b, y] {
         let real = l.part.real(tensor);
         if !is_float(real) {
-            return Err(refusal::dtype(format!(
+            return Err(Refusal::dtype(format!(
                 "a product of {} is not offered",
                 real.name()
             )));
@@ -198,7 +197,7 @@ pub(super) fn fused(
     let pieces = columns::cut(&l.target.limits, gemm.n, four);
     let mut weights = Vec::new();
     if !l.dry {
-        weights = super::forms::floats(l.part, b)?;
+        weights = l.part.tensors[b].reals()?;
     }
     for piece in pieces {
         let some = Gemm {
@@ -211,15 +210,7 @@ pub(super) fn fused(
             l.packed(bytes, || {
                 let values = piece.of(&weights, if shape.transposed_b { k } else { 1 });
                 let values = float_bytes(Scalar::F32, &values);
-                Ok(pack_b(
-                    &values,
-                    Scalar::F32,
-                    scalar,
-                    own,
-                    k,
-                    n,
-                    shape.transposed_b,
-                )?)
+                pack_b(&values, Scalar::F32, scalar, own, k, n, shape.transposed_b).map_err(of_kernel)
             })
         };
         columns_of(l, &some, left, pack, &ends)?;
@@ -266,7 +257,7 @@ fn rows_in_shares(
     whole: Whole,
     shares: &[u32],
 ) -> Outcome<()> {
-    let none = || refusal::shape("rows that do not start where a binding can");
+    let none = || Refusal::shape("rows that do not start where a binding can");
     let bytes = u64::from(gemm.k) * gemm.scalar.bytes();
     let mut first = 0;
     for &rows in shares {
@@ -318,7 +309,7 @@ fn summand(l: &mut Lowering<'_>, end: &mut Ending, node: &Node, y: TensorIndex) 
             // sums are in f32, and so is what is added to them
             let part = l.part;
             let value = l.constant(Scalar::F32, dims, || {
-                Ok(float_bytes(Scalar::F32, &super::forms::floats(part, c)?))
+                Ok(float_bytes(Scalar::F32, &part.tensors[c].reals()?))
             })?;
             end.operand(l, value, Place::Column)
         } else {
@@ -412,7 +403,7 @@ fn integers(
             let packed = l.packed(kernel.bindings[1].bytes, || {
                 let bytes = part.tensors[b].bytes().unwrap_or_default();
                 let bytes = piece.of(&bytes, if shape.transposed_b { shape.k as usize } else { 1 });
-                Ok(gemm.pack_b(&bytes, shape.transposed_b)?)
+                gemm.pack_b(&bytes, shape.transposed_b).map_err(of_kernel)
             })?;
             let mut values = vec![left, packed];
             values.extend(&operands);

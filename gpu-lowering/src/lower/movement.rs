@@ -3,12 +3,11 @@
 //! Invariant: a tensor with the encoding of its source keeps its integers; others are moved as real values.
 
 use polychip_gpu_kernels::Scalar;
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
 use super::forms::{Form, Kind, Permuted, arranged, channels_last, is_same, place};
-use super::refusal::{self, Outcome};
 use super::{Lowering, map};
-use crate::part::{Node, TensorIndex};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -23,13 +22,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         Op::Identity => view(l, x, y)?,
         Op::Dropout => {
             if node.input(2).is_some_and(|t| l.part.scalar(t) != Some(0.0)) || node.output(1).is_some() {
-                return Err(refusal::op("Dropout that trains is not offered"));
+                return Err(Refusal::op("Dropout that trains is not offered"));
             }
             view(l, x, y)?;
         }
         Op::Reshape | Op::Flatten | Op::Squeeze | Op::Unsqueeze => {
             if node.input(1).is_some_and(|t| !l.part.is_constant(t)) {
-                return Err(refusal::constant(format!(
+                return Err(Refusal::constant(format!(
                     "the shape of {} comes from the run",
                     node.op_name
                 )));
@@ -70,7 +69,7 @@ pub(super) fn list(l: &Lowering<'_>, node: &Node, input: usize) -> Outcome<Optio
     node.input(input)
         .map(|t| {
             l.part.integers(t).ok_or_else(|| {
-                refusal::constant(format!("input {input} of {} comes from the run", node.op_name))
+                Refusal::constant(format!("input {input} of {} comes from the run", node.op_name))
             })
         })
         .transpose()
@@ -95,11 +94,11 @@ fn sizes(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<bool> {
             .collect()
     };
     if values.len() != out.iter().product::<usize>() {
-        return Err(refusal::shape(format!("{} sizes for {out:?}", values.len())));
+        return Err(Refusal::shape(format!("{} sizes for {out:?}", values.len())));
     }
     let scalar = l.stored_scalar(y)?;
     if scalar != Scalar::I64 {
-        return Err(refusal::dtype("a shape of other than int64"));
+        return Err(Refusal::dtype("a shape of other than int64"));
     }
     let value = l.constant(scalar, out, || {
         Ok(values.iter().flat_map(|v| v.to_le_bytes()).collect())
@@ -112,7 +111,7 @@ fn sizes(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<bool> {
 fn view(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let (from, to) = (l.dims(x)?, l.dims(y)?);
     if super::count(from)? != super::count(to)? {
-        return Err(refusal::shape(format!("{from:?} is not reshaped to {to:?}")));
+        return Err(Refusal::shape(format!("{from:?} is not reshaped to {to:?}")));
     }
     let kind = carried(l, x, y);
     let form = if from == to { kept(l, x)? } else { Form::Rows };
@@ -128,7 +127,7 @@ pub(super) fn permutation(node: &Node, rank: usize) -> Outcome<Vec<usize>> {
     };
     order
         .filter(|order| order.len() == rank)
-        .ok_or_else(|| refusal::attribute(format!("perm of a tensor of rank {rank}")))
+        .ok_or_else(|| Refusal::attribute(format!("perm of a tensor of rank {rank}")))
 }
 
 fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
@@ -136,7 +135,7 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     let rank = dims.len();
     let order = permutation(node, rank)?;
     if order.iter().map(|&axis| dims[axis]).ne(out.iter().copied()) {
-        return Err(refusal::shape(format!(
+        return Err(Refusal::shape(format!(
             "{dims:?} permuted by {order:?} is not {out:?}"
         )));
     }
@@ -195,13 +194,13 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
 fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let (dims, out) = (l.dims(x)?, l.dims(y)?);
     let rank = dims.len();
-    let missing = || refusal::constant("the bounds of a Slice come from the run");
+    let missing = || Refusal::constant("the bounds of a Slice come from the run");
     let first = list(l, node, 1)?.ok_or_else(missing)?;
     let axes = list(l, node, 3)?.unwrap_or_else(|| (0..first.len() as i64).collect());
     let stride = list(l, node, 4)?.unwrap_or_else(|| vec![1; first.len()]);
     let axes = axis::normalise_all(&axes, rank)
         .filter(|axes| axes.len() == first.len() && stride.len() == first.len())
-        .ok_or_else(|| refusal::attribute(format!("a Slice along {axes:?} of rank {rank}")))?;
+        .ok_or_else(|| Refusal::attribute(format!("a Slice along {axes:?} of rank {rank}")))?;
     let (mut starts, mut steps) = (vec![0u64; rank], vec![1i64; rank]);
     for ((&axis, &start), &step) in axes.iter().zip(&first).zip(&stride) {
         let size = dims[axis] as i64;
@@ -229,13 +228,13 @@ fn cut(
     let rank = dims.len();
     let (kind, form) = (carried(l, x, y), kept(l, x)?);
     if out.len() != rank {
-        return Err(refusal::shape(format!("a slice of {dims:?} is not {out:?}")));
+        return Err(Refusal::shape(format!("a slice of {dims:?} is not {out:?}")));
     }
     for axis in 0..rank {
         // the last index stays inside
         let last = starts[axis] as i128 + i128::from(steps[axis]) * (out[axis] as i128 - 1);
         if out[axis] > 0 && !(0..dims[axis] as i128).contains(&last) {
-            return Err(refusal::shape(format!(
+            return Err(Refusal::shape(format!(
                 "a slice of {dims:?} that leaves it along axis {axis}"
             )));
         }
@@ -267,13 +266,13 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
     let rank = dims.len();
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, rank)
-        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))?;
+        .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))?;
     let sizes: Vec<u64> = match list(l, node, 1)? {
         Some(sizes) => sizes.iter().map(|&size| size.max(0) as u64).collect(),
         None => {
             let whole = node.outputs.iter().map(|output| match output {
                 Some(t) => l.dims(*t).map(|dims| dims.get(axis).copied().unwrap_or(0) as u64),
-                None => Err(refusal::op(
+                None => Err(Refusal::op(
                     "a Split without sizes, one of whose outputs nobody wants",
                 )),
             });
@@ -281,7 +280,7 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
         }
     };
     if sizes.iter().sum::<u64>() != dims[axis] as u64 || sizes.len() < node.outputs.len() {
-        return Err(refusal::shape(format!("{dims:?} is not split into {sizes:?}")));
+        return Err(Refusal::shape(format!("{dims:?} is not split into {sizes:?}")));
     }
     let mut starts = vec![0; rank];
     let steps = vec![1; rank];
@@ -304,19 +303,19 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
 
 fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let (&[n, c, h, w], &[_, out_c, out_h, out_w]) = (l.dims(x)?, l.dims(y)?) else {
-        return Err(refusal::shape(format!("{} of other than rank 4", node.op_name)));
+        return Err(Refusal::shape(format!("{} of other than rank 4", node.op_name)));
     };
     let b = node
         .attributes
         .int(Attr::Blocksize)
         .and_then(|b| usize::try_from(b).ok())
         .filter(|&b| b > 0)
-        .ok_or_else(|| refusal::attribute("a block size below 1"))?;
+        .ok_or_else(|| Refusal::attribute("a block size below 1"))?;
     let mode = node.attributes.str(Attr::Mode).unwrap_or("DCR");
-    let wrong = || refusal::attribute(format!("{} with mode '{mode}' is not offered", node.op_name));
+    let wrong = || Refusal::attribute(format!("{} with mode '{mode}' is not offered", node.op_name));
     let (shape, order) = if node.op == Op::SpaceToDepth {
         if out_h.checked_mul(b) != Some(h) || out_w.checked_mul(b) != Some(w) {
-            return Err(refusal::shape(format!("blocks of {b} in {h} x {w}")));
+            return Err(Refusal::shape(format!("blocks of {b} in {h} x {w}")));
         }
         let order = match mode {
             "DCR" => [0, 3, 5, 1, 2, 4],
@@ -326,7 +325,7 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         ([n, c, out_h, b, out_w, b], order)
     } else {
         if b.checked_mul(b).and_then(|bb| bb.checked_mul(out_c)) != Some(c) {
-            return Err(refusal::shape(format!("{c} channels in blocks of {b}")));
+            return Err(Refusal::shape(format!("{c} channels in blocks of {b}")));
         }
         match mode {
             "DCR" => ([n, b, b, out_c, h, w], [0, 3, 4, 1, 5, 2]),

@@ -3,14 +3,13 @@
 //! Invariant: sums are in f32 in the kernels, whatever the storage.
 
 use polychip_gpu_kernels::{Binary, Expression, GroupNorm, LayerNorm, LpNorm, Lrn, Softmax, Unary};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
 use super::forms::{Form, is_float};
 use super::map::{self, Operand};
 use super::movement::{around, kept};
-use super::refusal::{self, Outcome};
 use super::{Lowering, ValueId};
-use crate::part::{Node, TensorIndex};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -29,17 +28,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         return Ok(false);
     }
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
-        return Err(refusal::op(format!("{} without operands", node.op_name)));
+        return Err(Refusal::op(format!("{} without operands", node.op_name)));
     };
     if !is_float(l.part.real(x)) || l.part.real(x) != l.part.real(y) {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "{} of {} is not offered",
             node.op_name,
             l.part.real(x).name()
         )));
     }
     if node.outputs.iter().skip(1).any(Option::is_some) {
-        return Err(refusal::op(format!("{} with more than one output", node.op_name)));
+        return Err(Refusal::op(format!("{} with more than one output", node.op_name)));
     }
     match node.op {
         Op::LayerNormalization | Op::RMSNormalization => rows(l, node, x, y)?,
@@ -55,7 +54,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
 fn along(node: &Node, default: i64, rank: usize) -> Outcome<usize> {
     let along = node.attributes.int(Attr::Axis).unwrap_or(default);
     axis::normalise(along, rank)
-        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))
+        .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {rank}")))
 }
 
 fn softmax(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
@@ -101,7 +100,7 @@ fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     let outer: usize = dims[..axis].iter().product();
     let given: Vec<TensorIndex> = [node.input(1), node.input(2)].into_iter().flatten().collect();
     if node.input(1).is_none() {
-        return Err(refusal::op(format!("{} without a scale", node.op_name)));
+        return Err(Refusal::op(format!("{} without a scale", node.op_name)));
     }
     for &tensor in &given {
         let own = l.dims(tensor)?;
@@ -109,7 +108,7 @@ fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
         let whole = own.iter().product::<usize>() == count
             && tail.clone().eq(dims[axis..].iter().skip_while(|&&dim| dim == 1));
         if !whole || !is_float(l.part.real(tensor)) || l.part.real(tensor) != l.part.real(x) {
-            return Err(refusal::shape(format!(
+            return Err(Refusal::shape(format!(
                 "a scale or bias of {own:?} for rows of {count}"
             )));
         }
@@ -135,15 +134,15 @@ fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
 fn groups(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
     let (Some(scale), Some(bias)) = (node.input(1), node.input(2)) else {
-        return Err(refusal::op(format!("{} without scale or bias", node.op_name)));
+        return Err(Refusal::op(format!("{} without scale or bias", node.op_name)));
     };
     if dims.len() < 3 {
-        return Err(refusal::shape(format!("{} of {dims:?}", node.op_name)));
+        return Err(Refusal::shape(format!("{} of {dims:?}", node.op_name)));
     }
     let channels = dims[1];
     for tensor in [scale, bias] {
         if l.dims(tensor)? != [channels] || l.part.real(tensor) != l.part.real(x) {
-            return Err(refusal::shape(format!("a scale or bias for {channels} channels")));
+            return Err(Refusal::shape(format!("a scale or bias for {channels} channels")));
         }
     }
     let groups = if node.op == Op::InstanceNormalization {
@@ -153,7 +152,7 @@ fn groups(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         u64::try_from(groups)
             .ok()
             .filter(|&groups| groups > 0 && (channels as u64).is_multiple_of(groups))
-            .ok_or_else(|| refusal::attribute(format!("{groups} groups of {channels} channels")))?
+            .ok_or_else(|| Refusal::attribute(format!("{groups} groups of {channels} channels")))?
     };
     let form = kept(l, x)?;
     let from = l.get(x, form, super::forms::Kind::Real)?;
@@ -177,7 +176,7 @@ fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> O
     let dims = l.dims(x)?;
     let rank = dims.len();
     if node.attributes.int(Attr::TrainingMode).unwrap_or(0) != 0 || rank < 2 {
-        return Err(refusal::attribute(
+        return Err(Refusal::attribute(
             "BatchNormalization that trains is not offered",
         ));
     }
@@ -187,9 +186,9 @@ fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> O
     for i in 1..5 {
         let tensor = node
             .input(i)
-            .ok_or_else(|| refusal::op("BatchNormalization without statistics"))?;
+            .ok_or_else(|| Refusal::op("BatchNormalization without statistics"))?;
         if l.dims(tensor)? != [dims[1]] || !is_float(l.part.real(tensor)) {
-            return Err(refusal::shape(format!("statistics for {} channels", dims[1])));
+            return Err(Refusal::shape(format!("statistics for {} channels", dims[1])));
         }
         let value = l.rows(tensor)?;
         operands.push(Operand::along(value, 1, rank));
@@ -213,7 +212,7 @@ fn unit(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     let p = u32::try_from(p)
         .ok()
         .filter(|p| (1..=2).contains(p))
-        .ok_or_else(|| refusal::attribute(format!("LpNormalization with p {p} is not offered")))?;
+        .ok_or_else(|| Refusal::attribute(format!("LpNormalization with p {p} is not offered")))?;
     let from = l.rows(x)?;
     let target = l.result(y, Form::Rows)?;
     let kernel = LpNorm {
@@ -229,7 +228,7 @@ fn unit(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
 fn response(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
     if dims.len() < 3 {
-        return Err(refusal::shape(format!("LRN of {dims:?}")));
+        return Err(Refusal::shape(format!("LRN of {dims:?}")));
     }
     let size = node
         .attributes
@@ -237,7 +236,7 @@ fn response(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -
         .and_then(|size| u64::try_from(size).ok());
     let size = size
         .filter(|&size| size > 0)
-        .ok_or_else(|| refusal::attribute("LRN without a size"))?;
+        .ok_or_else(|| Refusal::attribute("LRN without a size"))?;
     let float = |attr, default| node.attributes.float(attr).unwrap_or(default);
     let form = kept(l, x)?;
     let from = l.get(x, form, super::forms::Kind::Real)?;

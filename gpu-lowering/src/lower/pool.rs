@@ -1,12 +1,11 @@
 //! Pooling over windows and over whole images, channels last.
 
 use polychip_gpu_kernels::{GlobalPool, Pool, PoolKind, Scalar};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op};
 
 use super::forms::{Form, Kind, is_float};
-use super::refusal::{self, Outcome};
 use super::{Lowering, image};
-use crate::part::{Node, TensorIndex};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -30,7 +29,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
 
 fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     if node.output(1).is_some() {
-        return Err(refusal::op("the indices of MaxPool are not offered"));
+        return Err(Refusal::op("the indices of MaxPool are not offered"));
     }
     let (dims, out) = (l.dims(x)?, l.dims(y)?);
     let kernel: Vec<usize> = node
@@ -59,7 +58,7 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
     let scalar = l.stored(from).scalar;
     let bytes = kind == PoolKind::Max && matches!(scalar, Scalar::I8 | Scalar::U8);
     if !bytes && !matches!(scalar, Scalar::F32 | Scalar::F16) {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "{} of {} is not offered",
             node.op_name,
             scalar.name()
@@ -81,7 +80,7 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
 pub(super) fn whole(l: &mut Lowering<'_>, kind: PoolKind, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let dims = l.dims(x)?;
     if !is_float(l.part.real(x)) || dims.len() < 2 {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "a global pool of {} and rank {} is not offered",
             l.part.real(x).name(),
             dims.len()

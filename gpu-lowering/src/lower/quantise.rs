@@ -3,21 +3,20 @@
 //! Invariant: `real = (stored - zero point) * scale`, and back by a division, halves to even, saturated.
 
 use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::{Encoding, EncodingKind, Reason};
 
 use super::forms::{Form, Kind};
 use super::map::{self, Operand};
-use super::refusal::{self, Outcome, Refusal};
 use super::{Lowering, ValueId};
-use crate::part::{Node, TensorIndex};
 
 fn encoding<'a>(l: &Lowering<'a>, tensor: TensorIndex) -> Outcome<&'a Encoding> {
     let part = l.part;
     part.tensors[tensor]
         .encoding
         .as_ref()
-        .ok_or_else(|| refusal::op("a tensor without an encoding is not decoded"))
+        .ok_or_else(|| Refusal::op("a tensor without an encoding is not decoded"))
 }
 
 /// Scale and zero point of a tensor with one of each.
@@ -152,13 +151,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         return Ok(false);
     }
     let (Some(x), Some(scale), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
-        return Err(refusal::op(format!("{} without operands", node.op_name)));
+        return Err(Refusal::op(format!("{} without operands", node.op_name)));
     };
     let dims = l.dims(x)?;
     let rank = dims.len();
     let blocks = node.attributes.int(Attr::BlockSize).unwrap_or(0);
     if blocks != 0 {
-        return Err(refusal::attribute("scales per block are not offered"));
+        return Err(Refusal::attribute("scales per block are not offered"));
     }
     // these two see the stored integers, whatever encodings say
     let (quantises, from_kind, to_kind) = match node.op {
@@ -186,7 +185,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         let axis = axis::normalise(wanted, rank)
             .filter(|&axis| own == &dims[axis..=axis])
             .ok_or_else(|| {
-                refusal::attribute(format!("scales of shape {own:?} along axis {wanted} of {dims:?}"))
+                Refusal::attribute(format!("scales of shape {own:?} along axis {wanted} of {dims:?}"))
             })?;
         Ok(Operand::along(value, axis, rank))
     };
@@ -208,7 +207,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             None => steps,
         };
         if !matches!(to, Scalar::I8 | Scalar::U8 | Scalar::I16 | Scalar::U16) {
-            return Err(refusal::dtype(format!(
+            return Err(Refusal::dtype(format!(
                 "quantisation to {} is not offered",
                 to.name()
             )));

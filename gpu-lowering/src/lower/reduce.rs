@@ -1,14 +1,13 @@
 //! Reductions along axes, and the places of extremes.
 
 use polychip_gpu_kernels::{ArgReduce, PoolKind, Reduce, Reduction, Scalar};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
 use super::forms::{Form, Kind, arranged, is_float, is_same, place};
 use super::map::wide;
 use super::movement::kept;
-use super::refusal::{self, Outcome};
 use super::{Lowering, pool};
-use crate::part::{Node, TensorIndex};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -30,22 +29,22 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         _ => return Ok(false),
     };
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
-        return Err(refusal::op(format!("{} without operands", node.op_name)));
+        return Err(Refusal::op(format!("{} without operands", node.op_name)));
     };
     let dims = l.dims(x)?;
     let rank = dims.len();
     let listed =
         match node.input(1) {
             Some(t) => Some(l.part.integers(t).ok_or_else(|| {
-                refusal::constant(format!("the axes of {} come from the run", node.op_name))
+                Refusal::constant(format!("the axes of {} come from the run", node.op_name))
             })?),
             None => node.attributes.ints(Attr::Axes).map(<[i64]>::to_vec),
         };
     let axes: Vec<usize> = match listed.filter(|axes| !axes.is_empty()) {
         Some(axes) => axis::normalise_all(&axes, rank)
-            .ok_or_else(|| refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
+            .ok_or_else(|| Refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
         None if node.attributes.int(Attr::NoopWithEmptyAxes).unwrap_or(0) != 0 => {
-            return Err(refusal::attribute("a reduction of nothing"));
+            return Err(Refusal::attribute("a reduction of nothing"));
         }
         None => (0..rank).collect(),
     };
@@ -54,7 +53,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         .map(|axis| dims[axis])
         .product();
     if remaining != l.dims(y)?.iter().product::<usize>() || dims.contains(&0) {
-        return Err(refusal::shape(format!(
+        return Err(Refusal::shape(format!(
             "{dims:?} reduced along {axes:?} is not {:?}",
             l.dims(y)?
         )));
@@ -81,7 +80,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     let from = l.get(x, form, Kind::Real)?;
     let scalar = l.stored(from).scalar;
     if !matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I64) {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "{} of {} is not offered",
             node.op_name,
             scalar.name()
@@ -89,7 +88,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     }
     let target = l.result(y, Form::Rows)?;
     if rank == 0 {
-        return Err(refusal::shape("a reduction of a scalar is not offered"));
+        return Err(Refusal::shape("a reduction of a scalar is not offered"));
     }
     let mut moved: Vec<usize> = axes.iter().map(|&axis| place(form, axis, rank)).collect();
     moved.sort_unstable();
@@ -107,19 +106,19 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
 fn place_of_extreme(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
     let (Some(x), Some(y)): (Option<TensorIndex>, Option<TensorIndex>) = (node.input(0), node.output(0))
     else {
-        return Err(refusal::op(format!("{} without operands", node.op_name)));
+        return Err(Refusal::op(format!("{} without operands", node.op_name)));
     };
     let dims = l.dims(x)?;
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, dims.len())
-        .ok_or_else(|| refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
+        .ok_or_else(|| Refusal::attribute(format!("axis {along} of a tensor of rank {}", dims.len())))?;
     let from = l.rows(x)?;
     let scalar = l.stored(from).scalar;
     if !matches!(
         scalar,
         Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I8 | Scalar::U8
     ) {
-        return Err(refusal::dtype(format!(
+        return Err(Refusal::dtype(format!(
             "{} of {} is not offered",
             node.op_name,
             scalar.name()

@@ -1,13 +1,12 @@
 //! Resampling of images, channels last.
 
 use polychip_gpu_kernels::{Coordinates, Interpolation, Resize, ResizeAxis, Rounding, Scalar};
+use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
 use super::forms::{Form, Kind};
 use super::movement::carried;
-use super::refusal::{self, Outcome};
-use super::{Lowering, image};
-use crate::part::{Node, TensorIndex};
+use super::{Lowering, image, of_kernel};
 
 /// Lowers Resize over the last axes of an image.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -17,14 +16,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     let (dims, out) = (l.dims(x)?, l.dims(y)?);
     let rank = dims.len();
     if !(3..=4).contains(&rank) || out.len() != rank || dims[..2] != out[..2] || out.contains(&0) {
-        return Err(refusal::shape(format!(
+        return Err(Refusal::shape(format!(
             "a Resize from {dims:?} to {out:?} is not offered"
         )));
     }
     let attributes = &node.attributes;
     let text = |attr, default: &'static str| attributes.str(attr).unwrap_or(default).to_owned();
     let wrong = |what: &str, value: &str| {
-        Err(refusal::attribute(format!(
+        Err(Refusal::attribute(format!(
             "Resize with {what} '{value}' is not offered"
         )))
     };
@@ -53,7 +52,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     let axes: Vec<usize> = match attributes.ints(Attr::Axes) {
         None => (0..rank).collect(),
         Some(axes) => axis::normalise_all(axes, rank)
-            .ok_or_else(|| refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
+            .ok_or_else(|| Refusal::attribute(format!("axes {axes:?} of a tensor of rank {rank}")))?,
     };
     let numbers = |l: &Lowering<'_>, input: usize| -> Outcome<Option<Vec<f64>>> {
         let Some(t) = node.input(input) else {
@@ -65,14 +64,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         l.part
             .numbers(t)
             .map(Some)
-            .ok_or_else(|| refusal::constant(format!("input {input} of Resize comes from the run")))
+            .ok_or_else(|| Refusal::constant(format!("input {input} of Resize comes from the run")))
     };
     let (region, scales, sizes) = (numbers(l, 1)?, numbers(l, 2)?, numbers(l, 3)?);
     if policy != "stretch" && sizes.is_some() {
         return wrong("the policy", &policy);
     }
     let of_axis = |axis: usize| -> Outcome<ResizeAxis> {
-        let output = u32::try_from(out[axis]).map_err(|_| refusal::shape("an extent beyond 32 bits"))?;
+        let output = u32::try_from(out[axis]).map_err(|_| Refusal::shape("an extent beyond 32 bits"))?;
         let at = axes.iter().position(|&own| own == axis);
         let pick = |list: &Option<Vec<f64>>, at: Option<usize>| {
             list.as_ref().zip(at).and_then(|(l, at)| l.get(at).copied())
@@ -124,7 +123,7 @@ fn resample(
     let from = l.get(x, Form::Channels, kind)?;
     let resize = make(l.stored(from).scalar, image::image(dims)?);
     let kernel = l.kernel(&resize)?;
-    let taps = l.packed(kernel.bindings[1].bytes, || Ok(resize.pack()?))?;
+    let taps = l.packed(kernel.bindings[1].bytes, || resize.pack().map_err(of_kernel))?;
     let (_, target) = l.destination(y, Form::Channels, kind)?;
     l.define(y, Form::Channels, kind, target)?;
     l.launch_kernel(kernel, &[from, taps, target])

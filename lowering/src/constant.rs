@@ -1,0 +1,229 @@
+//! The values of constants: numbers, integers, and the reals that quantised ones stand for.
+//!
+//! Invariants:
+//! 1. Values narrower than a byte are read low bits first, as ONNX packs them.
+//! 2. A tensor that a node fills with one value reads as a constant.
+
+use std::borrow::Cow;
+
+use half::{bf16, f16};
+use polychip_ops::{DType, Literal};
+use polychip_sdk::Reason;
+
+use crate::{Layout, Outcome, Part, Refusal, ScaleIndex, Tensor, TensorIndex};
+
+impl Tensor {
+    /// Number of elements, where all extents are known before the run.
+    pub fn elements(&self) -> Option<usize> {
+        polychip_ops::axis::product(self.dims.as_ref()?)
+    }
+
+    /// The bytes of a constant; a fill of many elements is written out.
+    pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        if let Some(constant) = &self.constant {
+            return Some(Cow::Borrowed(constant.bytes()));
+        }
+        let count = self.dims.as_ref()?.iter().product();
+        Some(Cow::Owned(self.fill.as_ref()?.repeat(count)))
+    }
+
+    /// The one value of all elements of a tensor of f32.
+    pub fn fill_f32(&self) -> Option<f32> {
+        let bytes = self.fill.as_deref().filter(|_| self.dtype == DType::F32)?;
+        Some(f32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// A constant without an encoding, copied: for shapes and parameters, not for weights.
+    pub fn literal(&self) -> Option<Literal> {
+        if self.encoding.is_some() {
+            return None;
+        }
+        Literal::new(self.dtype, self.dims.clone()?, self.bytes()?.as_ref())
+    }
+
+    /// The stored integers of a constant; `None` for other types.
+    ///
+    /// # Errors
+    /// Where it is no constant, or of no integers of at most 32 bits.
+    pub fn integers(&self) -> Outcome<Vec<i32>> {
+        let (bytes, dims) = self.data()?;
+        integers(self.dtype, dims.iter().product(), &bytes)
+    }
+
+    /// The real values of a constant, as f32.
+    ///
+    /// # Errors
+    /// Where it is no constant, or of a type that is not read as f32.
+    pub fn reals(&self) -> Outcome<Vec<f32>> {
+        let (bytes, dims) = self.data()?;
+        let elements = polychip_ops::axis::product(dims)
+            .ok_or_else(|| Refusal::shape(format!("a tensor of shape {dims:?} is too large")))?;
+        holds(self.dtype, elements, &bytes)?;
+        let mut values = Vec::new();
+        values.try_reserve_exact(elements).map_err(|_| {
+            let words = format!("no memory for a constant of shape {dims:?}");
+            Refusal::new(Reason::Memory, words)
+        })?;
+        let wrong =
+            |other: DType| Refusal::dtype(format!("a constant of {} is not read as f32", other.name()));
+        match (&self.encoding, self.dtype, &self.constant) {
+            (Some(encoding), dtype, _) => {
+                let stored = integers(dtype, elements, &bytes)?;
+                let index = ScaleIndex::new(encoding, dims, Layout::RowMajor)?;
+                index.runs(encoding, elements, |range, scale, zero| {
+                    // the difference is taken in integers, which f32 cannot hold
+                    let real = |stored: &i32| stored.wrapping_sub(zero) as f32 * scale;
+                    values.extend(stored[range].iter().map(real));
+                });
+            }
+            (None, DType::F32, Some(constant)) => {
+                constant.blocks(|block| values.extend(words_of(block).map(f32::from_le_bytes)));
+            }
+            (None, DType::F32, None) => values.extend(words_of(&bytes).map(f32::from_le_bytes)),
+            (None, DType::F16, _) => values.extend(words_of(&bytes).map(|b| f16::from_le_bytes(b).to_f32())),
+            (None, DType::BF16, _) => {
+                values.extend(words_of(&bytes).map(|b| bf16::from_le_bytes(b).to_f32()))
+            }
+            (None, other, _) => return Err(wrong(other)),
+        }
+        values.truncate(elements);
+        Ok(values)
+    }
+
+    fn data(&self) -> Outcome<(Cow<'_, [u8]>, &[usize])> {
+        let data = self.bytes().zip(self.dims.as_deref());
+        data.ok_or_else(|| Refusal::constant(format!("tensor '{}' would have to be a constant", self.name)))
+    }
+}
+
+impl Part {
+    /// The values of a small constant as numbers.
+    pub fn numbers(&self, tensor: TensorIndex) -> Option<Vec<f64>> {
+        self.tensors[tensor].literal()?.as_f64s()
+    }
+
+    /// The values of a small integer constant.
+    pub fn integers(&self, tensor: TensorIndex) -> Option<Vec<i64>> {
+        self.tensors[tensor].literal()?.as_i64s()
+    }
+
+    /// The only value of a constant of one element.
+    pub fn scalar(&self, tensor: TensorIndex) -> Option<f64> {
+        // the length is looked at first: large constants are not read
+        if self.dims(tensor)?.iter().product::<usize>() != 1 {
+            return None;
+        }
+        self.numbers(tensor)?.first().copied()
+    }
+}
+
+fn words_of<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    bytes.as_chunks::<N>().0.iter().copied()
+}
+
+fn holds(dtype: DType, elements: usize, bytes: &[u8]) -> Outcome<()> {
+    match dtype.byte_len(elements) {
+        Some(needed) if needed <= bytes.len() => Ok(()),
+        _ => Err(Refusal::shape(format!(
+            "{} bytes do not hold {elements} {}",
+            bytes.len(),
+            dtype.name()
+        ))),
+    }
+}
+
+/// Stored integers of at most 32 bits as numbers.
+///
+/// # Errors
+/// Where the bytes are too few, or the type is another one.
+pub fn integers(dtype: DType, elements: usize, bytes: &[u8]) -> Outcome<Vec<i32>> {
+    holds(dtype, elements, bytes)?;
+    let packed = |bits: usize, signed: bool| -> Vec<i32> {
+        let (per_byte, mask) = (8 / bits, (1i32 << bits) - 1);
+        let code = |i: usize| {
+            let code = (i32::from(bytes[i / per_byte]) >> (i % per_byte * bits)) & mask;
+            if signed && code > mask / 2 {
+                code - mask - 1
+            } else {
+                code
+            }
+        };
+        (0..elements).map(code).collect()
+    };
+    Ok(match dtype {
+        DType::I8 => bytes[..elements].iter().map(|&b| i32::from(b as i8)).collect(),
+        DType::U8 => bytes[..elements].iter().map(|&b| i32::from(b)).collect(),
+        DType::I16 => words_of(bytes)
+            .map(|b| i32::from(i16::from_le_bytes(b)))
+            .take(elements)
+            .collect(),
+        DType::U16 => words_of(bytes)
+            .map(|b| i32::from(u16::from_le_bytes(b)))
+            .take(elements)
+            .collect(),
+        DType::I32 => words_of(bytes).map(i32::from_le_bytes).take(elements).collect(),
+        DType::I4 => packed(4, true),
+        DType::U4 => packed(4, false),
+        DType::I2 => packed(2, true),
+        DType::U2 => packed(2, false),
+        other => {
+            return Err(Refusal::dtype(format!("{} are no stored integers", other.name())));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use polychip_sdk::{Constant, Encoding, EncodingKind};
+
+    use super::*;
+
+    fn constant(dtype: DType, dims: &[usize], bytes: &'static [u8]) -> Tensor {
+        Tensor {
+            constant: Some(Constant::of_static(bytes)),
+            ..Tensor::new(dtype, Some(dims.to_vec()))
+        }
+    }
+
+    #[test]
+    fn nibbles_are_read_low_bits_first_and_with_their_sign() {
+        assert_eq!(integers(DType::I4, 3, &[0xf1, 0x08]), Ok(vec![1, -1, -8]));
+        assert_eq!(integers(DType::U4, 3, &[0xf1, 0x08]), Ok(vec![1, 15, 8]));
+        assert_eq!(integers(DType::I2, 4, &[0b1110_0100]), Ok(vec![0, 1, -2, -1]));
+        assert!(integers(DType::I32, 2, &[0; 7]).is_err());
+        assert!(integers(DType::F32, 1, &[0; 4]).is_err());
+    }
+
+    #[test]
+    fn codes_are_decoded_with_the_scale_of_their_axis() {
+        let mut weights = constant(DType::I8, &[2, 2], &[1, 2, 3, 0xfc]);
+        weights.encoding = Some(Encoding {
+            kind: EncodingKind::PerAxis { axis: 0 },
+            scales: vec![0.5, 2.0],
+            zero_points: vec![1, 0],
+            real_dtype: DType::F32,
+        });
+        assert_eq!(weights.reals(), Ok(vec![0.0, 0.5, 6.0, -8.0]));
+        assert_eq!(weights.integers(), Ok(vec![1, 2, 3, -4]));
+        assert_eq!(weights.literal(), None);
+    }
+
+    #[test]
+    fn fills_read_as_constants() {
+        let filled = Tensor {
+            fill: Some(2.5f32.to_le_bytes().to_vec()),
+            ..Tensor::new(DType::F32, Some(vec![3]))
+        };
+        assert_eq!(filled.reals(), Ok(vec![2.5; 3]));
+        assert_eq!(filled.fill_f32(), Some(2.5));
+        let words = Tensor::new(DType::F32, Some(vec![3])).reals().unwrap_err();
+        assert_eq!(words.reason(), Reason::NotConstant);
+    }
+
+    #[test]
+    fn halves_are_read_as_f32() {
+        assert_eq!(constant(DType::F16, &[1], &[0, 0x3c]).reals(), Ok(vec![1.0]));
+        assert_eq!(constant(DType::BF16, &[1], &[0x80, 0x3f]).reals(), Ok(vec![1.0]));
+        assert!(constant(DType::I32, &[1], &[0; 4]).reals().is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! The one front end of plugins that lower a part themselves: the part, owned, and what every lowering asks of it.
+//!
+//! Invariants:
+//! 1. A graph of a call is read once, in time linear in its size; constants stay where the host has them.
+//! 2. Nothing here knows a device: what one can do is an argument.
+//!
+//! Not here: steps, launches or operations (each plugin's `lower`), kernels.
+//! Start reading at [`Part`], then [`OpClass`].
+
+#![forbid(unsafe_code)]
+
+mod class;
+mod constant;
+pub mod layout;
+mod part;
+mod refusal;
+mod scales;
+
+pub use class::OpClass;
+pub use constant::integers;
+pub use layout::Layout;
+pub use part::{Body, Extract, Node, Part, Tensor, TensorIndex};
+pub use refusal::{Outcome, Refusal};
+pub use scales::ScaleIndex;
