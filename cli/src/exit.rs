@@ -66,6 +66,12 @@ fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
         if let Some(error) = cause.downcast_ref::<polychip::Error>() {
             return of_kind(error.kind());
         }
+        if let Some(error) = cause.downcast_ref::<polychip::ProfileError>() {
+            return match error.kind() {
+                polychip::ProfileErrorKind::Io => of_kind(ErrorKind::Io),
+                _ => of_kind(ErrorKind::BadProfile),
+            };
+        }
         if cause.downcast_ref::<polychip_partitioner::Error>().is_some() {
             return (Code::BadInput, None);
         }

@@ -6,11 +6,11 @@
 
 use std::fmt;
 
+use polychip_governor::log::{self, Line};
+use polychip_governor::{Decision, Event, Governor, Place, Portfolio, Reason};
 use polychip_host::Device;
 
 use crate::error::Result;
-use crate::governor::log::{self, Line};
-use crate::governor::{Decision, Event, Governor, Place, Portfolio, Reason};
 
 /// Events that a log keeps: some hours at ten samples a second.
 const KEPT: usize = 1 << 18;
@@ -163,7 +163,7 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::governor::{Action, Candidate, Input, Limits, Load, Settings};
+    use polychip_governor::{Action, Candidate, Input, Limits, Load, Settings};
 
     #[test]
     fn a_log_replays_to_the_same_decisions_and_a_changed_one_is_caught() {

@@ -55,6 +55,10 @@ enum Inner {
         context: String,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    #[error(transparent)]
+    Profile(polychip_profile::Error),
+    #[error(transparent)]
+    Governor(polychip_governor::Error),
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
 }
@@ -103,6 +107,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &*self.0 {
             Inner::Plain { kind, .. } | Inner::Device { kind, .. } | Inner::Caused { kind, .. } => *kind,
+            Inner::Profile(error) => match error.kind() {
+                polychip_profile::ErrorKind::Io => ErrorKind::Io,
+                _ => ErrorKind::BadProfile,
+            },
+            Inner::Governor(_) => ErrorKind::BadPlan,
             Inner::File { .. } => ErrorKind::Io,
         }
     }
@@ -150,8 +159,22 @@ impl std::error::Error for Error {
         match &*self.0 {
             Inner::Plain { .. } | Inner::Device { .. } => None,
             Inner::Caused { source, .. } => Some(source.as_ref()),
+            Inner::Profile(error) => error.source(),
+            Inner::Governor(error) => error.source(),
             Inner::File { source, .. } => Some(source),
         }
+    }
+}
+
+impl From<polychip_profile::Error> for Error {
+    fn from(error: polychip_profile::Error) -> Self {
+        Self(Box::new(Inner::Profile(error)))
+    }
+}
+
+impl From<polychip_governor::Error> for Error {
+    fn from(error: polychip_governor::Error) -> Self {
+        Self(Box::new(Inner::Governor(error)))
     }
 }
 

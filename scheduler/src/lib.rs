@@ -33,19 +33,15 @@
 #![forbid(unsafe_code)]
 
 mod bisect;
-mod conditions;
 mod decisions;
 mod error;
 mod evaluate;
 mod event;
-pub mod governor;
 mod link;
 mod model;
 mod planned;
 mod policy;
-mod predict;
 mod price;
-mod profile;
 mod profiler;
 mod refusal;
 mod replan;
@@ -57,9 +53,7 @@ mod support;
 pub mod telemetry;
 mod tensor;
 mod trace;
-mod work;
 
-pub use conditions::Conditions;
 pub use decisions::DecisionLog;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
@@ -67,18 +61,18 @@ pub use link::{LinkMeasurement, UnmeasuredLink};
 pub use model::Model;
 pub use planned::Planned;
 pub use policy::{Aim, Policy, Precision};
+pub use polychip_governor as governor;
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
-pub use predict::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
-pub use price::MeasuredFigure;
-pub use profile::{
-    BatchRecord, Change, ContentRecord, Interval, LinkRecord, MeasuredEnergy, Measurement, Merged, PartKey,
-    PartRecord, PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, Summary, ValueRecord,
-    median_interval,
+pub use polychip_profile::predict::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
+pub use polychip_profile::{
+    BatchRecord, Change, Conditions, ContentRecord, Error as ProfileError, ErrorKind as ProfileErrorKind,
+    Interval, LinkRecord, MeasuredEnergy, Measurement, Merged, PartKey, PartRecord, PartSummary, Profile,
+    ProfileDiff, ProfileFile, RefusalRecord, RefusedRun, Summary, ValueRecord, median_interval,
 };
+pub use price::MeasuredFigure;
 pub use profiler::{NotMeasured, ProfileOptions, ProfileProgress, ProfileReport, WarmUp, Warmth};
-pub use refusal::RefusedRun;
 pub use report::{CrossingReport, EventCount, PartReport, Report};
 pub use run::{OutputView, Outputs, Run};
 pub use runtime::{Builder, Runtime};

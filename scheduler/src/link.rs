@@ -16,6 +16,7 @@ use polychip_graph::{Graph, Node, Tensor};
 use polychip_host::Device;
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{Link, Nanos};
+use polychip_profile::Profile;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,7 +24,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
 use crate::planned::choose_devices;
 use crate::policy::Policy;
-use crate::profile::Profile;
 use crate::runtime::Runtime;
 use crate::session::Session;
 

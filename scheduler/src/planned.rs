@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{self as partitioner, Options, Plan};
+use polychip_profile::Conditions;
 use wildmatch::WildMatch;
 
-use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
 use crate::event::Event;

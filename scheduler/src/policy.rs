@@ -7,8 +7,8 @@ use std::time::Duration;
 use polychip_host::{DeviceKind, Priority};
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Nanos, Objective};
 
-use crate::conditions::Conditions;
-use crate::governor;
+use polychip_governor as governor;
+use polychip_profile::Conditions;
 
 /// More runs in flight would only wait in the devices' queues and hold memory.
 const MOST_IN_FLIGHT: usize = 64;

@@ -15,14 +15,14 @@ use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{
     Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
 };
+use polychip_profile::Conditions;
+use polychip_profile::work;
+use polychip_profile::{PartKey, Profile, Summary};
 
 pub use figure::MeasuredFigure;
 
-use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Settings;
-use crate::profile::{PartKey, Profile, Summary};
-use crate::{predict, work};
 
 /// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
 /// magnitude below one core of any machine that runs this.
@@ -90,15 +90,15 @@ pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], rows: Row
         if let Some(launch) = crate::link::known_launch(device, profile) {
             target.launch = launch;
         }
-        predict::use_laws(
+        let laws = profile.or_nothing(profile.laws(&device.identity(), &rows.now(column)));
+        let point = settings.operating_point(device.info().kind);
+        laws.price(
             graph,
-            device,
+            &device.identity(),
+            &point,
             column,
             &target,
             &mut prices.costs,
-            settings,
-            profile,
-            &rows.now(column),
         );
         prices.targets.push(target);
     }

@@ -24,14 +24,14 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use polychip_profile::Conditions;
+use polychip_profile::{KEPT, Measurement, hex};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::conditions::Conditions;
 use crate::error::Result;
 use crate::model::Model;
 use crate::policy::Policy;
-use crate::profile::{KEPT, Measurement, hex};
 use crate::runtime::Runtime;
 use candidate::{Candidate, Kind, Loaded};
 pub use warm::{WarmUp, Warmth};

@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_host::ErrorKind as HostKind;
 use polychip_partitioner::Part;
+use polychip_profile::RefusedRun;
+use polychip_profile::extract::{run_graph, structure_of};
+use polychip_profile::refusal::{mark, mark_known};
 
 use crate::bisect::smallest_refused;
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
@@ -20,7 +23,8 @@ use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::price::part_graph;
-use crate::refusal::{self, RefusedRun, words_of};
+
+use crate::refusal::words_of;
 use crate::runtime::Shared;
 use crate::session::compile::{self, Loaded, LoadedPart};
 
@@ -158,7 +162,7 @@ impl Search<'_> {
         }
         if lasting {
             let run = RefusedRun {
-                fingerprint: refusal::structure_of(planned.graph(), &nodes),
+                fingerprint: structure_of(planned.graph(), &nodes),
                 nodes: nodes.len(),
                 words: words.clone(),
             };
@@ -236,7 +240,7 @@ impl Search<'_> {
         let graph = if nodes.len() == part.nodes.len() {
             part_graph(planned.graph(), part)
         } else {
-            refusal::run_graph(planned.graph(), nodes)
+            run_graph(planned.graph(), nodes)
         };
         let descriptors = planned.model().descriptors(planned.graph());
         let settings = self.policy.settings();
@@ -258,14 +262,14 @@ impl Search<'_> {
             for change in changes {
                 match change {
                     Change::Run(column, nodes, words, alike) => {
-                        refusal::mark(&mut targets[*column], *column, nodes, words, pins);
+                        mark(&mut targets[*column], *column, nodes, words, pins);
                         if *alike {
                             let run = RefusedRun {
-                                fingerprint: refusal::structure_of(graph, nodes),
+                                fingerprint: structure_of(graph, nodes),
                                 nodes: nodes.len(),
                                 words: words.clone(),
                             };
-                            refusal::mark_known(graph, &mut targets[*column], *column, &[run], pins);
+                            mark_known(graph, &mut targets[*column], *column, &[run], pins);
                         }
                         self.words.entry(*column).or_default().insert(words.clone());
                     }

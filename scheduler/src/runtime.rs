@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
+use polychip_profile::Profile;
 
 use crate::error::Result;
 use crate::model::Model;
 use crate::planned::Planned;
 use crate::policy::Policy;
-use crate::profile::Profile;
 use crate::session::Session;
 use crate::support::Support;
 use crate::telemetry::Sampler;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::profile::Summary;
+use polychip_profile::Summary;
 
 /// A measured figure that a plan rests on: those measurements of a part that are nearest to what holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -11,17 +11,17 @@ use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
 use polychip_ops::DType;
 use polychip_partitioner::{Nanos, Part};
+use polychip_profile::Conditions;
+use polychip_profile::extract::run_graph;
+use polychip_profile::predict::{self, Content, end_to_end, nodes_of_pieces, stretches};
+use polychip_profile::{Measurement, PartKey, Profile, median_interval};
 
 use super::{ENOUGH, ProfileOptions};
-use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
 use crate::planned::{Planned, Prepared};
 use crate::policy::Policy;
-use crate::predict::{self, Content, piece, stretch};
 use crate::price;
-use crate::profile::{Measurement, PartKey, Profile, median_interval};
-use crate::refusal::run_graph;
 use crate::runtime::Runtime;
 use crate::session::Session;
 
@@ -119,7 +119,7 @@ impl Candidate {
         latencies: &[u64],
         conditions: &Conditions,
     ) -> Result<()> {
-        let point = predict::end_to_end(&self.operating_point);
+        let point = end_to_end(&self.operating_point);
         let key = PartKey {
             operating_point: &point,
             ..self.key()
@@ -131,7 +131,8 @@ impl Candidate {
                 energy_uj: None,
             })
             .collect();
-        profile.record_under(key, self.device.info().emulated, &measurements, conditions)
+        profile.record_under(key, self.device.info().emulated, &measurements, conditions)?;
+        Ok(())
     }
 }
 
@@ -249,10 +250,10 @@ pub(super) fn all(
 
 /// The nodes of each stretch of pieces and of what it shares with the next, and of each piece.
 fn measured_runs(graph: &Graph) -> Vec<(Kind, Vec<u32>)> {
-    let stretches = stretch::stretches(graph).into_iter();
+    let stretches = stretches(graph).into_iter();
     let stretches = stretches.flat_map(|(nodes, shared)| [Some(nodes), shared]);
     let stretches = stretches.flatten().map(|nodes| (Kind::Stretch, nodes));
-    let pieces = piece::nodes_of_pieces(graph).into_iter();
+    let pieces = nodes_of_pieces(graph).into_iter();
     stretches
         .chain(pieces.map(|nodes| (Kind::Piece, nodes)))
         .collect()

@@ -287,8 +287,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::predict::Content;
     use crate::{Policy, Runtime};
+    use polychip_profile::predict::Content;
 
     #[test]
     fn the_cpu_runs_all_of_them_and_families_have_pieces_of_several_sizes() {

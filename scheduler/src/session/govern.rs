@@ -19,13 +19,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use polychip_governor::{
+    self as governor, Action, FinishedRun, Governor, Input, Limits, Load, Place, Portfolio, Reading,
+};
 use polychip_host::Device;
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 
 use crate::decisions::{self, DecisionLog};
 use crate::error::Result;
 use crate::event::{Event, EventKind};
-use crate::governor::{self, Action, FinishedRun, Governor, Input, Limits, Load, Place, Portfolio, Reading};
 use crate::policy::{Governed, Policy};
 use crate::runtime::Shared;
 use crate::session::loaded::LoadedPlan;

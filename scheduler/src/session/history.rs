@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polychip_host::Timing;
 
-use crate::profile::KEPT;
+use polychip_profile::KEPT;
 
 /// Measured part times and run latencies.
 #[derive(Debug)]

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use polychip_host::Clock;
 use polychip_partitioner::Nanos;
+use polychip_profile::Conditions;
+use polychip_profile::{Measurement, PartKey};
 
-use crate::conditions::Conditions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
-use crate::profile::{Measurement, PartKey};
 use crate::runtime::Shared;
 use crate::session::compile::{Loaded, LoadedPart};
 use crate::session::conductor::Conductor;

@@ -6,9 +6,9 @@
 //! 2. No two are alike, and there are at most [`MOST`].
 //! 3. A precision that the policy does not allow is not used.
 
+use polychip_governor::{Candidate, Load};
 use polychip_partitioner::Objective;
 
-use crate::governor::{Candidate, Load};
 use crate::planned::Planned;
 use crate::policy::{Aim, Policy, Precision};
 use crate::runtime::Shared;

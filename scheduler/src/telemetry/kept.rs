@@ -8,13 +8,13 @@
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
 use polychip_partitioner::{self as partitioner, Milliwatts};
+use polychip_profile::{Measurement, PartKey};
 
 use super::energy::Interval;
 use crate::error::Result;
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::price::{Prices, Rows, alone, part_graph};
-use crate::profile::{Measurement, PartKey};
 use crate::runtime::Shared;
 
 /// Keeps the energy of a run of the one part that a plan gives to a device; whether it did.

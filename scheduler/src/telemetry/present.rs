@@ -7,11 +7,11 @@
 use std::sync::PoisonError;
 
 use polychip_host::Device;
+use polychip_profile::Conditions;
 
 use super::files::Sensors;
 use super::rules::Rules;
 use super::sampler::Sampler;
-use crate::conditions::Conditions;
 use crate::runtime::{Runtime, Shared};
 
 impl Shared {

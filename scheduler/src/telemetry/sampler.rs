@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use polychip_host::{Clock, Device, DeviceKind, Telemetry, ThermalService};
 use polychip_partitioner::MilliCelsius;
+use polychip_profile::Conditions;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::files::{ClockSetting, Sensors};
 use super::rules::Subject;
 use super::sensor::{Quantity, Reading, Sensor};
-use crate::conditions::Conditions;
 use crate::runtime::Runtime;
 
 /// A figure of a sensor, or why there is none. The unit stands in the name of the field that holds it.

@@ -16,6 +16,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-ops", &["polychip-abi"]),
     ("polychip-graph", &["polychip-ops"]),
     ("polychip-partitioner", &["polychip-graph", "polychip-ops"]),
+    ("polychip-governor", &[]),
+    // pure, and kept so by this row: no host, so no device
+    (
+        "polychip-profile",
+        &["polychip-partitioner", "polychip-graph", "polychip-ops"],
+    ),
     ("polychip-cpu-kernels", &[]),
     ("polychip-gpu-kernels", &[]),
     ("polychip-sys", &[]),
@@ -66,6 +72,8 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "polychip",
         &[
+            "polychip-governor",
+            "polychip-profile",
             "polychip-partitioner",
             "polychip-graph",
             "polychip-ops",

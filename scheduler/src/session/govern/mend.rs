@@ -6,10 +6,11 @@
 
 use std::sync::{Arc, Weak};
 
+use polychip_governor::Input;
+
 use super::{Governing, Ready, State};
 use crate::error::Result;
 use crate::event::{Event, EventKind};
-use crate::governor::Input;
 use crate::planned::Planned;
 use crate::replan;
 use crate::session::Inner;

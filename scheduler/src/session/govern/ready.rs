@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use polychip_governor::{Candidate, Input};
+
 use super::Governing;
 use crate::error::Result;
-use crate::governor::{Candidate, Input};
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;

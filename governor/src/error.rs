@@ -1,0 +1,63 @@
+//! What can go wrong: a portfolio that no governor can work with, a log that does not replay.
+//!
+//! Invariant: a message names the candidate, device or line, and the value seen.
+
+use std::fmt;
+
+/// Why no governor could be made, or a log not replayed.
+pub struct Error(Repr);
+
+/// The class of an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No candidate, or one that contradicts itself or the list of devices.
+    BadPortfolio,
+    /// A log that cannot be read, has another version, or was decided otherwise.
+    BadLog,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Repr {
+    #[error("{0}")]
+    Portfolio(String),
+    #[error("governor log, line {line}: {words}")]
+    Log { line: usize, words: String },
+}
+
+impl Error {
+    pub(crate) fn portfolio(words: impl fmt::Display) -> Self {
+        Self(Repr::Portfolio(words.to_string()))
+    }
+
+    pub(crate) fn log(line: usize, words: impl fmt::Display) -> Self {
+        let words = words.to_string();
+        Self(Repr::Log { line, words })
+    }
+
+    /// The class of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self.0 {
+            Repr::Portfolio(_) => ErrorKind::BadPortfolio,
+            Repr::Log { .. } => ErrorKind::BadLog,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Result with the governor's error.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,61 @@
+//! The governor: which plan of a portfolio runs now. A pure state machine: events in, one decision out.
+//!
+//! A [`Governor`] is given a [`Portfolio`] of plans that are compiled already, and then every [`Event`] with its
+//! time: what sensors read, how runs went, devices lost and back, the battery, what the app hints, limits. Each
+//! [`step`](Governor::step) answers with a [`Decision`]: stay, switch to another candidate, or ask for a replan, with
+//! the reason and the numbers that decided. It learns how much slower than predicted each device is, and how the
+//! machine heats up, so that it moves before a limit is reached.
+//!
+//! ```
+//! use polychip_governor::{
+//!     Candidate, Event, FinishedRun, Governor, Input, Limits, Load, Portfolio, Settings,
+//! };
+//!
+//! let on = |device| vec![Load { device, busy_ns: 10_000_000, energy_uj: Some(20_000) }];
+//! let portfolio = Portfolio {
+//!     devices: vec!["npu:0".to_owned(), "cpu:0".to_owned()],
+//!     candidates: vec![
+//!         Candidate::new("fastest", 11_000_000, on(0)),
+//!         Candidate::new("without npu:0", 25_000_000, on(1)),
+//!     ],
+//! };
+//! let mut governor = Governor::new(portfolio, Limits::default(), Settings::default()).unwrap();
+//! assert_eq!(governor.plan(), 0);
+//! let lost = Event { time_ns: 1_000, input: Input::Lost { device: 0 } };
+//! let decision = governor.step(&lost);
+//! assert_eq!((decision.switch_to(), governor.plan()), (Some(1), 1));
+//! ```
+//!
+//! Invariants:
+//! 1. Pure: no clock, device, file or thread; the same events give the same decisions, byte for byte, on every host.
+//!    What crosses the boundary (events, decisions, settings) is whole numbers; inside there are `f64`s, with
+//!    additions, subtractions, multiplications and divisions alone, which IEEE 754 rounds alike everywhere. `exp` and
+//!    `ln` differ between C libraries and are never called: heat takes implicit steps, which are quotients.
+//! 2. A candidate that needs a lost device is never chosen. While some candidate needs none, there is a plan.
+//! 3. Switches that nobody forced are at most [`Settings::switches_per_minute`] in any minute; a loss of a device
+//!    forces at most one.
+//!
+//! Allowed dependencies: none of ours. Deliberately not here: reading sensors, compiling plans, swapping them (the session does), writing the log.
+//! Start reading at [`Input`] and [`Decision`], then `state` (the machine), `thermal` (heat), `learn` (runs).
+
+#![forbid(unsafe_code)]
+
+mod decision;
+mod error;
+mod event;
+mod learn;
+pub mod log;
+mod portfolio;
+mod settings;
+mod state;
+mod thermal;
+
+#[cfg(test)]
+mod tests;
+
+pub use decision::{Action, Decision, Reason, takes};
+pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, FinishedRun, Input, Limits, Place, Reading};
+pub use portfolio::{Candidate, Load, Point, Portfolio};
+pub use settings::Settings;
+pub use state::Governor;

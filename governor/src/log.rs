@@ -1,0 +1,87 @@
+//! The log of a governor: JSON lines that replay to the same decisions.
+//!
+//! The first line is the start: portfolio, limits, settings. Each other line is an event with the decision that
+//! answered it. Whoever steps a governor writes the lines; nothing here opens a file.
+//!
+//! Invariant: `replay` of what `start` and `line` gave finds the same decisions on every host, or says which line
+//! differs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::Decision;
+use crate::error::{Error, Result};
+use crate::event::{Event, Limits};
+use crate::portfolio::Portfolio;
+use crate::settings::Settings;
+use crate::state::Governor;
+
+/// Version of the log.
+pub const LOG_VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Start {
+    governor_log: u32,
+    portfolio: Portfolio,
+    limits: Limits,
+    settings: Settings,
+}
+
+/// An event and its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// What happened.
+    pub event: Event,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// The first line of the log of a governor that has not been stepped, without the line's end.
+#[must_use]
+pub fn start(governor: &Governor) -> String {
+    let start = Start {
+        governor_log: LOG_VERSION,
+        portfolio: governor.portfolio().clone(),
+        limits: governor.limits().clone(),
+        settings: governor.settings().clone(),
+    };
+    serde_json::to_string(&start).expect("invariant: a log has only JSON types")
+}
+
+/// A further line, without the line's end.
+#[must_use]
+pub fn line(event: &Event, decision: &Decision) -> String {
+    let line = Line {
+        event: event.clone(),
+        decision: *decision,
+    };
+    serde_json::to_string(&line).expect("invariant: a log has only JSON types")
+}
+
+/// Steps a new governor through the events of a log; its decisions.
+///
+/// # Errors
+/// A line that is none, a log of another version, a portfolio that no governor can work with, or a decision that
+/// differs from the logged one.
+pub fn replay(text: &str) -> Result<Vec<Decision>> {
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let (_, first) = lines.next().ok_or_else(|| Error::log(1, "the log is empty"))?;
+    let start: Start = serde_json::from_str(first).map_err(|error| Error::log(1, error))?;
+    if start.governor_log != LOG_VERSION {
+        let what = format!("version {}; this is {LOG_VERSION}", start.governor_log);
+        return Err(Error::log(1, what));
+    }
+    let mut governor = Governor::new(start.portfolio, start.limits, start.settings)?;
+    let mut decisions = Vec::new();
+    for (number, line) in lines {
+        let logged: Line = serde_json::from_str(line).map_err(|error| Error::log(number, error))?;
+        let decision = governor.step(&logged.event);
+        if decision != logged.decision {
+            let what = format!("decided {decision:?} instead of {:?}", logged.decision);
+            return Err(Error::log(number, what));
+        }
+        decisions.push(decision);
+    }
+    Ok(decisions)
+}

@@ -1,0 +1,216 @@
+//! The choice among candidates, and the pace.
+//!
+//! Invariant: a candidate that needs a lost device is never chosen; so many switches in any minute, no more.
+
+use super::outlook::{Aim, Bound, Outlook, Trust};
+use super::{Governor, PACE_STEP};
+use crate::decision::{Action, Decision, Reason};
+use crate::event::Place;
+
+/// A minute.
+const MINUTE_NS: u64 = 60_000_000_000;
+/// A pace rises by so much at a look, at most.
+const PACE_RISE: u32 = 50;
+/// A late plan is left for another late one only below this share of its worth.
+const MUCH_LESS: f64 = 0.6;
+
+impl Governor {
+    /// Whether a candidate's devices may be used: present, and not just back from a loss.
+    pub(super) fn is_open(&self, candidate: usize) -> bool {
+        let loads = &self.portfolio.candidates[candidate].loads;
+        let mut devices = loads.iter().map(|load| &self.devices[load.device]);
+        devices.all(|device| !device.lost && self.now_ns >= device.quarantined_until_ns)
+    }
+
+    /// The best candidate that is usable, and what is expected of it. The one that runs is preferred by the
+    /// hysteresis, where there is one.
+    pub(super) fn best(&self, running: Option<usize>) -> Option<(usize, Outlook)> {
+        let all = || 0..self.portfolio.candidates.len();
+        let open: Vec<usize> = all().filter(|&index| self.is_open(index)).collect();
+        let usable = match open.is_empty() {
+            false => open,
+            true => all().filter(|&index| self.is_usable(index)).collect(),
+        };
+        let expect = |trust: Trust| -> Vec<(usize, Outlook)> {
+            let one = |&index: &usize| (index, self.outlook(index, trust));
+            usable.iter().map(one).collect()
+        };
+        let mut trusted = Trust::Margin;
+        let mut outlooks = expect(trusted);
+        // what may just be in time is better than what is surely late, and so may be what is avoided for a suspicion
+        for trust in [Trust::Narrow, Trust::Hope] {
+            if !outlooks.iter().any(|(_, outlook)| outlook.in_time) {
+                trusted = trust;
+                outlooks = expect(trust);
+            }
+        }
+        let most = outlooks
+            .iter()
+            .map(|(_, outlook)| outlook.worth)
+            .fold(0.0, f64::max);
+        let slack = 1.0 - f64::from(self.settings.hysteresis_permille) / 1e3;
+        let key = |index: usize, outlook: &Outlook| {
+            let key = match (self.aim(), outlook.energy_uj) {
+                // energy waits until something is surely in time
+                (Aim::Frugal, Some(energy)) if trusted == Trust::Margin => energy,
+                _ => outlook.latency_ns,
+            };
+            if Some(index) == running { key * slack } else { key }
+        };
+        let mut best: Option<(usize, Outlook, f64)> = None;
+        for (index, outlook) in outlooks {
+            // as many frames in time as any, or nearly
+            let near = if Some(index) == running {
+                slack * slack
+            } else {
+                slack
+            };
+            if outlook.worth < most * near {
+                continue;
+            }
+            let key = key(index, &outlook);
+            if best.as_ref().is_none_or(|(_, _, least)| key < *least) {
+                best = Some((index, outlook, key));
+            }
+        }
+        best.map(|(index, outlook, _)| (index, outlook))
+    }
+
+    /// Compares the candidates and acts.
+    pub(super) fn look(&mut self, urgent: bool) -> Decision {
+        self.looked_ns = Some(self.now_ns);
+        let running = self.outlook(self.current, Trust::Margin);
+        let Some((best, outlook)) = self.best(Some(self.current)) else {
+            return self.stay(Reason::NoCandidate);
+        };
+        if best == self.current {
+            return self.repace(&outlook);
+        }
+        let since = self
+            .switched_ns
+            .map_or(u64::MAX, |switched| self.now_ns.saturating_sub(switched));
+        // from late to less late is worth a switch only where it is much less
+        if !running.in_time && !outlook.in_time && running.worth >= MUCH_LESS * outlook.worth {
+            return self.repace(&running);
+        }
+        // lateness and heat do not wait
+        let saves = outlook.in_time && (urgent || !running.in_time);
+        let pressing = saves || running.bearable < 500.0;
+        let recent = self
+            .switches
+            .iter()
+            .filter(|&&at| self.now_ns.saturating_sub(at) < MINUTE_NS)
+            .count();
+        // the last one of a minute is kept for what presses: what is tried may turn out to be slow, and is left again
+        let most = self.settings.switches_per_minute as usize;
+        let most = if pressing {
+            most
+        } else {
+            most.saturating_sub(1).max(1).min(most)
+        };
+        if (!pressing && since < self.settings.dwell_ns) || recent >= most {
+            let decision = self.repace(&running);
+            return match decision.reason {
+                Reason::Steady | Reason::PowerUnknown { .. } => {
+                    self.stay(Reason::Waiting { candidate: best })
+                }
+                _ => decision,
+            };
+        }
+        let reason = self.because(&running, &outlook);
+        self.current = best;
+        self.switched_ns = Some(self.now_ns);
+        self.is_first = true;
+        self.off_since_ns = None;
+        self.switches.push_back(self.now_ns);
+        while self.switches.len() > self.settings.switches_per_minute as usize {
+            self.switches.pop_front();
+        }
+        self.set_pace(&outlook, true);
+        self.decision(Action::Switch(best), reason)
+    }
+
+    /// Why one candidate is left for another.
+    pub(super) fn because(&self, from: &Outlook, to: &Outlook) -> Reason {
+        let whole = |value: f64| value.round() as u64;
+        if let Some(deadline_ns) = self.deadline_ns.filter(|_| !from.in_time) {
+            return Reason::Late {
+                latency_ns: whole(from.latency_ns),
+                than_ns: whole(to.latency_ns),
+                deadline_ns,
+            };
+        }
+        if to.worth > from.worth && from.bearable < 1000.0 {
+            match from.bound {
+                Some(Bound::Heat(place)) => return self.hot(place),
+                Some(Bound::Power) => {
+                    return Reason::Power {
+                        power_mw: self.milliwatts(self.current).map_or(0, whole),
+                        limit_mw: self.limits.power_mw.unwrap_or(0),
+                    };
+                }
+                None => {}
+            }
+            return Reason::Sustains {
+                permille: to.worth.round() as u32,
+                than_permille: from.worth.round() as u32,
+            };
+        }
+        match (self.aim(), to.energy_uj, from.energy_uj) {
+            (Aim::Frugal, Some(energy), Some(than)) => Reason::Frugal {
+                energy_uj: whole(energy),
+                than_uj: whole(than),
+            },
+            _ => Reason::Faster {
+                latency_ns: whole(to.latency_ns),
+                than_ns: whole(from.latency_ns),
+            },
+        }
+    }
+
+    pub(super) fn hot(&self, place: Place) -> Reason {
+        let millidegrees = |degrees: Option<f64>| degrees.map_or(0, |degrees| (degrees * 1e3).round() as i64);
+        let watts = self.watts(self.current, place);
+        let now = watts * f64::from(self.pace_permille) / 1e3;
+        let horizon = self.horizon_s(place);
+        let heat = self.heat(place);
+        Reason::Hot {
+            place,
+            temperature_mc: millidegrees(heat.and_then(|heat| heat.degrees(self.now_ns, now))),
+            predicted_mc: millidegrees(heat.and_then(|heat| heat.after(self.now_ns, now, watts, horizon))),
+            limit_mc: self.limits.temperature(place).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Takes the pace that limits allow.
+    pub(super) fn set_pace(&mut self, outlook: &Outlook, at_once: bool) -> bool {
+        let allowed = match self.period_ns {
+            None => 1000,
+            Some(_) => (outlook.bearable as u32 / PACE_STEP * PACE_STEP).clamp(PACE_STEP, 1000),
+        };
+        let before = self.pace_permille;
+        self.pace_permille = match allowed > before && !at_once {
+            true => allowed.min(before + PACE_RISE),
+            false => allowed,
+        };
+        let changed = self.pace_permille != before;
+        if changed {
+            self.paced_ns = Some(self.now_ns);
+        }
+        changed
+    }
+
+    /// Keeps the plan, and sets its pace.
+    pub(super) fn repace(&mut self, outlook: &Outlook) -> Decision {
+        let from_permille = self.pace_permille;
+        let reason = match (self.set_pace(outlook, false), self.limits.power_mw) {
+            (true, _) => Reason::Pace { from_permille },
+            (false, Some(limit_mw)) if !self.power_is_known(self.current) => Reason::PowerUnknown {
+                candidate: self.current,
+                limit_mw,
+            },
+            (false, _) => Reason::Steady,
+        };
+        self.stay(reason)
+    }
+}

@@ -1,0 +1,92 @@
+//! What can go wrong: a profile that is foreign, corrupt, of another version, or that cannot be read or written.
+//!
+//! Invariant: a message names the file and what is to be done about it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why a profile is of no use, or does not take what is to be stored.
+pub struct Error(Box<Repr>);
+
+/// The class of an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The database is foreign, corrupt, of another version, or cannot be written.
+    BadProfile,
+    /// A file cannot be read or written.
+    Io,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Repr {
+    #[error("{0}")]
+    Bad(String),
+    #[error("{context}: {source}")]
+    Json {
+        context: &'static str,
+        source: serde_json::Error,
+    },
+    #[error(
+        "profile database {} (left as it is; give another file or move it away): {source}",
+        path.display()
+    )]
+    Database { path: PathBuf, source: rusqlite::Error },
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+}
+
+impl Error {
+    pub(crate) fn bad(words: impl fmt::Display) -> Self {
+        Self(Box::new(Repr::Bad(words.to_string())))
+    }
+
+    pub(crate) fn json(context: &'static str, source: serde_json::Error) -> Self {
+        Self(Box::new(Repr::Json { context, source }))
+    }
+
+    pub(crate) fn database(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        Self(Box::new(Repr::Database { path, source }))
+    }
+
+    pub(crate) fn file(path: &Path, source: std::io::Error) -> Self {
+        let path = path.to_owned();
+        Self(Box::new(Repr::File { path, source }))
+    }
+
+    /// The class of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match *self.0 {
+            Repr::Bad(_) | Repr::Json { .. } | Repr::Database { .. } => ErrorKind::BadProfile,
+            Repr::File { .. } => ErrorKind::Io,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            Repr::Bad(_) => None,
+            Repr::Json { source, .. } => Some(source),
+            Repr::Database { source, .. } => Some(source),
+            Repr::File { source, .. } => Some(source),
+        }
+    }
+}
+
+/// Result with the profile's error.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,40 @@
+//! Some nodes of a graph as a graph of their own: how a run of nodes is measured, refused and known.
+
+use std::collections::BTreeSet;
+
+use polychip_graph::{Graph, NodeId, TensorId, extract, fingerprint};
+
+/// Some nodes of a graph (ascending) as a graph of their own: it reads what they read of others, and
+/// gives what others or the app read of them.
+pub fn run_graph(graph: &Graph, nodes: &[u32]) -> Graph {
+    let members: BTreeSet<NodeId> = nodes.iter().map(|index| NodeId::new(*index as usize)).collect();
+    let (mut inputs, mut outputs) = (BTreeSet::new(), BTreeSet::new());
+    for &id in &members {
+        let node = graph.node(id);
+        let given = |tensor: &TensorId| {
+            graph
+                .producer(*tensor)
+                .is_some_and(|producer| members.contains(&producer))
+                || graph.tensor(*tensor).is_constant()
+        };
+        inputs.extend(node.reads().filter(|tensor| !given(tensor)));
+        outputs.extend(node.writes().filter(|tensor| {
+            graph.is_output(*tensor)
+                || graph
+                    .consumers(*tensor)
+                    .iter()
+                    .any(|reader| !members.contains(reader))
+        }));
+    }
+    let ordered = |ids: BTreeSet<TensorId>| -> Vec<TensorId> { ids.into_iter().collect() };
+    let members: Vec<NodeId> = members.into_iter().collect();
+    let mut run = extract(graph, &members, &ordered(inputs), &ordered(outputs));
+    run.sort()
+        .expect("invariant: nodes of a sorted graph have no cycle");
+    run
+}
+
+/// The structure fingerprint of some nodes of a graph as a part of their own.
+pub fn structure_of(graph: &Graph, nodes: &[u32]) -> [u8; 32] {
+    fingerprint::structure(&run_graph(graph, nodes))
+}

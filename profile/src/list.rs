@@ -1,0 +1,112 @@
+//! What is known of each part, for people and programs that look at a profile.
+//!
+//! Invariant: every line says where its measurements come from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::conditions::Conditions;
+use crate::predict::words;
+use crate::record::{BatchRecord, PartRecord, ProfileFile};
+use crate::statistics::{Interval, Measured, MeasuredEnergy, figures};
+
+/// What is known of a part on a device at an operating point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PartSummary {
+    /// Identity of the device: plugin, build, device, driver.
+    pub device: String,
+    /// What the policy asked of the device; empty where nothing.
+    pub operating_point: String,
+    /// Structure of the part.
+    pub fingerprint: String,
+    /// What it consists of; empty where that was not recorded.
+    pub part: String,
+    /// The figures are an emulated device's.
+    pub emulated: bool,
+    /// Measurements that are kept.
+    pub samples: u64,
+    /// Batches of them.
+    pub batches: u64,
+    /// Measurements of which the figures are: those that a plan goes by where nothing is known of the present
+    /// conditions.
+    pub used_samples: u64,
+    /// Batches of them.
+    pub used_batches: u64,
+    /// Conditions under which these were measured.
+    pub conditions: String,
+    /// Tenth percentile of the time, in nanoseconds.
+    pub p10_ns: u64,
+    /// Median, in nanoseconds.
+    pub p50_ns: u64,
+    /// Ninetieth percentile, in nanoseconds.
+    pub p90_ns: u64,
+    /// Where the true median is, with a confidence of 95 %.
+    pub interval: Option<Interval>,
+    /// Energy of a run, where measured.
+    pub energy: Option<MeasuredEnergy>,
+    /// When the newest of them was recorded, in microseconds since 1970; 0 where that is not known.
+    pub newest_us: u64,
+    /// Conditions of each batch that is kept, sorted, without repetition.
+    pub all_conditions: Vec<String>,
+    /// Builds and files that the measurements come from.
+    pub sources: Vec<String>,
+}
+
+/// What is known of each part, by device, operating point and time, the longest first.
+pub(crate) fn parts(file: &ProfileFile) -> Vec<PartSummary> {
+    let contents = file.contents.iter();
+    let words: BTreeMap<&str, String> = contents
+        .map(|content| (content.fingerprint.as_str(), words(&content.pieces)))
+        .collect();
+    let known = file.parts.iter().filter_map(|part| {
+        let words = words.get(part.fingerprint.as_str()).cloned().unwrap_or_default();
+        summary(part, words)
+    });
+    let mut parts: Vec<PartSummary> = known.collect();
+    parts.sort_by(|a, b| {
+        let by = |part: &PartSummary| (part.device.clone(), part.operating_point.clone());
+        by(a)
+            .cmp(&by(b))
+            .then(b.p50_ns.cmp(&a.p50_ns))
+            .then(a.fingerprint.cmp(&b.fingerprint))
+    });
+    parts
+}
+
+fn summary(part: &PartRecord, words: String) -> Option<PartSummary> {
+    let batches: Vec<Measured> = part.batches.iter().map(BatchRecord::measured).collect();
+    let figures = figures(&Conditions::default(), &batches)?;
+    let sources: BTreeSet<String> = part.batches.iter().map(source).collect();
+    let all_conditions: BTreeSet<&String> = part.batches.iter().map(|batch| &batch.conditions).collect();
+    let kept: usize = batches.iter().map(|batch| batch.times_ns.len()).sum();
+    Some(PartSummary {
+        device: part.device.clone(),
+        operating_point: part.operating_point.clone(),
+        fingerprint: part.fingerprint.clone(),
+        part: words,
+        emulated: part.emulated,
+        samples: kept as u64,
+        batches: batches.len() as u64,
+        used_samples: figures.samples as u64,
+        used_batches: figures.batches as u64,
+        conditions: figures.conditions,
+        p10_ns: figures.p10_ns,
+        p50_ns: figures.p50_ns,
+        p90_ns: figures.p90_ns,
+        interval: figures.interval,
+        energy: figures.energy,
+        newest_us: figures.newest_us,
+        all_conditions: all_conditions.into_iter().cloned().collect(),
+        sources: sources.into_iter().collect(),
+    })
+}
+
+fn source(batch: &BatchRecord) -> String {
+    let mut words = format!("by {}", batch.build);
+    if !batch.source.is_empty() {
+        words.push_str(&format!(" from {}", batch.source));
+    }
+    words
+}

@@ -1,0 +1,211 @@
+//! How good predictions are: every whole model of a profile, predicted from what the other ones teach.
+//!
+//! Invariants:
+//! 1. A model is predicted by fits that never saw it, nor a network that shares more than half of its pieces with it;
+//!    the law-only column has not seen any of its pieces either.
+//! 2. Errors are of times from submit to outputs, which is what an app waits for; beside them stands how well the
+//!    measured figure itself repeats.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::fit::{Fit, Known, Table, Without};
+use crate::record::ProfileFile;
+
+/// Predictions of a device's whole models at an operating point.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct DevicePrediction {
+    /// Identity of the device: plugin, build, device, driver.
+    pub device: String,
+    /// What the policy asked of the device; empty where nothing.
+    pub operating_point: String,
+    /// The figures are an emulated device's.
+    pub emulated: bool,
+    /// Every whole model that was measured.
+    pub models: Vec<ModelPrediction>,
+    /// Errors of compositions.
+    pub composed: Errors,
+    /// Errors of the laws alone.
+    pub fitted: Errors,
+    /// How far medians of batches are from the median of all.
+    pub repeated: Errors,
+    /// What the shortest runs take beside the time on the device, in nanoseconds.
+    pub launch_ns: u64,
+    /// What whole models take of the sums of their stretches, in millionths.
+    pub scale_ppm: u64,
+    /// Picoseconds of a byte that crosses a border between stretches.
+    pub border_ps: u64,
+    /// Rows that the laws are fitted on: stretches less what they share, and whole models.
+    pub rows: u64,
+    /// Measured over predicted of these rows, tenth and ninetieth percentile, in millionths.
+    pub spread_ppm: [u64; 2],
+    /// The laws.
+    pub families: Vec<FamilyLaw>,
+}
+
+/// A whole model, measured and predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ModelPrediction {
+    /// The model.
+    pub model: String,
+    /// Pieces of it: fusion groups, and nodes in none.
+    pub pieces: u64,
+    /// Median from submit to outputs, in nanoseconds.
+    pub measured_ns: u64,
+    /// Largest difference of a batch's median from it, in millionths; none where there is one batch.
+    pub repeated_ppm: Option<u64>,
+    /// Composed of measured stretches, in nanoseconds; none where it is too small to be cut or one was not measured.
+    pub composed_ns: Option<u64>,
+    /// Its error in millionths of the measured time.
+    pub composed_ppm: Option<i64>,
+    /// Predicted by laws alone, in nanoseconds; none where too little else was measured.
+    pub fitted_ns: Option<u64>,
+    /// Its error in millionths of the measured time.
+    pub fitted_ppm: Option<i64>,
+    /// Families of its pieces of which nothing else was measured; they count nothing in `fitted_ns`.
+    pub unknown: Vec<String>,
+}
+
+/// Sizes of errors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Errors {
+    /// Models.
+    pub models: u64,
+    /// Median, in millionths; 0 where there is no model.
+    pub p50_ppm: u64,
+    /// The smallest that 95 % of the models do not exceed, in millionths.
+    pub p95_ppm: u64,
+}
+
+/// The law of a family of pieces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FamilyLaw {
+    /// The op, and of convolutions the kind of loop.
+    pub family: String,
+    /// Nanoseconds per piece.
+    pub piece_ns: u64,
+    /// Femtoseconds per multiply-add.
+    pub mac_fs: u64,
+    /// Femtoseconds per byte read or written.
+    pub byte_fs: u64,
+    /// Femtoseconds per byte of constants.
+    pub constant_fs: u64,
+}
+
+impl Errors {
+    /// Of errors in millionths, their signs not counted.
+    #[must_use]
+    pub fn of(errors: impl IntoIterator<Item = i64>) -> Errors {
+        let mut sizes: Vec<u64> = errors.into_iter().map(i64::unsigned_abs).collect();
+        sizes.sort_unstable();
+        // nearest rank
+        let at = |percent: usize| {
+            let rank = (sizes.len() * percent).div_ceil(100).max(1);
+            sizes.get(rank - 1).copied().unwrap_or(0)
+        };
+        Errors {
+            models: sizes.len() as u64,
+            p50_ppm: at(50),
+            p95_ppm: at(95),
+        }
+    }
+}
+
+/// Predicts every whole model that was measured from what was measured of the other ones, on every device.
+pub(crate) fn check(file: &ProfileFile) -> Vec<DevicePrediction> {
+    let table = Table::new(file);
+    let devices = table.devices.iter().filter(|(_, known)| !known.runs.is_empty());
+    let predicted = devices.filter_map(|((device, point), known)| {
+        let mut prediction = of_device(&table, known)?;
+        prediction.device.clone_from(device);
+        prediction.operating_point.clone_from(point);
+        Some(prediction)
+    });
+    predicted.collect()
+}
+
+fn of_device(table: &Table, known: &Known) -> Option<DevicePrediction> {
+    let all = Fit::new(table, known, &Without::default())?;
+    let mut models: Vec<ModelPrediction> = known
+        .runs
+        .keys()
+        .map(|whole| model(table, known, whole))
+        .collect();
+    models.sort_by(|a, b| a.measured_ns.cmp(&b.measured_ns).then(a.model.cmp(&b.model)));
+    let signed = |ppm: u64| i64::try_from(ppm).unwrap_or(i64::MAX);
+    let positive = |value: f64| value.max(0.0).round() as u64;
+    Some(DevicePrediction {
+        device: String::new(),
+        operating_point: String::new(),
+        emulated: known.emulated,
+        composed: Errors::of(models.iter().filter_map(|model| model.composed_ppm)),
+        fitted: Errors::of(models.iter().filter_map(|model| model.fitted_ppm)),
+        repeated: Errors::of(models.iter().filter_map(|model| model.repeated_ppm.map(signed))),
+        models,
+        launch_ns: positive(all.run(1.0, 1) - 1.0),
+        scale_ppm: positive(all.scale * 1e6),
+        border_ps: positive(all.border * 1e3),
+        rows: all.rows as u64,
+        spread_ppm: all.spread.map(|ratio| positive(ratio * 1e6)),
+        families: all
+            .families
+            .iter()
+            .map(|(family, law)| FamilyLaw {
+                family: family.clone(),
+                piece_ns: positive(law[0]),
+                mac_fs: positive(law[1] * 1e6),
+                byte_fs: positive(law[2] * 1e6),
+                constant_fs: positive(law[3] * 1e6),
+            })
+            .collect(),
+    })
+}
+
+fn model(table: &Table, known: &Known, whole: &str) -> ModelPrediction {
+    let content = &table.contents[whole];
+    let own = table.pieces(whole);
+    let is_alike = |other: &&String| {
+        let others = table.pieces(other);
+        2 * own.intersection(&others).count() > own.len().min(others.len())
+    };
+    let wholes: BTreeSet<&str> = known.runs.keys().filter(is_alike).map(String::as_str).collect();
+    let pieces = wholes.iter().flat_map(|alike| table.pieces(alike)).collect();
+    let (measured, batches) = &known.runs[whole];
+    let error = |time: f64| ((time / measured - 1.0) * 1e6).round() as i64;
+    let nanoseconds = |time: f64| time.round() as u64;
+    let repeated = batches
+        .iter()
+        .map(|batch| (batch / measured - 1.0).abs())
+        .fold(0.0, f64::max);
+    let composed = {
+        let without = Without {
+            wholes: wholes.clone(),
+            pieces: BTreeSet::new(),
+        };
+        let fit = Fit::new(table, known, &without);
+        fit.and_then(|fit| Some(fit.run(fit.whole(known, &content.composition)?, content.border)))
+    };
+    let fit = Fit::new(table, known, &Without { wholes, pieces });
+    let fitted = fit
+        .as_ref()
+        .map(|fit| fit.run(fit.part(&content.pieces), content.border));
+    let unknown: BTreeSet<String> = content
+        .pieces
+        .iter()
+        .filter(|piece| fit.as_ref().is_some_and(|fit| fit.piece(piece).is_none()))
+        .map(|piece| piece.family.clone())
+        .collect();
+    ModelPrediction {
+        model: content.name.clone(),
+        pieces: content.count(),
+        measured_ns: nanoseconds(*measured),
+        repeated_ppm: (batches.len() > 1).then(|| (repeated * 1e6).round() as u64),
+        composed_ns: composed.map(nanoseconds),
+        composed_ppm: composed.map(error),
+        fitted_ns: fitted.map(nanoseconds),
+        fitted_ppm: fitted.map(error),
+        unknown: unknown.into_iter().collect(),
+    }
+}

@@ -1,0 +1,195 @@
+//! The pieces that graphs consist of: what a device computes as one, and what that depends on.
+//!
+//! A piece is a fusion group, or a node that is in none, with nodes that compute an operand of it from constants alone.
+//! A part's time is closer to the sum of its pieces than to the sum of its nodes, because the group is what devices
+//! fuse; and a piece is what is measured by itself.
+//!
+//! Invariants:
+//! 1. Every node of a graph is in exactly one of its pieces; pieces stand in graph order.
+//! 2. A piece is known by its structure, so that one of another model is known, too.
+//!
+//! Not here: what a piece costs (`fit`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use polychip_graph::{Graph, Node, NodeId, fingerprint};
+use polychip_ops::{Dim, Op};
+use serde::{Deserialize, Serialize};
+
+use crate::extract::run_graph;
+use crate::hex::hex;
+use crate::work::{self, border_of};
+
+/// A piece as the profile describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Structure of the piece as a part of its own, 64 hexadecimal digits.
+    pub fingerprint: String,
+    /// What it is, for people.
+    pub words: String,
+    /// Pieces whose times follow one law.
+    pub family: String,
+    /// How often it stands in the part.
+    pub count: u32,
+    /// Multiply-adds.
+    pub macs: u64,
+    /// Bytes that it reads and writes, constants not counted.
+    pub bytes: u64,
+    /// Bytes of its constants.
+    pub constants: u64,
+}
+
+/// The nodes of each piece, in graph order of their first nodes.
+#[must_use]
+pub fn nodes_of_pieces(graph: &Graph) -> Vec<Vec<u32>> {
+    let number = |id: NodeId| u32::try_from(id.index()).expect("invariant: nodes are counted in 32 bits");
+    let mut pieces: Vec<Vec<u32>> = Vec::new();
+    let mut grouped: BTreeSet<NodeId> = BTreeSet::new();
+    for group in &graph.groups {
+        grouped.extend(&group.nodes);
+        pieces.push(group.nodes.iter().map(|id| number(*id)).collect());
+    }
+    let alone = graph.nodes().filter(|(id, _)| !grouped.contains(id));
+    pieces.extend(alone.map(|(id, _)| vec![number(id)]));
+    pieces.sort_unstable();
+    with_sources(graph, pieces)
+}
+
+/// Pieces with the nodes that compute something from constants alone: what that gives is a constant to its only reader.
+fn with_sources(graph: &Graph, mut pieces: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    let mut place: BTreeMap<u32, usize> = BTreeMap::new();
+    for (at, nodes) in pieces.iter().enumerate() {
+        place.extend(nodes.iter().map(|node| (*node, at)));
+    }
+    for at in (0..pieces.len()).rev() {
+        let [number] = pieces[at][..] else { continue };
+        let node = graph.node(NodeId::new(number as usize));
+        let is_source = node.reads().all(|id| graph.tensor(id).is_constant());
+        let outputs = node.outputs.iter().flatten();
+        let mut readers: Vec<usize> = outputs
+            .flat_map(|id| graph.consumers(*id))
+            .filter_map(|reader| place.get(&(reader.index() as u32)).copied())
+            .collect();
+        readers.dedup();
+        if let (true, [reader]) = (is_source, &readers[..]) {
+            pieces[at].clear();
+            pieces[*reader].push(number);
+            place.insert(number, *reader);
+        }
+    }
+    pieces.retain(|nodes| !nodes.is_empty());
+    for nodes in &mut pieces {
+        nodes.sort_unstable();
+    }
+    pieces.sort_unstable();
+    pieces
+}
+
+impl Piece {
+    /// The piece of these nodes.
+    pub(crate) fn of(graph: &Graph, nodes: &[u32]) -> Piece {
+        let part = run_graph(graph, nodes);
+        let macs = part.nodes().map(|(_, node)| work::of_node(&part, node).macs);
+        let macs = macs.fold(0, u64::saturating_add);
+        let bytes = border_of(&part);
+        let mut constants: BTreeSet<_> = part
+            .nodes()
+            .flat_map(|(_, node)| node.reads().collect::<Vec<_>>())
+            .collect();
+        constants.retain(|id| part.tensor(*id).is_constant());
+        let constants = constants
+            .iter()
+            .map(|id| work::bytes(part.tensor(*id)))
+            .fold(0, u64::saturating_add);
+        Piece {
+            fingerprint: hex(&fingerprint::structure(&part)),
+            words: describe(&part),
+            family: family(&part),
+            count: 1,
+            macs,
+            bytes,
+            constants,
+        }
+    }
+}
+
+fn shape(part: &Graph, id: polychip_graph::TensorId) -> Vec<usize> {
+    let dims = part.tensor(id).ty.shape.iter().flatten();
+    dims.map(|dim: &Dim| dim.known().unwrap_or(1)).collect()
+}
+
+/// Whether an op multiplies and adds over an axis.
+pub(super) fn is_product(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Conv
+            | Op::ConvTranspose
+            | Op::ConvInteger
+            | Op::QLinearConv
+            | Op::MatMul
+            | Op::Gemm
+            | Op::MatMulInteger
+            | Op::QLinearMatMul
+    )
+}
+
+/// The node whose arithmetic rules: the first product of the piece, else its first node that reads a variable.
+fn leading(part: &Graph) -> Option<&Node> {
+    let is_product = |node: &&Node| is_product(&node.op);
+    let nodes = || part.nodes().map(|(_, node)| node);
+    let is_variable = |node: &&Node| node.reads().any(|id| !part.tensor(id).is_constant());
+    let product = nodes().find(is_product);
+    product
+        .or_else(|| nodes().find(is_variable))
+        .or_else(|| nodes().next())
+}
+
+/// The law that a piece's time follows: the op, and of convolutions the kind of loop that computes it.
+fn family(part: &Graph) -> String {
+    let Some(node) = leading(part) else {
+        return String::new();
+    };
+    let name = node.op.name();
+    let weights = |at: usize| node.input(at).map(|id| shape(part, id)).unwrap_or_default();
+    let kind = match node.op {
+        Op::Conv | Op::ConvInteger | Op::QLinearConv => {
+            let taps = weights(if node.op == Op::QLinearConv { 3 } else { 1 });
+            let inputs = node.input(0).map(|id| shape(part, id)).unwrap_or_default();
+            let window: usize = taps.iter().skip(2).product();
+            match (taps.get(1), inputs.get(1)) {
+                (Some(1), Some(channels)) if *channels > 1 => " depthwise",
+                (Some(per), _) if *per <= 4 => " few channels",
+                (Some(per), Some(channels)) if per < channels => " grouped",
+                _ if window == 1 => " pointwise",
+                _ => " spatial",
+            }
+        }
+        Op::MatMul if node.input(1).is_some_and(|id| !part.tensor(id).is_constant()) => " of two variables",
+        _ => "",
+    };
+    format!("{name}{kind}")
+}
+
+/// Ops and shapes: `Conv+Relu f32 1x64x56x56 · 64x64x3x3 → 1x64x56x56`.
+fn describe(part: &Graph) -> String {
+    let ops: Vec<&str> = part.nodes().map(|(_, node)| node.op.name()).collect();
+    let shown = |id| {
+        let sizes: Vec<String> = shape(part, id).iter().map(ToString::to_string).collect();
+        sizes.join("x")
+    };
+    let weights = leading(part).and_then(|node| node.reads().nth(1));
+    let weights = weights.filter(|id| part.tensor(*id).is_constant());
+    let list =
+        |ids: &[polychip_graph::TensorId]| ids.iter().map(|id| shown(*id)).collect::<Vec<_>>().join(", ");
+    let dtype = part
+        .inputs
+        .first()
+        .map_or("", |id| part.tensor(*id).ty.dtype.name());
+    format!(
+        "{} {dtype} {}{} → {}",
+        ops.join("+"),
+        list(&part.inputs),
+        weights.map_or_else(String::new, |id| format!(" · {}", shown(id))),
+        list(&part.outputs)
+    )
+}

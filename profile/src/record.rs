@@ -1,0 +1,232 @@
+//! The profile as plain records, and as JSON.
+//!
+//! Invariant: records that contradict themselves are refused when they are read.
+//!
+//! Not here: rows in and out of the database (`exchange`), what differs between two profiles (`diff`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::{Conditions, choose};
+use crate::error::{Error, Result};
+use crate::hex::unhex;
+use crate::statistics::Measured;
+
+/// Version of the JSON file. Version 1 said nothing of the sensors of energies.
+pub(crate) const VERSION: u32 = 2;
+/// What the file says it is.
+pub(crate) const FORMAT: &str = "polychip profile";
+
+/// A profile database as a file of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileFile {
+    /// `polychip profile`.
+    pub format: String,
+    /// Version of this format.
+    pub version: u32,
+    /// Measured parts, by device, fingerprint and operating point.
+    pub parts: Vec<PartRecord>,
+    /// What measured parts consist of.
+    pub contents: Vec<ContentRecord>,
+    /// What hand-overs and launches take.
+    pub links: Vec<LinkRecord>,
+    /// Runs of nodes that devices refused to compile.
+    pub refusals: Vec<RefusalRecord>,
+    /// The plugins' own values.
+    pub plugin_values: Vec<ValueRecord>,
+}
+
+/// A part on a device at an operating point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PartRecord {
+    /// Identity of the device: plugin, build, device, driver.
+    pub device: String,
+    /// Structure of the part, 64 hexadecimal digits.
+    pub fingerprint: String,
+    /// What the policy asked of the device; empty where nothing.
+    pub operating_point: String,
+    /// The figures are an emulated device's.
+    pub emulated: bool,
+    /// Measurements by where they come from, oldest first.
+    pub batches: Vec<BatchRecord>,
+}
+
+/// Measurements that were made together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRecord {
+    /// When they were recorded, in microseconds since 1970; 0 where that is not known.
+    pub recorded_us: u64,
+    /// Version of the library that measured.
+    pub build: String,
+    /// State of the machine.
+    pub conditions: String,
+    /// File that they were imported from first; empty where they were measured into this one.
+    pub source: String,
+    /// Digest of what was recorded, 64 hexadecimal digits.
+    pub digest: String,
+    /// Times in nanoseconds, in the order in which they were measured.
+    pub times_ns: Vec<u64>,
+    /// Energies in microjoules, as many as times; empty where the device measures none.
+    pub energies_uj: Vec<Option<u64>>,
+    /// Sensor of the energies; empty where there are none or it is not known.
+    #[serde(default)]
+    pub sensor: String,
+    /// Ends of the interval in microjoules of the one energy, where such was measured.
+    #[serde(default)]
+    pub energy_interval_uj: Option<[u64; 2]>,
+}
+
+impl BatchRecord {
+    /// As what is chosen among.
+    pub(crate) fn measured(&self) -> Measured {
+        Measured {
+            conditions: Conditions::read(&self.conditions),
+            recorded_us: self.recorded_us,
+            times_ns: self.times_ns.clone(),
+            energies_uj: self.energies_uj.iter().copied().flatten().collect(),
+            sensor: self.sensor.clone(),
+            energy_interval_uj: self.energy_interval_uj,
+        }
+    }
+}
+
+/// What a part consists of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContentRecord {
+    /// Structure of the part, 64 hexadecimal digits.
+    pub fingerprint: String,
+    /// Its pieces, as JSON in a string.
+    pub pieces: String,
+}
+
+/// What a hand-over took, or a launch where both devices are the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkRecord {
+    /// Identity of the device that writes.
+    pub from: String,
+    /// Identity of the device that reads.
+    pub to: String,
+    /// Size of the tensor.
+    pub bytes: u64,
+    /// Median time in nanoseconds.
+    pub time_ns: u64,
+    /// When it was recorded, in microseconds since 1970; 0 where that is not known.
+    pub recorded_us: u64,
+    /// Version of the library that measured.
+    pub build: String,
+    /// File that it was imported from first; empty where it was measured into this one.
+    pub source: String,
+}
+
+/// A run of nodes that a device refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RefusalRecord {
+    /// Identity of the device.
+    pub device: String,
+    /// Structure of the run, 64 hexadecimal digits.
+    pub fingerprint: String,
+    /// Number of nodes.
+    pub nodes: u64,
+    /// The vendor's words.
+    pub words: String,
+}
+
+/// A value of a plugin's own store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ValueRecord {
+    /// Name of the plugin.
+    pub plugin: String,
+    /// Its key.
+    pub key: String,
+    /// The bytes in hexadecimal digits.
+    pub value: String,
+}
+
+/// What an import added.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Merged {
+    /// Batches of measurements.
+    pub batches: u64,
+    /// Batches that were there already.
+    pub known: u64,
+    /// Measurements.
+    pub measurements: u64,
+    /// Links that were new or newer.
+    pub links: u64,
+    /// Refused runs.
+    pub refusals: u64,
+    /// Values of plugins.
+    pub plugin_values: u64,
+}
+
+impl ProfileFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::BadProfile`] where the text is no such file, has another version or contradicts itself.
+    pub fn from_json(text: &str) -> Result<ProfileFile> {
+        let file: ProfileFile =
+            serde_json::from_str(text).map_err(|error| Error::json("not a profile in JSON", error))?;
+        file.check()?;
+        Ok(file)
+    }
+
+    /// Leaves only the parts of one device, and of each part the batches that are nearest to what holds.
+    pub(crate) fn narrow(&mut self, device: &str, now: &Conditions) {
+        self.parts.retain(|part| part.device == device);
+        for part in &mut self.parts {
+            let batches: Vec<(Conditions, usize)> = part
+                .batches
+                .iter()
+                .map(|batch| (Conditions::read(&batch.conditions), batch.times_ns.len()))
+                .collect();
+            let choice = choose(now, &batches);
+            let mut place = 0..;
+            part.batches
+                .retain(|_| place.next().is_some_and(|place| choice.places.contains(&place)));
+        }
+    }
+
+    /// Refuses records that contradict themselves.
+    pub(crate) fn check(&self) -> Result<()> {
+        let bad = |words: String| Err(Error::bad(words));
+        if self.format != FORMAT || !(1..=VERSION).contains(&self.version) {
+            return bad(format!(
+                "a file of {:?} version {}, this build reads {FORMAT:?} versions 1 to {VERSION}",
+                self.format, self.version
+            ));
+        }
+        let parts = self.parts.iter().map(|part| &part.fingerprint);
+        let contents = self.contents.iter().map(|content| &content.fingerprint);
+        let refusals = self.refusals.iter().map(|refusal| &refusal.fingerprint);
+        let batches = || self.parts.iter().flat_map(|part| &part.batches);
+        let digests = batches().map(|batch| &batch.digest);
+        for text in parts.chain(contents).chain(refusals).chain(digests) {
+            if unhex(text).is_none_or(|bytes| bytes.len() != 32) {
+                return bad(format!("{text:?} is not 64 hexadecimal digits"));
+            }
+        }
+        for batch in batches() {
+            let (times, energies) = (batch.times_ns.len(), batch.energies_uj.len());
+            if times == 0 || (energies != 0 && energies != times) {
+                return bad(format!("a batch of {times} times and {energies} energies"));
+            }
+        }
+        for value in &self.plugin_values {
+            if unhex(&value.value).is_none() {
+                return bad(format!(
+                    "value {:?} of plugin {} is not in hexadecimal digits",
+                    value.key, value.plugin
+                ));
+            }
+        }
+        Ok(())
+    }
+}

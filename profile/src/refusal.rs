@@ -1,0 +1,102 @@
+//! Runs of nodes that devices refused when they were compiled: found once, remembered in the profile.
+//!
+//! Invariants:
+//! 1. A refusal holds for the device's identity, which names plugin, build, chip and driver: another
+//!    build is asked anew.
+//! 2. A run is known by its structure, so that a refused pattern is known wherever it stands.
+//!
+//! Not here: finding a refusal (the scheduler).
+
+use std::collections::BTreeMap;
+
+use polychip_graph::Graph;
+use polychip_partitioner::{Refusal, Target};
+
+use crate::extract::structure_of;
+
+/// `POLYCHIP_SUPPORT_VENDOR`: refused by the vendor's own library.
+pub const VENDOR: u32 = 13;
+
+/// A run of nodes that a device refuses to compile or load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedRun {
+    /// Structure fingerprint of the run as a part of its own.
+    pub fingerprint: [u8; 32],
+    /// Number of nodes.
+    pub nodes: usize,
+    /// The vendor's words, with its code.
+    pub words: String,
+}
+
+/// The words of a refusal in a target.
+pub fn refusal(words: &str) -> Refusal {
+    Refusal {
+        code: VENDOR,
+        words: format!("refused by the vendor's library when compiled: {words}"),
+    }
+}
+
+/// Marks the nodes of a run as refused, but for nodes that are pinned to the device where the run has
+/// others. Gives the nodes that were marked now.
+pub fn mark(
+    target: &mut Target,
+    column: usize,
+    nodes: &[u32],
+    words: &str,
+    pins: &BTreeMap<usize, usize>,
+) -> usize {
+    let pinned = |node: &&u32| pins.get(&(**node as usize)) == Some(&column);
+    let spared = nodes.iter().any(|node| !pinned(&node));
+    let mut marked = 0;
+    for node in nodes.iter().filter(|node| !(spared && pinned(node))) {
+        if let Some(slot) = target.refusals.get_mut(*node as usize)
+            && slot.is_none()
+        {
+            *slot = Some(refusal(words));
+            marked += 1;
+        }
+    }
+    marked
+}
+
+/// Marks every run of the graph that is one of `known`; the nodes marked, by words.
+pub fn mark_known(
+    graph: &Graph,
+    target: &mut Target,
+    column: usize,
+    known: &[RefusedRun],
+    pins: &BTreeMap<usize, usize>,
+) -> BTreeMap<String, usize> {
+    let mut by_length: BTreeMap<usize, BTreeMap<[u8; 32], &str>> = BTreeMap::new();
+    for run in known {
+        by_length
+            .entry(run.nodes)
+            .or_default()
+            .insert(run.fingerprint, &run.words);
+    }
+    let mut marked: BTreeMap<String, usize> = BTreeMap::new();
+    for (length, runs) in by_length.into_iter().filter(|(length, _)| *length > 0) {
+        // a part may hold nodes between which others stand: those that the device supports
+        let all: Vec<u32> = (0..u32::try_from(graph.node_count()).unwrap_or(u32::MAX)).collect();
+        let offered: Vec<u32> = all
+            .iter()
+            .copied()
+            .filter(|node| target.supports(*node as usize))
+            .collect();
+        let orders = if offered.len() == all.len() || length == 1 {
+            vec![offered]
+        } else {
+            vec![all, offered]
+        };
+        for run in orders.iter().flat_map(|order| order.windows(length)) {
+            if run.iter().all(|node| target.supports(*node as usize))
+                && let Some(words) = runs.get(&structure_of(graph, run))
+            {
+                let nodes = mark(target, column, run, words, pins);
+                *marked.entry((*words).to_owned()).or_default() += nodes;
+            }
+        }
+    }
+    marked.retain(|_, nodes| *nodes > 0);
+    marked
+}

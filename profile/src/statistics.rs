@@ -1,0 +1,207 @@
+//! What single measurements say together: percentiles, and an interval of the median that assumes no distribution.
+//!
+//! The interval is that of order statistics (David and Nagaraja, Order Statistics, 3rd edition, section 7.1): the
+//! median of whatever distribution lies between the l-th smallest and the l-th largest of n independent values with
+//! the probability that a fair coin thrown n times shows between l and n - l heads. Values of neighbouring runs are
+//! not quite independent, so that it is somewhat too narrow on a machine whose speed drifts.
+//!
+//! Invariant: percentiles and ends of intervals are measured values, none is interpolated.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::conditions::{self, Conditions, choose};
+
+/// Chance, in both tails together, that the median is outside of the interval.
+const OUTSIDE: f64 = 0.05;
+
+/// Where the true median lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Interval {
+    /// Lower end, in nanoseconds.
+    pub low_ns: u64,
+    /// Upper end, in nanoseconds.
+    pub high_ns: u64,
+}
+
+impl Interval {
+    /// Half of the width over the middle.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        let (low, high) = (self.low_ns as f64, self.high_ns as f64);
+        (high - low) / (high + low).max(1.0)
+    }
+
+    /// Whether all of this lies below all of the other.
+    #[must_use]
+    pub fn is_below(&self, other: &Interval) -> bool {
+        self.high_ns < other.low_ns
+    }
+}
+
+/// The interval that holds the median with a confidence of at least 95 %, from sorted values in nanoseconds; none for
+/// fewer than six, which cannot give it.
+///
+/// ```
+/// let interval = polychip_profile::median_interval(&[1, 2, 3, 4, 5, 9]).unwrap();
+/// assert_eq!((interval.low_ns, interval.high_ns), (1, 9));
+/// ```
+#[must_use]
+pub fn median_interval(sorted: &[u64]) -> Option<Interval> {
+    let n = sorted.len();
+    // the probability of no head in n throws, in logarithms: 2^-n is no number for large n
+    let mut term = -(n as f64) * std::f64::consts::LN_2;
+    let (mut tail, mut rank) = (0.0, 0);
+    // the most heads that are so few that it is unlikely
+    for heads in 0..n / 2 {
+        tail += 2.0 * term.exp();
+        if tail > OUTSIDE {
+            break;
+        }
+        rank = heads + 1;
+        term += ((n - heads) as f64).ln() - ((heads + 1) as f64).ln();
+    }
+    let low = rank.checked_sub(1)?;
+    Some(Interval {
+        low_ns: sorted[low],
+        high_ns: sorted[n - 1 - low],
+    })
+}
+
+/// A batch of measurements of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Measured {
+    pub(crate) conditions: Conditions,
+    pub(crate) recorded_us: u64,
+    pub(crate) times_ns: Vec<u64>,
+    /// Of those measurements that have one.
+    pub(crate) energies_uj: Vec<u64>,
+    pub(crate) sensor: String,
+    pub(crate) energy_interval_uj: Option<[u64; 2]>,
+}
+
+/// The energy of a run, with where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MeasuredEnergy {
+    /// Median in microjoules of the energies that are kept.
+    pub energy_uj: u64,
+    /// Sensor that measured it; empty where that is not known.
+    pub sensor: String,
+    /// Ends of the interval in microjoules that holds it in 95 of 100 repetitions, where one was measured.
+    pub interval_uj: Option<[u64; 2]>,
+}
+
+/// What the chosen ones among a part's batches say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Chosen measurements, and their percentiles in nanoseconds.
+    pub(crate) samples: usize,
+    pub(crate) p10_ns: u64,
+    pub(crate) p50_ns: u64,
+    pub(crate) p90_ns: u64,
+    pub(crate) interval: Option<Interval>,
+    /// Median of the energies whose batches are chosen among those that have energies.
+    pub(crate) energy: Option<MeasuredEnergy>,
+    pub(crate) newest_us: u64,
+    pub(crate) batches: usize,
+    pub(crate) conditions: String,
+    pub(crate) agrees: bool,
+}
+
+/// What those batches say that are nearest to the conditions that hold; none where there is no measurement.
+pub(crate) fn figures(now: &Conditions, all: &[Measured]) -> Option<Figures> {
+    let counted = |count: &dyn Fn(&Measured) -> usize| -> Vec<(Conditions, usize)> {
+        all.iter()
+            .filter(|batch| count(batch) > 0)
+            .map(|batch| (batch.conditions.clone(), count(batch)))
+            .collect()
+    };
+    let timed: Vec<&Measured> = all.iter().filter(|batch| !batch.times_ns.is_empty()).collect();
+    let choice = choose(now, &counted(&|batch| batch.times_ns.len()));
+    let chosen: Vec<&Measured> = choice.places.iter().map(|place| timed[*place]).collect();
+    let mut times: Vec<u64> = chosen
+        .iter()
+        .flat_map(|batch| batch.times_ns.iter().copied())
+        .collect();
+    times.sort_unstable();
+    let last = times.len().checked_sub(1)?;
+    let at = |permille: usize| times[last * permille / 1000];
+    let with_energy: Vec<&Measured> = all.iter().filter(|batch| !batch.energies_uj.is_empty()).collect();
+    let of_energy = choose(now, &counted(&|batch| batch.energies_uj.len()));
+    let energies = of_energy.places.iter().map(|place| with_energy[*place]);
+    let mut energies: Vec<(u64, &Measured)> = energies
+        .flat_map(|batch| batch.energies_uj.iter().map(move |energy| (*energy, batch)))
+        .collect();
+    energies.sort_by_key(|(energy, _)| *energy);
+    let energy = energies
+        .get(energies.len() / 2)
+        .map(|(energy, batch)| MeasuredEnergy {
+            energy_uj: *energy,
+            sensor: batch.sensor.clone(),
+            interval_uj: batch.energy_interval_uj,
+        });
+    Some(Figures {
+        samples: times.len(),
+        p10_ns: at(100),
+        p50_ns: at(500),
+        p90_ns: at(900),
+        interval: median_interval(&times),
+        energy,
+        newest_us: chosen.iter().map(|batch| batch.recorded_us).max().unwrap_or(0),
+        batches: chosen.len(),
+        conditions: conditions::together(chosen.iter().map(|batch| &batch.conditions)),
+        agrees: choice.agrees,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks counted from one, as tables print them.
+    fn ranks(n: u64) -> Option<(u64, u64)> {
+        let values: Vec<u64> = (1..=n).collect();
+        median_interval(&values).map(|interval| (interval.low_ns, interval.high_ns))
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_tables() {
+        // the 2.5 % quantiles of the binomial distribution of n throws, computed in exact fractions
+        for (n, low) in [
+            (6, 1),
+            (8, 1),
+            (9, 2),
+            (10, 2),
+            (20, 6),
+            (25, 8),
+            (50, 18),
+            (100, 40),
+            (101, 41),
+        ] {
+            assert_eq!(ranks(n), Some((low, n + 1 - low)), "{n}");
+        }
+        for n in 0..6 {
+            assert_eq!(ranks(n), None, "{n}");
+        }
+    }
+
+    #[test]
+    fn the_interval_holds_the_median_as_often_as_it_says() {
+        // a skewed distribution whose median is known: squares of uniform numbers from 0 to 999
+        let mut state = 1u64;
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % 1_000
+        };
+        let mut held = 0;
+        for _ in 0..2_000 {
+            let mut values: Vec<u64> = (0..25).map(|_| uniform().pow(2)).collect();
+            values.sort_unstable();
+            let interval = median_interval(&values).unwrap();
+            held += u32::from(interval.low_ns <= 500 * 500 && 499 * 499 <= interval.high_ns);
+        }
+        assert!(held >= 1_900, "{held} of 2000");
+    }
+}
