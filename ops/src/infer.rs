@@ -7,10 +7,10 @@
 //!    that text decides.
 //!
 //! Not here: body graphs of If, Loop and Scan, sequences and optionals (an error names them).
-//! Start reading at [`infer`], then at the file of a family.
+//! Start reading at [`infer`], then at the file of a class.
 
-use crate::table::Family;
-use crate::{Attributes, DType, ErrorKind, InferError, Op, TensorType, Value};
+use crate::table::OpClass;
+use crate::{Attributes, DType, ErrorKind, InferError, Op};
 
 mod arithmetic;
 mod attention;
@@ -18,6 +18,7 @@ mod call;
 mod cast;
 mod convolution;
 mod elementwise;
+mod fact;
 mod gather_scatter;
 mod generate;
 mod image;
@@ -37,25 +38,7 @@ mod tests;
 
 use call::{Call, Out};
 
-/// What is known of one input.
-#[derive(Clone, Copy, Debug)]
-pub struct InferInput<'a> {
-    /// Element type and shape.
-    pub ty: &'a TensorType,
-    /// Its values, as far as they are known.
-    pub value: Option<&'a Value>,
-}
-
-/// What follows for one output.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Inferred {
-    /// Element type and shape.
-    pub ty: TensorType,
-    /// Its values, where shape arithmetic gives them.
-    pub value: Option<Value>,
-    /// The sizes depend on values at run time: the known ones are upper bounds.
-    pub upper_bound: bool,
-}
+pub use fact::{InferInput, Inferred};
 
 /// Infers the outputs of a node: `outputs` of them, trailing optional ones left out.
 ///
@@ -73,38 +56,38 @@ pub fn infer(
         return Err(InferError::new(op, ErrorKind::Custom, message));
     }
     let call = Call::new(op, attributes, inputs, outputs)?;
-    let outs = by_family(&call)?;
+    let outs = by_class(&call)?;
     call.finish(outs)
 }
 
-/// The shape function of an op: that of the family in whose file its row stands.
-fn by_family(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
-    let Some(family) = call.op.family() else {
+/// The shape function of an op: that of the class in whose file its row stands.
+fn by_class(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
+    let Some(class) = call.op.class() else {
         return Err(call.error(ErrorKind::Custom, "nothing is known of a custom op"));
     };
-    match family {
-        Family::Attention => attention::infer(call),
-        Family::Cast => cast::infer(call),
-        Family::Convolution => convolution::infer(call),
-        Family::Elementwise => elementwise::infer(call),
-        Family::GatherScatter => gather_scatter::infer(call),
-        Family::Generate => generate::infer(call),
-        Family::Image => image::infer(call),
-        Family::Loss => loss::infer(call),
-        Family::Matrix => matrix::infer(call),
-        Family::Normalisation => normalisation::infer(call),
-        Family::Pooling => pooling::infer(call),
-        Family::Quantise => quantise::infer(call),
-        Family::Recurrent => recurrent::infer(call),
-        Family::Reduction => reduction::infer(call),
-        Family::Shape => shape::infer(call),
-        Family::Signal => signal::infer(call),
-        Family::Text => text::infer(call),
-        Family::ControlFlow => Err(call.error(
+    match class {
+        OpClass::Attention => attention::infer(call),
+        OpClass::Cast => cast::infer(call),
+        OpClass::Convolution => convolution::infer(call),
+        OpClass::Elementwise => elementwise::infer(call),
+        OpClass::GatherScatter => gather_scatter::infer(call),
+        OpClass::Generate => generate::infer(call),
+        OpClass::Image => image::infer(call),
+        OpClass::Loss => loss::infer(call),
+        OpClass::Matrix => matrix::infer(call),
+        OpClass::Normalisation => normalisation::infer(call),
+        OpClass::Pooling => pooling::infer(call),
+        OpClass::Quantise => quantise::infer(call),
+        OpClass::Recurrent => recurrent::infer(call),
+        OpClass::Reduction => reduction::infer(call),
+        OpClass::Shape => shape::infer(call),
+        OpClass::Signal => signal::infer(call),
+        OpClass::Text => text::infer(call),
+        OpClass::ControlFlow => Err(call.error(
             ErrorKind::NeedsBody,
             "the types of its outputs are those of its body graphs, which are inferred first",
         )),
-        Family::Sequence => of_sequence(call),
+        OpClass::Sequence => of_sequence(call),
     }
 }
 

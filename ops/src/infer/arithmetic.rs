@@ -5,7 +5,7 @@
 //!    give an unknown element.
 //! 2. Symbols pass through unchanged or become unknown; no expressions are built.
 //!
-//! Not here: ops that only move elements; their families do that.
+//! Not here: ops that only move elements; their classes do that.
 
 use crate::infer::call::{Call, make_value};
 use crate::{DType, Element, Op, Value};

@@ -6,7 +6,7 @@
 //!
 //! Not here: the rules of any op.
 
-use crate::infer::{InferInput, Inferred};
+use crate::infer::fact::{InferInput, Inferred};
 use crate::{
     Attr, AttrKey, Attributes, DType, Dim, Element, ErrorKind, InferError, Literal, Op, OpSpec, Port,
     PortKind, TensorType, Value, axis, broadcast,

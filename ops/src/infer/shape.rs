@@ -32,30 +32,6 @@ pub(super) fn infer(call: &Call<'_>) -> Result<Vec<Out>> {
     }
 }
 
-/// The values of the first input under a new shape of as many elements.
-fn same_values(call: &Call<'_>, shape: &[Dim]) -> Option<Value> {
-    let sizes: Vec<usize> = shape.iter().map(Dim::known).collect::<Option<_>>()?;
-    match call.value(0)? {
-        Value::Literal(literal) => {
-            let mut literal = literal.clone();
-            literal.shape = sizes;
-            (literal.elements() == call.dims(0).and_then(elements)).then_some(())?;
-            Some(Value::Literal(literal))
-        }
-        Value::Dims(elements, dtype) if sizes.len() <= 1 => {
-            (sizes.iter().product::<usize>() == elements.len()).then_some(())?;
-            Some(Value::Dims(elements.clone(), *dtype))
-        }
-        Value::Dims(..) => None,
-    }
-}
-
-fn elements(dims: &[Dim]) -> Option<usize> {
-    dims.iter()
-        .map(Dim::known)
-        .try_fold(1usize, |product, size| product.checked_mul(size?))
-}
-
 fn shape(call: &Call<'_>) -> Result<Vec<Out>> {
     let Some(dims) = call.dims(0) else {
         return Ok(vec![Out::dims(unknown(1))]);
@@ -169,7 +145,7 @@ fn flatten(call: &Call<'_>) -> Result<Vec<Out>> {
         axis => call.axis(axis, rank)?,
     };
     let shape = vec![call.product(&dims[..place])?, call.product(&dims[place..])?];
-    let value = same_values(call, &shape);
+    let value = reshape::same_values(call, &shape);
     Ok(vec![Out::dims(shape).valued(value)])
 }
 
@@ -393,7 +369,7 @@ fn squeeze(call: &Call<'_>) -> Result<Vec<Out>> {
         .filter(kept)
         .map(|axis| dims[axis].clone())
         .collect();
-    let value = same_values(call, &shape);
+    let value = reshape::same_values(call, &shape);
     Ok(vec![Out::dims(shape).valued(value)])
 }
 
@@ -423,7 +399,7 @@ fn unsqueeze(call: &Call<'_>) -> Result<Vec<Out>> {
         };
         shape.push(dim.expect("invariant: the rank counts both"));
     }
-    let value = same_values(call, &shape);
+    let value = reshape::same_values(call, &shape);
     Ok(vec![Out::dims(shape).valued(value)])
 }
 

@@ -1,4 +1,4 @@
-//! Shape functions, family by family, as text: `f32[n, 3] = {..}` in, the same out.
+//! Shape functions, class by class, as text: `f32[n, 3] = {..}` in, the same out.
 //!
 //! Invariant: an output that is a bound begins with `<=`, an unknown size is `?`.
 //! Not here: windows and broadcasting by themselves (beside their modules).
@@ -6,8 +6,8 @@
 use super::*;
 use crate::{Attr, Dim, Element, Literal};
 
+mod classes;
 mod errors;
-mod families;
 mod robust;
 mod values;
 

@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::convolution`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     CausalConvWithState 27 (input: T, weight: T, bias: opt T, past_state: opt T) -> (output: T, present_state: T)

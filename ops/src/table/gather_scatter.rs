@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::gather_scatter`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     Compress 28 (input: T, condition: T1) -> (output: T)

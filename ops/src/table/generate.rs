@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::generate`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     Bernoulli 22 (input: T1) -> (output: T2) where (T1: tensors(FLOATS), T2: tensors(PLAIN))

@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::image`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     AffineGrid 20 (theta: T1, size: T2) -> (grid: T1)

@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::matrix`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     Det 22 (X: T) -> (Y: T) where (T: tensors(FLOATS));

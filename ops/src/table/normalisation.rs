@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::normalisation`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     BatchNormalization 15 (X: T, scale: T1, B: T1, input_mean: T2, input_var: T2) -> (Y: T, running_mean: opt T2, running_var: opt T2)

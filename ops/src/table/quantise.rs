@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::quantise`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     DequantizeLinear 28 (x: T1, x_scale: T2, x_zero_point: opt T1) -> (y: T3)

@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::recurrent`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     GRU 22 (X: T, W: T, R: T, B: opt T, sequence_lens: opt T1, initial_h: opt T) -> (Y: opt T, Y_h: opt T)

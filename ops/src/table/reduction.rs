@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::reduction`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     ArgMax 13 (data: T) -> (reduced: i64) where (T: tensors(NUMERIC))

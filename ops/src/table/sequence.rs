@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::sequence`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     ConcatFromSequence 11 (input_sequence: S) -> (concat_result: T)

@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::shape`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     CenterCropPad 18 (input_data: T, shape: Tind) -> (output_data: T)

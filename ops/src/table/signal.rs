@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::signal`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     DFT 20 (input: T1, dft_length: opt T2, axis: opt i64) -> (output: T1)

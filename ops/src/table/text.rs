@@ -3,7 +3,7 @@
 //! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
 //! Not here: the shapes that come out (`infer::text`).
 
-use super::*;
+use super::row::*;
 
 rows! {
     RegexFullMatch 20 (X: T1) -> (Y: T2) where (T1: tensors(TEXT), T2: tensors(BOOL))

@@ -4,12 +4,12 @@
 //! 1. The number of elements stays, as far as it is known.
 //! 2. Symbols that stand on both sides cancel, so that `[n, 3, 4]` to `[n, -1]` gives 12.
 //!
-//! Not here: the values of small tensors (`same_values` of the family).
+//! Not here: the other ops that move elements (`shape`).
 
 use std::sync::Arc;
 
 use crate::infer::call::{Call, Out, Result, bad_input, bail, show, unknown};
-use crate::{Attr, Dim, Element};
+use crate::{Attr, Dim, Element, Value};
 
 pub(super) fn infer(call: &Call<'_>) -> Result<Vec<Out>> {
     let count = call.list_length(1)?;
@@ -44,7 +44,7 @@ pub(super) fn infer(call: &Call<'_>) -> Result<Vec<Out>> {
     if let Some(dims) = call.dims(0) {
         settle(call, dims, &mut shape, open)?;
     }
-    let value = super::same_values(call, &shape);
+    let value = same_values(call, &shape);
     Ok(vec![Out::dims(shape).valued(value)])
 }
 
@@ -123,4 +123,28 @@ fn settle(call: &Call<'_>, from: &[Dim], to: &mut [Dim], open: Option<usize>) ->
         Some(_) => {}
     }
     Ok(())
+}
+
+/// The values of the first input under a new shape of as many elements.
+pub(super) fn same_values(call: &Call<'_>, shape: &[Dim]) -> Option<Value> {
+    let sizes: Vec<usize> = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    match call.value(0)? {
+        Value::Literal(literal) => {
+            let mut literal = literal.clone();
+            literal.shape = sizes;
+            (literal.elements() == call.dims(0).and_then(elements)).then_some(())?;
+            Some(Value::Literal(literal))
+        }
+        Value::Dims(elements, dtype) if sizes.len() <= 1 => {
+            (sizes.iter().product::<usize>() == elements.len()).then_some(())?;
+            Some(Value::Dims(elements.clone(), *dtype))
+        }
+        Value::Dims(..) => None,
+    }
+}
+
+fn elements(dims: &[Dim]) -> Option<usize> {
+    dims.iter()
+        .map(Dim::known)
+        .try_fold(1usize, |product, size| product.checked_mul(size?))
 }

@@ -4,7 +4,7 @@
 //! 1. Bounds are clamped as ONNX does, so that a slice past the end is empty and no error.
 //! 2. A named axis that is taken whole keeps its name.
 //!
-//! Not here: negative pads, which cut as well (`pad` of the family).
+//! Not here: negative pads, which cut as well (`pad` of the class).
 
 use crate::infer::call::{Call, Out, Result, bad_input, bail, make_value, unknown};
 use crate::{Dim, Element};

@@ -1,7 +1,7 @@
 //! Shape arithmetic: what is known of values after ops on shapes.
 //!
 //! Invariant: symbols pass unchanged or become unknown.
-//! Not here: sizes alone (`families`).
+//! Not here: sizes alone (`classes`).
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! Sizes and types of outputs, one test per family.
+//! Sizes and types of outputs, one test per class.
 //!
-//! Invariant: each family is tried on odd shapes: empty, rank 0, named and unknown sizes.
+//! Invariant: each class is tried on odd shapes: empty, rank 0, named and unknown sizes.
 //! Not here: values (`values`), errors (`errors`).
 
 use super::*;
