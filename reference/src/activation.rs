@@ -6,7 +6,7 @@ use polychip_cpu_kernels::reference::activation::{self as kernel, Activation};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{FLOATS, NUMBERS, Row};
+use crate::row::{FLOATS, NUMBERS, Row};
 
 const RELU: DTypes = FLOATS.with(DTypes::of(&[DType::I8, DType::I16, DType::I32, DType::I64]));
 

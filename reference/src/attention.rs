@@ -7,7 +7,7 @@ use polychip_cpu_kernels::reference::{Result, Tensor, shape};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad};
-use crate::table::{BOOL, FLOATS, Row};
+use crate::row::{BOOL, FLOATS, Row};
 
 const I64: DTypes = DTypes::of(&[DType::I64]);
 const MASK: DTypes = FLOATS.with(BOOL);

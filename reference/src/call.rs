@@ -1,4 +1,4 @@
-//! One node as a family sees it: its inputs and attributes, read with the op's defaults.
+//! One node as an op class sees it: its inputs and attributes, read with the op's defaults.
 //!
 //! Invariant: an absent required input or attribute is an error that names it.
 

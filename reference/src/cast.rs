@@ -9,7 +9,7 @@ use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::literal::element;
-use crate::table::{ANY, Row};
+use crate::row::{ANY, Row};
 
 const FIXED_WIDTH: DTypes = ANY.without(DTypes::of(&[DType::String]));
 const REAL_OR_TEXT: DTypes = ANY.without(DTypes::of(&[DType::C64, DType::C128]));

@@ -6,7 +6,7 @@ use polychip_cpu_kernels::reference::compare::{self as kernel, Comparison};
 use polychip_ops::{Attr, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{ANY, BOOL, NUMBERS, Row};
+use crate::row::{ANY, BOOL, NUMBERS, Row};
 use polychip_ops::DTypes;
 
 pub(crate) fn row(op: Op) -> Option<Row> {

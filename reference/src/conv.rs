@@ -8,7 +8,7 @@ use polychip_cpu_kernels::reference::{Result, conv as kernel};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
-use crate::table::{FLOATS, Row};
+use crate::row::{FLOATS, Row};
 use crate::window;
 
 const I64: DTypes = DTypes::of(&[DType::I64]);

@@ -7,7 +7,7 @@ use polychip_cpu_kernels::reference::detect::{self as kernel, Suppression};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::Row;
+use crate::row::Row;
 
 const F32: DTypes = DTypes::of(&[DType::F32]);
 const I64: DTypes = DTypes::of(&[DType::I64]);

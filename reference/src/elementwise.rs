@@ -7,7 +7,7 @@ use polychip_cpu_kernels::reference::elementwise::{self as kernel, Binary, Unary
 use polychip_ops::{Attr, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{BOOL, FLOATS, INTS, NUMBERS, NUMBERS_AND_BOOL, Row};
+use crate::row::{BOOL, FLOATS, INTS, NUMBERS, NUMBERS_AND_BOOL, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
     Some(match op {

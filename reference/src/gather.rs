@@ -8,7 +8,7 @@ use polychip_cpu_kernels::reference::{Result, index};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{ANY, BOOL, INDEX, NUMBERS, Row};
+use crate::row::{ANY, BOOL, INDEX, NUMBERS, Row};
 
 const I64: DTypes = DTypes::of(&[DType::I64]);
 

@@ -31,6 +31,7 @@ mod quantise;
 mod recurrent;
 mod reduce;
 mod resize;
+mod row;
 mod sequence;
 mod shape;
 mod signal;

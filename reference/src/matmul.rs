@@ -7,7 +7,7 @@ use polychip_cpu_kernels::reference::matmul as kernel;
 use polychip_ops::{Attr, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{FLOATS, NUMBERS, Row};
+use crate::row::{FLOATS, NUMBERS, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
     Some(match op {

@@ -6,7 +6,7 @@ use polychip_cpu_kernels::reference::{Element, Result, Tensor, index, norm as ke
 use polychip_ops::{Attr, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{FLOATS, Row};
+use crate::row::{FLOATS, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
     let run: fn(&Call<'_>) -> Outputs = match op {

@@ -7,7 +7,7 @@ use polychip_cpu_kernels::reference::window::Window;
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
-use crate::table::{FLOATS, Row};
+use crate::row::{FLOATS, Row};
 use crate::window;
 
 const MAX: DTypes = FLOATS.with(DTypes::of(&[DType::I8, DType::U8]));

@@ -8,7 +8,7 @@ use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::literal::element;
-use crate::table::{ANY, FLOATS, Row};
+use crate::row::{ANY, FLOATS, Row};
 use crate::{conv as conv_ops, window};
 
 const BYTES: DTypes = DTypes::of(&[DType::I8, DType::U8]);

@@ -8,7 +8,7 @@ use polychip_cpu_kernels::reference::{Result, Tensor, shape};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, sizes};
-use crate::table::{FLOATS, Row};
+use crate::row::{FLOATS, Row};
 
 const I32: DTypes = DTypes::of(&[DType::I32]);
 

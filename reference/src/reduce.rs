@@ -7,7 +7,7 @@ use polychip_cpu_kernels::reference::reduce::{self as kernel, Reduction};
 use polychip_ops::{Attr, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{FLOATS, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
+use crate::row::{FLOATS, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
     Some(match op {

@@ -9,7 +9,7 @@ use polychip_cpu_kernels::reference::{Result, index};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
-use crate::table::{FLOATS, NUMBERS, Row};
+use crate::row::{FLOATS, NUMBERS, Row};
 
 const I64: DTypes = DTypes::of(&[DType::I64]);
 

@@ -11,7 +11,7 @@ use polychip_ops::{Attr, DType, DTypes, Literal, Op, Packed};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::literal::{element, tensor_from_literal, tensor_to_literal};
-use crate::table::{ANY, INDEX, Row};
+use crate::row::{ANY, INDEX, Row};
 
 const BYTES: DTypes = DTypes::of(&[DType::U8]);
 

@@ -9,7 +9,7 @@ use polychip_ops::{Attr, AttrValue, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::literal::element;
-use crate::table::{ANY, BOOL, FLOATS, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
+use crate::row::{ANY, BOOL, FLOATS, INDEX, NUMBERS, NUMBERS_AND_BOOL, Row};
 
 const I64: DTypes = DTypes::of(&[DType::I64]);
 

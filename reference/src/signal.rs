@@ -7,7 +7,7 @@ use polychip_ops::{Attr, Op};
 
 use crate::call::{Call, Outputs, bad, one, sizes};
 use crate::literal::element;
-use crate::table::{FLOATS, INDEX, Row};
+use crate::row::{FLOATS, INDEX, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
     Some(match op {

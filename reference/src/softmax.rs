@@ -7,7 +7,7 @@ use polychip_cpu_kernels::reference::{Result, index};
 use polychip_ops::{Attr, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{FLOATS, INDEX, Row};
+use crate::row::{FLOATS, INDEX, Row};
 
 pub(crate) fn row(op: Op) -> Option<Row> {
     Some(match op {

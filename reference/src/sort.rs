@@ -6,7 +6,7 @@ use polychip_cpu_kernels::reference::{index, sort as kernel};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{ANY, NUMBERS, Row};
+use crate::row::{ANY, NUMBERS, Row};
 
 const I64: DTypes = DTypes::of(&[DType::I64]);
 const ORDERED: DTypes = ANY.without(DTypes::of(&[DType::C64, DType::C128]));

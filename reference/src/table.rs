@@ -4,44 +4,12 @@
 
 use polychip_ops::{Attributes, DType, DTypes, Op};
 
-use crate::call::{Call, Outputs};
 use crate::error::Reason;
-
-/// One row: the element types of each input (the last entry serves all further inputs), and what computes.
-pub(crate) struct Row {
-    pub(crate) takes: &'static [DTypes],
-    pub(crate) run: fn(&Call<'_>) -> Outputs,
-}
-
-/// Real floats of 16 bits and more: the types in which ONNX computes.
-pub(crate) const FLOATS: DTypes = DTypes::of(&[DType::F16, DType::BF16, DType::F32, DType::F64]);
-/// Integers of 8 bits and more.
-pub(crate) const INTS: DTypes = DTypes::of(&[
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-]);
-/// Floats and integers in which ONNX computes.
-pub(crate) const NUMBERS: DTypes = FLOATS.with(INTS);
-/// Truth values.
-pub(crate) const BOOL: DTypes = DTypes::of(&[DType::Bool]);
-/// Numbers and truth values.
-pub(crate) const NUMBERS_AND_BOOL: DTypes = NUMBERS.with(BOOL);
-/// Indices and sizes.
-pub(crate) const INDEX: DTypes = DTypes::of(&[DType::I32, DType::I64]);
-/// Text.
-pub(crate) const TEXT: DTypes = DTypes::of(&[DType::String]);
-/// Every type.
-pub(crate) const ANY: DTypes = DTypes::ALL;
+use crate::row::Row;
 
 /// The row of an op.
 pub(crate) fn row(op: Op) -> Option<Row> {
-    const FAMILIES: &[fn(Op) -> Option<Row>] = &[
+    const CLASSES: &[fn(Op) -> Option<Row>] = &[
         crate::elementwise::row,
         crate::activation::row,
         crate::compare::row,
@@ -64,7 +32,7 @@ pub(crate) fn row(op: Op) -> Option<Row> {
         crate::text::row,
         crate::sequence::row,
     ];
-    FAMILIES.iter().find_map(|family| family(op))
+    CLASSES.iter().find_map(|class| class(op))
 }
 
 /// Why a node of this op, these attributes and these element types is not computed, if it is not.

@@ -6,7 +6,7 @@ use polychip_cpu_kernels::reference::text::{self as kernel, Case, Ngrams, Weight
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
-use crate::table::{INDEX, Row, TEXT};
+use crate::row::{INDEX, Row, TEXT};
 
 const TEXT_OR_INDEX: DTypes = TEXT.with(INDEX).with(DTypes::of(&[DType::I64]));
 

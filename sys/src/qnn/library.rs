@@ -17,9 +17,10 @@ use std::ptr;
 use std::slice;
 use std::sync::Mutex;
 
-use super::{
-    POLYCHIP_QNN_LIBRARY_HTP, Provider, SystemProvider, SystemTable, Table, Version,
-    polychip_qnn_get_providers, polychip_qnn_system_get_providers,
+use super::bindings::{
+    POLYCHIP_QNN_LIBRARY_HTP, polychip_qnn_get_providers, polychip_qnn_provider as Provider,
+    polychip_qnn_system_get_providers, polychip_qnn_system_provider as SystemProvider,
+    polychip_qnn_system_table as SystemTable, polychip_qnn_table as Table, polychip_qnn_version as Version,
 };
 use crate::library::{Library, Place};
 use crate::{Error, Result};
