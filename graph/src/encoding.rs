@@ -37,6 +37,13 @@ pub struct Encoding {
     pub real: DType,
 }
 
+impl Encoding {
+    /// Whether one scale holds for the whole tensor.
+    pub fn is_per_tensor(&self) -> bool {
+        self.axis == EncodingAxis::PerTensor
+    }
+}
+
 impl PartialEq for Encoding {
     fn eq(&self, other: &Encoding) -> bool {
         let bits = |scales: &[f32]| scales.iter().map(|scale| scale.to_bits()).collect::<Vec<_>>();

@@ -165,7 +165,7 @@ impl Feed {
 impl Context {
     /// The hash of a graph whose last inputs are captures of tensors with these hashes.
     fn graph(&self, graph: &Graph, captured: &[Hash]) -> Hash {
-        let order = crate::graph::execution_order(graph);
+        let order = crate::graph::order::execution_order(graph);
         let mut tensors: Vec<Option<Hash>> = vec![None; graph.tensor_count()];
         let formals = graph.inputs.len().saturating_sub(captured.len());
         for (index, &input) in graph.inputs.iter().enumerate() {

@@ -9,12 +9,10 @@
 //!
 //! Not here: rules of well-formed graphs (`verify`), types (`infer`).
 
-use crate::{Error, Group, Node, NodeId, Tensor, TensorId};
+use crate::{Group, Node, NodeId, Tensor, TensorId};
 
-mod order;
-
-pub use order::Renumbering;
-pub(crate) use order::execution_order;
+pub(crate) mod node;
+pub(crate) mod order;
 
 /// An input and an output that are one piece of memory between runs, as a key-value cache is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -327,15 +325,6 @@ impl Graph {
             }
         }
         removed
-    }
-
-    /// Brings the graph, its bodies and decompositions into canonical order, drops what was removed
-    /// and tensors that nobody mentions, and numbers the rest anew.
-    ///
-    /// # Errors
-    /// If nodes depend on each other in a circle.
-    pub fn sort(&mut self) -> Result<Renumbering, Error> {
-        order::sort(self)
     }
 
     fn put(&mut self, id: NodeId, node: Node) {

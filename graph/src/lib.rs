@@ -16,7 +16,6 @@
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
 mod bind;
-mod body;
 mod constant;
 mod encoding;
 mod error;
@@ -27,7 +26,6 @@ mod graph;
 mod group;
 mod ids;
 mod infer;
-mod node;
 pub mod onnx;
 pub mod passes;
 mod tensor;
@@ -35,16 +33,16 @@ pub mod text;
 mod verify;
 
 pub use bind::{bind_dims, dim_names};
-pub use body::{Body, Capture};
 pub use constant::{Constant, FileSlice};
 pub use encoding::{Encoding, EncodingAxis};
 pub use error::{Error, ErrorKind};
 pub use evaluate::Evaluate;
 pub use extract::extract;
-pub use graph::{Graph, Renumbering, State};
+pub use graph::node::{Body, Capture, Node};
+pub use graph::order::Renumbering;
+pub use graph::{Graph, State};
 pub use group::{Group, GroupKind};
 pub use ids::{NodeId, TensorId};
 pub use infer::{Values, infer};
-pub use node::Node;
 pub use tensor::{Container, Tensor};
 pub use verify::verify;

@@ -19,7 +19,10 @@ mod external;
 mod header;
 mod import;
 mod messages;
+mod opsets;
+mod options;
 mod order;
+mod target;
 #[cfg(test)]
 mod testing;
 mod types;
@@ -27,5 +30,6 @@ mod weights;
 
 pub use external::{ExternalData, NoExternalData};
 pub use header::{Header, read_header};
-pub use import::{Options, import};
+pub use import::import;
+pub use options::Options;
 pub use weights::{read_packed, read_tensor};

@@ -26,15 +26,22 @@ impl Renumbering {
     }
 }
 
-pub(super) fn sort(graph: &mut Graph) -> Result<Renumbering, Error> {
-    let order = order(graph)?;
-    for &id in &order {
-        let node = graph.node(id);
-        if !node.bodies.is_empty() || node.decomposition.is_some() {
-            graph.edit_node(id, sort_inner)?;
+impl Graph {
+    /// Brings the graph, its bodies and decompositions into canonical order, drops what was removed
+    /// and tensors that nobody mentions, and numbers the rest anew.
+    ///
+    /// # Errors
+    /// If nodes depend on each other in a circle.
+    pub fn sort(&mut self) -> Result<Renumbering, Error> {
+        let order = order(self)?;
+        for &id in &order {
+            let node = self.node(id);
+            if !node.bodies.is_empty() || node.decomposition.is_some() {
+                self.edit_node(id, sort_inner)?;
+            }
         }
+        Ok(renumber(self, &order))
     }
-    Ok(renumber(graph, &order))
 }
 
 fn sort_inner(node: &mut Node) -> Result<(), Error> {

@@ -15,16 +15,16 @@ use super::attribute::{self, Bindings};
 use super::contrib;
 use super::convert;
 use super::external::Files;
-use super::import::{self, Options, domain};
 use super::messages::{self, attribute_type as kind};
+use super::opsets::{self, Opsets, domain};
+use super::options::Options;
 use super::order;
+use super::target::Target;
 use super::types::{self, Declared};
 use super::weights;
 use crate::infer::{self, Values};
-use crate::{Body, Capture, Constant, Container, Error, Graph, Node, NodeId, Tensor, TensorId};
+use crate::{Body, Capture, Constant, Error, Graph, Node, Tensor, TensorId};
 
-/// Opset version by domain.
-pub(super) type Opsets = BTreeMap<String, i64>;
 /// Model-local functions by domain, name and overload.
 pub(super) type Functions<'m> = BTreeMap<(String, String, String), &'m messages::Function>;
 
@@ -286,7 +286,7 @@ impl<'m> Importer<'m> {
             message.op_type.clone(),
             message.overload.clone(),
         );
-        let what = what(message);
+        let what = message.what();
         if let Some(&function) = self.functions.get(&key) {
             return self.call(message, function, key, &what);
         }
@@ -306,7 +306,7 @@ impl<'m> Importer<'m> {
         let (listed, version) = if domain.is_empty() {
             (Op::from_name(&message.op_type), version)
         } else {
-            (contrib::equal(domain, &message.op_type), import::NEWEST)
+            (contrib::equal(domain, &message.op_type), opsets::NEWEST)
         };
         let mut bodies = Vec::new();
         for (name, graph) in &read.graphs {
@@ -550,7 +550,7 @@ impl<'m> Importer<'m> {
         let opsets = if function.opset_import.is_empty() {
             self.level().scope().opsets.clone()
         } else {
-            Rc::new(import::opsets(
+            Rc::new(opsets::opsets(
                 &function.opset_import,
                 &format!("function \"{}\"", function.name),
             )?)
@@ -643,55 +643,4 @@ impl<'m> Importer<'m> {
             names(&mut needed.iter().map(|attr| attr.name()))
         )))
     }
-}
-
-/// Where converted nodes go.
-pub(super) struct Target<'g> {
-    pub(super) graph: &'g mut Graph,
-    values: &'g mut Values,
-    lenient: bool,
-}
-
-impl Target<'_> {
-    /// Adds a node and infers its outputs.
-    pub(super) fn add(&mut self, node: Node) -> Result<NodeId, Error> {
-        let id = self.graph.add_node(node);
-        match infer::node(self.graph, id, self.values) {
-            Err(error) if !self.lenient => Err(error),
-            _ => Ok(id),
-        }
-    }
-
-    /// Adds a constant that the conversion makes.
-    pub(super) fn constant(&mut self, name: String, literal: &Literal) -> TensorId {
-        self.graph.add_tensor(Tensor::constant(
-            name,
-            literal.ty(),
-            Constant::from_literal(literal),
-        ))
-    }
-
-    /// Adds a tensor of which inference will tell the type.
-    pub(super) fn fresh(&mut self, name: String) -> TensorId {
-        self.graph.add_tensor(Tensor::untyped(name))
-    }
-
-    /// The type of a tensor, if it is known.
-    pub(super) fn ty(&self, id: TensorId) -> Option<&TensorType> {
-        let tensor = self.graph.tensor(id);
-        (tensor.typed && tensor.container == Container::Tensor).then_some(&tensor.ty)
-    }
-}
-
-/// What messages call a node of the model.
-pub(super) fn what(message: &messages::Node) -> String {
-    if !message.name.is_empty() {
-        return format!("node \"{}\" ({})", message.name, message.op_type);
-    }
-    let output = message.output.iter().find(|name| !name.is_empty());
-    format!(
-        "node {} of \"{}\"",
-        message.op_type,
-        output.map_or("", String::as_str)
-    )
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
-use super::import::domain;
 use super::messages::OperatorSetId;
+use super::opsets::domain;
 use crate::Error;
 
 /// What a model file says of itself.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The bytes are decoded once, in place; the messages are dropped before the graph is returned.
-//! 2. Opsets of the default domain outside 6 to 28 are refused.
+//! 2. IR versions outside 3 to 14 are refused.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,37 +10,15 @@ use std::rc::Rc;
 use bytes::Bytes;
 use prost::Message;
 
-use super::build::{Importer, Opsets};
+use super::build::Importer;
 use super::external::{ExternalData, Files};
-use super::messages::{Model, OperatorSetId};
+use super::messages::Model;
+use super::opsets::{domain, opsets};
+use super::options::Options;
 use crate::{Error, Graph};
 
-/// Oldest opset of the default domain that is read.
-pub(super) const OLDEST: i64 = 6;
-/// The opset that graphs are in.
-pub(super) const NEWEST: i64 = 28;
 /// IR versions that are read. 3 is the first that names opsets.
 const IR_VERSIONS: std::ops::RangeInclusive<i64> = 3..=14;
-
-/// How a model is read.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// Most nodes after functions are inlined.
-    pub node_limit: usize,
-    /// Whether sizes that the model declares of intermediate values and outputs are believed where
-    /// inference knows none. Element types are always believed.
-    pub declared: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            node_limit: 1 << 20,
-            declared: true,
-        }
-    }
-}
 
 /// Reads a model. `bytes` should come from an owner (`Bytes::from_owner`) of mapped memory: weights
 /// are slices of it, and keep it alive.
@@ -94,34 +72,6 @@ pub fn import(bytes: Bytes, external: &dyn ExternalData, options: &Options) -> R
     }
     let files = Files::new(bytes, external);
     Importer::new(files, functions, options).model(&graph, opsets)
-}
-
-/// The domain under its canonical name: the default one is empty.
-pub(super) fn domain(domain: &str) -> &str {
-    if domain == "ai.onnx" { "" } else { domain }
-}
-
-/// The opset versions by domain, checked.
-pub(super) fn opsets(imports: &[OperatorSetId], what: &str) -> Result<Opsets, Error> {
-    let mut opsets = Opsets::new();
-    for import in imports {
-        let domain = domain(&import.domain);
-        if domain.is_empty() && !(OLDEST..=NEWEST).contains(&import.version) {
-            return Err(Error::unsupported(format!(
-                "{what} uses opset {}; opsets {OLDEST} to {NEWEST} are read",
-                import.version
-            )));
-        }
-        if let Some(before) = opsets.insert(domain.to_owned(), import.version)
-            && before != import.version
-        {
-            return Err(Error::malformed(format!(
-                "{what} imports opset {before} and opset {} of domain \"{domain}\"",
-                import.version
-            )));
-        }
-    }
-    Ok(opsets)
 }
 
 #[cfg(test)]

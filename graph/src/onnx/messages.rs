@@ -90,6 +90,21 @@ pub(crate) struct Node {
     pub(crate) overload: String,
 }
 
+impl Node {
+    /// What messages call the node.
+    pub(crate) fn what(&self) -> String {
+        if !self.name.is_empty() {
+            return format!("node \"{}\" ({})", self.name, self.op_type);
+        }
+        let output = self.output.iter().find(|name| !name.is_empty());
+        format!(
+            "node {} of \"{}\"",
+            self.op_type,
+            output.map_or("", String::as_str)
+        )
+    }
+}
+
 /// Kinds of attribute, as `Attribute::r#type` says them.
 pub(crate) mod attribute_type {
     pub(crate) const UNDEFINED: i32 = 0;

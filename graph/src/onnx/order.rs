@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build::what;
 use super::messages::{Graph, Node};
 use crate::Error;
 
@@ -75,7 +74,7 @@ fn sorted(nodes: &[Node], sources: &[Vec<usize>]) -> Result<Vec<usize>, Error> {
             let names: Vec<String> = path[start..]
                 .iter()
                 .rev()
-                .map(|&index| what(&nodes[index]))
+                .map(|&index| nodes[index].what())
                 .collect();
             return Err(Error::cycle(format!(
                 "nodes depend on each other in a circle: {}",

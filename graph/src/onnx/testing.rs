@@ -5,11 +5,12 @@ use polychip_ops::DType;
 use prost::Message;
 
 use super::external::NoExternalData;
-use super::import::{Options, import};
+use super::import::import;
 use super::messages::{
     Attribute, Dimension, DimensionValue, Graph, Model, Node, OperatorSetId, Shape, Tensor, TensorKind, Type,
     TypeValue, ValueInfo, attribute_type as kind,
 };
+use super::options::Options;
 use crate::{Error, text};
 
 /// A declared tensor; a size of −1 is named `n`.

@@ -13,6 +13,19 @@ use crate::{Constant, Graph, Node, NodeId, Tensor, TensorId};
 /// Most elements of a constant that patterns look into.
 const SMALL: usize = 4096;
 
+/// How far a constant may be from what the op has, relatively: `None` for types that the recomposed
+/// ops are not looked for in.
+pub(super) fn tolerance(graph: &Graph, tensor: TensorId) -> Option<f64> {
+    let tensor = graph.tensor(tensor);
+    match tensor.ty.dtype {
+        _ if !tensor.typed || tensor.encoding.is_some() => None,
+        DType::F32 | DType::F64 => Some(1e-5),
+        DType::F16 => Some(1e-3),
+        DType::BF16 => Some(8e-3),
+        _ => None,
+    }
+}
+
 /// The elements of a small constant.
 pub(super) fn literal(graph: &Graph, id: TensorId) -> Option<Literal> {
     let tensor = graph.tensor(id);

@@ -28,7 +28,7 @@
 use polychip_ops::Op;
 
 use super::pattern;
-use crate::{Encoding, EncodingAxis, Error, Graph, Node, NodeId, TensorId};
+use crate::{Encoding, Error, Graph, Node, NodeId, TensorId};
 
 mod carriers;
 mod limit;
@@ -46,7 +46,7 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
     let carriers = Carriers::find(graph);
     for id in graph.node_ids() {
         let Some(node) = graph.find_node(id) else { continue };
-        if !computes(node) {
+        if !scale::computes(node) {
             continue;
         }
         if let Some(chain) = chain(graph, &carriers, id) {
@@ -69,24 +69,6 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
     changes += requantised(graph, &carriers);
     changes += limit::run(graph);
     Ok(changes)
-}
-
-/// Whether encodings of what a node reads and writes would be heeded.
-fn computes(node: &Node) -> bool {
-    let not = matches!(
-        node.op,
-        Op::QuantizeLinear
-            | Op::DequantizeLinear
-            | Op::DynamicQuantizeLinear
-            | Op::QLinearConv
-            | Op::QLinearMatMul
-            | Op::ConvInteger
-            | Op::MatMulInteger
-            | Op::Cast
-            | Op::CastLike
-            | Op::BitCast
-    );
-    !not && node.bodies.is_empty() && pattern::is_pure(node)
 }
 
 /// A float tensor that a dequantise makes: from which integers, meaning what.
@@ -317,9 +299,4 @@ fn requantised(graph: &mut Graph, carriers: &Carriers) -> usize {
         changes += 1;
     }
     changes
-}
-
-/// Whether one scale holds for the whole tensor.
-fn is_per_tensor(encoding: &Encoding) -> bool {
-    encoding.axis == EncodingAxis::PerTensor
 }

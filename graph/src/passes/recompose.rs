@@ -9,10 +9,7 @@
 //! 2. Nothing outside reads a tensor inside the region that is replaced.
 //! 3. Constants must agree with the op's to the precision of the element type.
 
-use polychip_ops::DType;
-
-use super::pattern;
-use crate::{Error, Graph, TensorId};
+use crate::{Error, Graph};
 
 mod activation;
 mod attention;
@@ -33,17 +30,4 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
         found += usize::from(replaced.is_some());
     }
     Ok(found)
-}
-
-/// How far a constant may be from what the op has, relatively: `None` for types that the recomposed
-/// ops are not looked for in.
-fn tolerance(graph: &Graph, tensor: TensorId) -> Option<f64> {
-    let tensor = graph.tensor(tensor);
-    match tensor.ty.dtype {
-        _ if !tensor.typed || tensor.encoding.is_some() => None,
-        DType::F32 | DType::F64 => Some(1e-5),
-        DType::F16 => Some(1e-3),
-        DType::BF16 => Some(8e-3),
-        _ => None,
-    }
 }

@@ -2,7 +2,7 @@
 
 use polychip_ops::{Attr, AttrValue, Literal};
 
-use super::Rewrite;
+use super::rewrite::Rewrite;
 
 /// Squeeze, Unsqueeze, ReduceSum before 13, the other reductions before 18: `axes`.
 pub(super) fn attribute_to_input(rewrite: &mut Rewrite<'_, '_>) {

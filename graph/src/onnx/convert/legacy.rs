@@ -5,7 +5,7 @@
 
 use polychip_ops::{AttrValue, Attributes, Literal, Op};
 
-use super::Rewrite;
+use super::rewrite::Rewrite;
 use crate::Error;
 
 /// Says in opset 7 what the node says in opset 6.

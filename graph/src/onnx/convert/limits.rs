@@ -2,7 +2,7 @@
 
 use polychip_ops::AttrValue;
 
-use super::Rewrite;
+use super::rewrite::Rewrite;
 use crate::Error;
 
 /// Before 11 `min` and `max` were attributes.

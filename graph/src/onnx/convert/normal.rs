@@ -2,7 +2,7 @@
 
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op};
 
-use super::Rewrite;
+use super::rewrite::Rewrite;
 use crate::Error;
 
 /// Before 14 the outputs behind the first were those of training, with other meanings than now; they

@@ -2,7 +2,7 @@
 
 use polychip_ops::{Attr, AttrValue, Literal, Op};
 
-use super::Rewrite;
+use super::rewrite::Rewrite;
 use crate::Error;
 
 /// Upsample is Resize by scales, with coordinates that start at the corner.

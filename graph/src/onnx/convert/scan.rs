@@ -2,7 +2,7 @@
 
 use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, Op};
 
-use super::Rewrite;
+use super::rewrite::Rewrite;
 use crate::{Body, Capture, Error, Graph, Node, Tensor, TensorId};
 
 /// Inputs were `[lengths?, states…, scans…]`, states `[batch, …]` and scans `[batch, time, …]`.

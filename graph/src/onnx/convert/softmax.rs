@@ -2,7 +2,7 @@
 
 use polychip_ops::{Attr, Attributes, Dim, Literal, Op};
 
-use super::Rewrite;
+use super::rewrite::Rewrite;
 use crate::Error;
 
 /// Where the axis is the last one, or those behind it have size 1, the meaning is the same today;

@@ -10,7 +10,7 @@
 
 use polychip_ops::{Attr, AttrValue, Op};
 
-use super::{is_per_tensor, scale};
+use super::scale;
 use crate::{Encoding, Graph, Node, TensorId};
 
 /// The sets of one graph.
@@ -59,7 +59,7 @@ impl Carriers {
                 continue;
             };
             for encoding in found {
-                let fits = sizes[root] == 1 || is_per_tensor(&encoding);
+                let fits = sizes[root] == 1 || encoding.is_per_tensor();
                 match &carriers.encodings[root] {
                     Some(have) => broken[root] |= *have != encoding,
                     None => carriers.encodings[root] = Some(encoding),

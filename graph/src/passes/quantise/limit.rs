@@ -8,9 +8,9 @@
 
 use polychip_ops::{DType, Op};
 
-use super::is_per_tensor;
+use super::scale;
 use crate::passes::{no_op, pattern};
-use crate::{Graph, Node, NodeId, Tensor};
+use crate::{Encoding, Graph, Node, NodeId, Tensor};
 
 /// Runs over the graph; returns the number of changes.
 pub(super) fn run(graph: &mut Graph) -> usize {
@@ -26,7 +26,7 @@ fn at(graph: &mut Graph, id: NodeId) -> Option<()> {
     let (low, high) = limits(graph, node)?;
     let (x, y) = (node.input(0)?, node.output(0)?);
     let result = graph.tensor(y);
-    let own = result.encoding.clone().filter(is_per_tensor)?;
+    let own = result.encoding.clone().filter(Encoding::is_per_tensor)?;
     let dtype = result.ty.dtype;
     let ends = range(dtype)?;
     let scale = *own.scales.first()?;
@@ -43,7 +43,7 @@ fn at(graph: &mut Graph, id: NodeId) -> Option<()> {
     }
     let inner = source.typed && source.encoding.is_none() && source.ty.dtype == own.real;
     let maker = graph.producer(x).filter(|_| inner)?;
-    if graph.only_consumer(x) != Some(id) || !super::computes(graph.node(maker)) {
+    if graph.only_consumer(x) != Some(id) || !scale::computes(graph.node(maker)) {
         return None;
     }
     if whole {

@@ -1,4 +1,4 @@
-//! The encoding that a QuantizeLinear or DequantizeLinear node speaks of.
+//! The encoding that a QuantizeLinear or DequantizeLinear node speaks of, and which nodes heed encodings.
 //!
 //! Invariants:
 //! 1. Only integers of up to 32 bits have one, with constant scales that are finite and positive.
@@ -6,7 +6,7 @@
 
 use polychip_ops::{Attr, DType, Literal, Op};
 
-use super::pattern;
+use crate::passes::pattern;
 use crate::{Encoding, EncodingAxis, Graph, Node, TensorId};
 
 /// Whether a tensor of this type can have an encoding.
@@ -23,6 +23,24 @@ pub(super) fn is_storage(dtype: DType) -> bool {
             | DType::U2
             | DType::I2
     )
+}
+
+/// Whether encodings of what a node reads and writes would be heeded.
+pub(super) fn computes(node: &Node) -> bool {
+    let not = matches!(
+        node.op,
+        Op::QuantizeLinear
+            | Op::DequantizeLinear
+            | Op::DynamicQuantizeLinear
+            | Op::QLinearConv
+            | Op::QLinearMatMul
+            | Op::ConvInteger
+            | Op::MatMulInteger
+            | Op::Cast
+            | Op::CastLike
+            | Op::BitCast
+    );
+    !not && node.bodies.is_empty() && pattern::is_pure(node)
 }
 
 /// The encoding of the integer side of a quantise or dequantise node.

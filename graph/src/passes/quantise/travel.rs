@@ -14,9 +14,9 @@
 
 use polychip_ops::{Attr, AttrValue, DType, Op};
 
-use super::{carriers, is_per_tensor, scale};
+use super::{carriers, scale};
 use crate::passes::pattern;
-use crate::{EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
+use crate::{Encoding, EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
 
 /// Runs the pass; returns the number of changes.
 pub(in crate::passes) fn run(graph: &mut Graph) -> Result<usize, Error> {
@@ -25,7 +25,7 @@ pub(in crate::passes) fn run(graph: &mut Graph) -> Result<usize, Error> {
     for _ in 0..graph.node_count() {
         let before = changes;
         for id in graph.node_ids() {
-            let moved = behind(graph, id) || before_it(graph, id) || turned(graph, id);
+            let moved = behind(graph, id) || before_it(graph, id) || transposed(graph, id);
             changes += usize::from(moved);
         }
         if changes == before {
@@ -68,7 +68,7 @@ fn results(graph: &Graph, id: NodeId) -> Option<(Vec<TensorId>, Rounding)> {
     let mut found: Option<(Rounding, crate::Encoding)> = None;
     for &input in node.inputs.iter().take(inputs) {
         let (_, dequantise) = pattern::made_by(graph, input?, Op::DequantizeLinear)?;
-        let own = scale::encoding(graph, dequantise).filter(is_per_tensor)?;
+        let own = scale::encoding(graph, dequantise).filter(Encoding::is_per_tensor)?;
         let rounding = Rounding::of(graph, dequantise)?;
         // a table of weights is read as it is, whatever is done with the rows
         if graph.tensor(dequantise.input(0)?).is_constant() && inputs == 1 {
@@ -105,7 +105,7 @@ fn before_it(graph: &mut Graph, id: NodeId) -> bool {
     // what computes it can give integers, if anything can
     let computed = graph
         .producer(real)
-        .is_some_and(|maker| super::computes(graph.node(maker)));
+        .is_some_and(|maker| scale::computes(graph.node(maker)));
     let Some(end) = graph.only_consumer(moved).filter(|_| alone && computed) else {
         return false;
     };
@@ -113,7 +113,7 @@ fn before_it(graph: &mut Graph, id: NodeId) -> bool {
     let tensor = graph.tensor(real);
     let fits = quantise.op == Op::QuantizeLinear
         && quantise.input(0) == Some(moved)
-        && scale::encoding(graph, quantise).is_some_and(|own| is_per_tensor(&own))
+        && scale::encoding(graph, quantise).is_some_and(|own| own.is_per_tensor())
         && tensor.typed
         && tensor.encoding.is_none()
         && node.outputs.iter().skip(1).all(Option::is_none);
@@ -127,7 +127,7 @@ fn before_it(graph: &mut Graph, id: NodeId) -> bool {
 }
 
 /// Moves dequantise behind a Transpose of a constant.
-fn turned(graph: &mut Graph, id: NodeId) -> bool {
+fn transposed(graph: &mut Graph, id: NodeId) -> bool {
     let Some(mut dequantise) = below_transpose(graph, id) else {
         return false;
     };

@@ -4,7 +4,8 @@
 
 use polychip_ops::{Attr, AttrValue, Attributes, Op};
 
-use super::{pattern, polynomial, tolerance};
+use super::polynomial;
+use crate::passes::pattern;
 use crate::{Graph, Node, NodeId, TensorId};
 
 /// Looks for an activation whose inner function is this node.
@@ -51,7 +52,7 @@ impl Found {
 fn gelu(graph: &Graph, id: NodeId, tanh: bool) -> Option<Found> {
     let node = graph.node(id);
     let (u, inner) = (node.input(0)?, node.output(0)?);
-    let tolerance = tolerance(graph, u)?;
+    let tolerance = pattern::tolerance(graph, u)?;
     let (sum, one) = pattern::with_scalar(graph, graph.node(graph.only_consumer(inner)?))?;
     let plus = graph.node(graph.only_consumer(inner)?);
     if plus.op != Op::Add || sum != inner || one != 1.0 {
@@ -80,7 +81,7 @@ fn gelu(graph: &Graph, id: NodeId, tanh: bool) -> Option<Found> {
 fn swish(graph: &Graph, id: NodeId) -> Option<Found> {
     let node = graph.node(id);
     let (u, gate) = (node.input(0)?, node.output(0)?);
-    tolerance(graph, u)?;
+    pattern::tolerance(graph, u)?;
     let times = graph.node(graph.only_consumer(gate)?);
     let x = pattern::other(times, gate).filter(|_| times.op == Op::Mul)?;
     let [0.0, alpha, 0.0, 0.0] = polynomial::of(graph, u, x)? else {
@@ -97,7 +98,7 @@ fn swish(graph: &Graph, id: NodeId) -> Option<Found> {
 fn hard_swish(graph: &Graph, id: NodeId) -> Option<Found> {
     let node = graph.node(id);
     let (x, gate) = (node.input(0)?, node.output(0)?);
-    let tolerance = tolerance(graph, x)?;
+    let tolerance = pattern::tolerance(graph, x)?;
     let alpha = f64::from(pattern::float(node, Attr::Alpha, 0.2));
     let beta = f64::from(pattern::float(node, Attr::Beta, 0.5));
     let times = graph.node(graph.only_consumer(gate)?);
@@ -110,7 +111,7 @@ fn hard_swish(graph: &Graph, id: NodeId) -> Option<Found> {
 fn hard(graph: &Graph, id: NodeId) -> Option<Found> {
     let node = graph.node(id);
     let (u, clipped) = (node.input(0)?, node.output(0)?);
-    let tolerance = tolerance(graph, u)?;
+    let tolerance = pattern::tolerance(graph, u)?;
     let limits = (
         pattern::scalar(graph, node.input(1)?)?,
         pattern::scalar(graph, node.input(2)?)?,
@@ -136,7 +137,7 @@ fn hard(graph: &Graph, id: NodeId) -> Option<Found> {
 fn softplus(graph: &Graph, id: NodeId) -> Option<Found> {
     let node = graph.node(id);
     let (x, power) = (node.input(0)?, node.output(0)?);
-    tolerance(graph, x)?;
+    pattern::tolerance(graph, x)?;
     let plus = graph.node(graph.only_consumer(power)?);
     let (_, one) = pattern::with_scalar(graph, plus).filter(|_| plus.op == Op::Add)?;
     let log = graph.node(graph.only_consumer(plus.output(0)?)?);
@@ -148,7 +149,7 @@ fn mish(graph: &Graph, id: NodeId) -> Option<Found> {
     let node = graph.node(id);
     let (_, soft) = pattern::made_by(graph, node.input(0)?, Op::Softplus)?;
     let (x, gate) = (soft.input(0)?, node.output(0)?);
-    tolerance(graph, x)?;
+    pattern::tolerance(graph, x)?;
     let times = graph.node(graph.only_consumer(gate)?);
     let fits = times.op == Op::Mul && pattern::other(times, gate) == Some(x);
     Found::plain(Op::Mish, x, times.output(0)?).filter(|_| fits)

@@ -10,7 +10,7 @@
 
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Dim, Op};
 
-use super::pattern;
+use crate::passes::pattern;
 use crate::{Graph, Node, NodeId, Tensor, TensorId};
 
 /// What an attention is made of.

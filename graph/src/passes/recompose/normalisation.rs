@@ -6,13 +6,13 @@
 
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Op};
 
-use super::{pattern, tolerance};
+use crate::passes::pattern;
 use crate::{Graph, Node, NodeId, TensorId};
 
 /// Looks for a normalisation whose quotient is this node.
 pub(super) fn at(graph: &mut Graph, id: NodeId) -> Option<NodeId> {
     let (centred, variance) = inverse_root(graph, graph.node(id))?;
-    tolerance(graph, centred).filter(|_| graph.tensor(centred).ty.dtype != DType::F64)?;
+    pattern::tolerance(graph, centred).filter(|_| graph.tensor(centred).ty.dtype != DType::F64)?;
     let (mean_square, epsilon) =
         pattern::made_by(graph, variance, Op::Add).and_then(|(_, node)| pattern::with_scalar(graph, node))?;
     let (square, axes) = mean(graph, mean_square)?;

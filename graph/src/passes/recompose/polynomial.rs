@@ -4,7 +4,7 @@
 
 use polychip_ops::Op;
 
-use super::pattern;
+use crate::passes::pattern;
 use crate::{Graph, TensorId};
 
 /// Coefficients of 1, x, x² and x³.

@@ -12,7 +12,8 @@
 
 use polychip_ops::Op;
 
-use super::{activation, normalisation, pattern};
+use super::{activation, normalisation};
+use crate::passes::pattern;
 use crate::passes::quantise::scale;
 use crate::{Error, Graph, NodeId, TensorId};
 

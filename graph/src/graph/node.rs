@@ -1,16 +1,19 @@
-//! One operation of a graph.
+//! One operation of a graph, and the graphs that it runs as its bodies (If, Loop, Scan).
 //!
 //! Invariants:
 //! 1. `op` is `Custom` exactly where `domain` is not the default one or the op is not in the list.
 //! 2. An input or output that is left out is `None`; trailing ones are not stored.
+//! 3. A body reads outer tensors through its captures only.
+//! 4. The inner tensors of the captures are the last inputs of the body graph, in the same order;
+//!    the inputs before them are those that the op itself passes.
 //!
 //! Not here: edges seen from a tensor (`Graph::producer`, `Graph::consumers`).
 
 use std::sync::Arc;
 
-use polychip_ops::{Attributes, Op};
+use polychip_ops::{Attr, Attributes, Op};
 
-use crate::{Body, Graph, TensorId};
+use crate::{Graph, TensorId};
 
 /// One operation.
 #[derive(Clone, Debug)]
@@ -112,4 +115,32 @@ impl Node {
             format!("{}.{}", self.domain, self.op_name)
         }
     }
+}
+
+/// A graph that a node runs as part of its work.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// The attribute that held it: `body`, `then_branch`, `else_branch`.
+    pub attr: Attr,
+    /// The graph.
+    pub graph: Graph,
+    /// Outer tensors that the graph reads.
+    pub captures: Vec<Capture>,
+}
+
+impl Body {
+    /// The inputs that the op passes, without the captures.
+    pub fn formals(&self) -> &[TensorId] {
+        let count = self.graph.inputs.len().saturating_sub(self.captures.len());
+        &self.graph.inputs[..count]
+    }
+}
+
+/// One outer tensor that a body reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capture {
+    /// The tensor of the graph that holds the node.
+    pub outer: TensorId,
+    /// The input of the body graph that stands for it.
+    pub inner: TensorId,
 }

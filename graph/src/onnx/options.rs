@@ -1,0 +1,23 @@
+//! What a caller chooses of how a model is read.
+//!
+//! Invariant: no choice changes what a graph computes.
+
+/// How a model is read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Most nodes after functions are inlined.
+    pub node_limit: usize,
+    /// Whether sizes that the model declares of intermediate values and outputs are believed where
+    /// inference knows none. Element types are always believed.
+    pub declared: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            node_limit: 1 << 20,
+            declared: true,
+        }
+    }
+}
