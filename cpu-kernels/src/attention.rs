@@ -10,10 +10,9 @@
 #![allow(unsafe_code)]
 
 use crate::gemm::{Elements, Panel, row_pointers};
-use crate::isa::{Kernel, Simd};
+use crate::isa::{Kernel, Load, Simd};
 use crate::math;
 use crate::schedule::Scratch;
-use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};
 use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool};

@@ -8,65 +8,26 @@
 
 mod algorithm;
 mod pad;
+pub(crate) mod params;
 mod rows;
-mod window;
+pub(crate) mod window;
 
 pub use algorithm::Algorithm;
+pub use params::ConvParams;
 pub(crate) use rows::{Inner, MOST_ROWS};
 pub use window::Window;
 
 use crate::depthwise::Depthwise;
 use crate::error::product;
 use crate::gemm::{Elements, bf16_word};
+use crate::isa::Load;
 use crate::isa::dot::Element;
 use crate::schedule::{Cut, Extent, Scratch};
-use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};
 use crate::winograd::Winograd;
 use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool};
 use half::bf16;
-
-/// Shape of a convolution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConvParams {
-    /// Images.
-    pub batch: usize,
-    /// Input channels, of all groups together.
-    pub in_channels: usize,
-    /// Output channels, of all groups together.
-    pub out_channels: usize,
-    /// Groups; both channel counts are multiples.
-    pub groups: usize,
-    /// The window.
-    pub window: Window,
-    /// Elements between two input pixels: `in_channels`, or more where the image is a part of a wider one.
-    pub in_stride: usize,
-    /// Elements between two output pixels: `out_channels`, or more where the image is a part of a wider one.
-    pub out_stride: usize,
-}
-
-impl ConvParams {
-    /// A convolution of dense images.
-    #[must_use]
-    pub const fn dense(
-        batch: usize,
-        in_channels: usize,
-        out_channels: usize,
-        groups: usize,
-        window: Window,
-    ) -> Self {
-        Self {
-            batch,
-            in_channels,
-            out_channels,
-            groups,
-            window,
-            in_stride: in_channels,
-            out_stride: out_channels,
-        }
-    }
-}
 
 /// The most input channels for which rows of taps are merged: a vector's worth of taps per pointer is enough above.
 pub(crate) const MERGED_CHANNELS: usize = 8;

@@ -6,11 +6,10 @@
 //! Not here: channel multipliers, which are grouped products.
 #![allow(unsafe_code)]
 
-use crate::conv::ConvParams;
+use crate::conv::params::ConvParams;
 use crate::elementwise::unary::apply_rows;
-use crate::isa::{Kernel, Simd};
+use crate::isa::{Kernel, Load, Simd};
 use crate::schedule::Scratch;
-use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::{Epilogue, Isa, Residual, ThreadPool, Unary};
 use std::ops::Range;

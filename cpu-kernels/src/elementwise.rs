@@ -7,143 +7,15 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod binary;
+mod function;
 pub(crate) mod unary;
 
+pub use function::{Binary, Unary};
+
 use crate::copy::{Loops, Nest};
-use crate::stored::Load;
+use crate::isa::Load;
 use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
-
-/// A function of one value.
-///
-/// The bound after each name is the largest error in ULP of `f32` over the function's whole domain; results
-/// smaller than the least normal number may be flushed to zero.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[non_exhaustive]
-pub enum Unary {
-    /// `x` (exact).
-    #[default]
-    Identity,
-    /// `|x|` (exact).
-    Abs,
-    /// `-x` (exact).
-    Neg,
-    /// `max(x, 0)` (exact).
-    Relu,
-    /// `min(max(x, low), high)` (exact).
-    Clip {
-        /// The least result.
-        low: f32,
-        /// The largest result.
-        high: f32,
-    },
-    /// `x` where it is not negative, else `alpha * x` (0.5).
-    LeakyRelu {
-        /// The factor of negative values.
-        alpha: f32,
-    },
-    /// `x` where it is larger than `alpha`, else 0 (exact).
-    ThresholdedRelu {
-        /// The threshold.
-        alpha: f32,
-    },
-    /// `e^x` (2).
-    Exp,
-    /// Natural logarithm (2).
-    Log,
-    /// Square root (0.5).
-    Sqrt,
-    /// `1 / x` (0.5).
-    Reciprocal,
-    /// `x * x` (0.5).
-    Square,
-    /// Error function (4).
-    Erf,
-    /// Hyperbolic tangent (4).
-    Tanh,
-    /// `1 / (1 + e^-x)` (4).
-    Sigmoid,
-    /// `x * sigmoid(alpha * x)`, which is SiLU for `alpha` = 1 (6; flushed to zero where `alpha * x` is below -88).
-    Swish {
-        /// The factor inside the sigmoid.
-        alpha: f32,
-    },
-    /// `x/2 * (1 + erf(x / sqrt 2))`; absolute error below 1e-6 of `max(1, |x|)`.
-    Gelu,
-    /// `x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))`; absolute error below 1e-6 of `max(1, |x|)`.
-    GeluTanh,
-    /// `min(max(alpha * x + beta, 0), 1)` (1).
-    HardSigmoid {
-        /// Slope.
-        alpha: f32,
-        /// Value at zero.
-        beta: f32,
-    },
-    /// `x * min(max(x / 6 + 0.5, 0), 1)` (3).
-    HardSwish,
-    /// `x` where positive, else `alpha * (e^x - 1)`; absolute error below 3e-7 of `max(1, alpha)`.
-    Elu {
-        /// The limit at minus infinity, negated.
-        alpha: f32,
-    },
-    /// `gamma * (x` where positive, else `alpha * (e^x - 1))`.
-    Selu {
-        /// The inner factor of the negative branch.
-        alpha: f32,
-        /// The outer factor.
-        gamma: f32,
-    },
-    /// `x` where positive, else `alpha * (e^(x / alpha) - 1)`.
-    Celu {
-        /// Scale of both axes on the negative branch.
-        alpha: f32,
-    },
-    /// `ln(1 + e^x)`; absolute error below 1e-6 of `max(1, x)`.
-    Softplus,
-    /// `x / (1 + |x|)` (1).
-    Softsign,
-    /// `x * tanh(ln(1 + e^x))`; absolute error below 2e-6 of `max(1, |x|)`.
-    Mish,
-    /// Largest integer not above `x` (exact).
-    Floor,
-    /// Least integer not below `x` (exact).
-    Ceil,
-    /// Nearest integer, ties to even (exact).
-    Round,
-    /// -1, 0 or 1 (exact).
-    Sign,
-    /// `scale * x + shift` (1).
-    Affine {
-        /// Factor.
-        scale: f32,
-        /// Summand.
-        shift: f32,
-    },
-}
-
-/// A function of two values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Binary {
-    /// `a + b`.
-    Add,
-    /// `a - b`.
-    Sub,
-    /// `a * b`.
-    Mul,
-    /// `a / b`.
-    Div,
-    /// The smaller value; NaN if either is.
-    Min,
-    /// The larger value; NaN if either is.
-    Max,
-    /// `a` where it is not negative, else `a * b`.
-    Prelu,
-    /// `(a - b)^2`.
-    SquaredDifference,
-    /// `a^b`, by the scalar library function except for the exponents 0.5, 1, 2 and 3.
-    Pow,
-}
 
 /// What is added to the result of a product, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

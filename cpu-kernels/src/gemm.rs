@@ -1,9 +1,9 @@
 //! Matrix products: `C = activation(A · B + bias + residual)`, with B packed once or packed per run.
 #![allow(unsafe_code)]
 
+use crate::isa::Load;
 use crate::isa::dot::Element;
 use crate::schedule::{Cut, Extent, Scratch};
-use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};
 use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool};

@@ -6,8 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::elementwise::unary::apply_rows;
-use crate::isa::{Kernel, MOST_LANES, Simd};
-use crate::stored::Load;
+use crate::isa::{Kernel, Load, MOST_LANES, Simd};
 use crate::threads::{Address, Parts, share};
 use crate::{Isa, Slice, SliceMut, ThreadPool, Unary};
 use half::bf16;

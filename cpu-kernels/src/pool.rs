@@ -7,8 +7,7 @@
 
 use crate::conv::Window;
 use crate::error::product;
-use crate::isa::{Kernel, Simd};
-use crate::stored::Load;
+use crate::isa::{Kernel, Load, Simd};
 use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 use std::ops::Range;

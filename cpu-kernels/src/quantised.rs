@@ -10,45 +10,20 @@
 //! Not here: 16-bit codes, and which node computes in codes.
 
 mod average;
+mod codes;
 mod conv;
 mod depthwise;
 mod elementwise;
 mod nibbles;
 mod tile;
+mod weights;
 
 pub use average::AveragePlan;
-pub use conv::{ConvPlan, Target, Weights};
+pub use codes::Codes;
+pub use conv::{ConvPlan, Target};
 pub use elementwise::{
     Sum, add, dequantise, dynamic, flip, map, max_pool, multiply, quantise, subtract_zero,
 };
 pub use nibbles::{NibblePlan, Nibbles};
 pub use tile::{Added, Output};
-
-/// The codes that a result may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Codes {
-    /// The code of zero.
-    pub zero: u8,
-    /// The least code.
-    pub low: u8,
-    /// The greatest code.
-    pub high: u8,
-}
-
-impl Codes {
-    /// All codes.
-    #[must_use]
-    pub const fn all(zero: u8) -> Self {
-        Self {
-            zero,
-            low: 0,
-            high: 255,
-        }
-    }
-
-    /// The limits less the zero, as floats.
-    pub(crate) fn limits(self) -> (f32, f32) {
-        let zero = f32::from(self.zero);
-        (f32::from(self.low) - zero, f32::from(self.high) - zero)
-    }
-}
+pub use weights::Weights;

@@ -3,9 +3,8 @@
 //! The largest value is subtracted first, so no exponential overflows. A row of minus infinities gives NaN.
 #![allow(unsafe_code)]
 
-use crate::isa::{Kernel, Simd};
+use crate::isa::{Kernel, Load, Simd};
 use crate::math;
-use crate::stored::Load;
 use crate::threads::{Address, Parts, share};
 use crate::{Isa, Slice, SliceMut, ThreadPool};
 use std::ops::Range;

@@ -5,10 +5,8 @@
 //! 2. `bf16` has the range of `f32`, so infinities and NaN keep their meaning.
 //!
 //! Not here: products of `bf16` words, which are the tile's.
-#![allow(unsafe_code)]
 
-use crate::isa::{Kernel, Simd};
-use crate::{AlignedVec, Isa};
+use crate::AlignedVec;
 use half::bf16;
 
 /// Operands of a kernel, in either element type.
@@ -137,90 +135,6 @@ impl<'a> From<&'a AlignedVec> for Slice<'a> {
 impl<'a> From<&'a mut AlignedVec> for SliceMut<'a> {
     fn from(x: &'a mut AlignedVec) -> Self {
         SliceMut::F32(x)
-    }
-}
-
-/// How vectors of an element type are loaded and stored.
-pub(crate) trait Load: Copy + Send + Sync + 'static {
-    /// Whether what is written is read back unchanged.
-    const EXACT: bool;
-    /// The first `n` lanes from `p`, or all where `n` is larger; zero in the others.
-    /// # Safety
-    /// `min(n, LANES)` values are readable at `p`.
-    unsafe fn read<S: Simd>(s: S, p: *const Self, n: usize) -> S::F;
-    /// The first `n` lanes of `x` to `p`, or all where `n` is larger.
-    /// # Safety
-    /// `min(n, LANES)` values are writable at `p`.
-    unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize);
-    /// Runs a kernel that multiplies or stores these on an instruction set with the extension for that.
-    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output;
-    /// The value of an element.
-    fn value(self) -> f32;
-    /// The element nearest to a value.
-    fn nearest(value: f32) -> Self;
-}
-
-impl Load for f32 {
-    const EXACT: bool = true;
-    #[inline(always)]
-    unsafe fn read<S: Simd>(s: S, p: *const Self, n: usize) -> S::F {
-        // SAFETY: the caller promises as many values as are read.
-        unsafe {
-            if n >= S::LANES {
-                s.load(p)
-            } else {
-                s.load_first(p, n)
-            }
-        }
-    }
-    #[inline(always)]
-    unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize) {
-        // SAFETY: the caller promises as many values as are written.
-        unsafe {
-            if n >= S::LANES {
-                s.store(p, x)
-            } else {
-                s.store_first(p, x, n)
-            }
-        }
-    }
-    #[inline(always)]
-    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-        isa.run(kernel)
-    }
-    #[inline(always)]
-    fn value(self) -> f32 {
-        self
-    }
-    #[inline(always)]
-    fn nearest(value: f32) -> Self {
-        value
-    }
-}
-
-impl Load for bf16 {
-    const EXACT: bool = false;
-    #[inline(always)]
-    unsafe fn read<S: Simd>(s: S, p: *const Self, n: usize) -> S::F {
-        // SAFETY: the caller promises as many values as are read; a bf16 is a u16 in memory.
-        unsafe { s.load_bf16(p.cast(), n) }
-    }
-    #[inline(always)]
-    unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize) {
-        // SAFETY: the caller promises as many values as are written; a bf16 is a u16 in memory.
-        unsafe { s.store_bf16(p.cast(), x, n) }
-    }
-    #[inline(always)]
-    fn enter<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-        isa.run_bf16(kernel)
-    }
-    #[inline(always)]
-    fn value(self) -> f32 {
-        self.to_f32()
-    }
-    #[inline(always)]
-    fn nearest(value: f32) -> Self {
-        bf16::from_f32(value)
     }
 }
 

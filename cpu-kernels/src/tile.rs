@@ -12,8 +12,7 @@
 
 use crate::elementwise::unary::Rows;
 use crate::isa::dot::{Element, Product};
-use crate::isa::{Kernel, Simd};
-use crate::stored::Load;
+use crate::isa::{Kernel, Load, Simd};
 use crate::{Epilogue, Isa, Residual, Unary};
 use std::ops::Range;
 

@@ -15,7 +15,8 @@
 mod points;
 mod transform;
 
-use crate::conv::{ConvParams, Window};
+use crate::conv::params::ConvParams;
+use crate::conv::window::Window;
 use crate::schedule::Scratch;
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};

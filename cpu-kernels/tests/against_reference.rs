@@ -1,4 +1,4 @@
-//! Every family of vector kernels against the scalar reference, over random shapes, axes, alignments and tails, with NaN,
+//! Every class of vector kernels against the scalar reference, over random shapes, axes, alignments and tails, with NaN,
 //! infinities, denormals, signed zeros and tensors of no elements, on each instruction set of this machine.
 //!
 //! Not here: functions' error bounds, convolutions and packed products (beside the kernels); bytes and 16-bit floats.

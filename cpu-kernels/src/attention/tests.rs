@@ -100,8 +100,8 @@ fn check(isa: Isa, pool: &ThreadPool, p: AttentionParams, numbers: &mut Numbers)
 
     let plan = AttentionPlan::of(Elements::Bf16, isa, p).unwrap();
     let mut scratch = vec![f32::NAN; plan.scratch_len(pool)];
-    let brief = |x: &[f32]| x.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>();
-    let (q, k, v) = (brief(&q), brief(&k), brief(&v));
+    let rounded = |x: &[f32]| x.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>();
+    let (q, k, v) = (rounded(&q), rounded(&k), rounded(&v));
     plan.run(pool, &q, &k, &v, with_mask, &mut out, &mut scratch);
     // weights add up to 1 and have 8 bits
     compare(&out, 2f64.powi(-8), "bf16");

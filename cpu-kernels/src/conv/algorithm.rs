@@ -2,7 +2,7 @@
 //!
 //! Not here: the ways themselves (`conv`, `depthwise`, `winograd`).
 
-use super::ConvParams;
+use super::params::ConvParams;
 use crate::{Isa, winograd};
 
 /// How a convolution is computed.

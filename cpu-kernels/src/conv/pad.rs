@@ -5,8 +5,8 @@ use super::{ConvParams, ConvPlan, Kind, Window};
 use crate::ThreadPool;
 use crate::Unary;
 use crate::elementwise::unary::Rows;
+use crate::isa::Load;
 use crate::isa::dot::Element;
-use crate::stored::Load;
 use crate::threads::{Parts, share};
 
 /// Elements of a padded image below which one thread makes it: some microseconds.

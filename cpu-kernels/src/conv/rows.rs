@@ -4,7 +4,7 @@
 //! zeros; so they are worked out a tile of pixels at a time, in loops of a known length that become vector instructions.
 #![allow(unsafe_code)]
 
-use super::Window;
+use super::window::Window;
 use crate::isa::{Kernel, Simd};
 use crate::{Isa, tile};
 use std::ops::Range;

@@ -1,9 +1,8 @@
 //! Binary functions over one innermost loop: both operands contiguous, or one of them a single value.
 #![allow(unsafe_code)]
 
-use super::Binary;
-use crate::isa::{Kernel, Simd};
-use crate::stored::Load;
+use super::function::Binary;
+use crate::isa::{Kernel, Load, Simd};
 
 /// `out[i] = f(a[i * a_step], b[i * b_step])` for `i` in `0..len`.
 pub(crate) struct Run<E> {

@@ -1,10 +1,9 @@
 //! Unary functions over rows of a strided array: the loop behind [`super::unary`] and behind late activations.
 #![allow(unsafe_code)]
 
-use super::Unary;
-use crate::isa::{Kernel, Simd};
+use super::function::Unary;
+use crate::isa::{Kernel, Load, Simd};
 use crate::math;
-use crate::stored::Load;
 
 /// `out = f(input) + added` over `rows` rows of `columns` values.
 pub(crate) struct Rows<A, B, C = B> {

@@ -1,6 +1,6 @@
 //! AVX2 with FMA: eight lanes, sixteen registers, masks as vectors.
 
-use super::{Kernel, Simd};
+use super::simd::{Kernel, Simd};
 use std::arch::x86_64::*;
 
 /// The token of AVX2 and FMA.

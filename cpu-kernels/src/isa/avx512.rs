@@ -1,6 +1,6 @@
 //! AVX-512 F, BW, DQ and VL: sixteen lanes, 32 registers, masks in registers of their own.
 
-use super::{Kernel, Simd};
+use super::simd::{Kernel, Simd};
 use std::arch::x86_64::*;
 
 /// The token of AVX-512 F, BW, DQ and VL; with `BF16`, of the extension of that name too.
@@ -261,7 +261,7 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
                 std::mem::transmute::<__m512i, __m512bh>(b)
             ))
         } else {
-            super::dot_bf16(self, sum, a, b)
+            super::simd::dot_bf16(self, sum, a, b)
         }
     }
     #[inline(always)]

@@ -17,8 +17,7 @@ pub(crate) mod avx512;
 pub(crate) mod neon;
 pub(crate) mod scalar;
 
-use super::Simd;
-use crate::stored::Load;
+use super::simd::{Load, Simd};
 use half::bf16;
 
 /// The vector of `i32` of a product's instruction set.

@@ -1,6 +1,6 @@
 //! NEON: four lanes, 32 registers; written for AArch64, where every CPU has it.
 
-use super::{Kernel, Simd};
+use super::simd::{Kernel, Simd};
 use std::arch::aarch64::*;
 
 /// The token of NEON.

@@ -2,7 +2,7 @@
 //!
 //! Multiply and add are two rounded steps, because a fused one is a slow library call where hardware has none.
 
-use super::{Kernel, Simd};
+use super::simd::{Kernel, Simd};
 
 /// The token of portable code; always available.
 #[derive(Clone, Copy, PartialEq, Eq)]

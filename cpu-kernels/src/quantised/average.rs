@@ -3,7 +3,7 @@
 //! Taps outside the image are skipped; whether they count is the caller's choice.
 #![allow(unsafe_code)]
 
-use super::Codes;
+use super::codes::Codes;
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes};
 use crate::pool::{PoolParams, PoolPlan, Pooling};

@@ -8,6 +8,7 @@
 
 use super::depthwise::Depthwise;
 use super::tile::{self, Added, Block, Finish, HEADER, Output, multiply};
+use super::weights::Weights;
 use crate::conv::{ConvParams, Inner, MERGED_CHANNELS, MOST_ROWS, Window, padded};
 use crate::error::product;
 use crate::schedule::{Cut, Extent, Scratch};
@@ -22,21 +23,6 @@ pub enum Target {
     Codes,
     /// [`Output::Floats`] or [`Output::Sums`].
     Wide,
-}
-
-/// Constant weights and what belongs to each output channel.
-#[derive(Debug, Clone, Copy)]
-pub struct Weights<'a> {
-    /// `[out_channels, in_channels / groups, kernel...]` (ONNX order), less their zero.
-    pub values: &'a [i8],
-    /// The code of zero in the input.
-    pub input_zero: u8,
-    /// Added to the sum, `[out_channels]`.
-    pub bias: &'a [i32],
-    /// What a step of the sum is in steps of the result, `[out_channels]`.
-    pub factor: &'a [f32],
-    /// Added to the product of sum and factor, `[out_channels]`.
-    pub shift: &'a [f32],
 }
 
 /// A convolution of codes with constant weights, worked out once.

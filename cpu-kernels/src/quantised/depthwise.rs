@@ -11,7 +11,8 @@
 //! Not here: channel multipliers, which are grouped products.
 #![allow(unsafe_code)]
 
-use super::{Codes, Weights};
+use super::codes::Codes;
+use super::weights::Weights;
 use crate::conv::ConvParams;
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes, Rounding};

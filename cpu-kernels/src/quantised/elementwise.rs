@@ -1,7 +1,7 @@
 //! Conversions between floats and codes, and functions of codes: tables, sums, products, maxima over windows.
 #![allow(unsafe_code)]
 
-use super::Codes;
+use super::codes::Codes;
 use crate::conv::Window;
 use crate::isa::dot::{ByteKernel, Bytes};
 use crate::isa::{Kernel, Simd};

@@ -5,7 +5,7 @@
 //!    code for each height of a tile stays short.
 #![allow(unsafe_code)]
 
-use super::Codes;
+use super::codes::Codes;
 use crate::Isa;
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes, Rounding};

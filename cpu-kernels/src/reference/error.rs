@@ -29,7 +29,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Returns early with an [`Error`] built from a format string.
 macro_rules! refuse {
     ($($arg:tt)*) => {
-        return Err($crate::reference::Error::new(format!($($arg)*)))
+        return Err($crate::reference::error::Error::new(format!($($arg)*)))
     };
 }
 
@@ -38,7 +38,7 @@ macro_rules! require {
     ($cond:expr, $($arg:tt)*) => {
         let holds: bool = $cond;
         if !holds {
-            return Err($crate::reference::Error::new(format!($($arg)*)));
+            return Err($crate::reference::error::Error::new(format!($($arg)*)));
         }
     };
 }

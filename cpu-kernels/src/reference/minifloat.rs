@@ -4,7 +4,7 @@
 //! `decode(encode(x)) == x` for each representable `x`.
 //! Not here: 32-bit and wider formats, which the language has.
 
-use super::Element;
+use super::element::Element;
 
 /// What a format does beyond its finite numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

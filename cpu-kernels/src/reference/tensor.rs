@@ -6,7 +6,7 @@
 
 use half::{bf16, f16};
 
-use super::Element;
+use super::element::Element;
 use super::error::{Result, require};
 use super::minifloat;
 

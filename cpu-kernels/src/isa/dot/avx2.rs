@@ -4,7 +4,7 @@
 
 use super::super::avx2::Avx2;
 use super::{ByteKernel, Bytes, Product, Rounding};
-use crate::isa::Simd;
+use crate::isa::simd::Simd;
 use std::arch::x86_64::*;
 
 /// The token of bytes on AVX2, with AVX-VNNI or without.

@@ -2,7 +2,7 @@
 
 use super::super::avx512::Avx512;
 use super::{ByteKernel, Bytes, Product, Rounding};
-use crate::isa::Simd;
+use crate::isa::simd::Simd;
 use std::arch::x86_64::*;
 
 /// The token of bytes on AVX-512, with VNNI or without.

@@ -4,7 +4,7 @@
 
 use super::super::neon::Neon;
 use super::{ByteKernel, Bytes, Product};
-use crate::isa::Simd;
+use crate::isa::simd::Simd;
 use std::arch::aarch64::*;
 
 /// The token of bytes on NEON, with dot products or without.
