@@ -221,7 +221,7 @@ impl Generate for Depthwise {
         let weights = u64::from(taps) * u64::from(quads) * 4;
         let (packed, width) = if bytes { (Scalar::I8, 1) } else { (self.scalar, 4) };
         text.binding("weights", Access::Constant, packed, width, weights);
-        let ending = self
+        let epilogue = self
             .epilogue
             .declare(&mut text, output.pixels(), self.channels_out.into())?;
         self.declare_read(&mut text, value);
@@ -242,7 +242,7 @@ impl Generate for Depthwise {
 fn finish(sum: {value}, row: u32, quad: u32) {{
     {}
 }}",
-            ending.four(if bytes { "vec4<f32>(sum)" } else { "sum" }, "row", "(4u * quad)")
+            epilogue.four(if bytes { "vec4<f32>(sum)" } else { "sum" }, "row", "(4u * quad)")
         ));
         let strips = ow.div_ceil(self.strip);
         let items = u64::from(output.batch) * u64::from(oh) * u64::from(strips) * u64::from(quads);

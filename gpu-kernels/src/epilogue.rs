@@ -136,7 +136,7 @@ impl Epilogue {
     ///
     /// # Errors
     /// Where a type is none that an epilogue reads or writes, or a part of the columns is none.
-    pub fn declare(&self, text: &mut Text, rows: u64, columns: u64) -> Result<Ending<'_>> {
+    pub fn declare(&self, text: &mut Text, rows: u64, columns: u64) -> Result<DeclaredEpilogue<'_>> {
         let Columns64 { first, all } = self.within(columns);
         let end = first.saturating_add(columns);
         if end > all || !first.is_multiple_of(4) || (end < all && !columns.is_multiple_of(4)) {
@@ -175,7 +175,7 @@ impl Epilogue {
                 return Err(Error::new(format!("an epilogue does not write {}", other.name())));
             }
         }
-        Ok(Ending {
+        Ok(DeclaredEpilogue {
             epilogue: self,
             columns,
             first,
@@ -270,7 +270,7 @@ struct Columns64 {
 
 /// An epilogue whose bindings are declared: it writes the statements that store.
 #[derive(Debug)]
-pub struct Ending<'a> {
+pub struct DeclaredEpilogue<'a> {
     epilogue: &'a Epilogue,
     /// Columns of the launch.
     columns: u64,
@@ -281,7 +281,7 @@ pub struct Ending<'a> {
     width: u32,
 }
 
-impl Ending<'_> {
+impl DeclaredEpilogue<'_> {
     /// Columns that lie in one element of the output's binding: 4 where the output's columns divide by four, else 1.
     #[must_use]
     pub fn width(&self) -> u32 {
@@ -352,7 +352,7 @@ output[at] = {stored};
         }
     }
 
-    /// As [`Ending::four`] for a `vec4<i32>`, which is stored unrounded where the output is the sum itself as i32.
+    /// As [`DeclaredEpilogue::four`] for a `vec4<i32>`, which is stored unrounded where the output is the sum itself as i32.
     #[must_use]
     pub fn four_integers(&self, sum: &str, row: &str, column: &str) -> String {
         let itself = self.epilogue.expression == Expression::Operand(0);
@@ -375,7 +375,7 @@ output[at] = {stored};
         format!("{{ let sums = {sum}; let row_ = {row}; let column_ = {column};\n{store} }}")
     }
 
-    /// As [`Ending::four`] for one column, which exists, with `sum` an `f32`. Only where [`Ending::width`] is 1.
+    /// As [`DeclaredEpilogue::four`] for one column, which exists, with `sum` an `f32`. Only where [`DeclaredEpilogue::width`] is 1.
     #[must_use]
     pub fn one(&self, sum: &str, row: &str, column: &str) -> String {
         debug_assert_eq!(self.width, 1, "single values into vectors");

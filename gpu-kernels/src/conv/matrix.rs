@@ -55,11 +55,11 @@ impl Conv {
         text.binding("source", Access::Read, self.scalar, width, self.image.elements());
         let vectors = u64::from(sizes.groups) * u64::from(sizes.quads) * u64::from(sizes.fours * 4);
         text.binding("weights", Access::Constant, self.scalar, 4, vectors * 4);
-        let ending = self
+        let epilogue = self
             .epilogue
             .declare(&mut text, sizes.rows, self.channels_out.into())?;
         self.declare_reads(&mut text, &sizes);
-        self.declare_finish(&mut text, &sizes, &ending);
+        self.declare_finish(&mut text, &sizes, &epilogue);
 
         let subgroups = down * across * slices;
         let threads = subgroups * lanes;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use super::stage::Tile;
 use super::{Conv, ConvTile, Direction, Sizes, Threads};
-use crate::{Access, Ending, Error, ImageLayout, Kernel, Limits, Result, Scalar, Text, grid};
+use crate::{Access, DeclaredEpilogue, Error, ImageLayout, Kernel, Limits, Result, Scalar, Text, grid};
 
 /// Types and products of one scalar.
 pub(super) struct Numbers {
@@ -275,7 +275,7 @@ fn four(p: Pixel, s: Step) -> {four} {{
     }
 
     /// Declares `finish(sum, group, row, quad)`, which ends and stores what exists of a four of columns.
-    pub(super) fn declare_finish(&self, text: &mut Text, sizes: &Sizes, ending: &Ending<'_>) {
+    pub(super) fn declare_finish(&self, text: &mut Text, sizes: &Sizes, epilogue: &DeclaredEpilogue<'_>) {
         let Sizes {
             rows,
             groups,
@@ -297,7 +297,7 @@ fn four(p: Pixel, s: Step) -> {four} {{
     }}
 }}",
             self.numbers().sum,
-            ending.four(&sum, "row", &column)
+            epilogue.four(&sum, "row", &column)
         ));
     }
 
@@ -332,7 +332,7 @@ fn four(p: Pixel, s: Step) -> {four} {{
             * (u64::from(sizes.fours * numbers.steps) + u64::from(self.is_bytes()));
         let packed = if self.is_bytes() { Scalar::U32 } else { self.scalar };
         text.binding("weights", Access::Constant, packed, 4, vectors * 4);
-        let ending = self
+        let epilogue = self
             .epilogue
             .declare(&mut text, sizes.rows, self.channels_out.into())?;
         self.declare_reads(&mut text, &sizes);
@@ -344,7 +344,7 @@ fn four(p: Pixel, s: Step) -> {four} {{
         let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows.into()), quads.div_ceil(tile_quads));
         let tiles = row_tiles * u64::from(column_tiles) * u64::from(groups);
         let (launch, number) = grid::row(tiles, limits)?;
-        self.declare_finish(&mut text, &sizes, &ending);
+        self.declare_finish(&mut text, &sizes, &epilogue);
         let mut body = format!(
             "let number = {number};
 if number >= {tiles}u {{ return; }}

@@ -7,7 +7,9 @@
 
 use std::fmt::Write as _;
 
-use super::{GemmTile, Product, Right, load::Zero};
+use super::load::{self, Zero};
+use super::product::{Product, Right};
+use super::tile::GemmTile;
 use crate::{Error, Kernel, Limits, Result, Text};
 
 /// Vectors between rows of a staged tile that is written across: so that its writers meet other banks.
@@ -116,7 +118,8 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     }
     let (m, n, k) = (gemm.m, gemm.n, gemm.k);
     let mut text = Text::new();
-    let sides = gemm.declare(
+    let sides = load::declare(
+        gemm,
         &mut text,
         Zero {
             m: !m.is_multiple_of(tile_m),
@@ -125,7 +128,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
             k: !k.is_multiple_of(2 * depth),
         },
     );
-    let ending = gemm.epilogue.declare(&mut text, gemm.rows(), n.into())?;
+    let epilogue = gemm.epilogue.declare(&mut text, gemm.rows(), n.into())?;
     let (across, down) = (tile_n / columns, tile_m / rows);
     let threads = across * down;
     let a = Stage {
@@ -231,7 +234,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
             if gemm.row_sums() {
                 sum = format!("({sum} - row_sum{r} * b_zero(b_base, {column}))");
             }
-            body += &gemm.end(&ending, &sum, "row", &column);
+            body += &gemm.end(&epilogue, &sum, "row", &column);
             body.push('\n');
         }
         body += "    } }\n";

@@ -3,7 +3,10 @@
 //! The rule: a large tile reads memory least, a small one spreads a small output over the device. A staged tile
 //! suits a shape where the launch has threads for all of the largest device that was measured.
 
-use super::{Gemm, GemmInt8, GemmTile, Right, batches};
+use super::batch::batches;
+use super::product::Right;
+use super::tile::GemmTile;
+use super::{Gemm, GemmInt8};
 use crate::{Limits, Scalar};
 
 /// Threads from which on a device is taken to be busy: on an NVIDIA H200 of 132 multiprocessors staged tiles beat

@@ -11,22 +11,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Arithmetic, BatchAxis, GemmTile, Product, Right, base_text, blocked, load, own_batch, own_batches,
-};
-use super::{batches, pack, sliced};
-use crate::{Access, Epilogue, Error, Generate, Kernel, Limits, Result, Sample, Scalar, Text, Values};
-
-/// Zero points as the tiles see them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Zeros {
-    /// Whether a's bytes are unsigned.
-    unsigned_a: bool,
-    /// Bytes of a row of a.
-    k: u32,
-    /// Whether b has zero points other than nought.
-    pub(super) b: bool,
-}
+use super::batch::{BatchAxis, batches, own_batch, own_batches};
+use super::product::{Arithmetic, Product, Right, Zeros};
+use super::tile::GemmTile;
+use super::{blocked, pack, sliced};
+use crate::{Epilogue, Error, Generate, Kernel, Limits, Result, Sample, Scalar, Values};
 
 /// A product of bytes: a is a tensor `[.., m, k]`, b a constant packed by [`GemmInt8::pack_b`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -255,94 +244,5 @@ impl Generate for GemmInt8 {
             after: right,
             tolerance: 1e-6,
         }
-    }
-}
-
-/// Declares a and b: `a4` gives four words along k, `b4` four words along n, both zeros beyond k; a row or column
-/// beyond the edge is clamped. Also `b_correction` and `b_zero` for four columns.
-pub(super) fn declare(gemm: &Product<'_>, zeros: Zeros, text: &mut Text) -> load::Sides {
-    let (m, words, k) = (gemm.m, gemm.k, zeros.k);
-    let matrices = own_batches(gemm.batch, |axis| axis.a);
-    let wide = k.is_multiple_of(16);
-    let bytes = matrices * u64::from(m) * u64::from(k);
-    text.binding("a", Access::Read, gemm.scalar, if wide { 4 } else { 1 }, bytes);
-    let flip = if zeros.unsigned_a { " ^ 0x80808080u" } else { "" };
-    let flip4 = if zeros.unsigned_a {
-        " ^ vec4<u32>(0x80808080u)"
-    } else {
-        ""
-    };
-    let body = if wide {
-        format!("return a[base + row * {}u + word / 4u]{flip4};", k / 16)
-    } else {
-        let one = if k.is_multiple_of(4) {
-            format!("a[base + row * {words}u + at]{flip}")
-        } else {
-            "a_word(base + row_byte, at)".to_owned()
-        };
-        let mut body = format!("let row_byte = row * {k}u; var four = vec4<u32>();\n");
-        for i in 0..4 {
-            body += &format!("{{ let at = word + {i}u; if at < {words}u {{ four[{i}] = {one}; }} }}\n");
-        }
-        body + "return four;"
-    };
-    if !k.is_multiple_of(4) {
-        // a row starts within a word: two neighbours are put together, the last cut
-        let last = bytes.div_ceil(4) - 1;
-        let cut = 0xffff_ffffu32 >> (8 * (4 - k % 4));
-        text.declare(&format!(
-            "fn a_word(start: u32, word: u32) -> u32 {{
-    let byte = start + word * 4u;
-    let shift = byte % 4u * 8u;
-    let low = a[byte / 4u] >> shift;
-    let high = (a[min(byte / 4u + 1u, {last}u)] << (31u - shift)) << 1u;
-    let value = (low | high){flip};
-    return select(value, value & {cut}u, word == {}u);
-}}",
-            words - 1
-        ));
-    }
-    let edge = if wide {
-        format!("if word >= {words}u {{ return vec4<u32>(); }}\n")
-    } else {
-        String::new()
-    };
-    text.declare(&format!(
-        "fn a4(base: u32, outer: u32, word: u32) -> vec4<u32> {{ let row = min(outer, {}u);\n{edge}{body} }}",
-        m - 1
-    ));
-
-    let pitch = pack::pitch(gemm.n) / 4;
-    let own = own_batches(gemm.batch, |axis| axis.b);
-    let matrix = u64::from(words + 2) * u64::from(pitch);
-    text.binding("b", Access::Constant, Scalar::U32, 4, own * matrix * 4);
-    text.declare(&format!(
-        "fn b4(base: u32, word: u32, column: u32) -> vec4<u32> {{
-    if word >= {words}u {{ return vec4<u32>(); }}
-    return b[base + word * {pitch}u + min(column / 4u, {last}u)];
-}}
-fn b_correction(base: u32, column: u32) -> vec4<i32> {{
-    return bitcast<vec4<i32>>(b[base + {}u + min(column / 4u, {last}u)]);
-}}
-fn b_zero(base: u32, column: u32) -> vec4<i32> {{
-    return bitcast<vec4<i32>>(b[base + {}u + min(column / 4u, {last}u)]);
-}}",
-        words * pitch,
-        (words + 1) * pitch,
-        last = pitch - 1,
-    ));
-    load::Sides {
-        a_base: base_text(
-            gemm.batch,
-            if wide {
-                u64::from(m) * u64::from(k) / 16
-            } else if k.is_multiple_of(4) {
-                u64::from(m) * u64::from(words)
-            } else {
-                u64::from(m) * u64::from(k)
-            },
-            |axis| axis.a,
-        ),
-        b_base: base_text(gemm.batch, matrix, |axis| axis.b),
     }
 }

@@ -1,6 +1,8 @@
 //! How the tiles read a and b: WGSL functions that give four neighbours, and zeros beyond the edges.
 
-use super::{Product, Right, b_access, base_text, own_batches, pack};
+use super::batch::{base_text, own_batches};
+use super::pack;
+use super::product::{Arithmetic, Product, Right, Zeros};
 use crate::{Access, Scalar, Text};
 
 /// Which edges a tile wants zeros beyond; it reads nothing beyond the others.
@@ -30,8 +32,16 @@ struct Side {
     zero_inner: bool,
 }
 
+/// Declares a and b with functions that read them.
+pub(super) fn declare(gemm: &Product<'_>, text: &mut Text, zero: Zero) -> Sides {
+    match gemm.arithmetic {
+        Arithmetic::Floats => declare_floats(gemm, text, zero, "f32"),
+        Arithmetic::Bytes(zeros) => declare_bytes(gemm, zeros, text),
+    }
+}
+
 /// `element` is the type in which the functions give the elements.
-pub(super) fn declare(gemm: &Product<'_>, text: &mut Text, zero: Zero, element: &str) -> Sides {
+pub(super) fn declare_floats(gemm: &Product<'_>, text: &mut Text, zero: Zero, element: &str) -> Sides {
     let (m, n, k) = (gemm.m, gemm.n, gemm.k);
     let a = Side {
         name: "a",
@@ -44,13 +54,13 @@ pub(super) fn declare(gemm: &Product<'_>, text: &mut Text, zero: Zero, element: 
         zero_outer: if gemm.transposed_a { zero.k } else { zero.m },
         zero_inner: if gemm.transposed_a { zero.m } else { zero.k },
     };
-    let turned = gemm.b == Right::Transposed;
+    let transposed = gemm.b == Right::Transposed;
     let b = Side {
         name: "b",
-        access: b_access(gemm.b),
+        access: gemm.b.access(),
         scalar: gemm.scalar,
         matrices: own_batches(gemm.batch, |axis| axis.b),
-        outer: if turned { n } else { k },
+        outer: if transposed { n } else { k },
         inner: match gemm.b {
             Right::Plain => n,
             Right::Transposed => k,
@@ -61,8 +71,8 @@ pub(super) fn declare(gemm: &Product<'_>, text: &mut Text, zero: Zero, element: 
             Right::Transposed => k,
             Right::Packed => pack::pitch(n),
         },
-        zero_outer: if turned { zero.n } else { zero.k },
-        zero_inner: if turned { zero.k } else { zero.n },
+        zero_outer: if transposed { zero.n } else { zero.k },
+        zero_inner: if transposed { zero.k } else { zero.n },
     };
     let widths = [a.declare(text, element), b.declare(text, element)];
     Sides {
@@ -121,5 +131,94 @@ impl Side {
             "fn {name}4(base: u32, outer: u32, inner: u32) -> vec4<{element}> {{\n{body}\n}}"
         ));
         width
+    }
+}
+
+/// Declares a and b: `a4` gives four words along k, `b4` four words along n, both zeros beyond k; a row or column
+/// beyond the edge is clamped. Also `b_correction` and `b_zero` for four columns.
+fn declare_bytes(gemm: &Product<'_>, zeros: Zeros, text: &mut Text) -> Sides {
+    let (m, words, k) = (gemm.m, gemm.k, zeros.k);
+    let matrices = own_batches(gemm.batch, |axis| axis.a);
+    let wide = k.is_multiple_of(16);
+    let bytes = matrices * u64::from(m) * u64::from(k);
+    text.binding("a", Access::Read, gemm.scalar, if wide { 4 } else { 1 }, bytes);
+    let flip = if zeros.unsigned_a { " ^ 0x80808080u" } else { "" };
+    let flip4 = if zeros.unsigned_a {
+        " ^ vec4<u32>(0x80808080u)"
+    } else {
+        ""
+    };
+    let body = if wide {
+        format!("return a[base + row * {}u + word / 4u]{flip4};", k / 16)
+    } else {
+        let one = if k.is_multiple_of(4) {
+            format!("a[base + row * {words}u + at]{flip}")
+        } else {
+            "a_word(base + row_byte, at)".to_owned()
+        };
+        let mut body = format!("let row_byte = row * {k}u; var four = vec4<u32>();\n");
+        for i in 0..4 {
+            body += &format!("{{ let at = word + {i}u; if at < {words}u {{ four[{i}] = {one}; }} }}\n");
+        }
+        body + "return four;"
+    };
+    if !k.is_multiple_of(4) {
+        // a row starts within a word: two neighbours are put together, the last cut
+        let last = bytes.div_ceil(4) - 1;
+        let cut = 0xffff_ffffu32 >> (8 * (4 - k % 4));
+        text.declare(&format!(
+            "fn a_word(start: u32, word: u32) -> u32 {{
+    let byte = start + word * 4u;
+    let shift = byte % 4u * 8u;
+    let low = a[byte / 4u] >> shift;
+    let high = (a[min(byte / 4u + 1u, {last}u)] << (31u - shift)) << 1u;
+    let value = (low | high){flip};
+    return select(value, value & {cut}u, word == {}u);
+}}",
+            words - 1
+        ));
+    }
+    let edge = if wide {
+        format!("if word >= {words}u {{ return vec4<u32>(); }}\n")
+    } else {
+        String::new()
+    };
+    text.declare(&format!(
+        "fn a4(base: u32, outer: u32, word: u32) -> vec4<u32> {{ let row = min(outer, {}u);\n{edge}{body} }}",
+        m - 1
+    ));
+
+    let pitch = pack::pitch(gemm.n) / 4;
+    let own = own_batches(gemm.batch, |axis| axis.b);
+    let matrix = u64::from(words + 2) * u64::from(pitch);
+    text.binding("b", Access::Constant, Scalar::U32, 4, own * matrix * 4);
+    text.declare(&format!(
+        "fn b4(base: u32, word: u32, column: u32) -> vec4<u32> {{
+    if word >= {words}u {{ return vec4<u32>(); }}
+    return b[base + word * {pitch}u + min(column / 4u, {last}u)];
+}}
+fn b_correction(base: u32, column: u32) -> vec4<i32> {{
+    return bitcast<vec4<i32>>(b[base + {}u + min(column / 4u, {last}u)]);
+}}
+fn b_zero(base: u32, column: u32) -> vec4<i32> {{
+    return bitcast<vec4<i32>>(b[base + {}u + min(column / 4u, {last}u)]);
+}}",
+        words * pitch,
+        (words + 1) * pitch,
+        last = pitch - 1,
+    ));
+    Sides {
+        a_base: base_text(
+            gemm.batch,
+            if wide {
+                u64::from(m) * u64::from(k) / 16
+            } else if k.is_multiple_of(4) {
+                u64::from(m) * u64::from(words)
+            } else {
+                u64::from(m) * u64::from(k)
+            },
+            |axis| axis.a,
+        ),
+        b_base: base_text(gemm.batch, matrix, |axis| axis.b),
     }
 }

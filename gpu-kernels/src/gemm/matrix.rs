@@ -6,7 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::{GemmTile, Product, Right, load, load::Zero};
+use super::load::{self, Zero};
+use super::product::{Product, Right};
+use super::tile::GemmTile;
 use crate::{Error, Kernel, Limits, Result, Scalar, Text};
 
 /// f16 elements between rows of a staged tile: so that rows start in other banks.
@@ -56,8 +58,8 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         n: !n.is_multiple_of(tile_n),
         k: !k.is_multiple_of(depth),
     };
-    let sides = load::declare(gemm, &mut text, zero, "f16");
-    let ending = gemm.epilogue.declare(&mut text, gemm.rows(), n.into())?;
+    let sides = load::declare_floats(gemm, &mut text, zero, "f16");
+    let epilogue = gemm.epilogue.declare(&mut text, gemm.rows(), n.into())?;
 
     let (across, down) = (tile_n / columns, tile_m / rows);
     let threads = across * down * lanes;
@@ -67,8 +69,12 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     } else {
         [tile_m, depth]
     };
-    let turned = gemm.b == Right::Transposed;
-    let b = if turned { [tile_n, depth] } else { [depth, tile_n] };
+    let transposed = gemm.b == Right::Transposed;
+    let b = if transposed {
+        [tile_n, depth]
+    } else {
+        [depth, tile_n]
+    };
     let pitch = |tile: [u32; 2]| (tile[1] + PAD) / 4;
     text.shared("a_tile", "vec4<f16>", 8, a[0] * pitch(a));
     text.shared("b_tile", "vec4<f16>", 8, b[0] * pitch(b));
@@ -93,7 +99,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         }
     }
     let stage_a = |kt| stage("a", a, pitch(a), threads, !gemm.transposed_a, kt);
-    let stage_b = |kt| stage("b", b, pitch(b), threads, turned, kt);
+    let stage_b = |kt| stage("b", b, pitch(b), threads, transposed, kt);
     for (name, tile) in [("a", a), ("b", b)] {
         for turn in 0..(tile[0] * tile[1] / 4).div_ceil(threads) {
             let _ = writeln!(body, "    var {name}_{turn} = vec4<f16>();");
@@ -132,7 +138,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
             );
         }
         for c in 0..across_squares {
-            let (call, at) = if turned {
+            let (call, at) = if transposed {
                 (
                     "coopLoad",
                     format!("(part_column + {}u) * {}u + {}u", c * side, pitch(b), kk / 4),
@@ -165,7 +171,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     // square by square: those of all subgroups lie as [subgroup, side, side]
     let (square, row_fours) = (side * side / 4, side / 4);
     let fours = across * down * square;
-    let store = gemm.end(&ending, "sums[four]", "row", "column");
+    let store = gemm.end(&epilogue, "sums[four]", "row", "column");
     for r in 0..down_squares {
         for c in 0..across_squares {
             let _ = writeln!(

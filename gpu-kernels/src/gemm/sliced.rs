@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::{GemmTile, Product, Right, load::Zero};
+use super::load::{self, Zero};
+use super::product::{Product, Right};
+use super::tile::GemmTile;
 use crate::{Error, Kernel, Limits, Result, Text};
 
 pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Result<Kernel> {
@@ -22,7 +24,8 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     let (m, n, k) = (gemm.m, gemm.n, gemm.k);
     let mut text = Text::new();
     // k runs in fours; rows and columns are clamped to the last ones
-    let sides = gemm.declare(
+    let sides = load::declare(
+        gemm,
         &mut text,
         Zero {
             m: false,
@@ -30,7 +33,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
             k: !k.is_multiple_of(4),
         },
     );
-    let ending = gemm.epilogue.declare(&mut text, gemm.rows(), n.into())?;
+    let epilogue = gemm.epilogue.declare(&mut text, gemm.rows(), n.into())?;
 
     let mut body = format!(
         "    let tx = thread % {across}u;
@@ -117,7 +120,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     if slices == 1 {
         for r in 0..rows {
             let store = gemm.end(
-                &ending,
+                &epilogue,
                 &format!("sum{r}"),
                 &format!("first_row + {r}u"),
                 "column",
@@ -135,7 +138,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         }
         let threads = across * down * slices;
         let column = format!("((group.x * {across}u + place % {across}u) * 4u)");
-        let store = gemm.end(&ending, "sum", "row", &column);
+        let store = gemm.end(&epilogue, "sum", "row", &column);
         let _ = writeln!(
             body,
             "    workgroupBarrier();

@@ -1,0 +1,77 @@
+//! The tiles of products: what a workgroup and its threads compute.
+//!
+//! Not here: which tile suits a shape (`candidates`), the text of each (`sliced`, `blocked`, `matrix`).
+
+use serde::{Deserialize, Serialize};
+
+/// Shape of the work of a workgroup and of its threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum GemmTile {
+    /// No workgroup memory but for the last sums: for small or narrow outputs. `across` times `down` threads
+    /// have 4 columns and `rows` rows each, and `slices` such sets share the sums of k.
+    Sliced {
+        /// Threads along n.
+        across: u32,
+        /// Threads along m.
+        down: u32,
+        /// Rows of a thread.
+        rows: u32,
+        /// Parts of k.
+        slices: u32,
+    },
+    /// Tiles of a and b in workgroup memory; a thread has `rows` by `columns` sums, both multiples of 4.
+    Blocked {
+        /// Rows of a workgroup.
+        m: u32,
+        /// Columns of a workgroup.
+        n: u32,
+        /// Depth staged at once, a multiple of 4.
+        k: u32,
+        /// Rows of a thread.
+        rows: u32,
+        /// Columns of a thread.
+        columns: u32,
+    },
+    /// Cooperative matrices on f16 storage; a subgroup has `rows` by `columns` sums.
+    Matrix {
+        /// Rows of a workgroup.
+        m: u32,
+        /// Columns of a workgroup.
+        n: u32,
+        /// Depth staged at once.
+        k: u32,
+        /// Rows of a subgroup.
+        rows: u32,
+        /// Columns of a subgroup.
+        columns: u32,
+    },
+}
+
+impl GemmTile {
+    /// Name as in variants of kernels.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            GemmTile::Sliced {
+                across,
+                down,
+                rows,
+                slices,
+            } => format!("sliced-{across}x{down}x{rows}x{slices}"),
+            GemmTile::Blocked {
+                m,
+                n,
+                k,
+                rows,
+                columns,
+            } => format!("{m}x{n}x{k}-{rows}x{columns}"),
+            GemmTile::Matrix {
+                m,
+                n,
+                k,
+                rows,
+                columns,
+            } => format!("matrix-{m}x{n}x{k}-{rows}x{columns}"),
+        }
+    }
+}
