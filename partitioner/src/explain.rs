@@ -14,10 +14,10 @@ use crate::link::LinkTable;
 use crate::measured;
 use crate::objective::Goal;
 use crate::options::Options;
-use crate::partition::edges;
+use crate::placed::edges;
 use crate::plan::Plan;
 use crate::problem::{FORBIDDEN, Problem};
-use crate::solve::{self, Limits, Marginals, Pinned, solve};
+use crate::solve::{self, Budget, Conditioned, MinMarginals, solve};
 use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{Graph, NodeId};
@@ -264,9 +264,9 @@ struct View<'a> {
     /// The objective of the placement.
     now: Option<u64>,
     /// Every node on every device with the rest planned anew, where costs add up and nothing is limited.
-    marginals: Option<Marginals>,
+    marginals: Option<MinMarginals>,
     /// The same one at a time, where that is too wide.
-    pinned: Option<RefCell<Pinned>>,
+    conditioned: Option<RefCell<Conditioned>>,
     /// The same by search, where something is limited.
     forced: Option<RefCell<Forced<'a>>>,
     /// Per device: how its nodes compare with where they are.
@@ -295,9 +295,11 @@ impl<'a> View<'a> {
             && inputs.costs.parts().next().is_none()
             && !limit::limited(inputs);
         let table_limit = inputs.options.table_limit;
-        let marginals = additive.then(|| Marginals::of(&problem, table_limit)).flatten();
+        let marginals = additive
+            .then(|| MinMarginals::of(&problem, table_limit))
+            .flatten();
         let asked = additive && marginals.is_none();
-        let pinned = asked.then(|| Pinned::of(&problem, table_limit)).flatten();
+        let conditioned = asked.then(|| Conditioned::of(&problem, table_limit)).flatten();
         let comparisons = (0..inputs.targets.len()).map(|device| compared(&problem, &placement, device));
         Ok(Self {
             now: problem.objective(&placement),
@@ -310,7 +312,7 @@ impl<'a> View<'a> {
             time,
             energy,
             marginals,
-            pinned: pinned.map(RefCell::new),
+            conditioned: conditioned.map(RefCell::new),
         })
     }
 
@@ -328,9 +330,9 @@ impl<'a> View<'a> {
             Some(cost) => Weights::of(inputs.objective).of_cost(&cost),
             None => self.derived(node, self.comparisons[device])?,
         };
-        let forced = match (&self.marginals, &self.pinned) {
+        let forced = match (&self.marginals, &self.conditioned) {
             (Some(marginals), _) => Some(marginals.forced(node, device, cost)?),
-            (None, Some(pinned)) => match pinned.borrow_mut().ask(node, device, cost) {
+            (None, Some(conditioned)) => match conditioned.borrow_mut().ask(node, device, cost) {
                 solve::Answered::Value(value) => Some(value),
                 solve::Answered::Impossible => return None,
                 solve::Answered::Unknown => None,
@@ -466,7 +468,7 @@ impl<'a> View<'a> {
         };
         let mut ranked: Vec<_> = kinds.into_iter().collect();
         ranked.sort_by_key(|((op, device), nodes)| (std::cmp::Reverse(worth(nodes)), op.clone(), *device));
-        let limits = Limits {
+        let limits = Budget {
             table: inputs.options.table_limit,
             moves: 30,
             seed: inputs.options.seed,

@@ -16,10 +16,10 @@ use crate::limit;
 use crate::link::LinkTable;
 use crate::objective::Objective;
 use crate::options::Options;
-use crate::partition::{edges, plan_of};
+use crate::placed::{edges, plan_of};
 use crate::plan::Plan;
 use crate::problem::Problem;
-use crate::solve::{Limits, Solution, Sweep};
+use crate::solve::{Budget, Solution, Sweep};
 use crate::target::Target;
 use polychip_graph::Graph;
 
@@ -103,7 +103,7 @@ pub fn front(
     let energy = inputs.problem(Weights { time: 0, energy: 1 })?;
     time.bounded()?;
     energy.bounded()?;
-    let limits = Limits {
+    let limits = Budget {
         table: options.table_limit,
         moves: options.moves,
         seed: options.seed,

@@ -25,6 +25,7 @@ pub mod objective;
 pub mod options;
 pub mod part;
 mod partition;
+mod placed;
 pub mod plan;
 pub mod problem;
 pub mod record;

@@ -22,9 +22,9 @@ use crate::measured::solve_with_parts;
 use crate::merge;
 use crate::objective::Objective;
 use crate::options::Options;
-use crate::partition::plan_of;
+use crate::placed::plan_of;
 use crate::plan::{Certificate, Plan};
-use crate::solve::{Limits, Solution};
+use crate::solve::{Budget, Solution};
 use crate::unit::{MilliCelsius, Milliwatts};
 use draw::{Cap, caps, draw};
 pub(crate) use forced::{Answer, Forced, Rules};
@@ -203,8 +203,8 @@ fn raise(inputs: &Inputs<'_>, caps: &[Cap], prices: &mut Prices, over: &[Held]) 
 }
 
 /// The solver's settings.
-fn settings(inputs: &Inputs<'_>) -> Limits {
-    Limits {
+fn settings(inputs: &Inputs<'_>) -> Budget {
+    Budget {
         table: inputs.options.table_limit,
         moves: inputs.options.moves,
         seed: inputs.options.seed,

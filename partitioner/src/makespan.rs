@@ -6,13 +6,13 @@
 //!
 //! Start reading at `machine` (the model), then `timeline`.
 
+mod blocks;
 mod bound;
 mod game;
 mod machine;
 mod pipeline;
 mod search;
 mod seeds;
-mod stretches;
 mod timeline;
 
 use crate::assemble::assemble;
@@ -20,11 +20,11 @@ use crate::error::{Error, Repr};
 use crate::instance::{Inputs, Weights};
 use crate::limit;
 use crate::objective::{Goal, Objective};
-use crate::partition::plan_of;
+use crate::placed::plan_of;
 use crate::plan::{Certificate, Plan};
 use crate::problem::FORBIDDEN;
 use crate::schedule::Schedule;
-use crate::solve::Limits;
+use crate::solve::Budget;
 use machine::Machine;
 use search::Effort;
 
@@ -122,18 +122,18 @@ fn machine(inputs: &Inputs<'_>) -> Result<Machine, Error> {
 /// A lower bound of all schedules, whatever parts have stated costs, and placements that led to it.
 fn lowest(inputs: &Inputs<'_>, machine: &Machine, tails: &[u64]) -> Result<game::Outcome, Error> {
     // only the bound is of use: no search where the graph is too wide
-    let limits = Limits {
+    let budget = Budget {
         table: inputs.options.table_limit.min(1 << 20),
         moves: 0,
         seed: inputs.options.seed,
     };
     let bound = |machine: &Machine, tails: &[u64]| match inputs.objective.goal {
-        Goal::Throughput => game::play(machine, None, bound::period(machine), &limits),
+        Goal::Throughput => game::play(machine, None, bound::period(machine), &budget),
         Goal::Serial | Goal::Makespan => game::play(
             machine,
             Some(&bound::cuts(machine)),
-            stretches::bound(machine, tails, &limits),
-            &limits,
+            blocks::bound(machine, tails, &budget),
+            &budget,
         ),
     };
     if inputs.costs.parts().next().is_none() {

@@ -9,7 +9,7 @@ use crate::cost::Cost;
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::problem::{FORBIDDEN, Problem};
-use crate::solve::{Limits, Solution, solve};
+use crate::solve::{Budget, Solution, solve};
 use std::collections::BTreeMap;
 
 /// Most solver calls for one plan.
@@ -41,7 +41,7 @@ pub(crate) fn solve_with_parts(
     inputs: &Inputs<'_>,
     valued: &impl Valued,
     problem: &Problem,
-    limits: &Limits,
+    limits: &Budget,
 ) -> Result<Solution, Error> {
     let plain = solve(problem, limits)?;
     let runs = stated_runs(inputs, valued, problem);

@@ -14,7 +14,7 @@ use crate::measured::value_of;
 use crate::objective::Goal;
 use crate::options::Options;
 use crate::part::Part;
-use crate::partition::edges;
+use crate::placed::edges;
 use crate::plan::Plan;
 use crate::solve::Solution;
 use crate::target::Target;

@@ -6,22 +6,24 @@
 //! Deliberately not here: memory limits, deadlines (`limit`) and merging (`merge`).
 //!
 //! Start reading at `network` (variables and factors), then `eliminate`; `wide` settles what is too wide for that
-//! (`tighten`, then `islands`); `hubs` branches over what many nodes read; `marginals` prices every node on every
-//! device, `pinned` one at a time in wide problems.
+//! (`reparametrise`, then `combilp`); `hubs` branches over what many nodes read; `min_marginals` prices every node on every
+//! device, `conditioned` one at a time in wide problems.
 
 mod around;
 mod bound;
+mod budget;
+mod combilp;
+mod conditioned;
 mod eliminate;
 mod hubs;
-mod islands;
-mod marginals;
+mod min_marginals;
 mod network;
 mod order;
-mod pinned;
+mod reparametrise;
 mod revise;
 mod search;
+mod solution;
 mod sweep;
-mod tighten;
 mod wide;
 
 use crate::error::{Error, Repr};
@@ -30,37 +32,17 @@ use eliminate::Outcome;
 use network::Network;
 use wide::Found;
 
-pub(crate) use marginals::Marginals;
-pub(crate) use pinned::{Answered, Pinned};
+pub use budget::Budget;
+pub(crate) use conditioned::{Answered, Conditioned};
+pub(crate) use min_marginals::MinMarginals;
+pub use solution::Solution;
 pub(crate) use sweep::Sweep;
-
-/// How far a search may go.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Largest table of the exact solver, in entries.
-    pub table: u64,
-    /// Moves of the search on wider problems.
-    pub moves: u32,
-    /// Seed of that search.
-    pub seed: u64,
-}
-
-/// A placement and how good it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Solution {
-    /// Device of every node.
-    pub placement: Vec<usize>,
-    /// Objective of the placement.
-    pub objective: u64,
-    /// No placement is below this.
-    pub bound: u64,
-}
 
 /// Solves a problem.
 ///
 /// # Errors
 /// Sums that could overflow, a node that no device may run, or no placement that links allow.
-pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
+pub fn solve(problem: &Problem, budget: &Budget) -> Result<Solution, Error> {
     problem.bounded()?;
     let domains = problem.domains();
     if let Some(node) = domains.iter().position(Domain::is_empty) {
@@ -71,14 +53,14 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
             "every placement needs a link that is missing".to_owned(),
         ))
     };
-    let hubs = hubs::solve(problem, &domains, limits);
+    let hubs = hubs::solve(problem, &domains, budget);
     if let Some(solution) = hubs
         .as_ref()
         .filter(|solution| solution.objective == solution.bound)
     {
         return Ok(solution.clone());
     }
-    let network = Network::new(problem, &domains, limits.table);
+    let network = Network::new(problem, &domains, budget.table);
     let exact = |network: &Network, values: &[u32], cost: u64| {
         let placement = network.placement(values);
         debug_assert_eq!(problem.objective(&placement), Some(cost));
@@ -90,14 +72,14 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
     };
     let (bound, guess) = match &network {
         Some(network) => {
-            let order = order::light(network, limits.table);
+            let order = order::light(network, budget.table);
             if order.narrow {
                 return match eliminate::eliminate_in(network, &order) {
                     Outcome::Exact { values, cost } => exact(network, &values, cost),
                     Outcome::Infeasible | Outcome::TooWide => Err(infeasible()),
                 };
             }
-            match wide::solve(network, &order, limits.table) {
+            match wide::solve(network, &order, budget.table) {
                 Found::Exact { values, cost } => return exact(network, &values, cost),
                 Found::Infeasible => return Err(infeasible()),
                 Found::Open { values, bound } => (bound, network.placement(&values)),
@@ -108,7 +90,7 @@ pub fn solve(problem: &Problem, limits: &Limits) -> Result<Solution, Error> {
     if let Some(solution) = hubs {
         return Ok(solution);
     }
-    let (placement, objective) = search::search(problem, guess, limits).ok_or_else(infeasible)?;
+    let (placement, objective) = search::search(problem, guess, budget).ok_or_else(infeasible)?;
     Ok(Solution {
         placement,
         objective,

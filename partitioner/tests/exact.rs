@@ -6,10 +6,10 @@
 mod random;
 
 use polychip_partitioner::problem::{FORBIDDEN, Moved, Problem, Source};
-use polychip_partitioner::solve::{Limits, Solution, solve};
+use polychip_partitioner::solve::{Budget, Solution, solve};
 use random::{Random, Shape, problem};
 
-const LIMITS: Limits = Limits {
+const BUDGET: Budget = Budget {
     table: 10_000_000,
     moves: 200,
     seed: 1,
@@ -78,7 +78,7 @@ fn equals_brute_force_on_400_small_graphs() {
             7
         });
         let problem = problem(&mut random, nodes, devices, Shape::Dense);
-        match (brute_force(&problem), solve(&problem, &LIMITS)) {
+        match (brute_force(&problem), solve(&problem, &BUDGET)) {
             (Some(least), Ok(solution)) => {
                 assert_eq!(
                     (solution.objective, solution.bound),
@@ -109,9 +109,9 @@ fn a_tripped_guard_still_gives_a_sound_bound() {
         let Some(least) = brute_force(&problem) else {
             continue;
         };
-        let narrow = Limits {
+        let narrow = Budget {
             table: 1 << random.below(5),
-            ..LIMITS
+            ..BUDGET
         };
         // a search may miss the few placements that missing links leave, and says so
         let Ok(solution) = solve(&problem, &narrow) else {
@@ -132,14 +132,14 @@ fn a_tripped_guard_still_gives_a_sound_bound() {
 fn wide_problems_are_deterministic_and_near_their_bound() {
     let mut random = Random::new(7);
     let problem = problem(&mut random, 300, 3, Shape::Wide);
-    let limits = Limits {
+    let budget = Budget {
         table: 5_000,
         moves: 150,
         seed: 3,
     };
-    let first = solve(&problem, &limits).unwrap();
+    let first = solve(&problem, &budget).unwrap();
     assert_sound(&problem, &first);
-    assert_eq!(first, solve(&problem, &limits).unwrap());
+    assert_eq!(first, solve(&problem, &budget).unwrap());
     let gap = (first.objective - first.bound) as f64 / first.bound as f64;
     assert!(gap < 0.01, "gap {gap}");
     for node in 0..problem.nodes() {
@@ -169,9 +169,9 @@ fn readers_without_end_do_not_widen_the_tables() {
     .unwrap();
     let solution = solve(
         &hub,
-        &Limits {
+        &Budget {
             table: 4_000,
-            ..LIMITS
+            ..BUDGET
         },
     )
     .unwrap();
@@ -183,11 +183,11 @@ fn readers_without_end_do_not_widen_the_tables() {
 fn what_cannot_be_placed_is_an_error() {
     let forbidden = Problem::new(vec![FORBIDDEN, FORBIDDEN], vec![0, 0]).unwrap();
     assert!(
-        solve(&forbidden, &LIMITS)
+        solve(&forbidden, &BUDGET)
             .unwrap_err()
             .to_string()
             .contains("node 0")
     );
     let empty = Problem::new(Vec::new(), vec![1]).unwrap();
-    assert_eq!(solve(&empty, &LIMITS).unwrap().objective, 0);
+    assert_eq!(solve(&empty, &BUDGET).unwrap().objective, 0);
 }

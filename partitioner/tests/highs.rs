@@ -3,7 +3,7 @@
 //! Invariants: optima are compared exactly. The fixtures are made by `device-tests/witness/highs.py`.
 
 use polychip_partitioner::problem::{FORBIDDEN, Moved, Problem, Source};
-use polychip_partitioner::solve::{Limits, solve};
+use polychip_partitioner::solve::{Budget, solve};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -80,7 +80,7 @@ fn equals_the_highs_optimum_on_50_graphs() {
         assert!(problem.nodes() <= 300, "{path}");
         let solution = solve(
             &problem,
-            &Limits {
+            &Budget {
                 table: 10_000_000,
                 moves: 0,
                 seed: 0,
@@ -104,7 +104,7 @@ fn the_search_for_wide_graphs_comes_near_the_highs_optimum() {
         // tables far too small for the exact solver: the search has to find its way
         let solution = solve(
             &instance.problem(),
-            &Limits {
+            &Budget {
                 table: 60,
                 moves: 300,
                 seed: 5,

@@ -217,7 +217,7 @@ fn schedules_lie_between_the_bound_and_the_best_of_all() {
     );
 }
 
-/// Nodes between which branches run and end, seven in all: the bound is that of each stretch between such nodes.
+/// Nodes between which branches run and end, seven in all: the bound is that of each block between such nodes.
 fn diamonds(random: &mut Random) -> Graph {
     let mut graph = Graph::new("diamonds");
     let tensor = |graph: &mut Graph, random: &mut Random| {
@@ -244,7 +244,7 @@ fn diamonds(random: &mut Random) -> Graph {
 }
 
 #[test]
-fn bounds_of_stretches_hold_against_the_best_of_all() {
+fn bounds_of_blocks_hold_against_the_best_of_all() {
     let (mut tight, mut shares, mut all) = (0, 0, 0);
     for seed in 0..24 {
         let mut random = Random::new(9100 + seed);

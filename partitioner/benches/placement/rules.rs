@@ -6,13 +6,15 @@
 
 mod band;
 pub(crate) mod list;
+mod reads;
 mod tflite;
 
 use std::cmp::Reverse;
 
-use polychip_partitioner::problem::{FORBIDDEN, Problem, Source};
+use polychip_partitioner::problem::{FORBIDDEN, Problem};
 
 use crate::world::{Kind, World};
+use reads::reads;
 
 /// A rule.
 pub(crate) struct Rule {
@@ -199,17 +201,4 @@ fn aware_greedy(world: &World) -> Vec<usize> {
         placement.push(best.expect("some device runs every node"));
     }
     placement
-}
-
-/// Per node, who writes what it reads, and as which tensor.
-fn reads(problem: &Problem) -> Vec<Vec<(usize, usize)>> {
-    let mut reads = vec![Vec::new(); problem.nodes()];
-    for (index, tensor) in problem.tensors().iter().enumerate() {
-        if let Source::Node(writer) = tensor.source {
-            for &reader in &tensor.readers {
-                reads[reader].push((writer, index));
-            }
-        }
-    }
-    reads
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use polychip_partitioner::check;
-use polychip_partitioner::solve::{Limits, solve};
+use polychip_partitioner::solve::{Budget, solve};
 use serde::Serialize;
 
 use crate::corpus::Corpus;
@@ -62,13 +62,13 @@ pub(crate) fn rows(corpus: &Corpus, filter: &str) -> Vec<Row> {
 
 fn row(family: &str, hubs: bool, structure: &Structure, table: &DeviceTable) -> Row {
     let world = World::new(structure, table, 1000, 0);
-    let limits = Limits {
+    let budget = Budget {
         table: 10_000_000,
         moves: 400,
         seed: 0,
     };
     let calibration = calibrate();
-    let solved = || solve(&world.problem, &limits).expect("the first device runs everything");
+    let solved = || solve(&world.problem, &budget).expect("the first device runs everything");
     let peak_bytes = peak_bytes(solved);
     let solution = solved();
     let (least, budget) = if family == "wide" {

@@ -2,7 +2,8 @@
 //!
 //! Invariants: sums are taken in 128 bits, so that no wrong figure passes by overflow.
 
-use super::{Evidence, Violation, ViolationKind};
+use super::evidence::Evidence;
+use super::violation::{Violation, ViolationKind};
 use crate::cost::{Cost, Provenance};
 use crate::link::LinkMode;
 use crate::unit::{Microjoules, Nanos};

@@ -3,7 +3,8 @@
 //! Invariants: what is exceeded is stated; a line's figure is what the plan's own parts give, in 128 bits.
 //! Deliberately not here: what there would be without limits, which is a claim about other plans.
 
-use super::{Evidence, Violation, ViolationKind};
+use super::evidence::Evidence;
+use super::violation::{Violation, ViolationKind};
 use crate::held::Limit;
 use crate::objective::Goal;
 use crate::unit::Nanos;

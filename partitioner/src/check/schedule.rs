@@ -3,7 +3,8 @@
 //! Invariants: what happens is worked out event by event, as `crate::schedule` words the model, from crossings that
 //! `figures` has compared with the links; times are taken in 128 bits, so that no wrong figure passes by overflow.
 
-use super::{Evidence, Violation, ViolationKind};
+use super::evidence::Evidence;
+use super::violation::{Violation, ViolationKind};
 use crate::objective::Goal;
 use crate::unit::Nanos;
 use std::collections::{BTreeMap, VecDeque};

@@ -2,7 +2,8 @@
 //!
 //! Invariants: nothing is taken from the plan that is not compared with the graph.
 
-use super::{Evidence, Violation, ViolationKind};
+use super::evidence::Evidence;
+use super::violation::{Violation, ViolationKind};
 use polychip_graph::{Node, NodeId};
 use std::collections::BTreeSet;
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Repr};
 use crate::instance::{Inputs, Pricing, Weights, indices};
 use crate::measured::{Valued, solve_with_parts};
 use crate::problem::{FORBIDDEN, Problem};
-use crate::solve::{Limits, Marginals, Solution};
+use crate::solve::{Budget, MinMarginals, Solution};
 use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::NodeId;
@@ -161,7 +161,7 @@ pub(super) fn solve(
     inputs: &Inputs<'_>,
     caps: &[Cap],
     prices: &Prices,
-    limits: &Limits,
+    limits: &Budget,
 ) -> Result<(Solution, u64), Error> {
     let weights = Weights::of(inputs.objective);
     if prices.are_none() && prices.own == 1 {
@@ -195,7 +195,7 @@ pub(super) fn solve(
 pub(super) struct Dual<'a> {
     signed: Signed<'a>,
     problem: Problem,
-    marginals: Marginals,
+    marginals: MinMarginals,
     /// What the bound has beyond the objective.
     beyond: i128,
 }
@@ -212,7 +212,7 @@ impl<'a> Dual<'a> {
         problem.bounded().ok()?;
         let earned = earned(inputs, &signed, &problem);
         Some(Self {
-            marginals: Marginals::of(&problem, inputs.options.table_limit)?,
+            marginals: MinMarginals::of(&problem, inputs.options.table_limit)?,
             beyond: signed.lifted.iter().sum::<i128>() + earned + allowed(inputs, prices),
             signed,
             problem,
@@ -225,7 +225,7 @@ impl<'a> Dual<'a> {
         node: usize,
         device: usize,
         cost: &Cost,
-        limits: &Limits,
+        limits: &Budget,
     ) -> Option<Vec<usize>> {
         let own = self.signed.node_value(device, cost) + self.signed.lifted[node];
         let mut forced = self.problem.clone();

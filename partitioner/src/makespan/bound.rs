@@ -1,17 +1,17 @@
-//! What no schedule is faster than, for one stretch of a run: its longest ways, and its work.
+//! What no schedule is faster than, for one block of a run: its longest ways, and its work.
 //!
 //! A node that every other node leads to or comes from ends before all later ones start: it cuts the run in two. For
-//! each stretch between two cuts, and each pair of devices of the cuts, two bounds hold: no node can be reached and
+//! each block between two cuts, and each pair of devices of the cuts, two bounds hold: no node can be reached and
 //! left again faster than over its own longest way, each node on its best device; and the devices in use, each less
 //! the time before its first and after its last node, must hold all work.
 //!
 //! Invariants: links are taken to be idle and parts to end with each node, so no bound exceeds what a schedule needs;
 //! for any weights of devices, the least weighted work is at most the time in which the devices hold it.
-//! Deliberately not here: the sum over all stretches, and better bounds of one (`stretches`).
+//! Deliberately not here: the sum over all blocks, and better bounds of one (`blocks`).
 
+use super::blocks::{Between, Case};
 use super::game::way;
 use super::machine::Machine;
-use super::stretches::{Between, Case};
 use crate::problem::{FORBIDDEN, add};
 
 /// Weights of devices add up to this.
@@ -91,7 +91,7 @@ pub(super) fn period(machine: &Machine) -> u64 {
 }
 
 /// The nodes from one cut to the next, which is the last of them.
-pub(super) struct Stretch<'m> {
+pub(super) struct Block<'m> {
     pub(super) machine: &'m Machine,
     pub(super) from: usize,
     pub(super) to: usize,
@@ -101,7 +101,7 @@ pub(super) struct Stretch<'m> {
     behind: Vec<Vec<u64>>,
 }
 
-impl<'m> Stretch<'m> {
+impl<'m> Block<'m> {
     pub(super) fn new(
         machine: &'m Machine,
         from: usize,

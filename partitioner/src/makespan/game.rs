@@ -1,19 +1,19 @@
 //! Lower bounds by a game: one side places nodes, the other says what is too slow about it.
 //!
-//! For every placement, each stretch between two cuts takes at least the work of any one device, with a launch for
+//! For every placement, each block between two cuts takes at least the work of any one device, with a launch for
 //! each time that some one way comes to it (parts are convex, so each is another part), and the length of any one
 //! way; so also any mean of these. Against a fixed mean the best placement is a serial placement
 //! problem, solved exactly: its value is a bound, as no schedule beats it. The mean is found by fictitious play
 //! (Brown, 1951): each round adds what is slowest about the last placement, later rounds counting more. For the time
-//! between runs the whole graph is one stretch, without ways, but with the work of links.
+//! between runs the whole graph is one block, without ways, but with the work of links.
 //!
-//! Invariants: means have whole weights that add up to the same in every stretch; all sums are whole numbers; the
+//! Invariants: means have whole weights that add up to the same in every block; all sums are whole numbers; the
 //! number of rounds follows from the number of nodes.
 //! Deliberately not here: schedules; but each round's placement is a fair start for one.
 
 use super::machine::Machine;
 use crate::problem::{FORBIDDEN, Moved, Problem, Source, add};
-use crate::solve::{Limits, solve};
+use crate::solve::{Budget, solve};
 use std::collections::BTreeMap;
 
 /// Nodes whose placement is decided at most, over all rounds.
@@ -24,7 +24,7 @@ const ROUNDS: usize = 40;
 
 /// What the mean is made of.
 struct Mean {
-    /// Per stretch and device.
+    /// Per block and device.
     work: Vec<u64>,
     /// Per link.
     links: Vec<u64>,
@@ -45,20 +45,18 @@ pub(super) struct Outcome {
     pub(super) placements: Vec<Vec<usize>>,
 }
 
-/// Plays to raise a bound; `cuts` end stretches, and without them it is about the time between runs.
-pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, limits: &Limits) -> Outcome {
+/// Plays to raise a bound; `cuts` end blocks, and without them it is about the time between runs.
+pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, budget: &Budget) -> Outcome {
     let (nodes, devices) = (machine.nodes, machine.devices);
-    let mut stretch_of = vec![0; nodes];
-    let mut stretches = 1;
+    let mut block_of = vec![0; nodes];
+    let mut blocks = 1;
     for &cut in cuts.unwrap_or_default() {
         if cut + 1 < nodes {
-            stretch_of[cut + 1..]
-                .iter_mut()
-                .for_each(|stretch| *stretch = stretches);
-            stretches += 1;
+            block_of[cut + 1..].iter_mut().for_each(|block| *block = blocks);
+            blocks += 1;
         }
     }
-    let mut mean = Mean::new(nodes, devices, stretches);
+    let mut mean = Mean::new(nodes, devices, blocks);
     let mut outcome = Outcome {
         bound,
         placements: Vec::new(),
@@ -67,13 +65,13 @@ pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, limits
     let mut placement = cheapest(machine);
     for round in 1..=(WORK / nodes.max(1)).clamp(2, ROUNDS) as u64 {
         match cuts {
-            Some(_) => mean.add_slowest(machine, &stretch_of, stretches, &aside, &placement, round),
+            Some(_) => mean.add_slowest(machine, &block_of, blocks, &aside, &placement, round),
             None => mean.add_busiest(machine, &placement, round),
         }
-        let Some(problem) = mean.problem(machine, &stretch_of) else {
+        let Some(problem) = mean.problem(machine, &block_of) else {
             break;
         };
-        let Ok(solution) = solve(&problem, limits) else {
+        let Ok(solution) = solve(&problem, budget) else {
             break;
         };
         outcome.bound = outcome.bound.max(solution.bound / mean.whole);
@@ -83,18 +81,18 @@ pub(super) fn play(machine: &Machine, cuts: Option<&[usize]>, bound: u64, limits
     outcome
 }
 
-/// Plays for a run that is one stretch, in which each device is not in use for a time aside; the bound.
-pub(super) fn duel(machine: &Machine, aside: &[u64], rounds: u64, limits: &Limits) -> u64 {
-    let stretch_of = vec![0; machine.nodes];
+/// Plays for a run that is one block, in which each device is not in use for a time aside; the bound.
+pub(super) fn duel(machine: &Machine, aside: &[u64], rounds: u64, budget: &Budget) -> u64 {
+    let block_of = vec![0; machine.nodes];
     let mut mean = Mean::new(machine.nodes, machine.devices, 1);
     let mut placement = cheapest(machine);
     let mut bound = 0;
     for round in 1..=rounds {
-        mean.add_slowest(machine, &stretch_of, 1, aside, &placement, round);
-        let Some(problem) = mean.problem(machine, &stretch_of) else {
+        mean.add_slowest(machine, &block_of, 1, aside, &placement, round);
+        let Some(problem) = mean.problem(machine, &block_of) else {
             break;
         };
-        let Ok(solution) = solve(&problem, limits) else {
+        let Ok(solution) = solve(&problem, budget) else {
             break;
         };
         let idle = (mean.work.iter().zip(aside)).fold(0u128, |sum, (&weight, &aside)| {
@@ -115,9 +113,9 @@ fn cheapest(machine: &Machine) -> Vec<usize> {
 }
 
 impl Mean {
-    fn new(nodes: usize, devices: usize, stretches: usize) -> Self {
+    fn new(nodes: usize, devices: usize, blocks: usize) -> Self {
         Self {
-            work: vec![0; stretches * devices],
+            work: vec![0; blocks * devices],
             links: vec![0; devices * devices],
             through: vec![0; nodes],
             first: vec![0; nodes],
@@ -128,38 +126,38 @@ impl Mean {
         }
     }
 
-    /// Adds, in each stretch, the busiest device or the longest way, whichever takes longer.
+    /// Adds, in each block, the busiest device or the longest way, whichever takes longer.
     fn add_slowest(
         &mut self,
         machine: &Machine,
-        stretch_of: &[usize],
-        stretches: usize,
+        block_of: &[usize],
+        blocks: usize,
         aside: &[u64],
         placement: &[usize],
         weight: u64,
     ) {
         let devices = machine.devices;
         self.whole += weight;
-        let mut work = vec![0u64; stretches * devices];
-        // per node the end of the longest way in its stretch, and where that came from
+        let mut work = vec![0u64; blocks * devices];
+        // per node the end of the longest way in its block, and where that came from
         let mut ends = vec![0u64; machine.nodes];
         let mut before: Vec<Option<(usize, usize)>> = vec![None; machine.nodes];
-        let mut longest: Vec<Option<(u64, usize)>> = vec![None; stretches];
+        let mut longest: Vec<Option<(u64, usize)>> = vec![None; blocks];
         for node in 0..machine.nodes {
-            let (stretch, device) = (stretch_of[node], placement[node]);
+            let (block, device) = (block_of[node], placement[node]);
             let cost = machine.cost(node, device);
-            work[stretch * devices + device] = add(work[stretch * devices + device], cost);
-            let mut start = match stretch {
+            work[block * devices + device] = add(work[block * devices + device], cost);
+            let mut start = match block {
                 0 => add(machine.launch[device], machine.arrival(node, device)),
                 _ => 0,
             };
             for read in &machine.reads[node] {
                 let way = way(machine, read.tensor, placement[read.writer], device);
-                let inside = stretch_of[read.writer] == stretch;
-                // the last node of the stretch before is where its ways start
-                let border = stretch > 0
+                let inside = block_of[read.writer] == block;
+                // the last node of the block before is where its ways start
+                let border = block > 0
                     && read.writer + 1 < machine.nodes
-                    && stretch_of[read.writer + 1] == stretch
+                    && block_of[read.writer + 1] == block
                     && !inside;
                 let ready = match inside {
                     true => add(ends[read.writer], way),
@@ -172,29 +170,29 @@ impl Mean {
                 }
             }
             ends[node] = add(start, cost);
-            let rest = if stretch + 1 == stretches {
+            let rest = if block + 1 == blocks {
                 home(machine, node, device)
             } else {
                 0
             };
             let whole = add(ends[node], rest);
-            let ends_stretch = stretch + 1 == stretches || stretch_of[node + 1] != stretch;
-            if ends_stretch && longest[stretch].is_none_or(|(most, _)| whole > most) {
-                longest[stretch] = Some((whole, node));
+            let ends_block = block + 1 == blocks || block_of[node + 1] != block;
+            if ends_block && longest[block].is_none_or(|(most, _)| whole > most) {
+                longest[block] = Some((whole, node));
             }
         }
-        let launches = Launches::of(machine, stretch_of, placement);
-        for stretch in 0..stretches {
-            let most = launches.most(stretch_of, stretch);
+        let launches = Launches::of(machine, block_of, placement);
+        for block in 0..blocks {
+            let most = launches.most(block_of, block);
             let spent = (0..devices).map(|device| {
                 let launching = most[device].map_or(0, |node| launches.count[node * devices + device]);
                 let launching = launching.saturating_mul(machine.launch[device]);
-                add(add(work[stretch * devices + device], launching), aside[device])
+                add(add(work[block * devices + device], launching), aside[device])
             });
             let (device, busiest) = busiest(&spent.collect::<Vec<_>>());
-            let Some((_, mut node)) = longest[stretch].filter(|&(way, _)| way >= busiest) else {
-                self.work[stretch * devices + device] += weight;
-                self.add_launches(&launches, stretch_of, most[device], device, weight);
+            let Some((_, mut node)) = longest[block].filter(|&(way, _)| way >= busiest) else {
+                self.work[block * devices + device] += weight;
+                self.add_launches(&launches, block_of, most[device], device, weight);
                 continue;
             };
             self.last[node] += weight;
@@ -203,7 +201,7 @@ impl Mean {
                 match before[node] {
                     Some((writer, tensor)) => {
                         self.edge(writer, node, tensor, devices).0 += weight;
-                        if stretch_of[writer] != stretch {
+                        if block_of[writer] != block {
                             break;
                         }
                         node = writer;
@@ -221,7 +219,7 @@ impl Mean {
     fn add_launches(
         &mut self,
         launches: &Launches,
-        stretch_of: &[usize],
+        block_of: &[usize],
         end: Option<usize>,
         device: usize,
         weight: u64,
@@ -233,9 +231,9 @@ impl Mean {
             match launches.before[node * devices + device] {
                 Some((writer, tensor)) => {
                     self.edge(writer, node, tensor, devices).1[device] += weight;
-                    next = Some(writer).filter(|&writer| stretch_of[writer] == stretch_of[node]);
+                    next = Some(writer).filter(|&writer| block_of[writer] == block_of[node]);
                 }
-                None if stretch_of[node] == 0 => self.starts[node * devices + device] += weight,
+                None if block_of[node] == 0 => self.starts[node * devices + device] += weight,
                 None => {}
             }
         }
@@ -278,7 +276,7 @@ impl Mean {
     }
 
     /// The problem of the best placement against the mean; none where sums might not fit.
-    fn problem(&self, machine: &Machine, stretch_of: &[usize]) -> Option<Problem> {
+    fn problem(&self, machine: &Machine, block_of: &[usize]) -> Option<Problem> {
         let devices = machine.devices;
         let weigh = |weight: u64, cost: u64| match (weight, cost) {
             (0, _) => Some(0),
@@ -293,9 +291,9 @@ impl Mean {
                     costs.push(FORBIDDEN);
                     continue;
                 }
-                let weight = self.work[stretch_of[node] * devices + device] + self.through[node];
+                let weight = self.work[block_of[node] * devices + device] + self.through[node];
                 let mut cost = weigh(weight, own)?;
-                if stretch_of[node] == 0 {
+                if block_of[node] == 0 {
                     let start = add(machine.launch[device], machine.arrival(node, device));
                     cost = add(cost, weigh(self.first[node], start)?);
                     cost = add(
@@ -303,7 +301,7 @@ impl Mean {
                         weigh(self.starts[node * devices + device], machine.launch[device])?,
                     );
                 }
-                if stretch_of[node] == stretch_of[machine.nodes - 1] {
+                if block_of[node] == block_of[machine.nodes - 1] {
                     cost = add(cost, weigh(self.last[node], home(machine, node, device))?);
                 }
                 costs.push(cost);
@@ -354,12 +352,12 @@ impl Mean {
     }
 }
 
-/// Whether a writer is the last node of the stretch before a reader's.
-fn is_border(stretch_of: &[usize], writer: usize, reader: usize) -> bool {
-    stretch_of[writer] + 1 == stretch_of[reader] && stretch_of[writer + 1] == stretch_of[reader]
+/// Whether a writer is the last node of the block before a reader's.
+fn is_border(block_of: &[usize], writer: usize, reader: usize) -> bool {
+    block_of[writer] + 1 == block_of[reader] && block_of[writer + 1] == block_of[reader]
 }
 
-/// How often some way within a stretch comes to each device.
+/// How often some way within a block comes to each device.
 struct Launches {
     devices: usize,
     /// Per node and device, over the best way that ends with the node.
@@ -369,7 +367,7 @@ struct Launches {
 }
 
 impl Launches {
-    fn of(machine: &Machine, stretch_of: &[usize], placement: &[usize]) -> Self {
+    fn of(machine: &Machine, block_of: &[usize], placement: &[usize]) -> Self {
         let devices = machine.devices;
         let mut launches = Self {
             devices,
@@ -379,12 +377,12 @@ impl Launches {
         for node in 0..machine.nodes {
             for device in 0..devices {
                 let here = placement[node] == device;
-                // the first launches of the run are in its first stretch
-                let mut best = u64::from(here && stretch_of[node] == 0);
+                // the first launches of the run are in its first block
+                let mut best = u64::from(here && block_of[node] == 0);
                 let mut before = None;
                 for read in &machine.reads[node] {
-                    let own = stretch_of[read.writer] == stretch_of[node];
-                    if !own && !is_border(stretch_of, read.writer, node) {
+                    let own = block_of[read.writer] == block_of[node];
+                    if !own && !is_border(block_of, read.writer, node) {
                         continue;
                     }
                     let so_far = if own {
@@ -404,10 +402,10 @@ impl Launches {
         launches
     }
 
-    /// Per device, a last node of a way that comes to it most often in a stretch.
-    fn most(&self, stretch_of: &[usize], stretch: usize) -> Vec<Option<usize>> {
-        let from = stretch_of.partition_point(|&other| other < stretch);
-        let to = stretch_of.partition_point(|&other| other <= stretch);
+    /// Per device, a last node of a way that comes to it most often in a block.
+    fn most(&self, block_of: &[usize], block: usize) -> Vec<Option<usize>> {
+        let from = block_of.partition_point(|&other| other < block);
+        let to = block_of.partition_point(|&other| other <= block);
         (0..self.devices)
             .map(|device| {
                 (from..to)

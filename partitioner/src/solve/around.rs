@@ -2,7 +2,7 @@
 //!
 //! Invariants: variables are visited from the first node to the last, each set after the node that it stands next to;
 //! variables of one value are in no table and are not visited.
-//! Deliberately not here: what is done on a visit (`tighten`, `islands`).
+//! Deliberately not here: what is done on a visit (`reparametrise`, `combilp`).
 
 use super::network::Network;
 use crate::problem::add;

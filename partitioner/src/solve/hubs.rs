@@ -10,10 +10,11 @@
 //! as elimination; steps are counted, and past a limit the gap that is left is stated.
 //! Deliberately not here: elimination itself (`eliminate`, `revise`).
 
+use super::budget::Budget;
 use super::network::Network;
 use super::order::{FEW, order};
 use super::revise::Revised;
-use super::{Limits, Solution};
+use super::solution::Solution;
 use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source};
 
 /// A tensor with so many readers is a hub.
@@ -29,18 +30,18 @@ const READERS: usize = 2;
 const STEPS: usize = 64;
 
 /// Solves a problem whose hubs make it wide; none where there are no hubs or the rest is wide too.
-pub(super) fn solve(problem: &Problem, domains: &[Domain], limits: &Limits) -> Option<Solution> {
+pub(super) fn solve(problem: &Problem, domains: &[Domain], budget: &Budget) -> Option<Solution> {
     let hubs = hubs(problem);
     if hubs.is_empty() {
         return None;
     }
-    settled(problem, domains, &hubs, limits)
+    settled(problem, domains, &hubs, budget)
 }
 
 /// The same with these tensors as hubs.
-fn settled(problem: &Problem, domains: &[Domain], hubs: &[usize], limits: &Limits) -> Option<Solution> {
-    let mut network = Network::without(problem, domains, hubs, limits.table)?;
-    let order = order(&network, limits.table);
+fn settled(problem: &Problem, domains: &[Domain], hubs: &[usize], budget: &Budget) -> Option<Solution> {
+    let mut network = Network::without(problem, domains, hubs, budget.table)?;
+    let order = order(&network, budget.table);
     if order.entries(&network)? > FEW * problem.nodes() as u64 {
         return None;
     }
@@ -299,7 +300,7 @@ mod tests {
     use super::super::eliminate::{Outcome, eliminate};
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const BUDGET: Budget = Budget {
         table: 10_000_000,
         moves: 100,
         seed: 0,
@@ -343,19 +344,19 @@ mod tests {
         for seed in 0..100 {
             let problem = problem(seed);
             let domains = problem.domains();
-            let network = Network::new(&problem, &domains, LIMITS.table).unwrap();
-            let Outcome::Exact { cost: optimum, .. } = eliminate(&network, LIMITS.table) else {
+            let network = Network::new(&problem, &domains, BUDGET.table).unwrap();
+            let Outcome::Exact { cost: optimum, .. } = eliminate(&network, BUDGET.table) else {
                 panic!("seed {seed}: not solved")
             };
-            let solution = settled(&problem, &domains, &[0, 1], &LIMITS).unwrap();
+            let solution = settled(&problem, &domains, &[0, 1], &BUDGET).unwrap();
             assert_eq!(
                 (solution.objective, solution.bound),
                 (optimum, optimum),
                 "seed {seed}"
             );
             assert_eq!(problem.objective(&solution.placement), Some(optimum));
-            let bare = Network::without(&problem, &domains, &[0, 1], LIMITS.table).unwrap();
-            let Outcome::Exact { values, .. } = eliminate(&bare, LIMITS.table) else {
+            let bare = Network::without(&problem, &domains, &[0, 1], BUDGET.table).unwrap();
+            let Outcome::Exact { values, .. } = eliminate(&bare, BUDGET.table) else {
                 panic!("seed {seed}: not solved")
             };
             open += u32::from(problem.objective(&bare.placement(&values)) != Some(optimum));

@@ -5,7 +5,6 @@
 //! its table row-major with the last variable fastest; a variable of one value is in no scope.
 //! Deliberately not here: in which order variables go (`order`).
 
-use super::marginals::add_onto;
 use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source, add};
 use smallvec::SmallVec;
 
@@ -425,4 +424,44 @@ fn unions(a: impl Iterator<Item = u32>, b: impl Iterator<Item = u32> + Clone) ->
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// Entries of a table over a scope.
+pub(super) fn size(network: &Network, scope: &[u32]) -> usize {
+    scope.iter().map(|&v| network.count(v)).product()
+}
+
+/// Walks all values of a clique, with the place of each in a table over some of its variables.
+pub(super) fn walk(network: &Network, clique: &[u32], scope: &[u32], mut visit: impl FnMut(usize, usize)) {
+    let mut strides = vec![0; clique.len()];
+    let mut distance = 1;
+    for &v in scope.iter().rev() {
+        let at = clique
+            .binary_search(&v)
+            .expect("invariant: the clique holds the scope");
+        strides[at] = distance;
+        distance *= network.count(v);
+    }
+    let counts: Vec<usize> = clique.iter().map(|&v| network.count(v)).collect();
+    let mut index = vec![0; clique.len()];
+    let mut place = 0;
+    for entry in 0..counts.iter().product() {
+        visit(entry, place);
+        for at in (0..clique.len()).rev() {
+            index[at] += 1;
+            place += strides[at];
+            if index[at] < counts[at] {
+                break;
+            }
+            place -= strides[at] * counts[at];
+            index[at] = 0;
+        }
+    }
+}
+
+/// Adds a table over some variables of a clique to sums over all of them.
+pub(super) fn add_onto(network: &Network, clique: &[u32], sums: &mut [u64], scope: &[u32], table: &[u64]) {
+    walk(network, clique, scope, |entry, place| {
+        sums[entry] = add(sums[entry], table[place]);
+    });
 }

@@ -26,7 +26,7 @@ pub(super) const TOTAL: u64 = 8;
 /// Below so many entries per variable an order is good enough.
 pub(super) const FEW: u64 = 256;
 
-/// Below so many entries per variable elimination takes less than tightening does.
+/// Below so many entries per variable elimination takes less than reparametrisation does.
 const VERY_FEW: u64 = 64;
 
 /// Tables of so many entries are easy.

@@ -4,7 +4,7 @@
 //! same on every host; the objective never rises; at the end no single node gains by moving alone.
 //! Deliberately not here: bounds (`bound`).
 
-use super::Limits;
+use super::budget::Budget;
 use super::eliminate::{Outcome, eliminate};
 use super::network::Network;
 use crate::problem::{Domain, FORBIDDEN, Problem, Source};
@@ -12,16 +12,16 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// Improves a first guess; none where no placement was found that links allow.
-pub(super) fn search(problem: &Problem, guess: Vec<usize>, limits: &Limits) -> Option<(Vec<usize>, u64)> {
+pub(super) fn search(problem: &Problem, guess: Vec<usize>, budget: &Budget) -> Option<(Vec<usize>, u64)> {
     let start = starts(problem, guess)
         .into_iter()
         .filter_map(|placement| problem.objective(&placement).map(|value| (value, placement)))
         .min();
     let mut placement = match start {
         Some((_, placement)) => placement,
-        None => repair(problem, limits)?,
+        None => repair(problem, budget)?,
     };
-    improve(problem, &mut placement, limits);
+    improve(problem, &mut placement, budget);
     let objective = problem.objective(&placement)?;
     Some((placement, objective))
 }
@@ -48,7 +48,7 @@ fn starts(problem: &Problem, guess: Vec<usize>) -> Vec<Vec<usize>> {
 }
 
 /// A placement that links allow, sought in a problem where a missing link is dear but possible.
-fn repair(problem: &Problem, limits: &Limits) -> Option<Vec<usize>> {
+fn repair(problem: &Problem, budget: &Budget) -> Option<Vec<usize>> {
     let costs = (0..problem.nodes()).flat_map(|node| (0..problem.devices()).map(move |d| (node, d)));
     let costs = costs.map(|(node, device)| problem.cost(node, device)).collect();
     let launch = (0..problem.devices())
@@ -64,26 +64,26 @@ fn repair(problem: &Problem, limits: &Limits) -> Option<Vec<usize>> {
         soft.push(tensor).ok()?;
     }
     let mut placement = starts(&soft, Vec::new()).pop()?;
-    improve(&soft, &mut placement, limits);
+    improve(&soft, &mut placement, budget);
     problem.objective(&placement).is_some().then_some(placement)
 }
 
 /// Runs the seeded moves, then moves single nodes until none gains.
-fn improve(problem: &Problem, placement: &mut [usize], limits: &Limits) {
+fn improve(problem: &Problem, placement: &mut [usize], budget: &Budget) {
     let nodes = problem.nodes();
     if nodes == 0 {
         return;
     }
     settle(problem, placement);
     // tables of a move are kept small: many cheap moves beat a few large ones
-    let table_limit = limits.table.min(1 << 16);
+    let table_limit = budget.table.min(1 << 16);
     let allowed = problem.domains();
     let around = neighbours(problem);
-    let mut random = ChaCha8Rng::seed_from_u64(limits.seed);
+    let mut random = ChaCha8Rng::seed_from_u64(budget.seed);
     let mut below = |limit: usize| (random.next_u64() % limit.max(1) as u64) as usize;
     // how many nodes a window, a ball and an expansion free; halved when too wide, grown when not
     let mut sizes = [nodes.min(64), nodes.min(32), nodes];
-    for step in 0..limits.moves as usize {
+    for step in 0..budget.moves as usize {
         let kind = step % 3;
         let size = sizes[kind];
         let alone = |&device: &usize| Domain::from_elem(device, 1);

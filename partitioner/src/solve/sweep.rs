@@ -4,13 +4,14 @@
 //! mix; every solution is optimal.
 //! Deliberately not here: which mixes are worth solving (`front`).
 
+use super::budget::Budget;
 use super::eliminate::{Outcome, eliminate_in};
 use super::hubs::{Hub, Tree, hubs};
 use super::network::Network;
 use super::order::{Order, light_for_many};
 use super::revise::Revised;
+use super::solution::Solution;
 use super::wide::{self, Found};
-use super::{Limits, Solution};
 use crate::problem::{Domain, FORBIDDEN, Problem};
 
 /// Two prices of one problem and the order in which its variables go.
@@ -30,7 +31,7 @@ pub(crate) struct Sweep {
 impl Sweep {
     /// None where the networks would be too large, or a node has no device.
     /// The two problems have the same tensors, and forbid the same.
-    pub(crate) fn new(first: &Problem, second: &Problem, limits: &Limits) -> Option<Self> {
+    pub(crate) fn new(first: &Problem, second: &Problem, budget: &Budget) -> Option<Self> {
         let domains = first.domains();
         if domains.iter().any(Domain::is_empty) {
             return None;
@@ -38,10 +39,10 @@ impl Sweep {
         let mut left_out: Vec<usize> = [first, second].into_iter().flat_map(hubs).collect();
         left_out.sort_unstable();
         left_out.dedup();
-        let beside = Self::without(first, second, &domains, &left_out, limits);
+        let beside = Self::without(first, second, &domains, &left_out, budget);
         beside
             .filter(|sweep| sweep.hubs.is_empty() || sweep.order.narrow)
-            .or_else(|| Self::without(first, second, &domains, &[], limits))
+            .or_else(|| Self::without(first, second, &domains, &[], budget))
     }
 
     /// The same with some tensors beside the networks.
@@ -50,9 +51,9 @@ impl Sweep {
         second: &Problem,
         domains: &[Domain],
         left_out: &[usize],
-        limits: &Limits,
+        budget: &Budget,
     ) -> Option<Self> {
-        let network = |problem: &Problem| Network::with_zeros(problem, domains, left_out, limits.table);
+        let network = |problem: &Problem| Network::with_zeros(problem, domains, left_out, budget.table);
         let (mut a, mut b) = (network(first)?, network(second)?);
         // what costs nothing either way binds nothing
         let free =
@@ -70,7 +71,7 @@ impl Sweep {
                 .map(|f| &f.scope)
                 .eq(b.factors.iter().map(|f| &f.scope))
         );
-        let order = light_for_many(&a, limits.table);
+        let order = light_for_many(&a, budget.table);
         let hub = |problem: &Problem, hub: usize| {
             let tensor = &problem.tensors()[hub];
             Hub::new(tensor, tensor.transfer.clone(), domains)
@@ -84,7 +85,7 @@ impl Sweep {
             mixed: a.clone(),
             first: a,
             second: b,
-            table: limits.table,
+            table: budget.table,
             dearest: [first.dearest(), second.dearest()],
             problems: [first.clone(), second.clone()],
         })

@@ -1,33 +1,35 @@
-//! Wide networks: what is easy is eliminated, the core that is left is tightened, and where that leaves no doubt it is
-//! done; islands of doubt are solved by themselves.
+//! Wide networks: easy variables are eliminated, the core that is left is reparametrised, and what that leaves undecided
+//! is solved by subproblems.
 //!
-//! Each round moves costs between the core's tables (`tighten`) until an assignment costs next to nothing beyond the
-//! constant, and settles where it does (`islands`). Islands that are too wide are tightened on, with their neighbours.
-//! Every few rounds, values that no assignment better than the best known one can have are struck out.
+//! Each round reparametrises the core (`reparametrise`) until an assignment costs next to nothing beyond the constant,
+//! and settles where it does (`combilp`). Subproblems that are too wide are reparametrised on, with their neighbours.
+//! Every few rounds, dead-end elimination removes values: those whose lower bound is not below the best known assignment.
+//! (J. Desmet et al., The Dead-End Elimination Theorem and Its Use in Protein Side-Chain Positioning, Nature 356, 1992;
+//! here by lower bounds of min-marginals.)
 //!
-//! Invariants: a value is struck out only where no assignment with it is below the best known one, so that one or the
+//! Invariants: a value is removed only where no assignment with it is below the best known one, so that one or the
 //! optimum of what is left is the optimum of all; rounds are counted.
 //! Deliberately not here: search where a gap stays open (`search`).
 
 use super::around::{Around, cost_of};
 use super::bound;
+use super::combilp::{Labelling, Subproblems, Verdict, choose};
 use super::eliminate::{Outcome, eliminate, eliminate_first, read_off};
-use super::islands::{Islands, Tight, Verdict, choose};
 use super::network::Network;
 use super::order::{Order, TOTAL};
-use super::tighten::tighten;
+use super::reparametrise::reparametrise;
 use crate::problem::{FORBIDDEN, add};
 
-/// Rounds of tightening at most.
+/// Rounds of reparametrisation at most.
 const ROUNDS: usize = 40;
 
-/// Passes over the variables in doubt in each round: all, at first and after values were struck out.
+/// Passes over the variables in doubt in each round: all, at first and after values were removed.
 const PASSES: usize = 8;
 
-/// Values are struck out after so many rounds.
+/// Dead ends are eliminated after so many rounds.
 const LATER: usize = 8;
 
-/// The tables of islands may be so many times as large after each round.
+/// The tables of subproblems may be so many times as large after each round.
 const WIDER: u64 = 4;
 
 /// What became of a network.
@@ -40,7 +42,7 @@ pub(super) enum Found {
     Infeasible,
 }
 
-/// The least cost known and the assignment that has it, as values of the core before any was struck out.
+/// The least cost known and the assignment that has it, as values of the core before any was removed.
 struct Best {
     cost: u64,
     values: Vec<u32>,
@@ -109,12 +111,12 @@ pub(super) fn solve(network: &Network, order: &Order, table_limit: u64) -> Found
     }
 }
 
-/// Tightens and settles until the best assignment is the optimum; whether that was reached.
+/// Reparametrises and settles until the best assignment is the optimum; whether that was reached.
 fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
     let mut around = Around::new(core);
     let mut doubtful = around.order().to_vec();
     let mut chosen = vec![0; core.variables() as usize];
-    let mut islands = Islands::new(core, table_limit.saturating_mul(TOTAL));
+    let mut subproblems = Subproblems::new(core, table_limit.saturating_mul(TOTAL));
     let mut times = 1u64;
     for round in 1..=ROUNDS {
         let constant = core.constant;
@@ -124,20 +126,20 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
             &around,
             &doubtful,
             &mut chosen,
-            &mut islands,
+            &mut subproblems,
             [table_limit, times],
         );
         best.see(core, cost_of(core, &chosen), &chosen);
         match verdict {
             Verdict::Settled | Verdict::Infeasible => return true,
             Verdict::Wide(_) if core.constant >= best.cost => return true,
-            Verdict::Wide(_) if islands.left == 0 => break,
+            Verdict::Wide(_) if subproblems.left == 0 => break,
             Verdict::Wide(variables) => doubtful = beside(core, &around, variables),
         }
         if core.constant > constant && !round.is_multiple_of(LATER) {
             continue;
         }
-        let Some(keep) = below(core, &bounds(core), best.cost) else {
+        let Some(keep) = without_dead_ends(core, &min_marginal_bounds(core), best.cost) else {
             return true;
         };
         let labels = core.own.len();
@@ -148,7 +150,7 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
         around = Around::new(core);
         doubtful = around.order().to_vec();
         chosen.fill(0);
-        islands = Islands::new(core, islands.left);
+        subproblems = Subproblems::new(core, subproblems.left);
     }
     match eliminate(core, table_limit) {
         Outcome::TooWide => false,
@@ -159,35 +161,35 @@ fn close(core: &mut Network, best: &mut Best, table_limit: u64) -> bool {
     }
 }
 
-/// Tightens around the doubtful variables and solves the islands that are left there; the limits are those of a table
-/// and, in multiples of [`FEW`](super::order::FEW), of an island's tables.
+/// Reparametrises around the doubtful variables and solves the subproblems that are left there; the limits are those of a table
+/// and, in multiples of [`FEW`](super::order::FEW), of a subproblem's tables.
 fn settled(
     core: &mut Network,
     around: &Around,
     doubtful: &[u32],
     chosen: &mut [u32],
-    islands: &mut Islands,
+    subproblems: &mut Subproblems,
     [table_limit, times]: [u64; 2],
 ) -> Verdict {
-    tighten(core, around, doubtful, PASSES);
+    reparametrise(core, around, doubtful, PASSES);
     if core.constant == FORBIDDEN {
         return Verdict::Infeasible;
     }
     choose(core, around, doubtful, chosen);
-    let mut tight = Tight { core, around, chosen };
-    islands.settle(&mut tight, doubtful, table_limit, times)
+    let mut labelling = Labelling { core, around, chosen };
+    subproblems.settle(&mut labelling, doubtful, table_limit, times)
 }
 
-/// The optimum of a network and the islands that it was settled by, in so many rounds; the network is tightened.
+/// The optimum of a network and the subproblems that it was settled by, in so many rounds; the network is reparametrised.
 pub(super) fn settle_all(
     network: &mut Network,
     around: &Around,
     table_limit: u64,
     rounds: usize,
-) -> Option<(Vec<u32>, Islands)> {
+) -> Option<(Vec<u32>, Subproblems)> {
     let mut doubtful = around.order().to_vec();
     let mut chosen = vec![0; network.variables() as usize];
-    let mut islands = Islands::new(network, table_limit.saturating_mul(TOTAL));
+    let mut subproblems = Subproblems::new(network, table_limit.saturating_mul(TOTAL));
     let mut times = 1u64;
     for _ in 0..rounds {
         times = times.saturating_mul(WIDER);
@@ -196,12 +198,12 @@ pub(super) fn settle_all(
             around,
             &doubtful,
             &mut chosen,
-            &mut islands,
+            &mut subproblems,
             [table_limit, times],
         ) {
-            Verdict::Settled => return Some((chosen, islands)),
+            Verdict::Settled => return Some((chosen, subproblems)),
             Verdict::Infeasible => return None,
-            Verdict::Wide(_) if islands.left == 0 => return None,
+            Verdict::Wide(_) if subproblems.left == 0 => return None,
             Verdict::Wide(variables) => doubtful = beside(network, around, variables),
         }
     }
@@ -219,8 +221,8 @@ fn beside(core: &Network, around: &Around, mut variables: Vec<u32>) -> Vec<u32> 
     variables
 }
 
-/// Per value of every variable, what no assignment with it is below.
-fn bounds(core: &Network) -> Vec<u64> {
+/// Per value of every variable, a lower bound of its min-marginal: what no assignment with it is below.
+fn min_marginal_bounds(core: &Network) -> Vec<u64> {
     let mut bounds: Vec<u64> = core.own.iter().map(|&own| add(own, core.constant)).collect();
     for factor in &core.factors {
         let least = core.least(factor);
@@ -233,8 +235,8 @@ fn bounds(core: &Network) -> Vec<u64> {
     bounds
 }
 
-/// Per variable the values whose bound is below a limit; none where a variable has no such value.
-fn below(core: &Network, bounds: &[u64], limit: u64) -> Option<Vec<Vec<usize>>> {
+/// Per variable the values whose bound is below a limit; none where a variable has only dead ends.
+fn without_dead_ends(core: &Network, bounds: &[u64], limit: u64) -> Option<Vec<Vec<usize>>> {
     let kept = |v: u32| {
         let slots = core.slots(v).enumerate();
         // the costs of an only value are part of the constant
@@ -344,7 +346,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn islands_that_are_settled_leave_the_optimum_with_small_tables() {
+    fn subproblems_that_are_settled_leave_the_optimum_with_small_tables() {
         let (mut settled, mut other) = (0, 0);
         for seed in 0..120 {
             let problem = problem(seed, 80, 6);

@@ -6,7 +6,7 @@
 
 use polychip_partitioner::problem::{FORBIDDEN, Problem};
 
-use super::reads;
+use super::reads::reads;
 use crate::world::World;
 
 pub(super) fn heft(world: &World) -> Vec<usize> {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use polychip_partitioner::problem::FORBIDDEN;
 
-use super::reads;
+use super::reads::reads;
 use crate::world::{Kind, World};
 
 pub(super) fn largest_partitions(world: &World, kind: Kind, count: usize) -> Vec<usize> {

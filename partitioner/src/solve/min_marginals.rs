@@ -1,4 +1,6 @@
-//! The least value of a problem with one node forced onto one device, for every node and device at once.
+//! Min-marginals: the least value of a problem with one node forced onto one device, for every node and device at once.
+//!
+//! (D. Koller, N. Friedman, Probabilistic Graphical Models, 2009, section 13.2, which maximises.)
 //!
 //! Elimination sends each step's minima to later steps; going back over the same steps, each sends the minima of all
 //! the others back. The two together are the least value around a variable, so that one pass there and back answers
@@ -8,13 +10,13 @@
 //! left out, so that a device that refuses the node can be asked about too.
 //! Deliberately not here: limits and stated parts, which do not add up node by node.
 
-use super::network::{Network, Scope};
+use super::network::{Network, Scope, add_onto, size, walk};
 use super::order::order;
 use crate::problem::{Domain, FORBIDDEN, Problem, add};
 
 /// Per node and device, the least value of everything but the node's own cost with the node there.
 #[derive(Clone, Debug)]
-pub(crate) struct Marginals {
+pub(crate) struct MinMarginals {
     devices: usize,
     around: Vec<u64>,
 }
@@ -25,7 +27,7 @@ struct Table {
     values: Vec<u64>,
 }
 
-impl Marginals {
+impl MinMarginals {
     /// All of a problem whose tables fit in `table_limit` entries; none of a wider one.
     pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
         let (nodes, devices) = (problem.nodes(), problem.devices());
@@ -176,45 +178,6 @@ fn beliefs(network: &Network, nodes: usize, devices: usize, table_limit: u64) ->
         }
     }
     Some(around)
-}
-
-fn size(network: &Network, scope: &[u32]) -> usize {
-    scope.iter().map(|&v| network.count(v)).product()
-}
-
-/// Walks all values of a clique, with the place of each in a table over some of its variables.
-fn walk(network: &Network, clique: &[u32], scope: &[u32], mut visit: impl FnMut(usize, usize)) {
-    let mut strides = vec![0; clique.len()];
-    let mut distance = 1;
-    for &v in scope.iter().rev() {
-        let at = clique
-            .binary_search(&v)
-            .expect("invariant: the clique holds the scope");
-        strides[at] = distance;
-        distance *= network.count(v);
-    }
-    let counts: Vec<usize> = clique.iter().map(|&v| network.count(v)).collect();
-    let mut index = vec![0; clique.len()];
-    let mut place = 0;
-    for entry in 0..counts.iter().product() {
-        visit(entry, place);
-        for at in (0..clique.len()).rev() {
-            index[at] += 1;
-            place += strides[at];
-            if index[at] < counts[at] {
-                break;
-            }
-            place -= strides[at] * counts[at];
-            index[at] = 0;
-        }
-    }
-}
-
-/// Adds a table over some variables of a clique to sums over all of them.
-pub(super) fn add_onto(network: &Network, clique: &[u32], sums: &mut [u64], scope: &[u32], table: &[u64]) {
-    walk(network, clique, scope, |entry, place| {
-        sums[entry] = add(sums[entry], table[place]);
-    });
 }
 
 /// The least of a clique's sums over all variables that are not in a scope.

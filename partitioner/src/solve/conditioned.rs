@@ -1,32 +1,32 @@
-//! The least value of a wide problem with one node forced onto one device, asked one at a time.
+//! Conditioned min-marginals of a wide problem: the least value with one node forced onto one device, asked one at a time.
 //!
-//! The network of all devices is tightened and settled once. A node that is forced elsewhere disagrees with what is
-//! around it only: that is an island, solved and grown as the others were, and taken back afterwards.
+//! The network of all devices is reparametrised and settled once. A node that is forced elsewhere disagrees with what is
+//! around it only: that is a subproblem, solved and grown as the others were, and taken back afterwards.
 //!
 //! Invariants: values are those of `solve` on the same problem with the node so forced, exactly; after each answer the
-//! network, its assignment and its islands are what they were before.
-//! Deliberately not here: narrow problems (`marginals` answers all at once).
+//! network, its assignment and its subproblems are what they were before.
+//! Deliberately not here: narrow problems (`min_marginals` answers all at once).
 
 use super::around::{Around, cost_of, entry};
-use super::islands::{Islands, Tight, Verdict};
-use super::marginals::surroundings;
+use super::combilp::{Labelling, Subproblems, Verdict};
+use super::min_marginals::surroundings;
 use super::network::Network;
 use super::wide::settle_all;
 use crate::problem::{FORBIDDEN, Problem, add};
 
-/// Rounds of tightening at most.
+/// Rounds of reparametrisation at most.
 const ROUNDS: usize = 12;
 
-/// Most entries of one table of an island around a forced node.
+/// Most entries of one table of a subproblem around a forced node.
 const TABLE: u64 = 1 << 18;
 
-/// Entries per variable of such an island, in multiples of [`FEW`](super::order::FEW).
+/// Entries per variable of such a subproblem, in multiples of [`FEW`](super::order::FEW).
 const TIMES: u64 = 16;
 
 /// Most that all nodes may cost on devices that refuse them, so that no sum overflows.
 const MOST: u64 = 1 << 62;
 
-/// Table entries of the islands of one answer.
+/// Table entries of the subproblems of one answer.
 const EACH: u64 = 1 << 23;
 
 /// The same of all answers together.
@@ -44,10 +44,10 @@ pub(crate) enum Answered {
 }
 
 /// A wide problem that is settled, to be asked about.
-pub(crate) struct Pinned {
+pub(crate) struct Conditioned {
     network: Network,
     around: Around,
-    islands: Islands,
+    subproblems: Subproblems,
     /// The optimum, and the same while a node is forced.
     optimum: Vec<u32>,
     chosen: Vec<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct Pinned {
     left: u64,
 }
 
-impl Pinned {
+impl Conditioned {
     /// None where the problem is not settled with tables of so many entries.
     pub(crate) fn of(problem: &Problem, table_limit: u64) -> Option<Self> {
         let (nodes, devices) = (problem.nodes(), problem.devices());
@@ -83,8 +83,8 @@ impl Pinned {
             }
         }
         let around = Around::new(&network);
-        let (optimum, mut islands) = settle_all(&mut network, &around, table_limit, ROUNDS)?;
-        islands.keep();
+        let (optimum, mut subproblems) = settle_all(&mut network, &around, table_limit, ROUNDS)?;
+        subproblems.keep();
         let least = cost_of(&network, &optimum);
         (least < refused).then_some(Self {
             least,
@@ -94,7 +94,7 @@ impl Pinned {
             optimum,
             network,
             around,
-            islands,
+            subproblems,
             own,
             devices,
         })
@@ -106,7 +106,7 @@ impl Pinned {
         if each == 0 {
             return Answered::Unknown;
         }
-        self.islands.left = each;
+        self.subproblems.left = each;
         let v = node as u32;
         let own = self.network.own(v).to_vec();
         for (at, slot) in self.network.own_mut(v).iter_mut().enumerate() {
@@ -115,13 +115,13 @@ impl Pinned {
             }
         }
         self.chosen[node] = device as u32;
-        let mut tight = Tight {
+        let mut labelling = Labelling {
             core: &self.network,
             around: &self.around,
             chosen: &mut self.chosen,
         };
-        let verdict = self.islands.settle(&mut tight, &[v], TABLE, TIMES);
-        self.left -= each - self.islands.left;
+        let verdict = self.subproblems.settle(&mut labelling, &[v], TABLE, TIMES);
+        self.left -= each - self.subproblems.left;
         self.network.own_mut(v).copy_from_slice(&own);
         let answer = match verdict {
             Verdict::Settled => {
@@ -135,42 +135,42 @@ impl Pinned {
             Verdict::Infeasible => Answered::Impossible,
             Verdict::Wide(_) => Answered::Unknown,
         };
-        for &v in self.islands.touched() {
+        for &v in self.subproblems.touched() {
             self.chosen[v as usize] = self.optimum[v as usize];
         }
-        self.islands.go_back();
+        self.subproblems.go_back();
         answer
     }
 
     /// By how much the assignment at hand costs more than the optimum.
     fn change(&mut self) -> i128 {
-        let touched = self.islands.touched().to_vec();
-        let tight = Tight {
+        let touched = self.subproblems.touched().to_vec();
+        let labelling = Labelling {
             core: &self.network,
             around: &self.around,
             chosen: &mut self.chosen,
         };
-        let tables = self.islands.tables(&tight, &touched);
+        let tables = self.subproblems.tables(&labelling, &touched);
         let tables = tables.into_iter().map(|table| {
-            i128::from(tight.entry(table)) - i128::from(entry(&self.network, table, &self.optimum))
+            i128::from(labelling.entry(table)) - i128::from(entry(&self.network, table, &self.optimum))
         });
         let own = |v: u32, chosen: &[u32]| i128::from(self.network.own(v)[chosen[v as usize] as usize]);
         let alone = touched
             .iter()
-            .map(|&v| own(v, tight.chosen) - own(v, &self.optimum));
+            .map(|&v| own(v, labelling.chosen) - own(v, &self.optimum));
         tables.sum::<i128>() + alone.sum::<i128>()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, solve};
+    use super::super::{Budget, solve};
     use super::*;
     use crate::solve::wide::tests::problem;
 
     #[test]
     fn forced_nodes_cost_what_a_plan_of_the_rest_does() {
-        let limits = Limits {
+        let budget = Budget {
             table: 10_000_000,
             moves: 0,
             seed: 0,
@@ -178,8 +178,8 @@ mod tests {
         let (mut values, mut impossible, mut unknown) = (0, 0, 0);
         for seed in 0..40 {
             let problem = problem(seed, 40, 5);
-            let Some(mut pinned) = Pinned::of(&problem, limits.table) else {
-                assert!(solve(&problem, &limits).is_err(), "seed {seed}: not settled");
+            let Some(mut conditioned) = Conditioned::of(&problem, budget.table) else {
+                assert!(solve(&problem, &budget).is_err(), "seed {seed}: not settled");
                 continue;
             };
             for node in 0..problem.nodes() {
@@ -192,8 +192,8 @@ mod tests {
                 for other in 0..problem.devices() {
                     forced.set_cost(node, other, if other == device { cost } else { FORBIDDEN });
                 }
-                let plan = solve(&forced, &limits);
-                match pinned.ask(node, device, cost) {
+                let plan = solve(&forced, &budget);
+                match conditioned.ask(node, device, cost) {
                     Answered::Value(value) => {
                         assert_eq!(
                             Some(value),

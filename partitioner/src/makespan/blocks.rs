@@ -1,17 +1,18 @@
-//! A lower bound from stretch to stretch: each between two cuts, by the devices of the cuts and the set in use.
+//! A lower bound from block to block: a block lies between two cut nodes, as in a block-cut tree; bounds go by the
+//! devices of the cuts and the set in use.
 //!
 //! Between the ends of two cuts, on given devices, lies at least the longest way, and the least time in which some set
 //! of devices holds the work. A game is played for the set and the devices on which the bound depends, until the
-//! shortest run through all stretches has none left to play for, or the work is done. On a chain the bound is exact.
+//! shortest run through all blocks has none left to play for, or the work is done. On a chain the bound is exact.
 //!
 //! Invariants: each raise is of a true bound, so the sum is one; the games follow from counts.
 //! Deliberately not here: graphs without cuts gain nothing here (`game` sees the whole run).
 
-use super::bound::{Stretch, cuts};
+use super::bound::{Block, cuts};
 use super::game::duel;
 use super::machine::{Machine, Read, Tensor};
 use crate::problem::{FORBIDDEN, add};
-use crate::solve::Limits;
+use crate::solve::Budget;
 
 /// Rounds of one game.
 const ROUNDS: u64 = 12;
@@ -19,10 +20,10 @@ const ROUNDS: u64 = 12;
 /// Nodes whose placement is decided at most, over all games.
 const WORK: usize = 60_000;
 
-/// Longer stretches are left to the game of the whole run.
+/// Longer blocks are left to the game of the whole run.
 const LONGEST: usize = 160;
 
-/// A set of devices that hold the work of a stretch.
+/// A set of devices that hold the work of a block.
 pub(super) struct Case {
     pub(super) set: u32,
     pub(super) value: u64,
@@ -42,7 +43,7 @@ impl Case {
     }
 }
 
-/// A stretch between cuts on given devices.
+/// A block between cuts on given devices.
 pub(super) struct Between {
     pub(super) longest: u64,
     pub(super) cases: Vec<Case>,
@@ -59,15 +60,15 @@ impl Between {
     }
 }
 
-/// A stretch, and per devices of its cuts what is known of it.
+/// A block, and per devices of its cuts what is known of it.
 struct Leg<'m> {
-    stretch: Stretch<'m>,
-    /// By device of the source, then of the sink; one row where there is no source, one column without sink.
+    block: Block<'m>,
+    /// By device of the source, then of the sink; one where there is no source, one without sink.
     between: Vec<Vec<Between>>,
 }
 
 /// A lower bound of every makespan.
-pub(super) fn bound(machine: &Machine, tails: &[u64], limits: &Limits) -> u64 {
+pub(super) fn bound(machine: &Machine, tails: &[u64], budget: &Budget) -> u64 {
     if machine.nodes == 0 {
         return 0;
     }
@@ -77,16 +78,16 @@ pub(super) fn bound(machine: &Machine, tails: &[u64], limits: &Limits) -> u64 {
     for sink in cuts.chain([None]) {
         let from = source.map_or(0, |source: usize| source + 1);
         let to = sink.map_or(machine.nodes, |sink| sink + 1);
-        let stretch = Stretch::new(machine, from, to, source, sink);
+        let block = Block::new(machine, from, to, source, sink);
         let rows = if source.is_some() { machine.devices } else { 1 };
-        let columns = if sink.is_some() { machine.devices } else { 1 };
+        let sinks = if sink.is_some() { machine.devices } else { 1 };
         let between = (0..rows).map(|row| {
-            let reached = stretch.before(source.map(|_| row));
-            let between = |column| stretch.between(&reached, sink.map(|_| column), tails);
-            (0..columns).map(between).collect()
+            let reached = block.before(source.map(|_| row));
+            let between = |on| block.between(&reached, sink.map(|_| on), tails);
+            (0..sinks).map(between).collect()
         });
         let between = between.collect();
-        legs.push(Leg { stretch, between });
+        legs.push(Leg { block, between });
         source = sink;
     }
     let mut work = WORK;
@@ -94,7 +95,7 @@ pub(super) fn bound(machine: &Machine, tails: &[u64], limits: &Limits) -> u64 {
         let (bound, way) = shortest(machine, &legs, tails);
         let mut raised = false;
         for (leg, (from, to)) in legs.iter_mut().zip(way) {
-            let nodes = leg.stretch.nodes();
+            let nodes = leg.block.nodes();
             let between = &mut leg.between[from][to];
             let (Some(case), value) = between.least() else {
                 continue;
@@ -109,9 +110,9 @@ pub(super) fn bound(machine: &Machine, tails: &[u64], limits: &Limits) -> u64 {
                 continue;
             }
             work -= cost;
-            let from = leg.stretch.source.map(|_| from);
-            let to = leg.stretch.sink.map(|_| to);
-            case.value = case.value.max(play(&leg.stretch, from, to, case, limits));
+            let from = leg.block.source.map(|_| from);
+            let to = leg.block.sink.map(|_| to);
+            case.value = case.value.max(play(&leg.block, from, to, case, budget));
             case.played = true;
             raised = true;
         }
@@ -121,32 +122,32 @@ pub(super) fn bound(machine: &Machine, tails: &[u64], limits: &Limits) -> u64 {
     }
 }
 
-/// The shortest run through all stretches, and the row and column of each.
+/// The shortest run through all blocks, and the devices of the cuts of each.
 fn shortest(machine: &Machine, legs: &[Leg<'_>], tails: &[u64]) -> (u64, Vec<(usize, usize)>) {
     let mut ends = vec![0];
     let mut from = Vec::with_capacity(legs.len());
     for leg in legs {
-        let columns = leg.between[0].len();
-        let mut next = vec![(FORBIDDEN, 0); columns];
+        let sinks = leg.between[0].len();
+        let mut next = vec![(FORBIDDEN, 0); sinks];
         for (row, (between, &start)) in leg.between.iter().zip(&ends).enumerate() {
-            for (column, between) in between.iter().enumerate() {
+            for (on, between) in between.iter().enumerate() {
                 let mut time = between.least().1;
-                if let (Some(source), None) = (leg.stretch.source, leg.stretch.sink) {
+                if let (Some(source), None) = (leg.block.source, leg.block.sink) {
                     time = time.max(tails[source * machine.devices + row]);
                 }
-                next[column] = next[column].min((add(start, time), row));
+                next[on] = next[on].min((add(start, time), row));
             }
         }
         ends = next.iter().map(|&(end, _)| end).collect();
         from.push(next);
     }
-    let mut column = 0;
+    let mut on = 0;
     let mut way: Vec<(usize, usize)> = from
         .iter()
         .rev()
         .map(|next| {
-            let at = (next[column].1, column);
-            column = at.0;
+            let at = (next[on].1, on);
+            on = at.0;
             at
         })
         .collect();
@@ -154,19 +155,19 @@ fn shortest(machine: &Machine, legs: &[Leg<'_>], tails: &[u64]) -> (u64, Vec<(us
     (ends[0], way)
 }
 
-/// Plays for one stretch whose cuts are on given devices and which uses a set of devices; the bound.
-fn play(stretch: &Stretch<'_>, from: Option<usize>, to: Option<usize>, case: &Case, limits: &Limits) -> u64 {
-    let whole = stretch.machine;
+/// Plays for one block whose cuts are on given devices and which uses a set of devices; the bound.
+fn play(block: &Block<'_>, from: Option<usize>, to: Option<usize>, case: &Case, budget: &Budget) -> u64 {
+    let whole = block.machine;
     let devices = whole.devices;
-    let first = stretch.source.unwrap_or(stretch.from);
-    let nodes = stretch.to - first;
-    let mut cost = whole.cost[first * devices..stretch.to * devices].to_vec();
+    let first = block.source.unwrap_or(block.from);
+    let nodes = block.to - first;
+    let mut cost = whole.cost[first * devices..block.to * devices].to_vec();
     for (at, cost) in cost.iter_mut().enumerate() {
         let (node, device) = (first + at / devices, at % devices);
         let only = |cut: Option<usize>, on: Option<usize>| cut == Some(node) && on != Some(device);
-        if case.set >> device & 1 == 0 || only(stretch.source, from) || only(stretch.sink, to) {
+        if case.set >> device & 1 == 0 || only(block.source, from) || only(block.sink, to) {
             *cost = FORBIDDEN;
-        } else if stretch.source == Some(node) {
+        } else if block.source == Some(node) {
             *cost = 0;
         }
     }
@@ -181,13 +182,13 @@ fn play(stretch: &Stretch<'_>, from: Option<usize>, to: Option<usize>, case: &Ca
         writes: vec![Vec::new(); nodes],
         groups: (0..nodes).map(|node| vec![node]).collect(),
     };
-    let inside = |node: usize| (first..stretch.to).contains(&node);
+    let inside = |node: usize| (first..block.to).contains(&node);
     for tensor in &whole.tensors {
         let begins = match tensor.writer {
             Some(writer) => inside(writer),
-            None => stretch.source.is_none(),
+            None => block.source.is_none(),
         };
-        let home = tensor.home.filter(|_| stretch.sink.is_none());
+        let home = tensor.home.filter(|_| block.sink.is_none());
         let readers: Vec<usize> = tensor
             .readers
             .iter()
@@ -231,5 +232,5 @@ fn play(stretch: &Stretch<'_>, from: Option<usize>, to: Option<usize>, case: &Ca
             false => 0,
         })
         .collect();
-    duel(&machine, &aside, ROUNDS, limits).saturating_sub(launch)
+    duel(&machine, &aside, ROUNDS, budget).saturating_sub(launch)
 }

@@ -1,15 +1,15 @@
-//! What a tightened network leaves undecided is solved by itself: islands of variables among others that agree.
+//! CombiLP: what reparametrisation leaves undecided is solved exactly, subproblem by subproblem.
 //!
-//! After tightening no cost is below zero, so an assignment that costs nothing beyond the constant is the optimum. In
-//! inference graphs one mostly does nearly everywhere. The variables of the tables where it does not are islands, each
-//! solved exactly without the tables at its border. Where the border's tables cost nothing under that solution, the
-//! island is settled: nothing outside it gains by another choice. Where one costs something, its variables join the
-//! island. (B. Savchynskyy et al., Global MAP-Optimality by Shrinking the Combinatorial Search Area with Convex
-//! Relaxation, NIPS 2013.)
+//! After reparametrisation no cost is below zero, so an assignment that costs nothing beyond the constant is the optimum.
+//! In inference graphs one mostly does nearly everywhere. The variables of the tables where it does not form connected
+//! subproblems, each solved exactly without the tables at its border. Where the border's tables cost nothing under that
+//! solution, the subproblem is settled: nothing outside it gains by another choice. Where one costs something, its
+//! variables join the subproblem. (B. Savchynskyy, J. Kappes, P. Swoboda, C. Schnörr, Global MAP-Optimality by Shrinking
+//! the Combinatorial Search Area with Convex Relaxation, NIPS 2013.)
 //!
-//! Invariants: settled means that the assignment is the optimum; among equal solutions of an island one with the fewest
+//! Invariants: settled means that the assignment is the optimum; among equal solutions of a subproblem one with the fewest
 //! costly tables at its border is taken; the work is counted in table entries.
-//! Deliberately not here: what to do with islands that are too wide (`wide`).
+//! Deliberately not here: what to do with subproblems that are too wide (`wide`).
 
 use smallvec::SmallVec;
 
@@ -19,14 +19,14 @@ use super::network::{Factor, Network, Scope, Table};
 use super::order::{FEW, within};
 use crate::problem::{FORBIDDEN, add};
 
-/// In no island that is solved now.
+/// In no subproblem that is solved now.
 const OUTSIDE: u32 = u32::MAX;
 
-/// What became of the islands.
+/// What became of the subproblems.
 pub(super) enum Verdict {
     /// The assignment is the optimum.
     Settled,
-    /// The tables of islands of these variables would have too many entries.
+    /// The tables of subproblems of these variables would have too many entries.
     Wide(Vec<u32>),
     /// Every assignment uses something forbidden.
     Infeasible,
@@ -76,32 +76,32 @@ fn least(table: &[u64], place: usize, axes: &[(usize, usize)]) -> u64 {
     }
 }
 
-/// Islands of doubt in a network, kept while it is tightened further.
-pub(super) struct Islands {
-    /// Per variable, whether it is in an island.
+/// Subproblems in a network, kept while it is reparametrised further.
+pub(super) struct Subproblems {
+    /// Per variable, whether it is in a subproblem.
     is_open: Vec<bool>,
-    /// Per variable, whether its island is too wide.
+    /// Per variable, whether its subproblem is too wide.
     is_wide: Vec<bool>,
-    /// Per variable, its number in the island at hand.
+    /// Per variable, its number in the subproblem at hand.
     number: Vec<u32>,
     /// Per table, whether it was met in the present walk.
     seen: Vec<bool>,
     /// Variables that were looked at since [`Self::keep`], some more than once.
     touched: Vec<u32>,
-    /// Per variable, whether it was in an island then.
+    /// Per variable, whether it was in a subproblem then.
     kept: Vec<bool>,
-    /// Table entries that the islands to come may have, all together.
+    /// Table entries that the subproblems to come may have, all together.
     pub(super) left: u64,
 }
 
-/// A tightened network with an assignment.
-pub(super) struct Tight<'a> {
+/// A reparametrised network and an assignment of its variables.
+pub(super) struct Labelling<'a> {
     pub(super) core: &'a Network,
     pub(super) around: &'a Around,
     pub(super) chosen: &'a mut [u32],
 }
 
-impl Tight<'_> {
+impl Labelling<'_> {
     fn scope(&self, table: u32) -> &[u32] {
         &self.core.factors[table as usize].scope
     }
@@ -111,7 +111,7 @@ impl Tight<'_> {
     }
 }
 
-impl Islands {
+impl Subproblems {
     pub(super) fn new(core: &Network, left: u64) -> Self {
         let variables = core.variables() as usize;
         Self {
@@ -125,38 +125,38 @@ impl Islands {
         }
     }
 
-    /// Keeps the islands as they are, to be gone back to.
+    /// Keeps the subproblems as they are, to be gone back to.
     pub(super) fn keep(&mut self) {
         self.kept.clone_from(&self.is_open);
         self.touched.clear();
     }
 
-    /// The variables that islands since then were about, each once.
+    /// The variables that subproblems since then were about, each once.
     pub(super) fn touched(&mut self) -> &[u32] {
         self.touched.sort_unstable();
         self.touched.dedup();
         &self.touched
     }
 
-    /// Goes back to the islands that were kept.
+    /// Goes back to the subproblems that were kept.
     pub(super) fn go_back(&mut self) {
         for v in self.touched.drain(..) {
             self.is_open[v as usize] = self.kept[v as usize];
         }
     }
 
-    /// Solves the islands among and beside these variables, whose tables or values have changed. They grow until they
+    /// Solves the subproblems among and beside these variables, whose tables or values have changed. They grow until they
     /// are settled, or their tables have more than `times` [`FEW`] entries per variable, one of them more than
     /// `table_limit`, or all together more than what is left.
     pub(super) fn settle(
         &mut self,
-        tight: &mut Tight<'_>,
+        labelling: &mut Labelling<'_>,
         changed: &[u32],
         table_limit: u64,
         times: u64,
     ) -> Verdict {
         let mut wide = Vec::new();
-        let verdict = self.grow(tight, changed, &mut wide, table_limit, times);
+        let verdict = self.grow(labelling, changed, &mut wide, table_limit, times);
         wide.iter().for_each(|&v| self.is_wide[v as usize] = false);
         match verdict {
             Verdict::Settled if !wide.is_empty() => Verdict::Wide(wide),
@@ -164,32 +164,32 @@ impl Islands {
         }
     }
 
-    /// The same, with the variables of islands that are too wide apart.
+    /// The same, with the variables of subproblems that are too wide apart.
     fn grow(
         &mut self,
-        tight: &mut Tight<'_>,
+        labelling: &mut Labelling<'_>,
         changed: &[u32],
         wide: &mut Vec<u32>,
         table_limit: u64,
         times: u64,
     ) -> Verdict {
-        let mut seeds = self.costly(tight, changed);
+        let mut seeds = self.costly(labelling, changed);
         while !seeds.is_empty() {
             let mut reached = Vec::new();
-            for island in self.connected(tight, &seeds) {
-                let is_wide = island.iter().any(|&v| self.is_wide[v as usize]);
-                let solved = (!is_wide).then(|| self.solve(tight, &island, table_limit, times));
+            for subproblem in self.connected(labelling, &seeds) {
+                let is_wide = subproblem.iter().any(|&v| self.is_wide[v as usize]);
+                let solved = (!is_wide).then(|| self.solve(labelling, &subproblem, table_limit, times));
                 match solved.flatten() {
                     Some(Outcome::Exact { values, .. }) => {
-                        self.touched.extend_from_slice(&island);
-                        for (&v, value) in island.iter().zip(values) {
-                            tight.chosen[v as usize] = value;
+                        self.touched.extend_from_slice(&subproblem);
+                        for (&v, value) in subproblem.iter().zip(values) {
+                            labelling.chosen[v as usize] = value;
                         }
-                        self.reach(tight, &island, &mut reached);
+                        self.reach(labelling, &subproblem, &mut reached);
                     }
                     Some(Outcome::Infeasible) => return Verdict::Infeasible,
                     Some(Outcome::TooWide) | None => {
-                        for v in island {
+                        for v in subproblem {
                             if !std::mem::replace(&mut self.is_wide[v as usize], true) {
                                 wide.push(v);
                             }
@@ -204,21 +204,21 @@ impl Islands {
         Verdict::Settled
     }
 
-    /// Opens islands where these variables, their tables, or those of islands that they are in, cost something.
-    fn costly(&mut self, tight: &Tight<'_>, changed: &[u32]) -> Vec<u32> {
+    /// Opens subproblems where these variables, their tables, or those of subproblems that they are in, cost something.
+    fn costly(&mut self, labelling: &Labelling<'_>, changed: &[u32]) -> Vec<u32> {
         let open: Vec<u32> = changed
             .iter()
             .copied()
             .filter(|&v| self.is_open[v as usize])
             .collect();
         let mut all = changed.to_vec();
-        all.extend(self.connected(tight, &open).into_iter().flatten());
+        all.extend(self.connected(labelling, &open).into_iter().flatten());
         all.iter().for_each(|&v| self.is_open[v as usize] = false);
         let mut seeds: Vec<u32> = all.clone();
-        seeds.retain(|&v| tight.core.own(v)[tight.chosen[v as usize] as usize] > 0);
-        for table in self.tables(tight, &all) {
-            if tight.entry(table) > 0 {
-                seeds.extend_from_slice(tight.scope(table));
+        seeds.retain(|&v| labelling.core.own(v)[labelling.chosen[v as usize] as usize] > 0);
+        for table in self.tables(labelling, &all) {
+            if labelling.entry(table) > 0 {
+                seeds.extend_from_slice(labelling.scope(table));
             }
         }
         seeds.iter().for_each(|&v| self.is_open[v as usize] = true);
@@ -227,41 +227,41 @@ impl Islands {
         seeds
     }
 
-    /// The islands that open variables are in, each ascending: what tables with open variables only connect.
-    fn connected(&mut self, tight: &Tight<'_>, variables: &[u32]) -> Vec<Vec<u32>> {
-        let mut islands = Vec::new();
+    /// The subproblems that open variables are in, each ascending: what tables with open variables only connect.
+    fn connected(&mut self, labelling: &Labelling<'_>, variables: &[u32]) -> Vec<Vec<u32>> {
+        let mut subproblems = Vec::new();
         for &seed in variables {
             if std::mem::replace(&mut self.number[seed as usize], 0) != OUTSIDE {
                 continue;
             }
-            let (mut island, mut next) = (vec![seed], 0);
-            while let Some(&v) = island.get(next) {
+            let (mut subproblem, mut next) = (vec![seed], 0);
+            while let Some(&v) = subproblem.get(next) {
                 next += 1;
-                for meeting in tight.around.of(v) {
-                    let scope = tight.scope(meeting.factor);
+                for meeting in labelling.around.of(v) {
+                    let scope = labelling.scope(meeting.factor);
                     if scope.iter().all(|&v| self.is_open[v as usize]) {
                         for &u in scope {
                             if std::mem::replace(&mut self.number[u as usize], 0) == OUTSIDE {
-                                island.push(u);
+                                subproblem.push(u);
                             }
                         }
                     }
                 }
             }
-            island.sort_unstable();
-            islands.push(island);
+            subproblem.sort_unstable();
+            subproblems.push(subproblem);
         }
-        for &v in islands.iter().flatten() {
+        for &v in subproblems.iter().flatten() {
             self.number[v as usize] = OUTSIDE;
         }
-        islands
+        subproblems
     }
 
     /// The tables around some variables, each once.
-    pub(super) fn tables(&mut self, tight: &Tight<'_>, variables: &[u32]) -> Vec<u32> {
+    pub(super) fn tables(&mut self, labelling: &Labelling<'_>, variables: &[u32]) -> Vec<u32> {
         let mut tables = Vec::new();
         for &v in variables {
-            for meeting in tight.around.of(v) {
+            for meeting in labelling.around.of(v) {
                 if !std::mem::replace(&mut self.seen[meeting.factor as usize], true) {
                     tables.push(meeting.factor);
                 }
@@ -271,23 +271,29 @@ impl Islands {
         tables
     }
 
-    /// The optimum of an island without the tables at its border; none where that has too many entries.
-    fn solve(&mut self, tight: &Tight<'_>, island: &[u32], table_limit: u64, times: u64) -> Option<Outcome> {
-        for (number, &v) in island.iter().enumerate() {
+    /// The optimum of a subproblem without the tables at its border; none where that has too many entries.
+    fn solve(
+        &mut self,
+        labelling: &Labelling<'_>,
+        subproblem: &[u32],
+        table_limit: u64,
+        times: u64,
+    ) -> Option<Outcome> {
+        for (number, &v) in subproblem.iter().enumerate() {
             self.number[v as usize] = number as u32;
         }
-        let tables = self.tables(tight, island);
+        let tables = self.tables(labelling, subproblem);
         let is_inside = |table: &u32| {
-            let mut scope = tight.scope(*table).iter();
+            let mut scope = labelling.scope(*table).iter();
             scope.all(|&v| self.number[v as usize] != OUTSIDE)
         };
         let (inside, border): (Vec<u32>, Vec<u32>) = tables.into_iter().partition(is_inside);
         // costs are scaled so that all tables at the border together weigh less than one unit of them
-        let scale = scale(tight.core, island, &inside, border.len() as u64);
+        let scale = scale(labelling.core, subproblem, &inside, border.len() as u64);
         let scaled = |cost: u64| if cost == FORBIDDEN { cost } else { cost * scale };
         let mut factors: Vec<Factor> = Vec::with_capacity(inside.len() + border.len());
         factors.extend(inside.iter().map(|&table| {
-            let factor = &tight.core.factors[table as usize];
+            let factor = &labelling.core.factors[table as usize];
             Factor {
                 scope: factor.scope.iter().map(|&v| self.number[v as usize]).collect(),
                 table: factor.table.iter().map(|&cost| scaled(cost)).collect(),
@@ -296,7 +302,7 @@ impl Islands {
         let mut alone = Vec::new();
         if scale > 1 {
             for &table in &border {
-                let factor = self.agreement(tight, table);
+                let factor = self.agreement(labelling, table);
                 match factor.scope[..] {
                     _ if factor.table.iter().all(|&cost| cost == 0) => {}
                     [v] => alone.push((v, factor.table)),
@@ -304,31 +310,33 @@ impl Islands {
                 }
             }
         }
-        let mut inner = tight.core.rest(island, factors, 0);
+        let mut inner = labelling.core.rest(subproblem, factors, 0);
         inner.own.iter_mut().for_each(|own| *own = scaled(*own));
         for (v, table) in alone {
             for (own, cost) in inner.own_mut(v).iter_mut().zip(table) {
                 *own = add(*own, cost);
             }
         }
-        island.iter().for_each(|&v| self.number[v as usize] = OUTSIDE);
+        subproblem.iter().for_each(|&v| self.number[v as usize] = OUTSIDE);
         // the order of one that is too wide takes its time as well
-        self.left = self.left.saturating_sub(island.len() as u64);
-        let most = (FEW * island.len() as u64).saturating_mul(times).min(self.left);
+        self.left = self.left.saturating_sub(subproblem.len() as u64);
+        let most = (FEW * subproblem.len() as u64)
+            .saturating_mul(times)
+            .min(self.left);
         let order = within(&inner, table_limit, most)?;
         self.left -= order.entries(&inner).unwrap_or(0).min(self.left);
         Some(eliminate_in(&inner, &order))
     }
 
-    /// One where a table at the border costs something beside the others' values, over its variables in the island.
-    fn agreement(&self, tight: &Tight<'_>, table: u32) -> Factor {
-        let factor = &tight.core.factors[table as usize];
+    /// One where a table at the border costs something beside the others' values, over its variables in the subproblem.
+    fn agreement(&self, labelling: &Labelling<'_>, table: u32) -> Factor {
+        let factor = &labelling.core.factors[table as usize];
         let mut places: SmallVec<[usize; 16]> = SmallVec::from_elem(0, 1);
         let mut scope = Scope::new();
         for &v in &factor.scope {
-            let count = tight.core.count(v);
+            let count = labelling.core.count(v);
             if self.number[v as usize] == OUTSIDE {
-                let value = tight.chosen[v as usize] as usize;
+                let value = labelling.chosen[v as usize] as usize;
                 places
                     .iter_mut()
                     .for_each(|place| *place = *place * count + value);
@@ -347,24 +355,24 @@ impl Islands {
         Factor { scope, table }
     }
 
-    /// The variables of costly tables at the border of an island.
-    fn reach(&mut self, tight: &Tight<'_>, island: &[u32], reached: &mut Vec<u32>) {
-        for table in self.tables(tight, island) {
-            let is_border = tight.scope(table).iter().any(|&v| !self.is_open[v as usize]);
-            if is_border && tight.entry(table) > 0 {
-                reached.extend_from_slice(tight.scope(table));
+    /// The variables of costly tables at the border of a subproblem.
+    fn reach(&mut self, labelling: &Labelling<'_>, subproblem: &[u32], reached: &mut Vec<u32>) {
+        for table in self.tables(labelling, subproblem) {
+            let is_border = labelling.scope(table).iter().any(|&v| !self.is_open[v as usize]);
+            if is_border && labelling.entry(table) > 0 {
+                reached.extend_from_slice(labelling.scope(table));
             }
         }
     }
 }
 
 /// By what costs are multiplied to leave room for one unit per table at the border; one where that might overflow.
-fn scale(core: &Network, island: &[u32], inside: &[u32], border: u64) -> u64 {
+fn scale(core: &Network, subproblem: &[u32], inside: &[u32], border: u64) -> u64 {
     let dearest = |costs: &[u64]| {
         let finite = costs.iter().filter(|&&cost| cost != FORBIDDEN);
         u128::from(finite.copied().max().unwrap_or(0))
     };
-    let own: u128 = island.iter().map(|&v| dearest(core.own(v))).sum();
+    let own: u128 = subproblem.iter().map(|&v| dearest(core.own(v))).sum();
     let tables = inside
         .iter()
         .map(|&table| dearest(&core.factors[table as usize].table));

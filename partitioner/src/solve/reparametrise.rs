@@ -1,4 +1,6 @@
-//! Moves costs between the tables of a network, so that more of them becomes constant: a dual bound.
+//! Reparametrisation: moves costs between the tables of a network, so that more of them becomes constant, a dual bound.
+//!
+//! Sequential message passing as in SRMP (V. Kolmogorov, A New Look at Reweighted Message Passing, PAMI 2015).
 //!
 //! Invariants: the cost of every assignment stays what it was, because whatever leaves a table goes
 //! to the variable's own costs or back; no cost falls below zero, so the constant is a lower bound;
@@ -12,9 +14,9 @@ use crate::problem::{FORBIDDEN, add};
 /// Table entries visited at most in one call.
 const VISITS: u64 = 100_000_000;
 
-/// Tightens a network in place: sequential message passing, forwards and backwards over some variables in the order
+/// Reparametrises a network in place: message passing, forwards and backwards over some variables in the order
 /// of visits, so many times.
-pub(super) fn tighten(network: &mut Network, around: &Around, variables: &[u32], passes: usize) {
+pub(super) fn reparametrise(network: &mut Network, around: &Around, variables: &[u32], passes: usize) {
     let size = |v: &u32| -> u64 {
         let tables = around.of(*v).iter();
         tables

@@ -1,0 +1,69 @@
+//! What is wrong with a plan: the rule that it breaks, and where.
+
+use std::fmt;
+
+/// What is wrong with a plan, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    kind: ViolationKind,
+    words: String,
+}
+
+/// The rule that a plan breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ViolationKind {
+    /// The plan is of another format version.
+    Version,
+    /// The plan is for another model.
+    OtherModel,
+    /// Devices, costs, links or verdicts do not fit the plan or the graph.
+    Inputs,
+    /// A node in no part, in several, twice in one, or unknown; an empty or unsorted part.
+    Nodes,
+    /// A part on a device that does not support one of its nodes, or that is out of use.
+    Unsupported,
+    /// A path leaves a part and returns to it.
+    NotConvex,
+    /// Parts depend on each other in a circle.
+    Cyclic,
+    /// A part stands before one that it depends on, or names its dependencies wrongly.
+    Order,
+    /// A part's list of inputs or outputs is wrong.
+    Boundary,
+    /// A crossing is missing, superfluous or wrong.
+    Crossing,
+    /// A state's reader and writer are on different devices.
+    State,
+    /// A figure is not what the tables say, or a sum does not add up.
+    Figure,
+    /// A schedule is missing, superfluous or not what parts and crossings give.
+    Schedule,
+    /// A limit is exceeded, and it may not be or the plan does not say so; or a plan's line about a limit is wrong.
+    Limit,
+    /// The certificate contradicts the plan.
+    Certificate,
+}
+
+impl Violation {
+    pub(crate) fn new(kind: ViolationKind, words: impl Into<String>) -> Self {
+        Self {
+            kind,
+            words: words.into(),
+        }
+    }
+
+    /// The rule broken.
+    #[must_use]
+    pub fn kind(&self) -> ViolationKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for Violation {}

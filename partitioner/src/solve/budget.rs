@@ -1,0 +1,12 @@
+//! How far a solution may go, in counted work: never by a clock, so that plans stay reproducible.
+
+/// How far a search may go.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Largest table of the exact solver, in entries.
+    pub table: u64,
+    /// Moves of the search on wider problems.
+    pub moves: u32,
+    /// Seed of that search.
+    pub seed: u64,
+}
