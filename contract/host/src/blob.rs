@@ -7,10 +7,10 @@ use std::sync::Arc;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use crate::device::Open;
 use crate::error::{Error, ErrorKind, Result};
-use crate::executable::Layout;
 use crate::flat::FlatGraph;
+use crate::open_device::Open;
+use crate::port::Layout;
 
 /// What compilation should aim at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -14,93 +14,14 @@ use polychip_abi::Sized;
 
 use crate::blob::{Blob, CompileOptions};
 use crate::buffer::Buffer;
+use crate::device_info::{DeviceInfo, DeviceKind};
+use crate::dma_buf_source::DmaBufSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executable::Executable;
 use crate::flat::FlatGraph;
+use crate::instance::{Instance, PluginInfo, text};
 use crate::memory::{self, Memory};
-use crate::plugin::{Instance, PluginInfo, text};
-
-/// Kind of chip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DeviceKind {
-    /// A general-purpose processor.
-    Cpu,
-    /// A graphics processor.
-    Gpu,
-    /// A processor for neural networks.
-    Npu,
-    /// A digital signal processor.
-    Dsp,
-    /// A kind that this build does not know.
-    Other,
-}
-
-impl DeviceKind {
-    /// The word for people and JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            DeviceKind::Cpu => "cpu",
-            DeviceKind::Gpu => "gpu",
-            DeviceKind::Npu => "npu",
-            DeviceKind::Dsp => "dsp",
-            DeviceKind::Other => "other",
-        }
-    }
-}
-
-/// What a device is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// Kind of chip.
-    pub kind: DeviceKind,
-    /// Name for people.
-    pub name: String,
-    /// Maker.
-    pub vendor: String,
-    /// System on chip, or empty.
-    pub soc: String,
-    /// Version of the driver or the vendor's library.
-    pub driver: String,
-    /// Memory that parts may use, in bytes, where limited.
-    pub memory_bytes: Option<u64>,
-    /// Peak arithmetic rate for f32, in multiply-adds per second, where known.
-    pub peak_macs_per_s: Option<u64>,
-    /// Peak memory rate, in bytes per second, where known.
-    pub peak_bytes_per_s: Option<u64>,
-    /// Computes on host memory without a copy.
-    pub shares_host_memory: bool,
-    /// Takes host memory as the host has it, on a page, by `buffer_import`.
-    pub imports_host_memory: bool,
-    /// Anonymous memory files can be imported without a copy.
-    pub imports_memory_files: bool,
-    /// Linux dma-bufs can be imported without a copy, and the host can make them.
-    pub imports_dma_bufs: bool,
-    /// The figures are not a real chip's.
-    pub emulated: bool,
-}
-
-impl DeviceInfo {
-    /// Uses memory of the host in place: by its address, as an anonymous file or as a dma-buf.
-    #[must_use]
-    pub fn imports_memory(&self) -> bool {
-        self.imports_host_memory || self.imports_memory_files || self.imports_dma_bufs
-    }
-
-    /// Takes dma-bufs and nothing else of the host.
-    #[must_use]
-    pub fn wants_dma_bufs(&self) -> bool {
-        self.imports_dma_bufs && !self.imports_host_memory && !self.imports_memory_files
-    }
-
-    /// Is better off with an anonymous file: the device takes nothing else, or is no CPU, whose driver may hand
-    /// a file on to where an address means nothing.
-    #[must_use]
-    pub fn wants_memory_files(&self) -> bool {
-        self.imports_memory_files && (!self.imports_host_memory || self.kind != DeviceKind::Cpu)
-    }
-}
+use crate::open_device::Open;
 
 /// Whether a device runs a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,104 +85,6 @@ pub struct OperatingPoint {
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<Open>);
 
-pub(crate) struct Open {
-    pub(crate) instance: Arc<Instance>,
-    pub(crate) raw: *mut abi::polychip_device,
-    pub(crate) name: String,
-    pub(crate) info: DeviceInfo,
-    /// Number of resets until now, and one more than the number of resets at which the device was last seen
-    /// to be lost or hung: it is lost where the second is above the first. A late word of a loss that a
-    /// reset has mended so changes nothing.
-    pub(crate) resets: AtomicU64,
-    lost: AtomicU64,
-    /// What `resets` will be after the reset that was begun last.
-    begun: AtomicU64,
-    /// What the device said when it was lost last.
-    words: Mutex<String>,
-    /// One reset at a time.
-    resetting: Mutex<()>,
-}
-
-// SAFETY: the contract allows calls on a device from any thread; those that this crate makes at once
-// from several threads (support, estimate, compile, load, buffers, operating points, information,
-// telemetry) are stated thread-safe, and `device_reset` needs `&mut`-like care that its caller has by resetting only a quarantined device.
-unsafe impl Send for Open {}
-// SAFETY: as above.
-unsafe impl Sync for Open {}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if let Some(close) = self.instance.table.device_close {
-            // SAFETY: the device came from this table's `device_open`; all that was made on it is gone.
-            unsafe { close(self.raw) };
-        }
-    }
-}
-
-impl Open {
-    pub(crate) fn table(&self) -> &abi::polychip_plugin_table {
-        &self.instance.table
-    }
-
-    /// Turns a status into a result; a lost device is remembered.
-    pub(crate) fn check(&self, call: &str, status: u32, record: &abi::polychip_error) -> Result<()> {
-        self.check_since(self.resets.load(Ordering::Acquire), call, status, record)
-    }
-
-    /// As [`Open::check`] for something made after so many resets.
-    pub(crate) fn check_since(
-        &self,
-        resets: u64,
-        call: &str,
-        status: u32,
-        record: &abi::polychip_error,
-    ) -> Result<()> {
-        if status == abi::POLYCHIP_STATUS_OK {
-            return Ok(());
-        }
-        let error = Error::of_call(&self.name, call, status, record);
-        if status == abi::POLYCHIP_STATUS_DEVICE_LOST {
-            self.lose(resets, error.message());
-        }
-        Err(error)
-    }
-
-    /// Remembers a loss that something made after so many resets has seen.
-    fn lose(&self, resets: u64, words: &str) {
-        if self.lost.fetch_max(resets + 1, Ordering::AcqRel) <= resets {
-            let mut kept = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-            words.clone_into(&mut kept);
-        }
-    }
-
-    /// A run was given up: the device may still write.
-    pub(crate) fn quarantine_after_hang(&self) {
-        self.lose(self.resets.load(Ordering::Acquire), "a run did not end");
-    }
-
-    /// Whether a reset was begun after so many of them.
-    pub(crate) fn was_reset_since(&self, resets: u64) -> bool {
-        self.begun.load(Ordering::Acquire) > resets
-    }
-
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire) > self.resets.load(Ordering::Acquire)
-    }
-
-    /// An error where the device is lost or quarantined.
-    pub(crate) fn usable(&self) -> Result<()> {
-        if self.is_lost() {
-            let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            return Err(Error::new(
-                ErrorKind::DeviceLost,
-                &self.name,
-                format!("quarantined until it is reset: {words}"),
-            ));
-        }
-        Ok(())
-    }
-}
-
 fn some(valid: bool, value: u64) -> Option<u64> {
     valid.then_some(value)
 }
@@ -321,8 +144,7 @@ impl Device {
         let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
         let imports_host_memory =
             takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= memory::page_bytes();
-        let imports_dma_bufs =
-            takes(abi::POLYCHIP_MEMORY_DMA_BUF) && !memory::DmaBufSource::available().is_empty();
+        let imports_dma_bufs = takes(abi::POLYCHIP_MEMORY_DMA_BUF) && !DmaBufSource::available().is_empty();
         open.info = DeviceInfo {
             kind: match found.kind {
                 abi::POLYCHIP_DEVICE_CPU => DeviceKind::Cpu,
@@ -645,6 +467,14 @@ impl Device {
             throttle: has(abi::POLYCHIP_TELEMETRY_THROTTLE).then_some(found.throttle),
             memory_used_bytes: some(has(abi::POLYCHIP_TELEMETRY_MEMORY), found.memory_used_bytes),
         })
+    }
+}
+
+impl Executable {
+    /// Whether it was loaded by this very device.
+    #[must_use]
+    pub fn is_of(&self, device: &Device) -> bool {
+        Arc::ptr_eq(&self.0.device, &device.0)
     }
 }
 

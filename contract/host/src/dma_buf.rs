@@ -1,27 +1,21 @@
-//! Linux dma-bufs of the host: which the machine makes, and the processor's turns on them.
+//! Linux dma-bufs of the host: how they are made, and the processor's turns on them.
 //!
 //! Invariants:
 //! 1. A descriptor that is made here is closed with its value, and stays shut across `exec`.
 //! 2. What the processor reads or writes stands between [`begin`] and [`end`], which look after its caches.
 //!
-//! Not here: who uses the memory (`memory`).
+//! Not here: who uses the memory (`memory`), which sources the machine has (`dma_buf_source`).
 
 #![allow(unsafe_code, reason = "calls of the kernel's own, by number")]
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::OnceLock;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, Updater, ioctl, opcode};
 
-use crate::memory::DmaBufSource;
-
-/// Makes dma-bufs of anonymous files.
-const UDMABUF: &str = "/dev/udmabuf";
-/// Makes dma-bufs of the system's pages, cached.
-const HEAP: &str = "/dev/dma_heap/system";
+use crate::dma_buf_source::DmaBufSource;
 
 /// `struct udmabuf_create`.
 #[repr(C)]
@@ -76,20 +70,6 @@ const BOTH: u64 = 3;
 /// `DMA_BUF_SYNC_END`.
 const END: u64 = 4;
 
-fn open(path: &str) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// What makes dma-bufs here that this process may open, the one that serves more devices first.
-pub(crate) fn sources() -> &'static [DmaBufSource] {
-    static SOURCES: OnceLock<Vec<DmaBufSource>> = OnceLock::new();
-    SOURCES.get_or_init(|| {
-        let known = [(UDMABUF, DmaBufSource::Udmabuf), (HEAP, DmaBufSource::Heap)];
-        let there = known.into_iter().filter(|(path, _)| open(path).is_ok());
-        there.map(|(_, source)| source).collect()
-    })
-}
-
 /// A dma-buf of an anonymous file's first `bytes` bytes, a multiple of the page.
 ///
 /// The file may not shrink any more.
@@ -102,7 +82,7 @@ pub(crate) fn of_file(file: &OwnedFd, bytes: u64) -> rustix::io::Result<OwnedFd>
         size: bytes,
     });
     // SAFETY: the device's own call, on the device, with its own record.
-    unsafe { ioctl(open(UDMABUF)?, create) }
+    unsafe { ioctl(DmaBufSource::Udmabuf.open()?, create) }
 }
 
 /// A dma-buf of `bytes` zeroed bytes, a multiple of the page.
@@ -116,7 +96,7 @@ pub(crate) fn of_heap(bytes: u64) -> rustix::io::Result<OwnedFd> {
     // SAFETY: the opcode belongs to this record.
     let call = unsafe { Updater::<ALLOCATE, HeapAllocation>::new(&mut wanted) };
     // SAFETY: the heap's own call, on a heap, with its own record.
-    unsafe { ioctl(open(HEAP)?, call) }?;
+    unsafe { ioctl(DmaBufSource::Heap.open()?, call) }?;
     // SAFETY: a descriptor that the kernel has just made for us.
     Ok(unsafe { OwnedFd::from_raw_fd(wanted.fd as RawFd) })
 }

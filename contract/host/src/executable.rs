@@ -1,8 +1,7 @@
-//! Executables: loaded parts, their ports, and starting a run.
+//! Executables: loaded parts and their ports.
 //!
-//! Invariants:
-//! 1. An executable holds the constants that its blob may point to.
-//! 2. A run is started only where every port has a buffer of the same device that is large enough.
+//! Invariant: an executable holds the constants that its blob may point to.
+//! Not here: starting a run (`submission`).
 
 #![allow(unsafe_code)]
 
@@ -16,74 +15,10 @@ use polychip_graph::{Encoding, EncodingAxis};
 use polychip_ops::DType;
 
 use crate::blob::Blob;
-use crate::device::{Device, Open};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fence::Fence;
 use crate::flat::FlatGraph;
-use crate::submission::Submission;
-
-/// Memory layout of a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Layout {
-    /// Any will do.
-    Any,
-    /// Row-major in the order of the ONNX shape.
-    RowMajor,
-    /// Channels last.
-    ChannelsLast,
-    /// By the strides of the port.
-    Strided,
-    /// The vendor's own.
-    Vendor,
-}
-
-impl Layout {
-    pub(crate) fn code(self) -> u32 {
-        match self {
-            Layout::Any => abi::POLYCHIP_LAYOUT_ANY,
-            Layout::RowMajor => abi::POLYCHIP_LAYOUT_ROW_MAJOR,
-            Layout::ChannelsLast => abi::POLYCHIP_LAYOUT_CHANNELS_LAST,
-            Layout::Strided => abi::POLYCHIP_LAYOUT_STRIDED,
-            Layout::Vendor => abi::POLYCHIP_LAYOUT_VENDOR,
-        }
-    }
-
-    fn of_code(code: u32) -> Layout {
-        match code {
-            abi::POLYCHIP_LAYOUT_ANY => Layout::Any,
-            abi::POLYCHIP_LAYOUT_ROW_MAJOR => Layout::RowMajor,
-            abi::POLYCHIP_LAYOUT_CHANNELS_LAST => Layout::ChannelsLast,
-            abi::POLYCHIP_LAYOUT_STRIDED => Layout::Strided,
-            _ => Layout::Vendor,
-        }
-    }
-}
-
-/// An input or output of an executable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Port {
-    /// Element type.
-    pub dtype: DType,
-    /// Granted layout.
-    pub layout: Layout,
-    /// Extents in ONNX order; upper bounds where `upper_bound`.
-    pub dims: Vec<i64>,
-    /// Strides in bytes in ONNX order; empty for a dense port.
-    pub strides: Vec<i64>,
-    /// Bytes that a bound buffer must hold.
-    pub bytes: u64,
-    /// Alignment of the first element, in bytes.
-    pub alignment: u64,
-    /// The port is an output.
-    pub output: bool,
-    /// The actual extents are known after the run.
-    pub upper_bound: bool,
-    /// The other port of an in-out pair.
-    pub state_port: Option<u32>,
-    /// How its integers stand for real values.
-    pub encoding: Option<Encoding>,
-}
+use crate::open_device::Open;
+use crate::port::{Layout, Port};
 
 /// What an executable is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,12 +87,6 @@ impl Executable {
     #[must_use]
     pub fn downgrade(&self) -> WeakExecutable {
         WeakExecutable(Arc::downgrade(&self.0))
-    }
-
-    /// Whether it was loaded by this very device.
-    #[must_use]
-    pub fn is_of(&self, device: &Device) -> bool {
-        Arc::ptr_eq(&self.0.device, &device.0)
     }
 
     pub(crate) fn load(device: Arc<Open>, blob: Blob, graph: &FlatGraph, threads: u32) -> Result<Executable> {
@@ -244,23 +173,6 @@ impl Executable {
     #[must_use]
     pub fn is_void(&self) -> bool {
         self.0.device.resets.load(Ordering::Acquire) != self.0.resets
-    }
-
-    /// Starts a run. It goes on after this returns; the fence tells its end. `waits` signal first:
-    /// they come from the same plugin.
-    ///
-    /// # Errors
-    /// A port has no buffer, memory is in use by the host, the device is quarantined, or it refused.
-    pub fn execute(&self, submission: &mut Submission, waits: &[&Fence]) -> Result<Fence> {
-        self.0.device.usable()?;
-        if self.is_void() {
-            return Err(Error::new(
-                ErrorKind::DeviceLost,
-                &self.0.device.name,
-                "the executable was loaded before the device was reset",
-            ));
-        }
-        submission.start(self, waits)
     }
 }
 

@@ -16,10 +16,10 @@ use std::time::Duration;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use crate::device::Open;
+use crate::bound::Bound;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kept;
-use crate::submission::Bound;
+use crate::open_device::Open;
 
 /// What the device measured of a run, on the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

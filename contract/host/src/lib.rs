@@ -12,41 +12,53 @@
 
 #![deny(unsafe_code)]
 
+mod access;
 mod blob;
+mod bound;
 mod buffer;
 mod clock;
 mod device;
+mod device_info;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod dma_buf;
+mod dma_buf_source;
 mod error;
 mod executable;
 mod fence;
 mod flat;
 mod host;
+mod instance;
 mod kept;
 mod library;
 mod mapped_file;
 mod memory;
+mod open_device;
 mod plugin;
+mod port;
 mod services;
 mod submission;
 mod table;
 mod thermal;
 
+pub use access::{Access, AccessGuard};
 pub use blob::{Blob, CompileOptions};
-pub use buffer::{Access, AccessGuard, Buffer};
+pub use buffer::Buffer;
 pub use clock::Clock;
-pub use device::{Cost, Device, DeviceInfo, DeviceKind, OperatingPoint, Support, Telemetry};
+pub use device::{Cost, Device, OperatingPoint, Support, Telemetry};
+pub use device_info::{DeviceInfo, DeviceKind};
+pub use dma_buf_source::DmaBufSource;
 pub use error::{Error, ErrorKind, Result};
-pub use executable::{Executable, ExecutableInfo, Layout, Port, WeakExecutable};
+pub use executable::{Executable, ExecutableInfo, WeakExecutable};
 pub use fence::{Fence, Signal, Timing};
 pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};
 pub use mapped_file::{MappedFile, ModelFolder};
-pub use memory::{DmaBufSource, Memory};
+pub use memory::Memory;
 /// Extents that a tensor at a port may have.
 pub const MAX_RANK: usize = polychip_abi::POLYCHIP_MAX_RANK;
-pub use plugin::{Plugin, PluginInfo};
+pub use instance::PluginInfo;
+pub use plugin::Plugin;
+pub use port::{Layout, Port};
 pub use services::Store;
 pub use submission::{Priority, Submission};
 pub use thermal::ThermalService;

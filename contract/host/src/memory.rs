@@ -11,36 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapMut, MmapRaw};
 
-use crate::buffer::{Access, AccessGuard};
-use crate::device::DeviceInfo;
+use crate::device_info::DeviceInfo;
+use crate::dma_buf_source::DmaBufSource;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Whether the system has anonymous files, which devices can map.
 pub(crate) const HAS_FILES: bool = cfg!(any(target_os = "linux", target_os = "android"));
-
-/// What makes dma-bufs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DmaBufSource {
-    /// `/dev/udmabuf`, of the pages of an anonymous file: such memory is a memory file too.
-    Udmabuf,
-    /// `/dev/dma_heap/system`.
-    Heap,
-}
-
-impl DmaBufSource {
-    /// What makes dma-bufs on this machine that this process may use; first what [`Memory::dma_buf`] tries first.
-    #[must_use]
-    pub fn available() -> &'static [DmaBufSource] {
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        {
-            crate::dma_buf::sources()
-        }
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        {
-            &[]
-        }
-    }
-}
 
 /// On what mapped memory starts.
 pub(crate) fn page_bytes() -> u64 {
@@ -191,7 +167,7 @@ impl Shared {
     }
 
     /// The host begins to read what runs may be reading too.
-    fn begin_copy(&self) -> std::result::Result<(), &'static str> {
+    pub(crate) fn begin_copy(&self) -> std::result::Result<(), &'static str> {
         let mut usage = self.usage();
         if usage.writer {
             return Err("another access to the memory is open");
@@ -408,42 +384,6 @@ impl Memory {
         self.shared.is_in_flight()
     }
 
-    /// Opens the whole to the host, with no device told: for memory that no device has imported, or whose
-    /// device is lost.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InUse`] while a run uses the memory or another access is open.
-    pub fn access(&self, access: Access) -> Result<AccessGuard<'static>> {
-        let write = access == Access::Write;
-        self.shared
-            .begin_access(write, true)
-            .map_err(|words| Error::new(ErrorKind::InUse, "host memory", words))?;
-        Ok(AccessGuard::of_memory(self, write))
-    }
-
-    /// Opens the whole for reading while runs may be reading it too. None may be writing it: it holds
-    /// an input.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InUse`] where the host has a writing access open.
-    pub fn read_beside_runs(&self) -> Result<AccessGuard<'static>> {
-        self.shared
-            .begin_copy()
-            .map_err(|words| Error::new(ErrorKind::InUse, "host memory", words))?;
-        Ok(AccessGuard::of_copy(self))
-    }
-
-    /// Other memory with the same bytes for devices; as [`Memory::read_beside_runs`].
-    ///
-    /// # Errors
-    /// The host has a writing access open, or the system has no memory left.
-    pub fn duplicate<'a>(&self, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> Result<Memory> {
-        let source = self.read_beside_runs()?;
-        let made = Memory::for_devices(self.bytes, devices)?;
-        made.access(Access::Write)?.copy_from_slice(&source);
-        Ok(made)
-    }
-
     /// Descriptor of the anonymous file, where the memory is one.
     pub(crate) fn fd(&self) -> Option<i64> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -496,6 +436,7 @@ impl std::fmt::Debug for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
 
     #[test]
     fn memory_that_a_run_reads_can_be_duplicated() {

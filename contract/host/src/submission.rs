@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. Bindings change only while no run of the submission is in flight.
 //! 2. Buffers and executable live until the run's fence has signalled.
+//! 3. A run is started only where every port has a buffer of the same device that is large enough.
 
 #![allow(unsafe_code)]
 
@@ -11,11 +12,11 @@ use std::sync::Arc;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
+use crate::bound::Bound;
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executable::Executable;
 use crate::fence::Fence;
-use crate::kept;
 
 /// How urgent a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,35 +40,6 @@ pub struct Submission {
     dims: Vec<[i64; abi::POLYCHIP_MAX_RANK]>,
     waits: Vec<*mut abi::polychip_fence>,
     bound: Arc<Bound>,
-}
-
-/// What a run in flight keeps alive.
-pub(crate) struct Bound {
-    pub(crate) executable: Executable,
-    buffers: Vec<Option<Arc<Buffer>>>,
-}
-
-impl Bound {
-    /// The run has ended: the host may access its buffers again.
-    pub(crate) fn end_run(&self) {
-        for buffer in self.buffers.iter().flatten() {
-            buffer.end_run();
-        }
-    }
-}
-
-impl Bound {
-    /// Only a reset ended the run: a thread or a chip that came not back to the plugin may still write, so
-    /// the memory is neither freed nor used again.
-    pub(crate) fn keep_memory(&self) {
-        for buffer in self.buffers.iter().flatten() {
-            if buffer.shared.is_mapped() {
-                kept::keep(&buffer.shared);
-            } else {
-                kept::keep(buffer);
-            }
-        }
-    }
 }
 
 // SAFETY: the raw pointers are addresses of objects that `bound` holds, or of `dims`, which moves with
@@ -253,5 +225,24 @@ impl Submission {
             ));
         }
         Ok(Fence::new(Arc::clone(&self.bound), raw))
+    }
+}
+
+impl Executable {
+    /// Starts a run. It goes on after this returns; the fence tells its end. `waits` signal first:
+    /// they come from the same plugin.
+    ///
+    /// # Errors
+    /// A port has no buffer, memory is in use by the host, the device is quarantined, or it refused.
+    pub fn execute(&self, submission: &mut Submission, waits: &[&Fence]) -> Result<Fence> {
+        self.0.device.usable()?;
+        if self.is_void() {
+            return Err(Error::new(
+                ErrorKind::DeviceLost,
+                &self.0.device.name,
+                "the executable was loaded before the device was reset",
+            ));
+        }
+        submission.start(self, waits)
     }
 }

@@ -1,0 +1,47 @@
+//! What makes dma-bufs on this machine: which sources there are, and which of them this process may open.
+//!
+//! Not here: the calls that make them (`dma_buf`).
+
+/// What makes dma-bufs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DmaBufSource {
+    /// `/dev/udmabuf`, of the pages of an anonymous file: such memory is a memory file too.
+    Udmabuf,
+    /// `/dev/dma_heap/system`, of the system's pages, cached.
+    Heap,
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl DmaBufSource {
+    /// Opens the source.
+    pub(crate) fn open(self) -> rustix::io::Result<std::os::fd::OwnedFd> {
+        use rustix::fs::{Mode, OFlags};
+        let path = match self {
+            DmaBufSource::Udmabuf => "/dev/udmabuf",
+            DmaBufSource::Heap => "/dev/dma_heap/system",
+        };
+        rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+    }
+}
+
+impl DmaBufSource {
+    /// What makes dma-bufs on this machine that this process may use; first what [`Memory::dma_buf`] tries first, which
+    /// serves more devices.
+    ///
+    /// [`Memory::dma_buf`]: crate::Memory::dma_buf
+    #[must_use]
+    pub fn available() -> &'static [DmaBufSource] {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            static SOURCES: std::sync::OnceLock<Vec<DmaBufSource>> = std::sync::OnceLock::new();
+            SOURCES.get_or_init(|| {
+                let known = [DmaBufSource::Udmabuf, DmaBufSource::Heap];
+                known.into_iter().filter(|source| source.open().is_ok()).collect()
+            })
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        {
+            &[]
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The plugin instance behind everything that a plugin made, and who the plugin says it is.
+//!
+//! Invariant: the instance is destroyed after everything made through it, because everything holds it.
+
+#![allow(unsafe_code)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use polychip_abi as abi;
+
+use crate::services::Services;
+
+/// What a plugin says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginInfo {
+    /// Short name, as in `name:index`.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// Changes with every build whose blobs or figures may differ.
+    pub build_id: String,
+    /// The library, or `None` for a plugin that is linked in.
+    pub path: Option<PathBuf>,
+}
+
+/// The instance behind everything that a plugin made.
+pub(crate) struct Instance {
+    pub(crate) table: abi::polychip_plugin_table,
+    pub(crate) info: PluginInfo,
+    pub(crate) raw: *mut abi::polychip_instance,
+    pub(crate) _services: Arc<Services>,
+}
+
+// SAFETY: the contract allows calls on an instance from any thread; the only ones made after `create`
+// are `device_count` and `device_open`, at start, from one thread, and `destroy`, once.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.table.destroy {
+            // SAFETY: the instance came from this table's `create`; all that was made of it is gone.
+            unsafe { destroy(self.raw) };
+        }
+    }
+}
+
+/// The text behind a span, copied; what is not UTF-8 is replaced.
+///
+/// # Safety
+/// The span is valid now.
+pub(crate) unsafe fn text(span: abi::polychip_text) -> String {
+    if span.data.is_null() || span.len == 0 {
+        return String::new();
+    }
+    let len = usize::try_from(span.len).unwrap_or(0);
+    // SAFETY: by the caller's promise.
+    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(span.data, len) }).into_owned()
+}

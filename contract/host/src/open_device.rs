@@ -1,0 +1,115 @@
+//! The open device behind everything that is made on it: its table, its losses and resets.
+//!
+//! Invariants:
+//! 1. The device is closed after everything made on it, because everything holds it.
+//! 2. A loss that a reset has mended changes nothing any more.
+
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use polychip_abi as abi;
+
+use crate::device_info::DeviceInfo;
+use crate::error::{Error, ErrorKind, Result};
+use crate::instance::Instance;
+
+/// The device behind everything that is made on it.
+pub(crate) struct Open {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) raw: *mut abi::polychip_device,
+    pub(crate) name: String,
+    pub(crate) info: DeviceInfo,
+    /// Number of resets until now, and one more than the number of resets at which the device was last seen
+    /// to be lost or hung: it is lost where the second is above the first. A late word of a loss that a
+    /// reset has mended so changes nothing.
+    pub(crate) resets: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    /// What `resets` will be after the reset that was begun last.
+    pub(crate) begun: AtomicU64,
+    /// What the device said when it was lost last.
+    pub(crate) words: Mutex<String>,
+    /// One reset at a time.
+    pub(crate) resetting: Mutex<()>,
+}
+
+// SAFETY: the contract allows calls on a device from any thread; those that this crate makes at once
+// from several threads (support, estimate, compile, load, buffers, operating points, information,
+// telemetry) are stated thread-safe, and `device_reset` needs `&mut`-like care that its caller has by resetting only a quarantined device.
+unsafe impl Send for Open {}
+// SAFETY: as above.
+unsafe impl Sync for Open {}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(close) = self.instance.table.device_close {
+            // SAFETY: the device came from this table's `device_open`; all that was made on it is gone.
+            unsafe { close(self.raw) };
+        }
+    }
+}
+
+impl Open {
+    pub(crate) fn table(&self) -> &abi::polychip_plugin_table {
+        &self.instance.table
+    }
+
+    /// Turns a status into a result; a lost device is remembered.
+    pub(crate) fn check(&self, call: &str, status: u32, record: &abi::polychip_error) -> Result<()> {
+        self.check_since(self.resets.load(Ordering::Acquire), call, status, record)
+    }
+
+    /// As [`Open::check`] for something made after so many resets.
+    pub(crate) fn check_since(
+        &self,
+        resets: u64,
+        call: &str,
+        status: u32,
+        record: &abi::polychip_error,
+    ) -> Result<()> {
+        if status == abi::POLYCHIP_STATUS_OK {
+            return Ok(());
+        }
+        let error = Error::of_call(&self.name, call, status, record);
+        if status == abi::POLYCHIP_STATUS_DEVICE_LOST {
+            self.lose(resets, error.message());
+        }
+        Err(error)
+    }
+
+    /// Remembers a loss that something made after so many resets has seen.
+    fn lose(&self, resets: u64, words: &str) {
+        if self.lost.fetch_max(resets + 1, Ordering::AcqRel) <= resets {
+            let mut kept = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+            words.clone_into(&mut kept);
+        }
+    }
+
+    /// A run was given up: the device may still write.
+    pub(crate) fn quarantine_after_hang(&self) {
+        self.lose(self.resets.load(Ordering::Acquire), "a run did not end");
+    }
+
+    /// Whether a reset was begun after so many of them.
+    pub(crate) fn was_reset_since(&self, resets: u64) -> bool {
+        self.begun.load(Ordering::Acquire) > resets
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire) > self.resets.load(Ordering::Acquire)
+    }
+
+    /// An error where the device is lost or quarantined.
+    pub(crate) fn usable(&self) -> Result<()> {
+        if self.is_lost() {
+            let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            return Err(Error::new(
+                ErrorKind::DeviceLost,
+                &self.name,
+                format!("quarantined until it is reset: {words}"),
+            ));
+        }
+        Ok(())
+    }
+}

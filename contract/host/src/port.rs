@@ -1,0 +1,70 @@
+//! The ports of an executable: what each takes or gives, and how it lies in memory.
+//!
+//! Not here: what is bound to a port (`submission`).
+
+use polychip_abi as abi;
+use polychip_graph::Encoding;
+use polychip_ops::DType;
+
+/// Memory layout of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Any will do.
+    Any,
+    /// Row-major in the order of the ONNX shape.
+    RowMajor,
+    /// Channels last.
+    ChannelsLast,
+    /// By the strides of the port.
+    Strided,
+    /// The vendor's own.
+    Vendor,
+}
+
+impl Layout {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Layout::Any => abi::POLYCHIP_LAYOUT_ANY,
+            Layout::RowMajor => abi::POLYCHIP_LAYOUT_ROW_MAJOR,
+            Layout::ChannelsLast => abi::POLYCHIP_LAYOUT_CHANNELS_LAST,
+            Layout::Strided => abi::POLYCHIP_LAYOUT_STRIDED,
+            Layout::Vendor => abi::POLYCHIP_LAYOUT_VENDOR,
+        }
+    }
+
+    pub(crate) fn of_code(code: u32) -> Layout {
+        match code {
+            abi::POLYCHIP_LAYOUT_ANY => Layout::Any,
+            abi::POLYCHIP_LAYOUT_ROW_MAJOR => Layout::RowMajor,
+            abi::POLYCHIP_LAYOUT_CHANNELS_LAST => Layout::ChannelsLast,
+            abi::POLYCHIP_LAYOUT_STRIDED => Layout::Strided,
+            _ => Layout::Vendor,
+        }
+    }
+}
+
+/// An input or output of an executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Element type.
+    pub dtype: DType,
+    /// Granted layout.
+    pub layout: Layout,
+    /// Extents in ONNX order; upper bounds where `upper_bound`.
+    pub dims: Vec<i64>,
+    /// Strides in bytes in ONNX order; empty for a dense port.
+    pub strides: Vec<i64>,
+    /// Bytes that a bound buffer must hold.
+    pub bytes: u64,
+    /// Alignment of the first element, in bytes.
+    pub alignment: u64,
+    /// The port is an output.
+    pub output: bool,
+    /// The actual extents are known after the run.
+    pub upper_bound: bool,
+    /// The other port of an in-out pair.
+    pub state_port: Option<u32>,
+    /// How its integers stand for real values.
+    pub encoding: Option<Encoding>,
+}
