@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use crate::carrier;
-use crate::case::{Stop, skip};
 use crate::plugin::{Configuration, Device, Executable, Library};
 use crate::problem::Problem;
 use crate::tolerance::Tolerances;
+use crate::verdict::{Stop, skip};
 
 /// A plugin's device under test.
 pub struct Bench {

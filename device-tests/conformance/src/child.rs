@@ -14,9 +14,9 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
-use crate::case::Verdict;
 use crate::groups;
 use crate::plugin::{Configuration, Library};
+use crate::verdict::Verdict;
 
 /// What a child is told to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]

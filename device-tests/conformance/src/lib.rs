@@ -23,3 +23,4 @@ pub mod report;
 pub mod run;
 pub mod tolerance;
 pub mod value;
+pub mod verdict;

@@ -12,9 +12,10 @@ use std::sync::{Arc, LazyLock};
 use polychip_ops::Op;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, Stop};
+use crate::case::Case;
 use crate::problem::supported;
 use crate::tolerance::Tolerances;
+use crate::verdict::{Judgement, Stop};
 
 pub use build::Spec;
 

@@ -16,10 +16,10 @@ use polychip_ops::{DType, Literal};
 use polychip_reference::{Program, tensor_from_literal, tensor_to_literal};
 use polychip_sdk::GraphView;
 
-use crate::case::{Stop, check, fail};
 use crate::plugin::{Answer, Buffer, Device, Executable, Fence};
 use crate::tolerance::Tolerances;
 use crate::value::literal;
+use crate::verdict::{Stop, check, fail};
 
 /// A graph with inputs and expected outputs.
 #[derive(Clone)]

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::case::Verdict;
 use crate::child::FoundDevice;
+use crate::verdict::Verdict;
 
 /// A result against what was expected of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -176,20 +176,6 @@ impl Report {
             count.add(&row.verdict);
         }
         count
-    }
-
-    /// For people.
-    #[must_use]
-    pub fn text(&self) -> String {
-        table::text(self)
-    }
-
-    /// For continuous integration.
-    ///
-    /// # Errors
-    /// Nothing that a report holds.
-    pub fn junit(&self) -> anyhow::Result<String> {
-        junit::text(self)
     }
 }
 

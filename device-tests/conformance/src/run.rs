@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use polychip_device_tests::expectations::Expectations;
 
-use crate::case::{Case, Verdict};
+use crate::case::Case;
 use crate::child::{Found, Order, Word};
 use crate::groups::{self, Selection};
 use crate::plugin::Configuration;
 use crate::report::{DeviceReport, Outcome, Report, Row};
+use crate::verdict::Verdict;
 
 /// The hidden argument that makes the program a child.
 pub const CHILD: &str = "--child-of-conformance";

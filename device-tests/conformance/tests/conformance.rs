@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_conformance::case::Verdict;
 use polychip_conformance::groups::GROUPS;
 use polychip_conformance::run::{self, Settings};
+use polychip_conformance::verdict::Verdict;
 use polychip_device_tests::expectations::Expectations;
 use polychip_device_tests::libraries;
 

@@ -6,9 +6,10 @@ use polychip_abi as abi;
 use polychip_abi::Sized;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, Stop, check, fail, skip};
+use crate::case::Case;
 use crate::plugin::{Binding, Buffer, Executable, Failure, HostMemory, status_name};
 use crate::problem::Problem;
+use crate::verdict::{Judgement, Stop, check, fail, skip};
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("buffers", name, run).basic();

@@ -9,9 +9,10 @@ use polychip_ops::{DType, Op, TensorType};
 
 use crate::bench::Bench;
 use crate::carrier;
-use crate::case::{Case, Judgement, Stop, check, fail, skip};
+use crate::case::Case;
 use crate::plugin::{Blob, Executable, Failure, status_name};
 use crate::problem::{Numbers, Problem, supported};
+use crate::verdict::{Judgement, Stop, check, fail, skip};
 
 /// Most truncations and flips that are tried.
 const TRIES: usize = 256;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, Stop};
+use crate::case::Case;
 use crate::plugin::Device;
+use crate::verdict::{Judgement, Stop};
 
 /// Threads of a case.
 const THREADS: u64 = 4;
@@ -112,7 +113,7 @@ fn ask_and_run(bench: &Bench) -> Judgement {
                 continue;
             }
             let same = bench.device.support(&problem.flat)? == answers && bench.device.info()? == info;
-            crate::case::check!(same, "asked while runs go on, it answers differently");
+            crate::verdict::check!(same, "asked while runs go on, it answers differently");
             bench.device.telemetry()?;
             bench.device.estimate(&problem.flat, &[0])?;
         }
@@ -131,7 +132,7 @@ fn buffers(bench: &Bench) -> Judgement {
             let buffer = bench.device.create_buffer(bytes, 64)?;
             let pattern = vec![(thread * 50 + round) as u8; bytes as usize];
             buffer.write(0, &pattern)?;
-            crate::case::check!(
+            crate::verdict::check!(
                 buffer.read(0, bytes)? == pattern,
                 "a buffer holds what another thread wrote"
             );

@@ -3,8 +3,9 @@
 use polychip_abi as abi;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, check, fail, skip};
+use crate::case::Case;
 use crate::plugin::{Buffer, status_name};
+use crate::verdict::{Judgement, check, fail, skip};
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("deny", name, run).basic();

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use polychip_abi as abi;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, Stop, check};
+use crate::case::Case;
 use crate::plugin::Fence;
+use crate::verdict::{Judgement, Stop, check};
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("destroy", name, run).basic();

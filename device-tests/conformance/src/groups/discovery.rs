@@ -7,8 +7,9 @@ use polychip_abi::Sized;
 use polychip_host::{Clock, Host};
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, check, fail, skip};
+use crate::case::Case;
 use crate::plugin::{DeviceFacts, breach, checked, status_name};
+use crate::verdict::{Judgement, check, fail, skip};
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("discovery", name, run);

@@ -15,8 +15,9 @@ use polychip_abi as abi;
 use polychip_abi::Sized;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, check, fail};
+use crate::case::Case;
 use crate::plugin::{RawGraph, status_name};
+use crate::verdict::{Judgement, check, fail};
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("errors", name, run).basic().alone();

@@ -9,10 +9,11 @@ use std::time::Duration;
 use polychip_abi as abi;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, Stop, check, fail, skip};
+use crate::case::Case;
 use crate::ops;
 use crate::plugin::{Fence, now_ns, status_name};
 use crate::problem::{deadline, supported};
+use crate::verdict::{Judgement, Stop, check, fail, skip};
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("fences", name, run).basic();

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, Stop, check, skip};
+use crate::case::Case;
 use crate::plugin::HostMemory;
+use crate::verdict::{Judgement, Stop, check, skip};
 
 /// Growth of resident memory that is no leak: what an allocator keeps in hand.
 const SLACK: u64 = 384 << 10;

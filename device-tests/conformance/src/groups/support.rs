@@ -8,10 +8,11 @@ use polychip_host::FlatGraph;
 use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, Stop, check, fail, skip};
+use crate::case::Case;
 use crate::ops;
 use crate::plugin::RawGraph;
 use crate::problem::{Problem, reasoned, supported};
+use crate::verdict::{Judgement, Stop, check, fail, skip};
 
 pub(super) fn cases(cases: &mut Vec<Case>) {
     let case = |name: &str, run: fn(&Bench) -> Judgement| Case::new("support", name, run);

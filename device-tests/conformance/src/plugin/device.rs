@@ -8,7 +8,8 @@ use polychip_abi as abi;
 use polychip_abi::Sized;
 use polychip_host::FlatGraph;
 
-use super::{Blob, Buffer, Call, Executable, HostMemory, Instance, breach, checked, text};
+use super::call::{Call, breach, checked, text};
+use super::instance::Instance;
 
 /// What a device says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,28 @@ pub struct Device {
 unsafe impl Send for Device {}
 // SAFETY: cases call from several threads what the contract states thread-safe.
 unsafe impl Sync for Device {}
+
+impl Instance {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn open(self: &Arc<Self>, index: u32) -> Call<Arc<Device>> {
+        let mut raw = std::ptr::null_mut();
+        let call = self
+            .table()
+            .device_open
+            .expect("invariant: required calls are checked");
+        // SAFETY: the instance is alive and the out pointer is ours.
+        checked("device_open", |record| unsafe {
+            call(self.raw, index, &raw mut raw, record)
+        })?;
+        if raw.is_null() {
+            return Err(breach("device_open", "it gave no device"));
+        }
+        Ok(Arc::new(Device::new(Arc::clone(self), index, raw)))
+    }
+}
 
 impl Drop for Device {
     fn drop(&mut self) {
@@ -199,51 +222,6 @@ impl Device {
             Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => Ok(None),
             Err(failure) => Err(failure),
         }
-    }
-
-    /// Compiles a part.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn compile(self: &Arc<Self>, graph: &Arc<FlatGraph>, reduced: bool) -> Call<Blob> {
-        Blob::compile(self, graph, reduced)
-    }
-
-    /// Makes an executable of the bytes of a blob.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn load_bytes(self: &Arc<Self>, graph: &Arc<FlatGraph>, bytes: Arc<[u8]>) -> Call<Arc<Executable>> {
-        Executable::of_bytes(self, graph, bytes, 0)
-    }
-
-    /// As [`Device::load_bytes`], from byte `skip` on.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn load_bytes_at(
-        self: &Arc<Self>,
-        graph: &Arc<FlatGraph>,
-        bytes: Arc<[u8]>,
-        skip: usize,
-    ) -> Call<Arc<Executable>> {
-        Executable::of_bytes(self, graph, bytes, skip)
-    }
-
-    /// Makes a buffer of the device's own memory.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn create_buffer(self: &Arc<Self>, bytes: u64, alignment: u64) -> Call<Arc<Buffer>> {
-        Buffer::create(self, abi::POLYCHIP_MEMORY_HOST, bytes, alignment)
-    }
-
-    /// Makes a buffer over host memory.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn import_buffer(self: &Arc<Self>, memory: HostMemory) -> Call<Arc<Buffer>> {
-        Buffer::import(self, memory)
     }
 
     /// The settings it can be put to, and the number that it states.

@@ -1,4 +1,4 @@
-//! Blobs and executables: compile, bytes, load, ports, and starting a run.
+//! Blobs and executables: compile, bytes, load, ports.
 //!
 //! Invariant: an executable holds its graph, whose constants its blob may point to, and its bytes.
 
@@ -10,7 +10,8 @@ use polychip_abi as abi;
 use polychip_abi::Sized;
 use polychip_host::FlatGraph;
 
-use super::{Buffer, Call, Device, Fence, breach, checked};
+use super::call::{Call, breach, checked};
+use super::device::Device;
 
 /// A compiled part.
 pub struct Blob {
@@ -372,133 +373,35 @@ impl Executable {
     pub fn inputs(&self) -> usize {
         self.inputs
     }
-
-    /// A buffer per port, in memory of the device's choice.
-    ///
-    /// # Errors
-    /// The device refuses one.
-    pub fn buffers(&self) -> Call<Vec<Arc<Buffer>>> {
-        let mut buffers: Vec<Arc<Buffer>> = Vec::with_capacity(self.ports.len());
-        for (index, port) in self.ports.iter().enumerate() {
-            let other = port.state_port as usize;
-            let buffer = if port.state_port != abi::POLYCHIP_NO_INDEX && other < index {
-                Arc::clone(&buffers[other])
-            } else {
-                self.device
-                    .create_buffer(port.bytes.max(1), port.alignment.max(1))?
-            };
-            buffers.push(buffer);
-        }
-        Ok(buffers)
-    }
-
-    /// Starts a run on whole buffers.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn execute(self: &Arc<Self>, buffers: &[Arc<Buffer>], waits: &[&Fence]) -> Call<Fence> {
-        let bindings: Vec<Binding> = buffers
-            .iter()
-            .zip(&self.ports)
-            .map(|(buffer, port)| Binding {
-                buffer: Arc::clone(buffer),
-                offset: 0,
-                bytes: port.bytes,
-            })
-            .collect();
-        self.execute_bound(&bindings, waits)
-    }
-
-    /// Starts a run on whole buffers, with a priority and a deadline.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn execute_with(
-        self: &Arc<Self>,
-        buffers: &[Arc<Buffer>],
-        priority: u32,
-        deadline_ns: u64,
-    ) -> Call<Fence> {
-        let bindings: Vec<Binding> = buffers
-            .iter()
-            .zip(&self.ports)
-            .map(|(buffer, port)| Binding {
-                buffer: Arc::clone(buffer),
-                offset: 0,
-                bytes: port.bytes,
-            })
-            .collect();
-        self.submit(&bindings, &[], priority, deadline_ns)
-    }
-
-    /// Starts a run on parts of buffers, one binding per port.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub fn execute_bound(self: &Arc<Self>, bindings: &[Binding], waits: &[&Fence]) -> Call<Fence> {
-        self.submit(
-            bindings,
-            waits,
-            abi::POLYCHIP_PRIORITY_NORMAL,
-            abi::POLYCHIP_NO_DEADLINE,
-        )
-    }
-
-    fn submit(
-        self: &Arc<Self>,
-        bindings: &[Binding],
-        waits: &[&Fence],
-        priority: u32,
-        deadline_ns: u64,
-    ) -> Call<Fence> {
-        let rows: Vec<abi::polychip_binding> = bindings
-            .iter()
-            .enumerate()
-            .map(|(port, binding)| abi::polychip_binding {
-                port: port as u32,
-                buffer: binding.buffer.raw(),
-                offset: binding.offset,
-                bytes: binding.bytes,
-                ..Sized::sized()
-            })
-            .collect();
-        let waits: Vec<_> = waits.iter().map(|fence| fence.raw()).collect();
-        let mut submit = abi::polychip_submit::sized();
-        submit.priority = priority;
-        submit.bindings = rows.as_ptr();
-        submit.binding_count = rows.len() as u64;
-        submit.binding_stride = size_of::<abi::polychip_binding>() as u64;
-        submit.waits = waits.as_ptr();
-        submit.wait_count = waits.len() as u64;
-        submit.deadline_ns = deadline_ns;
-        let call = self
-            .device
-            .table()
-            .execute
-            .expect("invariant: required calls are checked");
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: bindings and waits are valid for the call; the fence holds executable and buffers.
-        checked("execute", |record| unsafe {
-            call(self.raw, &raw const submit, &raw mut raw, record)
-        })?;
-        if raw.is_null() {
-            return Err(breach("execute", "it gave no fence"));
-        }
-        let buffers = bindings
-            .iter()
-            .map(|binding| Arc::clone(&binding.buffer))
-            .collect();
-        Ok(Fence::new(Arc::clone(self), buffers, raw))
-    }
 }
 
-/// A part of a buffer for a port.
-#[derive(Clone)]
-pub struct Binding {
-    /// The buffer.
-    pub buffer: Arc<Buffer>,
-    /// Where the tensor starts, in bytes.
-    pub offset: u64,
-    /// Bytes that belong to the tensor.
-    pub bytes: u64,
+impl Device {
+    /// Compiles a part.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn compile(self: &Arc<Self>, graph: &Arc<FlatGraph>, reduced: bool) -> Call<Blob> {
+        Blob::compile(self, graph, reduced)
+    }
+
+    /// Makes an executable of the bytes of a blob.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn load_bytes(self: &Arc<Self>, graph: &Arc<FlatGraph>, bytes: Arc<[u8]>) -> Call<Arc<Executable>> {
+        Executable::of_bytes(self, graph, bytes, 0)
+    }
+
+    /// As [`Device::load_bytes`], from byte `skip` on.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn load_bytes_at(
+        self: &Arc<Self>,
+        graph: &Arc<FlatGraph>,
+        bytes: Arc<[u8]>,
+        skip: usize,
+    ) -> Call<Arc<Executable>> {
+        Executable::of_bytes(self, graph, bytes, skip)
+    }
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use super::{Buffer, Call, Executable, checked};
+use super::call::{Call, checked};
+use super::executable::Executable;
+use super::memory::Buffer;
 
 /// Longest that any run of the suite may take.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use super::{Call, Device, breach, checked};
+use super::call::{Call, breach, checked};
+use super::device::Device;
 
 /// Bytes that stand behind the memory given to a device, to see whether it writes past its end.
 const GUARD: usize = 64;
@@ -251,5 +252,23 @@ impl Buffer {
             call(self.raw, kind, &raw mut found, record)
         })?;
         Ok(Some(found))
+    }
+}
+
+impl Device {
+    /// Makes a buffer of the device's own memory.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn create_buffer(self: &Arc<Self>, bytes: u64, alignment: u64) -> Call<Arc<Buffer>> {
+        Buffer::create(self, abi::POLYCHIP_MEMORY_HOST, bytes, alignment)
+    }
+
+    /// Makes a buffer over host memory.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn import_buffer(self: &Arc<Self>, memory: HostMemory) -> Call<Arc<Buffer>> {
+        Buffer::import(self, memory)
     }
 }

@@ -11,7 +11,9 @@ use polychip_abi as abi;
 use polychip_abi::Sized;
 use polychip_host::FlatGraph;
 
-use super::{Answer, Call, Device, Executable, checked};
+use super::call::{Call, checked};
+use super::device::{Answer, Device};
+use super::executable::Executable;
 
 /// Copies of a flat graph's arrays.
 pub struct RawGraph {

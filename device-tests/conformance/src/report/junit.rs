@@ -7,9 +7,19 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
 use super::{Outcome, Report};
-use crate::case::Verdict;
+use crate::verdict::Verdict;
 
-pub(super) fn text(report: &Report) -> anyhow::Result<String> {
+impl Report {
+    /// For continuous integration.
+    ///
+    /// # Errors
+    /// Nothing that a report holds.
+    pub fn junit(&self) -> anyhow::Result<String> {
+        text(self)
+    }
+}
+
+fn text(report: &Report) -> anyhow::Result<String> {
     let mut junit = Junit::new(format!("polychip conformance of {}", report.plugin));
     junit.set_time(Duration::from_millis(report.ms));
     for device in &report.devices {

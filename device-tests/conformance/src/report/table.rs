@@ -6,10 +6,18 @@ use std::fmt::Write as _;
 use comfy_table::{Table, presets};
 
 use super::{DeviceReport, Outcome, Report};
-use crate::case::Verdict;
 use crate::groups::GROUPS;
+use crate::verdict::Verdict;
 
-pub(super) fn text(report: &Report) -> String {
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        text(self)
+    }
+}
+
+fn text(report: &Report) -> String {
     let mut text = String::new();
     for device in &report.devices {
         one(report, device, &mut text);

@@ -8,8 +8,9 @@ use polychip_abi as abi;
 
 use super::works;
 use crate::bench::Bench;
-use crate::case::{Case, Judgement, check, fail};
+use crate::case::Case;
 use crate::plugin::{RawGraph, status_name};
+use crate::verdict::{Judgement, check, fail};
 
 /// What makes a graph wrong.
 type Edit = fn(&mut RawGraph);

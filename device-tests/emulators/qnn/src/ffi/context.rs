@@ -10,7 +10,8 @@ use std::sync::Arc;
 use polychip_emulator_qnn_format::{Binary, BinaryError};
 use polychip_sys::qnn as sys;
 
-use super::{fault, give, guard, handle, number, read};
+use super::guard::{fault, give, guard, handle, number};
+use super::read;
 use crate::code::{Code, Result};
 use crate::fault::Call;
 use crate::plan::Plan;

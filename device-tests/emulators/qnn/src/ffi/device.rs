@@ -14,7 +14,8 @@ use std::sync::LazyLock;
 
 use polychip_sys::qnn as sys;
 
-use super::{fault, give, guard, handle, number, read};
+use super::guard::{fault, give, guard, handle, number};
+use super::read;
 use crate::code::{Code, Result};
 use crate::fault::Call;
 use crate::soc::{DEFAULT, Soc};

@@ -13,7 +13,8 @@ use std::time::Instant;
 use polychip_emulator_qnn_format::{Graph as Description, Kind, Node, Param, Tensor};
 use polychip_sys::qnn as sys;
 
-use super::{fault as general_fault, give, guard, handle, log, number, read};
+use super::guard::{fault as general_fault, give, guard, handle, number};
+use super::{log, read};
 use crate::code::{Code, Result};
 use crate::fault::{self, Call, Effect};
 use crate::plan::{Plan, Values};

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use polychip_sys::qnn as sys;
 
-use super::{give, guard, handle, number};
+use super::guard::{give, guard, handle, number};
 use crate::code::Code;
 use crate::world;
 

@@ -14,9 +14,8 @@ use std::sync::{LazyLock, Once};
 use polychip_emulator_qnn_format::{CORE_VERSION, HTP_VERSION};
 use polychip_sys::qnn as sys;
 
-use super::{
-    context, device, fault as general_fault, give, graph, guard, handle, log, number, observe, read,
-};
+use super::guard::{fault as general_fault, give, guard, handle, number};
+use super::{context, device, graph, log, observe, read};
 use crate::code::Code;
 use crate::fault::{self, Call, Effect};
 use crate::support;
