@@ -138,7 +138,7 @@ impl Memory {
     /// The host has a writing access open, or the system has no memory left.
     pub fn duplicate<'a>(&self, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> Result<Memory> {
         let source = self.read_beside_runs()?;
-        let made = Memory::for_devices(self.bytes, devices)?;
+        let made = Memory::for_devices(self.bytes(), devices)?;
         made.access(Access::Write)?.copy_from_slice(&source);
         Ok(made)
     }
