@@ -21,12 +21,11 @@ mod services;
 mod submission;
 
 pub use call::{Call, Failure, status_name};
-pub(crate) use call::{breach, checked, text};
+pub(crate) use call::{breach, checked};
 pub use device::{Answer, Device, DeviceFacts, Point, Telemetry};
 pub use executable::{Blob, Executable, Port};
 pub use fence::{Fence, PATIENCE, Signalled, Timing};
 pub use instance::Instance;
-pub(crate) use library::missing_calls;
 pub use library::{Library, PluginFacts, TableHead};
 pub use memory::{Buffer, HostMemory};
 pub use raw_graph::RawGraph;

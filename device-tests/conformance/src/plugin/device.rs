@@ -75,7 +75,7 @@ impl Instance {
             .expect("invariant: required calls are checked");
         // SAFETY: the instance is alive and the out pointer is ours.
         checked("device_open", |record| unsafe {
-            call(self.raw, index, &raw mut raw, record)
+            call(self.raw(), index, &raw mut raw, record)
         })?;
         if raw.is_null() {
             return Err(breach("device_open", "it gave no device"));

@@ -18,7 +18,10 @@ impl Library {
     pub fn create(self: &Arc<Self>, configuration: &Configuration) -> Call<Arc<Instance>> {
         let services = Services::new(configuration.clone());
         let mut raw = std::ptr::null_mut();
-        let call = self.table.create.expect("invariant: required calls are checked");
+        let call = self
+            .table()
+            .create
+            .expect("invariant: required calls are checked");
         // SAFETY: the services outlive the instance, which holds them.
         checked("create", |record| unsafe {
             call(services.table(), &raw mut raw, record)

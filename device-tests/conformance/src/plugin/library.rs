@@ -39,7 +39,7 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 /// Calls that a plugin must offer, by name.
-pub(crate) fn missing_calls(table: &abi::polychip_plugin_table) -> Vec<&'static str> {
+fn missing_calls(table: &abi::polychip_plugin_table) -> Vec<&'static str> {
     macro_rules! missing {
         ($($call:ident),+ $(,)?) => {
             [$((stringify!($call), table.$call.is_none())),+]

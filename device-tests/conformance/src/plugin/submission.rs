@@ -31,13 +31,13 @@ impl Executable {
     /// # Errors
     /// The device refuses one.
     pub fn buffers(&self) -> Call<Vec<Arc<Buffer>>> {
-        let mut buffers: Vec<Arc<Buffer>> = Vec::with_capacity(self.ports.len());
-        for (index, port) in self.ports.iter().enumerate() {
+        let mut buffers: Vec<Arc<Buffer>> = Vec::with_capacity(self.ports().len());
+        for (index, port) in self.ports().iter().enumerate() {
             let other = port.state_port as usize;
             let buffer = if port.state_port != abi::POLYCHIP_NO_INDEX && other < index {
                 Arc::clone(&buffers[other])
             } else {
-                self.device
+                self.device()
                     .create_buffer(port.bytes.max(1), port.alignment.max(1))?
             };
             buffers.push(buffer);
@@ -52,7 +52,7 @@ impl Executable {
     pub fn execute(self: &Arc<Self>, buffers: &[Arc<Buffer>], waits: &[&Fence]) -> Call<Fence> {
         let bindings: Vec<Binding> = buffers
             .iter()
-            .zip(&self.ports)
+            .zip(self.ports())
             .map(|(buffer, port)| Binding {
                 buffer: Arc::clone(buffer),
                 offset: 0,
@@ -74,7 +74,7 @@ impl Executable {
     ) -> Call<Fence> {
         let bindings: Vec<Binding> = buffers
             .iter()
-            .zip(&self.ports)
+            .zip(self.ports())
             .map(|(buffer, port)| Binding {
                 buffer: Arc::clone(buffer),
                 offset: 0,
@@ -125,14 +125,14 @@ impl Executable {
         submit.wait_count = waits.len() as u64;
         submit.deadline_ns = deadline_ns;
         let call = self
-            .device
+            .device()
             .table()
             .execute
             .expect("invariant: required calls are checked");
         let mut raw = std::ptr::null_mut();
         // SAFETY: bindings and waits are valid for the call; the fence holds executable and buffers.
         checked("execute", |record| unsafe {
-            call(self.raw, &raw const submit, &raw mut raw, record)
+            call(self.raw(), &raw const submit, &raw mut raw, record)
         })?;
         if raw.is_null() {
             return Err(breach("execute", "it gave no fence"));

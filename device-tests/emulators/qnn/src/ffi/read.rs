@@ -6,6 +6,8 @@
 //! 2. A client's buffer is read up to its stated size and no further, and what it lacks is zero: it is the vendor's
 //!    library that reads on.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
