@@ -15,8 +15,8 @@ use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::loaded_part::LoadedPart;
 use crate::policy::Settings;
-use crate::session::compile::LoadedPart;
 
 /// A model, ready to be planned. Clones share it.
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ use crate::model::Model;
 use crate::policy::{Policy, Settings};
 use crate::price::{self, MeasuredFigure, Prices, Rows};
 use crate::refusal;
-use crate::runtime::Shared;
+use crate::shared::Shared;
 
 /// Planning rounds in which measured parts may change the plan.
 const ROUNDS: usize = 8;
@@ -339,7 +339,7 @@ impl Prepared {
             now: &self.now,
         };
         price::use_whole(&self.graph, &self.devices, &mut self.prices, rows);
-        crate::telemetry::use_power(&self.graph, &self.devices, &mut self.prices, rows);
+        crate::telemetry::power::use_power(&self.graph, &self.devices, &mut self.prices, rows);
         let mut borders = price::Borders::new(&self.prices.targets);
         let mut round = 0;
         let plan = loop {

@@ -87,7 +87,7 @@ pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], rows: Row
     };
     for (column, device) in devices.iter().enumerate() {
         let mut target = ask_one(graph, flat, device, column, &mut prices.costs)?;
-        if let Some(launch) = crate::link::known_launch(device, profile) {
+        if let Some(launch) = crate::link::known::launch(device, profile) {
             target.launch = launch;
         }
         let laws = profile.or_nothing(profile.laws(&device.identity(), &rows.now(column)));
@@ -189,7 +189,7 @@ fn links(devices: &[Device], profile: &Profile) -> LinkTable {
             } else {
                 Link::copy(HANDOVER, COPY_BYTES_PER_S)
             };
-            let link = crate::link::known(&devices[from], &devices[to], link, profile);
+            let link = crate::link::known::link(&devices[from], &devices[to], link, profile);
             links.set(from, to, link);
         }
     }

@@ -20,13 +20,14 @@ use polychip_profile::refusal::{mark, mark_known};
 use crate::bisect::smallest_refused;
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::event::{Event, EventKind};
+use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::price::part_graph;
 
 use crate::refusal::words_of;
-use crate::runtime::Shared;
-use crate::session::compile::{self, Loaded, LoadedPart};
+use crate::session::compile::{self, Loaded};
+use crate::shared::Shared;
 
 /// Plans that are tried. A device that refuses more patterns than that is left out altogether.
 const ROUNDS: u32 = 16;

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::event::{Event, EventKind};
-use crate::session::Inner;
-use crate::session::govern::{GovernedReport, Governing};
+use crate::session::govern::report::GovernedReport;
+use crate::session::govern::state::Governing;
+use crate::session::inner::Inner;
 
 /// Figures of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -14,7 +14,7 @@ use polychip_host::{Access, AccessGuard, MAX_RANK};
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::Inner;
+use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::{Progress, Slot};
 use crate::session::wiring::OutputSource;

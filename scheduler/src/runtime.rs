@@ -17,8 +17,8 @@ use crate::model::Model;
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::support::Support;
-use crate::telemetry::Sampler;
 
 /// Environment variable with further plugin folders, separated as in `PATH`.
 const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
@@ -36,16 +36,6 @@ const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
 /// ```
 #[derive(Debug, Clone)]
 pub struct Runtime(pub(crate) Arc<Shared>);
-
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) host: Host,
-    pub(crate) profile: Arc<Profile>,
-    /// Compiled parts are kept here between processes.
-    pub(crate) cache: Option<PathBuf>,
-    /// Sensors by which measured figures are chosen, found when they are first asked for.
-    pub(crate) sampler: Mutex<Option<Sampler>>,
-}
 
 /// What a runtime is made of.
 #[derive(Debug)]

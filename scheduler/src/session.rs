@@ -22,14 +22,14 @@ use crate::policy::Policy;
 use crate::replan;
 use crate::report::Report;
 use crate::run::Run;
-use crate::runtime::Shared;
-use crate::tensor::{Hold, Input, Output, TensorMemory, TensorSpec};
-use crate::trace::Tracer;
+use crate::shared::Shared;
+use crate::tensor::{Hold, Input, Output, Owner, TensorMemory, TensorSpec};
+use crate::trace::{TracedRun, Tracer};
 use compile::Loaded;
-use govern::{Governing, Watch};
+use govern::state::Governing;
+use govern::watch::Watch;
+use inner::{Current, Inner, LossCount, output_in_flight};
 use loaded::LoadedPlan;
-use recover::Strikes;
-use slot::Ticket;
 
 pub(crate) mod arena;
 pub(crate) mod compile;
@@ -37,6 +37,7 @@ mod conductor;
 pub(crate) mod copy;
 pub(crate) mod govern;
 pub(crate) mod history;
+pub(crate) mod inner;
 pub(crate) mod loaded;
 pub(crate) mod memory;
 mod portfolio;
@@ -50,49 +51,6 @@ pub struct Session(
     pub(crate) Arc<Inner>,
     #[expect(dead_code, reason = "its thread ends with the last clone of the session")] Option<Arc<Watch>>,
 );
-
-pub(crate) struct Inner {
-    /// Tells sessions apart, so that an input of another one is refused.
-    id: usize,
-    pub(crate) shared: Arc<Shared>,
-    policy: Policy,
-    pub(crate) governing: Option<Governing>,
-    inputs: Vec<TensorSpec>,
-    outputs: Vec<TensorSpec>,
-    current: Mutex<Current>,
-    /// Held by the one thread that makes a new plan.
-    recovery: Mutex<()>,
-    /// Plans that were replaced and that runs still hold.
-    old: Mutex<Vec<Weak<LoadedPlan>>>,
-    /// Runs in flight, of all plans.
-    out: Arc<AtomicUsize>,
-    /// Runs that went well.
-    pub(crate) runs: AtomicU64,
-    pub(crate) events: Mutex<EventLog>,
-    pub(crate) tracer: Tracer,
-}
-
-/// The plan of the next run.
-pub(crate) struct Current {
-    pub(crate) planned: Arc<Planned>,
-    /// None while another is made, and where none could be.
-    pub(crate) plan: Option<Arc<LoadedPlan>>,
-    /// What it was made for: the session's policy, but for the precision of a governed session's plans.
-    policy: Arc<Policy>,
-    number: u64,
-    /// By device of the plan.
-    strikes: Vec<Strikes>,
-    /// Devices that the next plan does without.
-    left_out: Vec<bool>,
-}
-
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
@@ -123,7 +81,7 @@ impl Session {
                 plan: Some(plan),
                 policy: Arc::new(policy.clone()),
                 number,
-                strikes: vec![Strikes::default(); devices],
+                losses: vec![LossCount::default(); devices],
                 left_out: vec![false; devices],
             }),
             governing,
@@ -199,7 +157,7 @@ impl Session {
         Ok(Input {
             index,
             session: self.0.id,
-            owner: Arc::downgrade(&self.0),
+            owner: owner(&self.0),
             memory: Arc::new(memory),
         })
     }
@@ -215,7 +173,7 @@ impl Session {
         Ok(Output {
             index,
             session: self.0.id,
-            owner: Arc::downgrade(&self.0),
+            owner: owner(&self.0),
             memory: Arc::new(memory),
         })
     }
@@ -290,121 +248,21 @@ impl Session {
         let plan = self.0.current().plan.clone();
         plan.map_or(Ok(()), |plan| plan.record())
     }
+
+    /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it.
+    pub fn start_trace(&self, runs: usize) {
+        self.0.tracer.start(runs);
+    }
+
+    /// The runs that were traced, and how many were not kept.
+    #[must_use]
+    pub fn trace(&self) -> (Vec<TracedRun>, u64) {
+        self.0.tracer.kept()
+    }
 }
 
-fn output_in_flight(output: &Output) -> Error {
-    let words = format!("output {:?} is being written by a run in flight", output.name());
-    Error::new(ErrorKind::InFlight, words)
-}
-
-impl Inner {
-    fn check_inputs(&self, inputs: &[&Input]) -> Result<()> {
-        for (position, input) in inputs.iter().enumerate() {
-            if input.session != self.id {
-                let words = format!("input {:?} belongs to another session", input.name());
-                return Err(Error::new(ErrorKind::BadInput, words));
-            }
-            if inputs[..position].iter().any(|other| other.index == input.index) {
-                return Err(Error::new(
-                    ErrorKind::BadInput,
-                    format!("input {:?} is given twice", input.name()),
-                ));
-            }
-        }
-        for (index, wanted) in self.inputs.iter().enumerate() {
-            if !inputs.iter().any(|input| input.index == index) {
-                return Err(Error::new(
-                    ErrorKind::BadInput,
-                    format!("input {:?} is missing", wanted.name),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_outputs(&self, outputs: &[&Output]) -> Result<()> {
-        for (position, output) in outputs.iter().enumerate() {
-            let name = output.name();
-            if output.session != self.id {
-                let words = format!("output {name:?} belongs to another session");
-                return Err(Error::new(ErrorKind::BadInput, words));
-            }
-            if outputs[..position]
-                .iter()
-                .any(|other| other.index == output.index)
-            {
-                let words = format!("output {name:?} is given twice");
-                return Err(Error::new(ErrorKind::BadInput, words));
-            }
-            if output.memory.is_held() {
-                self.reap_ended();
-                if output.memory.is_held() {
-                    return Err(output_in_flight(output));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A place among the runs in flight.
-    fn ticket(&self) -> Result<Ticket> {
-        let most = self.policy.runs_in_flight();
-        if let Some(ticket) = Ticket::take(&self.out, most) {
-            return Ok(ticket);
-        }
-        self.reap_ended();
-        Ticket::take(&self.out, most).ok_or_else(|| self.all_in_flight())
-    }
-
-    fn all_in_flight(&self) -> Error {
-        let words = format!(
-            "{} runs are in flight, as many as the policy allows; wait for one, or raise Policy::in_flight",
-            self.policy.runs_in_flight()
-        );
-        Error::new(ErrorKind::InFlight, words)
-    }
-
-    /// Takes back slots of runs that were given up and have ended, of this plan and those before.
-    pub(crate) fn reap_ended(&self) {
-        let plan = self.current().plan.clone();
-        if let Some(plan) = plan {
-            plan.reap_ended();
-        }
-        let mut old = self.old.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let plans: Vec<Arc<LoadedPlan>> = old.iter().filter_map(Weak::upgrade).collect();
-        old.retain(|plan| plan.strong_count() > 0);
-        drop(old);
-        plans.iter().for_each(|plan| plan.reap_ended());
-    }
-
-    pub(crate) fn keep_track(&self, plan: &Arc<LoadedPlan>) {
-        let mut old = self.old.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let one = Arc::downgrade(plan);
-        old.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&one));
-        old.push(one);
-    }
-
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.shared.host.clock().now_ns()
-    }
-
-    /// The next run takes this plan.
-    pub(crate) fn put_in_place(&self, plan: &Arc<LoadedPlan>, policy: &Arc<Policy>) {
-        let before = {
-            let mut current = self.current();
-            current.planned = Arc::clone(&plan.planned);
-            current.policy = Arc::clone(policy);
-            current.plan.replace(Arc::clone(plan))
-        };
-        if let Some(before) = before {
-            self.keep_track(&before);
-        }
-    }
-
-    /// A number that no plan of the session has.
-    pub(crate) fn next_number(&self) -> u64 {
-        let mut current = self.current();
-        current.number += 1;
-        current.number
-    }
+/// Whom the session's memory asks about its runs.
+fn owner(inner: &Arc<Inner>) -> Weak<dyn Owner> {
+    let owner: Weak<Inner> = Arc::downgrade(inner);
+    owner
 }

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::planned::Prepared;
 use crate::policy::Policy;
-use crate::runtime::Shared;
+use crate::shared::Shared;
 
 /// What each device says of each node of a model.
 #[derive(Debug, Clone)]

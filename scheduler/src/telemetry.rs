@@ -15,14 +15,15 @@ mod counter;
 mod energy;
 mod files;
 mod kept;
+pub(crate) mod power;
 mod present;
 mod rules;
-mod sampler;
+pub(crate) mod sampler;
 mod sensor;
 
 pub use energy::{EnergyFigures, EnergyMeter, Interval};
 pub use files::Sensors;
-pub(crate) use kept::{record, use_power};
+pub(crate) use kept::record;
 pub use rules::{Rules, Subject};
 pub use sampler::{Battery, DeviceState, Figure, Heat, Sample, Sampler};
 pub use sensor::{Absent, Quantity, Reading, Sensor, Trip};

@@ -18,7 +18,6 @@ use polychip_host::{Access, AccessGuard, Buffer, Memory};
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
-use crate::session::Inner;
 use crate::session::arena::ALIGNMENT;
 use crate::session::copy::Copied;
 
@@ -268,7 +267,7 @@ impl TensorMemory {
 
     /// As [`TensorMemory::access`], once runs of the session that nobody waits for and that have ended
     /// are taken note of, and an input of a plan that is no more has its memory back.
-    fn access_of(&self, owner: &Weak<Inner>, access: Access) -> Result<AccessGuard<'static>> {
+    fn access_of(&self, owner: &Weak<dyn Owner>, access: Access) -> Result<AccessGuard<'static>> {
         if self.is_in_flight()
             && let Some(owner) = owner.upgrade()
         {
@@ -366,12 +365,23 @@ pub struct TensorSpec {
     pub bytes: u64,
 }
 
+/// Whom memory belongs to: a session, which knows the runs that use it.
+pub(crate) trait Owner: Send + Sync {
+    /// Takes note of runs that nobody waits for and that have ended.
+    fn reap_ended(&self);
+    /// Gives an input whose memory a run of a failed plan holds memory of its own.
+    ///
+    /// # Errors
+    /// No plan could be made.
+    fn take_back(&self, memory: &TensorMemory) -> Result<()>;
+}
+
 /// An input of a session: memory that the first devices read in place.
 #[derive(Debug)]
 pub struct Input {
     pub(crate) index: usize,
     pub(crate) session: usize,
-    pub(crate) owner: Weak<Inner>,
+    pub(crate) owner: Weak<dyn Owner>,
     pub(crate) memory: Arc<TensorMemory>,
 }
 
@@ -465,7 +475,7 @@ impl Input {
 pub struct Output {
     pub(crate) index: usize,
     pub(crate) session: usize,
-    pub(crate) owner: Weak<Inner>,
+    pub(crate) owner: Weak<dyn Owner>,
     pub(crate) memory: Arc<TensorMemory>,
 }
 

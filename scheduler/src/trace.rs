@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_graph::TensorId;
 
-use crate::session::Session;
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::Slot;
 
@@ -70,6 +69,22 @@ struct Kept {
 }
 
 impl Tracer {
+    /// Keeps so many runs from now on; those kept before are forgotten. 0 ends it.
+    pub(crate) fn start(&self, runs: usize) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Kept {
+            most: runs,
+            ..Kept::default()
+        };
+        self.is_on.store(runs > 0, Ordering::Release);
+    }
+
+    /// The runs that were kept, and how many were not.
+    pub(crate) fn kept(&self) -> (Vec<TracedRun>, u64) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.runs.clone(), kept.left_out)
+    }
+
     /// Takes note of a run that has ended.
     pub(crate) fn add(&self, plan: &Arc<LoadedPlan>, slot: &Slot) {
         if !self.is_on.load(Ordering::Acquire) {
@@ -122,24 +137,4 @@ fn traced(plan: &LoadedPlan, slot: &Slot) -> TracedRun {
         }
     }
     TracedRun { parts, crossings }
-}
-
-impl Session {
-    /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it.
-    pub fn start_trace(&self, runs: usize) {
-        let tracer = &self.0.tracer;
-        let mut kept = tracer.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Kept {
-            most: runs,
-            ..Kept::default()
-        };
-        tracer.is_on.store(runs > 0, Ordering::Release);
-    }
-
-    /// The runs that were traced, and how many were not kept.
-    #[must_use]
-    pub fn trace(&self) -> (Vec<TracedRun>, u64) {
-        let kept = self.0.tracer.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        (kept.runs.clone(), kept.left_out)
-    }
 }

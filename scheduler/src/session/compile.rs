@@ -9,28 +9,16 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use polychip_graph::{Graph, fingerprint};
-use polychip_host::{CompileOptions, Device, Executable, FlatGraph, MappedFile};
+use polychip_host::{CompileOptions, Device, FlatGraph, MappedFile};
 use polychip_partitioner::Part;
 
+use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Precision, Settings};
 use crate::price::part_graph;
 
 /// What a device said to a part.
 pub(crate) type Answer<T> = std::result::Result<T, polychip_host::Error>;
-
-/// A part of the plan, loaded.
-#[derive(Debug, Clone)]
-pub(crate) struct LoadedPart {
-    pub(crate) device: usize,
-    pub(crate) executable: Executable,
-    /// Structure fingerprint: the key of measurements.
-    pub(crate) structure: [u8; 32],
-    /// The blob came from the cache.
-    pub(crate) cached: bool,
-    /// Its bytes, for a device that may have to load it again after a reset.
-    pub(crate) blob: Option<Bytes>,
-}
 
 /// "PLYB": a cached blob of ours.
 const MAGIC: [u8; 4] = *b"PLYB";

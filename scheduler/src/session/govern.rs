@@ -12,32 +12,29 @@
 
 mod mend;
 mod ready;
-mod report;
-mod watch;
+pub(crate) mod report;
+pub(crate) mod state;
+pub(crate) mod watch;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use polychip_governor::{
-    self as governor, Action, FinishedRun, Governor, Input, Limits, Load, Place, Portfolio, Reading,
-};
-use polychip_host::Device;
+use polychip_governor::{self as governor, Action, FinishedRun, Input, Load, Place, Reading};
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 
 use crate::decisions::{self, DecisionLog};
-use crate::error::Result;
 use crate::event::{Event, EventKind};
-use crate::policy::{Governed, Policy};
-use crate::runtime::Shared;
+use crate::planned::Planned;
+use crate::policy::Governed;
+use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
-use crate::session::{Inner, Session, portfolio};
-use crate::telemetry::{Rules, Sample, Sampler, Sensors};
-use mend::Lost;
-use ready::{Ready, load};
-use report::note;
+use crate::session::{Session, portfolio};
+use crate::telemetry::Sample;
+use ready::load;
+use state::{Governing, State, note, ns};
+
 pub use report::{CandidateReport, ChangeReport, GovernedReport};
-pub(crate) use watch::Watch;
 
 /// What an app tells a governed session while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,84 +54,7 @@ pub enum Hint {
     MaxTemperature(Option<MilliCelsius>),
 }
 
-/// Plans, governor and sensors of one session.
-pub(crate) struct Governing {
-    policy: Policy,
-    devices: Vec<Device>,
-    state: Mutex<State>,
-    /// Held by who makes plans, which takes long: the state is not locked meanwhile.
-    making: Mutex<()>,
-    sampler: Mutex<Sampler>,
-    pace: AtomicU32,
-    frames: AtomicU64,
-}
-
-struct State {
-    ready: Vec<Ready>,
-    governor: Governor,
-    log: DecisionLog,
-    lost: Vec<Lost>,
-    /// Period and deadline of frames, and limits, as told last.
-    frames: (Option<u64>, Option<u64>),
-    saver: bool,
-    switches: u64,
-    changes: Vec<ChangeReport>,
-}
-
 impl Governing {
-    /// Makes the portfolio around a plan that is loaded.
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        first: &Arc<LoadedPlan>,
-        policy: &Policy,
-        governed: &Governed,
-        number: &mut dyn FnMut() -> u64,
-    ) -> Result<Governing> {
-        let variants = portfolio::variants(shared, &first.planned, policy);
-        let (ready, candidates) = load(shared, variants, Some(Arc::clone(first)), number);
-        let devices = first.planned.devices().to_vec();
-        let portfolio = Portfolio {
-            devices: devices.iter().map(|device| device.name().to_owned()).collect(),
-            candidates,
-        };
-        let limits = Limits {
-            device_mc: vec![policy.hottest().map(MilliCelsius::millidegrees); devices.len()],
-            power_mw: governed.max_power.map(Milliwatts::milliwatts),
-            ..Limits::default()
-        };
-        let governor = Governor::new(portfolio, limits, governed.settings.clone())?;
-        let clock = shared.host.clock().clone();
-        let sensors = Sensors::of_this_machine(&Rules::default());
-        let governing = Governing {
-            policy: policy.clone(),
-            state: Mutex::new(State {
-                ready,
-                log: DecisionLog::new(&governor),
-                governor,
-                lost: vec![Lost::default(); devices.len()],
-                frames: (governed.frame_period.map(ns), policy.frame_deadline().map(ns)),
-                saver: governed.battery_saver,
-                switches: 0,
-                changes: Vec::new(),
-            }),
-            making: Mutex::new(()),
-            sampler: Mutex::new(Sampler::of(devices.clone(), clock, sensors)),
-            devices,
-            pace: AtomicU32::new(1000),
-            frames: AtomicU64::new(0),
-        };
-        Ok(governing)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Taken before the state, never while it is locked.
-    fn making(&self) -> MutexGuard<'_, ()> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Tells the governor what the policy says beside limits.
     pub(crate) fn begin(&self, inner: &Inner, governed: &Governed) {
         let mut state = self.lock();
@@ -198,29 +118,6 @@ impl Governing {
         replan
     }
 
-    /// How devices warm, as far as that was learnt, of those that state their energy.
-    pub(crate) fn heats(&self) -> Vec<(String, Heat)> {
-        let state = self.lock();
-        let devices = self.devices.iter().enumerate();
-        let heats = devices.filter_map(|(index, device)| {
-            let candidates = &state.governor.portfolio().candidates;
-            let loads = candidates.iter().flat_map(|candidate| &candidate.loads);
-            // where nobody says joules the fit is one of busy seconds
-            let mut own = loads.filter(|load| load.device == index);
-            if own.any(|load| load.energy_uj.is_none()) {
-                return None;
-            }
-            let [rest, rise] = state.governor.settles(Place::Device(index))?;
-            let heat = Heat {
-                rest: MilliCelsius::from_celsius(rest),
-                // `as` saturates: the fit keeps the rise above zero
-                resistance_mk_per_w: (rise * 1000.0).round() as u64,
-            };
-            Some((device.name().to_owned(), heat))
-        });
-        heats.collect()
-    }
-
     /// Reads the sensors once, tells the governor, does what it decides, and mends what was lost.
     pub(crate) fn step(&self, inner: &Inner) -> Sample {
         let sample = self
@@ -242,6 +139,46 @@ impl Governing {
             self.replan(inner);
         }
         sample
+    }
+
+    /// Makes the portfolio anew from what was measured since. The state is free meanwhile: the old plans go on.
+    fn replan(&self, inner: &Inner) {
+        let _making = self.making();
+        let plans: Vec<Arc<LoadedPlan>> = {
+            let state = self.lock();
+            state.ready.iter().map(|ready| Arc::clone(&ready.plan)).collect()
+        };
+        for plan in plans {
+            if let Err(error) = plan.record() {
+                tracing::warn!("{error}");
+            }
+        }
+        let names = self
+            .devices
+            .iter()
+            .map(|device| device.name().to_owned())
+            .collect();
+        let policy = self.policy.for_devices(names, self.policy.settings().precision);
+        let model = inner.current().planned.model().clone();
+        let planned = match Planned::new(&inner.shared, &model, &policy) {
+            Ok(planned) => planned,
+            Err(error) => {
+                tracing::warn!("no new plans: {error}");
+                return;
+            }
+        };
+        let variants = portfolio::variants(&inner.shared, &planned, &policy);
+        let (ready, candidates) = load(&inner.shared, variants, None, &mut || inner.next_number());
+        if ready.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        for old in &state.ready {
+            inner.keep_track(&old.plan);
+        }
+        state.ready = ready;
+        let now = inner.now_ns();
+        self.tell(inner, &mut state, now, Input::Replanned(candidates));
     }
 
     /// What the sample and the runs since the last one say.
@@ -359,19 +296,6 @@ impl Governing {
             self.replan(inner);
         }
     }
-
-    pub(crate) fn log(&self) -> DecisionLog {
-        self.lock().log.clone()
-    }
-
-    fn pace_permille(&self) -> u32 {
-        self.pace.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn takes_frame(&self) -> bool {
-        let frame = self.frames.fetch_add(1, Ordering::AcqRel);
-        governor::takes(frame, self.pace_permille())
-    }
 }
 
 /// What the governor is told of a battery that the app says to save.
@@ -379,10 +303,6 @@ const SAVER: Input = Input::Battery {
     charge_permille: Some(0),
     charging: false,
 };
-
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
 
 impl Session {
     /// Reads the sensors and lets the governor decide, now: what a governed session does by itself, except on virtual

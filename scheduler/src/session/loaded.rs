@@ -17,15 +17,16 @@ use polychip_profile::Conditions;
 use polychip_profile::{Measurement, PartKey};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
-use crate::runtime::Shared;
-use crate::session::compile::{Loaded, LoadedPart};
+use crate::session::compile::Loaded;
 use crate::session::conductor::Conductor;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
 use crate::session::slot::{Given, Progress, Slot};
 use crate::session::wiring::{OutputSource, Wiring};
+use crate::shared::Shared;
 
 /// How long a chip shows the clock and the temperature of what it computed last: governors of clocks wait longer than
 /// this before they lower one, or tens of milliseconds at least.

@@ -11,7 +11,7 @@ use polychip_partitioner::Objective;
 
 use crate::planned::Planned;
 use crate::policy::{Aim, Policy, Precision};
-use crate::runtime::Shared;
+use crate::shared::Shared;
 
 /// Plans that are kept ready; each has memory of its own for every run in flight.
 const MOST: usize = 8;

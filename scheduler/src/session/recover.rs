@@ -9,7 +9,7 @@
 //! Not here: noticing a loss (`slot`), running again (`run`).
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
@@ -17,10 +17,10 @@ use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
 use crate::session::compile::Loaded;
+use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::Slot;
-use crate::session::{Current, Inner};
-use crate::tensor::TensorMemory;
+use crate::tensor::{Owner, TensorMemory};
 
 /// Losses of one device that are answered by a reset; one more, and it is left out.
 const RESETS: u32 = 2;
@@ -29,35 +29,12 @@ const FORGIVEN_AFTER: u64 = 16;
 /// Times that a recovery begins anew because a device was lost while it was loaded.
 const ATTEMPTS: u32 = 8;
 
-/// Losses of one device.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Strikes {
-    count: u32,
-    /// Good runs of the session at the last one.
-    at: u64,
-}
-
-impl Inner {
-    pub(crate) fn current(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+impl Owner for Inner {
+    fn reap_ended(&self) {
+        Inner::reap_ended(self);
     }
 
-    /// The plan that the next run executes, made anew where the last one failed.
-    pub(crate) fn ready(&self) -> Result<Arc<LoadedPlan>> {
-        match self.usable() {
-            Some(plan) => Ok(plan),
-            None => self.recover(),
-        }
-    }
-
-    /// The plan, where it is not known to have failed.
-    pub(crate) fn usable(&self) -> Option<Arc<LoadedPlan>> {
-        let current = self.current();
-        current.plan.as_ref().filter(|plan| !plan.has_failed()).cloned()
-    }
-
-    /// An input whose memory a run of a failed plan holds gets memory of its own.
-    pub(crate) fn take_back(&self, memory: &TensorMemory) -> Result<()> {
+    fn take_back(&self, memory: &TensorMemory) -> Result<()> {
         let failed = self.current().plan.as_ref().is_none_or(|plan| plan.has_failed());
         if failed {
             self.recover()?;
@@ -68,6 +45,16 @@ impl Inner {
             memory.rebind(u64::MAX, &[])?;
         }
         Ok(())
+    }
+}
+
+impl Inner {
+    /// The plan that the next run executes, made anew where the last one failed.
+    pub(crate) fn ready(&self) -> Result<Arc<LoadedPlan>> {
+        match self.usable() {
+            Some(plan) => Ok(plan),
+            None => self.recover(),
+        }
     }
 
     /// Takes note of a run that failed, and where it may be tried again gives the slot for that.
@@ -88,7 +75,7 @@ impl Inner {
                 0,
                 error.to_string(),
             ));
-            if !part.handle.is_quarantined() && self.strike(part.device) > RESETS {
+            if !part.handle.is_quarantined() && self.count_loss(part.device) > RESETS {
                 self.leave_out(part.device);
                 plan.mark_failed();
             }
@@ -122,28 +109,21 @@ impl Inner {
         Ok((plan, index, slot))
     }
 
-    pub(crate) fn tell(&self, event: Event) {
-        self.events
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(event);
-    }
-
     /// Counts a loss of a device; how many there were of late.
-    fn strike(&self, column: usize) -> u32 {
+    fn count_loss(&self, device: usize) -> u32 {
         let good = self.runs.load(Ordering::Relaxed);
         let mut current = self.current();
-        let strikes = &mut current.strikes[column];
-        if good.saturating_sub(strikes.at) >= FORGIVEN_AFTER {
-            strikes.count = 0;
+        let losses = &mut current.losses[device];
+        if good.saturating_sub(losses.at) >= FORGIVEN_AFTER {
+            losses.count = 0;
         }
-        strikes.count += 1;
-        strikes.at = good;
-        strikes.count
+        losses.count += 1;
+        losses.at = good;
+        losses.count
     }
 
-    fn leave_out(&self, column: usize) {
-        self.current().left_out[column] = true;
+    fn leave_out(&self, device: usize) {
+        self.current().left_out[device] = true;
     }
 
     fn recover(&self) -> Result<Arc<LoadedPlan>> {
@@ -229,13 +209,13 @@ impl Inner {
     /// Resets the lost devices of a plan, or plans without those that cannot be or are lost too often.
     fn mend(&self, planned: &mut Planned, policy: &Policy, have: &mut Loaded) -> Result<()> {
         let mut without: Vec<(usize, String)> = Vec::new();
-        for column in planned.used_devices() {
-            let device = &planned.devices()[column];
+        for index in planned.used_devices() {
+            let device = &planned.devices()[index];
             let name = device.name().to_owned();
-            let replaceable = self.policy.may_replan() && planned.can_do_without(column);
+            let replaceable = self.policy.may_replan() && planned.can_do_without(index);
             if !device.is_quarantined() {
-                if self.current().left_out[column] && replaceable {
-                    without.push((column, "it hangs too often".into()));
+                if self.current().left_out[index] && replaceable {
+                    without.push((index, "it hangs too often".into()));
                 }
                 continue;
             }
@@ -244,20 +224,20 @@ impl Inner {
                 // else it was told when the governor was
                 self.tell(Event::new(EventKind::Lost, &name, 0, words.clone()));
             }
-            let strikes = self.strike(column);
-            if strikes > RESETS && replaceable {
-                without.push((column, format!("lost {strikes} times of late, at last: {words}")));
+            let losses = self.count_loss(index);
+            if losses > RESETS && replaceable {
+                without.push((index, format!("lost {losses} times of late, at last: {words}")));
                 continue;
             }
             match device.reset_if_quarantined() {
                 Ok(_) => {
-                    have.forget(u32::try_from(column).expect("invariant: devices are counted in 32 bits"));
+                    have.forget(u32::try_from(index).expect("invariant: devices are counted in 32 bits"));
                     self.tell(Event::new(EventKind::Reset, &name, 0, words));
                 }
                 Err(reason) if replaceable => {
                     let reason = reason.message().to_owned();
                     self.tell(Event::new(EventKind::ResetFailed, &name, 0, reason.clone()));
-                    without.push((column, format!("{words}; not reset: {reason}")));
+                    without.push((index, format!("{words}; not reset: {reason}")));
                 }
                 Err(reason) => {
                     self.tell(Event::new(EventKind::ResetFailed, &name, 0, reason.message()));
@@ -276,13 +256,13 @@ impl Inner {
         }
         let settings = policy.settings();
         let mut next = planned.again(&self.shared, settings, |targets| {
-            for (column, words) in &without {
-                targets[*column].quarantined = Some(words.clone());
+            for (index, words) in &without {
+                targets[*index].quarantined = Some(words.clone());
             }
         })?;
-        for (column, words) in without {
-            let moved = planned.nodes_on(column);
-            let name = planned.devices()[column].name().to_owned();
+        for (index, words) in without {
+            let moved = planned.nodes_on(index);
+            let name = planned.devices()[index].name().to_owned();
             let event = Event::new(EventKind::Replanned, &name, moved, words);
             self.tell(event.clone());
             next.tell(event);

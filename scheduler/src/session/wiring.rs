@@ -14,7 +14,7 @@ use polychip_ops::{DType, PACKED_BYTES, Packed};
 use polychip_partitioner::Plan;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::compile::LoadedPart;
+use crate::loaded_part::LoadedPart;
 use crate::session::copy::Copied;
 use crate::tensor::TensorSpec;
 

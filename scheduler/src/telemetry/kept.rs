@@ -1,21 +1,16 @@
-//! Measured energy in the profile: kept for the part that a device ran, and as the device's power in new plans.
+//! Measured energy, kept in the profile for the part that a device ran.
 //!
-//! Invariant: a device's power is that of the whole model on it, measured; nodes are then priced by it as an estimate,
-//! and the part that was measured by its own figure.
-//!
-//! Not here: measuring (`energy`), where rows lie (`profile`).
+//! Not here: measuring (`energy`), where rows lie (`profile`), what new plans make of it (`power`).
 
-use polychip_graph::{Graph, fingerprint};
-use polychip_host::Device;
-use polychip_partitioner::{self as partitioner, Milliwatts};
+use polychip_graph::fingerprint;
 use polychip_profile::{Measurement, PartKey};
 
 use super::energy::Interval;
 use crate::error::Result;
 use crate::planned::Planned;
 use crate::policy::Policy;
-use crate::price::{Prices, Rows, alone, part_graph};
-use crate::runtime::Shared;
+use crate::price::part_graph;
+use crate::shared::Shared;
 
 /// Keeps the energy of a run of the one part that a plan gives to a device; whether it did.
 pub(crate) fn record(
@@ -66,35 +61,4 @@ pub(crate) fn record(
         .profile
         .record_energy(key, emulated, measurement, sensor, interval_uj)?;
     Ok(true)
-}
-
-/// Gives each device the power that it took while it ran the whole model, where that was measured.
-pub(crate) fn use_power(graph: &Graph, devices: &[Device], prices: &mut Prices, rows: Rows<'_>) {
-    let nodes = graph.node_count();
-    for column in 0..devices.len() {
-        let Some(part) = alone(graph, prices, column) else {
-            continue;
-        };
-        let Some(known) = rows.of(graph, devices, &part) else {
-            continue;
-        };
-        // microjoules over picoseconds are 1e9 milliwatts
-        let power = known
-            .energy_uj
-            .map(|energy| u128::from(energy) * 1_000_000_000 / u128::from(known.p50.picoseconds().max(1)));
-        if let Some(power) = power
-            .and_then(|power| u64::try_from(power).ok())
-            .filter(|&power| power > 0)
-        {
-            prices.targets[column].power = Some(Milliwatts::new(power));
-            for node in 0..nodes {
-                // what the plugin guessed gives way to what was measured
-                if let Some(cost) = prices.costs.node(node, column).copied() {
-                    prices
-                        .costs
-                        .set_node(node, column, partitioner::Cost { energy: None, ..cost });
-                }
-            }
-        }
-    }
 }

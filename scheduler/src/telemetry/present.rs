@@ -12,7 +12,8 @@ use polychip_profile::Conditions;
 use super::files::Sensors;
 use super::rules::Rules;
 use super::sampler::Sampler;
-use crate::runtime::{Runtime, Shared};
+use crate::runtime::Runtime;
+use crate::shared::Shared;
 
 impl Shared {
     /// Under which conditions each of these devices would compute from now on.
@@ -49,5 +50,17 @@ impl Runtime {
     #[must_use]
     pub fn conditions(&self, device: &Device) -> Conditions {
         self.0.sampled(|sampler| sampler.expected(device))
+    }
+}
+
+impl Sampler {
+    /// A sampler of all devices of a runtime.
+    #[must_use]
+    pub fn new(runtime: &Runtime, sensors: Sensors) -> Sampler {
+        Sampler::of(
+            runtime.devices().to_vec(),
+            runtime.0.host.clock().clone(),
+            sensors,
+        )
     }
 }

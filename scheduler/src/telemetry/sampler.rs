@@ -17,7 +17,6 @@ use serde::Serialize;
 use super::files::{ClockSetting, Sensors};
 use super::rules::Subject;
 use super::sensor::{Quantity, Reading, Sensor};
-use crate::runtime::Runtime;
 
 /// A figure of a sensor, or why there is none. The unit stands in the name of the field that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -175,16 +174,6 @@ impl Mean {
 }
 
 impl Sampler {
-    /// A sampler of all devices of a runtime.
-    #[must_use]
-    pub fn new(runtime: &Runtime, sensors: Sensors) -> Sampler {
-        Sampler::of(
-            runtime.devices().to_vec(),
-            runtime.0.host.clock().clone(),
-            sensors,
-        )
-    }
-
     pub(crate) fn of(devices: Vec<Device>, clock: Clock, sensors: Sensors) -> Sampler {
         Sampler {
             means: vec![Mean::default(); devices.len()],

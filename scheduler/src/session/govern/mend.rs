@@ -8,26 +8,19 @@ use std::sync::{Arc, Weak};
 
 use polychip_governor::Input;
 
-use super::{Governing, Ready, State};
+use super::ready::Ready;
+use super::state::{Governing, Lost, State};
 use crate::error::Result;
 use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::replan;
-use crate::session::Inner;
+use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 
 /// First wait before a lost device is reset again; each that fails doubles it.
 const FIRST_WAIT_NS: u64 = 1_000_000_000;
 /// Longest such wait.
 const LONGEST_WAIT_NS: u64 = 300_000_000_000;
-
-/// What is known of a device's loss.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Lost {
-    is_lost: bool,
-    wait_ns: u64,
-    next_try_ns: u64,
-}
 
 impl Governing {
     /// Tells the governor of devices that were lost.

@@ -6,18 +6,15 @@
 
 use std::sync::Arc;
 
-use polychip_governor::{Candidate, Input};
+use polychip_governor::Candidate;
 
-use super::Governing;
 use crate::error::Result;
-use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
-use crate::runtime::Shared;
-use crate::session::Inner;
 use crate::session::compile::Loaded;
 use crate::session::loaded::LoadedPlan;
-use crate::session::portfolio::{self, Variant};
+use crate::session::portfolio::Variant;
+use crate::shared::Shared;
 
 /// A plan with everything loaded.
 pub(super) struct Ready {
@@ -79,46 +76,4 @@ fn load_one(
         parts,
         &variant.policy,
     )?))
-}
-
-impl Governing {
-    /// Makes the portfolio anew from what was measured since. The state is free meanwhile: the old plans go on.
-    pub(super) fn replan(&self, inner: &Inner) {
-        let _making = self.making();
-        let plans: Vec<Arc<LoadedPlan>> = {
-            let state = self.lock();
-            state.ready.iter().map(|ready| Arc::clone(&ready.plan)).collect()
-        };
-        for plan in plans {
-            if let Err(error) = plan.record() {
-                tracing::warn!("{error}");
-            }
-        }
-        let names = self
-            .devices
-            .iter()
-            .map(|device| device.name().to_owned())
-            .collect();
-        let policy = self.policy.for_devices(names, self.policy.settings().precision);
-        let model = inner.current().planned.model().clone();
-        let planned = match Planned::new(&inner.shared, &model, &policy) {
-            Ok(planned) => planned,
-            Err(error) => {
-                tracing::warn!("no new plans: {error}");
-                return;
-            }
-        };
-        let variants = portfolio::variants(&inner.shared, &planned, &policy);
-        let (ready, candidates) = load(&inner.shared, variants, None, &mut || inner.next_number());
-        if ready.is_empty() {
-            return;
-        }
-        let mut state = self.lock();
-        for old in &state.ready {
-            inner.keep_track(&old.plan);
-        }
-        state.ready = ready;
-        let now = inner.now_ns();
-        self.tell(inner, &mut state, now, Input::Replanned(candidates));
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::session::Inner;
+use crate::session::inner::Inner;
 
 /// The thread that reads sensors; it ends with the last clone of its session.
 #[derive(Debug)]

@@ -1,0 +1,207 @@
+//! What the clones of a session share: its plan in place, its runs in flight, what happened to it.
+//!
+//! Invariants:
+//! 1. A plan is replaced between runs; whoever holds the old one keeps it until its runs have ended.
+//! 2. Inputs and outputs of another session are refused.
+//!
+//! Not here: replacing a plan that failed (`recover`), choosing among plans (`govern`).
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventLog};
+use crate::planned::Planned;
+use crate::policy::Policy;
+use crate::session::govern::state::Governing;
+use crate::session::loaded::LoadedPlan;
+use crate::session::slot::Ticket;
+use crate::shared::Shared;
+use crate::tensor::{Input, Output, TensorSpec};
+use crate::trace::Tracer;
+
+/// A session, without the thread that governs it.
+pub(crate) struct Inner {
+    /// Tells sessions apart, so that an input of another one is refused.
+    pub(super) id: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(super) policy: Policy,
+    pub(crate) governing: Option<Governing>,
+    pub(super) inputs: Vec<TensorSpec>,
+    pub(super) outputs: Vec<TensorSpec>,
+    pub(super) current: Mutex<Current>,
+    /// Held by the one thread that makes a new plan.
+    pub(super) recovery: Mutex<()>,
+    /// Plans that were replaced and that runs still hold.
+    pub(super) old: Mutex<Vec<Weak<LoadedPlan>>>,
+    /// Runs in flight, of all plans.
+    pub(super) out: Arc<AtomicUsize>,
+    /// Runs that went well.
+    pub(crate) runs: AtomicU64,
+    pub(crate) events: Mutex<EventLog>,
+    pub(crate) tracer: Tracer,
+}
+
+/// The plan of the next run.
+pub(crate) struct Current {
+    pub(crate) planned: Arc<Planned>,
+    /// None while another is made, and where none could be.
+    pub(crate) plan: Option<Arc<LoadedPlan>>,
+    /// What it was made for: the session's policy, but for the precision of a governed session's plans.
+    pub(super) policy: Arc<Policy>,
+    pub(super) number: u64,
+    /// Losses by device of the plan.
+    pub(super) losses: Vec<LossCount>,
+    /// Devices that the next plan does without.
+    pub(super) left_out: Vec<bool>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How often a device was lost of late.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LossCount {
+    pub(super) count: u32,
+    /// Good runs of the session at the last one.
+    pub(super) at: u64,
+}
+
+pub(super) fn output_in_flight(output: &Output) -> Error {
+    let words = format!("output {:?} is being written by a run in flight", output.name());
+    Error::new(ErrorKind::InFlight, words)
+}
+
+impl Inner {
+    pub(crate) fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan, where it is not known to have failed.
+    pub(crate) fn usable(&self) -> Option<Arc<LoadedPlan>> {
+        let current = self.current();
+        current.plan.as_ref().filter(|plan| !plan.has_failed()).cloned()
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        self.events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(event);
+    }
+
+    pub(super) fn check_inputs(&self, inputs: &[&Input]) -> Result<()> {
+        for (position, input) in inputs.iter().enumerate() {
+            if input.session != self.id {
+                let words = format!("input {:?} belongs to another session", input.name());
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            if inputs[..position].iter().any(|other| other.index == input.index) {
+                return Err(Error::new(
+                    ErrorKind::BadInput,
+                    format!("input {:?} is given twice", input.name()),
+                ));
+            }
+        }
+        for (index, wanted) in self.inputs.iter().enumerate() {
+            if !inputs.iter().any(|input| input.index == index) {
+                return Err(Error::new(
+                    ErrorKind::BadInput,
+                    format!("input {:?} is missing", wanted.name),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_outputs(&self, outputs: &[&Output]) -> Result<()> {
+        for (position, output) in outputs.iter().enumerate() {
+            let name = output.name();
+            if output.session != self.id {
+                let words = format!("output {name:?} belongs to another session");
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            if outputs[..position]
+                .iter()
+                .any(|other| other.index == output.index)
+            {
+                let words = format!("output {name:?} is given twice");
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            if output.memory.is_held() {
+                self.reap_ended();
+                if output.memory.is_held() {
+                    return Err(output_in_flight(output));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A place among the runs in flight.
+    pub(super) fn ticket(&self) -> Result<Ticket> {
+        let most = self.policy.runs_in_flight();
+        if let Some(ticket) = Ticket::take(&self.out, most) {
+            return Ok(ticket);
+        }
+        self.reap_ended();
+        Ticket::take(&self.out, most).ok_or_else(|| self.all_in_flight())
+    }
+
+    pub(super) fn all_in_flight(&self) -> Error {
+        let words = format!(
+            "{} runs are in flight, as many as the policy allows; wait for one, or raise Policy::in_flight",
+            self.policy.runs_in_flight()
+        );
+        Error::new(ErrorKind::InFlight, words)
+    }
+
+    /// Takes back slots of runs that were given up and have ended, of this plan and those before.
+    pub(crate) fn reap_ended(&self) {
+        let plan = self.current().plan.clone();
+        if let Some(plan) = plan {
+            plan.reap_ended();
+        }
+        let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
+        let plans: Vec<Arc<LoadedPlan>> = old.iter().filter_map(Weak::upgrade).collect();
+        old.retain(|plan| plan.strong_count() > 0);
+        drop(old);
+        plans.iter().for_each(|plan| plan.reap_ended());
+    }
+
+    pub(crate) fn keep_track(&self, plan: &Arc<LoadedPlan>) {
+        let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = Arc::downgrade(plan);
+        old.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&one));
+        old.push(one);
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.shared.host.clock().now_ns()
+    }
+
+    /// The next run takes this plan.
+    pub(crate) fn put_in_place(&self, plan: &Arc<LoadedPlan>, policy: &Arc<Policy>) {
+        let before = {
+            let mut current = self.current();
+            current.planned = Arc::clone(&plan.planned);
+            current.policy = Arc::clone(policy);
+            current.plan.replace(Arc::clone(plan))
+        };
+        if let Some(before) = before {
+            self.keep_track(&before);
+        }
+    }
+
+    /// A number that no plan of the session has.
+    pub(crate) fn next_number(&self) -> u64 {
+        let mut current = self.current();
+        current.number += 1;
+        current.number
+    }
+}

@@ -1,0 +1,22 @@
+//! What all models and sessions of a runtime share: devices, what was measured of them, and where compiled parts lie.
+//!
+//! Not here: how it is put together (`runtime`).
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use polychip_host::Host;
+use polychip_profile::Profile;
+
+use crate::telemetry::sampler::Sampler;
+
+/// Plugins with their devices, the profile and the cache.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Host,
+    pub(crate) profile: Arc<Profile>,
+    /// Compiled parts are kept here between processes.
+    pub(crate) cache: Option<PathBuf>,
+    /// Sensors by which measured figures are chosen, found when they are first asked for.
+    pub(crate) sampler: Mutex<Option<Sampler>>,
+}
