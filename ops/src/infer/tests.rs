@@ -4,7 +4,7 @@
 //! Not here: windows and broadcasting by themselves (beside their modules).
 
 use super::*;
-use crate::{Attr, Dim, Element, Literal};
+use crate::{Attr, Dim, Element, Literal, TensorType, Value};
 
 mod classes;
 mod errors;
