@@ -6,7 +6,7 @@
 //! 2. A tensor may exist in ONNX order, channels last, or both, as real values, as stored integers, or both;
 //!    a step asks for the form it wants, and the conversion is made once, where it is first asked for.
 //! 3. What is not lowered is refused with a reason: never approximated, never wrong. A node that lowers alone
-//!    lowers within any part: a fused ending that fails is undone, and its nodes stand alone.
+//!    lowers within any part: a fused epilogue that fails is undone, and its nodes stand alone.
 //! 4. A dry lowering makes the same steps and reads no constant but small ones.
 //!
 //! Not here: running (`exec`), offsets (the SDK's `arena`), which nodes stand behind which (`fuse`).
@@ -19,7 +19,7 @@ mod columns;
 mod conv;
 mod elementwise;
 mod emit;
-mod ending;
+mod epilogue;
 mod finish;
 mod forms;
 mod fuse;
@@ -38,22 +38,22 @@ mod share;
 use std::collections::HashMap;
 
 use polychip_gpu_kernels::{Access, Generate, Kernel, Scalar};
-use polychip_lowering::{Extract, Outcome, Part, Refusal, TensorIndex};
+use polychip_lowering::{Extract, Layout, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::DType;
-use polychip_sdk::{CompileOptions, GraphView, Layout, Precision, Reason, Result, Support};
+use polychip_sdk::{CompileOptions, GraphView, Precision, Reason, Result, Support};
 
 use crate::blob::Lowered;
 use crate::program::{ALIGN, Home, Step};
 use crate::target::Target;
 use crate::tune;
-use forms::{Form, Forms};
+use forms::Places;
 
 /// Lowers a part.
 ///
 /// # Errors
 /// Where a node is not lowered; it names the node and the reason.
 pub fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -> Result<Lowered> {
-    let part = resolved(Part::of(graph), options, target);
+    let part = resolved(Part::of(graph, |_| true), options, target);
     Ok(run(&part, options, target, false)?)
 }
 
@@ -63,7 +63,11 @@ pub fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -
 /// As [`lower`].
 pub fn lower_dry(graph: &GraphView<'_>, nodes: &[u32], target: &Target) -> Result<Lowered> {
     let options = CompileOptions::default();
-    let part = resolved(Extract::new(&Part::of(graph)).nodes(nodes), &options, target);
+    let part = resolved(
+        Extract::new(&Part::of(graph, |_| true)).nodes(nodes),
+        &options,
+        target,
+    );
     Ok(run(&part, &options, target, true)?)
 }
 
@@ -85,7 +89,7 @@ fn resolved(part: Part, options: &CompileOptions, target: &Target) -> Part {
 
 /// Whether each node is lowered, or what it was recomposed from, and if not, why: each is lowered alone and dry.
 pub fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
-    let part = Part::of(graph);
+    let part = Part::of(graph, |_| true);
     let options = CompileOptions::default();
     let mut extract = Extract::new(&part);
     (0..part.nodes.len())
@@ -108,12 +112,12 @@ fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Out
         let words = format!("{} has a body graph", node.op_name);
         return Err(Refusal::new(Reason::Body, words).at(node.index));
     }
-    let mut layouts = vec![Form::Rows; part.inputs.len() + part.outputs.len()];
+    let mut layouts = vec![Layout::RowMajor; part.inputs.len() + part.outputs.len()];
     for request in &options.ports {
         if let Some(layout) = layouts.get_mut(request.port as usize)
-            && request.layout == Layout::ChannelsLast
+            && request.layout == polychip_sdk::Layout::ChannelsLast
         {
-            *layout = Form::Channels;
+            *layout = Layout::ChannelsLast;
         }
     }
     let ports = part.inputs.iter().chain(&part.outputs);
@@ -122,7 +126,7 @@ fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Out
             .dims(tensor)
             .is_some_and(|dims| (3..=5).contains(&dims.len()))
         {
-            *layout = Form::Rows;
+            *layout = Layout::RowMajor;
         }
     }
     let mut lowering = Lowering {
@@ -132,8 +136,7 @@ fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Out
         dry,
         layouts,
         wishes: finish::wishes(part, target),
-        readers: part.readers(),
-        forms: vec![Forms::default(); part.tensors.len()],
+        forms: vec![Places::default(); part.tensors.len()],
         ports: vec![None; part.inputs.len() + part.outputs.len()],
         values: Vec::new(),
         kernels: Vec::new(),
@@ -177,11 +180,10 @@ pub(crate) struct Lowering<'a> {
     /// Whether constants are left unread.
     dry: bool,
     /// Granted layout of each port.
-    layouts: Vec<Form>,
+    layouts: Vec<Layout>,
     /// Output port in whose memory a tensor should be computed.
     wishes: Vec<Option<usize>>,
-    readers: Vec<Vec<usize>>,
-    forms: Vec<Forms>,
+    forms: Vec<Places>,
     /// Value of each port, once there is one.
     ports: Vec<Option<ValueId>>,
     values: Vec<Stored>,
@@ -195,7 +197,7 @@ pub(crate) struct Lowering<'a> {
 
 /// Where a lowering stood, to go back to.
 struct Mark {
-    forms: Vec<Forms>,
+    forms: Vec<Places>,
     ports: Vec<Option<ValueId>>,
     values: usize,
     kernels: usize,

@@ -41,13 +41,22 @@ impl Tensor {
         Literal::new(self.dtype, self.dims.clone()?, self.bytes()?.as_ref())
     }
 
-    /// The stored integers of a constant; `None` for other types.
+    /// The stored integers of a constant, of at most 32 bits.
     ///
     /// # Errors
     /// Where it is no constant, or of no integers of at most 32 bits.
     pub fn integers(&self) -> Outcome<Vec<i32>> {
         let (bytes, dims) = self.data()?;
         integers(self.dtype, dims.iter().product(), &bytes)
+    }
+
+    /// The stored integers and truth values of a constant, whatever their width; `None` for other types.
+    pub fn wide_integers(&self) -> Option<Vec<i64>> {
+        if self.dtype.byte_width().is_none() {
+            let narrow = self.integers().ok()?;
+            return Some(narrow.into_iter().map(i64::from).collect());
+        }
+        Literal::new(self.dtype, self.dims.clone()?, self.bytes()?.as_ref())?.as_i64s()
     }
 
     /// The real values of a constant, as f32.

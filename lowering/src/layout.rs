@@ -2,7 +2,9 @@
 //!
 //! Invariant: a permutation lists, for each axis in memory from the outermost, the axis of the ONNX shape.
 //!
-//! Not here: which tensor gets which layout.
+//! Not here: which node computes in which layout (`plan`).
+
+pub mod plan;
 
 /// How the axes of a tensor lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,6 +11,8 @@
 
 mod class;
 mod constant;
+mod form;
+mod fusion;
 pub mod layout;
 mod part;
 mod refusal;
@@ -18,6 +20,8 @@ mod scales;
 
 pub use class::OpClass;
 pub use constant::integers;
+pub use form::{Forms, Storage};
+pub use fusion::{Epilogue, Fusion, Group};
 pub use layout::Layout;
 pub use part::{Body, Extract, Node, Part, Tensor, TensorIndex};
 pub use refusal::{Outcome, Refusal};

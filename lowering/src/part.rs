@@ -230,13 +230,13 @@ impl Part {
         t.dtype == DType::F32 && t.dims.is_some() && t.encoding.is_none()
     }
 
-    /// Marks tensors that ConstantOfShape fills, whatever their size: the graph folds small ones only.
-    pub fn find_fills(&mut self) {
+    /// Marks tensors of some types that ConstantOfShape fills, whatever their size: the graph folds small ones only.
+    pub fn find_fills(&mut self, of: fn(DType) -> bool) {
         for node in self.nodes.iter().filter(|node| node.op == Op::ConstantOfShape) {
             let Some(tensor) = node.output(0).map(|t| &mut self.tensors[t]) else {
                 continue;
             };
-            let width = tensor.dtype.byte_width();
+            let width = tensor.dtype.byte_width().filter(|_| of(tensor.dtype));
             let (Some(_), Some(width), None) = (&tensor.dims, width, &tensor.encoding) else {
                 continue;
             };

@@ -3,11 +3,10 @@
 //! Invariant: a tensor with the encoding of its sources keeps their integers; others are moved as real values.
 
 use polychip_gpu_kernels::{Concat, CumSum, OneHot, Pad, PadMode, Scalar, Tile, Trilu};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::Reason;
 
-use super::forms::{Form, Kind, arranged, is_same, place};
 use super::map::wide;
 use super::movement::{around, carried, kept, list};
 use super::{Lowering, ValueId};
@@ -55,25 +54,25 @@ fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
             "sizes of {sum} joined to {out:?} along axis {axis}"
         )));
     }
-    let kind = if inputs.iter().all(|&x| carried(l, x, y) == Kind::Stored) {
-        Kind::Stored
+    let kind = if inputs.iter().all(|&x| carried(l, x, y) == Storage::Stored) {
+        Storage::Stored
     } else {
-        Kind::Real
+        Storage::Real
     };
     let channels = |&&x: &&TensorIndex| l.is_channels_only(x) && !l.part.is_constant(x);
-    let form = if !is_same(out) && 2 * inputs.iter().filter(channels).count() >= inputs.len() {
-        Form::Channels
+    let layout = if !Layout::is_same(out) && 2 * inputs.iter().filter(channels).count() >= inputs.len() {
+        Layout::ChannelsLast
     } else {
-        Form::Rows
+        Layout::RowMajor
     };
     let mut pieces: Vec<(ValueId, Vec<usize>)> = Vec::with_capacity(inputs.len());
     for &x in &inputs {
         let dims = l.dims(x)?;
-        pieces.push((l.get(x, form, kind)?, arranged(dims, form)));
+        pieces.push((l.get(x, layout, kind)?, layout.dims(dims)));
     }
-    let at = place(form, axis, rank);
-    let (scalar, target) = l.destination(y, form, kind)?;
-    l.define(y, form, kind, target)?;
+    let at = layout.place(axis, rank);
+    let (scalar, target) = l.destination(y, layout, kind)?;
+    l.define(y, layout, kind, target)?;
     let most = (l.target.limits.bindings as usize).saturating_sub(1).max(2);
     while pieces.len() > most {
         let mut joined = Vec::new();
@@ -144,23 +143,23 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Out
             .scalar(t)
             .ok_or_else(|| Refusal::constant("the value of Pad comes from the run"))?,
     };
-    let form = kept(l, x)?;
+    let layout = kept(l, x)?;
     let (mut before, mut after) = (vec![0; rank], vec![0; rank]);
     for (i, &axis) in axes.iter().enumerate() {
-        let at = place(form, axis, rank);
+        let at = layout.place(axis, rank);
         (before[at], after[at]) = (pads[i], pads[axes.len() + i]);
     }
-    let memory = arranged(dims, form);
-    for (axis, &size) in arranged(out, form).iter().enumerate() {
+    let memory = layout.dims(dims);
+    for (axis, &size) in layout.dims(out).iter().enumerate() {
         if memory[axis] as i64 + before[axis] + after[axis] != size as i64 {
             return Err(Refusal::shape(format!(
                 "{dims:?} padded by {pads:?} is not {out:?}"
             )));
         }
     }
-    let from = l.get(x, form, Kind::Real)?;
-    let (scalar, target) = l.destination(y, form, Kind::Real)?;
-    l.define(y, form, Kind::Real, target)?;
+    let from = l.get(x, layout, Storage::Real)?;
+    let (scalar, target) = l.destination(y, layout, Storage::Real)?;
+    l.define(y, layout, Storage::Real, target)?;
     let kernel = Pad {
         scalar,
         shape: wide(&memory),
@@ -208,12 +207,12 @@ fn tile(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
         return Err(Refusal::shape(format!("{dims:?} does not expand to {out:?}")));
     }
     let kind = carried(l, x, y);
-    let value = l.get(x, Form::Rows, kind)?;
+    let value = l.get(x, Layout::RowMajor, kind)?;
     if aligned == out {
-        return l.define(y, Form::Rows, kind, value);
+        return l.define(y, Layout::RowMajor, kind, value);
     }
-    let (scalar, target) = l.destination(y, Form::Rows, kind)?;
-    l.define(y, Form::Rows, kind, target)?;
+    let (scalar, target) = l.destination(y, Layout::RowMajor, kind)?;
+    l.define(y, Layout::RowMajor, kind, target)?;
     let kernel = Tile {
         scalar,
         shape: wide(&aligned),
@@ -237,7 +236,7 @@ fn sums(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
             scalar.name()
         )));
     }
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
     let kernel = CumSum {
         scalar,
@@ -259,7 +258,7 @@ fn triangle(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -
         .and_then(|list| list.first().copied())
         .unwrap_or(0);
     let value = l.rows(x)?;
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     let kernel = Trilu {
         scalar: l.stored(value).scalar,
         shape: wide(dims),
@@ -286,7 +285,7 @@ fn one_hot(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
             kind.name()
         )));
     }
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     let kernel = OneHot {
         scalar: l.stored(values).scalar,
         index: kind,

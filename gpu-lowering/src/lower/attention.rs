@@ -1,11 +1,11 @@
 //! Attention: scores, mask, softmax and weighted sum in one kernel.
 
 use polychip_gpu_kernels::{Attention, Mask};
-use polychip_lowering::{Node, Outcome, Refusal};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage};
 use polychip_ops::{Attr, AttrKey, AttrValue, Op};
 
 use super::Lowering;
-use super::forms::{Form, Kind, Permuted, is_float};
+use super::forms::{Permuted, is_float};
 
 /// `[batch, heads, rows, size]` of an operand, and whether heads lie inside the rows.
 fn heads(dims: &[usize], count: Option<usize>) -> Option<([u64; 4], bool)> {
@@ -95,7 +95,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     // heads that were moved in front of the rows are read where they were
     let turned = [q, k, v].map(|t| {
         let forms = &l.forms[t];
-        let rows = forms.get(Form::Rows, Kind::Real).is_some();
+        let rows = forms.get(Layout::RowMajor, Storage::Real).is_some();
         forms
             .permuted
             .filter(|permuted| !rows && !inside && permuted.order(4) == [0, 2, 1, 3])
@@ -148,7 +148,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         l.forms[y].permuted = Permuted::new(value, &[0, 2, 1, 3]);
         value
     } else {
-        l.result(y, Form::Rows)?
+        l.result(y, Layout::RowMajor)?
     };
     let kernel = Attention {
         scalar,

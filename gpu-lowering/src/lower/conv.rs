@@ -3,25 +3,25 @@
 use polychip_gpu_kernels::{
     Binary, Conv, ConvTile, Depthwise, Direction, Epilogue, Image, ImageLayout, Kernel, Place, Scalar, Window,
 };
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, geometry};
 use polychip_sdk::{EncodingKind, Reason};
 
 use super::columns::{self, Piece};
-use super::ending::{self, Ending, Sheet};
-use super::forms::{Form, Kind, float_bytes, is_float};
+use super::epilogue::{self, EpilogueBuilder, Sheet};
+use super::forms::{float_bytes, is_float};
 use super::share::Whole;
 use super::{Lowering, ValueId, image, of_kernel};
 
 /// Whether a node is an anchor of this family.
-pub(super) fn takes_endings(l: &Lowering<'_>, node: &Node) -> bool {
+pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
     let real = |i| node.input(i).is_some_and(|t| is_float(l.part.real(t)));
     matches!(node.op, Op::Conv | Op::ConvTranspose) && real(0) && real(1)
 }
 
 /// Whether a tensor can be read by the end of a convolution.
 pub(super) fn admits(l: &Lowering<'_>, tensor: TensorIndex, dims: &[usize], out: &[usize]) -> bool {
-    ending::admits(l, tensor, Sheet::Image, dims, out)
+    epilogue::admits(l, tensor, Sheet::Image, dims, out)
 }
 
 /// Lowers a convolution alone.
@@ -66,18 +66,18 @@ pub(super) fn fused(
     // a first layer of few channels reads the image as the app gave it
     let few = shape.image.channels < 8
         && !shape.is_depthwise()
-        && l.forms[x].get(Form::Channels, Kind::Real).is_none();
+        && l.forms[x].get(Layout::ChannelsLast, Storage::Real).is_none();
     let source = if few && !l.is_channels_only(x) {
         ImageLayout::ChannelsFirst
     } else {
         ImageLayout::ChannelsLast
     };
-    let form = match source {
-        ImageLayout::ChannelsFirst => Form::Rows,
-        ImageLayout::ChannelsLast => Form::Channels,
+    let layout = match source {
+        ImageLayout::ChannelsFirst => Layout::RowMajor,
+        ImageLayout::ChannelsLast => Layout::ChannelsLast,
     };
-    let from = l.get(x, form, Kind::Real)?;
-    let mut end = Ending::new();
+    let from = l.get(x, layout, Storage::Real)?;
+    let mut end = EpilogueBuilder::new();
     bias(l, &mut end, node, y)?;
     let (epilogue, operands, target) = end.finish(l, members, y, output, Sheet::Image)?;
     let part = l.part;
@@ -134,7 +134,7 @@ impl Filters {
 }
 
 /// Adds a bias per channel.
-fn bias(l: &mut Lowering<'_>, end: &mut Ending, node: &Node, y: TensorIndex) -> Outcome<()> {
+fn bias(l: &mut Lowering<'_>, end: &mut EpilogueBuilder, node: &Node, y: TensorIndex) -> Outcome<()> {
     let Some(b) = node.input(2) else { return Ok(()) };
     let channels = l.dims(y)?.get(1).copied().unwrap_or(0);
     if l.dims(b)? != [channels] {
@@ -498,8 +498,8 @@ fn integers(
     };
     let mark = l.mark();
     let done = (|| -> Outcome<()> {
-        let from = l.get(x, Form::Channels, Kind::Stored)?;
-        let mut end = Ending::new();
+        let from = l.get(x, Layout::ChannelsLast, Storage::Stored)?;
+        let mut end = EpilogueBuilder::new();
         let factors: Vec<f32> = scales.iter().map(|weight| weight * scale).collect();
         let factors: ValueId = l.constant(Scalar::F32, &[channels], || {
             Ok(float_bytes(Scalar::F32, &factors))

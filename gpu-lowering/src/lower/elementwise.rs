@@ -6,10 +6,10 @@
 //! 2. Operands broadcast as ONNX says; the result has the shape of the node's output.
 
 use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
-use polychip_lowering::{Node, Outcome, Part, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, DType, Op, broadcast};
 
-use super::forms::{Form, Kind, is_float, is_same};
+use super::forms::is_float;
 use super::{Lowering, map, quantise, scalar_of};
 
 /// The expression of several nodes, and the tensors that its operands stand for.
@@ -331,15 +331,15 @@ fn emit(l: &mut Lowering<'_>, chain: &Chain, output: TensorIndex) -> Outcome<()>
     // channels last where an image of the result's shape lies so only
     let is_channels =
         |&t: &TensorIndex| l.part.dims(t) == Some(out) && !l.part.is_constant(t) && l.is_channels_only(t);
-    let form = if !is_same(out) && chain.operands.iter().any(is_channels) {
-        Form::Channels
+    let layout = if !Layout::is_same(out) && chain.operands.iter().any(is_channels) {
+        Layout::ChannelsLast
     } else {
-        Form::Rows
+        Layout::RowMajor
     };
     let mut operands = Vec::with_capacity(chain.operands.len());
     let mut reads = Vec::with_capacity(chain.operands.len());
     for (index, &tensor) in chain.operands.iter().enumerate() {
-        let (operand, read) = operand(l, tensor, index as u32, out.len(), form)?;
+        let (operand, read) = operand(l, tensor, index as u32, out.len(), layout)?;
         operands.push(operand);
         reads.push(read);
     }
@@ -347,13 +347,13 @@ fn emit(l: &mut Lowering<'_>, chain: &Chain, output: TensorIndex) -> Outcome<()>
     // a quantised result is rounded by the kernel that computes it
     if let Some((scale, zero)) = quantise::single(l, output) {
         let to = l.stored_scalar(output)?;
-        let (_, target) = l.destination(output, form, Kind::Stored)?;
-        l.define(output, form, Kind::Stored, target)?;
+        let (_, target) = l.destination(output, layout, Storage::Stored)?;
+        l.define(output, layout, Storage::Stored, target)?;
         let expression = quantise::encoded(expression, scale, zero, to);
-        return map::launch(l, &expression, &operands, out, form, target);
+        return map::launch(l, &expression, &operands, out, layout, target);
     }
-    let target = l.result(output, form)?;
-    map::launch(l, &expression, &operands, out, form, target)
+    let target = l.result(output, layout)?;
+    map::launch(l, &expression, &operands, out, layout, target)
 }
 
 /// A tensor as an operand, and how its real value is read.
@@ -362,7 +362,7 @@ fn operand(
     tensor: TensorIndex,
     index: u32,
     rank: usize,
-    form: Form,
+    layout: Layout,
 ) -> Outcome<(map::Operand, Expression)> {
     let dims = l.dims(tensor)?;
     let mut aligned = vec![1; rank - dims.len()];
@@ -370,30 +370,39 @@ fn operand(
     let read = Expression::Operand(index);
     // integers with one scale are decoded where they are read
     let forms = l.forms[tensor];
-    let exists = |kind| [Form::Rows, Form::Channels].map(|form| forms.get(form, kind).is_some());
+    let exists =
+        |kind| [Layout::RowMajor, Layout::ChannelsLast].map(|layout| forms.get(layout, kind).is_some());
     let (kind, read) = match quantise::single(l, tensor) {
-        Some((scale, zero)) if exists(Kind::Real) == [false, false] && !l.part.is_constant(tensor) => {
-            (Kind::Stored, quantise::decoded(read, scale, zero))
+        Some((scale, zero)) if exists(Storage::Real) == [false, false] && !l.part.is_constant(tensor) => {
+            (Storage::Stored, quantise::decoded(read, scale, zero))
         }
-        _ => (Kind::Real, read),
+        _ => (Storage::Real, read),
     };
     // an image is read as it lies; strides do the rest
-    let own = if dims.len() < rank || is_same(dims) {
-        Form::Rows
+    let own = if dims.len() < rank || Layout::is_same(dims) {
+        Layout::RowMajor
     } else if l.part.is_constant(tensor) {
-        form
+        layout
     } else {
         match exists(kind) {
-            [true, false] => Form::Rows,
-            [false, true] => Form::Channels,
-            _ => form,
+            [true, false] => Layout::RowMajor,
+            [false, true] => Layout::ChannelsLast,
+            _ => layout,
         }
     };
     let value = l.get(tensor, own, kind)?;
     let operand = if dims.len() < rank {
-        map::Operand::of(value, &aligned, Form::Rows)?
+        map::Operand::of(value, &aligned, Layout::RowMajor)?
     } else {
-        map::Operand::of(value, &aligned, if is_same(dims) { Form::Rows } else { own })?
+        map::Operand::of(
+            value,
+            &aligned,
+            if Layout::is_same(dims) {
+                Layout::RowMajor
+            } else {
+                own
+            },
+        )?
     };
     Ok((operand, read))
 }

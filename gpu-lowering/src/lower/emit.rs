@@ -5,17 +5,15 @@
 //!    rounded values.
 //! 2. A node whose results are empty makes no step.
 
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Group, Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::Op;
 use polychip_sdk::Reason;
 
-use super::forms::{Form, Kind};
-use super::fuse::Group;
 use super::{Lowering, class};
 
 impl<'a> Lowering<'a> {
     /// Emits a group.
-    pub(super) fn group(&mut self, group: &Group) -> Outcome<()> {
+    pub(super) fn group(&mut self, group: &Group<()>) -> Outcome<()> {
         let part = self.part;
         let anchor = &part.nodes[group.anchor];
         let fuses = group.members.iter().any(|&member| member != group.anchor);
@@ -52,9 +50,9 @@ impl<'a> Lowering<'a> {
         if node.writes().all(|t| empty(&t)) && node.writes().next().is_some() {
             for tensor in node.writes() {
                 let kind = self.outer_kind(tensor);
-                let (_, value) = self.destination(tensor, Form::Rows, kind)?;
-                self.define(tensor, Form::Rows, kind, value)?;
-                self.define(tensor, Form::Channels, kind, value)?;
+                let (_, value) = self.destination(tensor, Layout::RowMajor, kind)?;
+                self.define(tensor, Layout::RowMajor, kind, value)?;
+                self.define(tensor, Layout::ChannelsLast, kind, value)?;
             }
             return Ok(());
         }
@@ -100,18 +98,18 @@ impl<'a> Lowering<'a> {
 
     /// Brings a quantised result to its integers.
     fn settle(&mut self, tensor: TensorIndex) -> Outcome<()> {
-        if self.outer_kind(tensor) == Kind::Real {
+        if self.outer_kind(tensor) == Storage::Real {
             return Ok(());
         }
         let forms = self.forms[tensor];
-        let stored = |form| forms.get(form, Kind::Stored).is_some();
-        if !stored(Form::Rows) && !stored(Form::Channels) {
-            let form = if forms.get(Form::Channels, Kind::Real).is_some() {
-                Form::Channels
+        let stored = |layout| forms.get(layout, Storage::Stored).is_some();
+        if !stored(Layout::RowMajor) && !stored(Layout::ChannelsLast) {
+            let layout = if forms.get(Layout::ChannelsLast, Storage::Real).is_some() {
+                Layout::ChannelsLast
             } else {
-                Form::Rows
+                Layout::RowMajor
             };
-            self.get(tensor, form, Kind::Stored)?;
+            self.get(tensor, layout, Storage::Stored)?;
         }
         self.forms[tensor].forget_real();
         Ok(())

@@ -5,12 +5,11 @@
 //! 2. A state's output is always copied at the end, because its port is also the input's memory.
 //! 3. On a device behind a link an output that later steps read is computed in the arena, and copied once.
 
-use polychip_lowering::{Outcome, Part, Refusal};
+use polychip_lowering::{Layout, Outcome, Part, Refusal, Storage};
 use polychip_ops::Op;
 use polychip_sdk::arena::{self, Piece};
-use polychip_sdk::{Layout, Port, Reason};
+use polychip_sdk::{Port, Reason};
 
-use super::forms::{Form, Kind, arranged};
 use super::{Lowered, Lowering};
 use crate::program::{ALIGN, Home, Program, Value};
 use crate::target::Target;
@@ -70,8 +69,8 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Outcome<Lowered> {
         let t = &part.tensors[tensor];
         let mut port = Port::dense(index >= inputs, t.dtype, l.dims(tensor)?)
             .map_err(|error| Refusal::new(Reason::DType, error.to_string()))?;
-        if l.layouts[index] == Form::Channels {
-            port.layout = Layout::ChannelsLast;
+        if l.layouts[index] == Layout::ChannelsLast {
+            port.layout = polychip_sdk::Layout::ChannelsLast;
         }
         port.encoding = t.encoding.clone();
         port.state_port = part.states.iter().find_map(|&(input, output)| {
@@ -112,26 +111,26 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Outcome<Lowered> {
 fn output(l: &mut Lowering<'_>, port: usize, tensor: usize) -> Outcome<()> {
     // a constant as the app sees it, even where it is multiplied in less precision
     let kind = if l.part.is_constant(tensor) {
-        Kind::Stored
+        Storage::Stored
     } else {
         l.outer_kind(tensor)
     };
-    let form = l.layouts[port];
+    let layout = l.layouts[port];
     let dims = l.dims(tensor)?;
     if l.ports[port].is_none() {
         // the conversion that is made for this port may write it at once
         l.wishes[tensor] = l.wishes[tensor]
             .or(Some(port))
             .filter(|_| !part_state(l.part, tensor));
-        let value = l.get(tensor, form, kind)?;
+        let value = l.get(tensor, layout, kind)?;
         if l.ports[port] != Some(value) {
             if l.ports[port].is_some() {
                 return Err(Refusal::op("an output computed twice"));
             }
             let scalar = l.stored_scalar(tensor)?;
-            let target = l.value(Home::Port(port as u32, 0), scalar, &arranged(dims, form))?;
+            let target = l.value(Home::Port(port as u32, 0), scalar, &layout.dims(dims))?;
             l.ports[port] = Some(target);
-            l.relayout(value, dims, form, form, target)?;
+            l.relayout(value, dims, layout, layout, target)?;
         }
     }
     Ok(())

@@ -6,34 +6,16 @@
 
 use half::f16;
 use polychip_gpu_kernels::Scalar;
-use polychip_lowering::{Outcome, TensorIndex};
+use polychip_lowering::{Forms, Layout, Outcome, Storage, TensorIndex};
 use polychip_ops::DType;
 
 use super::{Lowering, ValueId, map};
 use crate::program::Home;
 
-/// In what order a tensor's elements lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// ONNX order.
-    Rows,
-    /// `[n, spatial..., c]`.
-    Channels,
-}
-
-/// What a tensor's elements are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// What an op sees.
-    Real,
-    /// Integers with an encoding.
-    Stored,
-}
-
-/// The forms in which a tensor exists so far.
+/// Where a tensor exists so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Forms {
-    values: [Option<ValueId>; 4],
+pub(super) struct Places {
+    forms: Forms<ValueId>,
     /// The value at an input port, in the port's layout, until it is first read.
     port: Option<ValueId>,
     /// The real values in another order of axes, until someone wants them in ONNX order.
@@ -62,22 +44,18 @@ impl Permuted {
     }
 }
 
-impl Forms {
-    fn at(form: Form, kind: Kind) -> usize {
-        (form == Form::Channels) as usize + 2 * (kind == Kind::Stored) as usize
+impl Places {
+    pub(super) fn get(&self, layout: Layout, kind: Storage) -> Option<ValueId> {
+        self.forms.get(layout, kind)
     }
 
-    pub(super) fn get(&self, form: Form, kind: Kind) -> Option<ValueId> {
-        self.values[Forms::at(form, kind)]
-    }
-
-    pub(super) fn set(&mut self, form: Form, kind: Kind, value: ValueId) {
-        self.values[Forms::at(form, kind)] = Some(value);
+    pub(super) fn set(&mut self, layout: Layout, kind: Storage, value: ValueId) {
+        self.forms.set(layout, kind, value);
     }
 
     pub(super) fn forget_real(&mut self) {
-        for form in [Form::Rows, Form::Channels] {
-            self.values[Forms::at(form, Kind::Real)] = None;
+        for layout in [Layout::RowMajor, Layout::ChannelsLast] {
+            self.forms.forget(layout, Storage::Real);
         }
         self.permuted = None;
     }
@@ -88,17 +66,17 @@ impl Lowering<'_> {
     pub(super) fn feed(&mut self) -> Outcome<()> {
         for (port, &tensor) in self.part.inputs.iter().enumerate() {
             let scalar = self.stored_scalar(tensor)?;
-            let dims = arranged(self.dims(tensor)?, self.layouts[port]);
+            let dims = self.layouts[port].dims(self.dims(tensor)?);
             let value = self.value(Home::Port(port as u32, 0), scalar, &dims)?;
             self.ports[port] = Some(value);
-            let form = self.layouts[port];
+            let layout = self.layouts[port];
             let kind = if self.part.tensors[tensor].encoding.is_some() {
-                Kind::Stored
+                Storage::Stored
             } else {
-                Kind::Real
+                Storage::Real
             };
-            if !self.target.discrete && (kind == Kind::Stored || scalar == self.scalar(tensor)?) {
-                self.forms[tensor].set(form, kind, value);
+            if !self.target.discrete && (kind == Storage::Stored || scalar == self.scalar(tensor)?) {
+                self.forms[tensor].set(layout, kind, value);
             } else {
                 self.forms[tensor].port = Some(value);
             }
@@ -107,68 +85,74 @@ impl Lowering<'_> {
     }
 
     /// Layout of the port that feeds a tensor.
-    fn port_form(&self, tensor: TensorIndex) -> Form {
+    fn port_form(&self, tensor: TensorIndex) -> Layout {
         let port = self.part.inputs.iter().position(|&t| t == tensor);
-        port.map_or(Form::Rows, |port| self.layouts[port])
+        port.map_or(Layout::RowMajor, |port| self.layouts[port])
     }
 
-    /// Kind of a tensor's elements in memory outside of the part.
-    pub(super) fn outer_kind(&self, tensor: TensorIndex) -> Kind {
+    /// Storage of a tensor's elements in memory outside of the part.
+    pub(super) fn outer_kind(&self, tensor: TensorIndex) -> Storage {
         if self.part.tensors[tensor].encoding.is_some() {
-            Kind::Stored
+            Storage::Stored
         } else {
-            Kind::Real
+            Storage::Real
         }
     }
 
     /// The real values of a tensor, in ONNX order.
     pub(super) fn rows(&mut self, tensor: TensorIndex) -> Outcome<ValueId> {
-        self.get(tensor, Form::Rows, Kind::Real)
+        self.get(tensor, Layout::RowMajor, Storage::Real)
     }
 
     /// The real values of a tensor, channels last.
     pub(super) fn channels(&mut self, tensor: TensorIndex) -> Outcome<ValueId> {
-        self.get(tensor, Form::Channels, Kind::Real)
+        self.get(tensor, Layout::ChannelsLast, Storage::Real)
     }
 
     /// Whether a tensor exists, of this kind, channels last only.
     pub(super) fn is_channels_only(&self, tensor: TensorIndex) -> bool {
-        let forms = &self.forms[tensor];
-        let has = |form| forms.get(form, Kind::Real).is_some() || forms.get(form, Kind::Stored).is_some();
-        let fed = forms.port.is_some();
-        (has(Form::Channels) && !has(Form::Rows) && !fed)
-            || (fed && self.port_form(tensor) == Form::Channels && !has(Form::Rows))
+        let places = &self.forms[tensor];
+        let has = |layout| places.forms.exists(layout);
+        let fed = places.port.is_some();
+        (has(Layout::ChannelsLast) && !has(Layout::RowMajor) && !fed)
+            || (fed && self.port_form(tensor) == Layout::ChannelsLast && !has(Layout::RowMajor))
     }
 
     /// A tensor in a form, converted where it is in another.
-    pub(super) fn get(&mut self, tensor: TensorIndex, form: Form, kind: Kind) -> Outcome<ValueId> {
+    pub(super) fn get(&mut self, tensor: TensorIndex, layout: Layout, kind: Storage) -> Outcome<ValueId> {
         let dims = self.dims(tensor)?;
-        let form = if is_same(dims) { Form::Rows } else { form };
-        if let Some(value) = self.forms[tensor].get(form, kind) {
+        let layout = if Layout::is_same(dims) {
+            Layout::RowMajor
+        } else {
+            layout
+        };
+        if let Some(value) = self.forms[tensor].get(layout, kind) {
             return Ok(value);
         }
-        let value = self.make(tensor, dims, form, kind)?;
-        self.forms[tensor].set(form, kind, value);
+        let value = self.make(tensor, dims, layout, kind)?;
+        self.forms[tensor].set(layout, kind, value);
         Ok(value)
     }
 
-    fn make(&mut self, tensor: TensorIndex, dims: &[usize], form: Form, kind: Kind) -> Outcome<ValueId> {
+    fn make(
+        &mut self,
+        tensor: TensorIndex,
+        dims: &[usize],
+        layout: Layout,
+        kind: Storage,
+    ) -> Outcome<ValueId> {
         let outer = self.outer_kind(tensor);
         if self.part.is_constant(tensor) {
-            return self.constant_form(tensor, form, kind);
+            return self.constant_form(tensor, layout, kind);
         }
         // another order of the same elements
-        let other = if form == Form::Rows {
-            Form::Channels
-        } else {
-            Form::Rows
-        };
+        let other = layout.other();
         if let Some(value) = self.forms[tensor].get(other, kind) {
-            let (_, value_target) = self.destination(tensor, form, kind)?;
-            self.relayout(value, dims, other, form, value_target)?;
+            let (_, value_target) = self.destination(tensor, layout, kind)?;
+            self.relayout(value, dims, other, layout, value_target)?;
             return Ok(value_target);
         }
-        if kind == Kind::Real
+        if kind == Storage::Real
             && let Some(permuted) = self.forms[tensor].permuted
         {
             let order = permuted.order(dims.len());
@@ -176,58 +160,59 @@ impl Lowering<'_> {
             for (&axis, &size) in order.iter().zip(dims) {
                 shape[axis] = size;
             }
-            let (_, rows) = self.destination(tensor, Form::Rows, kind)?;
+            let (_, rows) = self.destination(tensor, Layout::RowMajor, kind)?;
             map::permute(self, permuted.value, &shape, &order, rows)?;
-            self.forms[tensor].set(Form::Rows, kind, rows);
-            return self.get(tensor, form, kind);
+            self.forms[tensor].set(Layout::RowMajor, kind, rows);
+            return self.get(tensor, layout, kind);
         }
         if let Some(port) = self.forms[tensor].port {
-            let from = if is_same(dims) {
-                Form::Rows
+            let from = if Layout::is_same(dims) {
+                Layout::RowMajor
             } else {
                 self.port_form(tensor)
             };
             if kind == outer {
-                let scalar = match kind {
-                    Kind::Stored => self.stored_scalar(tensor)?,
-                    Kind::Real => self.scalar(tensor)?,
+                let scalar = if kind == Storage::Stored {
+                    self.stored_scalar(tensor)?
+                } else {
+                    self.scalar(tensor)?
                 };
-                let target = self.fresh(scalar, &arranged(dims, form))?;
-                self.relayout(port, dims, from, form, target)?;
+                let target = self.fresh(scalar, &layout.dims(dims))?;
+                self.relayout(port, dims, from, layout, target)?;
                 return Ok(target);
             }
         }
-        if kind == Kind::Real && outer == Kind::Stored {
+        if kind == Storage::Real && outer == Storage::Stored {
             // decode in the order in which the integers lie
-            let from = if self.forms[tensor].get(form, Kind::Stored).is_some()
+            let from = if self.forms[tensor].get(layout, Storage::Stored).is_some()
                 || self.forms[tensor].port.is_some()
             {
-                form
+                layout
             } else {
                 other
             };
-            let stored = self.get(tensor, from, Kind::Stored)?;
+            let stored = self.get(tensor, from, Storage::Stored)?;
             let scalar = self.scalar(tensor)?;
-            let real = self.fresh(scalar, &arranged(dims, from))?;
+            let real = self.fresh(scalar, &from.dims(dims))?;
             self.decode(tensor, stored, from, real)?;
-            if from != form {
-                self.forms[tensor].set(from, Kind::Real, real);
-                return self.get(tensor, form, Kind::Real);
+            if from != layout {
+                self.forms[tensor].set(from, Storage::Real, real);
+                return self.get(tensor, layout, Storage::Real);
             }
             return Ok(real);
         }
-        if kind == Kind::Stored && outer == Kind::Stored {
-            let from = if self.forms[tensor].get(form, Kind::Real).is_some() {
-                form
+        if kind == Storage::Stored && outer == Storage::Stored {
+            let from = if self.forms[tensor].get(layout, Storage::Real).is_some() {
+                layout
             } else {
                 other
             };
-            if let Some(real) = self.forms[tensor].get(from, Kind::Real) {
-                let (_, stored) = self.destination(tensor, from, Kind::Stored)?;
+            if let Some(real) = self.forms[tensor].get(from, Storage::Real) {
+                let (_, stored) = self.destination(tensor, from, Storage::Stored)?;
                 self.encode(tensor, real, from, stored)?;
-                if from != form {
-                    self.forms[tensor].set(from, Kind::Stored, stored);
-                    return self.get(tensor, form, Kind::Stored);
+                if from != layout {
+                    self.forms[tensor].set(from, Storage::Stored, stored);
+                    return self.get(tensor, layout, Storage::Stored);
                 }
                 return Ok(stored);
             }
@@ -240,27 +225,32 @@ impl Lowering<'_> {
     pub(super) fn destination(
         &mut self,
         tensor: TensorIndex,
-        form: Form,
-        kind: Kind,
+        layout: Layout,
+        kind: Storage,
     ) -> Outcome<(Scalar, ValueId)> {
         let dims = self.dims(tensor)?;
-        let form = if is_same(dims) { Form::Rows } else { form };
-        let scalar = match kind {
-            Kind::Stored => self.stored_scalar(tensor)?,
-            Kind::Real => self.scalar(tensor)?,
+        let layout = if Layout::is_same(dims) {
+            Layout::RowMajor
+        } else {
+            layout
+        };
+        let scalar = if kind == Storage::Stored {
+            self.stored_scalar(tensor)?
+        } else {
+            self.scalar(tensor)?
         };
         if let Some(port) = self.wishes[tensor]
             && self.ports[port].is_none()
-            && (self.layouts[port] == form || is_same(dims))
+            && (self.layouts[port] == layout || Layout::is_same(dims))
             && self.outer_kind(tensor) == kind
             && self.outer_kind(self.part.outputs[port - self.part.inputs.len()]) == kind
             && self.stored_scalar(tensor)? == scalar
         {
-            let value = self.value(Home::Port(port as u32, 0), scalar, &arranged(dims, form))?;
+            let value = self.value(Home::Port(port as u32, 0), scalar, &layout.dims(dims))?;
             self.ports[port] = Some(value);
             return Ok((scalar, value));
         }
-        let value = self.fresh(scalar, &arranged(dims, form))?;
+        let value = self.fresh(scalar, &layout.dims(dims))?;
         Ok((scalar, value))
     }
 
@@ -268,37 +258,37 @@ impl Lowering<'_> {
     pub(super) fn define(
         &mut self,
         tensor: TensorIndex,
-        form: Form,
-        kind: Kind,
+        layout: Layout,
+        kind: Storage,
         value: ValueId,
     ) -> Outcome<()> {
-        let form = if is_same(self.dims(tensor)?) {
-            Form::Rows
+        let layout = if Layout::is_same(self.dims(tensor)?) {
+            Layout::RowMajor
         } else {
-            form
+            layout
         };
-        self.forms[tensor].set(form, kind, value);
+        self.forms[tensor].set(layout, kind, value);
         Ok(())
     }
 
     /// A place for the real values of a result, which holds them from now on.
-    pub(super) fn result(&mut self, tensor: TensorIndex, form: Form) -> Outcome<ValueId> {
-        let (_, value) = self.destination(tensor, form, Kind::Real)?;
-        self.define(tensor, form, Kind::Real, value)?;
+    pub(super) fn result(&mut self, tensor: TensorIndex, layout: Layout) -> Outcome<ValueId> {
+        let (_, value) = self.destination(tensor, layout, Storage::Real)?;
+        self.define(tensor, layout, Storage::Real, value)?;
         Ok(value)
     }
 
     /// A constant in a form.
-    fn constant_form(&mut self, tensor: TensorIndex, form: Form, kind: Kind) -> Outcome<ValueId> {
+    fn constant_form(&mut self, tensor: TensorIndex, layout: Layout, kind: Storage) -> Outcome<ValueId> {
         let part = self.part;
         let dims = self.dims(tensor)?;
-        let arranged = arranged(dims, form);
-        if kind == Kind::Stored || !is_float(part.real(tensor)) {
+        let arranged = layout.dims(dims);
+        if kind == Storage::Stored || !is_float(part.real(tensor)) {
             let scalar = self.stored_scalar(tensor)?;
             return self.constant(scalar, &arranged, || {
                 let bytes = part.tensors[tensor].bytes().unwrap_or_default();
                 let width = scalar.bytes() as usize;
-                if form == Form::Rows {
+                if layout == Layout::RowMajor {
                     return Ok(bytes.to_vec());
                 }
                 let [n, c, s] = image(dims);
@@ -313,9 +303,9 @@ impl Lowering<'_> {
         let scalar = self.scalar(tensor)?;
         self.constant(scalar, &arranged, || {
             let values = part.tensors[tensor].reals()?;
-            let values = match form {
-                Form::Rows => values,
-                Form::Channels => {
+            let values = match layout {
+                Layout::RowMajor => values,
+                Layout::ChannelsLast => {
                     let [n, c, s] = image(dims);
                     positions(n, s, c)
                         .map(|(n, s, c)| values[(n * dims[1] + c) * image(dims)[2] + s])
@@ -352,32 +342,6 @@ pub(super) fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16)
 }
 
-/// Extents in the order of memory.
-pub(super) fn arranged(dims: &[usize], form: Form) -> Vec<usize> {
-    match form {
-        Form::Rows => dims.to_vec(),
-        Form::Channels => channels_last(dims),
-    }
-}
-
-/// `[n, c, spatial...]` as `[n, spatial..., c]`; other ranks stay.
-pub(super) fn channels_last(dims: &[usize]) -> Vec<usize> {
-    let mut moved = dims.to_vec();
-    if moved.len() >= 3 {
-        moved[1..].rotate_left(1);
-    }
-    moved
-}
-
-/// Where an axis of ONNX order stands in a form.
-pub(super) fn place(form: Form, axis: usize, rank: usize) -> usize {
-    match (form, axis) {
-        (Form::Channels, 1) if rank >= 3 => rank - 1,
-        (Form::Channels, axis) if rank >= 3 && axis > 1 => axis - 1,
-        _ => axis,
-    }
-}
-
 /// Batch, channels and the product of the spatial extents.
 pub(super) fn image(dims: &[usize]) -> [usize; 3] {
     match dims {
@@ -385,10 +349,4 @@ pub(super) fn image(dims: &[usize]) -> [usize; 3] {
         [n] => [*n, 1, 1],
         [] => [1, 1, 1],
     }
-}
-
-/// Whether both orders are the same memory.
-pub(super) fn is_same(dims: &[usize]) -> bool {
-    let [_, c, s] = image(dims);
-    dims.len() < 3 || c == 1 || s == 1
 }

@@ -4,11 +4,10 @@
 //! tensor.
 
 use polychip_gpu_kernels::{Gather, GatherElements, GatherNd, Scalar, ScatterElements, ScatterNd};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
 use super::Lowering;
-use super::forms::{Form, Kind};
 use super::map::wide;
 use super::movement::carried;
 
@@ -45,9 +44,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         return Err(Refusal::shape(format!("{} of an empty tensor", node.op_name)));
     }
     let kind = carried(l, x, y);
-    let value = l.get(x, Form::Rows, kind)?;
-    let (scalar, target) = l.destination(y, Form::Rows, kind)?;
-    l.define(y, Form::Rows, kind, target)?;
+    let value = l.get(x, Layout::RowMajor, kind)?;
+    let (scalar, target) = l.destination(y, Layout::RowMajor, kind)?;
+    l.define(y, Layout::RowMajor, kind, target)?;
     let values = [value, at, target];
     match node.op {
         Op::Gather => {
@@ -106,7 +105,7 @@ fn scatter(
     };
     let dims = l.dims(x)?;
     let (value, updates) = (l.rows(x)?, l.rows(updates)?);
-    let (scalar, target) = l.destination(y, Form::Rows, Kind::Real)?;
+    let (scalar, target) = l.destination(y, Layout::RowMajor, Storage::Real)?;
     if scalar.bytes() < 4 {
         return Err(Refusal::dtype(format!(
             "{} of {} is not offered",
@@ -114,8 +113,8 @@ fn scatter(
             scalar.name()
         )));
     }
-    l.define(y, Form::Rows, Kind::Real, target)?;
-    l.relayout(value, dims, Form::Rows, Form::Rows, target)?;
+    l.define(y, Layout::RowMajor, Storage::Real, target)?;
+    l.relayout(value, dims, Layout::RowMajor, Layout::RowMajor, target)?;
     if places.contains(&0) {
         return Ok(());
     }

@@ -1,9 +1,9 @@
 //! One kernel per expression: operands read where they lie, broadcast and in either order.
 
 use polychip_gpu_kernels::{Copy, Elementwise, Expression, Operand as Source, Outcome as Written, Transpose};
-use polychip_lowering::{Outcome, Refusal};
+use polychip_lowering::{Layout, Outcome, Refusal};
 
-use super::forms::{Form, arranged, image, is_same, place};
+use super::forms::image;
 use super::{Lowering, ValueId, count};
 use crate::program::ALIGN;
 
@@ -16,8 +16,8 @@ pub(super) struct Operand {
 
 impl Operand {
     /// A dense tensor whose extents, in ONNX order, are aligned with the result's, and that lies in this form.
-    pub(super) fn of(value: ValueId, aligned: &[usize], form: Form) -> Outcome<Operand> {
-        let memory = arranged(aligned, form);
+    pub(super) fn of(value: ValueId, aligned: &[usize], layout: Layout) -> Outcome<Operand> {
+        let memory = layout.dims(aligned);
         let mut strides = vec![0i64; memory.len()];
         let mut step = 1i64;
         for (stride, &size) in strides.iter_mut().zip(&memory).rev() {
@@ -30,7 +30,7 @@ impl Operand {
         let rank = memory.len();
         Ok(Operand {
             value,
-            strides: (0..rank).map(|axis| strides[place(form, axis, rank)]).collect(),
+            strides: (0..rank).map(|axis| strides[layout.place(axis, rank)]).collect(),
         })
     }
 
@@ -56,18 +56,18 @@ pub(super) fn launch(
     expression: &Expression,
     operands: &[Operand],
     out: &[usize],
-    form: Form,
+    layout: Layout,
     target: ValueId,
 ) -> Outcome<()> {
     let rank = out.len();
-    let mut shape = wide(&arranged(out, form));
+    let mut shape = wide(&layout.dims(out));
     // in the order of memory
     let mut sources: Vec<Source> = operands
         .iter()
         .map(|operand| {
             let mut strides = operand.strides.clone();
             for axis in 0..rank {
-                strides[place(form, axis, rank)] = operand.strides[axis];
+                strides[layout.place(axis, rank)] = operand.strides[axis];
             }
             Source {
                 scalar: l.stored(operand.value).scalar,
@@ -105,8 +105,8 @@ impl Lowering<'_> {
         &mut self,
         value: ValueId,
         dims: &[usize],
-        from: Form,
-        to: Form,
+        from: Layout,
+        to: Layout,
         target: ValueId,
     ) -> Outcome<()> {
         if count(dims)? == 0 {
@@ -118,7 +118,7 @@ impl Lowering<'_> {
             return launch(self, &Expression::Operand(0), &[operand], dims, to, target);
         }
         let bytes = self.stored(value).bytes;
-        if from == to || is_same(dims) {
+        if from == to || Layout::is_same(dims) {
             if bytes.is_multiple_of(16) {
                 return self.copy(value, target, bytes);
             }
@@ -126,7 +126,11 @@ impl Lowering<'_> {
             return permute(self, value, &[all], &[0], target);
         }
         let [n, c, s] = image(dims);
-        let shape = if from == Form::Rows { [n, c, s] } else { [n, s, c] };
+        let shape = if from == Layout::RowMajor {
+            [n, c, s]
+        } else {
+            [n, s, c]
+        };
         permute(self, value, &shape, &[0, 2, 1], target)
     }
 }

@@ -1,17 +1,17 @@
 //! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
 
 use polychip_gpu_kernels::{BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Place, Right, Scalar, pack_b};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, broadcast};
 use polychip_sdk::EncodingKind;
 
-use super::ending::{self, Ending, Sheet};
-use super::forms::{Form, Kind, float_bytes, is_float};
+use super::epilogue::{self, EpilogueBuilder, Sheet};
+use super::forms::{float_bytes, is_float};
 use super::share::Whole;
 use super::{Lowering, ValueId, columns, of_kernel, quantise};
 
 /// Whether a node is an anchor of this family.
-pub(super) fn takes_endings(l: &Lowering<'_>, node: &Node) -> bool {
+pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
     let real = |i| node.input(i).is_some_and(|t| is_float(l.part.real(t)));
     let ranked = node
         .output(0)
@@ -22,7 +22,7 @@ pub(super) fn takes_endings(l: &Lowering<'_>, node: &Node) -> bool {
 
 /// Whether a tensor can be read by the end of a product.
 pub(super) fn admits(l: &Lowering<'_>, tensor: TensorIndex, dims: &[usize], out: &[usize]) -> bool {
-    ending::admits(l, tensor, Sheet::Matrix, dims, out)
+    epilogue::admits(l, tensor, Sheet::Matrix, dims, out)
 }
 
 /// Lowers a product alone.
@@ -165,7 +165,7 @@ pub(super) fn fused(
         None if constant => None,
         None => Some(l.rows(b)?),
     };
-    let mut end = Ending::new();
+    let mut end = EpilogueBuilder::new();
     summand(l, &mut end, node, y)?;
     let sheet = Sheet::Matrix;
     let (epilogue, operands, target) = end.finish(l, members, y, output, sheet)?;
@@ -283,14 +283,14 @@ fn rows_in_shares(
 fn transposed_right(l: &Lowering<'_>, node: &Node, b: TensorIndex) -> Option<ValueId> {
     let rank = l.part.dims(b)?.len();
     let permuted = l.forms[b].permuted?;
-    let exists = l.forms[b].get(Form::Rows, Kind::Real).is_some();
+    let exists = l.forms[b].get(Layout::RowMajor, Storage::Real).is_some();
     let mut order: Vec<usize> = (0..rank).collect();
     order.get_mut(rank.checked_sub(2)?..)?.swap(0, 1);
     (!exists && node.op == Op::MatMul && permuted.order(rank) == order).then_some(permuted.value)
 }
 
 /// What a Gemm does to its sum: factors, and what it adds.
-fn summand(l: &mut Lowering<'_>, end: &mut Ending, node: &Node, y: TensorIndex) -> Outcome<()> {
+fn summand(l: &mut Lowering<'_>, end: &mut EpilogueBuilder, node: &Node, y: TensorIndex) -> Outcome<()> {
     if node.op != Op::Gemm {
         return Ok(());
     }
@@ -368,8 +368,8 @@ fn integers(
     };
     let mark = l.mark();
     let done = (|| -> Outcome<()> {
-        let left = l.get(a, Form::Rows, Kind::Stored)?;
-        let mut end = Ending::new();
+        let left = l.get(a, Layout::RowMajor, Storage::Stored)?;
+        let mut end = EpilogueBuilder::new();
         if let [one] = scales[..] {
             end.change(|sum| sum.with(Binary::Mul, one));
         } else {

@@ -3,10 +3,10 @@
 //! Invariant: a tensor with the encoding of its source keeps its integers; others are moved as real values.
 
 use polychip_gpu_kernels::Scalar;
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::{Form, Kind, Permuted, arranged, channels_last, is_same, place};
+use super::forms::Permuted;
 use super::{Lowering, map};
 
 /// Lowers a node of this family.
@@ -45,22 +45,22 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
 }
 
 /// What moves from one tensor to another: its integers where both have one encoding.
-pub(super) fn carried(l: &Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Kind {
+pub(super) fn carried(l: &Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Storage {
     let tensors = &l.part.tensors;
     if tensors[x].encoding.is_some() && tensors[x].encoding == tensors[y].encoding {
-        Kind::Stored
+        Storage::Stored
     } else {
-        Kind::Real
+        Storage::Real
     }
 }
 
 /// The form in which an image exists.
-pub(super) fn kept(l: &Lowering<'_>, x: TensorIndex) -> Outcome<Form> {
+pub(super) fn kept(l: &Lowering<'_>, x: TensorIndex) -> Outcome<Layout> {
     let dims = l.dims(x)?;
-    Ok(if l.is_channels_only(x) && !is_same(dims) {
-        Form::Channels
+    Ok(if l.is_channels_only(x) && !Layout::is_same(dims) {
+        Layout::ChannelsLast
     } else {
-        Form::Rows
+        Layout::RowMajor
     })
 }
 
@@ -103,7 +103,7 @@ fn sizes(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<bool> {
     let value = l.constant(scalar, out, || {
         Ok(values.iter().flat_map(|v| v.to_le_bytes()).collect())
     })?;
-    l.define(y, Form::Rows, Kind::Real, value)?;
+    l.define(y, Layout::RowMajor, Storage::Real, value)?;
     Ok(true)
 }
 
@@ -114,9 +114,9 @@ fn view(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
         return Err(Refusal::shape(format!("{from:?} is not reshaped to {to:?}")));
     }
     let kind = carried(l, x, y);
-    let form = if from == to { kept(l, x)? } else { Form::Rows };
-    let value = l.get(x, form, kind)?;
-    l.define(y, form, kind, value)
+    let layout = if from == to { kept(l, x)? } else { Layout::RowMajor };
+    let value = l.get(x, layout, kind)?;
+    l.define(y, layout, kind, value)
 }
 
 /// The permutation of a Transpose.
@@ -140,55 +140,55 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
         )));
     }
     let kind = carried(l, x, y);
-    let exists = |l: &Lowering<'_>, form| l.forms[x].get(form, kind).is_some();
-    let plain = kind == Kind::Real && l.outer_kind(y) == Kind::Real;
+    let exists = |l: &Lowering<'_>, layout| l.forms[x].get(layout, kind).is_some();
+    let plain = kind == Storage::Real && l.outer_kind(y) == Storage::Real;
     if plain
-        && !exists(l, Form::Rows)
-        && !exists(l, Form::Channels)
+        && !exists(l, Layout::RowMajor)
+        && !exists(l, Layout::ChannelsLast)
         && let Some(permuted) = l.forms[x].permuted
     {
         // a permutation of a permutation
         let inner = permuted.order(rank);
         let order: Vec<usize> = order.iter().map(|&axis| inner[axis]).collect();
         if order.is_sorted() {
-            return l.define(y, Form::Rows, kind, permuted.value);
+            return l.define(y, Layout::RowMajor, kind, permuted.value);
         }
     }
-    let to_last = channels_last(&(0..rank).collect::<Vec<_>>());
-    if rank >= 3 && order == to_last && exists(l, Form::Channels) {
-        let value = l.get(x, Form::Channels, kind)?;
-        return l.define(y, Form::Rows, kind, value);
+    let to_last = Layout::ChannelsLast.dims(&(0..rank).collect::<Vec<_>>());
+    if rank >= 3 && order == to_last && exists(l, Layout::ChannelsLast) {
+        let value = l.get(x, Layout::ChannelsLast, kind)?;
+        return l.define(y, Layout::RowMajor, kind, value);
     }
     // where only axes of size 1 move, memory stays as it is
     if order.iter().copied().filter(|&axis| dims[axis] != 1).is_sorted() {
-        let value = l.get(x, Form::Rows, kind)?;
-        return l.define(y, Form::Rows, kind, value);
+        let value = l.get(x, Layout::RowMajor, kind)?;
+        return l.define(y, Layout::RowMajor, kind, value);
     }
     let mut to_first = vec![0, rank.saturating_sub(1)];
     to_first.extend(1..rank.saturating_sub(1));
-    if rank >= 3 && order == to_first && !is_same(out) {
+    if rank >= 3 && order == to_first && !Layout::is_same(out) {
         // y's channels-last form is x as it is; it is moved only where someone wants it in ONNX order
-        let value = l.get(x, Form::Rows, kind)?;
-        return l.define(y, Form::Channels, kind, value);
+        let value = l.get(x, Layout::RowMajor, kind)?;
+        return l.define(y, Layout::ChannelsLast, kind, value);
     }
-    if plain && l.wishes[y].is_none() && (exists(l, Form::Rows) || !l.is_channels_only(x)) {
+    if plain && l.wishes[y].is_none() && (exists(l, Layout::RowMajor) || !l.is_channels_only(x)) {
         // whoever reads it may read it so
-        let value = l.get(x, Form::Rows, kind)?;
+        let value = l.get(x, Layout::RowMajor, kind)?;
         l.forms[y].permuted = Permuted::new(value, &order);
         return Ok(());
     }
     // read as it lies
-    let from = if exists(l, Form::Rows) || is_same(dims) {
-        Form::Rows
+    let from = if exists(l, Layout::RowMajor) || Layout::is_same(dims) {
+        Layout::RowMajor
     } else {
         kept(l, x)?
     };
     let value = l.get(x, from, kind)?;
-    let (scalar, target) = l.destination(y, Form::Rows, kind)?;
-    l.define(y, Form::Rows, kind, target)?;
+    let (scalar, target) = l.destination(y, Layout::RowMajor, kind)?;
+    l.define(y, Layout::RowMajor, kind, target)?;
     let _ = scalar;
-    let order: Vec<usize> = order.iter().map(|&axis| place(from, axis, rank)).collect();
-    map::permute(l, value, &arranged(dims, from), &order, target)
+    let order: Vec<usize> = order.iter().map(|&axis| from.place(axis, rank)).collect();
+    map::permute(l, value, &from.dims(dims), &order, target)
 }
 
 fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
@@ -226,7 +226,7 @@ fn cut(
 ) -> Outcome<()> {
     let dims = l.dims(x)?;
     let rank = dims.len();
-    let (kind, form) = (carried(l, x, y), kept(l, x)?);
+    let (kind, layout) = (carried(l, x, y), kept(l, x)?);
     if out.len() != rank {
         return Err(Refusal::shape(format!("a slice of {dims:?} is not {out:?}")));
     }
@@ -240,25 +240,25 @@ fn cut(
         }
     }
     if out == dims && steps.iter().all(|&step| step == 1) {
-        let value = l.get(x, form, kind)?;
-        return l.define(y, form, kind, value);
+        let value = l.get(x, layout, kind)?;
+        return l.define(y, layout, kind, value);
     }
-    let value = l.get(x, form, kind)?;
-    let (scalar, target) = l.destination(y, form, kind)?;
-    l.define(y, form, kind, target)?;
+    let value = l.get(x, layout, kind)?;
+    let (scalar, target) = l.destination(y, layout, kind)?;
+    l.define(y, layout, kind, target)?;
     let _ = scalar;
-    let memory = arranged(dims, form);
+    let memory = layout.dims(dims);
     let mut step = vec![1i64; rank];
     for axis in (1..rank).rev() {
         step[axis - 1] = step[axis] * memory[axis] as i64;
     }
     let (mut offset, mut strides) = (0, vec![0i64; rank]);
     for axis in 0..rank {
-        let at = place(form, axis, rank);
+        let at = layout.place(axis, rank);
         offset += starts[axis] * step[at] as u64;
         strides[at] = step[at].saturating_mul(steps[axis]);
     }
-    map::pick(l, value, &arranged(out, form), strides, offset, target)
+    map::pick(l, value, &layout.dims(out), strides, offset, target)
 }
 
 fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
@@ -291,9 +291,9 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
                 cut(l, x, y, &starts, &steps, out)?;
             } else {
                 let kind = carried(l, x, y);
-                let (_, value) = l.destination(y, Form::Rows, kind)?;
-                l.define(y, Form::Rows, kind, value)?;
-                l.define(y, Form::Channels, kind, value)?;
+                let (_, value) = l.destination(y, Layout::RowMajor, kind)?;
+                l.define(y, Layout::RowMajor, kind, value)?;
+                l.define(y, Layout::ChannelsLast, kind, value)?;
             }
         }
         starts[axis] += size;
@@ -334,9 +334,9 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         }
     };
     let kind = carried(l, x, y);
-    let value = l.get(x, Form::Rows, kind)?;
-    let (scalar, target) = l.destination(y, Form::Rows, kind)?;
-    l.define(y, Form::Rows, kind, target)?;
+    let value = l.get(x, Layout::RowMajor, kind)?;
+    let (scalar, target) = l.destination(y, Layout::RowMajor, kind)?;
+    l.define(y, Layout::RowMajor, kind, target)?;
     let _ = scalar;
     map::permute(l, value, &shape, &order, target)
 }

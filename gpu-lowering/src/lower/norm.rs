@@ -3,10 +3,10 @@
 //! Invariant: sums are in f32 in the kernels, whatever the storage.
 
 use polychip_gpu_kernels::{Binary, Expression, GroupNorm, LayerNorm, LpNorm, Lrn, Softmax, Unary};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::{Form, is_float};
+use super::forms::is_float;
 use super::map::{self, Operand};
 use super::movement::{around, kept};
 use super::{Lowering, ValueId};
@@ -62,7 +62,7 @@ fn softmax(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
     let axis = along(node, -1, dims.len())?;
     let [outer, count, inner] = around(dims, axis);
     let from = l.rows(x)?;
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     let kernel = Softmax {
         scalar: l.stored(from).scalar,
         outer,
@@ -115,7 +115,7 @@ fn rows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
     }
     let from = l.rows(x)?;
     let (values, access) = parameters(l, &given)?;
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     let kernel = LayerNorm {
         scalar: l.stored(from).scalar,
         rows: outer as u64,
@@ -154,17 +154,17 @@ fn groups(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
             .filter(|&groups| groups > 0 && (channels as u64).is_multiple_of(groups))
             .ok_or_else(|| Refusal::attribute(format!("{groups} groups of {channels} channels")))?
     };
-    let form = kept(l, x)?;
-    let from = l.get(x, form, super::forms::Kind::Real)?;
+    let layout = kept(l, x)?;
+    let from = l.get(x, layout, Storage::Real)?;
     let (values, access) = parameters(l, &[scale, bias])?;
-    let target = l.result(y, form)?;
+    let target = l.result(y, layout)?;
     let kernel = GroupNorm {
         scalar: l.stored(from).scalar,
         images: dims[0] as u64,
         channels: channels as u64,
         groups,
         places: dims[2..].iter().product::<usize>() as u64,
-        channels_last: form == Form::Channels,
+        channels_last: layout == Layout::ChannelsLast,
         epsilon: node.attributes.float(Attr::Epsilon).unwrap_or(1e-5),
         access,
     };
@@ -180,9 +180,9 @@ fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> O
             "BatchNormalization that trains is not offered",
         ));
     }
-    let form = kept(l, x)?;
-    let from = l.get(x, form, super::forms::Kind::Real)?;
-    let mut operands = vec![Operand::of(from, dims, form)?];
+    let layout = kept(l, x)?;
+    let from = l.get(x, layout, Storage::Real)?;
+    let mut operands = vec![Operand::of(from, dims, layout)?];
     for i in 1..5 {
         let tensor = node
             .input(i)
@@ -200,8 +200,8 @@ fn batch(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> O
         .binary(Binary::Sub, mean)
         .binary(Binary::Mul, scale.binary(Binary::Div, spread))
         .binary(Binary::Add, bias);
-    let target = l.result(y, form)?;
-    map::launch(l, &expression, &operands, dims, form, target)
+    let target = l.result(y, layout)?;
+    map::launch(l, &expression, &operands, dims, layout, target)
 }
 
 fn unit(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
@@ -214,7 +214,7 @@ fn unit(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Ou
         .filter(|p| (1..=2).contains(p))
         .ok_or_else(|| Refusal::attribute(format!("LpNormalization with p {p} is not offered")))?;
     let from = l.rows(x)?;
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     let kernel = LpNorm {
         scalar: l.stored(from).scalar,
         outer,
@@ -238,15 +238,15 @@ fn response(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -
         .filter(|&size| size > 0)
         .ok_or_else(|| Refusal::attribute("LRN without a size"))?;
     let float = |attr, default| node.attributes.float(attr).unwrap_or(default);
-    let form = kept(l, x)?;
-    let from = l.get(x, form, super::forms::Kind::Real)?;
-    let target = l.result(y, form)?;
+    let layout = kept(l, x)?;
+    let from = l.get(x, layout, Storage::Real)?;
+    let target = l.result(y, layout)?;
     let kernel = Lrn {
         scalar: l.stored(from).scalar,
         images: dims[0] as u64,
         channels: dims[1] as u64,
         places: dims[2..].iter().product::<usize>() as u64,
-        channels_last: form == Form::Channels,
+        channels_last: layout == Layout::ChannelsLast,
         size,
         alpha: float(Attr::Alpha, 1e-4),
         beta: float(Attr::Beta, 0.75),

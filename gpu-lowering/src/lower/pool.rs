@@ -1,10 +1,10 @@
 //! Pooling over windows and over whole images, channels last.
 
 use polychip_gpu_kernels::{GlobalPool, Pool, PoolKind, Scalar};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op};
 
-use super::forms::{Form, Kind, is_float};
+use super::forms::is_float;
 use super::{Lowering, image};
 
 /// Lowers a node of this family.
@@ -48,13 +48,13 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
     };
     // the largest integer stands for the largest real, where both have one encoding
     let carries = kind == PoolKind::Max && l.part.tensors[x].encoding == l.part.tensors[y].encoding;
-    let element = if carries { Kind::Stored } else { Kind::Real };
-    let element = if l.outer_kind(x) == Kind::Real {
-        Kind::Real
+    let element = if carries { Storage::Stored } else { Storage::Real };
+    let element = if l.outer_kind(x) == Storage::Real {
+        Storage::Real
     } else {
         element
     };
-    let from = l.get(x, Form::Channels, element)?;
+    let from = l.get(x, Layout::ChannelsLast, element)?;
     let scalar = l.stored(from).scalar;
     let bytes = kind == PoolKind::Max && matches!(scalar, Scalar::I8 | Scalar::U8);
     if !bytes && !matches!(scalar, Scalar::F32 | Scalar::F16) {
@@ -71,8 +71,8 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         kind,
         scalar,
     };
-    let (_, result) = l.destination(y, Form::Channels, element)?;
-    l.define(y, Form::Channels, element, result)?;
+    let (_, result) = l.destination(y, Layout::ChannelsLast, element)?;
+    l.define(y, Layout::ChannelsLast, element, result)?;
     l.launch(&pool, &[from, result])
 }
 
@@ -93,6 +93,6 @@ pub(super) fn whole(l: &mut Lowering<'_>, kind: PoolKind, x: TensorIndex, y: Ten
         kind,
         scalar: l.stored(from).scalar,
     };
-    let result = l.result(y, Form::Channels)?;
+    let result = l.result(y, Layout::ChannelsLast)?;
     l.launch(&pool, &[from, result])
 }

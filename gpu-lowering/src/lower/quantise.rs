@@ -3,11 +3,10 @@
 //! Invariant: `real = (stored - zero point) * scale`, and back by a division, halves to even, saturated.
 
 use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::{Encoding, EncodingKind, Reason};
 
-use super::forms::{Form, Kind};
 use super::map::{self, Operand};
 use super::{Lowering, ValueId};
 
@@ -99,14 +98,14 @@ impl Lowering<'_> {
         &mut self,
         tensor: TensorIndex,
         stored: ValueId,
-        form: Form,
+        layout: Layout,
         real: ValueId,
     ) -> Outcome<()> {
         let dims = self.dims(tensor)?;
-        let operand = Operand::of(stored, dims, form)?;
+        let operand = Operand::of(stored, dims, layout)?;
         if let Some((scale, zero)) = single(self, tensor) {
             let expression = decoded(Expression::Operand(0), scale, zero);
-            return map::launch(self, &expression, &[operand], dims, form, real);
+            return map::launch(self, &expression, &[operand], dims, layout, real);
         }
         let mut operands = vec![operand];
         operands.extend(self.scales(tensor, dims.len())?);
@@ -115,7 +114,7 @@ impl Lowering<'_> {
             float = float.binary(Binary::Sub, Expression::Operand(2));
         }
         let expression = float.binary(Binary::Mul, Expression::Operand(1));
-        map::launch(self, &expression, &operands, dims, form, real)
+        map::launch(self, &expression, &operands, dims, layout, real)
     }
 
     /// Writes the stored integers of real values.
@@ -123,15 +122,15 @@ impl Lowering<'_> {
         &mut self,
         tensor: TensorIndex,
         real: ValueId,
-        form: Form,
+        layout: Layout,
         stored: ValueId,
     ) -> Outcome<()> {
         let dims = self.dims(tensor)?;
         let to = self.stored_scalar(tensor)?;
-        let operand = Operand::of(real, dims, form)?;
+        let operand = Operand::of(real, dims, layout)?;
         if let Some((scale, zero)) = single(self, tensor) {
             let expression = encoded(Expression::Operand(0), scale, zero, to);
-            return map::launch(self, &expression, &[operand], dims, form, stored);
+            return map::launch(self, &expression, &[operand], dims, layout, stored);
         }
         let mut operands = vec![operand];
         operands.extend(self.scales(tensor, dims.len())?);
@@ -141,7 +140,7 @@ impl Lowering<'_> {
         if operands.len() > 2 {
             steps = steps.binary(Binary::Add, Expression::Operand(2));
         }
-        map::launch(self, &narrowed(steps, to), &operands, dims, form, stored)
+        map::launch(self, &narrowed(steps, to), &operands, dims, layout, stored)
     }
 }
 
@@ -161,20 +160,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     }
     // these two see the stored integers, whatever encodings say
     let (quantises, from_kind, to_kind) = match node.op {
-        Op::QuantizeLinear => (true, Kind::Real, l.outer_kind(y)),
-        _ => (false, l.outer_kind(x), Kind::Real),
+        Op::QuantizeLinear => (true, Storage::Real, l.outer_kind(y)),
+        _ => (false, l.outer_kind(x), Storage::Real),
     };
     let from = if l.is_channels_only(x) {
-        Form::Channels
+        Layout::ChannelsLast
     } else {
-        Form::Rows
+        Layout::RowMajor
     };
     let value = l.get(x, from, from_kind)?;
     let along = |l: &mut Lowering<'_>, t: TensorIndex| -> Outcome<Operand> {
         let own = l.dims(t)?;
         let value = if l.part.is_constant(t) {
             let kind = l.outer_kind(t);
-            l.get(t, Form::Rows, kind)?
+            l.get(t, Layout::RowMajor, kind)?
         } else {
             l.rows(t)?
         };

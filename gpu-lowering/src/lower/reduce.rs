@@ -1,10 +1,10 @@
 //! Reductions along axes, and the places of extremes.
 
 use polychip_gpu_kernels::{ArgReduce, PoolKind, Reduce, Reduction, Scalar};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::{Form, Kind, arranged, is_float, is_same, place};
+use super::forms::is_float;
 use super::map::wide;
 use super::movement::kept;
 use super::{Lowering, pool};
@@ -58,13 +58,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             l.dims(y)?
         )));
     }
-    let mut form = kept(l, x)?;
+    let mut layout = kept(l, x)?;
     let spatial = rank >= 3 && (2..rank).all(|axis| axes.contains(&axis));
     if spatial
         && axes.len() == rank - 2
         && is_float(l.part.real(x))
         && let Reduction::Mean | Reduction::Max = reduction
-        && form == Form::Channels
+        && layout == Layout::ChannelsLast
     {
         let kind = match reduction {
             Reduction::Max => PoolKind::Max,
@@ -74,10 +74,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         return Ok(true);
     }
     // what remains must stand in ONNX order
-    if form == Form::Channels && !(spatial || axes.contains(&1)) {
-        form = Form::Rows;
+    if layout == Layout::ChannelsLast && !(spatial || axes.contains(&1)) {
+        layout = Layout::RowMajor;
     }
-    let from = l.get(x, form, Kind::Real)?;
+    let from = l.get(x, layout, Storage::Real)?;
     let scalar = l.stored(from).scalar;
     if !matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::I32 | Scalar::I64) {
         return Err(Refusal::dtype(format!(
@@ -86,19 +86,18 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             scalar.name()
         )));
     }
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     if rank == 0 {
         return Err(Refusal::shape("a reduction of a scalar is not offered"));
     }
-    let mut moved: Vec<usize> = axes.iter().map(|&axis| place(form, axis, rank)).collect();
+    let mut moved: Vec<usize> = axes.iter().map(|&axis| layout.place(axis, rank)).collect();
     moved.sort_unstable();
     let kernel = Reduce {
         scalar,
-        shape: wide(&arranged(dims, form)),
+        shape: wide(&layout.dims(dims)),
         axes: moved,
         reduction,
     };
-    let _ = is_same(dims);
     l.launch(&kernel, &[from, target])?;
     Ok(true)
 }
@@ -124,7 +123,7 @@ fn place_of_extreme(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
             scalar.name()
         )));
     }
-    let target = l.result(y, Form::Rows)?;
+    let target = l.result(y, Layout::RowMajor)?;
     let kernel = ArgReduce {
         scalar,
         shape: wide(dims),

@@ -1,10 +1,9 @@
 //! Resampling of images, channels last.
 
 use polychip_gpu_kernels::{Coordinates, Interpolation, Resize, ResizeAxis, Rounding, Scalar};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::{Form, Kind};
 use super::movement::carried;
 use super::{Lowering, image, of_kernel};
 
@@ -99,7 +98,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         [of_axis(2)?, of_axis(3)?]
     };
     let nearest = matches!(interpolation, Interpolation::Nearest(_));
-    let kind = if nearest { carried(l, x, y) } else { Kind::Real };
+    let kind = if nearest { carried(l, x, y) } else { Storage::Real };
     resample(l, (x, y), kind, |scalar, image| Resize {
         image,
         axes: along,
@@ -116,15 +115,15 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
 fn resample(
     l: &mut Lowering<'_>,
     (x, y): (TensorIndex, TensorIndex),
-    kind: Kind,
+    kind: Storage,
     make: impl FnOnce(Scalar, polychip_gpu_kernels::Image) -> Resize,
 ) -> Outcome<()> {
     let dims = l.dims(x)?;
-    let from = l.get(x, Form::Channels, kind)?;
+    let from = l.get(x, Layout::ChannelsLast, kind)?;
     let resize = make(l.stored(from).scalar, image::image(dims)?);
     let kernel = l.kernel(&resize)?;
     let taps = l.packed(kernel.bindings[1].bytes, || resize.pack().map_err(of_kernel))?;
-    let (_, target) = l.destination(y, Form::Channels, kind)?;
-    l.define(y, Form::Channels, kind, target)?;
+    let (_, target) = l.destination(y, Layout::ChannelsLast, kind)?;
+    l.define(y, Layout::ChannelsLast, kind, target)?;
     l.launch_kernel(kernel, &[from, taps, target])
 }

@@ -4,21 +4,23 @@
 
 use std::collections::BTreeMap;
 
+use polychip_ops::DType;
 use polychip_sdk::{BodyView, GraphView, NodeView, TensorView};
 
 use super::{Body, Node, Part, Tensor};
 
 impl Part {
-    /// The part that a view shows, decompositions of its nodes included.
-    pub fn of(graph: &GraphView<'_>) -> Part {
+    /// The part that a view shows, decompositions of its nodes included. Tensors that a node fills with one value are
+    /// as good as constants where their type is among `fills`.
+    pub fn of(graph: &GraphView<'_>, fills: fn(DType) -> bool) -> Part {
         let mut part = Part {
-            nodes: graph.nodes().map(|view| node(&view)).collect(),
+            nodes: graph.nodes().map(|view| node(&view, fills)).collect(),
             tensors: graph.tensors().map(|view| tensor(&view)).collect(),
             inputs: graph.inputs().iter().map(|&t| t as usize).collect(),
             outputs: graph.outputs().iter().map(|&t| t as usize).collect(),
             states: graph.states().map(|(a, b)| (a as usize, b as usize)).collect(),
         };
-        part.find_fills();
+        part.find_fills(fills);
         part
     }
 }
@@ -38,7 +40,7 @@ fn tensor(view: &TensorView<'_>) -> Tensor {
     }
 }
 
-fn node(view: &NodeView<'_>) -> Node {
+fn node(view: &NodeView<'_>, fills: fn(DType) -> bool) -> Node {
     let index = |tensor: Option<u32>| tensor.map(|tensor| tensor as usize);
     Node {
         index: view.index(),
@@ -48,7 +50,9 @@ fn node(view: &NodeView<'_>) -> Node {
         inputs: view.inputs().map(index).collect(),
         outputs: view.outputs().map(index).collect(),
         bodies: view.bodies().map(|view| body(&view)).collect(),
-        decomposition: view.decomposition().map(|graph| Box::new(Part::of(&graph))),
+        decomposition: view
+            .decomposition()
+            .map(|graph| Box::new(Part::of(&graph, fills))),
     }
 }
 

@@ -7,14 +7,14 @@ use polychip_ops::{DType, Op};
 use polychip_sdk::{Reason, Support};
 
 use crate::lower::{is_fast, range};
-use crate::part::{Node, Part, TensorIndex};
+use crate::part::{Node, Part, Programs, TensorIndex};
 
 /// The answer for each node of a graph.
-pub(crate) fn support(part: &Part) -> Vec<Support> {
-    part.nodes.iter().map(|node| one(part, node)).collect()
+pub(crate) fn support(part: &Part, programs: &Programs) -> Vec<Support> {
+    part.nodes.iter().map(|node| one(part, programs, node)).collect()
 }
 
-fn one(part: &Part, node: &Node) -> Support {
+fn one(part: &Part, programs: &Programs, node: &Node) -> Support {
     let tensors = || node.reads().chain(node.outputs.iter().copied().flatten());
     for tensor in tensors() {
         if let Some(refusal) = encoding(part, tensor).or_else(|| port(part, tensor)) {
@@ -28,7 +28,7 @@ fn one(part: &Part, node: &Node) -> Support {
                 format!("{} with body graphs is not computed", node.op_name),
             );
         }
-        return match node.bodies.iter().find_map(|body| body.program.as_ref().err()) {
+        return match programs.bodies(node).iter().find_map(|body| body.as_ref().err()) {
             Some(why) => Support::no(Reason::Body, format!("in the body: {why}")),
             None => Support::Yes,
         };
@@ -36,16 +36,10 @@ fn one(part: &Part, node: &Node) -> Support {
     if is_fast(part, node) {
         return Support::Yes;
     }
-    let real = |t: TensorIndex| {
-        let t = &part.tensors[t];
-        t.encoding
-            .as_ref()
-            .map_or(t.dtype, |encoding| encoding.real_dtype)
-    };
-    let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(real)).collect();
+    let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(|t| part.real(t))).collect();
     match polychip_reference::supported(node.op, &node.attributes, &dtypes) {
         Ok(()) => Support::Yes,
-        Err(_) if node.decomposition.is_some() => Support::Yes,
+        Err(_) if programs.decomposition(node).is_some() => Support::Yes,
         Err(why) => {
             let words = why.to_string();
             let reason = if words.starts_with("input ") {

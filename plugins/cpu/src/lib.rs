@@ -24,7 +24,6 @@ mod plugin;
 mod step;
 mod telemetry;
 mod tune;
-mod view;
 
 pub use blob::CpuBlob;
 pub use exec::{CpuExecutable, CpuRun};

@@ -8,7 +8,7 @@
 //! 3. A step is *fast* (a kernel of `cpu-kernels` on known shapes) or *reference* (the evaluator on boxed
 //!    tensors); what a family does not cover falls to the reference, never to a wrong answer.
 //!
-//! Not here: running (`exec`), reading the flat graph (`view`), offsets (the SDK's `arena`).
+//! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
 //! Start reading at [`lower`].
 
 mod attention;
@@ -33,12 +33,10 @@ mod reduce;
 mod reference;
 mod resize;
 mod softmax;
-mod source;
 mod within;
 
 pub(crate) use convert::range;
 pub(crate) use quantised::multiplies_bytes;
-pub(crate) use source::Source;
 use within::Within;
 
 use polychip_cpu_kernels::transpose::TransposePlan;
@@ -46,12 +44,14 @@ use polychip_cpu_kernels::{Isa, ThreadPool, Unary};
 use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Layout, Result};
 
-use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
+use crate::part::{Node, Part, Programs, Tensor, TensorIndex};
 use crate::step::{Home, Program, Run, Section, Step, Storage, StorageId, Value, ValueId, tensor_from_bytes};
 use crate::tune::Choices;
 
 /// What lowering depends on beside the part.
 pub(crate) struct Options<'a> {
+    /// The graphs inside the part's nodes.
+    pub(crate) programs: &'a Programs,
     /// Instruction set.
     pub(crate) isa: Isa,
     /// Threads that will run the program.
@@ -71,6 +71,16 @@ pub(crate) enum Form {
     Rows,
     /// `[n, spatial..., c]`.
     Channels,
+}
+
+impl Form {
+    /// The front end's word for it.
+    fn layout(self) -> polychip_lowering::Layout {
+        match self {
+            Form::Rows => polychip_lowering::Layout::RowMajor,
+            Form::Channels => polychip_lowering::Layout::ChannelsLast,
+        }
+    }
 }
 
 /// The forms in which a tensor exists so far.
@@ -107,6 +117,7 @@ impl Forms {
 /// A part being lowered.
 pub(crate) struct Lowering<'a> {
     part: &'a Part,
+    programs: &'a Programs,
     isa: Isa,
     pool: &'a ThreadPool,
     layouts: &'a [Layout],
@@ -139,6 +150,7 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     let fusion = fuse::plan(part, &precision);
     let mut lowering = Lowering {
         part,
+        programs: options.programs,
         isa: options.isa,
         pool: options.pool,
         layouts: options.layouts,
@@ -418,10 +430,7 @@ impl<'a> Lowering<'a> {
 
     /// Type of the values that an op sees.
     fn real_dtype(&self, tensor: TensorIndex) -> DType {
-        let t = &self.part.tensors[tensor];
-        t.encoding
-            .as_ref()
-            .map_or(t.dtype, |encoding| encoding.real_dtype)
+        self.part.real(tensor)
     }
 
     /// Whether every given input and output is f32 to the op.
@@ -593,13 +602,13 @@ impl<'a> Lowering<'a> {
         let source = self.source(tensor)?;
         match form {
             Form::Rows => self.packed(dims, move |target| {
-                target.copy_from_slice(&source.values()?);
+                target.copy_from_slice(&source.reals()?);
                 Ok(())
             }),
             Form::Channels => {
                 let [n, c, spatial] = image(&dims)?;
                 self.packed(channels_last(&dims), move |target| {
-                    let values = source.values()?;
+                    let values = source.reals()?;
                     for image in 0..n {
                         for channel in 0..c {
                             for pixel in 0..spatial {
@@ -614,22 +623,14 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A constant as f32 values, to be read when weights are packed.
-    fn source(&self, tensor: TensorIndex) -> Result<Source> {
+    /// A constant whose values are read when weights are packed, and not before.
+    fn source(&self, tensor: TensorIndex) -> Result<Tensor> {
         let t = &self.part.tensors[tensor];
-        let (true, Some(dims)) = (t.is_constant(), &t.dims) else {
-            return Err(
-                Error::unsupported(format!("tensor '{}' would have to be a constant", t.name))
-                    .at_tensor(tensor as u32),
-            );
-        };
-        Ok(Source {
-            dtype: t.dtype,
-            dims: dims.clone(),
-            constant: t.constant,
-            fill: t.fill.unwrap_or(0.0),
-            encoding: t.encoding.clone(),
-        })
+        if !t.is_constant() || t.dims.is_none() {
+            let words = format!("tensor '{}' would have to be a constant", t.name);
+            return Err(Error::unsupported(words).at_tensor(tensor as u32));
+        }
+        Ok(t.clone())
     }
 
     /// The value in which a node computes a tensor: in the memory of its output port where that fits, else in
@@ -775,15 +776,6 @@ fn image(dims: &[usize]) -> Result<[usize; 3]> {
 /// Whether both forms are the same bytes.
 fn is_trivial(dims: &[usize]) -> bool {
     dims.len() < 3 || dims[1] == 1 || dims[2..].iter().product::<usize>() == 1
-}
-
-/// Channels of encodings per axis, seen channels last.
-fn encoding_axis(encoding: &Encoding, form: Form, rank: usize) -> Option<usize> {
-    match encoding.kind {
-        EncodingKind::PerAxis { axis } if form == Form::Channels => Some(channels_axis(axis, rank)),
-        EncodingKind::PerAxis { axis } => Some(axis),
-        _ => None,
-    }
 }
 
 /// The activation that changes nothing.

@@ -14,10 +14,10 @@ use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
 use crate::estimate::Peaks;
 use crate::exec::{self, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
-use crate::part::Part;
+use crate::part::{self, Part, Programs};
 use crate::telemetry::{self, Sensors};
 use crate::tune::Choices;
-use crate::{buffer, caps, cores, view};
+use crate::{buffer, caps, cores};
 
 /// The plugin.
 pub struct CpuPlugin {
@@ -178,7 +178,7 @@ impl CpuDevice {
 
     fn lower(
         &self,
-        part: &Part,
+        (part, programs): (&Part, &Programs),
         layouts: &[polychip_sdk::Layout],
         reduced: bool,
         pool: &ThreadPool,
@@ -187,6 +187,7 @@ impl CpuDevice {
         lower::lower(
             part,
             &Options {
+                programs,
                 isa: self.isa,
                 pool,
                 layouts,
@@ -219,15 +220,16 @@ impl Device for CpuDevice {
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
-        Ok(caps::support(&view::part(graph)?))
+        let (part, programs) = part::read(graph)?;
+        Ok(caps::support(&part, &programs))
     }
 
     fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
-        Ok(self.peaks.estimate(&view::part(graph)?, nodes, self.threads))
+        Ok(self.peaks.estimate(&part::read(graph)?.0, nodes, self.threads))
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<CpuBlob> {
-        let part = view::part(graph)?;
+        let (part, programs) = part::read(graph)?;
         let layouts = exec::grant(&part, &options.ports);
         exec::ports(&part, &layouts)?;
         let pool = self.pool(options.threads);
@@ -238,7 +240,7 @@ impl Device for CpuDevice {
         } else {
             Choices::Rule
         };
-        let program = self.lower(&part, &layouts, reduced, &pool, choices)?;
+        let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
         let mut packed = crate::arena::memory(program.packed_len, "packed weights")?;
         program.pack(&mut packed, &pool)?;
         Ok(CpuBlob {
@@ -254,7 +256,7 @@ impl Device for CpuDevice {
         let graph = source.graph.ok_or_else(|| {
             Error::bad_argument("a blob of the CPU is loaded beside the part it was compiled from")
         })?;
-        let part = view::part(&graph)?;
+        let (part, programs) = part::read(&graph)?;
         let pool = self.pool(source.threads);
         let (layouts, program, packed) = match source.from {
             LoadedFrom::Blob(blob) => {
@@ -268,7 +270,7 @@ impl Device for CpuDevice {
                     blob.program
                 } else {
                     let choices = Choices::Given(&blob.guard.algorithms);
-                    Arc::new(self.lower(&part, &layouts, reduced, &pool, choices)?)
+                    Arc::new(self.lower((&part, &programs), &layouts, reduced, &pool, choices)?)
                 };
                 if program.packed_len != blob.guard.packed_len {
                     return Err(Error::new(
@@ -282,7 +284,7 @@ impl Device for CpuDevice {
                 let ports = part.inputs.len() + part.outputs.len();
                 let (reduced, layouts, algorithms) = blob::made_for(bytes.bytes(), ports)?;
                 let choices = Choices::Given(&algorithms);
-                let program = self.lower(&part, &layouts, reduced, &pool, choices)?;
+                let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
                 let guard = Guard::new(self.isa, reduced, &graph, &layouts, &program);
                 let packed = blob::open(bytes, &guard)?;
                 (layouts, Arc::new(program), Arc::new(packed))

@@ -10,13 +10,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polychip_sdk::{GraphView, HostServices, LogLevel, NodeView, Reason, Support};
+use polychip_lowering::{Layout, Node, Outcome, Part, Refusal};
+use polychip_sdk::{HostServices, LogLevel, Reason, Support};
 
 use crate::info::{self, Info};
 use crate::lower::{self, Target};
-use crate::order::Order;
 use crate::program::{Operation, Param, Program, Quant, Role, Tensor, Type};
-use crate::refusal::{Lowered, Refusal};
 use crate::session::{Refused, Session};
 
 /// What the library answered: nothing, or its code and words.
@@ -50,13 +49,14 @@ impl Answers {
     }
 
     /// Whether the chip runs each node of a graph.
-    pub(crate) fn support(&self, graph: &GraphView<'_>) -> Vec<Support> {
-        let infos = info::infos(graph);
+    pub(crate) fn support(&self, part: &Part) -> Vec<Support> {
+        let infos = info::infos(part);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();
-        let answers = graph
-            .nodes()
-            .map(|node| match self.node(graph, &infos, &node, &mut known) {
+        let answers = part
+            .nodes
+            .iter()
+            .map(|node| match self.node(part, &infos, node, &mut known) {
                 Ok(()) => Support::Yes,
                 Err(refusal) => refusal.support(),
             })
@@ -72,18 +72,18 @@ impl Answers {
 
     fn node(
         &self,
-        graph: &GraphView<'_>,
-        infos: &[Lowered<Info>],
-        node: &NodeView<'_>,
+        part: &Part,
+        infos: &[Outcome<Info>],
+        node: &Node,
         known: &mut BTreeMap<[u8; 32], Answer>,
-    ) -> Lowered<()> {
-        let orders = if lower::is_planned(node, infos) {
-            &[Order::RowMajor, Order::ChannelsLast][..]
+    ) -> Outcome<()> {
+        let layouts = if lower::is_planned(node, infos) {
+            &[Layout::RowMajor, Layout::ChannelsLast][..]
         } else {
-            &[Order::RowMajor]
+            &[Layout::RowMajor]
         };
-        for &order in orders {
-            let lowered = |data| lower::alone(graph, infos, node, order, self.target, data);
+        for &layout in layouts {
+            let lowered = |data| lower::alone(part, infos, node, layout, self.target, data);
             let bare = lowered(false)?;
             // made when the first question is new
             let mut full: Option<Program> = None;

@@ -1,76 +1,24 @@
-//! Constants of the model: their integers, the reals they stand for, and quantising them.
+//! Constants of the model: the reals they stand for, quantising them, and storing them as QNN's types.
 //!
-//! Invariants:
-//! 1. 4-bit integers are read low bits first, as ONNX packs them.
-//! 2. Quantising rounds half to even, as ONNX does, and its range holds zero.
+//! Invariant: quantising rounds half to even, as ONNX does, and its range holds zero.
 
 use half::f16;
+use polychip_lowering::Tensor;
 use polychip_ops::DType;
-use polychip_sdk::{Encoding, EncodingKind, TensorView};
 
 use crate::program::{Quant, Type};
 
-/// The integers of a constant; `None` for floats and types the NPU does not know.
-pub(crate) fn integers(tensor: &TensorView<'_>) -> Option<Vec<i64>> {
-    let elements = polychip_ops::axis::product(&tensor.shape()?)?;
-    match tensor.dtype() {
-        DType::I4 | DType::U4 => {
-            let constant = tensor.constant()?;
-            let bytes = constant.bytes();
-            let signed = tensor.dtype() == DType::I4;
-            let nibble = |index: usize| {
-                let raw = i64::from(bytes.get(index / 2)? >> (index % 2 * 4) & 15);
-                Some(if signed && raw > 7 { raw - 16 } else { raw })
-            };
-            (0..elements).map(nibble).collect()
-        }
-        dtype if dtype.is_int() || dtype == DType::Bool => tensor.literal()?.as_i64s(),
-        _ => None,
-    }
-}
-
-/// The scale and zero point of each element.
-fn scale_of(encoding: &Encoding, shape: &[usize]) -> impl Fn(usize) -> (f32, i32) + use<> {
-    let strides = polychip_ops::axis::strides(shape).unwrap_or_default();
-    let shape = shape.to_vec();
-    let encoding = encoding.clone();
-    move |element| {
-        let at = match encoding.kind {
-            EncodingKind::PerTensor => 0,
-            EncodingKind::PerAxis { axis } => element / strides[axis] % shape[axis],
-            EncodingKind::PerBlock { axis, block } => {
-                let mut at = 0;
-                for (place, (&stride, &size)) in strides.iter().zip(&shape).enumerate() {
-                    let (index, size) = match place == axis {
-                        true => (element / stride % size / block, size.div_ceil(block)),
-                        false => (element / stride % size, size),
-                    };
-                    at = at * size + index;
-                }
-                at
-            }
-        };
-        let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
-        (encoding.scales.get(at).copied().unwrap_or(0.0), zero)
-    }
-}
-
-/// The reals that a constant stands for.
-pub(crate) fn reals(tensor: &TensorView<'_>) -> Option<Vec<f32>> {
-    if tensor.dtype().is_float() {
+/// The reals that a constant stands for; integers without an encoding are themselves.
+pub(crate) fn reals(tensor: &Tensor) -> Option<Vec<f32>> {
+    if tensor.encoding.is_none() && tensor.dtype == DType::F64 {
         let values = tensor.literal()?.as_f64s()?;
         return Some(values.into_iter().map(|value| value as f32).collect());
     }
-    let integers = integers(tensor)?;
-    let Some(encoding) = tensor.encoding() else {
+    if tensor.encoding.is_none() && !tensor.dtype.is_float() {
+        let integers = tensor.wide_integers()?;
         return Some(integers.into_iter().map(|value| value as f32).collect());
-    };
-    let scale = scale_of(&encoding.to_owned(), &tensor.shape()?);
-    let real = |(element, value): (usize, i64)| {
-        let (scale, zero) = scale(element);
-        (value - i64::from(zero)) as f32 * scale
-    };
-    Some(integers.into_iter().enumerate().map(real).collect())
+    }
+    tensor.reals().ok()
 }
 
 /// Integers as stored bytes of a type.

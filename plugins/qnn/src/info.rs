@@ -8,11 +8,11 @@
 //!
 //! Not here: constants as operands (`constant`).
 
+use polychip_lowering::{Node, Outcome, Part, Refusal, Tensor, TensorIndex};
 use polychip_ops::{DType, Op};
-use polychip_sdk::{EncodingKind, EncodingView, GraphView, NodeView, Reason, TensorView};
+use polychip_sdk::{Encoding, EncodingKind, Reason};
 
 use crate::program::{Quant, Type};
-use crate::refusal::{Lowered, Refusal};
 
 /// What a tensor is.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,10 +49,10 @@ fn stored(dtype: DType, encoded: bool) -> Option<Type> {
 }
 
 /// The encoding of a tensor that is no constant.
-fn per_tensor(encoding: &EncodingView<'_>) -> Option<Quant> {
-    let one = encoding.kind() == EncodingKind::PerTensor;
-    let scale = *encoding.scales().first().filter(|_| one)?;
-    let zero = encoding.zero_points().first().copied().unwrap_or(0);
+fn per_tensor(encoding: &Encoding) -> Option<Quant> {
+    let one = encoding.kind == EncodingKind::PerTensor;
+    let scale = *encoding.scales.first().filter(|_| one)?;
+    let zero = encoding.zero_points.first().copied().unwrap_or(0);
     Some(Quant::PerTensor {
         scale,
         offset: zero.checked_neg()?,
@@ -60,15 +60,15 @@ fn per_tensor(encoding: &EncodingView<'_>) -> Option<Quant> {
 }
 
 /// What a tensor is, from its own record.
-fn own(tensor: &TensorView<'_>) -> Lowered<Info> {
-    let name = tensor.name();
-    if !tensor.is_plain() {
+fn own(tensor: &Tensor) -> Outcome<Info> {
+    let name = &tensor.name;
+    if !tensor.plain {
         return Err(Refusal::new(
             Reason::DType,
             format!("tensor {name} is no plain tensor"),
         ));
     }
-    let Some(shape) = tensor.shape().filter(|_| !tensor.is_upper_bound()) else {
+    let Some(shape) = tensor.dims.clone() else {
         let what = format!("the shape of tensor {name} is known only after the run");
         return Err(Refusal::new(Reason::DynamicShape, what));
     };
@@ -80,15 +80,15 @@ fn own(tensor: &TensorView<'_>) -> Lowered<Info> {
         let what = format!("tensor {name} of shape {shape:?} is empty or has more than 2^28 elements");
         return Err(Refusal::new(Reason::Shape, what));
     }
-    let encoding = tensor.encoding();
-    let Some(ty) = stored(tensor.dtype(), encoding.is_some()) else {
+    let encoding = tensor.encoding.as_ref();
+    let Some(ty) = stored(tensor.dtype, encoding.is_some()) else {
         let what = format!(
             "tensor {name} is of {}, which the NPU does not store",
-            tensor.dtype()
+            tensor.dtype
         );
         return Err(Refusal::new(Reason::DType, what));
     };
-    let quant = match &encoding {
+    let quant = match encoding {
         None => Quant::None,
         // constants of finer encodings are read by the nodes that know what to do with them
         Some(encoding) => match per_tensor(encoding) {
@@ -109,12 +109,7 @@ fn own(tensor: &TensorView<'_>) -> Lowered<Info> {
 }
 
 /// The encoding that the inputs at `scale` and `scale + 1` of a node name for integers of a type.
-pub(crate) fn named(
-    graph: &GraphView<'_>,
-    node: &NodeView<'_>,
-    ty: Type,
-    scale: usize,
-) -> Option<(Type, Quant)> {
+pub(crate) fn named(part: &Part, node: &Node, ty: Type, scale: usize) -> Option<(Type, Quant)> {
     let ty = match ty {
         Type::Uint8 | Type::Ufixed8 => Type::Ufixed8,
         Type::Int8 | Type::Sfixed8 => Type::Sfixed8,
@@ -124,16 +119,16 @@ pub(crate) fn named(
     };
     let zero = match node.input(scale + 1) {
         None => 0,
-        Some(zero) => graph.tensor(zero).literal()?.scalar_as_i64()?,
+        Some(zero) => part.tensors[zero].literal()?.scalar_as_i64()?,
     };
-    let scale = graph.tensor(node.input(scale)?).literal()?.scalar_as_f64()? as f32;
+    let scale = part.tensors[node.input(scale)?].literal()?.scalar_as_f64()? as f32;
     let offset = i32::try_from(zero.checked_neg()?).ok()?;
     (scale.is_finite() && scale > 0.0).then_some((ty, Quant::PerTensor { scale, offset }))
 }
 
 /// Tensors for which a node names an encoding, each with the input that holds the scale.
-fn borrows(node: &NodeView<'_>) -> Vec<(u32, usize)> {
-    let places: &[(bool, usize, usize)] = match node.op() {
+fn borrows(node: &Node) -> Vec<(TensorIndex, usize)> {
+    let places: &[(bool, usize, usize)] = match node.op {
         Op::QuantizeLinear => &[(false, 0, 1)],
         Op::DequantizeLinear => &[(true, 0, 1)],
         Op::QLinearConv | Op::QLinearMatMul => &[(true, 0, 1), (true, 3, 4), (false, 0, 6)],
@@ -151,44 +146,47 @@ fn borrows(node: &NodeView<'_>) -> Vec<(u32, usize)> {
 }
 
 /// What all tensors of a graph are.
-pub(crate) fn infos(graph: &GraphView<'_>) -> Vec<Lowered<Info>> {
-    let mut infos: Vec<Lowered<Info>> = graph.tensors().map(|tensor| own(&tensor)).collect();
+pub(crate) fn infos(part: &Part) -> Vec<Outcome<Info>> {
+    let mut infos: Vec<Outcome<Info>> = part.tensors.iter().map(own).collect();
     let mut readers = vec![0usize; infos.len()];
-    for node in graph.nodes() {
-        for input in node.inputs().flatten() {
-            readers[input as usize] += 1;
+    let mut fed = vec![false; infos.len()];
+    for &input in &part.inputs {
+        fed[input] = true;
+    }
+    for node in &part.nodes {
+        for input in node.inputs.iter().copied().flatten() {
+            readers[input] += 1;
         }
-        for (tensor, scale) in borrows(&node) {
-            if let Ok(info) = &mut infos[tensor as usize]
+        for (tensor, scale) in borrows(node) {
+            if let Ok(info) = &mut infos[tensor]
                 && info.quant == Quant::None
-                && !graph.tensor(tensor).is_constant()
-                && let Some((ty, quant)) = named(graph, &node, info.ty, scale)
+                && !part.is_constant(tensor)
+                && let Some((ty, quant)) = named(part, node, info.ty, scale)
             {
                 (info.ty, info.quant, info.borrowed) = (ty, quant, true);
             }
         }
     }
-    for &output in graph.outputs() {
+    for &output in &part.outputs {
         // an output is read outside, as what it is
-        readers[output as usize] += 2;
+        readers[output] += 2;
     }
-    for index in (0..graph.node_count()).rev() {
-        let node = graph.node(index);
-        if !matches!(node.op(), Op::Relu | Op::Clip) {
+    for node in part.nodes.iter().rev() {
+        if !matches!(node.op, Op::Relu | Op::Clip) {
             continue;
         }
         let (Some(input), Some(output)) = (node.input(0), node.output(0)) else {
             continue;
         };
-        let Ok(behind) = infos[output as usize].clone() else {
+        let Ok(behind) = infos[output].clone() else {
             continue;
         };
-        let alone = readers[input as usize] == 1 && !graph.inputs().contains(&input);
-        if let Ok(info) = &mut infos[input as usize]
+        let alone = readers[input] == 1 && !fed[input];
+        if let Ok(info) = &mut infos[input]
             && alone
             && info.ty.is_float()
             && behind.ty.is_quantised()
-            && !graph.tensor(input).is_constant()
+            && !part.is_constant(input)
         {
             (info.ty, info.quant) = (behind.ty, behind.quant);
         }

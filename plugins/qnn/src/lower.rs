@@ -6,7 +6,7 @@
 //! 3. Every operation names the node it was made for.
 //!
 //! Not here: what the vendor's library thinks of an operation (`caps`), the library's own structs (`session`).
-//! Start reading at [`part`], then [`Lower::node`].
+//! Start reading at [`whole`], then [`Lower::node`].
 
 mod check;
 mod conv;
@@ -24,14 +24,13 @@ mod wants;
 
 use std::collections::BTreeMap;
 
+use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, TensorIndex, layout};
 use polychip_ops::{Attr, DType, Op};
-use polychip_sdk::{GraphView, NodeView, Reason, TensorView};
+use polychip_sdk::{GraphView, Reason};
 
 use crate::constant;
 use crate::info::{self, Info};
-use crate::order::{self, Order};
 use crate::program::{Operation, Param, Program, Quant, Role, Tensor, TensorId, Type};
-use crate::refusal::{Lowered, Refusal};
 use crate::soc::Soc;
 
 /// What is compiled for.
@@ -56,23 +55,28 @@ enum Domain {
     Whole,
 }
 
+/// The part that a view shows. What a node fills with one value is no constant: the NPU is given no such node.
+pub(crate) fn read(graph: &GraphView<'_>) -> Part {
+    Part::of(graph, |_| false)
+}
+
 /// Lowers a part.
 ///
 /// # Errors
 /// The first node that is refused, and why.
-pub(crate) fn part(graph: &GraphView<'_>, target: Target) -> Result<Program, (u32, Refusal)> {
-    let infos = info::infos(graph);
-    let orders = wants::orders(graph, &infos);
-    let mut lower = Lower::new(*graph, &infos, target, true);
-    let border = |refusal| (graph.node_count().saturating_sub(1) as u32, refusal);
-    for &input in graph.inputs() {
+pub(crate) fn whole(part: &Part, target: Target) -> Result<Program, (usize, Refusal)> {
+    let infos = info::infos(part);
+    let layouts = wants::layouts(part, &infos);
+    let mut lower = Lower::new(part, &infos, target, true);
+    let border = |refusal| (part.nodes.len().saturating_sub(1), refusal);
+    for &input in &part.inputs {
         lower.port_in(input).map_err(border)?;
     }
-    for node in graph.nodes() {
-        let at = |refusal| (node.index(), refusal);
-        lower.node(&node, orders[node.index() as usize]).map_err(at)?;
+    for node in &part.nodes {
+        let at = |refusal| (node.index as usize, refusal);
+        lower.node(node, layouts[node.index as usize]).map_err(at)?;
     }
-    for &output in graph.outputs() {
+    for &output in &part.outputs {
         lower.port_out(output).map_err(border)?;
     }
     Ok(lower.program)
@@ -80,24 +84,24 @@ pub(crate) fn part(graph: &GraphView<'_>, target: Target) -> Result<Program, (u3
 
 /// Lowers one node of a graph as a part of its own, in an order of axes. Without `data`, constants are empty.
 pub(crate) fn alone(
-    graph: &GraphView<'_>,
-    infos: &[Lowered<Info>],
-    node: &NodeView<'_>,
-    order: Order,
+    part: &Part,
+    infos: &[Outcome<Info>],
+    node: &Node,
+    layout: Layout,
     target: Target,
     data: bool,
-) -> Lowered<Program> {
-    let mut lower = Lower::new(*graph, infos, target, data);
-    let mut inputs: Vec<u32> = node.inputs().flatten().collect();
+) -> Outcome<Program> {
+    let mut lower = Lower::new(part, infos, target, data);
+    let mut inputs: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
     inputs.sort_unstable();
     inputs.dedup();
     for input in inputs {
-        if !graph.tensor(input).is_constant() {
+        if !part.is_constant(input) {
             lower.port_in(input)?;
         }
     }
-    lower.node(node, order)?;
-    for output in node.outputs().flatten() {
+    lower.node(node, layout)?;
+    for output in node.writes() {
         lower.port_out(output)?;
     }
     Ok(lower.program)
@@ -107,19 +111,19 @@ pub(crate) use wants::is_planned;
 
 /// A program in the making.
 struct Lower<'a> {
-    graph: GraphView<'a>,
-    infos: &'a [Lowered<Info>],
+    part: &'a Part,
+    infos: &'a [Outcome<Info>],
     target: Target,
     data: bool,
     program: Program,
-    at: BTreeMap<(u32, Order), TensorId>,
+    at: BTreeMap<(TensorIndex, Layout), TensorId>,
     current: Option<u32>,
 }
 
 impl<'a> Lower<'a> {
-    fn new(graph: GraphView<'a>, infos: &'a [Lowered<Info>], target: Target, data: bool) -> Lower<'a> {
+    fn new(part: &'a Part, infos: &'a [Outcome<Info>], target: Target, data: bool) -> Lower<'a> {
         Lower {
-            graph,
+            part,
             infos,
             target,
             data,
@@ -130,39 +134,39 @@ impl<'a> Lower<'a> {
     }
 
     /// What a tensor of the graph is.
-    fn info(&self, tensor: u32) -> Lowered<Info> {
-        self.infos[tensor as usize].clone()
+    fn info(&self, tensor: TensorIndex) -> Outcome<Info> {
+        self.infos[tensor].clone()
     }
 
-    fn view(&self, tensor: u32) -> TensorView<'a> {
-        self.graph.tensor(tensor)
+    fn view(&self, tensor: TensorIndex) -> &'a polychip_lowering::Tensor {
+        &self.part.tensors[tensor]
     }
 
-    fn shape(&self, tensor: u32) -> Lowered<Vec<usize>> {
+    fn shape(&self, tensor: TensorIndex) -> Outcome<Vec<usize>> {
         Ok(self.info(tensor)?.shape)
     }
 
     /// The input at a place, which the node must have.
-    fn input(&self, node: &NodeView<'_>, place: usize) -> Lowered<u32> {
+    fn input(&self, node: &Node, place: usize) -> Outcome<TensorIndex> {
         node.input(place)
             .ok_or_else(|| Refusal::attribute(format!("input {place} is left out")))
     }
 
     /// The output at a place, which somebody must want.
-    fn output(&self, node: &NodeView<'_>, place: usize) -> Lowered<u32> {
+    fn output(&self, node: &Node, place: usize) -> Outcome<TensorIndex> {
         node.output(place)
             .ok_or_else(|| Refusal::attribute(format!("output {place} is left out")))
     }
 
     /// Refuses outputs from this place on.
-    fn no_output(&self, node: &NodeView<'_>, place: usize) -> Lowered<()> {
-        match node.outputs().skip(place).flatten().next() {
+    fn no_output(&self, node: &Node, place: usize) -> Outcome<()> {
+        match node.outputs.iter().copied().skip(place).flatten().next() {
             None => Ok(()),
             Some(tensor) => {
                 let what = format!(
                     "output {} of {} is not offered",
-                    self.view(tensor).name(),
-                    node.op_name()
+                    self.view(tensor).name,
+                    node.op_name
                 );
                 Err(Refusal::attribute(what))
             }
@@ -170,21 +174,15 @@ impl<'a> Lower<'a> {
     }
 
     /// The integers of an input that must be constant.
-    fn constant_ints(&self, tensor: u32) -> Lowered<Vec<i64>> {
+    fn constant_ints(&self, tensor: TensorIndex) -> Outcome<Vec<i64>> {
         let view = self.view(tensor);
-        view.is_constant()
-            .then(|| constant::integers(&view))
-            .flatten()
-            .ok_or_else(|| not_constant(&view))
+        view.wide_integers().ok_or_else(|| not_constant(view))
     }
 
     /// The reals of an input that must be constant.
-    fn constant_reals(&self, tensor: u32) -> Lowered<Vec<f32>> {
+    fn constant_reals(&self, tensor: TensorIndex) -> Outcome<Vec<f32>> {
         let view = self.view(tensor);
-        view.is_constant()
-            .then(|| constant::reals(&view))
-            .flatten()
-            .ok_or_else(|| not_constant(&view))
+        constant::reals(view).ok_or_else(|| not_constant(view))
     }
 
     /// A new tensor.
@@ -269,7 +267,7 @@ impl<'a> Lower<'a> {
             return id;
         }
         let to: Vec<usize> = permutation.iter().map(|&place| dims[place]).collect();
-        if order::keeps_memory(&dims, permutation) {
+        if layout::keeps_memory(&dims, permutation) {
             return self.reshaped(id, &to);
         }
         let out = self.native("transposed", self.ty_of(id), self.quant_of(id), &to);
@@ -300,37 +298,40 @@ impl<'a> Lower<'a> {
     }
 
     /// A tensor of the graph in an order of axes; a constant becomes a static tensor.
-    fn read(&mut self, tensor: u32, order: Order) -> Lowered<TensorId> {
+    fn read(&mut self, tensor: TensorIndex, layout: Layout) -> Outcome<TensorId> {
         let view = self.view(tensor);
         let info = self.info(tensor)?;
-        let order = if info.shape.len() < 3 {
-            Order::RowMajor
+        let layout = if info.shape.len() < 3 {
+            Layout::RowMajor
         } else {
-            order
+            layout
         };
-        if let Some(&id) = self.at.get(&(tensor, order)) {
+        if let Some(&id) = self.at.get(&(tensor, layout)) {
             return Ok(id);
         }
         let id = if view.is_constant() {
-            self.static_data(tensor, &info, &info.shape.clone(), order)?
+            self.static_data(tensor, &info, &info.shape.clone(), layout)?
         } else {
-            let other = match order {
-                Order::RowMajor => Order::ChannelsLast,
-                Order::ChannelsLast => Order::RowMajor,
-            };
+            let other = layout.other();
             let Some(&id) = self.at.get(&(tensor, other)) else {
-                let what = format!("tensor {} is made by no node of the part", view.name());
+                let what = format!("tensor {} is made by no node of the part", view.name);
                 return Err(Refusal::shape(what));
             };
-            let permutation = order::between(other, order, info.shape.len());
+            let permutation = other.to(layout, info.shape.len());
             self.transposed(id, &permutation)
         };
-        self.at.insert((tensor, order), id);
+        self.at.insert((tensor, layout), id);
         Ok(id)
     }
 
     /// A constant as data like any other: its shape may be given ones in front.
-    fn static_data(&mut self, tensor: u32, info: &Info, shape: &[usize], order: Order) -> Lowered<TensorId> {
+    fn static_data(
+        &mut self,
+        tensor: TensorIndex,
+        info: &Info,
+        shape: &[usize],
+        layout: Layout,
+    ) -> Outcome<TensorId> {
         let view = self.view(tensor);
         let bytes = if info.ty.is_float() {
             let reals = self.constant_reals(tensor)?;
@@ -339,24 +340,30 @@ impl<'a> Lower<'a> {
             if info.ty.is_quantised() && info.quant == Quant::None {
                 let what = format!(
                     "constant {} has more than one scale, which only weights may",
-                    view.name()
+                    view.name
                 );
                 return Err(Refusal::encoding(what));
             }
             constant::store(info.ty, &self.constant_ints(tensor)?)
         };
-        let bytes = order::transpose(&bytes, info.ty.bytes(), shape, &order.permutation(shape.len()));
-        let dims = order.dims(shape);
+        let bytes = layout::transpose(&bytes, info.ty.bytes(), shape, &layout.permutation(shape.len()));
+        let dims = layout.dims(shape);
         Ok(self.fixed("constant", info.ty, info.quant.clone(), &dims, bytes))
     }
 
     /// An operand of an operation that broadcasts to `rank` axes.
-    fn operand(&mut self, tensor: u32, order: Order, rank: usize, domain: Domain) -> Lowered<TensorId> {
+    fn operand(
+        &mut self,
+        tensor: TensorIndex,
+        layout: Layout,
+        rank: usize,
+        domain: Domain,
+    ) -> Outcome<TensorId> {
         let info = self.info(tensor)?;
         let view = self.view(tensor);
         let mut shape = info.shape.clone();
-        let order = if rank < 3 { Order::RowMajor } else { order };
-        if order == Order::ChannelsLast {
+        let layout = if rank < 3 { Layout::RowMajor } else { layout };
+        if layout == Layout::ChannelsLast {
             while shape.len() < rank {
                 shape.insert(0, 1);
             }
@@ -364,58 +371,64 @@ impl<'a> Lower<'a> {
         if view.is_constant() {
             let mut info = info;
             if let (Domain::Fixed(ty), true) = (domain, info.ty.is_float()) {
-                return self.quantised(tensor, ty, &shape, order);
+                return self.quantised(tensor, ty, &shape, layout);
             }
             if let (Domain::Float(ty), true) = (domain, info.ty.is_float()) {
                 info.ty = ty;
             }
-            return self.static_data(tensor, &info, &shape, order);
+            return self.static_data(tensor, &info, &shape, layout);
         }
         if info.shape.len() == shape.len() {
-            return self.read(tensor, order);
+            return self.read(tensor, layout);
         }
-        let id = self.read(tensor, Order::RowMajor)?;
+        let id = self.read(tensor, Layout::RowMajor)?;
         let id = self.reshaped(id, &shape);
-        Ok(self.transposed(id, &order.permutation(rank)))
+        Ok(self.transposed(id, &layout.permutation(rank)))
     }
 
     /// A constant of floats, quantised over its own range.
-    fn quantised(&mut self, tensor: u32, ty: Type, shape: &[usize], order: Order) -> Lowered<TensorId> {
+    fn quantised(
+        &mut self,
+        tensor: TensorIndex,
+        ty: Type,
+        shape: &[usize],
+        layout: Layout,
+    ) -> Outcome<TensorId> {
         let reals = self.constant_reals(tensor)?;
-        let name = self.view(tensor).name().to_owned();
+        let name = self.view(tensor).name.clone();
         let bad = || Refusal::encoding(format!("constant {name} cannot be quantised to {ty:?}"));
         let quant = constant::spanning(ty, &reals).ok_or_else(bad)?;
         let stored = constant::quantise(ty, &quant, &reals).ok_or_else(bad)?;
         let bytes = constant::store(ty, &stored);
-        let bytes = order::transpose(&bytes, ty.bytes(), shape, &order.permutation(shape.len()));
-        Ok(self.fixed("quantised", ty, quant, &order.dims(shape), bytes))
+        let bytes = layout::transpose(&bytes, ty.bytes(), shape, &layout.permutation(shape.len()));
+        Ok(self.fixed("quantised", ty, quant, &layout.dims(shape), bytes))
     }
 
     /// A new tensor for a tensor of the graph, written in an order of axes.
-    fn write(&mut self, tensor: u32, order: Order) -> Lowered<TensorId> {
+    fn write(&mut self, tensor: TensorIndex, layout: Layout) -> Outcome<TensorId> {
         let info = self.info(tensor)?;
-        let order = if info.shape.len() < 3 {
-            Order::RowMajor
+        let layout = if info.shape.len() < 3 {
+            Layout::RowMajor
         } else {
-            order
+            layout
         };
-        let dims = order.dims(&info.shape);
+        let dims = layout.dims(&info.shape);
         let id = self.native("tensor", info.ty, info.quant, &dims);
-        self.at.insert((tensor, order), id);
+        self.at.insert((tensor, layout), id);
         Ok(id)
     }
 
     /// Makes `id`, of the right extents in this order, the graph's tensor: as it is, or converted.
-    fn settle(&mut self, id: TensorId, tensor: u32, order: Order) -> Lowered<()> {
+    fn settle(&mut self, id: TensorId, tensor: TensorIndex, layout: Layout) -> Outcome<()> {
         let info = self.info(tensor)?;
-        let order = if info.shape.len() < 3 {
-            Order::RowMajor
+        let layout = if info.shape.len() < 3 {
+            Layout::RowMajor
         } else {
-            order
+            layout
         };
-        let id = self.reshaped(id, &order.dims(&info.shape));
+        let id = self.reshaped(id, &layout.dims(&info.shape));
         let id = self.converted(id, info.ty, &info.quant);
-        self.at.insert((tensor, order), id);
+        self.at.insert((tensor, layout), id);
         Ok(())
     }
 
@@ -427,42 +440,42 @@ impl<'a> Lower<'a> {
         params: Vec<(&'static str, Param)>,
         input: TensorId,
         more: &[TensorId],
-        tensor: u32,
-        order: Order,
-    ) -> Lowered<()> {
+        tensor: TensorIndex,
+        layout: Layout,
+    ) -> Outcome<()> {
         let info = self.info(tensor)?;
-        let order = if info.shape.len() < 3 {
-            Order::RowMajor
+        let layout = if info.shape.len() < 3 {
+            Layout::RowMajor
         } else {
-            order
+            layout
         };
-        let dims = order.dims(&info.shape);
+        let dims = layout.dims(&info.shape);
         let out = self.native("moved", self.ty_of(input), self.quant_of(input), &dims);
         let mut inputs = vec![input];
         inputs.extend_from_slice(more);
         self.op(kind, params, &inputs, &[out]);
-        self.settle(out, tensor, order)
+        self.settle(out, tensor, layout)
     }
 
-    fn port_in(&mut self, tensor: u32) -> Lowered<()> {
+    fn port_in(&mut self, tensor: TensorIndex) -> Outcome<()> {
         self.current = None;
         let info = self.info(tensor)?;
-        let name = port_name(&self.view(tensor));
-        let wide = self.view(tensor).dtype() == DType::I64;
+        let name = port_name(self.view(tensor));
+        let wide = self.view(tensor).dtype == DType::I64;
         let ty = if wide { Type::Int64 } else { info.ty };
         let id = self.tensor(name, ty, info.quant.clone(), &info.shape, Role::Write);
         self.program.inputs.push(id);
         let inner = self.converted(id, info.ty, &info.quant);
-        self.at.insert((tensor, Order::RowMajor), inner);
+        self.at.insert((tensor, Layout::RowMajor), inner);
         Ok(())
     }
 
-    fn port_out(&mut self, tensor: u32) -> Lowered<()> {
+    fn port_out(&mut self, tensor: TensorIndex) -> Outcome<()> {
         self.current = None;
         let info = self.info(tensor)?;
-        let name = port_name(&self.view(tensor));
-        let id = self.read(tensor, Order::RowMajor)?;
-        let wide = self.view(tensor).dtype() == DType::I64;
+        let name = port_name(self.view(tensor));
+        let id = self.read(tensor, Layout::RowMajor)?;
+        let wide = self.view(tensor).dtype == DType::I64;
         let native = self.program.tensors[id].role == Role::Native;
         let out = if wide {
             let out = self.tensor(name, Type::Int64, Quant::None, &info.shape, Role::Read);
@@ -481,22 +494,22 @@ impl<'a> Lower<'a> {
     }
 
     /// What a node computes on: all its reals are quantised, or all are floats.
-    fn domain(&self, node: &NodeView<'_>) -> Lowered<Domain> {
+    fn domain(&self, node: &Node) -> Outcome<Domain> {
         let mut fixed = None;
-        let mut float: Option<(u32, Type)> = None;
-        for tensor in node.outputs().chain(node.inputs()).flatten() {
+        let mut float: Option<(TensorIndex, Type)> = None;
+        for tensor in node.writes().chain(node.inputs.iter().copied().flatten()) {
             let info = self.info(tensor)?;
             if self.view(tensor).is_constant() {
                 continue;
             }
-            if self.view(tensor).dtype() == DType::I64 && !takes_i64(node.op()) {
-                let what = format!("tensor {} is of i64", self.view(tensor).name());
+            if self.view(tensor).dtype == DType::I64 && !takes_i64(node.op) {
+                let what = format!("tensor {} is of i64", self.view(tensor).name);
                 return Err(Refusal::new(Reason::DType, what));
             }
             if info.borrowed {
                 return Err(Refusal::encoding(format!(
                     "tensor {} is of plain integers here, and stands for reals elsewhere in the part",
-                    self.view(tensor).name()
+                    self.view(tensor).name
                 )));
             }
             if info.ty.is_quantised() {
@@ -510,7 +523,7 @@ impl<'a> Lower<'a> {
             (None, None) => Ok(Domain::Whole),
             (Some(_), Some((tensor, _))) => Err(Refusal::encoding(format!(
                 "tensor {} has no encoding, and the node's other tensors are quantised",
-                self.view(tensor).name()
+                self.view(tensor).name
             ))),
             (None, Some((tensor, ty))) => {
                 self.floats(tensor, ty)?;
@@ -520,8 +533,8 @@ impl<'a> Lower<'a> {
     }
 
     /// Refuses floats that the chip does not compute in.
-    fn floats(&self, tensor: u32, ty: Type) -> Lowered<()> {
-        let name = self.view(tensor).name();
+    fn floats(&self, tensor: TensorIndex, ty: Type) -> Outcome<()> {
+        let name = &self.view(tensor).name;
         if !self.target.soc.floats {
             let what = format!(
                 "tensor {name} has no encoding, and {} computes in integers only: quantise the model",
@@ -547,34 +560,34 @@ impl<'a> Lower<'a> {
     }
 
     /// Lowers one node in its planned order.
-    fn node(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
-        self.current = Some(node.index());
-        if node.bodies().len() > 0 {
-            return Err(Refusal::new(Reason::Body, node.op_name()));
+    fn node(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
+        self.current = Some(node.index);
+        if !node.bodies.is_empty() {
+            return Err(Refusal::new(Reason::Body, node.op_name.clone()));
         }
-        if !wants::is_offered(node.op()) {
-            let what = format!("op not offered: {}", node.op_name());
+        if !wants::is_offered(node.op) {
+            let what = format!("op not offered: {}", node.op_name);
             return Err(Refusal::new(Reason::Op, what));
         }
-        for tensor in node.inputs().chain(node.outputs()).flatten() {
+        for tensor in node.inputs.iter().copied().flatten().chain(node.writes()) {
             self.info(tensor)?;
         }
         self.check(node)?;
-        match node.op() {
-            Op::QuantizeLinear | Op::DequantizeLinear => return self.border_of_integers(node, order),
-            Op::Cast => return self.cast(node, order),
+        match node.op {
+            Op::QuantizeLinear | Op::DequantizeLinear => return self.border_of_integers(node, layout),
+            Op::Cast => return self.cast(node, layout),
             Op::QLinearConv => return self.integer_conv(node),
             Op::QLinearMatMul => return self.integer_matmul(node),
             _ => {}
         }
         let domain = self.domain(node)?;
         let first = self.program.operations.len();
-        self.compute(node, order, domain)?;
+        self.compute(node, layout, domain)?;
         self.unify(first)
     }
 
-    fn compute(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
-        match node.op() {
+    fn compute(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
+        match node.op {
             Op::Conv => self.conv(node, domain),
             Op::ConvTranspose => self.conv_transpose(node, domain),
             Op::MaxPool | Op::AveragePool | Op::GlobalMaxPool | Op::GlobalAveragePool => self.pool(node),
@@ -586,28 +599,28 @@ impl<'a> Lower<'a> {
             Op::LayerNormalization | Op::RMSNormalization => self.layer_norm(node, domain),
             Op::InstanceNormalization | Op::GroupNormalization => self.group_norm(node, domain),
             Op::BatchNormalization => self.batch_norm(node, domain),
-            Op::Softmax | Op::LogSoftmax => self.softmax(node, order),
+            Op::Softmax | Op::LogSoftmax => self.softmax(node, layout),
             Op::ReduceMax
             | Op::ReduceMin
             | Op::ReduceMean
             | Op::ReduceSum
             | Op::ReduceSumSquare
-            | Op::ReduceProd => self.reduce(node, order),
-            Op::ArgMax | Op::ArgMin => self.arg(node, order),
+            | Op::ReduceProd => self.reduce(node, layout),
+            Op::ArgMax | Op::ArgMin => self.arg(node, layout),
             Op::TopK => self.top_k(node),
-            Op::CumSum => self.cum_sum(node, order),
-            Op::LpNormalization => self.lp_normalise(node, order),
+            Op::CumSum => self.cum_sum(node, layout),
+            Op::LpNormalization => self.lp_normalise(node, layout),
             Op::GridSample => self.grid_sample(node),
             Op::ScatterElements | Op::ScatterND => self.scatter(node),
             Op::Reshape | Op::Squeeze | Op::Unsqueeze | Op::Flatten => self.reshape(node),
             Op::Transpose => self.transpose(node),
-            Op::Concat => self.concat(node, order),
-            Op::Split => self.split(node, order),
-            Op::Slice => self.slice(node, order),
-            Op::Pad => self.pad(node, order, domain),
-            Op::Tile | Op::Expand => self.tile(node, order),
+            Op::Concat => self.concat(node, layout),
+            Op::Split => self.split(node, layout),
+            Op::Slice => self.slice(node, layout),
+            Op::Pad => self.pad(node, layout, domain),
+            Op::Tile | Op::Expand => self.tile(node, layout),
             Op::Gather | Op::GatherElements | Op::GatherND => self.gather(node),
-            _ => self.elementwise(node, order, domain),
+            _ => self.elementwise(node, layout, domain),
         }
     }
 }
@@ -617,16 +630,16 @@ fn takes_i64(op: Op) -> bool {
     matches!(op, Op::ArgMax | Op::ArgMin | Op::TopK)
 }
 
-fn not_constant(view: &TensorView<'_>) -> Refusal {
+fn not_constant(view: &polychip_lowering::Tensor) -> Refusal {
     Refusal::new(
         Reason::NotConstant,
-        format!("tensor {} would have to be a constant", view.name()),
+        format!("tensor {} would have to be a constant", view.name),
     )
 }
 
-fn port_name(view: &TensorView<'_>) -> String {
+fn port_name(view: &polychip_lowering::Tensor) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let name: String = view.name().chars().take(64).map(plain).collect();
+    let name: String = view.name.chars().take(64).map(plain).collect();
     if name.is_empty() { "port".to_owned() } else { name }
 }
 
@@ -650,12 +663,12 @@ fn pairs(values: &[(usize, usize)]) -> Param {
 }
 
 /// An integer attribute, or what ONNX takes where it is left out.
-fn int(node: &NodeView<'_>, attr: Attr, default: i64) -> i64 {
-    node.int(attr).unwrap_or(default)
+fn int(node: &Node, attr: Attr, default: i64) -> i64 {
+    node.attributes.int(attr).unwrap_or(default)
 }
 
 /// The axis attribute, from the front.
-fn axis(node: &NodeView<'_>, default: i64, rank: usize) -> Lowered<usize> {
+fn axis(node: &Node, default: i64, rank: usize) -> Outcome<usize> {
     let axis = int(node, Attr::Axis, default);
     polychip_ops::axis::normalise(axis, rank)
         .ok_or_else(|| Refusal::attribute(format!("axis {axis} of a tensor of {rank}")))

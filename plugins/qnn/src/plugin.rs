@@ -9,6 +9,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use polychip_lowering::{Layout, Node, Refusal};
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Constant, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView,
     HostBuffer, HostServices, LoadSource, LoadedFrom, Memory, Offers, OperatingPoint, Plugin, PluginInfo,
@@ -18,7 +19,6 @@ use polychip_sdk::{
 use crate::caps::Answers;
 use crate::exec::{Epoch, QnnExecutable, Queue, Runner};
 use crate::lower::{self, Target};
-use crate::order::Order;
 use crate::session::{MODES, Power, Session};
 use crate::soc::{self, Soc};
 use crate::{blob, buffer, caps, info};
@@ -205,18 +205,19 @@ impl Device for QnnDevice {
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
-        Ok(self.answers.support(graph))
+        Ok(self.answers.support(&lower::read(graph)))
     }
 
     /// A roofline over the operations that the nodes become. What the library counts while a graph runs is no
     /// figure of the chip's in its x86 build, so nothing of that is used.
     fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
-        let infos = info::infos(graph);
+        let part = lower::read(graph);
+        let infos = info::infos(&part);
         let (mut macs, mut bytes) = (0u64, 0u64);
         for &node in nodes {
-            let view = graph.node(node as usize);
-            let program = lower::alone(graph, &infos, &view, Order::RowMajor, self.target, false)
-                .map_err(|refusal| refusal.error(node, view.op_name()))?;
+            let node = &part.nodes[node as usize];
+            let program = lower::alone(&part, &infos, node, Layout::RowMajor, self.target, false)
+                .map_err(|refusal| error(refusal, node))?;
             let (more_macs, more_bytes) = program.work();
             macs = macs.saturating_add(more_macs);
             bytes = bytes.saturating_add(more_bytes);
@@ -246,12 +247,14 @@ impl Device for QnnDevice {
             reduced: self.target.reduced || options.precision == Precision::Reduced,
             ..self.target
         };
-        let program = lower::part(graph, target).map_err(|(node, refusal)| {
-            let op = match graph.node_count() {
-                0 => "an empty part",
-                _ => graph.node(node as usize).op_name(),
-            };
-            refusal.error(node, op)
+        let part = lower::read(graph);
+        let program = lower::whole(&part, target).map_err(|(node, refusal)| match part.nodes.get(node) {
+            Some(node) => error(refusal, node),
+            None => Error::unsupported(format!(
+                "an empty part: {:?}: {}",
+                refusal.reason(),
+                refusal.words()
+            )),
         })?;
         let compiled = self.shared.session.compile(&program)?;
         blob::write(&self.build_id, graph, &program, &compiled)
@@ -292,4 +295,10 @@ impl Device for QnnDevice {
         self.runner.keep_serving()?;
         self.shared.session.renew_device(left)
     }
+}
+
+/// The error of a compilation, at a node.
+fn error(refusal: Refusal, node: &Node) -> Error {
+    let words = format!("{}: {:?}: {}", node.op_name, refusal.reason(), refusal.words());
+    Error::unsupported(words).at_node(node.index)
 }

@@ -69,15 +69,16 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     }
     let packed = l.containers(node);
     let mut bodies = Vec::new();
-    for body in &node.bodies {
-        let program = body
-            .program
+    for (body, program) in node.bodies.iter().zip(l.programs.bodies(node)) {
+        let program = program
             .clone()
             .map_err(|why| Error::unsupported(format!("{}: in the body: {why}", node.op_name)))?;
         let captured = body.captured.iter().map(|t| t.map(|t| place(l, t)).transpose());
         let captured = captured.collect::<Result<_>>()?;
         bodies.push(Body {
-            attr: body.attr,
+            attr: body
+                .attr
+                .expect("invariant: bodies are read with their attributes"),
             program,
             captured,
             outputs: body.outputs.clone(),

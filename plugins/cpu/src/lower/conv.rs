@@ -9,7 +9,7 @@ use polychip_sdk::{Error, Result};
 use super::convert::stands_for_f32;
 use super::fuse::Tail;
 use super::{Form, Lowering, kernel_error, shape_error};
-use crate::part::{Node, Part};
+use crate::part::{Node, Part, Tensor};
 
 /// Whether this family covers a node.
 pub(crate) fn covers(part: &Part, node: &Node) -> bool {
@@ -155,8 +155,8 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     );
     let packer = plan.clone();
     let packed = l.packed(vec![plan.packed_len()], move |target| {
-        let bias = bias.as_ref().map(super::Source::values).transpose()?;
-        packer.pack(&kernel.values()?, bias.as_deref(), target);
+        let bias = bias.as_ref().map(Tensor::reals).transpose()?;
+        packer.pack(&kernel.reals()?, bias.as_deref(), target);
         Ok(())
     })?;
     let mut reads = vec![input, packed];

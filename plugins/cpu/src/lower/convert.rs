@@ -6,10 +6,11 @@
 //! 2. Rounding is to nearest even and saturates, as ONNX says of QuantizeLinear.
 
 use half::{bf16, f16};
+use polychip_lowering::{Layout, ScaleIndex, integers};
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Error, Result};
 
-use super::{Form, Lowering, bytes_of, encoding_axis};
+use super::{Form, Lowering, bytes_of};
 use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
 use crate::step::{Operands, Plain, ValueId};
 
@@ -38,232 +39,6 @@ pub(crate) fn range(dtype: DType) -> Option<(f32, f32)> {
     })
 }
 
-/// Stored integers as numbers.
-pub(super) fn integers(dtype: DType, elements: usize, bytes: &[u8]) -> Result<Vec<i32>> {
-    let packed = |bits: usize, signed: bool| -> Vec<i32> {
-        let per_byte = 8 / bits;
-        let mask = (1i32 << bits) - 1;
-        (0..elements)
-            .map(|i| {
-                let code = (i32::from(bytes[i / per_byte]) >> (i % per_byte * bits)) & mask;
-                if signed && code > mask / 2 {
-                    code - mask - 1
-                } else {
-                    code
-                }
-            })
-            .collect()
-    };
-    if dtype.byte_len(elements).is_none_or(|needed| needed > bytes.len()) {
-        return Err(Error::bad_argument(format!(
-            "{} bytes do not hold {elements} {}",
-            bytes.len(),
-            dtype.name()
-        )));
-    }
-    Ok(match dtype {
-        DType::I8 => bytes[..elements].iter().map(|&b| i32::from(b as i8)).collect(),
-        DType::U8 => bytes[..elements].iter().map(|&b| i32::from(b)).collect(),
-        DType::I16 => bytes.as_chunks().0[..elements]
-            .iter()
-            .map(|&b| i32::from(i16::from_le_bytes(b)))
-            .collect(),
-        DType::U16 => bytes.as_chunks().0[..elements]
-            .iter()
-            .map(|&b| i32::from(u16::from_le_bytes(b)))
-            .collect(),
-        DType::I32 => bytes.as_chunks().0[..elements]
-            .iter()
-            .map(|&b| i32::from_le_bytes(b))
-            .collect(),
-        DType::I4 => packed(4, true),
-        DType::U4 => packed(4, false),
-        DType::I2 => packed(2, true),
-        DType::U2 => packed(2, false),
-        _ => {
-            return Err(Error::unsupported(format!(
-                "an encoding of {} is not computed",
-                dtype.name()
-            )));
-        }
-    })
-}
-
-/// Bytes of a constant as f32 values.
-pub(super) fn decode_bytes(
-    dtype: DType,
-    dims: &[usize],
-    bytes: &[u8],
-    encoding: Option<&Encoding>,
-) -> Result<Vec<f32>> {
-    let elements: usize = dims.iter().product();
-    let Some(encoding) = encoding else {
-        if bytes_of(dtype, dims)? > bytes.len() {
-            return Err(Error::bad_argument(format!(
-                "{} bytes do not hold shape {dims:?}",
-                bytes.len()
-            )));
-        }
-        return Ok(match dtype {
-            DType::F32 => bytes.as_chunks().0[..elements]
-                .iter()
-                .map(|&b| f32::from_le_bytes(b))
-                .collect(),
-            DType::F16 => bytes.as_chunks().0[..elements]
-                .iter()
-                .map(|&b| f16::from_le_bytes(b).to_f32())
-                .collect(),
-            DType::BF16 => bytes.as_chunks().0[..elements]
-                .iter()
-                .map(|&b| bf16::from_le_bytes(b).to_f32())
-                .collect(),
-            _ => {
-                return Err(Error::unsupported(format!(
-                    "a constant of {} is not read as f32",
-                    dtype.name()
-                )));
-            }
-        });
-    };
-    let stored = integers(dtype, elements, bytes)?;
-    let index = ScaleIndex::new(encoding, dims, Form::Rows)?;
-    Ok(stored
-        .into_iter()
-        .enumerate()
-        .map(|(i, stored)| {
-            let at = index.at(i);
-            let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
-            (stored.wrapping_sub(zero)) as f32 * encoding.scales[at]
-        })
-        .collect())
-}
-
-/// Which scale belongs to an element.
-struct ScaleIndex {
-    /// Elements per index of the axis.
-    inner: usize,
-    /// Size of the axis.
-    axis: usize,
-    /// Elements along the axis that share a scale; all of them where there is one scale.
-    block: usize,
-    /// Scales along the axis.
-    blocks: usize,
-    kind: EncodingKind,
-}
-
-impl ScaleIndex {
-    fn new(encoding: &Encoding, dims: &[usize], form: Form) -> Result<Self> {
-        let wrong = || Error::bad_argument(format!("an encoding does not fit a tensor of shape {dims:?}"));
-        let shape = if form == Form::Channels {
-            super::channels_last(dims)
-        } else {
-            dims.to_vec()
-        };
-        let along = |axis: usize| -> Result<(usize, usize)> {
-            let size = *shape.get(axis).ok_or_else(wrong)?;
-            Ok((shape[axis + 1..].iter().product(), size))
-        };
-        let (index, needed) = match encoding.kind {
-            EncodingKind::PerTensor => (
-                Self {
-                    inner: 1,
-                    axis: 1,
-                    block: 1,
-                    blocks: 1,
-                    kind: encoding.kind,
-                },
-                1,
-            ),
-            EncodingKind::PerAxis { .. } => {
-                let axis = encoding_axis(encoding, form, dims.len()).ok_or_else(wrong)?;
-                let (inner, size) = along(axis)?;
-                (
-                    Self {
-                        inner,
-                        axis: size,
-                        block: 1,
-                        blocks: size,
-                        kind: encoding.kind,
-                    },
-                    size,
-                )
-            }
-            EncodingKind::PerBlock { axis, block } => {
-                let axis = if form == Form::Channels {
-                    super::channels_axis(axis, dims.len())
-                } else {
-                    axis
-                };
-                let (inner, size) = along(axis)?;
-                if block == 0 {
-                    return Err(wrong());
-                }
-                let blocks = size.div_ceil(block);
-                let outer: usize = shape[..axis].iter().product();
-                if form == Form::Channels {
-                    return Err(Error::unsupported(
-                        "an encoding per block of a channels-last tensor",
-                    ));
-                }
-                (
-                    Self {
-                        inner,
-                        axis: size,
-                        block,
-                        blocks,
-                        kind: encoding.kind,
-                    },
-                    outer * blocks * inner,
-                )
-            }
-        };
-        let zero_points = encoding.zero_points.len();
-        if encoding.scales.len() < needed || (zero_points != 0 && zero_points < needed) {
-            return Err(wrong());
-        }
-        Ok(index)
-    }
-
-    fn at(&self, element: usize) -> usize {
-        match self.kind {
-            EncodingKind::PerTensor => 0,
-            EncodingKind::PerAxis { .. } => element / self.inner % self.axis,
-            EncodingKind::PerBlock { .. } => {
-                let (outer, within) = (element / (self.inner * self.axis), element % self.inner);
-                let along = element / self.inner % self.axis / self.block;
-                (outer * self.blocks + along) * self.inner + within
-            }
-        }
-    }
-
-    /// Runs of elements that share a scale: the longest stretch for which `at` is constant.
-    fn run(&self) -> usize {
-        match self.kind {
-            EncodingKind::PerTensor => usize::MAX,
-            EncodingKind::PerAxis { .. } => self.inner.max(1),
-            EncodingKind::PerBlock { .. } => 1,
-        }
-    }
-}
-
-/// Calls `f(range, scale, zero point)` for each stretch of `len` elements that share a scale.
-fn stretches(
-    encoding: &Encoding,
-    index: &ScaleIndex,
-    len: usize,
-    mut f: impl FnMut(std::ops::Range<usize>, f32, f32),
-) {
-    let run = index.run();
-    let mut start = 0;
-    while start < len {
-        let end = start.saturating_add(run).min(len);
-        let at = index.at(start);
-        let zero = encoding.zero_points.get(at).copied().unwrap_or(0);
-        f(start..end, encoding.scales[at], zero as f32);
-        start = end;
-    }
-}
-
 /// Adds a step that makes real values of stored integers.
 pub(super) fn decode(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueId> {
     let part = l.part;
@@ -288,7 +63,7 @@ fn dequantise(
     stored: ValueId,
     result: ValueId,
 ) -> Result<()> {
-    let index = ScaleIndex::new(&encoding, dims, Form::Rows)?;
+    let index = ScaleIndex::new(&encoding, dims, Layout::RowMajor)?;
     let elements: usize = dims.iter().product();
     l.step(
         "dequantise",
@@ -302,7 +77,8 @@ fn dequantise(
                 f32: FromLossy<T>,
             {
                 let x = o.read::<T>(0);
-                stretches(encoding, index, y.len(), |range, scale, zero| {
+                index.runs(encoding, y.len(), |range, scale, zero| {
+                    let zero = zero as f32;
                     for (y, &x) in y[range.clone()].iter_mut().zip(&x[range]) {
                         *y = (f32::from_lossy(x) - zero) * scale;
                     }
@@ -374,7 +150,7 @@ fn quantise(
     result: ValueId,
 ) -> Result<()> {
     let (low, high) = limits(dtype)?;
-    let index = ScaleIndex::new(&encoding, dims, Form::Rows)?;
+    let index = ScaleIndex::new(&encoding, dims, Layout::RowMajor)?;
     l.step(
         "quantise",
         &[real],
@@ -390,7 +166,8 @@ fn quantise(
                 (low, high): (f32, f32),
             ) {
                 let y = o.write::<T>(0);
-                stretches(encoding, index, x.len(), |range, scale, zero| {
+                index.runs(encoding, x.len(), |range, scale, zero| {
+                    let zero = zero as f32;
                     for (y, &x) in y[range.clone()].iter_mut().zip(&x[range]) {
                         *y = T::from_lossy(quantised(x, scale, low - zero, high - zero) + zero);
                     }
@@ -460,7 +237,7 @@ pub(super) fn round_to_encoding(l: &mut Lowering<'_>, tensor: TensorIndex) -> Re
     };
     let (low, high) = limits(t.dtype)?;
     let dims = l.shape(tensor)?;
-    let index = ScaleIndex::new(&encoding, dims, form)?;
+    let index = ScaleIndex::new(&encoding, dims, form.layout())?;
     // memory that something else also sees (a view, an operand) is left alone
     let old = &l.values[value.0 as usize];
     let shape = old.shape.clone().unwrap_or_default();
@@ -474,14 +251,16 @@ pub(super) fn round_to_encoding(l: &mut Lowering<'_>, tensor: TensorIndex) -> Re
             if o.shared().is_none() {
                 let x = o.read::<f32>(0);
                 let y = o.write::<f32>(0);
-                stretches(&encoding, &index, y.len(), |range, scale, zero| {
+                index.runs(&encoding, y.len(), |range, scale, zero| {
+                    let zero = zero as f32;
                     for (y, &x) in y[range.clone()].iter_mut().zip(&x[range]) {
                         *y = quantised(x, scale, low - zero, high - zero) * scale;
                     }
                 });
             } else {
                 let y = o.write::<f32>(0);
-                stretches(&encoding, &index, y.len(), |range, scale, zero| {
+                index.runs(&encoding, y.len(), |range, scale, zero| {
+                    let zero = zero as f32;
                     for y in &mut y[range] {
                         *y = quantised(*y, scale, low - zero, high - zero) * scale;
                     }

@@ -8,10 +8,10 @@
 //! Not here: other granularities of scales and zeros, computed right operands; they fall to the reference.
 
 use polychip_cpu_kernels::quantised::{self, Codes, ConvPlan, Output, Target, Weights};
+use polychip_lowering::integers;
 use polychip_ops::{DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Error, Result};
 
-use super::convert::integers;
 use super::quantised::{Filter, extent};
 use super::{Form, Lowering, kernel_error};
 use crate::part::{Node, Part, TensorIndex};

@@ -9,8 +9,8 @@ use polychip_sdk::{Error, Result};
 
 use super::convert::stands_for_f32;
 use super::fuse::Tail;
-use super::{Form, IDENTITY, Lowering, Source, elementwise, kernel_error};
-use crate::part::{Node, Part};
+use super::{Form, IDENTITY, Lowering, elementwise, kernel_error};
+use crate::part::{Node, Part, Tensor};
 
 fn f32s(part: &Part, node: &Node) -> bool {
     node.inputs
@@ -158,7 +158,7 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     let beta = if own.is_some() { beta } else { 1.0 };
     let packer = plan.clone();
     let packed = l.packed(vec![plan.packed_len()], move |target| {
-        let mut values = weights.values()?;
+        let mut values = weights.reals()?;
         if alpha != 1.0 {
             values.iter_mut().for_each(|value| *value *= alpha);
         }
@@ -209,8 +209,8 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
 }
 
 /// A bias of one or `n` elements as `n`, times `beta`.
-fn spread(bias: &Source, n: usize, beta: f32) -> Result<Vec<f32>> {
-    let mut values = bias.values()?;
+fn spread(bias: &Tensor, n: usize, beta: f32) -> Result<Vec<f32>> {
+    let mut values = bias.reals()?;
     if values.len() == 1 {
         values = vec![values[0]; n];
     }

@@ -3,10 +3,11 @@
 //! Not here: weights of 4 bits beside codes of 8 (they are decoded, `matmul`), and products that something is added to.
 
 use polychip_cpu_kernels::quantised::{NibblePlan, Nibbles};
+use polychip_lowering::integers;
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Result};
 
-use super::convert::{integers, stands_for_f32};
+use super::convert::stands_for_f32;
 use super::{Form, Lowering, kernel_error};
 use crate::part::{Node, Part, TensorIndex};
 

@@ -9,7 +9,7 @@ use polychip_sdk::{Error, Result};
 use super::convert::stands_for_f32;
 use super::fuse::Tail;
 use super::{Form, Lowering, elementwise, image};
-use crate::part::{Node, Part};
+use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
 
 /// Lowers a node of this family.
@@ -145,7 +145,7 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             _ => return Ok(false),
         }
     }
-    if sources.iter().any(|source| source.len() != channels) {
+    if sources.iter().any(|source| source.elements() != Some(channels)) {
         return Err(Error::bad_argument(format!(
             "batch normalisation of {channels} channels"
         )));
@@ -153,10 +153,7 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let epsilon = f64::from(epsilon(node));
     // in f64, as folding would
     let factors = move |shift: bool| -> Result<Vec<f32>> {
-        let values = sources
-            .iter()
-            .map(super::Source::values)
-            .collect::<Result<Vec<_>>>()?;
+        let values = sources.iter().map(Tensor::reals).collect::<Result<Vec<_>, _>>()?;
         Ok((0..channels)
             .map(|c| {
                 let [scale, bias, mean, variance] = [0, 1, 2, 3].map(|i| f64::from(values[i][c]));

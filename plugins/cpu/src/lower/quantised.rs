@@ -14,14 +14,15 @@ use polychip_cpu_kernels::quantised::{
     self, Added, AveragePlan, Codes, ConvPlan, Output, Sum, Target, Weights,
 };
 use polychip_cpu_kernels::{Isa, ThreadPool, Unary, elementwise as kernel};
+use polychip_lowering::integers;
 use polychip_ops::{Attr, DType, Op, axis, geometry};
 use polychip_sdk::{Constant, Encoding, EncodingKind, Error, Result};
 
 use super::codes::{Grid, grid};
-use super::convert::{integers, is_rounded};
+use super::convert::is_rounded;
 use super::fuse::Tail;
-use super::{Form, IDENTITY, Lowering, Source, elementwise, image, kernel_error, shape_error};
-use crate::part::{Node, Part, TensorIndex};
+use super::{Form, IDENTITY, Lowering, elementwise, image, kernel_error, shape_error};
+use crate::part::{Node, Part, Tensor, TensorIndex};
 
 /// Constant weights of a product, as far as a plan needs them.
 pub(super) struct Filter {
@@ -374,7 +375,7 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
         match (whole, &bias) {
             (Some(Some(whole)), _) => sums = whole,
             (Some(None), Some(bias)) => {
-                for (shift, value) in shift.iter_mut().zip(bias.source.values()?) {
+                for (shift, value) in shift.iter_mut().zip(bias.source.reals()?) {
                     *shift = value / step;
                 }
             }
@@ -436,7 +437,7 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
 
 /// A constant that is added per output.
 struct Bias {
-    source: Source,
+    source: Tensor,
     /// The integers and their scales, where it is stored so.
     stored: Option<(Constant, Encoding)>,
 }
@@ -468,7 +469,7 @@ impl Bias {
         if !same || encoding.zero_points.iter().any(|&zero| zero != 0) {
             return Ok(None);
         }
-        integers(DType::I32, filter.outputs(), constant.bytes()).map(Some)
+        Ok(Some(integers(DType::I32, filter.outputs(), constant.bytes())?))
     }
 }
 

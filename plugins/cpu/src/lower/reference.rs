@@ -11,8 +11,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     let parts = match polychip_reference::supported(node.op, &node.attributes, &dtypes) {
         Ok(()) => None,
         Err(reason) => Some(
-            node.decomposition
-                .clone()
+            l.programs
+                .decomposition(node)
+                .cloned()
                 .ok_or_else(|| Error::unsupported(format!("{}: {reason}", node.op_name)))?,
         ),
     };

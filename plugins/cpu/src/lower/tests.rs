@@ -16,7 +16,7 @@ use polychip_sdk::{AlignedBytes, Constant, Encoding, EncodingKind, Layout};
 use proptest::prelude::*;
 
 use super::{Options, lower};
-use crate::part::{Node, Part, Tensor};
+use crate::part::{Node, Part, Programs, Tensor};
 use crate::step::{Home, Memory, Operands, Program, tensor_from_bytes};
 
 /// A part under construction, with the values of its inputs.
@@ -182,6 +182,7 @@ impl Net {
 
     fn lower(&self, layouts: &[Layout], reduced: bool, pool: &ThreadPool) -> Program {
         let options = Options {
+            programs: &Programs::default(),
             choices: crate::tune::Choices::Rule,
             isa: Isa::detect(),
             pool,

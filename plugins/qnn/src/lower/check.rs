@@ -5,37 +5,30 @@
 //!
 //! Not here: what the NPU makes of it.
 
+use polychip_lowering::{Node, Outcome, Refusal};
 use polychip_ops::{InferError, InferInput, Literal, Op, TensorType, Value, infer};
-use polychip_sdk::NodeView;
 
 use super::Lower;
-use crate::refusal::{Lowered, Refusal};
 
 /// Larger constants are data, which no shape depends on.
 const MOST_VALUES: usize = 256;
 
 impl Lower<'_> {
     /// Refuses a node whose outputs are not what its op makes of its inputs.
-    pub(super) fn check(&self, node: &NodeView<'_>) -> Lowered<()> {
-        let stored = matches!(node.op(), Op::QuantizeLinear | Op::DequantizeLinear);
+    pub(super) fn check(&self, node: &Node) -> Outcome<()> {
+        let stored = matches!(node.op, Op::QuantizeLinear | Op::DequantizeLinear);
         let mut types: Vec<Option<(TensorType, Option<Value>)>> = Vec::new();
-        for input in node.inputs() {
+        for input in node.inputs.iter().copied() {
             let Some(input) = input else {
                 types.push(None);
                 continue;
             };
             let view = self.view(input);
-            let mut ty = view.ty();
-            if let Some(encoding) = view.encoding()
-                && !stored
-            {
-                // the op sees the reals
-                ty.dtype = encoding.real_dtype();
-            }
+            // but between reals and integers, the op sees the reals
+            let dtype = if stored { view.dtype } else { view.real() };
+            let ty = TensorType::known(dtype, &self.shape(input)?);
             let small = ty.elements().is_some_and(|count| count <= MOST_VALUES);
-            let literal: Option<Literal> = (view.is_constant() && small && view.encoding().is_none())
-                .then(|| view.literal())
-                .flatten();
+            let literal: Option<Literal> = small.then(|| view.literal()).flatten();
             types.push(Some((ty, literal.map(Value::Literal))));
         }
         let inputs: Vec<Option<InferInput<'_>>> = types
@@ -47,17 +40,17 @@ impl Lower<'_> {
                 })
             })
             .collect();
-        let outputs = node.outputs().len();
+        let outputs = node.outputs.len();
         let wrong = |error: InferError| Refusal::shape(error.to_string());
-        let inferred = infer(node.op(), &node.attributes(), &inputs, outputs).map_err(wrong)?;
-        for (output, inferred) in node.outputs().zip(&inferred) {
+        let inferred = infer(node.op, &node.attributes, &inputs, outputs).map_err(wrong)?;
+        for (output, inferred) in node.outputs.iter().copied().zip(&inferred) {
             let Some(output) = output else { continue };
             let shape = self.shape(output)?;
             if inferred.ty.sizes().is_some_and(|sizes| sizes != shape) {
                 return Err(Refusal::shape(format!(
                     "tensor {} has shape {shape:?}, {} gives {:?}",
-                    self.view(output).name(),
-                    node.op_name(),
+                    self.view(output).name,
+                    node.op_name,
                     inferred.ty.sizes()
                 )));
             }

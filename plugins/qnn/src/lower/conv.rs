@@ -7,15 +7,14 @@
 //! 3. Beside 16-bit activations, weights are symmetric integers of 8 bits or fewer: others are off by tens of
 //!    steps on every chip that was tried.
 
+use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex, layout};
 use polychip_ops::geometry::{Placement, TransposedWindow, Window};
 use polychip_ops::{Attr, DType, Op};
-use polychip_sdk::{Encoding, EncodingKind, NodeView};
+use polychip_sdk::{Encoding, EncodingKind};
 
 use super::{Domain, Lower, int, pairs, u32s};
 use crate::constant;
-use crate::order::{self, Order};
 use crate::program::{Param, Quant, TensorId, Type};
-use crate::refusal::{Lowered, Refusal};
 
 /// Constant weights as the library wants them.
 pub(super) struct Weights {
@@ -28,27 +27,27 @@ impl Lower<'_> {
     /// A constant as weights: its axes in the order of `permutation`, and `axis` the output channels.
     pub(super) fn weights(
         &mut self,
-        tensor: u32,
+        tensor: TensorIndex,
         permutation: &[usize],
         axis: usize,
         domain: Domain,
-    ) -> Lowered<Weights> {
-        let encoding = self.view(tensor).encoding().map(|encoding| encoding.to_owned());
+    ) -> Outcome<Weights> {
+        let encoding = self.view(tensor).encoding.clone();
         self.scaled_weights(tensor, permutation, axis, domain, encoding, 1.0)
     }
 
     /// As [`Lower::weights`], with this encoding and all of them multiplied by a positive `factor`.
     pub(super) fn scaled_weights(
         &mut self,
-        tensor: u32,
+        tensor: TensorIndex,
         permutation: &[usize],
         axis: usize,
         domain: Domain,
         encoding: Option<Encoding>,
         factor: f32,
-    ) -> Lowered<Weights> {
+    ) -> Outcome<Weights> {
         let view = self.view(tensor);
-        let name = view.name().to_owned();
+        let name = view.name.to_owned();
         let shape = self.shape(tensor)?;
         let dims: Vec<usize> = permutation.iter().map(|&place| shape[place]).collect();
         let place = permutation.iter().position(|&from| from == axis).unwrap_or(0) as u32;
@@ -57,7 +56,7 @@ impl Lower<'_> {
                 let mut reals = self.constant_reals(tensor)?;
                 reals.iter_mut().for_each(|real| *real *= factor);
                 let bytes = constant::store_floats(ty, &reals);
-                let bytes = order::transpose(&bytes, ty.bytes(), &shape, permutation);
+                let bytes = layout::transpose(&bytes, ty.bytes(), &shape, permutation);
                 let id = self.fixed("weights", ty, Quant::None, &dims, bytes);
                 return Ok(Weights {
                     id,
@@ -83,14 +82,14 @@ impl Lower<'_> {
         let scales: Vec<f32> = encoding.scales.iter().map(|scale| scale * factor).collect();
         let mut zeros = encoding.zero_points;
         zeros.resize(scales.len(), 0);
-        let mut ty = match view.dtype() {
+        let mut ty = match view.dtype {
             DType::U8 => Type::Ufixed8,
             DType::I8 | DType::I4 | DType::U4 => Type::Sfixed8,
             DType::I16 => Type::Sfixed16,
             DType::U16 => Type::Ufixed16,
             dtype => return Err(Refusal::encoding(format!("weights {name} are of {dtype}"))),
         };
-        let shift = match view.dtype() {
+        let shift = match view.dtype {
             DType::U4 => 8,
             // symmetric but for its storage
             DType::U8 if zeros.iter().all(|&zero| zero == 128) => 128,
@@ -114,7 +113,7 @@ impl Lower<'_> {
             true => values.to_vec(),
             false => vec![values[0]; channels],
         };
-        let quant = if matches!(view.dtype(), DType::I4 | DType::U4) {
+        let quant = if matches!(view.dtype, DType::I4 | DType::U4) {
             Quant::BitsPerAxis {
                 bits: 4,
                 axis: place,
@@ -136,7 +135,7 @@ impl Lower<'_> {
             }
         };
         let bytes = constant::store(ty, &integers);
-        let bytes = order::transpose(&bytes, ty.bytes(), &shape, permutation);
+        let bytes = layout::transpose(&bytes, ty.bytes(), &shape, permutation);
         let id = self.fixed("weights", ty, quant, &dims, bytes);
         Ok(Weights { id, scales })
     }
@@ -144,24 +143,24 @@ impl Lower<'_> {
     /// A constant as the bias of `channels` output channels.
     pub(super) fn bias(
         &mut self,
-        tensor: u32,
+        tensor: TensorIndex,
         channels: usize,
         input: TensorId,
         weights: &Weights,
-    ) -> Lowered<TensorId> {
+    ) -> Outcome<TensorId> {
         self.scaled_bias(tensor, channels, input, weights, 1.0)
     }
 
     /// As [`Lower::bias`], with all of it multiplied by `factor`.
     pub(super) fn scaled_bias(
         &mut self,
-        tensor: u32,
+        tensor: TensorIndex,
         channels: usize,
         input: TensorId,
         weights: &Weights,
         factor: f32,
-    ) -> Lowered<TensorId> {
-        let name = self.view(tensor).name().to_owned();
+    ) -> Outcome<TensorId> {
+        let name = self.view(tensor).name.to_owned();
         let mut reals = self.constant_reals(tensor)?;
         reals.iter_mut().for_each(|real| *real *= factor);
         if reals.len() == 1 {
@@ -185,7 +184,7 @@ impl Lower<'_> {
         let step = |channel: usize| scale * weights.scales[channel.min(weights.scales.len() - 1)];
         let mut stored = Vec::with_capacity(channels);
         // of 32-bit integers without an encoding, the steps are ours already
-        let steps = self.view(tensor).dtype() == DType::I32 && self.view(tensor).encoding().is_none();
+        let steps = self.view(tensor).dtype == DType::I32 && self.view(tensor).encoding.is_none();
         for (channel, &real) in reals.iter().enumerate() {
             let step = if steps { 1.0 } else { step(channel) };
             let value = (f64::from(real) / f64::from(step)).round_ties_even();
@@ -212,16 +211,16 @@ impl Lower<'_> {
     }
 
     /// The image of a node as `[n, h, w, c]`, whether it has one spatial axis or two.
-    pub(super) fn image(&mut self, node: &NodeView<'_>) -> Lowered<(TensorId, Vec<usize>)> {
+    pub(super) fn image(&mut self, node: &Node) -> Outcome<(TensorId, Vec<usize>)> {
         let input = self.input(node, 0)?;
         let shape = self.shape(input)?;
         if !(3..=4).contains(&shape.len()) {
             return Err(Refusal::new(
                 polychip_sdk::Reason::Rank,
-                format!("{} of {} axes; 3 and 4 are offered", node.op_name(), shape.len()),
+                format!("{} of {} axes; 3 and 4 are offered", node.op_name, shape.len()),
             ));
         }
-        let id = self.read(input, Order::ChannelsLast)?;
+        let id = self.read(input, Layout::ChannelsLast)?;
         let id = match shape[..] {
             [n, c, w] => self.reshaped(id, &[n, 1, w, c]),
             _ => id,
@@ -230,35 +229,35 @@ impl Lower<'_> {
     }
 
     /// A new tensor `[n, h, w, c]` for an output, and what makes it the graph's tensor afterwards.
-    pub(super) fn image_out(&mut self, tensor: u32) -> Lowered<TensorId> {
+    pub(super) fn image_out(&mut self, tensor: TensorIndex) -> Outcome<TensorId> {
         let info = self.info(tensor)?;
         match info.shape[..] {
             [n, c, w] => Ok(self.native("image", info.ty, info.quant, &[n, 1, w, c])),
-            _ => self.write(tensor, Order::ChannelsLast),
+            _ => self.write(tensor, Layout::ChannelsLast),
         }
     }
 
-    pub(super) fn conv(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+    pub(super) fn conv(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         let filter = self.input(node, 1)?;
-        let encoding = self.view(filter).encoding().map(|encoding| encoding.to_owned());
+        let encoding = self.view(filter).encoding.clone();
         self.conv_of(node, domain, filter, encoding, node.input(2))
     }
 
     /// A convolution whose filter has this encoding.
     pub(super) fn conv_of(
         &mut self,
-        node: &NodeView<'_>,
+        node: &Node,
         domain: Domain,
-        filter: u32,
+        filter: TensorIndex,
         encoding: Option<Encoding>,
-        bias: Option<u32>,
-    ) -> Lowered<()> {
+        bias: Option<TensorIndex>,
+    ) -> Outcome<()> {
         let (image, shape) = self.image(node)?;
         let image = self.widened_for(image, self.output(node, 0)?)?;
         let domain = self.domain_of(image, domain);
         let kernel = self.shape(filter)?;
-        let spatial = spatial(&kernel, node.op())?;
-        let window = Window::new(node.op(), &node.attributes(), spatial).map_err(geometry)?;
+        let spatial = spatial(&kernel, node.op)?;
+        let window = Window::new(node.op, &node.attributes, spatial).map_err(geometry)?;
         let placement = window.resolve(&shape[2..]).map_err(geometry)?;
         let group = int(node, Attr::Group, 1).max(1) as usize;
         let permutation: Vec<usize> = (2..kernel.len()).chain([1, 0]).collect();
@@ -279,17 +278,17 @@ impl Lower<'_> {
             params.push(("group", Param::U32(group as u32)));
             self.op("Conv2d", params, &inputs, &[out]);
         }
-        self.settle(out, output, Order::ChannelsLast)
+        self.settle(out, output, Layout::ChannelsLast)
     }
 
-    pub(super) fn conv_transpose(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+    pub(super) fn conv_transpose(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         let (image, shape) = self.image(node)?;
         let image = self.widened_for(image, self.output(node, 0)?)?;
         let domain = self.domain_of(image, domain);
         let filter = self.input(node, 1)?;
         let kernel = self.shape(filter)?;
-        let spatial = spatial(&kernel, node.op())?;
-        let window = TransposedWindow::new(node.op(), &node.attributes(), spatial).map_err(geometry)?;
+        let spatial = spatial(&kernel, node.op)?;
+        let window = TransposedWindow::new(node.op, &node.attributes, spatial).map_err(geometry)?;
         let placement = window.resolve(&shape[2..]).map_err(geometry)?;
         if window.window.dilations.iter().any(|&dilation| dilation != 1) {
             return Err(Refusal::attribute(format!(
@@ -333,7 +332,7 @@ impl Lower<'_> {
         }
         params.push(("output_padding", u32s(&padding)));
         self.op("TransposeConv2d", params, &inputs, &[out]);
-        self.settle(out, output, Order::ChannelsLast)
+        self.settle(out, output, Layout::ChannelsLast)
     }
 
     /// A filter along one axis as one of height 1.
@@ -351,7 +350,7 @@ impl Lower<'_> {
 }
 
 /// The spatial extents of a filter.
-fn spatial(kernel: &[usize], op: Op) -> Lowered<&[usize]> {
+fn spatial(kernel: &[usize], op: Op) -> Outcome<&[usize]> {
     match kernel.len() {
         3 | 4 => Ok(&kernel[2..]),
         rank => Err(Refusal::new(

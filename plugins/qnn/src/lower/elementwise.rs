@@ -3,13 +3,12 @@
 //! Invariant: operands are brought to one order of axes; a constant float beside quantised operands is
 //! quantised over its own range.
 
+use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op};
-use polychip_sdk::{NodeView, Reason};
+use polychip_sdk::Reason;
 
 use super::{Domain, Lower, int};
-use crate::order::Order;
 use crate::program::{Param, Quant, Type};
-use crate::refusal::{Lowered, Refusal};
 
 /// Operations of one operand and no parameters.
 fn unary(op: Op) -> Option<&'static str> {
@@ -83,30 +82,30 @@ pub(super) fn is_offered(op: Op) -> bool {
 }
 
 impl Lower<'_> {
-    pub(super) fn elementwise(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
-        let steps = matches!(node.op(), Op::Ceil | Op::Floor | Op::Mod | Op::Round);
+    pub(super) fn elementwise(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
+        let steps = matches!(node.op, Op::Ceil | Op::Floor | Op::Mod | Op::Round);
         if steps && domain == Domain::Float(Type::Float32) {
             let what = format!(
                 "{} of f32, which the NPU rounds to 16 bits: a step may fall elsewhere",
-                node.op_name()
+                node.op_name
             );
             return Err(Refusal::new(Reason::DType, what));
         }
-        if let Some(kind) = unary(node.op()) {
-            return self.unary(kind, Vec::new(), node, order);
+        if let Some(kind) = unary(node.op) {
+            return self.unary(kind, Vec::new(), node, layout);
         }
-        if let Some(kind) = binary(node.op()) {
-            return self.binary(kind, node, order, domain);
+        if let Some(kind) = binary(node.op) {
+            return self.binary(kind, node, layout, domain);
         }
-        match node.op() {
+        match node.op {
             Op::Mod => {
                 let kind = match int(node, Attr::Fmod, 0) {
                     0 => "ElementWiseMod",
                     _ => "ElementWiseFmod",
                 };
-                self.binary(kind, node, order, domain)
+                self.binary(kind, node, layout, domain)
             }
-            Op::Mean => self.mean(node, order, domain),
+            Op::Mean => self.mean(node, layout, domain),
             Op::Identity | Op::Dropout => {
                 self.no_output(node, 1)?;
                 if let Some(training) = node.input(2)
@@ -115,37 +114,43 @@ impl Lower<'_> {
                     return Err(Refusal::attribute("training_mode 1"));
                 }
                 let input = self.input(node, 0)?;
-                let id = self.read(input, order)?;
-                self.settle(id, self.output(node, 0)?, order)
+                let id = self.read(input, layout)?;
+                self.settle(id, self.output(node, 0)?, layout)
             }
-            Op::Clip => self.clip(node, order, domain),
+            Op::Clip => self.clip(node, layout, domain),
             Op::Elu => {
-                let alpha = node.float(Attr::Alpha).unwrap_or(1.0);
-                self.unary("Elu", vec![("alpha", Param::F32(alpha))], node, order)
+                let alpha = node.attributes.float(Attr::Alpha).unwrap_or(1.0);
+                self.unary("Elu", vec![("alpha", Param::F32(alpha))], node, layout)
             }
-            Op::Gelu => self.gelu(node, order, domain),
+            Op::Gelu => self.gelu(node, layout, domain),
             Op::HardSigmoid => {
                 let params = vec![
                     ("operation", Param::U32(2)),
-                    ("alpha", Param::F32(node.float(Attr::Alpha).unwrap_or(0.2))),
-                    ("beta", Param::F32(node.float(Attr::Beta).unwrap_or(0.5))),
+                    (
+                        "alpha",
+                        Param::F32(node.attributes.float(Attr::Alpha).unwrap_or(0.2)),
+                    ),
+                    (
+                        "beta",
+                        Param::F32(node.attributes.float(Attr::Beta).unwrap_or(0.5)),
+                    ),
                 ];
-                self.unary("ElementWiseNeuron", params, node, order)
+                self.unary("ElementWiseNeuron", params, node, layout)
             }
             Op::Softplus => {
                 let params = vec![("operation", Param::U32(7))];
-                self.unary("ElementWiseNeuron", params, node, order)
+                self.unary("ElementWiseNeuron", params, node, layout)
             }
             Op::Reciprocal => {
                 let params = vec![("operation", Param::U32(10))];
-                self.unary("ElementWiseUnary", params, node, order)
+                self.unary("ElementWiseUnary", params, node, layout)
             }
-            Op::LeakyRelu => self.leaky_relu(node, order, domain),
-            Op::Where => self.select(node, order, domain),
-            Op::Swish => self.swish(node, order, domain),
+            Op::LeakyRelu => self.leaky_relu(node, layout, domain),
+            Op::Where => self.select(node, layout, domain),
+            Op::Swish => self.swish(node, layout, domain),
             _ => Err(Refusal::new(
                 Reason::Op,
-                format!("op not offered: {}", node.op_name()),
+                format!("op not offered: {}", node.op_name),
             )),
         }
     }
@@ -154,32 +159,26 @@ impl Lower<'_> {
         &mut self,
         kind: &'static str,
         params: Vec<(&'static str, Param)>,
-        node: &NodeView<'_>,
-        order: Order,
-    ) -> Lowered<()> {
+        node: &Node,
+        layout: Layout,
+    ) -> Outcome<()> {
         let input = self.input(node, 0)?;
-        let from = self.read(input, order)?;
-        let to = self.write(self.output(node, 0)?, order)?;
+        let from = self.read(input, layout)?;
+        let to = self.write(self.output(node, 0)?, layout)?;
         self.op(kind, params, &[from], &[to]);
         Ok(())
     }
 
-    fn binary(
-        &mut self,
-        kind: &'static str,
-        node: &NodeView<'_>,
-        order: Order,
-        domain: Domain,
-    ) -> Lowered<()> {
+    fn binary(&mut self, kind: &'static str, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
         let output = self.output(node, 0)?;
         let info = self.info(output)?;
         let rank = info.shape.len();
-        let operands: Vec<u32> = node.inputs().flatten().collect();
-        let exact = matches!(node.op(), Op::Max | Op::Min);
+        let operands: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
+        let exact = matches!(node.op, Op::Max | Op::Min);
         if operands.len() > 2 && !exact && matches!(domain, Domain::Fixed(_)) {
             let what = format!(
                 "{} of {} quantised operands: the sums between have no encoding",
-                node.op_name(),
+                node.op_name,
                 operands.len()
             );
             return Err(Refusal::encoding(what));
@@ -187,42 +186,42 @@ impl Lower<'_> {
         let [first, rest @ ..] = &operands[..] else {
             return Err(Refusal::attribute("no operand"));
         };
-        let mut left = self.operand(*first, order, rank, domain)?;
+        let mut left = self.operand(*first, layout, rank, domain)?;
         let [between @ .., last] = rest else {
-            return self.settle(left, output, order);
+            return self.settle(left, output, layout);
         };
         let mut shape = self.shape(*first)?;
         for &next in between {
             // maxima and minima commute with the rounding and clamping of the result's encoding
-            let right = self.operand(next, order, rank, domain)?;
+            let right = self.operand(next, layout, rank, domain)?;
             let both = [&shape[..], &self.shape(next)?[..]];
             shape = polychip_ops::broadcast::shapes(&both).unwrap_or_default();
             let mut dims = shape.clone();
-            if order == Order::ChannelsLast {
+            if layout == Layout::ChannelsLast {
                 while dims.len() < rank {
                     dims.insert(0, 1);
                 }
             }
-            let sum = self.native("chain", info.ty, info.quant.clone(), &order.dims(&dims));
+            let sum = self.native("chain", info.ty, info.quant.clone(), &layout.dims(&dims));
             self.op(kind, Vec::new(), &[left, right], &[sum]);
             left = sum;
         }
-        let right = self.operand(*last, order, rank, domain)?;
-        let to = self.write(output, order)?;
+        let right = self.operand(*last, layout, rank, domain)?;
+        let to = self.write(output, layout)?;
         self.op(kind, Vec::new(), &[left, right], &[to]);
         Ok(())
     }
 
     /// The sum of floats, divided by how many they are.
-    fn mean(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+    fn mean(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
         let Domain::Float(ty) = domain else {
             return Err(Refusal::encoding(
                 "Mean of quantised operands: the sum has no encoding",
             ));
         };
         let first = self.program.operations.len();
-        self.binary("ElementWiseAdd", node, order, domain)?;
-        let count = node.inputs().flatten().count() as f32;
+        self.binary("ElementWiseAdd", node, layout, domain)?;
+        let count = node.inputs.iter().copied().flatten().count() as f32;
         let output = self.output(node, 0)?;
         let Some(last) = self.program.operations.get_mut(first..).and_then(<[_]>::last_mut) else {
             return Ok(());
@@ -230,7 +229,7 @@ impl Lower<'_> {
         // the sum goes elsewhere, and its share to the output
         let out = last.outputs[0];
         let info = self.info(output)?;
-        let sum = self.native("sum", ty, Quant::None, &order.dims(&info.shape));
+        let sum = self.native("sum", ty, Quant::None, &layout.dims(&info.shape));
         if let Some(last) = self.program.operations.last_mut() {
             last.outputs[0] = sum;
         }
@@ -241,14 +240,14 @@ impl Lower<'_> {
     }
 
     /// A bound of Clip, which must be constant.
-    fn bound(&self, node: &NodeView<'_>, place: usize, default: f32) -> Lowered<f32> {
+    fn bound(&self, node: &Node, place: usize, default: f32) -> Outcome<f32> {
         match node.input(place) {
             None => Ok(default),
             Some(tensor) => Ok(self.constant_reals(tensor)?.first().copied().unwrap_or(default)),
         }
     }
 
-    fn clip(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+    fn clip(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
         if domain == Domain::Whole {
             return Err(Refusal::new(Reason::DType, "Clip of integers"));
         }
@@ -261,11 +260,11 @@ impl Lower<'_> {
             return Err(Refusal::attribute(format!("Clip to [{low}, {high}]")));
         }
         let params = vec![("min_value", Param::F32(low)), ("max_value", Param::F32(high))];
-        self.unary("ReluMinMax", params, node, order)
+        self.unary("ReluMinMax", params, node, layout)
     }
 
-    fn gelu(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
-        let attributes = node.attributes();
+    fn gelu(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
+        let attributes = &node.attributes;
         let tanh = attributes.str(Attr::Approximate) == Some("tanh");
         // the two differ by at most 0.0005, which 8 bits do not show
         let coarse = matches!(domain, Domain::Fixed(Type::Ufixed8 | Type::Sfixed8));
@@ -274,13 +273,13 @@ impl Lower<'_> {
                 "approximate is tanh; the library's Gelu is exact",
             ));
         }
-        self.unary("Gelu", Vec::new(), node, order)
+        self.unary("Gelu", Vec::new(), node, layout)
     }
 
-    fn leaky_relu(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
-        let alpha = node.float(Attr::Alpha).unwrap_or(0.01);
+    fn leaky_relu(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
+        let alpha = node.attributes.float(Attr::Alpha).unwrap_or(0.01);
         let input = self.input(node, 0)?;
-        let from = self.read(input, order)?;
+        let from = self.read(input, layout)?;
         let slope = match domain {
             Domain::Fixed(ty) => {
                 let bad = || Refusal::attribute(format!("alpha {alpha} cannot be quantised"));
@@ -295,37 +294,37 @@ impl Lower<'_> {
             }
             Domain::Whole => return Err(Refusal::new(Reason::DType, "LeakyRelu of integers")),
         };
-        let to = self.write(self.output(node, 0)?, order)?;
+        let to = self.write(self.output(node, 0)?, layout)?;
         self.op("Prelu", Vec::new(), &[from, slope], &[to]);
         Ok(())
     }
 
-    fn select(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+    fn select(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
         let output = self.output(node, 0)?;
         let rank = self.shape(output)?.len();
         let mut operands = Vec::with_capacity(3);
         for place in 0..3 {
             let input = self.input(node, place)?;
-            operands.push(self.operand(input, order, rank, domain)?);
+            operands.push(self.operand(input, layout, rank, domain)?);
         }
-        let to = self.write(output, order)?;
+        let to = self.write(output, layout)?;
         self.op("ElementWiseSelect", Vec::new(), &operands, &[to]);
         Ok(())
     }
 
     /// x × sigmoid(x): the sigmoid between has no encoding, so floats only.
-    fn swish(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
-        if !matches!(domain, Domain::Float(_)) || node.float(Attr::Alpha).unwrap_or(1.0) != 1.0 {
+    fn swish(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
+        if !matches!(domain, Domain::Float(_)) || node.attributes.float(Attr::Alpha).unwrap_or(1.0) != 1.0 {
             return Err(Refusal::encoding(
                 "Swish of quantised tensors or with alpha: the sigmoid between has no encoding",
             ));
         }
         let input = self.input(node, 0)?;
-        let from = self.read(input, order)?;
+        let from = self.read(input, layout)?;
         let dims = self.dims_of(from);
         let gate = self.native("gate", self.ty_of(from), Quant::None, &dims);
         self.op("Sigmoid", Vec::new(), &[from], &[gate]);
-        let to = self.write(self.output(node, 0)?, order)?;
+        let to = self.write(self.output(node, 0)?, layout)?;
         self.op("ElementWiseMultiply", Vec::new(), &[from, gate], &[to]);
         Ok(())
     }

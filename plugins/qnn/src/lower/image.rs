@@ -2,25 +2,24 @@
 //!
 //! Invariant: a last window that only begins inside the image (`ceil_mode`) is had by padding more behind.
 
+use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::geometry::{Placement, Window};
 use polychip_ops::{Attr, Op};
-use polychip_sdk::{NodeView, Reason};
+use polychip_sdk::Reason;
 
 use super::conv::{geometry, two, window_params};
 use super::{Lower, int, u32s};
-use crate::order::Order;
 use crate::program::{Param, TensorId};
-use crate::refusal::{Lowered, Refusal};
 
 impl Lower<'_> {
-    pub(super) fn pool(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+    pub(super) fn pool(&mut self, node: &Node) -> Outcome<()> {
         self.no_output(node, 1)?;
         let (image, shape) = self.image(node)?;
-        let attributes = node.attributes();
-        let average = matches!(node.op(), Op::AveragePool | Op::GlobalAveragePool);
-        let global = matches!(node.op(), Op::GlobalMaxPool | Op::GlobalAveragePool);
+        let attributes = &node.attributes;
+        let average = matches!(node.op, Op::AveragePool | Op::GlobalAveragePool);
+        let global = matches!(node.op, Op::GlobalMaxPool | Op::GlobalAveragePool);
         let (window, mut placement) = if global {
-            let window = Window::new(node.op(), &polychip_ops::Attributes::new(), &shape[2..]);
+            let window = Window::new(node.op, &polychip_ops::Attributes::new(), &shape[2..]);
             let window = window.map_err(geometry)?;
             let placement = window.resolve(&shape[2..]).map_err(geometry)?;
             (window, placement)
@@ -28,7 +27,7 @@ impl Lower<'_> {
             let kernel = attributes.ints(Attr::KernelShape).unwrap_or(&[]);
             let kernel: Option<Vec<usize>> = kernel.iter().map(|&size| usize::try_from(size).ok()).collect();
             let kernel = kernel.unwrap_or_default();
-            let window = Window::new(node.op(), &attributes, &kernel).map_err(geometry)?;
+            let window = Window::new(node.op, attributes, &kernel).map_err(geometry)?;
             let placement = window.resolve(&shape[2..]).map_err(geometry)?;
             (window, placement)
         };
@@ -50,7 +49,7 @@ impl Lower<'_> {
             params.push(("count_pad_for_edges", Param::Bool(counted)));
             let out = self.image_out(output)?;
             self.op("PoolAvg2d", params, &[image], &[out]);
-            return self.settle(out, output, Order::ChannelsLast);
+            return self.settle(out, output, Layout::ChannelsLast);
         }
         self.moved_image("PoolMax2d", params, image, output)
     }
@@ -62,7 +61,7 @@ impl Lower<'_> {
         placement: &mut Placement,
         spatial: &[usize],
         counted: bool,
-    ) -> Lowered<()> {
+    ) -> Outcome<()> {
         for (axis, &size) in spatial.iter().enumerate() {
             let reach = (placement.output[axis] - 1) * window.strides[axis] + window.kernel[axis];
             let end = reach.saturating_sub(size + placement.begin[axis]);
@@ -82,20 +81,20 @@ impl Lower<'_> {
         kind: &'static str,
         params: Vec<(&'static str, Param)>,
         image: TensorId,
-        output: u32,
-    ) -> Lowered<()> {
+        output: TensorIndex,
+    ) -> Outcome<()> {
         let shape = self.shape(output)?;
         let dims = match shape[..] {
             [n, c, w] => vec![n, 1, w, c],
-            _ => Order::ChannelsLast.dims(&shape),
+            _ => Layout::ChannelsLast.dims(&shape),
         };
         let out = self.native("image", self.ty_of(image), self.quant_of(image), &dims);
         self.op(kind, params, &[image], &[out]);
-        self.settle(out, output, Order::ChannelsLast)
+        self.settle(out, output, Layout::ChannelsLast)
     }
 
-    pub(super) fn resize(&mut self, node: &NodeView<'_>) -> Lowered<()> {
-        let attributes = node.attributes();
+    pub(super) fn resize(&mut self, node: &Node) -> Outcome<()> {
+        let attributes = &node.attributes;
         let text = |attr, default: &'static str| attributes.str(attr).unwrap_or(default).to_owned();
         let input = self.input(node, 0)?;
         let output = self.output(node, 0)?;
@@ -116,7 +115,7 @@ impl Lower<'_> {
         let mode = text(Attr::Mode, "nearest");
         let place = text(Attr::CoordinateTransformationMode, "half_pixel");
         let round = text(Attr::NearestMode, "round_prefer_floor");
-        let image = self.read(input, Order::ChannelsLast)?;
+        let image = self.read(input, Layout::ChannelsLast)?;
         let corners = Param::Bool(place == "align_corners");
         let half = Param::Bool(place == "half_pixel");
         let plain = matches!(&*place, "align_corners" | "half_pixel" | "asymmetric");
@@ -132,16 +131,16 @@ impl Lower<'_> {
         }
         let out = self.image_out(output)?;
         self.op(kind, simple, &[image], &[out]);
-        self.settle(out, output, Order::ChannelsLast)
+        self.settle(out, output, Layout::ChannelsLast)
     }
 
     /// The library derives scales from the sizes: refuses others.
-    fn exact_scales(&self, node: &NodeView<'_>, from: &[usize], to: &[usize]) -> Lowered<()> {
+    fn exact_scales(&self, node: &Node, from: &[usize], to: &[usize]) -> Outcome<()> {
         let Some(scales) = node.input(2).filter(|_| node.input(3).is_none()) else {
             return Ok(());
         };
         let scales = self.constant_reals(scales)?;
-        let axes: Vec<usize> = match node.ints(Attr::Axes) {
+        let axes: Vec<usize> = match node.attributes.ints(Attr::Axes) {
             Some(axes) => polychip_ops::axis::normalise_all(axes, 4).unwrap_or_default(),
             None => (0..4).collect(),
         };
@@ -158,11 +157,11 @@ impl Lower<'_> {
 
     fn general_resize(
         &mut self,
-        node: &NodeView<'_>,
+        node: &Node,
         [mode, place, round]: [&str; 3],
         image: TensorId,
-        output: u32,
-    ) -> Lowered<()> {
+        output: TensorIndex,
+    ) -> Outcome<()> {
         let index = |list: &[&str], word: &str| {
             let index = list.iter().position(|&entry| entry == word);
             index
@@ -190,22 +189,22 @@ impl Lower<'_> {
         }
         let out = self.image_out(output)?;
         self.op("Resize", params, &[image], &[out]);
-        self.settle(out, output, Order::ChannelsLast)
+        self.settle(out, output, Layout::ChannelsLast)
     }
 
-    pub(super) fn depth_space(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+    pub(super) fn depth_space(&mut self, node: &Node) -> Outcome<()> {
         let input = self.input(node, 0)?;
         let output = self.output(node, 0)?;
         let block = int(node, Attr::Blocksize, 1).max(1) as usize;
-        let attributes = node.attributes();
+        let attributes = &node.attributes;
         let mode = attributes.str(Attr::Mode).unwrap_or("DCR");
         let mode = match mode {
             "DCR" => 0,
             "CRD" => 1,
             other => return Err(Refusal::attribute(format!("mode {other}"))),
         };
-        let image = self.read(input, Order::ChannelsLast)?;
-        let kind = match node.op() {
+        let image = self.read(input, Layout::ChannelsLast)?;
+        let kind = match node.op {
             Op::DepthToSpace => "DepthToSpace",
             _ => "SpaceToDepth",
         };
@@ -213,8 +212,8 @@ impl Lower<'_> {
         self.moved_image(kind, params, image, output)
     }
 
-    pub(super) fn grid_sample(&mut self, node: &NodeView<'_>) -> Lowered<()> {
-        let attributes = node.attributes();
+    pub(super) fn grid_sample(&mut self, node: &Node) -> Outcome<()> {
+        let attributes = &node.attributes;
         let index = |attr, default: &str, list: &[&str]| {
             let word = attributes.str(attr).unwrap_or(default).to_owned();
             let place = list.iter().position(|&entry| entry == word);
@@ -228,8 +227,8 @@ impl Lower<'_> {
         if self.shape(input)?.len() != 4 {
             return Err(Refusal::new(Reason::Rank, "GridSample of other than 4 axes"));
         }
-        let image = self.read(input, Order::ChannelsLast)?;
-        let grid = self.read(grid, Order::RowMajor)?;
+        let image = self.read(input, Layout::ChannelsLast)?;
+        let grid = self.read(grid, Layout::RowMajor)?;
         let params = vec![
             (
                 "align_corners",
@@ -238,18 +237,18 @@ impl Lower<'_> {
             ("mode", mode),
             ("padding_mode", padding),
         ];
-        let out = self.write(self.output(node, 0)?, Order::ChannelsLast)?;
+        let out = self.write(self.output(node, 0)?, Layout::ChannelsLast)?;
         self.op("GridSample", params, &[image, grid], &[out]);
         Ok(())
     }
 
-    pub(super) fn lrn(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+    pub(super) fn lrn(&mut self, node: &Node) -> Outcome<()> {
         let size = int(node, Attr::Size, 1);
         if size < 1 || size % 2 == 0 {
             return Err(Refusal::attribute(format!("size {size} is even")));
         }
         let (image, _) = self.image(node)?;
-        let float = |attr, default| node.float(attr).unwrap_or(default);
+        let float = |attr, default| node.attributes.float(attr).unwrap_or(default);
         let params = vec![
             // the library does not divide by the size
             ("alpha", Param::F32(float(Attr::Alpha, 1e-4) / size as f32)),
@@ -260,6 +259,6 @@ impl Lower<'_> {
         let output = self.output(node, 0)?;
         let out = self.image_out(output)?;
         self.op("Lrn", params, &[image], &[out]);
-        self.settle(out, output, Order::ChannelsLast)
+        self.settle(out, output, Layout::ChannelsLast)
     }
 }

@@ -2,28 +2,27 @@
 //!
 //! Invariant: weights of a fully connected layer are `[units, in]`; its input and output have two axes.
 
+use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::Attr;
-use polychip_sdk::{Encoding, NodeView};
+use polychip_sdk::Encoding;
 
 use super::{Domain, Lower, int};
-use crate::order::Order;
 use crate::program::{Param, Quant, TensorId};
-use crate::refusal::{Lowered, Refusal};
 
 impl Lower<'_> {
-    fn own_encoding(&self, tensor: u32) -> Option<Encoding> {
-        self.view(tensor).encoding().map(|encoding| encoding.to_owned())
+    fn own_encoding(&self, tensor: TensorIndex) -> Option<Encoding> {
+        self.view(tensor).encoding.clone()
     }
 
     /// A product of integers by constant ones, whose encodings the node names.
-    pub(super) fn integer_matmul(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+    pub(super) fn integer_matmul(&mut self, node: &Node) -> Outcome<()> {
         let ty = self.named_alike(node)?;
         let (left, right) = (self.input(node, 0)?, self.input(node, 3)?);
         if self.shape(right)?.len() != 2 {
             return Err(Refusal::shape("QLinearMatMul by other than a matrix"));
         }
         let encoding = self.named_weights(node, right, 1)?;
-        let input = self.read(left, Order::RowMajor)?;
+        let input = self.read(left, Layout::RowMajor)?;
         let output = self.output(node, 0)?;
         let weights = (right, Some(encoding));
         self.connected(input, weights, false, None, (1.0, 1.0), output, Domain::Fixed(ty))
@@ -33,13 +32,13 @@ impl Lower<'_> {
     fn connected(
         &mut self,
         input: TensorId,
-        (weights, encoding): (u32, Option<Encoding>),
+        (weights, encoding): (TensorIndex, Option<Encoding>),
         transposed: bool,
-        bias: Option<u32>,
+        bias: Option<TensorIndex>,
         (alpha, beta): (f32, f32),
-        output: u32,
+        output: TensorIndex,
         domain: Domain,
-    ) -> Lowered<()> {
+    ) -> Outcome<()> {
         let shape = self.shape(weights)?;
         let (permutation, axis) = if transposed { ([0, 1], 0) } else { ([1, 0], 1) };
         let units = shape[axis];
@@ -57,13 +56,13 @@ impl Lower<'_> {
         let info = self.info(output)?;
         let out = self.native("product", info.ty, info.quant, &[rows, units]);
         self.op("FullyConnected", Vec::new(), &inputs, &[out]);
-        self.settle(out, output, Order::RowMajor)
+        self.settle(out, output, Layout::RowMajor)
     }
 
-    pub(super) fn gemm(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+    pub(super) fn gemm(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         let (alpha, beta) = (
-            node.float(Attr::Alpha).unwrap_or(1.0),
-            node.float(Attr::Beta).unwrap_or(1.0),
+            node.attributes.float(Attr::Alpha).unwrap_or(1.0),
+            node.attributes.float(Attr::Beta).unwrap_or(1.0),
         );
         let sum = node.input(2);
         let (left, right) = (self.input(node, 0)?, self.input(node, 1)?);
@@ -71,7 +70,7 @@ impl Lower<'_> {
         let (trans_a, trans_b) = (int(node, Attr::TransA, 0) != 0, int(node, Attr::TransB, 0) != 0);
         let units = self.shape(output)?[1];
         // a bias has one element per unit
-        let is_bias = |lower: &Self, tensor: u32| {
+        let is_bias = |lower: &Self, tensor: TensorIndex| {
             let shape = lower.shape(tensor).unwrap_or_default();
             let row = matches!(shape[..], [n] | [1, n] if n == units) || shape.iter().product::<usize>() == 1;
             lower.view(tensor).is_constant() && row
@@ -88,7 +87,7 @@ impl Lower<'_> {
             return Err(Refusal::attribute(what));
         }
         if folds {
-            let mut input = self.read(left, Order::RowMajor)?;
+            let mut input = self.read(left, Layout::RowMajor)?;
             if trans_a {
                 input = self.transposed(input, &[1, 0]);
             }
@@ -101,28 +100,28 @@ impl Lower<'_> {
             ));
         }
         let (a, b) = (
-            self.operand(left, Order::RowMajor, 2, domain)?,
-            self.operand(right, Order::RowMajor, 2, domain)?,
+            self.operand(left, Layout::RowMajor, 2, domain)?,
+            self.operand(right, Layout::RowMajor, 2, domain)?,
         );
         let params = vec![
             ("transpose_in0", Param::Bool(trans_a)),
             ("transpose_in1", Param::Bool(trans_b)),
         ];
         let Some(sum) = sum else {
-            let out = self.write(output, Order::RowMajor)?;
+            let out = self.write(output, Layout::RowMajor)?;
             self.op("MatMul", params, &[a, b], &[out]);
             return Ok(());
         };
         let info = self.info(output)?;
         let product = self.native("product", info.ty, Quant::None, &info.shape);
         self.op("MatMul", params, &[a, b], &[product]);
-        let sum = self.operand(sum, Order::RowMajor, 2, domain)?;
-        let out = self.write(output, Order::RowMajor)?;
+        let sum = self.operand(sum, Layout::RowMajor, 2, domain)?;
+        let out = self.write(output, Layout::RowMajor)?;
         self.op("ElementWiseAdd", Vec::new(), &[product, sum], &[out]);
         Ok(())
     }
 
-    pub(super) fn matmul(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+    pub(super) fn matmul(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         if domain == Domain::Whole {
             return Err(Refusal::new(
                 polychip_sdk::Reason::DType,
@@ -133,12 +132,12 @@ impl Lower<'_> {
         let output = self.output(node, 0)?;
         let (a, b) = (self.shape(left)?, self.shape(right)?);
         if self.view(right).is_constant() && b.len() == 2 && !self.view(left).is_constant() {
-            let input = self.read(left, Order::RowMajor)?;
+            let input = self.read(left, Layout::RowMajor)?;
             let weights = (right, self.own_encoding(right));
             return self.connected(input, weights, false, None, (1.0, 1.0), output, domain);
         }
-        let mut left = self.operand(left, Order::RowMajor, a.len(), domain)?;
-        let mut right = self.operand(right, Order::RowMajor, b.len(), domain)?;
+        let mut left = self.operand(left, Layout::RowMajor, a.len(), domain)?;
+        let mut right = self.operand(right, Layout::RowMajor, b.len(), domain)?;
         if a.len() == 1 {
             left = self.reshaped(left, &[1, a[0]]);
         }
@@ -159,6 +158,6 @@ impl Lower<'_> {
             ("transpose_in1", Param::Bool(false)),
         ];
         self.op("MatMul", params, &[left, right], &[out]);
-        self.settle(out, output, Order::RowMajor)
+        self.settle(out, output, Layout::RowMajor)
     }
 }

@@ -2,33 +2,31 @@
 //!
 //! Invariant: moved integers keep their encoding; where the result has another one, a conversion follows.
 
+use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex, layout};
 use polychip_ops::{Attr, Op};
-use polychip_sdk::{NodeView, Reason};
 
 use super::{Domain, Lower, axis, int, pairs, u32s};
 use crate::constant;
-use crate::order::Order;
 use crate::program::{Param, Quant, Type};
-use crate::refusal::{Lowered, Refusal};
 
 impl Lower<'_> {
-    pub(super) fn reshape(&mut self, node: &NodeView<'_>) -> Lowered<()> {
-        let id = self.read(self.input(node, 0)?, Order::RowMajor)?;
-        self.settle(id, self.output(node, 0)?, Order::RowMajor)
+    pub(super) fn reshape(&mut self, node: &Node) -> Outcome<()> {
+        let id = self.read(self.input(node, 0)?, Layout::RowMajor)?;
+        self.settle(id, self.output(node, 0)?, Layout::RowMajor)
     }
 
-    pub(super) fn transpose(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+    pub(super) fn transpose(&mut self, node: &Node) -> Outcome<()> {
         let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
         let rank = self.shape(input)?.len();
-        let perm: Vec<usize> = match node.ints(Attr::Perm) {
+        let perm: Vec<usize> = match node.attributes.ints(Attr::Perm) {
             Some(perm) => perm.iter().map(|&axis| axis as usize).collect(),
             None => (0..rank).rev().collect(),
         };
         // between the two orders, names of axes change and nothing moves
         let (want_in, want_out) = super::wants::wants(node, self.infos);
         let order_of = |want| match want {
-            crate::plan::Want::Fixed(order) => order,
-            crate::plan::Want::Planned => Order::RowMajor,
+            layout::plan::Want::Fixed(layout) => layout,
+            layout::plan::Want::Planned => Layout::RowMajor,
         };
         let (from, to) = (order_of(want_in), order_of(want_out));
         let id = self.read(input, from)?;
@@ -42,36 +40,36 @@ impl Lower<'_> {
         self.settle(id, output, to)
     }
 
-    pub(super) fn concat(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+    pub(super) fn concat(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
         let output = self.output(node, 0)?;
         let info = self.info(output)?;
         let axis = axis(node, 0, info.shape.len())?;
         let mut inputs = Vec::new();
-        for input in node.inputs().flatten() {
+        for input in node.inputs.iter().copied().flatten() {
             let domain = if info.ty.is_quantised() {
                 Domain::Fixed(info.ty)
             } else {
                 Domain::Whole
             };
-            let id = self.operand(input, order, info.shape.len(), domain)?;
+            let id = self.operand(input, layout, info.shape.len(), domain)?;
             inputs.push(self.converted(id, info.ty, &info.quant));
         }
-        let out = self.write(output, order)?;
-        let place = order.place(axis, info.shape.len()) as u32;
+        let out = self.write(output, layout)?;
+        let place = layout.place(axis, info.shape.len()) as u32;
         self.op("Concat", vec![("axis", Param::U32(place))], &inputs, &[out]);
         Ok(())
     }
 
-    pub(super) fn split(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+    pub(super) fn split(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
         let input = self.input(node, 0)?;
         let shape = self.shape(input)?;
         let axis = axis(node, 0, shape.len())?;
-        let from = self.read(input, order)?;
-        let place = order.place(axis, shape.len());
+        let from = self.read(input, layout)?;
+        let place = layout.place(axis, shape.len());
         let mut indices = Vec::new();
         let mut at = 0;
         let mut outs = Vec::new();
-        for (number, output) in node.outputs().enumerate() {
+        for (number, output) in node.outputs.iter().copied().enumerate() {
             let Some(output) = output else {
                 return Err(Refusal::attribute(format!("output {number} is left out")));
             };
@@ -80,13 +78,13 @@ impl Lower<'_> {
                 indices.push(at);
             }
             at += shape[axis];
-            let dims = order.dims(&shape);
+            let dims = layout.dims(&shape);
             let out = self.native("piece", self.ty_of(from), self.quant_of(from), &dims);
             outs.push((out, output));
         }
         let ids: Vec<usize> = outs.iter().map(|&(out, _)| out).collect();
         if indices.is_empty() {
-            return self.settle(from, outs[0].1, order);
+            return self.settle(from, outs[0].1, layout);
         }
         let params = vec![
             ("axis", Param::U32(place as u32)),
@@ -94,12 +92,12 @@ impl Lower<'_> {
         ];
         self.op("Split", params, &[from], &ids);
         for (out, output) in outs {
-            self.settle(out, output, order)?;
+            self.settle(out, output, layout)?;
         }
         Ok(())
     }
 
-    pub(super) fn slice(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+    pub(super) fn slice(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
         let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
         let shape = self.shape(input)?;
         let rank = shape.len();
@@ -135,9 +133,9 @@ impl Lower<'_> {
             let step = i32::try_from(steps[number].min(size)).unwrap_or(i32::MAX);
             ranges[axis] = [clamp(starts[number]), clamp(ends[number]), step];
         }
-        let from = self.read(input, order)?;
-        let order = if rank < 3 { Order::RowMajor } else { order };
-        let values: Vec<i32> = order
+        let from = self.read(input, layout)?;
+        let layout = if rank < 3 { Layout::RowMajor } else { layout };
+        let values: Vec<i32> = layout
             .permutation(rank)
             .into_iter()
             .flat_map(|axis| ranges[axis])
@@ -146,13 +144,20 @@ impl Lower<'_> {
             dims: vec![rank as u32, 3],
             values,
         };
-        self.moved("StridedSlice", vec![("ranges", ranges)], from, &[], output, order)
+        self.moved(
+            "StridedSlice",
+            vec![("ranges", ranges)],
+            from,
+            &[],
+            output,
+            layout,
+        )
     }
 
-    pub(super) fn pad(&mut self, node: &NodeView<'_>, order: Order, domain: Domain) -> Lowered<()> {
+    pub(super) fn pad(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
         let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
         let rank = self.shape(input)?.len();
-        let attributes = node.attributes();
+        let attributes = &node.attributes;
         let scheme = match attributes.str(Attr::Mode).unwrap_or("constant") {
             "constant" => 0,
             "reflect" => 2,
@@ -174,12 +179,12 @@ impl Lower<'_> {
             };
             amounts[axis] = (amount(pads[number])?, amount(pads[number + axes.len()])?);
         }
-        let from = self.read(input, order)?;
-        let order = if rank < 3 { Order::RowMajor } else { order };
+        let from = self.read(input, layout)?;
+        let layout = if rank < 3 { Layout::RowMajor } else { layout };
         if amounts.iter().all(|&amount| amount == (0, 0)) {
-            return self.settle(from, output, order);
+            return self.settle(from, output, layout);
         }
-        let amounts: Vec<(usize, usize)> = order
+        let amounts: Vec<(usize, usize)> = layout
             .permutation(rank)
             .into_iter()
             .map(|axis| amounts[axis])
@@ -203,15 +208,15 @@ impl Lower<'_> {
             };
             params.push(("pad_constant_value", value));
         }
-        self.moved("Pad", params, from, &[], output, order)
+        self.moved("Pad", params, from, &[], output, layout)
     }
 
-    pub(super) fn tile(&mut self, node: &NodeView<'_>, order: Order) -> Lowered<()> {
+    pub(super) fn tile(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
         let (input, output) = (self.input(node, 0)?, self.output(node, 0)?);
         let (mut from, to) = (self.shape(input)?, self.shape(output)?);
-        let mut id = self.read(input, order)?;
+        let mut id = self.read(input, layout)?;
         if from.len() > to.len() || to.is_empty() {
-            return self.settle(id, output, order);
+            return self.settle(id, output, layout);
         }
         if from.len() < to.len() {
             while from.len() < to.len() {
@@ -220,33 +225,33 @@ impl Lower<'_> {
             id = self.reshaped(id, &from);
         }
         let rank = to.len();
-        let order = if rank < 3 { Order::RowMajor } else { order };
+        let layout = if rank < 3 { Layout::RowMajor } else { layout };
         let whole = from.iter().zip(&to).all(|(&from, &to)| to.is_multiple_of(from));
         if !whole {
             return Err(Refusal::shape(format!("{from:?} repeated to {to:?}")));
         }
-        let multiples: Vec<usize> = order
+        let multiples: Vec<usize> = layout
             .permutation(rank)
             .into_iter()
             .map(|axis| to[axis] / from[axis])
             .collect();
         if multiples.iter().all(|&multiple| multiple == 1) {
-            return self.settle(id, output, order);
+            return self.settle(id, output, layout);
         }
         let params = vec![("multiples", u32s(&multiples))];
-        self.moved("Tile", params, id, &[], output, order)
+        self.moved("Tile", params, id, &[], output, layout)
     }
 
     /// Constant indices into axes of `shape`, counted from the front: those from the end are not known to the
     /// library. With tuples, each entry is of its own axis behind `batch`; else all are of `axis`.
     fn indices(
         &mut self,
-        indices: u32,
+        indices: TensorIndex,
         shape: &[usize],
         tuples: bool,
         batch: usize,
         axis: usize,
-    ) -> Lowered<usize> {
+    ) -> Outcome<usize> {
         let of = self.shape(indices)?;
         let mut values = self.constant_ints(indices)?;
         let tuple = of.last().copied().unwrap_or(1).max(1);
@@ -266,8 +271,8 @@ impl Lower<'_> {
         Ok(self.fixed("indices", Type::Int32, Quant::None, &of, bytes))
     }
 
-    pub(super) fn scatter(&mut self, node: &NodeView<'_>) -> Lowered<()> {
-        let attributes = node.attributes();
+    pub(super) fn scatter(&mut self, node: &Node) -> Outcome<()> {
+        let attributes = &node.attributes;
         let reduction = attributes.str(Attr::Reduction).unwrap_or("none");
         if reduction != "none" {
             return Err(Refusal::attribute(format!("reduction {reduction}")));
@@ -275,11 +280,11 @@ impl Lower<'_> {
         let (data, indices, updates) = (self.input(node, 0)?, self.input(node, 1)?, self.input(node, 2)?);
         let output = self.output(node, 0)?;
         let shape = self.shape(data)?;
-        let tuples = node.op() == Op::ScatterND;
+        let tuples = node.op == Op::ScatterND;
         let axis = if tuples { 0 } else { axis(node, 0, shape.len())? };
         let places = self.indices(indices, &shape, tuples, 0, axis)?;
-        let from = self.read(data, Order::RowMajor)?;
-        let updates = self.read(updates, Order::RowMajor)?;
+        let from = self.read(data, Layout::RowMajor)?;
+        let updates = self.read(updates, Layout::RowMajor)?;
         let (ty, quant) = (self.ty_of(from), self.quant_of(from));
         let updates = self.converted(updates, ty, &quant);
         let mut params = vec![("reduction", Param::U32(0))];
@@ -289,20 +294,20 @@ impl Lower<'_> {
             params.push(("axis", Param::U32(axis as u32)));
             "ScatterElements"
         };
-        self.moved(kind, params, from, &[places, updates], output, Order::RowMajor)
+        self.moved(kind, params, from, &[places, updates], output, Layout::RowMajor)
     }
 
-    pub(super) fn gather(&mut self, node: &NodeView<'_>) -> Lowered<()> {
+    pub(super) fn gather(&mut self, node: &Node) -> Outcome<()> {
         let (data, indices) = (self.input(node, 0)?, self.input(node, 1)?);
         let output = self.output(node, 0)?;
         let shape = self.shape(data)?;
         let of = self.shape(indices)?;
-        let nd = node.op() == Op::GatherND;
+        let nd = node.op == Op::GatherND;
         let batch = int(node, Attr::BatchDims, 0).max(0) as usize;
         let axis = if nd { 0 } else { axis(node, 0, shape.len())? };
         let places = self.indices(indices, &shape, nd, batch, axis)?;
-        let from = self.read(data, Order::RowMajor)?;
-        let (kind, params, dims) = match node.op() {
+        let from = self.read(data, Layout::RowMajor)?;
+        let (kind, params, dims) = match node.op {
             Op::Gather => {
                 let mut dims = shape.clone();
                 let of = if of.is_empty() { vec![1] } else { of.clone() };
@@ -319,10 +324,10 @@ impl Lower<'_> {
                 vec![("batch_dims", Param::U32(batch as u32))],
                 self.shape(output)?,
             ),
-            _ => return Err(Refusal::new(Reason::Op, node.op_name())),
+            _ => return Err(Refusal::op(node.op_name.clone())),
         };
         let out = self.native("gathered", self.ty_of(from), self.quant_of(from), &dims);
         self.op(kind, params, &[from, places], &[out]);
-        self.settle(out, output, Order::RowMajor)
+        self.settle(out, output, Layout::RowMajor)
     }
 }

@@ -3,18 +3,17 @@
 //! Invariant: scale and shift are constants. Beside quantised data, a scale of floats is quantised over its own
 //! range to 8 bits, or to 16 beside data of 16 where the library takes that, and a shift to 32.
 
+use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op};
-use polychip_sdk::{NodeView, Reason};
+use polychip_sdk::Reason;
 
 use super::{Domain, Lower, axis, int, u32s};
 use crate::constant;
-use crate::order::Order;
 use crate::program::{Param, Quant, TensorId, Type};
-use crate::refusal::{Lowered, Refusal};
 
 impl Lower<'_> {
     /// Reals as a parameter tensor beside data of this domain.
-    fn learned(&mut self, name: &str, reals: &[f32], domain: Domain, ty: Type) -> Lowered<TensorId> {
+    fn learned(&mut self, name: &str, reals: &[f32], domain: Domain, ty: Type) -> Outcome<TensorId> {
         let dims = [reals.len()];
         match domain {
             Domain::Float(ty) => {
@@ -33,7 +32,7 @@ impl Lower<'_> {
     }
 
     /// The scale of a normalisation: as the model quantised it, or quantised here.
-    fn scale(&mut self, tensor: u32, domain: Domain) -> Lowered<TensorId> {
+    fn scale(&mut self, tensor: TensorIndex, domain: Domain) -> Outcome<TensorId> {
         let info = self.info(tensor)?;
         let known = matches!(info.ty, Type::Ufixed8 | Type::Sfixed8) || info.ty == self.scale_type(domain);
         if known
@@ -42,7 +41,7 @@ impl Lower<'_> {
             && self.view(tensor).is_constant()
         {
             let elements: usize = info.shape.iter().product();
-            return self.static_data(tensor, &info, &[elements], Order::RowMajor);
+            return self.static_data(tensor, &info, &[elements], Layout::RowMajor);
         }
         let reals = self.constant_reals(tensor)?;
         let ty = self.scale_type(domain);
@@ -57,7 +56,7 @@ impl Lower<'_> {
         }
     }
 
-    fn shift(&mut self, tensor: Option<u32>, elements: usize, domain: Domain) -> Lowered<TensorId> {
+    fn shift(&mut self, tensor: Option<TensorIndex>, elements: usize, domain: Domain) -> Outcome<TensorId> {
         let reals = match tensor {
             Some(tensor) => self.constant_reals(tensor)?,
             None => vec![0.0; elements],
@@ -65,19 +64,19 @@ impl Lower<'_> {
         self.learned("shift", &reals, domain, Type::Sfixed32)
     }
 
-    pub(super) fn layer_norm(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+    pub(super) fn layer_norm(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         self.no_output(node, 1)?;
         let (input, scale) = (self.input(node, 0)?, self.input(node, 1)?);
         let shape = self.shape(input)?;
         let axis = axis(node, -1, shape.len())?;
         let elements: usize = shape[axis..].iter().product();
-        let layer = node.op() == Op::LayerNormalization;
+        let layer = node.op == Op::LayerNormalization;
         if !layer && axis + 1 != shape.len() {
             return Err(Refusal::attribute(format!(
                 "axis {axis}; the NPU normalises by the root mean square along the last axis only"
             )));
         }
-        let from = self.read(input, Order::RowMajor)?;
+        let from = self.read(input, Layout::RowMajor)?;
         let scale_shape = self.shape(scale)?;
         if scale_shape.iter().product::<usize>() != elements {
             return Err(Refusal::shape(format!(
@@ -92,10 +91,13 @@ impl Lower<'_> {
                 self.program.tensors[id].dims = shape[axis..].iter().map(|&dim| dim as u32).collect();
             }
         }
-        let out = self.write(self.output(node, 0)?, Order::RowMajor)?;
+        let out = self.write(self.output(node, 0)?, Layout::RowMajor)?;
         let axes: Vec<usize> = (axis..shape.len()).collect();
         let params = vec![
-            ("epsilon", Param::F32(node.float(Attr::Epsilon).unwrap_or(1e-5))),
+            (
+                "epsilon",
+                Param::F32(node.attributes.float(Attr::Epsilon).unwrap_or(1e-5)),
+            ),
             ("axes", u32s(&axes)),
         ];
         let kind = if layer { "LayerNorm" } else { "RmsNorm" };
@@ -103,15 +105,15 @@ impl Lower<'_> {
         Ok(())
     }
 
-    pub(super) fn group_norm(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+    pub(super) fn group_norm(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         let (image, shape) = self.image(node)?;
         let weights = self.scale(self.input(node, 1)?, domain)?;
         let bias = self.shift(node.input(2), shape[1], domain)?;
         let output = self.output(node, 0)?;
         let out = self.image_out(output)?;
-        let epsilon = Param::F32(node.float(Attr::Epsilon).unwrap_or(1e-5));
+        let epsilon = Param::F32(node.attributes.float(Attr::Epsilon).unwrap_or(1e-5));
         let mut params = vec![("epsilon", epsilon)];
-        let kind = if node.op() == Op::GroupNormalization {
+        let kind = if node.op == Op::GroupNormalization {
             let groups = int(node, Attr::NumGroups, 1).max(1);
             params.push(("group", Param::U32(groups as u32)));
             "GroupNorm"
@@ -119,11 +121,11 @@ impl Lower<'_> {
             "InstanceNorm"
         };
         self.op(kind, params, &[image, weights, bias], &[out]);
-        self.settle(out, output, Order::ChannelsLast)
+        self.settle(out, output, Layout::ChannelsLast)
     }
 
     /// One multiply and add per channel.
-    pub(super) fn batch_norm(&mut self, node: &NodeView<'_>, domain: Domain) -> Lowered<()> {
+    pub(super) fn batch_norm(&mut self, node: &Node, domain: Domain) -> Outcome<()> {
         self.no_output(node, 1)?;
         if int(node, Attr::TrainingMode, 0) != 0 {
             return Err(Refusal::attribute("training_mode 1"));
@@ -133,7 +135,7 @@ impl Lower<'_> {
         for place in 1..5 {
             learned.push(self.constant_reals(self.input(node, place)?)?);
         }
-        let epsilon = node.float(Attr::Epsilon).unwrap_or(1e-5);
+        let epsilon = node.attributes.float(Attr::Epsilon).unwrap_or(1e-5);
         let channels = learned[0].len();
         let factor: Vec<f32> = (0..channels)
             .map(|channel| learned[0][channel] / (learned[3][channel] + epsilon).sqrt())
@@ -141,11 +143,11 @@ impl Lower<'_> {
         let shift: Vec<f32> = (0..channels)
             .map(|channel| learned[1][channel] - learned[2][channel] * factor[channel])
             .collect();
-        let from = self.read(input, Order::ChannelsLast)?;
+        let from = self.read(input, Layout::ChannelsLast)?;
         let ty = self.scale_type(domain);
         let weights = self.learned("scale", &factor, domain, ty)?;
         let bias = self.learned("shift", &shift, domain, Type::Sfixed32)?;
-        let out = self.write(self.output(node, 0)?, Order::ChannelsLast)?;
+        let out = self.write(self.output(node, 0)?, Layout::ChannelsLast)?;
         self.op("Batchnorm", Vec::new(), &[from, weights, bias], &[out]);
         Ok(())
     }

@@ -6,10 +6,10 @@ use polychip_host::FlatGraph;
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 use polychip_sdk::{GraphView, Reason};
 
-use super::{Target, part};
+use super::{Target, whole};
 use crate::program::{Param, Program, Quant, Role, Type};
-use crate::refusal::Refusal;
 use crate::soc::Soc;
+use polychip_lowering::Refusal;
 
 /// A graph under construction.
 struct Net(Graph);
@@ -73,7 +73,7 @@ impl Net {
         let flat = FlatGraph::new(&self.0, &[]).unwrap();
         // SAFETY: the flat graph lives during the call.
         let view = unsafe { GraphView::new(flat.raw()) }.unwrap();
-        part(&view, target).map_err(|(_, refusal)| refusal)
+        whole(&super::read(&view), target).map_err(|(_, refusal)| refusal)
     }
 
     fn lower(&self) -> Result<Program, Refusal> {
@@ -82,7 +82,7 @@ impl Net {
 
     fn refused(&self) -> (Reason, String) {
         let refusal = self.lower().unwrap_err();
-        (refusal.reason, refusal.detail)
+        (refusal.reason(), refusal.words().to_owned())
     }
 }
 
@@ -343,14 +343,14 @@ fn axes_follow_the_order_of_the_part() {
 fn floats_need_a_chip_that_has_them_and_permission() {
     let wide = residual(Some(DType::F32));
     let refusal = wide.lower_for(target("SM8350", true)).unwrap_err();
-    assert_eq!(refusal.reason, Reason::Encoding);
+    assert_eq!(refusal.reason(), Reason::Encoding);
     assert!(
-        refusal.detail.contains("SM8350") && refusal.detail.contains("quantise"),
+        refusal.words().contains("SM8350") && refusal.words().contains("quantise"),
         "{refusal:?}"
     );
     let refusal = wide.lower_for(target("SM8550", false)).unwrap_err();
-    assert_eq!(refusal.reason, Reason::DType);
-    assert!(refusal.detail.contains("reduced"), "{refusal:?}");
+    assert_eq!(refusal.reason(), Reason::DType);
+    assert!(refusal.words().contains("reduced"), "{refusal:?}");
     assert!(wide.lower_for(target("SM8550", true)).is_ok());
     assert!(residual(Some(DType::F16)).lower().is_ok());
 }

@@ -8,7 +8,7 @@
 
 use super::Lower;
 use crate::program::{Quant, Role, TensorId, Type};
-use crate::refusal::{Lowered, Refusal};
+use polychip_lowering::{Outcome, Refusal, TensorIndex};
 
 /// What 0 of a type is counted from: unsigned integers of the same width begin at the least.
 fn least(ty: Type) -> i64 {
@@ -44,7 +44,7 @@ fn widest(types: &[Type]) -> Option<Type> {
 
 impl Lower<'_> {
     /// A quantised tensor as a type at least as wide.
-    fn widen(&mut self, id: TensorId, ty: Type) -> Lowered<TensorId> {
+    fn widen(&mut self, id: TensorId, ty: Type) -> Outcome<TensorId> {
         let from = self.ty_of(id);
         if from == ty {
             return Ok(id);
@@ -58,7 +58,7 @@ impl Lower<'_> {
     }
 
     /// The input of an operation with weights as the type of its output, where that is wider.
-    pub(super) fn widened_for(&mut self, id: TensorId, output: u32) -> Lowered<TensorId> {
+    pub(super) fn widened_for(&mut self, id: TensorId, output: TensorIndex) -> Outcome<TensorId> {
         let out = self.info(output)?.ty;
         let own = self.ty_of(id);
         if !own.is_quantised() || !out.is_quantised() {
@@ -71,7 +71,7 @@ impl Lower<'_> {
     }
 
     /// Gives each operation from `first` on operands and results of one type.
-    pub(super) fn unify(&mut self, first: usize) -> Lowered<()> {
+    pub(super) fn unify(&mut self, first: usize) -> Outcome<()> {
         let operations = self.program.operations.split_off(first);
         for mut operation in operations {
             let operands: Vec<usize> = match operation.kind {

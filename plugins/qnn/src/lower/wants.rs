@@ -3,16 +3,14 @@
 //! Invariant: only tensors of three or more axes that are no constants count: others are the same in both
 //! orders, or are transposed when the part is compiled.
 
+use polychip_lowering::{Layout, Node, Outcome, Part, TensorIndex, layout};
 use polychip_ops::{Attr, Op};
-use polychip_sdk::{GraphView, NodeView};
 
 use crate::info::Info;
-use crate::order::{self, Order};
-use crate::plan::{self, Flow, Use, Want};
-use crate::refusal::Lowered;
+use polychip_lowering::layout::plan::{self, Flow, Use, Want};
 
-const ROW: Want = Want::Fixed(Order::RowMajor);
-const LAST: Want = Want::Fixed(Order::ChannelsLast);
+const ROW: Want = Want::Fixed(Layout::RowMajor);
+const LAST: Want = Want::Fixed(Layout::ChannelsLast);
 
 /// A transposition costs its bytes and as many as could be moved while it is started.
 const START_BYTES: u64 = 4096;
@@ -78,16 +76,16 @@ pub(super) fn is_offered(op: Op) -> bool {
 }
 
 /// What a node wants of its inputs and of its outputs.
-pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want) {
-    let shape = |tensor: Option<u32>| {
+pub(super) fn wants(node: &Node, infos: &[Outcome<Info>]) -> (Want, Want) {
+    let shape = |tensor: Option<TensorIndex>| {
         tensor
-            .and_then(|tensor| infos[tensor as usize].as_ref().ok())
+            .and_then(|tensor| infos[tensor].as_ref().ok())
             .map(|info| info.shape.clone())
             .unwrap_or_default()
     };
     let input = shape(node.input(0));
     let rank = input.len();
-    match node.op() {
+    match node.op {
         Op::Conv
         | Op::QLinearConv
         | Op::ConvTranspose
@@ -104,7 +102,7 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
         | Op::GroupNormalization
         | Op::BatchNormalization => (LAST, LAST),
         Op::Softmax | Op::LogSoftmax => {
-            let axis = polychip_ops::axis::normalise(node.int(Attr::Axis).unwrap_or(-1), rank);
+            let axis = polychip_ops::axis::normalise(node.attributes.int(Attr::Axis).unwrap_or(-1), rank);
             // the library computes along the last axis in memory
             match axis {
                 Some(1) if rank >= 3 => (LAST, LAST),
@@ -116,12 +114,12 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
         | Op::ReduceMean
         | Op::ReduceSum
         | Op::ReduceSumSquare
-        | Op::ReduceProd => match node.int(Attr::Keepdims).unwrap_or(1) {
+        | Op::ReduceProd => match node.attributes.int(Attr::Keepdims).unwrap_or(1) {
             0 if shape(node.output(0)).len() <= 2 => (Want::Planned, ROW),
             0 => (ROW, ROW),
             _ => (Want::Planned, Want::Planned),
         },
-        Op::ArgMax | Op::ArgMin => match node.int(Attr::Keepdims).unwrap_or(1) {
+        Op::ArgMax | Op::ArgMin => match node.attributes.int(Attr::Keepdims).unwrap_or(1) {
             0 => (ROW, ROW),
             _ => (Want::Planned, Want::Planned),
         },
@@ -147,15 +145,15 @@ pub(super) fn wants(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> (Want, Want
 }
 
 /// A transposition of the model is none between the two orders that it joins.
-fn transposition(node: &NodeView<'_>, rank: usize) -> (Want, Want) {
-    let Some(perm) = node.ints(Attr::Perm) else {
+fn transposition(node: &Node, rank: usize) -> (Want, Want) {
+    let Some(perm) = node.attributes.ints(Attr::Perm) else {
         return (ROW, ROW);
     };
     let perm: Vec<usize> = perm.iter().map(|&axis| axis as usize).collect();
-    let (row, last) = (Order::RowMajor, Order::ChannelsLast);
-    if rank >= 3 && perm == order::between(row, last, rank) {
+    let (row, last) = (Layout::RowMajor, Layout::ChannelsLast);
+    if rank >= 3 && perm == row.to(last, rank) {
         (LAST, ROW)
-    } else if rank >= 3 && perm == order::between(last, row, rank) {
+    } else if rank >= 3 && perm == last.to(row, rank) {
         (ROW, LAST)
     } else {
         (ROW, ROW)
@@ -163,25 +161,27 @@ fn transposition(node: &NodeView<'_>, rank: usize) -> (Want, Want) {
 }
 
 /// Whether a node is lowered in either order.
-pub(crate) fn is_planned(node: &NodeView<'_>, infos: &[Lowered<Info>]) -> bool {
+pub(crate) fn is_planned(node: &Node, infos: &[Outcome<Info>]) -> bool {
     let (input, output) = wants(node, infos);
     input == Want::Planned || output == Want::Planned
 }
 
 /// The planned order of each node of a part.
-pub(super) fn orders(graph: &GraphView<'_>, infos: &[Lowered<Info>]) -> Vec<Order> {
+pub(super) fn layouts(part: &Part, infos: &[Outcome<Info>]) -> Vec<Layout> {
     let outside = Use { node: 0, want: ROW };
-    let mut flows: Vec<Option<Flow>> = graph
-        .tensors()
-        .map(|tensor| {
-            let info = infos[tensor.index() as usize].as_ref().ok()?;
+    let mut flows: Vec<Option<Flow>> = part
+        .tensors
+        .iter()
+        .zip(infos)
+        .map(|(tensor, info)| {
+            let info = info.as_ref().ok()?;
             if tensor.is_constant() || info.shape.len() < 3 {
                 return None;
             }
             let elements: usize = info.shape.iter().product();
             // where only the names of axes change, a transposition is a reshape
-            let permutation = Order::ChannelsLast.permutation(info.shape.len());
-            let free = order::keeps_memory(&info.shape, &permutation);
+            let permutation = Layout::ChannelsLast.permutation(info.shape.len());
+            let free = layout::keeps_memory(&info.shape, &permutation);
             let bytes = if free {
                 0
             } else {
@@ -194,21 +194,25 @@ pub(super) fn orders(graph: &GraphView<'_>, infos: &[Lowered<Info>]) -> Vec<Orde
             })
         })
         .collect();
-    for node in graph.nodes() {
-        let (input, output) = wants(&node, infos);
-        let index = node.index() as usize;
-        let rank = |tensor: u32| infos[tensor as usize].as_ref().map_or(0, |info| info.shape.len());
-        let widest = node.outputs().chain(node.inputs()).flatten().map(rank).max();
-        for tensor in node.inputs().flatten() {
-            if let Some(flow) = &mut flows[tensor as usize] {
+    for node in &part.nodes {
+        let (input, output) = wants(node, infos);
+        let index = node.index as usize;
+        let rank = |tensor: TensorIndex| infos[tensor].as_ref().map_or(0, |info| info.shape.len());
+        let widest = node
+            .writes()
+            .chain(node.inputs.iter().copied().flatten())
+            .map(rank)
+            .max();
+        for tensor in node.inputs.iter().copied().flatten() {
+            if let Some(flow) = &mut flows[tensor] {
                 // an operand that broadcasts to more axes is read row-major and reshaped
                 let narrow = input == Want::Planned && Some(rank(tensor)) != widest;
                 let want = if narrow { ROW } else { input };
                 flow.readers.push(Use { node: index, want });
             }
         }
-        for tensor in node.outputs().flatten() {
-            if let Some(flow) = &mut flows[tensor as usize] {
+        for tensor in node.writes() {
+            if let Some(flow) = &mut flows[tensor] {
                 flow.writer = Use {
                     node: index,
                     want: output,
@@ -216,11 +220,11 @@ pub(super) fn orders(graph: &GraphView<'_>, infos: &[Lowered<Info>]) -> Vec<Orde
             }
         }
     }
-    for &output in graph.outputs() {
-        if let Some(flow) = &mut flows[output as usize] {
+    for &output in &part.outputs {
+        if let Some(flow) = &mut flows[output] {
             flow.readers.push(outside);
         }
     }
     let flows: Vec<Flow> = flows.into_iter().flatten().collect();
-    plan::plan(graph.node_count(), &flows)
+    plan::plan(part.nodes.len(), &flows)
 }

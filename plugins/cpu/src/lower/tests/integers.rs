@@ -33,6 +33,7 @@ fn check(net: &Net, most: i64) -> Vec<&'static str> {
             let pool = ThreadPool::new(2);
             let layouts = vec![Layout::RowMajor; net.part.inputs.len() + net.part.outputs.len()];
             let options = Options {
+                programs: &Programs::default(),
                 choices: crate::tune::Choices::Rule,
                 isa,
                 pool: &pool,

@@ -98,6 +98,6 @@ fn filled_tensors_are_constants() {
     let y = net.plain(Op::MatMul, &[x, w]);
     net.output(y);
     net.output(w);
-    net.part.find_fills();
+    net.part.find_fills(|dtype| dtype == DType::F32);
     assert_eq!(net.check(1e-6), ["gemm", "to port"]);
 }

@@ -186,6 +186,7 @@ impl Twins {
         let pool = ThreadPool::new(2);
         let ports = self.short.part.inputs.len() + 1;
         let options = Options {
+            programs: &Programs::default(),
             choices: crate::tune::Choices::Rule,
             isa,
             pool: &pool,

@@ -1,57 +1,57 @@
-//! Which order each node computes in, planned once for a whole part.
+//! Which layout each node computes in, planned once for a whole part.
 //!
-//! Some operations of QNN want channels last, some the order of the ONNX shape, most take either. A tensor
-//! lies in the order of the node that writes it; where a reader wants the other one, it is transposed, once
-//! for all such readers. The plan minimises the bytes so transposed, exactly: it is a minimum cut between
-//! "channels last" and "row-major", in which each tensor costs its bytes where it is cut.
+//! Some kernels and some operations of vendors want channels last, some the order of the ONNX shape, most take either.
+//! A tensor lies as the node that writes it does; where a reader wants the other layout, it is transposed, once for all
+//! such readers. The plan minimises what is so transposed, exactly: it is a minimum cut between "channels last" and
+//! "row-major", in which each tensor costs its bytes where it is cut.
 //!
 //! Invariants:
-//! 1. Ports are row-major.
-//! 2. The same uses give the same plan.
+//! 1. A fixed want is kept.
+//! 2. The same uses give the same plan: of all minimum cuts the one nearest to "channels last".
 //!
-//! Not here: what a node wants (`lower::wants`).
+//! Not here: what a node wants (each plugin's `lower`).
 
 use std::collections::VecDeque;
 
-use crate::order::Order;
+use crate::Layout;
 
 /// What a node wants of the tensors on one of its sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// This order.
-    Fixed(Order),
-    /// The order that is planned for the node.
+pub enum Want {
+    /// This layout.
+    Fixed(Layout),
+    /// The layout that is planned for the node.
     Planned,
 }
 
 /// Who writes or reads a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Use {
+pub struct Use {
     /// Index of the node; any for a fixed want.
-    pub(crate) node: usize,
+    pub node: usize,
     /// What it wants.
-    pub(crate) want: Want,
+    pub want: Want,
 }
 
-/// One tensor whose order matters.
+/// One tensor whose layout matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Flow {
+pub struct Flow {
     /// What a transposition costs.
-    pub(crate) cost: u64,
+    pub cost: u64,
     /// Who writes it.
-    pub(crate) writer: Use,
+    pub writer: Use,
     /// Who reads it.
-    pub(crate) readers: Vec<Use>,
+    pub readers: Vec<Use>,
 }
 
-/// The planned order of each of `nodes` nodes.
-pub(crate) fn plan(nodes: usize, flows: &[Flow]) -> Vec<Order> {
+/// The planned layout of each of `nodes` nodes.
+pub fn plan(nodes: usize, flows: &[Flow]) -> Vec<Layout> {
     const CHANNELS_LAST: usize = 0;
     const ROW_MAJOR: usize = 1;
     let mut cut = Cut::new(2 + nodes);
     let vertex = |of: Use| match of.want {
-        Want::Fixed(Order::ChannelsLast) => CHANNELS_LAST,
-        Want::Fixed(Order::RowMajor) => ROW_MAJOR,
+        Want::Fixed(Layout::ChannelsLast) => CHANNELS_LAST,
+        Want::Fixed(Layout::RowMajor) => ROW_MAJOR,
         Want::Planned => 2 + of.node,
     };
     for flow in flows {
@@ -71,9 +71,9 @@ pub(crate) fn plan(nodes: usize, flows: &[Flow]) -> Vec<Order> {
     (0..nodes)
         .map(|node| {
             if side[2 + node] {
-                Order::ChannelsLast
+                Layout::ChannelsLast
             } else {
-                Order::RowMajor
+                Layout::RowMajor
             }
         })
         .collect()
@@ -81,17 +81,17 @@ pub(crate) fn plan(nodes: usize, flows: &[Flow]) -> Vec<Order> {
 
 /// What the plan costs: the sum over tensors that some reader wants otherwise than they were written.
 #[cfg(test)]
-pub(crate) fn cost(orders: &[Order], flows: &[Flow]) -> u64 {
-    let order = |of: Use| match of.want {
-        Want::Fixed(order) => order,
-        Want::Planned => orders[of.node],
+fn cost(layouts: &[Layout], flows: &[Flow]) -> u64 {
+    let layout = |of: Use| match of.want {
+        Want::Fixed(layout) => layout,
+        Want::Planned => layouts[of.node],
     };
     flows
         .iter()
         .filter(|flow| {
             flow.readers
                 .iter()
-                .any(|&reader| order(reader) != order(flow.writer))
+                .any(|&reader| layout(reader) != layout(flow.writer))
         })
         .map(|flow| flow.cost)
         .sum()
@@ -200,8 +200,8 @@ impl Cut {
 mod tests {
     use super::*;
 
-    const ROW: Want = Want::Fixed(Order::RowMajor);
-    const LAST: Want = Want::Fixed(Order::ChannelsLast);
+    const ROW: Want = Want::Fixed(Layout::RowMajor);
+    const LAST: Want = Want::Fixed(Layout::ChannelsLast);
 
     fn of(node: usize, want: Want) -> Use {
         Use { node, want }
@@ -225,9 +225,12 @@ mod tests {
             flow(10, of(2, LAST), &[of(3, Want::Planned)]),
             flow(10, of(3, Want::Planned), &[of(0, ROW)]),
         ];
-        let orders = plan(4, &flows);
-        assert_eq!((orders[1], orders[3]), (Order::ChannelsLast, Order::ChannelsLast));
-        assert_eq!(cost(&orders, &flows), 20);
+        let layouts = plan(4, &flows);
+        assert_eq!(
+            (layouts[1], layouts[3]),
+            (Layout::ChannelsLast, Layout::ChannelsLast)
+        );
+        assert_eq!(cost(&layouts, &flows), 20);
     }
 
     #[test]
@@ -256,16 +259,16 @@ mod tests {
             let planned = cost(&plan(nodes, &flows), &flows);
             let best = (0..1u32 << nodes)
                 .map(|bits| {
-                    let orders: Vec<Order> = (0..nodes)
+                    let layouts: Vec<Layout> = (0..nodes)
                         .map(|node| {
                             if bits >> node & 1 == 1 {
-                                Order::ChannelsLast
+                                Layout::ChannelsLast
                             } else {
-                                Order::RowMajor
+                                Layout::RowMajor
                             }
                         })
                         .collect();
-                    cost(&orders, &flows)
+                    cost(&layouts, &flows)
                 })
                 .min()
                 .unwrap();

@@ -3,10 +3,10 @@
 //! Invariant: operand 0 is the sum; what the anchor itself adds stands before what its chain adds.
 
 use polychip_gpu_kernels::{Epilogue, EpilogueOperand, Expression, Place};
-use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
+use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 
 use super::elementwise::{self, Chain};
-use super::forms::{Form, Kind, is_float, is_same};
+use super::forms::is_float;
 use super::{Lowering, ValueId, quantise};
 
 /// How an output is seen as rows and columns.
@@ -19,10 +19,10 @@ pub(super) enum Sheet {
 }
 
 impl Sheet {
-    pub(super) fn form(self) -> Form {
+    pub(super) fn layout(self) -> Layout {
         match self {
-            Sheet::Image => Form::Channels,
-            Sheet::Matrix => Form::Rows,
+            Sheet::Image => Layout::ChannelsLast,
+            Sheet::Matrix => Layout::RowMajor,
         }
     }
 
@@ -65,16 +65,16 @@ pub(super) fn admits(
 }
 
 /// An end in the making.
-pub(super) struct Ending {
+pub(super) struct EpilogueBuilder {
     expression: Expression,
     operands: Vec<EpilogueOperand>,
     values: Vec<ValueId>,
 }
 
-impl Ending {
+impl EpilogueBuilder {
     /// The sum itself.
-    pub(super) fn new() -> Ending {
-        Ending {
+    pub(super) fn new() -> EpilogueBuilder {
+        EpilogueBuilder {
             expression: Expression::Operand(0),
             operands: Vec::new(),
             values: Vec::new(),
@@ -116,23 +116,23 @@ impl Ending {
         if !is_float(l.part.real(tensor)) {
             return Err(Refusal::dtype("an operand that is no float"));
         }
-        let form = if place == Place::Same && !is_same(out) {
-            sheet.form()
+        let layout = if place == Place::Same && !Layout::is_same(out) {
+            sheet.layout()
         } else {
-            Form::Rows
+            Layout::RowMajor
         };
         // integers with one scale are decoded where they are read
-        let real = [Form::Rows, Form::Channels]
+        let real = [Layout::RowMajor, Layout::ChannelsLast]
             .iter()
-            .any(|&form| l.forms[tensor].get(form, Kind::Real).is_some());
+            .any(|&layout| l.forms[tensor].get(layout, Storage::Real).is_some());
         if let Some((scale, zero)) =
             quantise::single(l, tensor).filter(|_| !real && !l.part.is_constant(tensor))
         {
-            let value = l.get(tensor, form, Kind::Stored)?;
+            let value = l.get(tensor, layout, Storage::Stored)?;
             let stored = self.operand(l, value, place);
             return Ok(quantise::real(stored, scale, zero));
         }
-        let value = l.get(tensor, form, Kind::Real)?;
+        let value = l.get(tensor, layout, Storage::Real)?;
         Ok(self.operand(l, value, place))
     }
 
@@ -162,16 +162,16 @@ impl Ending {
             }
             self.expression = elementwise::rewrite(&expression, &|index| reads[index as usize].clone());
         }
-        let form = sheet.form();
+        let layout = sheet.layout();
         let target = if let Some((scale, zero)) = quantise::single(l, output)
             && matches!(l.stored_scalar(output)?.bytes(), 1)
         {
             self.change(|real| quantise::steps(real, scale, zero));
-            let (_, target) = l.destination(output, form, Kind::Stored)?;
-            l.define(output, form, Kind::Stored, target)?;
+            let (_, target) = l.destination(output, layout, Storage::Stored)?;
+            l.define(output, layout, Storage::Stored, target)?;
             target
         } else {
-            l.result(output, form)?
+            l.result(output, layout)?
         };
         let epilogue = Epilogue {
             expression: self.expression,
