@@ -57,6 +57,11 @@ struct DeviceLine {
     peak_macs_per_s: Option<u64>,
     /// Peak memory rate, in bytes per second, where stated.
     peak_bytes_per_s: Option<u64>,
+    /// When these rates were measured, in seconds since 1970; none where they are stated from what the device is.
+    rates_measured_s: Option<u64>,
+    /// What else changes its speed: cores, threads, instruction set, configuration. Part of what its figures are kept
+    /// under.
+    settings: String,
     /// Computes on host memory without a copy.
     shares_host_memory: bool,
     /// Takes host memory by import.
@@ -261,6 +266,8 @@ impl DeviceLine {
             memory_bytes: info.memory_bytes,
             peak_macs_per_s: info.peak_macs_per_s,
             peak_bytes_per_s: info.peak_bytes_per_s,
+            rates_measured_s: info.rates_measured_s,
+            settings: info.settings.clone(),
             shares_host_memory: info.shares_host_memory,
             imports_host_memory: info.imports_memory(),
             emulated: info.emulated,
@@ -343,15 +350,20 @@ impl std::fmt::Display for Answer {
                 }
             }
             facts.extend(device.memory_bytes.map(|bytes| format!("{} MiB", bytes >> 20)));
+            let source = if device.rates_measured_s.is_some() {
+                "measured"
+            } else {
+                "stated"
+            };
             facts.extend(
                 device
                     .peak_macs_per_s
-                    .map(|rate| format!("{:.1} GMAC/s stated", rate as f64 / 1e9)),
+                    .map(|rate| format!("{:.1} GMAC/s {source}", rate as f64 / 1e9)),
             );
             facts.extend(
                 device
                     .peak_bytes_per_s
-                    .map(|rate| format!("{:.1} GB/s stated", rate as f64 / 1e9)),
+                    .map(|rate| format!("{:.1} GB/s {source}", rate as f64 / 1e9)),
             );
             let memory = match (device.shares_host_memory, device.imports_host_memory) {
                 (true, _) => "computes on host memory",
@@ -382,6 +394,9 @@ impl std::fmt::Display for Answer {
                 .unwrap_or_default();
             if !now.is_empty() {
                 writeln!(text, "  now: {}", now.join(", "))?;
+            }
+            if !device.settings.is_empty() {
+                writeln!(text, "  settings: {}", device.settings)?;
             }
             if !device.conditions.is_empty() {
                 writeln!(text, "  conditions: {}", device.conditions)?;

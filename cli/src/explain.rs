@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use polychip::{Event, MeasuredFigure};
+use polychip::{Event, MeasuredFigure, Warning};
 use polychip_partitioner::{Explanation, NodeExplanation, Report, Unlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,6 +41,8 @@ pub(crate) struct Answer {
     unlocks: Vec<Unlock>,
     /// Measured figures that the plan rests on: how many runs, under which conditions.
     measured: Vec<MeasuredFigure>,
+    /// Estimates that measurements contradict, with the nodes to blame, and parts measured at other settings only.
+    warnings: Vec<Warning>,
     /// Nodes that a device refused before, or with `--compile` now, and where that left the plan.
     events: Vec<Event>,
 }
@@ -62,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         nodes,
         unlocks,
         measured: planned.measured(),
+        warnings: planned.warnings().to_vec(),
         events: planned.events().to_vec(),
     };
     if arguments.json {
@@ -76,6 +79,9 @@ impl std::fmt::Display for Answer {
         let mut text = self.report.to_string();
         for event in &self.events {
             writeln!(text, "{event}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(text, "{warning}")?;
         }
         if !self.measured.is_empty() {
             text.push_str("\nmeasured\n");

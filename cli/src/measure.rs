@@ -69,8 +69,20 @@ pub(crate) struct Answer {
     candidates: Vec<Candidate>,
     /// Devices that cannot run the model alone, with the reason.
     not_alone: Vec<NotAlone>,
+    /// What the runs of the candidates contradict: predictions more than twice as long or short, with the nodes to blame;
+    /// and parts measured at other settings only.
+    warnings: Vec<CandidateWarning>,
     /// Whether the planner's last choice had been measured before: nothing is left to try.
     settled: bool,
+}
+
+/// A warning of a candidate.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CandidateWarning {
+    /// The candidate.
+    candidate: String,
+    /// What is to be doubted.
+    warning: polychip::Warning,
 }
 
 /// One way to run the model.
@@ -122,7 +134,7 @@ impl Runner {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let runtime = arguments.plan.runtime(None)?;
+    let runtime = arguments.plan.measuring_runtime()?;
     let model = arguments.model.load(&runtime)?;
     let inputs = InputArguments {
         inputs: arguments.inputs.inputs.clone(),
@@ -203,7 +215,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         }
     };
     let mut candidates = Vec::with_capacity(runners.len());
+    let mut warnings = Vec::new();
     for (index, runner) in runners.into_iter().enumerate() {
+        let of_runner = runner.session.report().warnings.into_iter();
+        warnings.extend(of_runner.map(|warning| CandidateWarning {
+            candidate: runner.name.clone(),
+            warning,
+        }));
         let apart = match &exact {
             Some(exact) => deviation(&run_once(&runner.session, &given)?.0, exact),
             None => None,
@@ -223,6 +241,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         links_not_measured,
         candidates,
         not_alone,
+        warnings,
         settled: chosen.is_some(),
     };
     if arguments.json {
@@ -336,6 +355,9 @@ impl std::fmt::Display for Answer {
         }
         for one in &self.not_alone {
             writeln!(f, "{} alone: {}", one.device, one.reason)?;
+        }
+        for CandidateWarning { candidate, warning } in &self.warnings {
+            writeln!(f, "{candidate}: {warning}")?;
         }
         if !self.settled {
             writeln!(f, "the planner would still try something else (--rounds)")?;

@@ -27,7 +27,8 @@ pub(crate) struct Arguments {
     /// Write the plan to MODEL.plan.lock, for `--locked`
     #[arg(long)]
     lock: bool,
-    /// Fail with code 1 where the plan made now places a node elsewhere than MODEL.plan.lock does
+    /// Fail with code 1 where the model, what devices support or what is asked for places a node elsewhere than
+    /// MODEL.plan.lock does; what the lock says that parts cost holds
     #[arg(long, conflicts_with = "lock")]
     locked: bool,
     /// Also plan at most so many ways from fastest to most frugal, none of which beats another in both
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         file::write(path, planned.plan_file().to_json().as_bytes())?;
     }
     if arguments.lock {
-        file::write(&plan::lock_of(model), planned.plan_file().to_json().as_bytes())?;
+        file::write(&plan::lock_of(model), planned.lock_file().to_json().as_bytes())?;
     }
     if let Some((path, page)) = &html {
         file::write(path, page.as_bytes())?;
@@ -131,14 +132,19 @@ fn table(front: &[Plan]) -> String {
     text
 }
 
-/// Fails where a plan places nodes elsewhere than a lock file.
+/// Fails where planning with a lock file's own costs places nodes elsewhere than it does: where the model, what devices
+/// support or what is asked for changed. What is measured since is no difference.
 fn hold(planned: &Planned, lock: &Path) -> anyhow::Result<()> {
-    let found = partitioner::diff(&plan::read(lock)?, &planned.plan_file());
+    let locked = plan::read(lock)?;
+    let again = planned
+        .replanned_as(&locked)
+        .map_err(|error| anyhow::Error::from(error).context(lock.display().to_string()))?;
+    let found = partitioner::diff(&locked, &again);
     if found.moved.is_empty() && found.added.is_empty() && found.removed.is_empty() {
         return Ok(());
     }
     let words = format!(
-        "{}: the plan made now differs; `polychip partition --lock` accepts it\n{found}",
+        "{}: the plan made now differs, with the costs of the lock; `polychip partition --lock` accepts it\n{found}",
         lock.display()
     );
     Err(failure(Code::Differs, words.trim_end()))

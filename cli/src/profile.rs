@@ -115,7 +115,7 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
     let Some(profile) = &arguments.plan.runtime.profile else {
         return Err(usage("--profile FILE says where what is measured is kept"));
     };
-    let runtime = arguments.plan.runtime(None)?;
+    let runtime = arguments.plan.measuring_runtime()?;
     let mut models = Vec::with_capacity(arguments.models.len());
     {
         let _progress = Progress::of("reading the models");

@@ -177,6 +177,20 @@ fn setting(text: &str) -> Result<Setting, String> {
 impl RuntimeArguments {
     /// Loads the plugins.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
+        Ok(self.builder(cache)?.build()?)
+    }
+
+    /// Loads the plugins, which measure their rates where the profile that is given holds none.
+    fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
+        let builder = self.builder(None)?;
+        let builder = match self.profile {
+            Some(_) => builder.measure_rates(),
+            None => builder,
+        };
+        Ok(builder.build()?)
+    }
+
+    fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
         let mut builder = Runtime::builder();
         for folder in &self.plugins {
             if !folder.is_dir() {
@@ -199,7 +213,7 @@ impl RuntimeArguments {
             file::check_folder(folder)?;
             builder = builder.cache(folder);
         }
-        Ok(builder.build()?)
+        Ok(builder)
     }
 
     /// Says on standard error which plugins of the folders given are not used.
@@ -220,6 +234,13 @@ impl PlanArguments {
     /// Loads the plugins, and says which are not used.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.runtime(cache)?;
+        self.runtime.say_refusals(&runtime);
+        Ok(runtime)
+    }
+
+    /// As [`PlanArguments::runtime`], for a command that measures.
+    pub(crate) fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
+        let runtime = self.runtime.measuring_runtime()?;
         self.runtime.say_refusals(&runtime);
         Ok(runtime)
     }

@@ -146,6 +146,7 @@ pub(crate) fn assemble(
         limits: Vec::new(),
         unlimited: None,
         schedule: None,
+        terms: None,
         nodes: Vec::new(),
     };
     plan.missed = plan.lateness();

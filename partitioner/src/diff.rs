@@ -149,10 +149,7 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
     let before = old.devices_of_nodes(old_nodes);
     let after = new.devices_of_nodes(new_nodes);
     let same_model = old.model == new.model;
-    let pairs = match same_model {
-        true => (0..new_nodes.min(old_nodes)).map(|node| (node, node)).collect(),
-        false => matched(old, new),
-    };
+    let pairs = pairs(old, new);
     let device = |plan: &Plan, index: Option<u32>| {
         let found = index.and_then(|index| plan.devices.get(index as usize));
         found.cloned().unwrap_or_default()
@@ -210,6 +207,15 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
         after: new.totals,
         dearer_ppm: dearer(old, new),
     }
+}
+
+/// Nodes of both plans: where one of the old stands in the new.
+pub(crate) fn pairs(old: &Plan, new: &Plan) -> Vec<(usize, usize)> {
+    if old.model == new.model {
+        let both = count(new).min(count(old));
+        return (0..both).map(|node| (node, node)).collect();
+    }
+    matched(old, new)
 }
 
 /// Number of nodes of a plan.

@@ -34,7 +34,7 @@ impl LinkMode {
 }
 
 /// The link from one device to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// How the bytes get there.
     pub mode: LinkMode,

@@ -9,6 +9,7 @@ use crate::cost::Provenance;
 use crate::error::Error;
 use crate::held::Held;
 use crate::link::LinkMode;
+use crate::lock::Terms;
 use crate::objective::{Goal, Objective};
 use crate::part::Part;
 use crate::record::NodeRecord;
@@ -60,6 +61,9 @@ pub struct Plan {
     /// plan as it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
+    /// What it was priced on beside its nodes' offers, in a lock: a check of the lock plans with these figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<Terms>,
     /// What each node is and what it was offered, in canonical order, so that plans can be compared; empty
     /// where nobody recorded it (`record`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -26,6 +26,7 @@ use polychip_partitioner::Nanos;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use crate::conditions::Conditions;
+use crate::elsewhere::{self, Elsewhere};
 use crate::error::{Error, Result};
 use crate::exchange;
 use crate::key::{Measurement, PartKey};
@@ -313,6 +314,46 @@ impl Profile {
             newest_us: figures.newest_us,
             emulated,
         }))
+    }
+
+    /// What is known of a part on the device of this name at other settings, by other builds or on other chips: the
+    /// nearest first, which are those that differ in the least.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn elsewhere(&self, key: PartKey<'_>) -> Result<Vec<Elsewhere>> {
+        let rows: Vec<(String, String)> = self.read_all(|connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT device, operating_point FROM part WHERE fingerprint = ?1")?;
+            let rows = statement.query_map(params![key.fingerprint.as_slice()], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+            rows.collect()
+        })?;
+        let mut found = Vec::new();
+        for (device, operating_point) in &rows {
+            let Some(differences) = elsewhere::differences(device, operating_point, key) else {
+                continue;
+            };
+            let row = PartKey {
+                device,
+                operating_point,
+                ..key
+            };
+            if predict::is_end_to_end(operating_point) {
+                continue;
+            }
+            if let Some(summary) = self.part(row)? {
+                found.push(Elsewhere {
+                    differences,
+                    p50: summary.p50,
+                    samples: summary.samples,
+                });
+            }
+        }
+        found.sort_by_key(|one| (one.differences.len(), one.p50));
+        found.dedup();
+        Ok(found)
     }
 
     /// Whether nothing was measured.

@@ -19,6 +19,7 @@
 mod conditions;
 mod database;
 mod diff;
+mod elsewhere;
 mod error;
 mod exchange;
 pub mod extract;
@@ -36,6 +37,7 @@ pub mod work;
 pub use conditions::Conditions;
 pub use database::{Profile, Summary};
 pub use diff::{Change, ProfileDiff};
+pub use elsewhere::{Difference, Elsewhere};
 pub use error::{Error, ErrorKind, Result};
 pub use hex::{hex, unhex};
 pub use key::{KEPT, Measurement, PartKey};

@@ -27,6 +27,7 @@ use fit::{Fit, Table, Without};
 use piece::Piece;
 pub use piece::nodes_of_pieces;
 pub use point::end_to_end;
+pub(crate) use point::is_end_to_end;
 use stretch::Composition;
 pub use stretch::stretches;
 

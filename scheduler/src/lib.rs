@@ -55,6 +55,7 @@ mod support;
 pub mod telemetry;
 mod tensor;
 mod trace;
+mod warning;
 
 pub use decisions::DecisionLog;
 pub use error::{Error, ErrorKind, Result};
@@ -83,3 +84,4 @@ pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint};
 pub use support::Support;
 pub use tensor::{Element, Input, Output, TensorSpec};
 pub use trace::{TracedCrossing, TracedPart, TracedRun};
+pub use warning::{BlamedNode, Warning};

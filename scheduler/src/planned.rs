@@ -20,6 +20,7 @@ use crate::policy::{Policy, Settings};
 use crate::price::{self, MeasuredFigure, Prices, Rows};
 use crate::refusal;
 use crate::shared::Shared;
+use crate::warning::{self, Warning};
 
 /// Planning rounds in which measured parts may change the plan.
 const ROUNDS: usize = 8;
@@ -36,6 +37,7 @@ pub struct Planned {
     options: Options,
     plan: Plan,
     events: Vec<Event>,
+    warnings: Vec<Warning>,
 }
 
 impl Planned {
@@ -113,7 +115,7 @@ impl Planned {
         } = &made.prices;
         let plan = partitioner::restate(&made.graph, targets, costs, links, &plan, &Options::default())
             .map_err(|error| bad(error.into()))?;
-        made.checked(plan)
+        made.checked(shared, plan, policy.settings())
     }
 
     /// The plan.
@@ -168,6 +170,39 @@ impl Planned {
         }
     }
 
+    /// The plan's file as a lock: also with what launches, links and whole parts cost when it was made.
+    #[must_use]
+    pub fn lock_file(&self) -> Plan {
+        let Prices {
+            targets,
+            costs,
+            links,
+            ..
+        } = &self.prices;
+        Plan {
+            terms: Some(partitioner::Terms::of(targets, costs, links)),
+            ..self.plan_file()
+        }
+    }
+
+    /// What planning gives now with the costs of a lock, with a record of each node: the lock's own plan, unless the
+    /// model, what devices support or what is asked for has changed.
+    ///
+    /// # Errors
+    /// No device runs some node at a cost that is known.
+    pub fn replanned_as(&self, lock: &Plan) -> Result<Plan> {
+        let Prices {
+            targets,
+            costs,
+            links,
+            ..
+        } = &self.prices;
+        let (objective, options) = (&self.plan.objective, &self.options);
+        let now = self.plan_file();
+        partitioner::replan_locked(&self.graph, targets, costs, links, objective, options, lock, &now)
+            .map_err(|error| no_plan(&self.model, &error))
+    }
+
     /// Settings of the planning: which nodes are pinned.
     #[must_use]
     pub fn options(&self) -> &Options {
@@ -204,6 +239,13 @@ impl Planned {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// What of the plan's prices is to be doubted: estimates that measurements contradict, and parts that were measured
+    /// at other settings only.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// What of the profile the plan's prices are.
@@ -365,7 +407,7 @@ impl Prepared {
             borders.learn(&self.prices.costs, &found.parts);
             borders.charge(&mut self.prices.targets);
         };
-        self.checked(plan)
+        self.checked(shared, plan, settings)
     }
 
     fn pinned(&self, policy: &Policy) -> Result<Options> {
@@ -414,7 +456,7 @@ impl Prepared {
         rows(&|name| pattern.matches(name))
     }
 
-    fn checked(self, plan: Plan) -> Result<Planned> {
+    fn checked(self, shared: &Shared, plan: Plan, settings: Settings) -> Result<Planned> {
         let Prepared {
             model,
             graph,
@@ -426,7 +468,7 @@ impl Prepared {
         } = self;
         partitioner::check(&graph, &prices.targets, &prices.costs, &prices.links, &plan)
             .map_err(|violation| Error::caused(ErrorKind::BadPlan, model.path().display(), violation))?;
-        Ok(Planned {
+        let mut planned = Planned {
             model,
             graph,
             devices,
@@ -435,7 +477,10 @@ impl Prepared {
             options,
             plan,
             events,
-        })
+            warnings: Vec::new(),
+        };
+        planned.warnings = warning::of_plan(&planned, &shared.profile, settings);
+        Ok(planned)
     }
 }
 

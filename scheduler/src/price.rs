@@ -39,6 +39,8 @@ const COPY_BYTES_PER_S: u64 = 8_000_000_000;
 pub(crate) struct Prices {
     pub(crate) targets: Vec<Target>,
     pub(crate) costs: CostTable,
+    /// Costs of nodes as the plugins state them, before anything that was measured.
+    pub(crate) stated: CostTable,
     pub(crate) links: LinkTable,
     /// What costs rest on, by device and nodes: what the profile said of each.
     pub(crate) measured: BTreeMap<(usize, Vec<u32>), Summary>,
@@ -82,6 +84,7 @@ pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], rows: Row
     let mut prices = Prices {
         targets: Vec::with_capacity(devices.len()),
         costs: CostTable::new(nodes, devices.len()),
+        stated: CostTable::default(),
         links: links(devices, profile),
         measured: BTreeMap::new(),
     };
@@ -90,6 +93,10 @@ pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], rows: Row
         if let Some(launch) = crate::link::known::launch(device, profile) {
             target.launch = launch;
         }
+        prices.targets.push(target);
+    }
+    prices.stated = prices.costs.clone();
+    for (column, (device, target)) in devices.iter().zip(&prices.targets).enumerate() {
         let laws = profile.or_nothing(profile.laws(&device.identity(), &rows.now(column)));
         let point = settings.operating_point(device.info().kind);
         laws.price(
@@ -97,10 +104,9 @@ pub(crate) fn ask(graph: &Graph, flat: &FlatGraph, devices: &[Device], rows: Row
             &device.identity(),
             &point,
             column,
-            &target,
+            target,
             &mut prices.costs,
         );
-        prices.targets.push(target);
     }
     Ok(prices)
 }

@@ -13,6 +13,7 @@ use crate::event::{Event, EventKind};
 use crate::session::govern::report::GovernedReport;
 use crate::session::govern::state::Governing;
 use crate::session::inner::Inner;
+use crate::warning::{self, Warning};
 
 /// Figures of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -47,6 +48,9 @@ pub struct Report {
     pub events: Vec<Event>,
     /// How often each kind of event was seen, also beyond the events that are listed.
     pub event_counts: Vec<EventCount>,
+    /// What of the predictions is to be doubted: those that the runs contradict, and parts that were measured at other
+    /// settings only.
+    pub warnings: Vec<Warning>,
     /// Plans that are ready and changes among them; none where the session is not governed.
     pub governed: Option<GovernedReport>,
 }
@@ -113,9 +117,10 @@ impl Report {
     }
 
     pub(crate) fn new(inner: &Inner) -> Report {
-        let (planned, loaded) = {
+        let (planned, loaded, settings) = {
             let current = inner.current();
-            (Arc::clone(&current.planned), current.plan.clone())
+            let settings = current.policy.settings();
+            (Arc::clone(&current.planned), current.plan.clone(), settings)
         };
         let mut log = inner
             .events
@@ -151,6 +156,10 @@ impl Report {
                 cached: loaded.as_ref().is_some_and(|loaded| loaded.is_cached(index)),
             }
         };
+        let mut warnings = warning::of_runs(&planned, &inner.shared.profile, settings, |part| {
+            history.as_ref()?.part_median(part)
+        });
+        warnings.extend(planned.warnings().iter().cloned());
         Report {
             model: planned.model().path().display().to_string(),
             optimal: plan.certificate.is_optimal(),
@@ -189,6 +198,7 @@ impl Report {
                 })
                 .filter(|line| line.count > 0)
                 .collect(),
+            warnings,
             governed,
         }
     }
@@ -250,6 +260,9 @@ impl fmt::Display for Report {
         }
         for event in &self.events {
             writeln!(f, "{event}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "{warning}")?;
         }
         let proof = if self.optimal {
             "optimal for these costs"

@@ -46,6 +46,7 @@ pub struct Builder {
     cache: Option<PathBuf>,
     clock: Clock,
     configuration: Vec<(String, String, String)>,
+    measures_rates: bool,
     usual_places: bool,
 }
 
@@ -60,6 +61,7 @@ impl Runtime {
             cache: None,
             clock: Clock::real(),
             configuration: Vec::new(),
+            measures_rates: false,
             usual_places: true,
         }
     }
@@ -193,6 +195,15 @@ impl Builder {
         self
     }
 
+    /// Plugins measure the rates that their estimates are made of, where the profile holds none of this machine and
+    /// build. Without this nothing is measured before a plan is made: it rests on what the profile holds, and on what
+    /// makers state of a device.
+    #[must_use]
+    pub fn measure_rates(mut self) -> Self {
+        self.measures_rates = true;
+        self
+    }
+
     /// Virtual time for emulated devices, instead of the machine's clock.
     #[must_use]
     pub fn virtual_time(mut self) -> Self {
@@ -235,6 +246,9 @@ impl Builder {
         }
         for folder in self.all_folders() {
             host = host.folder(folder);
+        }
+        if self.measures_rates {
+            host = host.configure_all("rates", "measure");
         }
         for (plugin, key, value) in self.configuration {
             host = host.configure(&plugin, &key, value);

@@ -24,6 +24,7 @@ pub(crate) struct Options {
 /// Files of a plugin and their templates.
 const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml.in")),
+    ("build.rs", include_str!("../templates/plugin/build.rs")),
     ("src/lib.rs", include_str!("../templates/plugin/lib.rs")),
     ("src/plugin.rs", include_str!("../templates/plugin/plugin.rs")),
     ("src/caps.rs", include_str!("../templates/plugin/caps.rs")),

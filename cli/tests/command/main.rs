@@ -11,4 +11,5 @@ mod profiles;
 mod sensors;
 mod shapes;
 mod small;
+mod stable;
 mod tool;

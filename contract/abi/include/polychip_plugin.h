@@ -1622,6 +1622,13 @@ struct polychip_device_info {
     uint64_t peak_macs_per_s;
     // Peak memory rate, in bytes per second; 0 where not known, and the host reckons with 10^9.
     uint64_t peak_bytes_per_s;
+    // Everything else that changes how fast its parts run or what its blobs hold: cores and threads, instruction
+    // set, clock, configuration. Words `key=value` in the order of their keys, separated by spaces; empty where
+    // there is nothing. With the texts above it is what measured times and blobs are kept under: two devices or
+    // configurations of different speed differ in it.
+    struct polychip_text settings;
+    // When the peak rates were measured, in seconds since 1970; 0: they are stated, from what identifies the device.
+    uint64_t rates_measured_s;
 };
 
 // A setting of clocks and voltage that the device can be put to.

@@ -78,6 +78,13 @@ pub struct polychip_device_info {
     pub peak_macs_per_s: u64,
     /// Peak memory rate, in bytes per second; 0 where not known, and the host reckons with 10^9.
     pub peak_bytes_per_s: u64,
+    /// Everything else that changes how fast its parts run or what its blobs hold: cores and threads, instruction
+    /// set, clock, configuration. Words `key=value` in the order of their keys, separated by spaces; empty where
+    /// there is nothing. With the texts above it is what measured times and blobs are kept under: two devices or
+    /// configurations of different speed differ in it.
+    pub settings: polychip_text,
+    /// When the peak rates were measured, in seconds since 1970; 0: they are stated, from what identifies the device.
+    pub rates_measured_s: u64,
 }
 
 /// A setting of clocks and voltage that the device can be put to.

@@ -104,6 +104,8 @@ impl Device {
             memory_bytes: None,
             peak_macs_per_s: None,
             peak_bytes_per_s: None,
+            rates_measured_s: None,
+            settings: String::new(),
             shares_host_memory: false,
             imports_host_memory: false,
             imports_memory_files: false,
@@ -132,12 +134,13 @@ impl Device {
         let status = unsafe { call(open.raw, &raw mut found, &raw mut record) };
         open.check("device_info", status, &record)?;
         // SAFETY: the texts live as long as the device is open.
-        let (name, vendor, soc, driver) = unsafe {
+        let (name, vendor, soc, driver, settings) = unsafe {
             (
                 text(found.name),
                 text(found.vendor),
                 text(found.soc),
                 text(found.driver),
+                text(found.settings),
             )
         };
         let known = |value: u64| (value != 0).then_some(value);
@@ -160,6 +163,8 @@ impl Device {
             memory_bytes: known(found.memory_bytes),
             peak_macs_per_s: known(found.peak_macs_per_s),
             peak_bytes_per_s: known(found.peak_bytes_per_s),
+            rates_measured_s: known(found.rates_measured_s),
+            settings,
             shares_host_memory: (imports_host_memory || imports_dma_bufs)
                 && found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,
             imports_host_memory,
@@ -194,13 +199,20 @@ impl Device {
         Arc::ptr_eq(&self.0.instance, &other.0.instance)
     }
 
-    /// What tells this device's figures from any other's: plugin, build, device, chip and driver.
+    /// What tells this device's figures from any other's: plugin, build, device, chip, driver, and settings.
     #[must_use]
     pub fn identity(&self) -> String {
         let (info, plugin) = (&self.0.info, self.plugin());
         format!(
-            "{}|{}|{}|{}|{}|{}|{}",
-            self.0.name, plugin.version, plugin.build_id, info.vendor, info.name, info.soc, info.driver
+            "{}|{}|{}|{}|{}|{}|{}|{}",
+            self.0.name,
+            plugin.version,
+            plugin.build_id,
+            info.vendor,
+            info.name,
+            info.soc,
+            info.driver,
+            info.settings
         )
     }
 

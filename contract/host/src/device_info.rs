@@ -51,6 +51,10 @@ pub struct DeviceInfo {
     pub peak_macs_per_s: Option<u64>,
     /// Peak memory rate, in bytes per second, where known.
     pub peak_bytes_per_s: Option<u64>,
+    /// When the peak rates were measured, in seconds since 1970; none where they are stated.
+    pub rates_measured_s: Option<u64>,
+    /// Everything else that changes the device's speed or its blobs: cores, threads, instruction set, configuration.
+    pub settings: String,
     /// Computes on host memory without a copy.
     pub shares_host_memory: bool,
     /// Takes host memory as the host has it, on a page, by `buffer_import`.

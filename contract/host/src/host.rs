@@ -43,6 +43,8 @@ pub struct Builder {
     clock: Clock,
     store: Option<Arc<dyn Store>>,
     configuration: BTreeMap<String, BTreeMap<String, String>>,
+    /// Of every plugin that has no string of its own for the key.
+    of_all: BTreeMap<String, String>,
 }
 
 /// Plugins and their open devices.
@@ -65,6 +67,7 @@ impl Host {
             clock: Clock::real(),
             store: None,
             configuration: BTreeMap::new(),
+            of_all: BTreeMap::new(),
         }
     }
 
@@ -136,6 +139,13 @@ impl Builder {
             .entry(plugin.to_owned())
             .or_default()
             .insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// A configuration string for every plugin that is not given one of its own for the key.
+    #[must_use]
+    pub fn configure_all(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.of_all.insert(key.to_owned(), value.into());
         self
     }
 
@@ -214,7 +224,8 @@ impl Builder {
             );
         }
         let (name, version) = (info.name.clone(), info.version.clone());
-        let configuration = self.configuration.get(&name).cloned().unwrap_or_default();
+        let mut configuration = self.of_all.clone();
+        configuration.extend(self.configuration.get(&name).cloned().unwrap_or_default());
         let opened = Plugin::create(found, info, self.clock.clone(), self.store.clone(), configuration)
             .and_then(|plugin| plugin.open_devices().map(|devices| (plugin, devices)));
         match opened {

@@ -218,6 +218,8 @@ pub(crate) unsafe extern "C" fn device_info<D: Device>(
                 memory_bytes: info.memory_bytes,
                 peak_macs_per_s: info.peak_macs_per_s,
                 peak_bytes_per_s: info.peak_bytes_per_s,
+                settings: to_text(&info.settings),
+                rates_measured_s: info.rates_measured_s.unwrap_or(0),
                 ..<polychip_device_info as abi::Sized>::sized()
             };
             raw::write(out_info, &record)

@@ -54,6 +54,23 @@ pub struct DeviceInfo {
     pub peak_macs_per_s: u64,
     /// Peak memory rate, in bytes per second; 0 where not known.
     pub peak_bytes_per_s: u64,
+    /// Everything else that changes how fast its parts run or what its blobs hold: cores and threads, instruction set,
+    /// clock, configuration; as [`settings`] writes it. Two devices or configurations of different speed differ in it.
+    pub settings: String,
+    /// When the peak rates were measured, in seconds since 1970; none where they are stated.
+    pub rates_measured_s: Option<u64>,
+}
+
+/// The text of what changes a device's speed: words `key=value` in the order of their keys. Blanks in values become `_`.
+///
+/// ```
+/// assert_eq!(polychip_sdk::settings([("tune", "off".into()), ("cores", "0 1".into())]), "cores=0_1 tune=off");
+/// ```
+#[must_use]
+pub fn settings<const N: usize>(mut named: [(&str, String); N]) -> String {
+    named.sort_unstable();
+    let words = named.map(|(key, value)| format!("{key}={}", value.replace(char::is_whitespace, "_")));
+    words.join(" ")
 }
 
 /// A setting of clocks and voltage.
@@ -215,6 +232,8 @@ impl DeviceInfo {
             memory_bytes: 0,
             peak_macs_per_s: 0,
             peak_bytes_per_s: 0,
+            settings: String::new(),
+            rates_measured_s: None,
         }
     }
 }

@@ -9,8 +9,24 @@ pub struct PluginInfo {
     pub name: &'static str,
     /// Version of the plugin.
     pub version: &'static str,
-    /// Changes with every build whose blobs or figures may differ; part of every cache key.
+    /// Another one for every build whose blobs or figures may differ, as [`build_id!`](crate::build_id) makes it; part of
+    /// every cache key.
     pub build_id: &'static str,
+}
+
+/// The build id of the plugin that calls this, whose build script calls `polychip_build_id::emit`: name, version, and a
+/// hash of everything that the build is made of.
+#[macro_export]
+macro_rules! build_id {
+    ($name:literal) => {
+        concat!(
+            $name,
+            "-",
+            env!("CARGO_PKG_VERSION"),
+            "-",
+            env!("POLYCHIP_BUILD_ID")
+        )
+    };
 }
 
 /// A plugin. Dropping the value ends the instance: join every thread that uses the host's services.

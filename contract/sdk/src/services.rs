@@ -28,6 +28,20 @@ pub enum LogLevel {
     Trace = abi::POLYCHIP_LOG_TRACE,
 }
 
+/// Which rates of its devices a plugin is to reckon with, as configuration `rates` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RatesWanted {
+    /// Those that were measured and are kept in the store, else stated ones (`kept`, the default). Nothing is measured.
+    #[default]
+    Kept,
+    /// Stated ones, whatever was measured (`stated`).
+    Stated,
+    /// Those that are kept, else measured now and kept (`measure`).
+    Measured,
+    /// Measured now, and kept in the place of those before (`measure-anew`).
+    MeasuredAnew,
+}
+
 /// The host's services. Cheap to clone; use it only while the plugin instance lives.
 #[derive(Clone)]
 pub struct HostServices {
@@ -129,6 +143,23 @@ impl HostServices {
         match status {
             abi::POLYCHIP_STATUS_OK => Ok(()),
             status => Err(store_error(key, status)),
+        }
+    }
+
+    /// Which rates the host wants its estimates to be made of. A plugin measures nothing that it is not asked for:
+    /// two processes are to make the same plan, however busy the machine is.
+    ///
+    /// # Errors
+    /// The configuration says something else.
+    pub fn rates_wanted(&self) -> Result<RatesWanted> {
+        match self.configuration("rates").as_deref().map(str::trim) {
+            None | Some("kept") => Ok(RatesWanted::Kept),
+            Some("stated") => Ok(RatesWanted::Stated),
+            Some("measure") => Ok(RatesWanted::Measured),
+            Some("measure-anew") => Ok(RatesWanted::MeasuredAnew),
+            Some(other) => Err(Error::bad_argument(format!(
+                "configuration rates is '{other}', none of kept, stated, measure and measure-anew"
+            ))),
         }
     }
 

@@ -11,8 +11,8 @@ use polychip_sdk::{AlignedBytes, Blob, BlobReader, BlobWriter, Constant, Error, 
 
 use crate::step::Program;
 
-/// Identifies what is in a blob: changes whenever lowering or packing may differ.
-pub(crate) const BUILD_ID: &str = concat!("cpu ", env!("CARGO_PKG_VERSION"), " 4");
+/// Identifies what is in a blob.
+pub(crate) const BUILD_ID: &str = polychip_sdk::build_id!("cpu");
 
 const GUARD: u32 = 1;
 const PACKED: u32 = 2;

@@ -46,6 +46,31 @@ fn chosen_under(sys: &Path, text: &str) -> Result<Vec<usize>> {
     }
 }
 
+/// The processors that runs use, counted by their speed, fastest first: `4x1024+4x420`, or `8x0` where the system tells
+/// none apart; with the list of them where one was chosen.
+pub(crate) fn described(chosen: &[usize]) -> String {
+    described_under(Path::new("/sys"), chosen)
+}
+
+fn described_under(sys: &Path, chosen: &[usize]) -> String {
+    let mut speeds: Vec<u64> = speeds(sys)
+        .into_iter()
+        .filter(|(cpu, _)| chosen.is_empty() || chosen.contains(cpu))
+        .map(|(_, speed)| speed)
+        .collect();
+    speeds.sort_unstable_by(|a, b| b.cmp(a));
+    let classes = speeds.chunk_by(|a, b| a == b);
+    let mut words = classes
+        .map(|class| format!("{}x{}", class.len(), class[0]))
+        .collect::<Vec<_>>()
+        .join("+");
+    if !chosen.is_empty() {
+        let list: Vec<String> = chosen.iter().map(ToString::to_string).collect();
+        words.push_str(&format!("@{}", list.join(",")));
+    }
+    words
+}
+
 /// The processors that are there, each with a figure that grows with its speed.
 fn speeds(sys: &Path) -> Vec<(usize, u64)> {
     let folder = sys.join("devices/system/cpu");
@@ -122,5 +147,14 @@ mod tests {
             let error = chosen_under(server.path(), text).unwrap_err().to_string();
             assert!(error.contains(&format!("'{text}'")), "{error}");
         }
+    }
+
+    #[test]
+    fn cores_are_described_by_count_class_and_choice() {
+        let phone = machine("cpu_capacity", &[420, 420, 1024]);
+        let described = |chosen: &[usize]| described_under(phone.path(), chosen);
+        assert_eq!(described(&[]), "1x1024+2x420");
+        assert_eq!(described(&[0, 2]), "1x1024+1x420@0,2");
+        assert_ne!(described(&[0]), described(&[1]));
     }
 }

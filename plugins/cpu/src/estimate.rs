@@ -1,31 +1,15 @@
-//! What a part is expected to cost: arithmetic and memory traffic over rates measured once on this machine.
+//! What a part is expected to cost: arithmetic and memory traffic over the rates of its cores.
 //!
 //! Invariants:
-//! 1. Rates are measured when the device is first opened, kept in the host's store, and never during `estimate`.
+//! 1. Nothing is measured here: rates are given (`rates`).
 //! 2. An estimate says so: it carries the error that the roofline is known to have.
 
-use std::time::{Duration, Instant};
-
-use polychip_cpu_kernels::conv::{ConvParams, Window};
-use polychip_cpu_kernels::gemm::{GemmPlan, Matrix};
-use polychip_cpu_kernels::quantised::{Codes, ConvPlan, Output, Target, Weights};
-use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool};
 use polychip_ops::Op;
-use polychip_sdk::{Cost, HostServices};
+use polychip_sdk::Cost;
 
 use crate::lower::{is_fast, multiplies_bytes};
 use crate::part::{Node, Part, TensorIndex};
-
-/// Rates of one core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Peaks {
-    /// Multiply-adds of f32 per second.
-    pub(crate) macs_per_s: u64,
-    /// Multiply-adds of bytes per second.
-    pub(crate) byte_macs_per_s: u64,
-    /// Bytes moved per second.
-    pub(crate) bytes_per_s: u64,
-}
+use crate::rates::Peaks;
 
 /// Share of the peak that whole models reach (facts section 4: 66 to 91 %).
 const REACHED: f64 = 0.75;
@@ -46,91 +30,6 @@ const CORE_MW: u64 = if cfg!(target_arch = "x86_64") {
 const LAUNCH_NS: u64 = 5_000;
 
 impl Peaks {
-    /// The rates in the host's store, or measured now and stored.
-    pub(crate) fn known_or_measured(host: &HostServices, isa: Isa) -> Self {
-        let key = format!("peaks {} {}", isa.name(), isa.bytes_name());
-        if let Ok(Some(bytes)) = host.store_read(&key)
-            && let Ok(words) = <[u8; 24]>::try_from(&bytes[..])
-        {
-            let rates = [0, 8, 16].map(|at| u64::from_le_bytes(std::array::from_fn(|i| words[at + i])));
-            if !rates.contains(&0) {
-                let [macs_per_s, byte_macs_per_s, bytes_per_s] = rates;
-                return Self {
-                    macs_per_s,
-                    byte_macs_per_s,
-                    bytes_per_s,
-                };
-            }
-        }
-        let peaks = Self::measure(isa);
-        let rates = [peaks.macs_per_s, peaks.byte_macs_per_s, peaks.bytes_per_s];
-        // a host without a store measures again next time
-        let _ = host.store_write(&key, rates.map(u64::to_le_bytes).as_flattened());
-        peaks
-    }
-
-    /// Some milliseconds of products in cache and of copies beyond it.
-    fn measure(isa: Isa) -> Self {
-        let fallback = Self {
-            macs_per_s: 10_000_000_000,
-            byte_macs_per_s: 10_000_000_000,
-            bytes_per_s: 5_000_000_000,
-        };
-        let (m, k, n) = (96, 256, 256);
-        let Ok(plan) = GemmPlan::new(isa, k, n) else {
-            return fallback;
-        };
-        let pool = ThreadPool::new(1);
-        let b = vec![1.0; k * n];
-        let mut packed = AlignedVec::zeroed(plan.packed_len());
-        plan.pack(Matrix::rows(&b, n), None, &mut packed);
-        let a = AlignedVec::zeroed(m * k);
-        let mut c = AlignedVec::zeroed(m * n);
-        let mut scratch = AlignedVec::zeroed(plan.scratch_len(m, &pool));
-        let product = best(|| {
-            plan.run(
-                &pool,
-                m,
-                Matrix::rows(&a, k),
-                &packed,
-                None,
-                Epilogue::NONE,
-                &mut c,
-                n,
-                &mut scratch,
-            );
-        });
-        let window = Window::new_2d([1, m], [1, m], [1, 1], [1, 1], [1, 1], [0, 0]);
-        let Ok(plan) = ConvPlan::new(isa, ConvParams::dense(1, k, n, 1, window), Target::Codes) else {
-            return fallback;
-        };
-        let weights = Weights {
-            values: &vec![1; k * n],
-            input_zero: 0,
-            bias: &vec![0; n],
-            factor: &vec![0.01; n],
-            shift: &vec![0.0; n],
-        };
-        let mut packed = AlignedVec::zeroed(plan.packed_len());
-        plan.pack(&weights, &mut packed);
-        let (a, mut c) = (vec![1; m * k], vec![0; m * n]);
-        let mut scratch = AlignedVec::zeroed(plan.scratch_len(&pool));
-        let byte_product = best(|| {
-            let output = Output::Codes(&mut c, Codes::all(0));
-            plan.run(&pool, &packed, &a, 0, None, output, &mut scratch);
-        });
-        let words = 1 << 20;
-        let source = AlignedVec::zeroed(words);
-        let mut target = AlignedVec::zeroed(words);
-        let copy = best(|| target.copy_from_slice(&source));
-        let rate = |work: usize, time: Duration| (work as f64 / time.as_secs_f64().max(1e-9)) as u64;
-        Self {
-            macs_per_s: rate(m * k * n, product).max(1),
-            byte_macs_per_s: rate(m * k * n, byte_product).max(1),
-            bytes_per_s: rate(8 * words, copy).max(1),
-        }
-    }
-
     /// The expected cost of nodes run as one part.
     pub(crate) fn estimate(&self, part: &Part, nodes: &[u32], threads: usize) -> Cost {
         let uses = part.uses();
@@ -239,21 +138,6 @@ fn bytes(part: &Part, tensor: TensorIndex) -> u64 {
         .map_or(0, |bits| elements(part, tensor).saturating_mul(bits as u64) / 8)
 }
 
-/// The shortest of some repetitions.
-fn best(mut f: impl FnMut()) -> Duration {
-    let start = Instant::now();
-    let mut best = Duration::MAX;
-    for round in 0..50 {
-        let begin = Instant::now();
-        f();
-        best = best.min(begin.elapsed());
-        if round >= 3 && start.elapsed() > Duration::from_millis(4) {
-            break;
-        }
-    }
-    best
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,6 +171,7 @@ mod tests {
             macs_per_s: 1_000_000_000,
             byte_macs_per_s: 4_000_000_000,
             bytes_per_s: 1_000_000_000_000,
+            additions_per_s: 750_000_000,
         };
         let time = |dtype| peaks.estimate(&pointwise(dtype), &[0], 1).time_ns.unwrap() as f64;
         let ratio = time(DType::F32) / time(DType::I8);

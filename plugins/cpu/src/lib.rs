@@ -21,6 +21,8 @@ mod exec;
 mod lower;
 mod part;
 mod plugin;
+mod processor;
+mod rates;
 mod step;
 mod telemetry;
 mod tune;

@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
     CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
-    HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, Plugin, PluginInfo, Precision, Result,
-    RunQueue, Runner, Support, Telemetry,
+    HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, Plugin, PluginInfo, Precision,
+    RatesWanted, Result, RunQueue, Runner, Support, Telemetry,
 };
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
-use crate::estimate::Peaks;
 use crate::exec::{self, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::{self, Part, Programs};
-use crate::telemetry::{self, Sensors};
+use crate::processor::Processor;
+use crate::rates::Rates;
+use crate::telemetry::Sensors;
 use crate::tune::Choices;
 use crate::{buffer, caps, cores};
 
@@ -27,6 +28,7 @@ pub struct CpuPlugin {
     cores: Vec<usize>,
     isa: Isa,
     tune: bool,
+    rates: RatesWanted,
 }
 
 impl Plugin for CpuPlugin {
@@ -65,12 +67,14 @@ impl Plugin for CpuPlugin {
                 )));
             }
         };
+        let rates = host.rates_wanted()?;
         Ok(Self {
             host,
             threads,
             cores,
             isa,
             tune,
+            rates,
         })
     }
 
@@ -108,6 +112,20 @@ fn wanted(name: &str) -> Result<Isa> {
         })
 }
 
+/// What this machine's cores are, and what the configuration makes of them.
+fn settings(plugin: &CpuPlugin, processor: &Processor, threads: usize) -> String {
+    let isa = plugin.isa;
+    let bf16 = if isa.has_bf16() { "+bf16" } else { "" };
+    polychip_sdk::settings([
+        ("cores", cores::described(&plugin.cores)),
+        ("isa", format!("{}+{}{bf16}", isa.name(), isa.bytes_name())),
+        ("khz", processor.nominal_khz.to_string()),
+        ("revision", processor.revision.clone()),
+        ("threads", threads.to_string()),
+        ("tune", if plugin.tune { "on" } else { "off" }.to_owned()),
+    ])
+}
+
 /// The CPU.
 pub struct CpuDevice {
     info: DeviceInfo,
@@ -117,7 +135,7 @@ pub struct CpuDevice {
     cores: Vec<usize>,
     /// Algorithms are chosen by measurement.
     tune: bool,
-    peaks: Peaks,
+    rates: Rates,
     sensors: Sensors,
     /// Pools by their number of threads, shared by all executables.
     pools: Mutex<BTreeMap<usize, Arc<ThreadPool>>>,
@@ -134,18 +152,21 @@ impl CpuDevice {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let peaks = Peaks::known_or_measured(host, isa);
+        let processor = Processor::find();
+        let rates = Rates::of(host, plugin.rates, isa, &processor);
         let queue = Arc::new(RunQueue::new(host.clone()));
         let info = DeviceInfo {
             shares_host_memory: true,
             serial: true,
             import_kinds: buffer::KINDS,
             export_kinds: buffer::KINDS,
-            vendor: telemetry::cpu_vendor(),
+            vendor: processor.vendor.clone(),
             driver: format!("{} {}", env!("CARGO_PKG_NAME"), isa.name()),
-            peak_macs_per_s: peaks.macs_per_s.saturating_mul(threads as u64),
-            peak_bytes_per_s: peaks.bytes_per_s,
-            ..DeviceInfo::new(DeviceKind::Cpu, telemetry::cpu_name())
+            peak_macs_per_s: rates.peaks.macs_per_s.saturating_mul(threads as u64),
+            peak_bytes_per_s: rates.peaks.bytes_per_s,
+            rates_measured_s: rates.measured_s,
+            settings: settings(plugin, &processor, threads),
+            ..DeviceInfo::new(DeviceKind::Cpu, processor.name)
         };
         Ok(Self {
             info,
@@ -154,7 +175,7 @@ impl CpuDevice {
             threads,
             cores: plugin.cores.clone(),
             tune: plugin.tune,
-            peaks,
+            rates,
             sensors: Sensors::find(),
             pools: Mutex::new(BTreeMap::new()),
             _runner: Runner::start(&queue, "polychip-cpu-runs")?,
@@ -225,7 +246,8 @@ impl Device for CpuDevice {
     }
 
     fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
-        Ok(self.peaks.estimate(&part::read(graph)?.0, nodes, self.threads))
+        let part = part::read(graph)?.0;
+        Ok(self.rates.peaks.estimate(&part, nodes, self.threads))
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<CpuBlob> {

@@ -118,33 +118,6 @@ fn resident_bytes() -> Option<u64> {
     pages.checked_mul(4096)
 }
 
-/// The CPU's name for people.
-pub(crate) fn cpu_name() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |key: &str| {
-        text.lines().find_map(|line| {
-            line.strip_prefix(key)?
-                .split_once(':')
-                .map(|(_, value)| value.trim().to_owned())
-        })
-    };
-    field("model name")
-        .or_else(|| field("Hardware"))
-        .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
-}
-
-/// The CPU's maker.
-pub(crate) fn cpu_vendor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines()
-        .find_map(|line| {
-            line.strip_prefix("vendor_id")?
-                .split_once(':')
-                .map(|(_, value)| value.trim().to_owned())
-        })
-        .unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView,
-    HostServices, LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, Result, Support,
-    Telemetry,
+    HostServices, LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, RatesWanted, Result,
+    Support, Telemetry,
 };
 
 use crate::buffer::GpuBuffer;
@@ -19,9 +19,8 @@ use crate::telemetry::Sensors;
 use crate::{buffer, probe};
 use polychip_gpu_lowering::{Guard, Target, Tuner, blob};
 
-/// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
-/// device's info, which keys them too, and in the blobs themselves.
-const BUILD_ID: &str = concat!("gpu-", env!("CARGO_PKG_VERSION"), "-4");
+/// Part of every cache key. The driver is in the device's info, which keys them too, and in the blobs themselves.
+pub(crate) const BUILD_ID: &str = polychip_sdk::build_id!("gpu");
 
 /// The plugin.
 pub struct GpuPlugin {
@@ -48,6 +47,8 @@ struct Settings {
     guard: bool,
     /// Whether kernels that compute the same are timed when a part is compiled.
     tune: bool,
+    /// Whether rates are measured.
+    rates: RatesWanted,
     /// Bytes that a kernel may bind of one tensor at most; `None`: as many as the device can.
     binding_bytes: Option<u64>,
     /// Memory kinds that may be imported; `None`: all that the driver imports.
@@ -57,6 +58,28 @@ struct Settings {
     /// How long a wait looks again and again before it sleeps, and how long before the expected end it wakes;
     /// `None`: as the device is.
     spin: Option<Duration>,
+}
+
+impl Settings {
+    /// Those that change how fast parts run, as they come out on a device.
+    fn words(&self, limits: &polychip_gpu_kernels::Limits, imports: MemoryKinds) -> String {
+        polychip_sdk::settings([
+            ("binding_bytes", limits.binding_bytes.to_string()),
+            ("commands", format!("{:?}", self.commands).to_lowercase()),
+            ("guard", on_or_off(self.guard)),
+            ("imports", format!("{:x}", imports.bits())),
+            (
+                "spin_us",
+                self.spin
+                    .map_or_else(|| "auto".to_owned(), |spin| spin.as_micros().to_string()),
+            ),
+            ("tune", on_or_off(self.tune)),
+        ])
+    }
+}
+
+fn on_or_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
 }
 
 fn number(host: &HostServices, key: &str, usual: u64) -> Result<u64> {
@@ -99,6 +122,7 @@ impl Plugin for GpuPlugin {
             },
             guard: switch(&host, "guard", true)?,
             tune: switch(&host, "tune", false)?,
+            rates: host.rates_wanted()?,
             binding_bytes: match host.configuration("binding_bytes") {
                 Some(_) => Some(number(&host, "binding_bytes", 0)?),
                 None => None,
@@ -217,12 +241,13 @@ impl GpuDevice {
             .min(settings.binding_bytes.unwrap_or(u64::MAX));
         let guard = Guard::new(host.clone(), BUILD_ID, &identity, limits, gpu.clone());
         let tuner = Tuner::new(host.clone(), BUILD_ID, &identity, gpu.clone());
+        let (rates, rates_measured_s) = probe::rates(host, settings.rates, found, &gpu, &limits);
         let target = Target {
             limits,
             guard: settings.guard.then(|| Arc::new(guard)),
             tuner: settings.tune.then(|| Arc::new(tuner)),
             discrete: found.discrete(),
-            rates: probe::rates(host, found, &gpu, &limits),
+            rates,
         };
         let import_kinds = buffer::kinds(&gpu, settings.imports);
         let info = DeviceInfo {
@@ -241,6 +266,8 @@ impl GpuDevice {
             memory_bytes: if found.software() { 0 } else { gpu.local_bytes() },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
+            settings: settings.words(&limits, import_kinds),
+            rates_measured_s,
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
         let pool = Arc::new(Pool::default());

@@ -1,48 +1,64 @@
-//! What a device achieves, measured once per driver and kept in the host's store: products, copies, the link,
-//! launches.
+//! What a device achieves, measured once per driver and build and kept in the host's store: products, copies, the
+//! link, launches.
 //!
 //! Invariants:
-//! 1. A figure is what this plugin's own kernels reach after the clocks have risen, not a data sheet's.
-//! 2. A software GPU is not measured: its figures are nobody's, and an order of magnitude will do.
+//! 1. Nothing is measured unless the host asks for it (configuration `gpu.rates`); until then a device has the rates of
+//!    its sort, so that two processes reckon alike.
+//! 2. A measured figure is what this plugin's own kernels reach after the clocks have risen, not a data sheet's.
+//! 3. A software GPU is not measured: its figures are nobody's, and an order of magnitude will do.
 //!
 //! Not here: the cost of a part (`Target` says what one would be made of).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use polychip_gpu_kernels::{Copy, Epilogue, Gemm, GemmInt8, Generate, Kernel, Limits, Right, Scalar};
-use polychip_sdk::{Error, HostServices, Result};
+use polychip_sdk::{Error, HostServices, RatesWanted, Result};
 
 use crate::driver::adapter::Found;
 use crate::driver::gpu::Gpu;
 use crate::driver::memory::{Hosted, Piece};
 use crate::driver::trial::Trial;
+use crate::plugin::BUILD_ID;
 use polychip_gpu_lowering::Rates;
 
-/// Version of what is stored.
-const KEY: &str = "rates 2";
-
-/// The rates of a device: those in the host's store, or measured now and stored.
-pub(crate) fn rates(host: &HostServices, found: &Found, gpu: &Arc<Gpu>, limits: &Limits) -> Rates {
+/// The rates of a device, with the time where they were measured, in seconds since 1970: those of its sort, those in the
+/// host's store, or measured now and stored, as the host wants.
+pub(crate) fn rates(
+    host: &HostServices,
+    wanted: RatesWanted,
+    found: &Found,
+    gpu: &Arc<Gpu>,
+    limits: &Limits,
+) -> (Rates, Option<u64>) {
     let usual = usual(found);
     if found.software() {
-        return usual;
+        return (usual, None);
     }
-    let key = format!("{KEY} {}", found.identity());
-    if let Ok(Some(bytes)) = host.store_read(&key)
-        && let Ok(rates) = postcard::from_bytes(&bytes)
-    {
-        return rates;
+    let key = format!("rates {BUILD_ID} {}", found.identity());
+    let kept = || {
+        let (rates, seconds) = postcard::from_bytes(&host.store_read(&key).ok().flatten()?).ok()?;
+        Some((rates, Some(seconds)))
+    };
+    let known = match wanted {
+        RatesWanted::Stated => Some((usual, None)),
+        RatesWanted::Kept => Some(kept().unwrap_or((usual, None))),
+        RatesWanted::Measured => kept(),
+        RatesWanted::MeasuredAnew => None,
+    };
+    if let Some(known) = known {
+        return known;
     }
     // a failure is not kept: it may pass
     let Ok(rates) = measure(gpu, limits, usual, WARM) else {
-        return usual;
+        return (usual, None);
     };
-    if let Ok(bytes) = postcard::to_stdvec(&rates) {
-        // a host without a store measures again next time
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if let Ok(bytes) = postcard::to_stdvec(&(rates, since.as_secs())) {
+        // a host without a store reckons with the usual ones next time
         let _ = host.store_write(&key, &bytes);
     }
-    rates
+    (rates, Some(since.as_secs()))
 }
 
 /// Rates of a GPU of this sort: orders of magnitude.

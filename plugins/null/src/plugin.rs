@@ -21,7 +21,7 @@ use crate::telemetry::Meter;
 use crate::work::Price;
 use crate::{caps, lower, pattern};
 
-const BUILD_ID: &str = concat!("null-", env!("CARGO_PKG_VERSION"));
+const BUILD_ID: &str = polychip_sdk::build_id!("null");
 
 /// The plugin of scripted devices.
 pub struct NullPlugin {

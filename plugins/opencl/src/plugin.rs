@@ -17,9 +17,8 @@ use crate::driver::gpu::{Gpu, LANES};
 use crate::driver::program::Program;
 use crate::exec::{OpenclExecutable, OpenclRun};
 
-/// Part of every cache key: change it with every build whose blobs or figures may differ. The driver is in the
-/// device's info, which keys them too, and in the blobs themselves.
-const BUILD_ID: &str = concat!("opencl-", env!("CARGO_PKG_VERSION"), "-1");
+/// Part of every cache key. The driver is in the device's info, which keys them too, and in the blobs themselves.
+const BUILD_ID: &str = polychip_sdk::build_id!("opencl");
 
 /// The plugin.
 pub struct OpenclPlugin {
@@ -39,6 +38,10 @@ fn switch(host: &HostServices, key: &str, usual: bool) -> Result<bool> {
             Err(Error::bad_argument(what))
         }
     }
+}
+
+fn on_or_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
 }
 
 impl Plugin for OpenclPlugin {
@@ -164,6 +167,11 @@ impl OpenclDevice {
             memory_bytes: if found.software { 0 } else { found.memory_bytes },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
+            settings: polychip_sdk::settings([
+                ("guard", on_or_off(plugin.guard)),
+                ("tune", on_or_off(plugin.tune)),
+                ("ticks_per_s", found.ticks_per_s.to_string()),
+            ]),
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
         let lanes: Vec<_> = (0..LANES)

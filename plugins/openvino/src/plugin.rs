@@ -18,9 +18,8 @@ use crate::lower::{self, OpenvinoBlob};
 use crate::telemetry::Peaks;
 use crate::{buffer, caps};
 
-/// Part of every cache key: change it with every build whose blobs or figures may differ. The library's version
-/// is in the device's driver, which keys them too, and in the blobs themselves.
-const BUILD_ID: &str = concat!("openvino-", env!("CARGO_PKG_VERSION"), "-2");
+/// Part of every cache key. The library's version is in the device's driver, which keys them too, and in the blobs themselves.
+const BUILD_ID: &str = polychip_sdk::build_id!("openvino");
 
 /// The plugin.
 pub struct OpenvinoPlugin {
@@ -180,7 +179,8 @@ impl OpenvinoDevice {
             integers,
             made_by: format!("{BUILD_ID} {driver} {name} {chip} {arithmetic}"),
         });
-        let peaks = Peaks::known_or_measured(host, &shared);
+        let wanted = host.rates_wanted()?;
+        let peaks = Peaks::of(host, wanted, &shared);
         let info = DeviceInfo {
             // a GPU or NPU gets host memory by a copy of the library's
             shares_host_memory: is_cpu,
@@ -192,6 +192,12 @@ impl OpenvinoDevice {
             memory_bytes,
             peak_macs_per_s: peaks.macs_per_s,
             peak_bytes_per_s: peaks.bytes_per_s,
+            settings: polychip_sdk::settings([
+                ("arithmetic", arithmetic.to_owned()),
+                ("cores", crate::telemetry::cores().to_string()),
+                ("threads", settings.threads.to_string()),
+            ]),
+            rates_measured_s: peaks.measured_s,
             ..DeviceInfo::new(
                 kind,
                 if is_cpu {

@@ -23,8 +23,8 @@ use crate::session::{MODES, Power, Session};
 use crate::soc::{self, Soc};
 use crate::{blob, buffer, caps, info};
 
-/// Part of every cache key, beside the library's own build: changed when blobs or figures may differ.
-const BUILD_ID: &str = concat!("qnn-", env!("CARGO_PKG_VERSION"), "-1");
+/// Part of every cache key, beside the library's own build.
+const BUILD_ID: &str = polychip_sdk::build_id!("qnn");
 
 /// Whether the vendor's library for this machine is an emulator.
 const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
@@ -133,6 +133,13 @@ impl QnnDevice {
             // until costs are measured, the planner prices by these rates
             peak_macs_per_s: soc.macs_per_s,
             peak_bytes_per_s: soc.bytes_per_s,
+            settings: polychip_sdk::settings([
+                (
+                    "precision",
+                    if plugin.reduced { "reduced" } else { "exact" }.to_owned(),
+                ),
+                ("soc", soc.id.to_string()),
+            ]),
             ..DeviceInfo::new(DeviceKind::Npu, title)
         };
         let target = Target {

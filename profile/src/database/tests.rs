@@ -695,3 +695,51 @@ fn laws_are_fitted_on_what_is_nearest() {
     assert_eq!(narrowed(&Conditions::default()), [[1_000; 7]]);
     assert_eq!(narrowed(&at(300)), [vec![3_000; 40]]);
 }
+
+#[test]
+fn rows_of_another_machine_build_or_setting_are_missed_and_named() {
+    const DEVICE: &str =
+        "cpu:0|0.1.0|cpu-1a|AuthenticAMD|EPYC|soc|avx512|cores=2x0 isa=avx512 threads=2 tune=off";
+    let profile = Profile::in_memory().unwrap();
+    let asked = |device: &'static str| PartKey {
+        operating_point: "threads=1",
+        ..key(device)
+    };
+    profile.record(asked(DEVICE), false, &times([5; 7])).unwrap();
+    assert!(profile.part(asked(DEVICE)).unwrap().is_some());
+    assert_eq!(profile.elsewhere(asked(DEVICE)).unwrap(), []);
+    for (from, to) in [
+        ("|0.1.0|", "|0.2.0|"),
+        ("cpu-1a", "cpu-2b"),
+        ("AuthenticAMD", "GenuineIntel"),
+        ("EPYC", "Xeon"),
+        ("soc", "chip"),
+        ("avx512|", "avx2|"),
+        ("cores=2x0", "cores=4x0"),
+        ("isa=avx512", "isa=avx2"),
+        ("threads=2", "threads=4"),
+        ("tune=off", "tune=on"),
+    ] {
+        let other: &'static str = DEVICE.replacen(from, to, 1).leak();
+        assert_eq!(profile.part(asked(other)).unwrap(), None, "{to}");
+        let found = profile.elsewhere(asked(other)).unwrap();
+        assert_eq!(
+            (found.len(), found[0].differences.len(), found[0].samples),
+            (1, 1, 7),
+            "{to}"
+        );
+    }
+    for operating_point in ["threads=2", "precision=reduced threads=1", ""] {
+        let other = PartKey {
+            operating_point,
+            ..key(DEVICE)
+        };
+        assert_eq!(profile.part(other).unwrap(), None);
+        assert_eq!(profile.elsewhere(other).unwrap().len(), 1);
+    }
+    let found = profile.elsewhere(key(DEVICE)).unwrap();
+    assert_eq!(
+        found[0].to_string(),
+        "measured at threads=1, not at threads unset: 5 ns (7 runs)"
+    );
+}

@@ -16,3 +16,8 @@ pub fn end_to_end(operating_point: &str) -> String {
 pub(crate) fn on_device(operating_point: &str) -> Option<&str> {
     operating_point.strip_suffix(END_TO_END).map(str::trim_end)
 }
+
+/// Whether times from submit to outputs are stored under this operating point.
+pub(crate) fn is_end_to_end(operating_point: &str) -> bool {
+    on_device(operating_point).is_some()
+}

@@ -13,6 +13,7 @@ use crate::root::root;
 /// crates below otherwise, which cargo itself checks by refusing cycles.
 const EDGES: &[(&str, &[&str])] = &[
     ("polychip-abi", &[]),
+    ("polychip-build-id", &[]),
     ("polychip-ops", &["polychip-abi"]),
     ("polychip-graph", &["polychip-ops"]),
     ("polychip-partitioner", &["polychip-graph", "polychip-ops"]),
@@ -43,6 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip-null",
         &[
             "polychip-abi",
+            "polychip-build-id",
             "polychip-ops",
             "polychip-sdk",
             "polychip-reference",
@@ -52,6 +54,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip-cpu",
         &[
             "polychip-abi",
+            "polychip-build-id",
             "polychip-ops",
             "polychip-sdk",
             "polychip-lowering",
@@ -96,6 +99,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// What a plugin without a row of its own may depend on: all that it wraps lies below these.
 const OF_PLUGINS: &[&str] = &[
     "polychip-abi",
+    "polychip-build-id",
     "polychip-ops",
     "polychip-sdk",
     "polychip-lowering",

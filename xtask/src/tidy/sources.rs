@@ -19,6 +19,7 @@ const SAFE: &[&str] = &[
     "partitioner/src/lib.rs",
     "profile/src/lib.rs",
     "contract/abi/src/lib.rs",
+    "contract/build-id/src/lib.rs",
     "scheduler/src/lib.rs",
     "xtask/src/main.rs",
 ];

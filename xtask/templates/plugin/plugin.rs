@@ -12,9 +12,9 @@ use polychip_sdk::{
 use crate::exec::XyzExecutable;
 use crate::{buffer, caps, lower};
 
-/// Part of every cache key: change it with every build whose blobs or figures may differ, and add the
-/// version of the vendor's compiler.
-const BUILD_ID: &str = concat!("xyz-", env!("CARGO_PKG_VERSION"));
+/// Part of every cache key: made of the sources. Put the version of the vendor's compiler beside it into blobs, and
+/// into the device's driver.
+const BUILD_ID: &str = polychip_sdk::build_id!("xyz");
 
 /// The plugin.
 pub struct XyzPlugin {

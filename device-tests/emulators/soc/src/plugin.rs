@@ -26,7 +26,7 @@ impl Plugin for SocPlugin {
     const INFO: PluginInfo = PluginInfo {
         name: "soc",
         version: env!("CARGO_PKG_VERSION"),
-        build_id: concat!("soc-", env!("CARGO_PKG_VERSION")),
+        build_id: polychip_sdk::build_id!("soc"),
     };
 
     fn create(host: HostServices) -> Result<Self> {

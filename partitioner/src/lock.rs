@@ -1,0 +1,372 @@
+//! A plan judged with the costs that it was made with: whether the same planning still gives it.
+//!
+//! A lock's file records, beside what each device offered for each node, the [`Terms`] that the plan was priced on. A
+//! check plans the model of today on the devices of today with the figures of the lock, so that only what changed in
+//! the model, in what devices support and in what is asked for moves a node: rates that were measured since do not.
+//!
+//! Invariants:
+//! 1. The same lock, model, support and policy give the same plan, whatever anything costs today.
+//! 2. What the lock states no figure of (a node that is new, a device that takes a node now) has today's.
+//!
+//! Deliberately not here: what differs (`diff`), the plan's own figures of today (`restate`).
+
+use crate::cost::{Cost, CostTable};
+use crate::diff::pairs;
+use crate::error::Error;
+use crate::link::{Link, LinkTable};
+use crate::objective::Objective;
+use crate::options::Options;
+use crate::partition::partition;
+use crate::plan::Plan;
+use crate::record::Offer;
+use crate::target::Target;
+use crate::unit::{Microjoules, Milliwatts, Nanos};
+use polychip_graph::Graph;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a plan was priced on beside its nodes' offers. Devices are the plan's, by index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// Each device.
+    pub devices: Vec<DeviceTerms>,
+    /// Links between devices.
+    pub links: Vec<LinkTerms>,
+    /// Parts whose cost is known as a whole.
+    pub parts: Vec<PartTerms>,
+}
+
+/// What a device charges beside its nodes' costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceTerms {
+    /// Time charged once per part; JSON holds picoseconds.
+    #[serde(rename = "launch_ps")]
+    pub launch: Nanos,
+    /// Energy charged once per part; JSON holds nanojoules.
+    #[serde(rename = "launch_energy_nj")]
+    pub launch_energy: Microjoules,
+    /// Power while computing, where known, in milliwatts.
+    #[serde(rename = "power_mw", default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Milliwatts>,
+    /// Power at all times, where known, in milliwatts.
+    #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Milliwatts>,
+}
+
+/// A link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkTerms {
+    /// Device that writes.
+    pub from: u32,
+    /// Device that reads.
+    pub to: u32,
+    /// How tensors get there, and what that costs.
+    pub link: Link,
+}
+
+/// A part whose cost is known as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PartTerms {
+    /// The device.
+    pub device: u32,
+    /// Its nodes, ascending.
+    pub nodes: Vec<u32>,
+    /// What it costs there.
+    pub cost: Cost,
+}
+
+impl Terms {
+    /// The terms of planning with these inputs.
+    #[must_use]
+    pub fn of(targets: &[Target], costs: &CostTable, links: &LinkTable) -> Terms {
+        let devices = targets.iter().map(|target| DeviceTerms {
+            launch: target.launch,
+            launch_energy: target.launch_energy,
+            power: target.power,
+            idle: target.idle,
+        });
+        let index = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));
+        let links = pairs.filter_map(|(from, to)| {
+            Some(LinkTerms {
+                from: index(from),
+                to: index(to),
+                link: *links.get(from, to)?,
+            })
+        });
+        let parts = costs.parts().map(|(device, nodes, cost)| PartTerms {
+            device: index(device),
+            nodes: nodes.iter().map(|node| index(*node)).collect(),
+            cost: *cost,
+        });
+        Terms {
+            devices: devices.collect(),
+            links: links.collect(),
+            parts: parts.collect(),
+        }
+    }
+}
+
+/// The inputs of planning, with the figures of a lock in the place of today's.
+struct Inputs {
+    targets: Vec<Target>,
+    costs: CostTable,
+    links: LinkTable,
+}
+
+/// Plans what these inputs ask for with the costs of a lock. Support, memory, warmth, the objective and the options are
+/// those given; `now` is today's plan of them, with its records, by which nodes of the lock are found again.
+///
+/// # Errors
+/// As [`partition`].
+pub fn replan_locked(
+    graph: &Graph,
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    objective: &Objective,
+    options: &Options,
+    lock: &Plan,
+    now: &Plan,
+) -> Result<Plan, Error> {
+    let inputs = with_costs_of(targets, costs, links, lock, now);
+    let plan = partition(
+        graph,
+        &inputs.targets,
+        &inputs.costs,
+        &inputs.links,
+        objective,
+        options,
+    )?;
+    Ok(Plan {
+        nodes: crate::record::record(graph, &inputs.targets, &inputs.costs, options),
+        ..plan
+    })
+}
+
+fn with_costs_of(
+    targets: &[Target],
+    costs: &CostTable,
+    links: &LinkTable,
+    lock: &Plan,
+    now: &Plan,
+) -> Inputs {
+    // the lock's devices among today's, and its nodes
+    let device = |index: usize| {
+        let name = lock.devices.get(index)?;
+        targets.iter().position(|target| target.name == *name)
+    };
+    let nodes: BTreeMap<usize, usize> = pairs(lock, now).into_iter().collect();
+    let mut found = Inputs {
+        targets: targets.to_vec(),
+        costs: CostTable::new(costs.nodes(), costs.devices()),
+        links: links.clone(),
+    };
+    for node in 0..costs.nodes() {
+        for device in 0..costs.devices() {
+            if let Some(cost) = costs.node(node, device) {
+                found.costs.set_node(node, device, *cost);
+            }
+        }
+    }
+    for (&was, &is) in &nodes {
+        // a node whose shapes or attributes changed costs something else
+        let (Some(before), Some(after)) = (lock.nodes.get(was), now.nodes.get(is)) else {
+            continue;
+        };
+        if before.key != after.key {
+            continue;
+        }
+        for (index, offer) in before.offers.iter().enumerate() {
+            if let (Some(device), Offer::Cost(cost)) = (device(index), offer) {
+                found.costs.set_node(is, device, *cost);
+            }
+        }
+    }
+    let Some(terms) = &lock.terms else {
+        // a lock of an older version: whole parts, launches and links are today's
+        for (device, nodes, cost) in costs.parts() {
+            found.costs.set_part(nodes, device, *cost);
+        }
+        return found;
+    };
+    for (index, stated) in terms.devices.iter().enumerate() {
+        if let Some(device) = device(index) {
+            let target = &mut found.targets[device];
+            target.launch = stated.launch;
+            target.launch_energy = stated.launch_energy;
+            target.power = stated.power;
+            target.idle = stated.idle;
+        }
+    }
+    for LinkTerms { from, to, link } in &terms.links {
+        if let (Some(from), Some(to)) = (device(*from as usize), device(*to as usize))
+            // how tensors get there is not what it costs
+            && links.get(from, to).is_some_and(|today| today.mode == link.mode)
+        {
+            found.links.set(from, to, *link);
+        }
+    }
+    for part in &terms.parts {
+        let kept: Option<Vec<usize>> = part
+            .nodes
+            .iter()
+            .map(|node| nodes.get(&(*node as usize)).copied())
+            .collect();
+        if let (Some(nodes), Some(device)) = (kept, device(part.device as usize)) {
+            found.costs.set_part(&nodes, device, part.cost);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Provenance, Refusal, diff};
+    use polychip_graph::{Node, Tensor};
+    use polychip_ops::{DType, Op, TensorType};
+
+    fn chain(ops: &[Op]) -> Graph {
+        let mut graph = Graph::new("chain");
+        let add = |graph: &mut Graph, name: &str| {
+            graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[2])))
+        };
+        let mut last = add(&mut graph, "x");
+        graph.inputs.push(last);
+        for (at, op) in ops.iter().enumerate() {
+            let next = add(&mut graph, &format!("t{at}"));
+            let mut node = Node::new(*op, vec![Some(last)], vec![Some(next)]);
+            node.name = format!("n{at}");
+            graph.add_node(node);
+            last = next;
+        }
+        graph.outputs.push(last);
+        graph
+    }
+
+    /// Two devices, the second `slower` times as slow, with what a launch and a transfer take.
+    struct World {
+        targets: Vec<Target>,
+        costs: CostTable,
+        links: LinkTable,
+    }
+
+    fn world(nodes: usize, slower: u64, launch: u64) -> World {
+        let mut costs = CostTable::new(nodes, 2);
+        for node in 0..nodes {
+            for (device, ns) in [(0, 1_000), (1, 1_000 * slower)] {
+                let time = Nanos::from_nanoseconds(ns);
+                costs.set_node(node, device, Cost::time(time, Provenance::Estimated));
+            }
+        }
+        let mut links = LinkTable::new(2);
+        for (from, to) in [(0, 1), (1, 0)] {
+            links.set(from, to, Link::native(Nanos::from_nanoseconds(launch)));
+        }
+        let target = |name: &str| Target::new(name, nodes).launch(Nanos::from_nanoseconds(launch));
+        World {
+            targets: vec![target("a:0"), target("b:0")],
+            costs,
+            links,
+        }
+    }
+
+    fn planned(graph: &Graph, world: &World) -> Plan {
+        let options = Options::default();
+        let World {
+            targets,
+            costs,
+            links,
+        } = world;
+        let plan = partition(graph, targets, costs, links, &Objective::latency(), &options).unwrap();
+        Plan {
+            nodes: crate::record::record(graph, targets, costs, &options),
+            terms: Some(Terms::of(targets, costs, links)),
+            ..plan
+        }
+    }
+
+    fn held(graph: &Graph, world: &World, lock: &Plan) -> Plan {
+        let World {
+            targets,
+            costs,
+            links,
+        } = world;
+        let now = planned(graph, world);
+        let (objective, options) = (Objective::latency(), Options::default());
+        replan_locked(graph, targets, costs, links, &objective, &options, lock, &now).unwrap()
+    }
+
+    #[test]
+    fn rates_that_changed_move_nothing() {
+        let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
+        let lock = planned(&graph, &world(3, 3, 10));
+        assert_eq!(lock.devices_of_nodes(3), [Some(0); 3]);
+        let mut today = world(3, 1, 5);
+        for node in 0..3 {
+            let cost = Cost::time(Nanos::from_nanoseconds(900_000), Provenance::Measured);
+            today.costs.set_node(node, 0, cost);
+        }
+        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        today.costs.set_part(&[0, 1, 2], 1, cost);
+        assert_eq!(planned(&graph, &today).devices_of_nodes(3), [Some(1); 3]);
+        let again = held(&graph, &today, &lock);
+        assert!(diff(&lock, &again).moved.is_empty());
+        assert_eq!((again.totals, again.certificate), (lock.totals, lock.certificate));
+    }
+
+    #[test]
+    fn a_part_measured_as_a_whole_is_the_lock_s() {
+        let graph = chain(&[Op::Neg, Op::Relu]);
+        let mut then = world(2, 3, 10);
+        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        then.costs.set_part(&[0, 1], 1, cost);
+        // no device is the cheaper by its nodes, so that the part decides
+        for node in 0..2 {
+            let cost = *then.costs.node(node, 0).unwrap();
+            then.costs.set_node(node, 1, cost);
+        }
+        let lock = planned(&graph, &then);
+        let again = held(&graph, &world(2, 3, 10), &lock);
+        assert_eq!(again.devices_of_nodes(2), lock.devices_of_nodes(2));
+        assert_eq!(again.totals, lock.totals);
+    }
+
+    #[test]
+    fn lost_support_and_another_model_are_differences() {
+        let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
+        let lock = planned(&graph, &world(3, 3, 10));
+        let mut refusing = world(3, 3, 10);
+        let refusal = Refusal {
+            code: 13,
+            words: "no".into(),
+        };
+        refusing.targets[0] = refusing.targets[0].clone().refuse(2, refusal);
+        let moved = diff(&lock, &held(&graph, &refusing, &lock)).moved;
+        assert_eq!((moved.len(), moved[0].name.as_str()), (1, "n2"));
+        let longer = chain(&[Op::Neg, Op::Relu, Op::Abs, Op::Exp]);
+        let found = diff(&lock, &held(&longer, &world(4, 3, 10), &lock));
+        assert_eq!((found.added.len(), found.removed.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_lock_without_terms_keeps_its_nodes_costs() {
+        let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
+        let lock = Plan {
+            terms: None,
+            ..planned(&graph, &world(3, 3, 10))
+        };
+        let mut today = world(3, 3, 10);
+        for node in 0..3 {
+            let cost = Cost::time(Nanos::from_nanoseconds(900_000), Provenance::Measured);
+            today.costs.set_node(node, 0, cost);
+        }
+        assert!(diff(&lock, &held(&graph, &today, &lock)).moved.is_empty());
+    }
+}

@@ -1,0 +1,289 @@
+//! What of a plan's prices is to be doubted: predictions that measurements contradict, and measurements that exist at
+//! other settings only.
+//!
+//! Invariants:
+//! 1. A prediction that is more than twice as long or short as what was measured is a warning, with the nodes to blame.
+//! 2. A measurement at other settings is named and changes no price.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use polychip_graph::{Graph, NodeId, fingerprint};
+use polychip_host::Device;
+use polychip_partitioner::{CostTable, Nanos, Part, Provenance};
+use polychip_profile::extract::structure_of;
+use polychip_profile::predict::nodes_of_pieces;
+use polychip_profile::{PartKey, Profile};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::planned::Planned;
+use crate::policy::Settings;
+use crate::price::part_graph;
+
+/// As far as a prediction may be from what was measured, either way.
+const FAR: u64 = 2;
+/// Nodes that are named at most.
+const NAMED: usize = 3;
+
+/// Something to know of a plan's prices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Warning {
+    /// A part takes more than twice as long as predicted, or less than half.
+    Mispredicted {
+        /// Number of the plan's part.
+        part: usize,
+        /// Device, `plugin:index`.
+        device: String,
+        /// What was predicted, in nanoseconds.
+        predicted_ns: u64,
+        /// Where the prediction comes from.
+        provenance: &'static str,
+        /// What was measured, in nanoseconds.
+        measured_ns: u64,
+        /// Nodes to blame, the worst first.
+        nodes: Vec<BlamedNode>,
+    },
+    /// A part was measured at other settings, and its price here is no measurement.
+    MeasuredElsewhere {
+        /// Number of the plan's part.
+        part: usize,
+        /// Device, `plugin:index`.
+        device: String,
+        /// In what the settings differ, and what was measured.
+        words: String,
+    },
+}
+
+/// A node to blame for a wrong prediction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BlamedNode {
+    /// Name in the model.
+    pub name: String,
+    /// The op.
+    pub op: String,
+    /// What was predicted of it and what is fused with it, in nanoseconds.
+    pub predicted_ns: u64,
+    /// What was measured of these by themselves, in nanoseconds; none where nobody measured them (`polychip profile
+    /// --ops` does): they are then named because their figures are the weakest and largest.
+    pub measured_ns: Option<u64>,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
+        match self {
+            Warning::Mispredicted {
+                part,
+                device,
+                predicted_ns,
+                provenance,
+                measured_ns,
+                nodes,
+            } => {
+                write!(
+                    f,
+                    "warning: part {part} on {device}: {} {provenance}, {} measured",
+                    time(*predicted_ns),
+                    time(*measured_ns)
+                )?;
+                for (at, node) in nodes.iter().enumerate() {
+                    f.write_str(if at == 0 { "; to blame: " } else { ", " })?;
+                    write!(
+                        f,
+                        "{} ({}, {} predicted",
+                        node.name,
+                        node.op,
+                        time(node.predicted_ns)
+                    )?;
+                    match node.measured_ns {
+                        Some(ns) => write!(f, ", {} measured)", time(ns))?,
+                        None => f.write_str(", not measured by itself)")?,
+                    }
+                }
+                Ok(())
+            }
+            Warning::MeasuredElsewhere { part, device, words } => {
+                write!(f, "warning: part {part} on {device}: {words}")
+            }
+        }
+    }
+}
+
+fn is_far(predicted_ns: u64, measured_ns: u64) -> bool {
+    let (least, most) = (predicted_ns.min(measured_ns), predicted_ns.max(measured_ns));
+    most > least.saturating_mul(FAR)
+}
+
+/// What is to be said of a plan when it has just been made: the estimates of its parts beside what the profile says, and
+/// measurements of other settings.
+pub(crate) fn of_plan(planned: &Planned, profile: &Profile, settings: Settings) -> Vec<Warning> {
+    if profile.or_nothing(profile.has_no_parts().map(Some)) != Some(false) {
+        return Vec::new();
+    }
+    let mut warnings = Vec::new();
+    for (at, part) in planned.plan().parts.iter().enumerate() {
+        let column = part.device as usize;
+        let device = &planned.devices()[column];
+        match planned.prices.measured.get(&(column, part.nodes.clone())) {
+            Some(known) => {
+                let stated = &planned.prices.stated;
+                let Some((predicted, provenance)) = sum(stated, column, &part.nodes) else {
+                    continue;
+                };
+                warnings.extend(mispredicted(
+                    planned,
+                    profile,
+                    settings,
+                    (at, part),
+                    (predicted, provenance.word(), stated),
+                    known.p50.nanoseconds(),
+                ));
+            }
+            None => {
+                let structure = fingerprint::structure(&part_graph(planned.graph(), part));
+                let key = PartKey {
+                    device: &device.identity(),
+                    fingerprint: &structure,
+                    operating_point: &settings.operating_point(device.info().kind),
+                };
+                let found = profile.or_nothing(profile.elsewhere(key));
+                warnings.extend(found.first().map(|nearest| Warning::MeasuredElsewhere {
+                    part: at,
+                    device: device.name().to_owned(),
+                    words: nearest.to_string(),
+                }));
+            }
+        }
+    }
+    warnings
+}
+
+/// Parts of a plan whose runs contradict its predictions.
+pub(crate) fn of_runs(
+    planned: &Planned,
+    profile: &Profile,
+    settings: Settings,
+    measured_ns: impl Fn(usize) -> Option<u64>,
+) -> Vec<Warning> {
+    let parts = planned.plan().parts.iter().enumerate();
+    parts
+        .filter_map(|(at, part)| {
+            let cost = &part.cost;
+            mispredicted(
+                planned,
+                profile,
+                settings,
+                (at, part),
+                (
+                    cost.time.nanoseconds(),
+                    cost.provenance.word(),
+                    &planned.prices.costs,
+                ),
+                measured_ns(at)?,
+            )
+        })
+        .collect()
+}
+
+/// The warning of a part, where its prediction is far from what was measured.
+fn mispredicted(
+    planned: &Planned,
+    profile: &Profile,
+    settings: Settings,
+    (at, part): (usize, &Part),
+    (predicted_ns, provenance, costs): (u64, &'static str, &CostTable),
+    measured_ns: u64,
+) -> Option<Warning> {
+    let device = planned.devices().get(part.device as usize)?;
+    is_far(predicted_ns, measured_ns).then(|| Warning::Mispredicted {
+        part: at,
+        device: device.name().to_owned(),
+        predicted_ns,
+        provenance,
+        measured_ns,
+        nodes: blamed(planned.graph(), part, device, profile, settings, costs),
+    })
+}
+
+/// Time and weakest provenance of some nodes.
+fn sum(costs: &CostTable, column: usize, nodes: &[u32]) -> Option<(u64, Provenance)> {
+    let mut all = nodes.iter().map(|node| costs.node(*node as usize, column));
+    let (picoseconds, provenance) = all.try_fold((0u64, Provenance::Measured), |(sum, weakest), cost| {
+        let cost = cost?;
+        Some((
+            sum.saturating_add(cost.time.picoseconds()),
+            weakest.max(cost.provenance),
+        ))
+    })?;
+    Some((picoseconds / 1_000, provenance))
+}
+
+/// The nodes to blame: of groups that were measured by themselves those whose prediction is far from that, else those
+/// whose figures rest on the least, the largest first.
+fn blamed(
+    graph: &Graph,
+    part: &Part,
+    device: &Device,
+    profile: &Profile,
+    settings: Settings,
+    costs: &CostTable,
+) -> Vec<BlamedNode> {
+    let column = part.device as usize;
+    let identity = device.identity();
+    let point = settings.operating_point(device.info().kind);
+    let mut known: BTreeMap<[u8; 32], Option<u64>> = BTreeMap::new();
+    let mut groups: Vec<(u64, Provenance, BlamedNode)> = Vec::new();
+    for nodes in nodes_of_pieces(graph) {
+        if !nodes.iter().all(|node| part.nodes.binary_search(node).is_ok()) {
+            continue;
+        }
+        let Some((predicted_ns, provenance)) = sum(costs, column, &nodes) else {
+            continue;
+        };
+        let structure = structure_of(graph, &nodes);
+        let measured_ns = *known.entry(structure).or_insert_with(|| {
+            let key = PartKey {
+                device: &identity,
+                fingerprint: &structure,
+                operating_point: &point,
+            };
+            profile
+                .or_nothing(profile.part(key))
+                .map(|summary| summary.p50.nanoseconds())
+        });
+        let node = graph.node(NodeId::new(nodes[0] as usize));
+        let error_ns = measured_ns.map_or(0, |measured| measured.abs_diff(predicted_ns));
+        let blamed = BlamedNode {
+            name: node.name.clone(),
+            op: node.label(),
+            predicted_ns,
+            measured_ns,
+        };
+        groups.push((error_ns, provenance, blamed));
+    }
+    let is_wrong = |node: &BlamedNode| {
+        node.measured_ns
+            .is_some_and(|measured| is_far(node.predicted_ns, measured))
+    };
+    if groups.iter().any(|(_, _, node)| is_wrong(node)) {
+        groups.retain(|(_, _, node)| is_wrong(node));
+        groups.sort_by_key(|(error_ns, _, _)| std::cmp::Reverse(*error_ns));
+    } else {
+        groups.sort_by_key(|(_, provenance, node)| std::cmp::Reverse((*provenance, node.predicted_ns)));
+    }
+    groups.into_iter().take(NAMED).map(|(_, _, node)| node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_as_long_or_short_is_still_no_warning() {
+        assert!(!is_far(100, 200) && !is_far(200, 100) && !is_far(0, 0));
+        assert!(is_far(100, 201) && is_far(201, 100) && is_far(0, 1));
+    }
+}
