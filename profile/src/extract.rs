@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use polychip_graph::{Graph, NodeId, TensorId, extract, fingerprint};
+use polychip_partitioner::Part;
 
 /// Some nodes of a graph (ascending) as a graph of their own: it reads what they read of others, and
 /// gives what others or the app read of them.
@@ -37,4 +38,21 @@ pub fn run_graph(graph: &Graph, nodes: &[u32]) -> Graph {
 /// The structure fingerprint of some nodes of a graph as a part of their own.
 pub fn structure_of(graph: &Graph, nodes: &[u32]) -> [u8; 32] {
     fingerprint::structure(&run_graph(graph, nodes))
+}
+
+/// The graph of a part of a plan, its nodes in the order that the part alone decides: a cached blob is found by content,
+/// whatever stands around the part in another model.
+///
+/// # Panics
+/// The part is of another graph.
+pub fn part_graph(graph: &Graph, part: &Part) -> Graph {
+    let nodes = part.nodes.iter().map(|index| NodeId::new(*index as usize));
+    let nodes: Vec<NodeId> = nodes.collect();
+    let tensors =
+        |ids: &[u32]| -> Vec<TensorId> { ids.iter().map(|id| TensorId::new(*id as usize)).collect() };
+    let mut graph = extract(graph, &nodes, &tensors(&part.inputs), &tensors(&part.outputs));
+    graph
+        .sort()
+        .expect("invariant: a part of a sorted graph has no cycle");
+    graph
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{self as partitioner, Options, Plan};
-use polychip_profile::Conditions;
+use polychip_profile::{Conditions, Profile};
 use wildmatch::WildMatch;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -239,6 +239,20 @@ impl Planned {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// The plan with what it was priced on.
+    pub(crate) fn priced<'a>(&'a self, profile: &'a Profile, settings: Settings) -> warning::Priced<'a> {
+        warning::Priced {
+            graph: &self.graph,
+            plan: &self.plan,
+            devices: &self.devices,
+            stated: &self.prices.stated,
+            costs: &self.prices.costs,
+            measured: &self.prices.measured,
+            profile,
+            settings,
+        }
     }
 
     /// What of the plan's prices is to be doubted: estimates that measurements contradict, and parts that were measured
@@ -479,7 +493,7 @@ impl Prepared {
             events,
             warnings: Vec::new(),
         };
-        planned.warnings = warning::of_plan(&planned, &shared.profile, settings);
+        planned.warnings = warning::of_plan(planned.priced(&shared.profile, settings));
         Ok(planned)
     }
 }

@@ -10,12 +10,13 @@ mod figure;
 
 use std::collections::BTreeMap;
 
-use polychip_graph::{Graph, NodeId, TensorId, extract, fingerprint};
+use polychip_graph::{Graph, fingerprint};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{
     Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
 };
 use polychip_profile::Conditions;
+pub(crate) use polychip_profile::extract::part_graph;
 use polychip_profile::work;
 use polychip_profile::{PartKey, Profile, Summary};
 
@@ -227,26 +228,6 @@ fn reason_words(code: u32, detail: &str) -> String {
     }
 }
 
-/// The graph of a part of a plan, its nodes in the order that the part alone decides: a cached blob is
-/// found by content, whatever stands around the part in another model.
-pub(crate) fn part_graph(graph: &Graph, part: &Part) -> Graph {
-    let nodes: Vec<NodeId> = part
-        .nodes
-        .iter()
-        .map(|index| NodeId::new(*index as usize))
-        .collect();
-    let tensors =
-        |ids: &[u32]| -> Vec<TensorId> { ids.iter().map(|id| TensorId::new(*id as usize)).collect() };
-    let mut graph = extract(graph, &nodes, &tensors(&part.inputs), &tensors(&part.outputs));
-    sort_part(&mut graph);
-    graph
-}
-
-fn sort_part(part: &mut Graph) {
-    part.sort()
-        .expect("invariant: a part of a sorted graph has no cycle");
-}
-
 /// The whole model as one part of a device, as the planner would make it; none where the device cannot run it alone.
 pub(crate) fn alone(graph: &Graph, prices: &Prices, column: usize) -> Option<Part> {
     let nodes = 0..graph.node_count();
@@ -403,7 +384,7 @@ impl Borders {
 
 #[cfg(test)]
 mod tests {
-    use polychip_graph::{Node, Tensor};
+    use polychip_graph::{Node, NodeId, Tensor, extract};
     use polychip_ops::{DType, Op, TensorType};
 
     use super::*;
@@ -426,7 +407,7 @@ mod tests {
         graph.outputs = vec![c, d];
         let nodes: Vec<NodeId> = (0..3).map(NodeId::new).collect();
         let mut part = extract(&graph, &nodes, &[x], &[b, c]);
-        sort_part(&mut part);
+        part.sort().unwrap();
         let ops = part.nodes().map(|(_, node)| node.op).collect();
         (ops, fingerprint::content(&part))
     }

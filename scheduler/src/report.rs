@@ -156,9 +156,8 @@ impl Report {
                 cached: loaded.as_ref().is_some_and(|loaded| loaded.is_cached(index)),
             }
         };
-        let mut warnings = warning::of_runs(&planned, &inner.shared.profile, settings, |part| {
-            history.as_ref()?.part_median(part)
-        });
+        let priced = planned.priced(&inner.shared.profile, settings);
+        let mut warnings = warning::of_runs(priced, |part| history.as_ref()?.part_median(part));
         warnings.extend(planned.warnings().iter().cloned());
         Report {
             model: planned.model().path().display().to_string(),

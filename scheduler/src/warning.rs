@@ -10,16 +10,29 @@ use std::fmt;
 
 use polychip_graph::{Graph, NodeId, fingerprint};
 use polychip_host::Device;
-use polychip_partitioner::{CostTable, Nanos, Part, Provenance};
-use polychip_profile::extract::structure_of;
+use polychip_partitioner::{CostTable, Nanos, Part, Plan, Provenance};
+use polychip_profile::extract::{part_graph, structure_of};
 use polychip_profile::predict::nodes_of_pieces;
-use polychip_profile::{PartKey, Profile};
+use polychip_profile::{PartKey, Profile, Summary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::planned::Planned;
 use crate::policy::Settings;
-use crate::price::part_graph;
+
+/// A plan with what it was priced on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Priced<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) plan: &'a Plan,
+    pub(crate) devices: &'a [Device],
+    /// Costs of nodes as the plugins state them, and as the plan took them.
+    pub(crate) stated: &'a CostTable,
+    pub(crate) costs: &'a CostTable,
+    /// What the profile said, by device and nodes.
+    pub(crate) measured: &'a BTreeMap<(usize, Vec<u32>), Summary>,
+    pub(crate) profile: &'a Profile,
+    pub(crate) settings: Settings,
+}
 
 /// As far as a prediction may be from what was measured, either way.
 const FAR: u64 = 2;
@@ -119,31 +132,32 @@ fn is_far(predicted_ns: u64, measured_ns: u64) -> bool {
 
 /// What is to be said of a plan when it has just been made: the estimates of its parts beside what the profile says, and
 /// measurements of other settings.
-pub(crate) fn of_plan(planned: &Planned, profile: &Profile, settings: Settings) -> Vec<Warning> {
+pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
+    let Priced {
+        profile, settings, ..
+    } = priced;
     if profile.or_nothing(profile.has_no_parts().map(Some)) != Some(false) {
         return Vec::new();
     }
     let mut warnings = Vec::new();
-    for (at, part) in planned.plan().parts.iter().enumerate() {
+    for (at, part) in priced.plan.parts.iter().enumerate() {
         let column = part.device as usize;
-        let device = &planned.devices()[column];
-        match planned.prices.measured.get(&(column, part.nodes.clone())) {
+        let device = &priced.devices[column];
+        match priced.measured.get(&(column, part.nodes.clone())) {
             Some(known) => {
-                let stated = &planned.prices.stated;
+                let stated = priced.stated;
                 let Some((predicted, provenance)) = sum(stated, column, &part.nodes) else {
                     continue;
                 };
                 warnings.extend(mispredicted(
-                    planned,
-                    profile,
-                    settings,
+                    priced,
                     (at, part),
                     (predicted, provenance.word(), stated),
                     known.p50.nanoseconds(),
                 ));
             }
             None => {
-                let structure = fingerprint::structure(&part_graph(planned.graph(), part));
+                let structure = fingerprint::structure(&part_graph(priced.graph, part));
                 let key = PartKey {
                     device: &device.identity(),
                     fingerprint: &structure,
@@ -162,26 +176,15 @@ pub(crate) fn of_plan(planned: &Planned, profile: &Profile, settings: Settings) 
 }
 
 /// Parts of a plan whose runs contradict its predictions.
-pub(crate) fn of_runs(
-    planned: &Planned,
-    profile: &Profile,
-    settings: Settings,
-    measured_ns: impl Fn(usize) -> Option<u64>,
-) -> Vec<Warning> {
-    let parts = planned.plan().parts.iter().enumerate();
+pub(crate) fn of_runs(priced: Priced<'_>, measured_ns: impl Fn(usize) -> Option<u64>) -> Vec<Warning> {
+    let parts = priced.plan.parts.iter().enumerate();
     parts
         .filter_map(|(at, part)| {
             let cost = &part.cost;
             mispredicted(
-                planned,
-                profile,
-                settings,
+                priced,
                 (at, part),
-                (
-                    cost.time.nanoseconds(),
-                    cost.provenance.word(),
-                    &planned.prices.costs,
-                ),
+                (cost.time.nanoseconds(), cost.provenance.word(), priced.costs),
                 measured_ns(at)?,
             )
         })
@@ -190,21 +193,19 @@ pub(crate) fn of_runs(
 
 /// The warning of a part, where its prediction is far from what was measured.
 fn mispredicted(
-    planned: &Planned,
-    profile: &Profile,
-    settings: Settings,
+    priced: Priced<'_>,
     (at, part): (usize, &Part),
     (predicted_ns, provenance, costs): (u64, &'static str, &CostTable),
     measured_ns: u64,
 ) -> Option<Warning> {
-    let device = planned.devices().get(part.device as usize)?;
+    let device = priced.devices.get(part.device as usize)?;
     is_far(predicted_ns, measured_ns).then(|| Warning::Mispredicted {
         part: at,
         device: device.name().to_owned(),
         predicted_ns,
         provenance,
         measured_ns,
-        nodes: blamed(planned.graph(), part, device, profile, settings, costs),
+        nodes: blamed(priced, part, device, costs),
     })
 }
 
@@ -223,14 +224,13 @@ fn sum(costs: &CostTable, column: usize, nodes: &[u32]) -> Option<(u64, Provenan
 
 /// The nodes to blame: of groups that were measured by themselves those whose prediction is far from that, else those
 /// whose figures rest on the least, the largest first.
-fn blamed(
-    graph: &Graph,
-    part: &Part,
-    device: &Device,
-    profile: &Profile,
-    settings: Settings,
-    costs: &CostTable,
-) -> Vec<BlamedNode> {
+fn blamed(priced: Priced<'_>, part: &Part, device: &Device, costs: &CostTable) -> Vec<BlamedNode> {
+    let Priced {
+        graph,
+        profile,
+        settings,
+        ..
+    } = priced;
     let column = part.device as usize;
     let identity = device.identity();
     let point = settings.operating_point(device.info().kind);

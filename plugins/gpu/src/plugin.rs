@@ -20,7 +20,7 @@ use crate::{buffer, probe};
 use polychip_gpu_lowering::{Guard, Target, Tuner, blob};
 
 /// Part of every cache key. The driver is in the device's info, which keys them too, and in the blobs themselves.
-pub(crate) const BUILD_ID: &str = polychip_sdk::build_id!("gpu");
+const BUILD_ID: &str = polychip_sdk::build_id!("gpu");
 
 /// The plugin.
 pub struct GpuPlugin {
@@ -241,7 +241,7 @@ impl GpuDevice {
             .min(settings.binding_bytes.unwrap_or(u64::MAX));
         let guard = Guard::new(host.clone(), BUILD_ID, &identity, limits, gpu.clone());
         let tuner = Tuner::new(host.clone(), BUILD_ID, &identity, gpu.clone());
-        let (rates, rates_measured_s) = probe::rates(host, settings.rates, found, &gpu, &limits);
+        let (rates, rates_measured_s) = probe::rates(host, settings.rates, BUILD_ID, found, &gpu, &limits);
         let target = Target {
             limits,
             guard: settings.guard.then(|| Arc::new(guard)),

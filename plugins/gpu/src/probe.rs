@@ -19,7 +19,6 @@ use crate::driver::adapter::Found;
 use crate::driver::gpu::Gpu;
 use crate::driver::memory::{Hosted, Piece};
 use crate::driver::trial::Trial;
-use crate::plugin::BUILD_ID;
 use polychip_gpu_lowering::Rates;
 
 /// The rates of a device, with the time where they were measured, in seconds since 1970: those of its sort, those in the
@@ -27,6 +26,7 @@ use polychip_gpu_lowering::Rates;
 pub(crate) fn rates(
     host: &HostServices,
     wanted: RatesWanted,
+    build_id: &str,
     found: &Found,
     gpu: &Arc<Gpu>,
     limits: &Limits,
@@ -35,7 +35,7 @@ pub(crate) fn rates(
     if found.software() {
         return (usual, None);
     }
-    let key = format!("rates {BUILD_ID} {}", found.identity());
+    let key = format!("rates {build_id} {}", found.identity());
     let kept = || {
         let (rates, seconds) = postcard::from_bytes(&host.store_read(&key).ok().flatten()?).ok()?;
         Some((rates, Some(seconds)))
