@@ -48,7 +48,7 @@ pub(crate) struct Current {
     /// None while another is made, and where none could be.
     pub(crate) plan: Option<Arc<LoadedPlan>>,
     /// What it was made for: the session's policy, but for the precision of a governed session's plans.
-    pub(super) policy: Arc<Policy>,
+    pub(crate) policy: Arc<Policy>,
     pub(super) number: u64,
     /// Losses by device of the plan.
     pub(super) losses: Vec<LossCount>,
