@@ -40,7 +40,7 @@ use std::collections::HashMap;
 use polychip_gpu_kernels::{Access, Generate, Kernel, Scalar};
 use polychip_lowering::{Extract, Layout, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::DType;
-use polychip_sdk::{CompileOptions, GraphView, Precision, Reason, Result, Support};
+use polychip_sdk::{CompileOptions, Error, GraphView, Precision, Reason, Result, Support};
 
 use crate::blob::Lowered;
 use crate::program::{ALIGN, Home, Step};
@@ -53,6 +53,9 @@ use forms::Places;
 /// # Errors
 /// Where a node is not lowered; it names the node and the reason.
 pub fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -> Result<Lowered> {
+    if let Some(point) = options.operating_point {
+        return Err(Error::bad_argument(format!("operating point {point} of 0")));
+    }
     let part = resolved(Part::of(graph, |_| true), options, target);
     Ok(run(&part, options, target, false)?)
 }

@@ -7,7 +7,8 @@
 //!
 //! Not here: how steps come about (`lower`), who runs them (`exec`).
 
-use polychip_gpu_kernels::Kernel;
+use polychip_gpu_kernels::{Kernel, Limits};
+use polychip_sdk::{Error, Port, Result};
 use serde::{Deserialize, Serialize};
 
 /// Alignment of every value: the largest that a device may ask of a binding's offset.
@@ -57,4 +58,50 @@ pub struct Program {
     pub arena_bytes: u64,
     /// Value of each port: inputs in the part's order, then outputs.
     pub ports: Vec<u32>,
+}
+
+/// What the runs of a part need of a port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortUse {
+    /// Bytes that kernels touch from its start.
+    pub bytes: u64,
+    /// Whether they write.
+    pub output: bool,
+}
+
+impl Program {
+    /// Refuses kernels that a device cannot launch: those of a blob that another wrote.
+    ///
+    /// # Errors
+    /// `BadBlob`, with the limit.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        for kernel in &self.kernels {
+            kernel
+                .check(limits)
+                .map_err(|error| Error::bad_blob(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// What runs need of each port.
+    #[must_use]
+    pub fn port_uses(&self, ports: &[Port]) -> Vec<PortUse> {
+        let mut uses: Vec<PortUse> = ports
+            .iter()
+            .map(|port| PortUse {
+                bytes: 0,
+                output: port.output,
+            })
+            .collect();
+        for step in &self.steps {
+            let kernel = &self.kernels[step.kernel as usize];
+            for (binding, &operand) in kernel.bindings.iter().zip(&step.operands) {
+                if let Home::Port(port, at) = self.values[operand as usize].home {
+                    let of = &mut uses[port as usize];
+                    of.bytes = of.bytes.max(at + binding.bytes);
+                }
+            }
+        }
+        uses
+    }
 }

@@ -155,32 +155,22 @@ fn digest(kernels: &[Kernel]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use polychip_gpu_kernels::{Epilogue, Gemm, GemmTile, Generate, Limits, Right, Scalar};
+    use polychip_gpu_kernels::{ArgReduce, Generate, Limits, Scalar};
 
     use super::*;
 
     fn kernels() -> Vec<Kernel> {
-        [1, 2, 4]
-            .map(|slices| {
-                let gemm = Gemm {
-                    batch: Vec::new(),
-                    m: 96,
-                    n: 96,
-                    k: 96,
-                    transposed_a: false,
-                    b: Right::Packed,
-                    scalar: Scalar::F32,
-                    epilogue: Epilogue::sum(Scalar::F32),
-                    tile: GemmTile::Sliced {
-                        across: 8,
-                        down: 4,
-                        rows: 2,
-                        slices,
-                    },
-                };
-                gemm.kernel(&Limits::LEAST).unwrap()
-            })
-            .to_vec()
+        let of = |axis| ArgReduce {
+            scalar: Scalar::F32,
+            shape: vec![4, 6, 8],
+            axis,
+            largest: true,
+            last: false,
+            index: Scalar::I32,
+        };
+        (0..3)
+            .map(|axis| of(axis).kernel(&Limits::LEAST).unwrap())
+            .collect()
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Conventions as checks: crate edges, circles of imports, file headers, file sizes, safety, and where versions stand.
+//! Conventions as checks: crate edges, circles of imports, files of plugins, file
+//! headers, file sizes, safety, and where versions stand.
 //!
 //! Invariant: every finding names the file or crate, the rule and what to do about it; all findings are
 //! listed before the check fails.
@@ -9,6 +10,7 @@ mod circles;
 mod edges;
 mod imports;
 mod manifests;
+mod plugins;
 mod sources;
 
 #[derive(clap::Args)]
@@ -27,6 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     circles::check(&mut findings)?;
     edges::check(&mut findings)?;
     manifests::check(&mut findings)?;
+    plugins::check(&mut findings)?;
     sources::check(&mut findings)?;
     if findings.is_empty() {
         eprintln!("tidy: all conventions hold");

@@ -26,9 +26,9 @@ pub trait Executable: Send + Sync + Sized + 'static {
     /// Its ports: inputs in the graph's order, then outputs. Read once, when it is loaded.
     fn ports(&self) -> &[Port];
 
-    /// Starts a run and gives its fence. Does not wait for it (a CPU may compute in place), and does
-    /// not allocate when warm: take the fence from a [`crate::FencePool`]. The submit was checked: one
-    /// binding per port, in the order of ports, each inside its buffer and large enough.
+    /// Starts a run and gives its fence. Does not wait for it, and does not allocate when warm:
+    /// [`crate::Run::start`] does that for a part that computes in a call ([`crate::Compute`]). The submit was
+    /// checked: one binding per port, in the order of ports, each inside its buffer and large enough.
     ///
     /// # Errors
     /// Where the run cannot start. A run that starts reports through its fence.

@@ -13,7 +13,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::{Access, Buffer, Error, ErrorKind, Memory, MemoryKind, Result};
+use crate::{Access, Buffer, Error, ErrorKind, Memory, MemoryKind, MemoryKinds, Result};
 
 /// Zeroed bytes with an alignment of their own.
 pub struct AlignedBytes {
@@ -119,6 +119,13 @@ unsafe impl Send for HostBuffer {}
 unsafe impl Sync for HostBuffer {}
 
 impl HostBuffer {
+    /// Memory kinds that every system has, and that a device on the host's own memory takes and gives.
+    pub const KINDS: MemoryKinds = if cfg!(any(target_os = "linux", target_os = "android")) {
+        MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd])
+    } else {
+        MemoryKinds::of(&[MemoryKind::Host])
+    };
+
     /// A zeroed buffer of the wanted size, alignment (64 at least) and kind (`Host`, and `Memfd` on Linux).
     ///
     /// # Errors
@@ -352,6 +359,20 @@ impl HostBuffer {
         let data = self.range(offset, bytes)?;
         // SAFETY: in range, initialised, used by the caller alone.
         Ok(unsafe { std::slice::from_raw_parts_mut(data, bytes) })
+    }
+
+    /// The first bytes of the memory, for another device to import, as [`Buffer::export`] gives all of it.
+    ///
+    /// # Errors
+    /// `Unsupported` where it cannot be given as this kind.
+    pub fn export_first(&self, kind: MemoryKind, bytes: usize) -> Result<Memory> {
+        self.check(0, bytes)?;
+        let all = self.export(kind)?;
+        Ok(match all.fd() {
+            Some(fd) => Memory::file(kind, fd, all.offset(), bytes as u64),
+            // SAFETY: valid for more bytes than that, as long as the buffer.
+            None => unsafe { Memory::host(all.data(), bytes as u64) },
+        })
     }
 
     fn check(&self, offset: usize, bytes: usize) -> Result<()> {

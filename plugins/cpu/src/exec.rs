@@ -2,25 +2,19 @@
 //!
 //! Invariants:
 //! 1. Runs of a device take turns, so an executable has one arena however many runs are in flight.
-//! 2. A run of known shapes neither allocates nor decides; a panic of a kernel ends the run, not the process.
+//! 2. A run of known shapes neither allocates nor decides.
 //!
-//! Not here: the queue and the fences (`exec/run`), what the steps are (`lower`).
+//! Not here: runs, their queue and their fences (`polychip_sdk::Run`), what the steps are (`lower`).
 #![allow(unsafe_code)]
 
-mod run;
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_cpu_kernels::{AlignedVec, ThreadPool};
 use polychip_ops::{DType, PACKED_BYTES};
 use polychip_sdk::{
-    Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Port, Result, RunQueue, Submit,
+    Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Pace, Port, Result,
+    Run, RunContext, RunQueue, Span, Submit,
 };
-
-use run::Bound;
-pub use run::CpuRun;
 
 use crate::blob::Packed;
 use crate::part::Part;
@@ -34,6 +28,9 @@ struct Workplace {
     _arena: AlignedVec,
 }
 
+/// A run of the CPU, and the fence that tells its end.
+pub type CpuRun = Run<CpuExecutable>;
+
 /// A loaded part.
 pub struct CpuExecutable {
     queue: Arc<RunQueue<CpuRun>>,
@@ -45,9 +42,7 @@ pub struct CpuExecutable {
     pool: Arc<ThreadPool>,
     workplace: Mutex<Workplace>,
     info: ExecutableInfo,
-    /// How long the last run took, in nanoseconds; without end before the first, and where no run says
-    /// anything of the next.
-    last_ns: AtomicU64,
+    pace: Pace,
 }
 
 /// The ports of a part, with the layouts that are granted.
@@ -155,58 +150,21 @@ impl CpuExecutable {
             inputs,
             pool,
             info,
-            last_ns: AtomicU64::new(u64::MAX),
-        })
-    }
-
-    /// How long a run is expected to take, in nanoseconds.
-    pub(crate) fn expected_ns(&self) -> u64 {
-        self.last_ns.load(Ordering::Relaxed)
-    }
-
-    /// Takes the measure of a run.
-    pub(crate) fn took(&self, ns: u64) {
-        if !self.program.boundless {
-            self.last_ns.store(ns, Ordering::Relaxed);
-        }
-    }
-
-    /// Runs all steps over bound buffers; `shape` is told the actual extents of outputs that state bounds.
-    fn compute(
-        &self,
-        bound: &[Bound],
-        is_cancelled: impl Fn() -> bool,
-        shape: impl FnMut(u32, &[i64]),
-    ) -> Result<()> {
-        let mut workplace = self.workplace.lock().unwrap_or_else(PoisonError::into_inner);
-        catch_unwind(AssertUnwindSafe(|| {
-            self.steps(&mut workplace, bound, is_cancelled, shape)
-        }))
-        .unwrap_or_else(|panic| {
-            let words = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            Err(Error::new(
-                ErrorKind::Persistent,
-                format!("a kernel panicked: {words}"),
-            ))
+            pace: Pace::default(),
         })
     }
 
     fn steps(
         &self,
         workplace: &mut Workplace,
-        bound: &[Bound],
-        is_cancelled: impl Fn() -> bool,
-        mut shape: impl FnMut(u32, &[i64]),
+        bound: &[Bound<HostBuffer>],
+        run: &RunContext<'_>,
     ) -> Result<()> {
         let program = &*self.program;
         for (port, bound) in bound.iter().enumerate() {
-            workplace.memory.ports[port] = (bound.address(), bound.bytes);
+            workplace.memory.ports[port] = (bound.address(), bound.bytes());
             if program.ports[port].boxed && port < self.inputs {
-                let dims: Vec<usize> = match &bound.dims[..bound.rank] {
+                let dims: Vec<usize> = match bound.dims() {
                     [] => self.ports[port].dims.clone(),
                     dims => dims
                         .iter()
@@ -216,7 +174,7 @@ impl CpuExecutable {
                 let dtype = self.ports[port].dtype;
                 let bytes = polychip_ops::axis::product(&dims)
                     .and_then(|elements| dtype.byte_len(elements))
-                    .filter(|&bytes| bytes <= bound.bytes)
+                    .filter(|&bytes| bytes <= bound.bytes())
                     .ok_or_else(|| Error::bad_argument(format!("port {port} is bound to too few bytes")))?;
                 // SAFETY: the host bound at least `bytes` bytes, which no run writes meanwhile.
                 let source = unsafe { std::slice::from_raw_parts(bound.address(), bytes) };
@@ -237,11 +195,10 @@ impl CpuExecutable {
                 workplace.slots[slot] = Some(tensor);
             }
         }
+        let is_cancelled = || run.is_cancelled();
         let _region = self.pool.region();
         for step in &program.steps {
-            if is_cancelled() {
-                return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
-            }
+            run.check_cancelled()?;
             // SAFETY: the workplace's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
             // checked that each binding is as large as its port; the workplace is locked.
             let mut operands = unsafe {
@@ -291,12 +248,12 @@ impl CpuExecutable {
             } else {
                 tensor.to_bytes()
             };
-            if bytes.len() > bound.bytes {
+            if bytes.len() > bound.bytes() {
                 return Err(Error::new(
                     ErrorKind::BadArgument,
                     format!(
                         "output port {port} holds {} bytes, the result has {}",
-                        bound.bytes,
+                        bound.bytes(),
                         bytes.len()
                     ),
                 ));
@@ -309,7 +266,7 @@ impl CpuExecutable {
             // SAFETY: the binding is that long, and is the run's to write.
             let target = unsafe { std::slice::from_raw_parts_mut(bound.address(), bytes.len()) };
             target.copy_from_slice(&bytes);
-            shape(port as u32, &dims);
+            run.set_output_shape(port as u32, &dims);
         }
         Ok(())
     }
@@ -318,6 +275,24 @@ impl CpuExecutable {
         let value = self.program.ports[port].value;
         let storage = self.program.values[value.0 as usize].storage;
         self.program.storages[storage.0 as usize].home.clone()
+    }
+}
+
+impl Compute for CpuExecutable {
+    type Buffer = HostBuffer;
+
+    fn admit(&self, port: u32, bound: &Bound<HostBuffer>) -> Result<()> {
+        bound.check_aligned(port, self.ports[port as usize].dtype)
+    }
+
+    fn pace(&self) -> Option<&Pace> {
+        (!self.program.boundless).then_some(&self.pace)
+    }
+
+    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
+        let mut workplace = self.workplace.lock().unwrap_or_else(PoisonError::into_inner);
+        self.steps(&mut workplace, bound, run)?;
+        Ok(Span::Call)
     }
 }
 
@@ -334,9 +309,6 @@ impl Executable for CpuExecutable {
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, CpuRun>) -> Result<Arc<CpuRun>> {
-        let run = self.queue.take();
-        run.fill(self, &self.queue, submit)?;
-        self.queue.push(&run);
-        Ok(run)
+        Run::start(self, &self.queue, submit)
     }
 }

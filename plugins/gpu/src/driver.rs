@@ -10,9 +10,12 @@ pub(crate) mod adapter;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 mod barriers;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) mod external;
+mod external;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod foreign;
 pub(crate) mod gpu;
 pub(crate) mod lane;
+pub(crate) mod launch;
 pub(crate) mod launches;
 pub(crate) mod memory;
 #[cfg(target_vendor = "apple")]
@@ -26,7 +29,12 @@ mod spirv;
 pub(crate) mod timeline;
 pub(crate) mod timestamps;
 pub(crate) mod trial;
+mod usage;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 pub(crate) mod vulkan;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod vulkan_lanes;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod vulkan_memory;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 mod vulkan_pipeline;

@@ -8,36 +8,33 @@
 //! Not here: runs and their fences (`run`), the thread that serves runs nobody waits for (`runner`).
 
 mod bind;
-mod pool;
+mod bound;
 mod run;
-mod runner;
+pub(crate) mod runner;
+mod watch;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use polychip_sdk::{Error, ErrorKind, Executable, ExecutableInfo, Port, Result, Submit};
+use polychip_gpu_kernels::Access;
+use polychip_gpu_lowering::blob::Loaded;
+use polychip_gpu_lowering::program::{Home, PortUse, Program};
+
+use polychip_sdk::{Executable, ExecutableInfo, Port, Result, Submit};
 
 use self::bind::Sets;
-pub(crate) use self::pool::Pool;
+use self::bound::Bound;
 pub use self::run::GpuRun;
-pub(crate) use self::runner::{Runner, Watch};
-use crate::buffer::GpuBuffer;
+pub(crate) use self::run::Runs;
+use crate::buffer::{self, GpuBuffer};
 use crate::driver::gpu::Gpu;
 use crate::driver::lane::Ticket;
+use crate::driver::launch::{Launch, Place};
+use crate::driver::launches::Launches;
 use crate::driver::memory::Piece;
 use crate::driver::pipeline::Pipeline;
-use crate::plugin::Shared;
-use polychip_gpu_lowering::blob::Loaded;
-use polychip_gpu_lowering::program::{Home, Program};
-
-/// What the runs of a part need of a port.
-#[derive(Debug, Clone, Copy, Default)]
-struct PortUse {
-    /// Bytes that kernels touch from its start.
-    bytes: u64,
-    /// Whether they write.
-    output: bool,
-}
+use crate::shared::{NamesBuffers, Shared, lock};
 
 /// A part as one lane runs it.
 struct Prepared {
@@ -56,6 +53,7 @@ struct Last {
 /// A loaded part.
 pub struct GpuExecutable {
     shared: Arc<Shared>,
+    runs: Arc<Runs>,
     gpu: Arc<Gpu>,
     program: Program,
     ports: Vec<Port>,
@@ -71,12 +69,8 @@ pub struct GpuExecutable {
     spare: Mutex<Vec<(u32, Arc<GpuBuffer>)>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl GpuExecutable {
-    pub(crate) fn new(shared: &Arc<Shared>, loaded: Loaded<'_>) -> Result<GpuExecutable> {
+    pub(crate) fn new(shared: &Arc<Shared>, runs: &Arc<Runs>, loaded: Loaded<'_>) -> Result<GpuExecutable> {
         let gpu = shared.gpu();
         gpu.alive()?;
         let Loaded {
@@ -85,33 +79,18 @@ impl GpuExecutable {
             compiled: _,
             ports,
         } = loaded;
-        for kernel in &program.kernels {
-            kernel
-                .check(&shared.target.limits)
-                .map_err(|error| Error::bad_blob(error.to_string()))?;
-        }
+        program.check(&shared.target.limits)?;
         let arena = Piece::local(&gpu, program.arena_bytes)?;
         let constants = Piece::local(&gpu, bytes.len() as u64)?;
         constants.write(&gpu, 0, bytes)?;
-        let mut uses = vec![PortUse::default(); ports.len()];
-        for (of, port) in uses.iter_mut().zip(&ports) {
-            of.output = port.output;
-        }
-        for step in &program.steps {
-            let kernel = &program.kernels[step.kernel as usize];
-            for (binding, &operand) in kernel.bindings.iter().zip(&step.operands) {
-                if let Home::Port(port, at) = program.values[operand as usize].home {
-                    let of = &mut uses[port as usize];
-                    of.bytes = of.bytes.max(at + binding.bytes);
-                }
-            }
-        }
+        let uses = program.port_uses(&ports);
         let mut made = GpuExecutable {
             info: ExecutableInfo {
                 constant_bytes: constants.bytes,
                 arena_bytes: arena.bytes,
             },
             shared: Arc::clone(shared),
+            runs: Arc::clone(runs),
             program,
             ports,
             uses,
@@ -125,7 +104,10 @@ impl GpuExecutable {
         };
         let mut new = 0;
         for lane in 0..made.gpu.lanes.len() {
-            let (pipelines, of_lane) = made.gpu.pipelines.get(&made.gpu, lane, &made.program.kernels)?;
+            let (pipelines, of_lane) =
+                made.gpu
+                    .pipelines
+                    .get(&made.gpu.lanes, lane, &made.program.kernels)?;
             made.lanes.push(Prepared {
                 pipelines,
                 sets: Mutex::default(),
@@ -138,10 +120,93 @@ impl GpuExecutable {
         Ok(made)
     }
 
-    /// Lets go of a buffer that is destroyed.
-    pub(crate) fn forget(&self, buffer: u64) {
-        for lane in &self.lanes {
-            lock(&lane.sets).forget(buffer);
+    /// The part's launches over this memory, for one run.
+    ///
+    /// # Errors
+    /// Where the driver has no memory for them.
+    fn take(&self, lane: usize, bound: &[Bound]) -> Result<Launches> {
+        if let Some(ready) = lock(&self.lanes[lane].sets).take(bound) {
+            return Ok(ready);
+        }
+        let pipelines = &self.lanes[lane].pipelines;
+        let launches: Vec<Launch<'_>> = self
+            .program
+            .steps
+            .iter()
+            .map(|step| {
+                let kernel = &self.program.kernels[step.kernel as usize];
+                let places = kernel.bindings.iter().zip(&step.operands);
+                Launch {
+                    pipeline: &pipelines[step.kernel as usize],
+                    places: places
+                        .map(|(binding, &operand)| {
+                            let (piece, offset) = match self.program.values[operand as usize].home {
+                                Home::Arena(at) => (&self.arena, at),
+                                Home::Constants(at) => (&self.constants, at),
+                                Home::Port(port, at) => {
+                                    let bound = &bound[port as usize];
+                                    (bound.piece(), bound.offset() + at)
+                                }
+                            };
+                            Place {
+                                piece,
+                                offset,
+                                bytes: binding.bytes,
+                                writes: binding.access == Access::Write,
+                            }
+                        })
+                        .collect(),
+                    groups: kernel.groups,
+                }
+            })
+            .collect();
+        Launches::new(&self.gpu, lane, &launches, true)
+    }
+
+    /// Memory of a port as kernels can see it.
+    fn bound(&self, buffer: &Arc<GpuBuffer>, port: u32, offset: usize, bytes: usize) -> Result<Bound> {
+        let uses = self.uses[port as usize];
+        let piece = buffer.piece(&self.gpu)?;
+        let end = (offset as u64).saturating_add(uses.bytes);
+        let limit = if uses.output {
+            buffer.writable()
+        } else {
+            piece.bytes
+        };
+        let direct =
+            (offset as u64).is_multiple_of(self.gpu.offset_alignment) && end <= limit.min(piece.bytes);
+        // a port that no kernel touches needs nothing
+        if direct || uses.bytes == 0 {
+            return Ok(Bound {
+                buffer: Arc::clone(buffer),
+                piece,
+                offset: offset as u64,
+                staged: None,
+            });
+        }
+        let own = self.spare(port)?;
+        Ok(Bound {
+            piece: own.piece(&self.gpu)?,
+            buffer: own,
+            offset: 0,
+            staged: Some(bound::Staged {
+                port,
+                buffer: Arc::clone(buffer),
+                offset,
+                bytes: bytes.min(self.ports[port as usize].bytes as usize),
+                output: uses.output,
+            }),
+        })
+    }
+
+    /// Whether no run of the part is under way on another lane.
+    fn is_free(&self, lane: usize) -> bool {
+        match lock(&self.last).as_ref().filter(|last| last.lane != lane) {
+            None => true,
+            Some(last) => matches!(
+                self.gpu.lanes[last.lane].wait(&last.submission, Duration::ZERO),
+                Ok(true)
+            ),
         }
     }
 
@@ -154,7 +219,15 @@ impl GpuExecutable {
         drop(spare);
         let bytes = self.uses[port as usize].bytes;
         let wanted = polychip_sdk::Memory::wanted(polychip_sdk::MemoryKind::Host, bytes, 64);
-        GpuBuffer::create(&self.shared, &wanted).map(Arc::new)
+        buffer::create(&self.shared, &wanted)
+    }
+}
+
+impl NamesBuffers for GpuExecutable {
+    fn forget(&self, buffer: u64) {
+        for lane in &self.lanes {
+            lock(&lane.sets).forget(buffer);
+        }
     }
 }
 
@@ -171,14 +244,8 @@ impl Executable for GpuExecutable {
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, GpuBuffer, GpuRun>) -> Result<Arc<GpuRun>> {
-        self.gpu.alive()?;
-        if self.shared.gpu().number != self.gpu.number {
-            return Err(Error::new(
-                ErrorKind::DeviceLost,
-                "the device was reset after this part was loaded",
-            ));
-        }
-        let run = self.shared.pool.take();
+        self.shared.check_open(&self.gpu)?;
+        let run = self.runs.take();
         run.start(self, submit)?;
         Ok(run)
     }

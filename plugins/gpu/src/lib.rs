@@ -11,10 +11,13 @@
 #![deny(unsafe_code)]
 
 mod buffer;
+mod caps;
 mod driver;
 mod exec;
+mod lower;
 mod plugin;
 mod probe;
+mod shared;
 mod telemetry;
 mod trials;
 

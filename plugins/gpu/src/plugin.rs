@@ -2,22 +2,24 @@
 //!
 //! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView,
-    HostServices, LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, RatesWanted, Result,
-    Support, Telemetry,
+    HostServices, LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, Result, Support,
+    Telemetry,
 };
 
 use crate::buffer::GpuBuffer;
 use crate::driver::adapter::{self, Found};
-use crate::driver::gpu::{Commands, Gpu};
-use crate::exec::{GpuExecutable, GpuRun, Pool, Runner, Watch};
+use crate::driver::gpu::Commands;
+use crate::exec::runner::Runner;
+use crate::exec::{GpuExecutable, GpuRun, Runs};
+use crate::shared::{self, Shared};
 use crate::telemetry::Sensors;
-use crate::{buffer, probe};
-use polychip_gpu_lowering::{Guard, Target, Tuner, blob};
+use crate::{buffer, caps, lower};
+use polychip_gpu_lowering::blob;
 
 /// Part of every cache key. The driver is in the device's info, which keys them too, and in the blobs themselves.
 const BUILD_ID: &str = polychip_sdk::build_id!("gpu");
@@ -29,11 +31,6 @@ pub struct GpuPlugin {
     settings: Settings,
 }
 
-/// How long a GPU that was given up is waited for before what it may write to is kept for good.
-const RETIRES: Duration = Duration::from_secs(5);
-/// The same of one in software, which goes on, and writes to the host's memory in place.
-const SLOWLY: Duration = Duration::from_secs(60);
-
 /// After so long without the end of a run a GPU counts as hung, and one in software.
 const HUNG: Duration = Duration::from_secs(30);
 const SLOW: Duration = Duration::from_secs(600);
@@ -43,14 +40,7 @@ const SLOW: Duration = Duration::from_secs(600);
 struct Settings {
     /// After so long without the end of a run the device counts as hung; `None`: as the device is.
     hang: Option<Duration>,
-    /// Whether the first use of a kernel's variant is judged.
-    guard: bool,
-    /// Whether kernels that compute the same are timed when a part is compiled.
-    tune: bool,
-    /// Whether rates are measured.
-    rates: RatesWanted,
-    /// Bytes that a kernel may bind of one tensor at most; `None`: as many as the device can.
-    binding_bytes: Option<u64>,
+    lowering: caps::Settings,
     /// Memory kinds that may be imported; `None`: all that the driver imports.
     imports: Option<MemoryKinds>,
     /// How commands come to the GPU.
@@ -66,14 +56,14 @@ impl Settings {
         polychip_sdk::settings([
             ("binding_bytes", limits.binding_bytes.to_string()),
             ("commands", format!("{:?}", self.commands).to_lowercase()),
-            ("guard", on_or_off(self.guard)),
+            ("guard", on_or_off(self.lowering.guard)),
             ("imports", format!("{:x}", imports.bits())),
             (
                 "spin_us",
                 self.spin
                     .map_or_else(|| "auto".to_owned(), |spin| spin.as_micros().to_string()),
             ),
-            ("tune", on_or_off(self.tune)),
+            ("tune", on_or_off(self.lowering.tune)),
         ])
     }
 }
@@ -120,12 +110,14 @@ impl Plugin for GpuPlugin {
                 )),
                 None => None,
             },
-            guard: switch(&host, "guard", true)?,
-            tune: switch(&host, "tune", false)?,
-            rates: host.rates_wanted()?,
-            binding_bytes: match host.configuration("binding_bytes") {
-                Some(_) => Some(number(&host, "binding_bytes", 0)?),
-                None => None,
+            lowering: caps::Settings {
+                guard: switch(&host, "guard", true)?,
+                tune: switch(&host, "tune", false)?,
+                rates: host.rates_wanted()?,
+                binding_bytes: match host.configuration("binding_bytes") {
+                    Some(_) => Some(number(&host, "binding_bytes", 0)?),
+                    None => None,
+                },
             },
             imports: match host.configuration("imports") {
                 Some(text) => Some(buffer::named(&text)?),
@@ -166,64 +158,11 @@ impl Plugin for GpuPlugin {
     }
 }
 
-/// What the executables, buffers and runs of a device share with it.
-pub(crate) struct Shared {
-    pub(crate) host: HostServices,
-    found: Found,
-    commands: Commands,
-    /// What blobs and pipelines are made for.
-    pub(crate) identity: String,
-    pub(crate) target: Target,
-    gpu: RwLock<Arc<Gpu>>,
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) watch: Arc<Watch>,
-    /// How long a wait looks again and again before it sleeps.
-    pub(crate) spin: Duration,
-    executables: Mutex<Vec<Weak<GpuExecutable>>>,
-}
-
-/// Key of the driver's pipelines in the host's store.
-fn pipelines_key(identity: &str) -> String {
-    format!("pipelines {identity}")
-}
-
-impl Shared {
-    /// The GPU as it is open now.
-    pub(crate) fn gpu(&self) -> Arc<Gpu> {
-        Arc::clone(&self.gpu.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// How long a GPU that was given up is waited for.
-    fn patience(&self) -> Duration {
-        if self.found.software() { SLOWLY } else { RETIRES }
-    }
-
-    /// Keeps the driver's pipelines for the next process.
-    pub(crate) fn keep_pipelines(&self, gpu: &Gpu) {
-        if let Some(bytes) = gpu.pipelines.bytes() {
-            // a host without a store makes them again next time
-            let _ = self.host.store_write(&pipelines_key(&self.identity), &bytes);
-        }
-    }
-
-    /// Lets go of what names a buffer that is destroyed.
-    pub(crate) fn forget(&self, buffer: u64) {
-        let alive: Vec<Arc<GpuExecutable>> = {
-            let mut list = self.executables.lock().unwrap_or_else(PoisonError::into_inner);
-            list.retain(|known| known.strong_count() > 0);
-            list.iter().filter_map(Weak::upgrade).collect()
-        };
-        // the last hold of a part may be one of these, and its own buffers come here again
-        for executable in &alive {
-            executable.forget(buffer);
-        }
-    }
-}
-
 /// A device.
 pub struct GpuDevice {
     info: DeviceInfo,
     shared: Arc<Shared>,
+    runs: Arc<Runs>,
     sensors: Sensors,
     /// Its thread ends with the device.
     runner: Option<Runner>,
@@ -232,23 +171,9 @@ pub struct GpuDevice {
 impl GpuDevice {
     fn open(host: &HostServices, found: &Found, settings: Settings) -> Result<GpuDevice> {
         let identity = found.identity();
-        let cache = host.store_read(&pipelines_key(&identity)).unwrap_or(None);
-        let gpu = Gpu::open(found, cache.as_deref(), settings.commands)?;
+        let gpu = shared::open(host, found, &identity, settings.commands)?;
         let imports = gpu.import_alignment();
-        let mut limits = found.limits();
-        limits.binding_bytes = limits
-            .binding_bytes
-            .min(settings.binding_bytes.unwrap_or(u64::MAX));
-        let guard = Guard::new(host.clone(), BUILD_ID, &identity, limits, gpu.clone());
-        let tuner = Tuner::new(host.clone(), BUILD_ID, &identity, gpu.clone());
-        let (rates, rates_measured_s) = probe::rates(host, settings.rates, BUILD_ID, found, &gpu, &limits);
-        let target = Target {
-            limits,
-            guard: settings.guard.then(|| Arc::new(guard)),
-            tuner: settings.tune.then(|| Arc::new(tuner)),
-            discrete: found.discrete(),
-            rates,
-        };
+        let (target, rates_measured_s) = caps::target(host, BUILD_ID, found, &gpu, settings.lowering);
         let import_kinds = buffer::kinds(&gpu, settings.imports);
         let info = DeviceInfo {
             emulated: found.software(),
@@ -266,43 +191,31 @@ impl GpuDevice {
             memory_bytes: if found.software() { 0 } else { gpu.local_bytes() },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
-            settings: settings.words(&limits, import_kinds),
+            settings: settings.words(&target.limits, import_kinds),
             rates_measured_s,
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
-        let pool = Arc::new(Pool::default());
         // software is slow, and slower on a busy machine, but does not hang
         let usual = if found.software() { SLOW } else { HUNG };
-        let watch = Arc::new(Watch::new(settings.hang.unwrap_or(usual)));
-        let runner = Runner::start(&watch, &pool)?;
+        let runs = Arc::new(Runs::new(settings.hang.unwrap_or(usual)));
+        // a software GPU needs the processor that would spin
+        let spin = Duration::from_micros(if found.software() { 0 } else { 60 });
+        let spin = settings.spin.unwrap_or(spin);
         Ok(GpuDevice {
             info,
-            shared: Arc::new(Shared {
-                host: host.clone(),
-                found: found.clone(),
-                commands: settings.commands,
-                identity,
-                target,
-                gpu: RwLock::new(gpu),
-                pool,
-                watch,
-                // a software GPU needs the processor that would spin
-                spin: settings
-                    .spin
-                    .unwrap_or(Duration::from_micros(if found.software() { 0 } else { 60 })),
-                executables: Mutex::default(),
-            }),
+            shared: Arc::new(Shared::new(host, found, settings.commands, target, gpu, spin)),
             sensors: Sensors::find(found),
-            runner: Some(runner),
+            runner: Some(Runner::start(&runs)?),
+            runs,
         })
     }
 }
 
 impl Drop for GpuDevice {
     fn drop(&mut self) {
-        self.shared.watch.drain(&self.shared.pool);
+        self.runs.drain();
         self.runner = None;
-        self.shared.gpu().retire(self.shared.patience());
+        self.shared.retire(self.shared.gpu());
     }
 }
 
@@ -337,32 +250,27 @@ impl Device for GpuDevice {
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
-        if let Some(point) = options.operating_point {
-            return Err(Error::bad_argument(format!("operating point {point} of 0")));
-        }
-        let lowered = polychip_gpu_lowering::lower(graph, options, &self.shared.target)?;
-        blob::write(BUILD_ID, &self.shared.identity, graph, &lowered, &[])
+        lower::compile(BUILD_ID, &self.shared, graph, options)
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<GpuExecutable>> {
         let shared = &self.shared;
         let kinds = self.info.import_kinds;
         let executable = blob::read(BUILD_ID, &shared.identity, kinds, source, |loaded| {
-            GpuExecutable::new(shared, loaded)
+            GpuExecutable::new(shared, &self.runs, loaded)
         })?;
         let executable = Arc::new(executable);
-        let mut list = shared.executables.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|known| known.strong_count() > 0);
-        list.push(Arc::downgrade(&executable));
+        let names: std::sync::Weak<GpuExecutable> = Arc::downgrade(&executable);
+        shared.tell(names);
         Ok(executable)
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<GpuBuffer>> {
-        GpuBuffer::create(&self.shared, wanted).map(Arc::new)
+        buffer::create(&self.shared, wanted)
     }
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<GpuBuffer>> {
-        GpuBuffer::import(&self.shared, memory).map(Arc::new)
+        buffer::import(&self.shared, memory)
     }
 
     fn telemetry(&self) -> Result<Telemetry> {
@@ -373,20 +281,7 @@ impl Device for GpuDevice {
         let shared = &self.shared;
         let old = shared.gpu();
         old.lose("the device was reset".to_owned());
-        shared.watch.drain(&shared.pool);
-        let cache = shared
-            .host
-            .store_read(&pipelines_key(&shared.identity))
-            .unwrap_or(None);
-        let new = Gpu::open(&shared.found, cache.as_deref(), shared.commands)?;
-        if let Some(guard) = &shared.target.guard {
-            guard.reopened(new.clone());
-        }
-        if let Some(tuner) = &shared.target.tuner {
-            tuner.reopened(new.clone());
-        }
-        *shared.gpu.write().unwrap_or_else(PoisonError::into_inner) = new;
-        old.retire(shared.patience());
-        Ok(())
+        self.runs.drain();
+        shared.reopen(old)
     }
 }

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod caps;
 mod chip;
 mod exec;

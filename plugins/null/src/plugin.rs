@@ -19,7 +19,7 @@ use crate::fence::NullFence;
 use crate::script::{DeviceScript, FaultKind, Script};
 use crate::telemetry::Meter;
 use crate::work::Price;
-use crate::{caps, lower, pattern};
+use crate::{buffer, caps, lower, pattern};
 
 const BUILD_ID: &str = polychip_sdk::build_id!("null");
 
@@ -169,7 +169,7 @@ impl NullDevice {
             shares_host_memory: imports.contains(&MemoryKind::Host),
             serial: script.serial,
             import_kinds: MemoryKinds::of(&imports),
-            export_kinds: MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd]),
+            export_kinds: buffer::EXPORTS,
             import_alignment: script.import_alignment,
             vendor: "Polychip".into(),
             soc: "emulated".into(),
@@ -370,11 +370,11 @@ impl Device for NullDevice {
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
-        HostBuffer::create(wanted).map(Arc::new)
+        buffer::create(wanted)
     }
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
-        HostBuffer::import(memory).map(Arc::new)
+        buffer::import(memory)
     }
 
     fn reset(&self) -> Result<()> {

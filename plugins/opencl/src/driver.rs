@@ -7,6 +7,7 @@
 pub(crate) mod found;
 pub(crate) mod gpu;
 pub(crate) mod memory;
+pub(crate) mod open;
 pub(crate) mod program;
 
 use opencl3::error_codes::{CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, ClError};

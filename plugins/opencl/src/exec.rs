@@ -5,40 +5,29 @@
 //! 2. Runs of one part follow one another, for they share its arena; runs of one lane do.
 //! 3. A port is bound in place where its memory is aligned and large enough for the kernels; else it is copied.
 //!
-//! Not here: the queue (`polychip_sdk::RunQueue`), the fences (`run`), what is compiled (`polychip_gpu_lowering`).
+//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), what is compiled (`polychip_gpu_lowering`).
 
-mod run;
-
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use opencl3::event::Event;
 use opencl3::kernel::Kernel as Entry;
 use opencl3::types::cl_mem;
 use polychip_gpu_lowering::blob::Loaded;
-use polychip_gpu_lowering::program::{Home, Program};
-use polychip_sdk::{Error, ErrorKind, Executable, ExecutableInfo, Port, Priority, Result, RunQueue, Submit};
+use polychip_gpu_lowering::program::{Home, PortUse, Program};
+use polychip_sdk::{
+    Bound, Compute, Error, Executable, ExecutableInfo, Pace, Port, Priority, Result, Run, RunContext,
+    RunQueue, Span, Submit,
+};
 
-use self::run::Bound;
-pub use self::run::OpenclRun;
 use crate::buffer::OpenclBuffer;
 use crate::driver::gpu::{Gpu, LANES};
 use crate::driver::memory::Piece;
 use crate::driver::program::Program as Compiled;
 use crate::driver::said;
-use crate::plugin::Shared;
+use crate::shared::Shared;
 
 /// Alignment of a binding's start: the largest vector of the kernels, four integers of 64 bits.
 const ALIGN: u64 = 32;
-
-/// What the runs of a part need of a port.
-#[derive(Debug, Clone, Copy, Default)]
-struct PortUse {
-    /// Bytes that kernels touch from its start.
-    bytes: u64,
-    /// Whether they write.
-    output: bool,
-}
 
 /// A launch with its arguments.
 struct Launch {
@@ -59,26 +48,28 @@ struct Seat {
     bytes: Vec<u8>,
 }
 
+/// A run, and the fence that tells its end.
+pub type OpenclRun = Run<OpenclExecutable>;
+
+/// Queue of runs of each lane.
+pub(crate) type Lanes = Arc<[Arc<RunQueue<OpenclRun>>]>;
+
 /// A loaded part.
 pub struct OpenclExecutable {
     gpu: Arc<Gpu>,
     shared: Arc<Shared>,
+    queues: Lanes,
     ports: Vec<Port>,
     uses: Vec<PortUse>,
     info: ExecutableInfo,
     seat: Mutex<Seat>,
     /// Held as long as the kernels that name them.
     _memory: [Piece; 2],
-    /// How long the last run took, in nanoseconds; without end before the first.
-    last_ns: AtomicU64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    pace: Pace,
 }
 
 impl OpenclExecutable {
-    pub(crate) fn new(shared: &Arc<Shared>, loaded: Loaded<'_>) -> Result<OpenclExecutable> {
+    pub(crate) fn new(shared: &Arc<Shared>, queues: &Lanes, loaded: Loaded<'_>) -> Result<OpenclExecutable> {
         let gpu = shared.gpu();
         gpu.alive()?;
         let Loaded {
@@ -87,29 +78,13 @@ impl OpenclExecutable {
             compiled,
             ports,
         } = loaded;
-        for kernel in &program.kernels {
-            kernel
-                .check(&shared.target.limits)
-                .map_err(|error| Error::bad_blob(error.to_string()))?;
-        }
+        program.check(&shared.target.limits)?;
         let binaries: Vec<Vec<u8>> = postcard::from_bytes(compiled)
             .map_err(|error| Error::bad_blob(format!("the blob's binaries are torn: {error}")))?;
         let arena = Piece::local(&gpu, program.arena_bytes)?;
         let constants = Piece::local(&gpu, bytes.len() as u64)?;
         constants.write(&gpu, 0, bytes)?;
-        let mut uses = vec![PortUse::default(); ports.len()];
-        for (of, port) in uses.iter_mut().zip(&ports) {
-            of.output = port.output;
-        }
-        for step in &program.steps {
-            let kernel = &program.kernels[step.kernel as usize];
-            for (binding, &operand) in kernel.bindings.iter().zip(&step.operands) {
-                if let Home::Port(port, at) = program.values[operand as usize].home {
-                    let of = &mut uses[port as usize];
-                    of.bytes = of.bytes.max(at + binding.bytes);
-                }
-            }
-        }
+        let uses = program.port_uses(&ports);
         let compiled = program
             .kernels
             .iter()
@@ -130,28 +105,19 @@ impl OpenclExecutable {
                 bytes: Vec::new(),
             }),
             shared: Arc::clone(shared),
+            queues: Arc::clone(queues),
             ports,
             uses,
             _memory: [arena, constants],
-            last_ns: AtomicU64::new(u64::MAX),
+            pace: Pace::default(),
             gpu,
         })
     }
 
-    /// How long a run is expected to take, in nanoseconds. A chip behind a driver may hang: no wait that may run out
-    /// calls it in place.
-    fn expected_ns(&self) -> u64 {
-        if self.gpu.found.software {
-            self.last_ns.load(Ordering::Relaxed)
-        } else {
-            u64::MAX
-        }
-    }
-
     /// Runs over bound buffers on a lane, whose turn is the caller's; how long the device worked, in nanoseconds.
-    fn compute(&self, lane: usize, bound: &[Bound]) -> Result<Option<u64>> {
+    fn run_on(&self, lane: usize, bound: &[Bound<OpenclBuffer>]) -> Result<Option<u64>> {
         self.gpu.alive()?;
-        let mut seat = lock(&self.seat);
+        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let Seat { lanes, spare, bytes } = &mut *seat;
         let mut places: [(cl_mem, u64); MOST_PORTS] = [(std::ptr::null_mut(), 0); MOST_PORTS];
         let mut far = Vec::new();
@@ -164,11 +130,11 @@ impl OpenclExecutable {
         // pieces are held by their buffers, which the run holds
         for (port, (of, place)) in bound.iter().zip(places.iter_mut()).enumerate() {
             let uses = self.uses[port];
-            let piece = of.buffer.piece(&self.gpu)?;
+            let piece = of.buffer().piece(&self.gpu)?;
             if self.is_direct(of, &piece, uses) {
-                *place = (piece.raw(), of.offset as u64);
+                *place = (piece.raw(), of.offset() as u64);
                 if uses.output {
-                    of.buffer.set_stale();
+                    of.buffer().set_stale();
                 }
                 continue;
             }
@@ -178,7 +144,7 @@ impl OpenclExecutable {
             };
             if !uses.output {
                 bytes.resize(self.carried(port, of), 0);
-                of.buffer.copy_out(of.offset, bytes)?;
+                of.buffer().copy_out(of.offset(), bytes)?;
                 own.write(&self.gpu, 0, bytes)?;
             }
             *place = (own.raw(), 0);
@@ -188,31 +154,31 @@ impl OpenclExecutable {
             let uses = self.uses[port];
             if uses.output
                 && let Some(own) = &spare[port]
-                && !self.is_direct(of, &*of.buffer.piece(&self.gpu)?, uses)
+                && !self.is_direct(of, &*of.buffer().piece(&self.gpu)?, uses)
             {
                 bytes.resize(self.carried(port, of), 0);
                 own.read(&self.gpu, 0, bytes)?;
-                of.buffer.copy_in(of.offset, bytes)?;
+                of.buffer().copy_in(of.offset(), bytes)?;
             }
         }
         Ok(spent)
     }
 
     /// Bytes of a port that are copied where it cannot be bound.
-    fn carried(&self, port: usize, of: &Bound) -> usize {
-        of.bytes.min(self.ports[port].bytes as usize)
+    fn carried(&self, port: usize, of: &Bound<OpenclBuffer>) -> usize {
+        of.bytes().min(self.ports[port].bytes as usize)
     }
 
     /// Whether kernels may be given a port's memory itself.
-    fn is_direct(&self, of: &Bound, piece: &Piece, uses: PortUse) -> bool {
-        let end = (of.offset as u64).saturating_add(uses.bytes);
+    fn is_direct(&self, of: &Bound<OpenclBuffer>, piece: &Piece, uses: PortUse) -> bool {
+        let end = (of.offset() as u64).saturating_add(uses.bytes);
         let limit = if uses.output {
-            of.buffer.writable().min(piece.bytes)
+            of.buffer().writable().min(piece.bytes)
         } else {
             piece.bytes
         };
         // a port that no kernel touches needs nothing
-        uses.bytes == 0 || ((of.offset as u64).is_multiple_of(ALIGN) && end <= limit)
+        uses.bytes == 0 || ((of.offset() as u64).is_multiple_of(ALIGN) && end <= limit)
     }
 
     #[allow(unsafe_code, reason = "kernels are launched by calls of the driver")]
@@ -272,7 +238,7 @@ const MOST_PORTS: usize = 32;
 #[allow(unsafe_code, reason = "arguments are set by calls of the driver")]
 fn launches(
     program: &Program,
-    compiled: &[Arc<Compiled>],
+    compiled: &[Compiled],
     arena: &Piece,
     constants: &Piece,
 ) -> Result<Vec<Launch>> {
@@ -307,6 +273,19 @@ fn launches(
     Ok(all)
 }
 
+impl Compute for OpenclExecutable {
+    type Buffer = OpenclBuffer;
+
+    /// A chip behind a driver may hang: no wait that may run out calls it in place.
+    fn pace(&self) -> Option<&Pace> {
+        self.gpu.found.software.then_some(&self.pace)
+    }
+
+    fn compute(&self, bound: &[Bound<OpenclBuffer>], run: &RunContext<'_>) -> Result<Span> {
+        Ok(self.run_on(run.lane(), bound)?.map_or(Span::Call, Span::Device))
+    }
+}
+
 impl Executable for OpenclExecutable {
     type Buffer = OpenclBuffer;
     type Fence = OpenclRun;
@@ -320,21 +299,11 @@ impl Executable for OpenclExecutable {
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, OpenclBuffer, OpenclRun>) -> Result<Arc<OpenclRun>> {
-        self.gpu.alive()?;
-        if self.shared.gpu().number != self.gpu.number {
-            return Err(Error::new(
-                ErrorKind::DeviceLost,
-                "the device was reset after this part was loaded",
-            ));
-        }
+        self.shared.check_open(&self.gpu)?;
         let lane = match submit.priority() {
             Priority::Urgent => LANES - 1,
             Priority::Batch | Priority::Normal => 0,
         };
-        let queue: &Arc<RunQueue<OpenclRun>> = &self.shared.lanes[lane];
-        let run = queue.take();
-        run.fill(self, lane, submit)?;
-        queue.push(&run);
-        Ok(run)
+        Run::start(self, &self.queues[lane], submit)
     }
 }

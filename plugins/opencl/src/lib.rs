@@ -12,10 +12,14 @@
 #![deny(unsafe_code)]
 
 mod buffer;
+mod caps;
 mod driver;
 mod exec;
+mod lower;
 mod plugin;
+mod shared;
 mod source;
+mod telemetry;
 mod trials;
 
 pub use buffer::OpenclBuffer;

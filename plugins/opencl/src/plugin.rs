@@ -2,9 +2,9 @@
 //!
 //! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use polychip_gpu_lowering::{Guard, Rates, Target, Tuner, blob};
+use polychip_gpu_lowering::blob;
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView,
     HostServices, LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner,
@@ -12,10 +12,13 @@ use polychip_sdk::{
 };
 
 use crate::buffer::{self, OpenclBuffer};
+use crate::caps::{self, Settings};
 use crate::driver::found::{self, Found};
-use crate::driver::gpu::{Gpu, LANES};
-use crate::driver::program::Program;
-use crate::exec::{OpenclExecutable, OpenclRun};
+use crate::driver::gpu::LANES;
+use crate::driver::open;
+use crate::exec::{Lanes, OpenclExecutable, OpenclRun};
+use crate::lower;
+use crate::shared::Shared;
 
 /// Part of every cache key. The driver is in the device's info, which keys them too, and in the blobs themselves.
 const BUILD_ID: &str = polychip_sdk::build_id!("opencl");
@@ -24,8 +27,7 @@ const BUILD_ID: &str = polychip_sdk::build_id!("opencl");
 pub struct OpenclPlugin {
     host: HostServices,
     found: Vec<Found>,
-    guard: bool,
-    tune: bool,
+    settings: Settings,
 }
 
 fn switch(host: &HostServices, key: &str, usual: bool) -> Result<bool> {
@@ -53,8 +55,10 @@ impl Plugin for OpenclPlugin {
     };
 
     fn create(host: HostServices) -> Result<Self> {
-        let guard = switch(&host, "guard", true)?;
-        let tune = switch(&host, "tune", false)?;
+        let settings = Settings {
+            guard: switch(&host, "guard", true)?,
+            tune: switch(&host, "tune", false)?,
+        };
         let found = found::find(host.configuration("adapter").as_deref())?;
         for device in &found {
             host.log(LogLevel::Info, &format!("OpenCL: {}", device.identity()));
@@ -62,8 +66,7 @@ impl Plugin for OpenclPlugin {
         Ok(OpenclPlugin {
             host,
             found,
-            guard,
-            tune,
+            settings,
         })
     }
 
@@ -81,47 +84,6 @@ impl Plugin for OpenclPlugin {
     }
 }
 
-/// Rates of a device: orders of magnitude, from what the driver tells of its units and clock.
-fn rates(found: &Found) -> Rates {
-    let (f32_macs, memory_bytes) = if found.software {
-        (4_000_000_000, 8_000_000_000)
-    } else {
-        // Adreno and Mali compute 64 to 128 multiply-adds per unit and tick, and share the memory of their chip
-        (
-            found.ticks_per_s.saturating_mul(64).max(1_000_000_000),
-            30_000_000_000,
-        )
-    };
-    Rates {
-        f32_macs,
-        f16_macs: f32_macs,
-        i8_macs: f32_macs,
-        memory_bytes,
-        link_bytes: if found.unified {
-            memory_bytes
-        } else {
-            8_000_000_000
-        },
-        launch_ns: if found.software { 20_000 } else { 10_000 },
-        submit_ns: 80_000,
-    }
-}
-
-/// What the executables, buffers and runs of a device share with it.
-pub(crate) struct Shared {
-    pub(crate) target: Target,
-    gpu: RwLock<Arc<Gpu>>,
-    /// Queue of runs of each lane.
-    pub(crate) lanes: Vec<Arc<RunQueue<OpenclRun>>>,
-}
-
-impl Shared {
-    /// The device as it is open now.
-    pub(crate) fn gpu(&self) -> Arc<Gpu> {
-        Arc::clone(&self.gpu.read().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// A device.
 pub struct OpenclDevice {
     info: DeviceInfo,
@@ -130,30 +92,15 @@ pub struct OpenclDevice {
     found: Found,
     /// Their threads end with the device.
     _runners: Vec<Runner<OpenclRun>>,
+    queues: Lanes,
     shared: Arc<Shared>,
 }
 
 impl OpenclDevice {
     fn open(plugin: &OpenclPlugin, found: &Found) -> Result<OpenclDevice> {
         let host = &plugin.host;
-        let identity = found.identity();
-        let gpu = Gpu::open(found)?;
-        let limits = found.limits;
-        let trials = Arc::clone(&gpu);
-        let guard = plugin
-            .guard
-            .then(|| Arc::new(Guard::new(host.clone(), BUILD_ID, &identity, limits, trials)));
-        let trials = Arc::clone(&gpu);
-        let tuner = plugin
-            .tune
-            .then(|| Arc::new(Tuner::new(host.clone(), BUILD_ID, &identity, trials)));
-        let target = Target {
-            limits,
-            guard,
-            tuner,
-            discrete: !found.unified,
-            rates: rates(found),
-        };
+        let gpu = open::open(found)?;
+        let target = caps::target(host, BUILD_ID, found, &gpu, plugin.settings);
         let kinds = buffer::kinds(gpu.shares);
         let info = DeviceInfo {
             emulated: found.software,
@@ -168,30 +115,27 @@ impl OpenclDevice {
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
             settings: polychip_sdk::settings([
-                ("guard", on_or_off(plugin.guard)),
-                ("tune", on_or_off(plugin.tune)),
+                ("guard", on_or_off(plugin.settings.guard)),
+                ("tune", on_or_off(plugin.settings.tune)),
                 ("ticks_per_s", found.ticks_per_s.to_string()),
             ]),
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
-        let lanes: Vec<_> = (0..LANES)
-            .map(|_| Arc::new(RunQueue::new(host.clone())))
+        let queues: Lanes = (0..LANES)
+            .map(|lane| Arc::new(RunQueue::of_lane(host.clone(), lane)))
             .collect();
-        let runners = lanes
+        let runners = queues
             .iter()
             .enumerate()
             .map(|(lane, queue)| Runner::start(queue, &format!("polychip-cl-{lane}")))
             .collect::<Result<Vec<_>>>()?;
         Ok(OpenclDevice {
             info,
-            identity,
+            identity: found.identity(),
             found: found.clone(),
             _runners: runners,
-            shared: Arc::new(Shared {
-                target,
-                gpu: RwLock::new(gpu),
-                lanes,
-            }),
+            queues,
+            shared: Arc::new(Shared::new(target, gpu)),
         })
     }
 }
@@ -226,52 +170,31 @@ impl Device for OpenclDevice {
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
-        if let Some(point) = options.operating_point {
-            return Err(Error::bad_argument(format!("operating point {point} of 0")));
-        }
-        let lowered = polychip_gpu_lowering::lower(graph, options, &self.shared.target)?;
-        let gpu = self.shared.gpu();
-        gpu.alive()?;
-        let binaries = lowered
-            .program
-            .kernels
-            .iter()
-            .map(|kernel| Ok(Program::get(&gpu, kernel, None)?.binary()))
-            .collect::<Result<Vec<_>>>()?;
-        let binaries = postcard::to_stdvec(&binaries)
-            .map_err(|_| Error::new(ErrorKind::OutOfMemory, "no memory for the blob"))?;
-        blob::write(BUILD_ID, &self.identity, graph, &lowered, &binaries)
+        lower::compile(BUILD_ID, &self.identity, &self.shared, graph, options)
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<OpenclExecutable>> {
         let kinds = self.info.import_kinds;
         blob::read(BUILD_ID, &self.identity, kinds, source, |loaded| {
-            OpenclExecutable::new(&self.shared, loaded)
+            OpenclExecutable::new(&self.shared, &self.queues, loaded)
         })
         .map(Arc::new)
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<OpenclBuffer>> {
-        OpenclBuffer::create(&self.shared, wanted).map(Arc::new)
+        buffer::create(&self.shared, wanted)
     }
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<OpenclBuffer>> {
-        OpenclBuffer::import(&self.shared, memory).map(Arc::new)
+        buffer::import(&self.shared, memory)
     }
 
     fn reset(&self) -> Result<()> {
         let shared = &self.shared;
         shared.gpu().lose("the device was reset".to_owned());
         // runs that the driver has end first; those behind them fail
-        let turns: Vec<_> = shared.lanes.iter().map(|lane| lane.turn()).collect();
-        let new = Gpu::open(&self.found)?;
-        if let Some(guard) = &shared.target.guard {
-            guard.reopened(Arc::<Gpu>::clone(&new));
-        }
-        if let Some(tuner) = &shared.target.tuner {
-            tuner.reopened(Arc::<Gpu>::clone(&new));
-        }
-        *shared.gpu.write().unwrap_or_else(PoisonError::into_inner) = new;
+        let turns: Vec<_> = self.queues.iter().map(|queue| queue.turn()).collect();
+        shared.reopened(open::open(&self.found)?);
         drop(turns);
         Ok(())
     }

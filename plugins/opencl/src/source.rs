@@ -13,6 +13,7 @@ mod body;
 mod functions;
 mod math;
 mod types;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,18 +22,11 @@ use naga::{AddressSpace, Handle, Module, TypeInner};
 use polychip_sdk::{Error, Result};
 
 use self::body::Body;
+pub use self::writer::Half;
+use self::writer::{Writer, is_whole, unknown};
 
 /// Name of the kernel.
 pub const ENTRY: &str = "polychip_main";
-
-/// How a device computes on 16-bit floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Half {
-    /// In its own arithmetic: `cl_khr_fp16`.
-    Native,
-    /// It stores them; the arithmetic is that of 32-bit floats, rounded where the text converts and stores.
-    Stored,
-}
 
 /// Writes the OpenCL C 1.2 of a kernel.
 ///
@@ -68,21 +62,6 @@ pub fn translate(wgsl: &str, half: Half) -> Result<String> {
         functions: BTreeMap::new(),
     };
     writer.module(&info)
-}
-
-/// What this writer does not know.
-fn unknown<T>(what: impl std::fmt::Display) -> Result<T> {
-    Err(Error::unsupported(format!("not written in OpenCL C: {what}")))
-}
-
-/// A kernel in the making.
-struct Writer<'a> {
-    module: &'a Module,
-    half: Half,
-    /// Names and declarations of types, each after those that it is made of.
-    declared: Vec<(String, String)>,
-    /// Functions of ours that the text calls, by name.
-    functions: BTreeMap<String, String>,
 }
 
 impl<'a> Writer<'a> {
@@ -282,11 +261,6 @@ impl<'a> Writer<'a> {
             self.functions.insert(name.to_owned(), text());
         }
     }
-}
-
-/// Whether a value goes to and from functions by its address: pocl 3.1 loses parts of structs that go by value.
-fn is_whole(inner: &TypeInner) -> bool {
-    matches!(inner, TypeInner::Struct { .. } | TypeInner::Array { .. })
 }
 
 /// Whether any type of the text is made of 16-bit floats.

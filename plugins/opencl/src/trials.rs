@@ -4,7 +4,6 @@
 //!
 //! Not here: verdicts and choices (`polychip_gpu_lowering`).
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opencl3::kernel::Kernel as Entry;
@@ -57,7 +56,7 @@ struct Trial<'a> {
     pieces: Vec<Piece>,
     entry: Entry,
     /// Holds what the kernel is a part of.
-    _program: Arc<Program>,
+    _program: Program,
 }
 
 impl<'a> Trial<'a> {

@@ -5,14 +5,10 @@
 
 use std::sync::Arc;
 
-use polychip_sdk::{HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
+use polychip_sdk::{HostBuffer, Memory, MemoryKinds, Result};
 
 /// Memory kinds that ports can be bound to.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) const KINDS: MemoryKinds = MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd]);
-/// Memory kinds that ports can be bound to.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) const KINDS: MemoryKinds = MemoryKinds::of(&[MemoryKind::Host]);
+pub(crate) const KINDS: MemoryKinds = HostBuffer::KINDS;
 
 /// Makes a buffer.
 pub(crate) fn create(wanted: &Memory) -> Result<Arc<HostBuffer>> {

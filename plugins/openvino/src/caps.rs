@@ -20,8 +20,8 @@ use polychip_sdk::{
     ErrorKind, GraphView, HostServices, LogLevel, NodeView, Reason, Result, Support, TensorView,
 };
 
-use crate::plugin::Shared;
-use crate::{api, lower};
+use crate::shared::Shared;
+use crate::{api, model};
 
 type Hash = [u8; 32];
 
@@ -29,11 +29,6 @@ type Hash = [u8; 32];
 #[derive(Default)]
 pub(crate) struct Answers {
     known: BTreeMap<Hash, Support>,
-}
-
-/// Whether a node is handed over as the primitive ops that it was recomposed from.
-pub(crate) fn decompose(_node: &NodeView<'_>) -> bool {
-    false
 }
 
 /// Answers for all nodes of a graph.
@@ -138,8 +133,8 @@ fn parse(bytes: &[u8]) -> Vec<(Hash, Support)> {
 
 fn question(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Result<Hash, Support> {
     let options = Options {
-        weights: Weights::Placeholder(lower::LARGE),
-        decompose: &decompose,
+        weights: Weights::Placeholder(model::LARGE),
+        decompose: &model::decompose,
     };
     match onnx::write_node(graph, node, &options) {
         Ok(model) => Ok(*blake3::hash(&model.bytes).as_bytes()),
@@ -150,22 +145,25 @@ fn question(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Result<H
 /// What the library says of a node.
 fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Support> {
     let options = Options {
-        weights: lower::weights(&shared.vendor),
-        decompose: &decompose,
+        weights: model::weights(&shared.vendor),
+        decompose: &model::decompose,
     };
     let refused = |error: polychip_sdk::Error| match error.kind() {
         ErrorKind::OutOfMemory | ErrorKind::DeviceLost | ErrorKind::Transient => Err(error),
         _ => Ok(Support::no(Reason::Vendor, one_line(&error.to_string()))),
     };
-    let model = match onnx::write_node(graph, node, &options) {
-        Ok(model) => model,
+    let written = match onnx::write_node(graph, node, &options) {
+        Ok(written) => written,
         Err(error) => return refused(error),
     };
-    let read = match shared.vendor.core.read(&model.bytes) {
+    let read = match shared.vendor.core.read(&written.bytes) {
         Ok(read) => read,
         Err(error) => return refused(error),
     };
-    for (tensors, ports) in [(&model.inputs, read.inputs()?), (&model.outputs, read.outputs()?)] {
+    for (tensors, ports) in [
+        (&written.inputs, read.inputs()?),
+        (&written.outputs, read.outputs()?),
+    ] {
         if tensors.len() != ports.len() {
             let what = format!("OpenVINO makes {} ports of {}", ports.len(), tensors.len());
             return Ok(Support::no(Reason::Vendor, what));
@@ -178,13 +176,13 @@ fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Su
                 );
                 return Ok(Support::no(Reason::DynamicShape, one_line(&what)));
             }
-            if let Err(error) = lower::agrees(graph, tensor, port) {
+            if let Err(error) = model::agrees(graph, tensor, port) {
                 return refused(error);
             }
         }
     }
     if !shared.is_cpu {
-        let properties = lower::properties(shared, polychip_sdk::Precision::Exact, shared.threads);
+        let properties = model::properties(shared, polychip_sdk::Precision::Exact, shared.threads);
         if let Err(error) = shared.vendor.core.compile(&read, &shared.name, &properties) {
             return refused(error);
         }

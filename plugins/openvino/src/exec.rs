@@ -5,26 +5,24 @@
 //! 2. A view of host memory is made once per port and address; a warm run makes none and sets only what changed.
 //! 3. Ports are bound in place; only a state whose output lies on its input is copied, out of memory made at load.
 //!
-//! Not here: the queue (`polychip_sdk::RunQueue`), the fences (`exec/run`), what is compiled (`lower`).
+//! Why not the library's asynchronous call: it hands the run to a thread of its own, its callback is not told how
+//! the run ended, and whoever asks for that must be woken by a third thread. A host that waits computes in place
+//! (the library's own threads help), and one that does something else is served by the queue's thread.
+//!
+//! Not here: runs, their queue and their fences (`polychip_sdk::Run`), what is compiled (`lower`).
 
-mod run;
-
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_ops::DType;
 use polychip_sdk::{
-    AlignedBytes, Error, ErrorKind, Executable, ExecutableInfo, GraphView, HostBuffer, Port, Result,
-    RunQueue, Submit,
+    AlignedBytes, Compute, Error, Executable, ExecutableInfo, GraphView, HostBuffer, Pace, Port, Result, Run,
+    RunContext, RunQueue, Span, Submit,
 };
-
-use run::Bound;
-pub use run::OpenvinoRun;
 
 use crate::api::{self, CompiledModel, HostTensor, Request};
 use crate::buffer;
 use crate::lower::Part;
-use crate::plugin::Shared;
+use crate::shared::Shared;
 
 /// Views kept per port: as many as a session binds in turn. The oldest goes first.
 const VIEWS: usize = 64;
@@ -49,6 +47,12 @@ struct Seat {
     spare: Vec<Option<AlignedBytes>>,
 }
 
+/// A buffer bound to a port.
+type Bound = polychip_sdk::Bound<HostBuffer>;
+
+/// A run, and the fence that tells its end.
+pub type OpenvinoRun = Run<OpenvinoExecutable>;
+
 /// A loaded part.
 pub struct OpenvinoExecutable {
     shared: Arc<Shared>,
@@ -60,8 +64,7 @@ pub struct OpenvinoExecutable {
     inputs: usize,
     seat: Mutex<Seat>,
     info: ExecutableInfo,
-    /// How long the last run took, in nanoseconds; without end before the first.
-    last_ns: AtomicU64,
+    pace: Pace,
 }
 
 impl OpenvinoExecutable {
@@ -108,61 +111,8 @@ impl OpenvinoExecutable {
                 // the library does not say what it keeps between layers
                 arena_bytes: 0,
             },
-            last_ns: AtomicU64::new(u64::MAX),
+            pace: Pace::default(),
         })
-    }
-
-    /// How long a run is expected to take, in nanoseconds. A chip behind a driver may hang: no wait that may run
-    /// out calls that itself.
-    fn expected_ns(&self) -> u64 {
-        if self.shared.is_cpu {
-            self.last_ns.load(Ordering::Relaxed)
-        } else {
-            u64::MAX
-        }
-    }
-
-    /// Asks the run that computes now to end early.
-    fn cancel(&self) -> Result<()> {
-        self.request.cancel()
-    }
-
-    /// Runs over bound buffers; the device's turn is the caller's.
-    fn compute(&self, bound: &[Bound], is_cancelled: impl Fn() -> bool) -> Result<()> {
-        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
-        let seat = &mut *seat;
-        for (number, place) in bound[..self.inputs].iter().enumerate() {
-            if self.ports[number].dtype == DType::I64 {
-                fits_32_bits(number, place, self.ports[number].bytes as usize)?;
-            }
-        }
-        let mut copies = false;
-        for (number, place) in bound.iter().enumerate() {
-            let mut address = place.address();
-            if number >= self.inputs
-                && let Some(spare) = &mut seat.spare[number]
-                && overlaps(place, &bound[..self.inputs])
-            {
-                copies = true;
-                address = spare.as_mut_ptr();
-            }
-            self.bind(&mut seat.views[number], number, address)?;
-        }
-        // the library forgets who cancels before it runs
-        if is_cancelled() {
-            return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
-        }
-        self.request.infer()?;
-        if copies {
-            for (number, place) in bound.iter().enumerate().skip(self.inputs) {
-                if let Some(spare) = &seat.spare[number]
-                    && overlaps(place, &bound[..self.inputs])
-                {
-                    place.copy_in(spare)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Makes the request use an address at a port.
@@ -254,6 +204,59 @@ fn ports(graph: &GraphView<'_>) -> Result<Vec<Port>> {
     Ok(ports)
 }
 
+impl Compute for OpenvinoExecutable {
+    type Buffer = HostBuffer;
+    const INTERRUPTS: bool = true;
+
+    fn admit(&self, port: u32, bound: &Bound) -> Result<()> {
+        bound.check_aligned(port, self.ports[port as usize].dtype)
+    }
+
+    /// A chip behind a driver may hang: no wait that may run out calls it in place.
+    fn pace(&self) -> Option<&Pace> {
+        self.shared.is_cpu.then_some(&self.pace)
+    }
+
+    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
+        let seat = &mut *seat;
+        for (number, place) in bound[..self.inputs].iter().enumerate() {
+            if self.ports[number].dtype == DType::I64 {
+                fits_32_bits(number, place, self.ports[number].bytes as usize)?;
+            }
+        }
+        let mut copies = false;
+        for (number, place) in bound.iter().enumerate() {
+            let mut address = place.address();
+            if number >= self.inputs
+                && let Some(spare) = &mut seat.spare[number]
+                && overlaps(place, &bound[..self.inputs])
+            {
+                copies = true;
+                address = spare.as_mut_ptr();
+            }
+            self.bind(&mut seat.views[number], number, address)?;
+        }
+        // the library forgets who cancels before it runs
+        run.check_cancelled()?;
+        self.request.infer()?;
+        if copies {
+            for (number, place) in bound.iter().enumerate().skip(self.inputs) {
+                if let Some(spare) = &seat.spare[number]
+                    && overlaps(place, &bound[..self.inputs])
+                {
+                    place.copy_in(spare)?;
+                }
+            }
+        }
+        Ok(Span::Call)
+    }
+
+    fn interrupt(&self) -> Result<()> {
+        self.request.cancel()
+    }
+}
+
 impl Executable for OpenvinoExecutable {
     type Buffer = HostBuffer;
     type Fence = OpenvinoRun;
@@ -267,9 +270,6 @@ impl Executable for OpenvinoExecutable {
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, OpenvinoRun>) -> Result<Arc<OpenvinoRun>> {
-        let run = self.queue.take();
-        run.fill(self, &self.queue, submit)?;
-        self.queue.push(&run);
-        Ok(run)
+        Run::start(self, &self.queue, submit)
     }
 }

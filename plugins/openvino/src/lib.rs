@@ -16,8 +16,10 @@ mod buffer;
 mod caps;
 mod exec;
 mod lower;
+mod model;
 mod plugin;
 mod probe;
+mod shared;
 mod telemetry;
 
 pub use exec::{OpenvinoExecutable, OpenvinoRun};

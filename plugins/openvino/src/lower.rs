@@ -10,7 +10,6 @@
 //! 2. A blob just compiled is not compiled again when it is loaded for as many threads, beside the very constants
 //!    that it was compiled with: what was compiled points to them.
 
-use std::ffi::{CStr, CString};
 use std::sync::{Mutex, PoisonError};
 
 use polychip_sdk::onnx::{self, Options, Weights};
@@ -19,12 +18,10 @@ use polychip_sdk::{
     Precision, Result,
 };
 
-use crate::api::{self, CompiledModel, Core, Port};
-use crate::plugin::{Shared, Vendor};
-use crate::{caps, probe};
-
-/// Constants of this many bytes and more are handed over by address. Shapes and axes stay in the model.
-pub(crate) const LARGE: usize = 1024;
+use crate::api::CompiledModel;
+use crate::caps;
+use crate::model::{self, LARGE, agrees, properties, weights};
+use crate::shared::Shared;
 
 const MODEL: u32 = 1;
 const OPTIONS: u32 = 2;
@@ -56,7 +53,7 @@ pub(crate) struct Part {
 fn text(graph: &GraphView<'_>) -> Result<Vec<u8>> {
     let options = Options {
         weights: Weights::Placeholder(LARGE),
-        decompose: &caps::decompose,
+        decompose: &model::decompose,
     };
     onnx::write(graph, &options)
 }
@@ -71,14 +68,6 @@ fn places(graph: &GraphView<'_>) -> Vec<usize> {
         .collect()
 }
 
-/// How constants go to the library.
-pub(crate) fn weights(vendor: &Vendor) -> Weights {
-    match vendor.by_address {
-        Some(least) => Weights::Address(least),
-        None => Weights::Inline,
-    }
-}
-
 fn build(
     shared: &Shared,
     graph: &GraphView<'_>,
@@ -87,7 +76,7 @@ fn build(
 ) -> Result<CompiledModel> {
     let options = Options {
         weights: weights(&shared.vendor),
-        decompose: &caps::decompose,
+        decompose: &model::decompose,
     };
     let bytes = onnx::write(graph, &options)?;
     let core = &shared.vendor.core;
@@ -120,54 +109,6 @@ fn build(
         }
     }
     Ok(compiled)
-}
-
-/// Whether the library sees a tensor as the graph has it.
-pub(crate) fn agrees(graph: &GraphView<'_>, tensor: u32, port: &Port) -> Result<()> {
-    let view = graph.tensor(tensor);
-    let refused =
-        |what: String| Err(Error::unsupported(format!("tensor {}: {what}", view.name())).at_tensor(tensor));
-    if api::element(view.dtype()) != Some(port.element) {
-        return refused(format!(
-            "OpenVINO makes element type {} of {}",
-            port.element,
-            view.dtype()
-        ));
-    }
-    match (&port.dims, view.dims()) {
-        (Some(theirs), Some(ours)) if theirs == ours => Ok(()),
-        (Some(theirs), Some(ours)) => refused(format!("OpenVINO makes shape {theirs:?} of {ours:?}")),
-        (None, _) => refused("OpenVINO cannot say its shape before the run".to_owned()),
-        (_, None) => refused("its rank is not known".to_owned()),
-    }
-}
-
-pub(crate) fn properties(
-    shared: &Shared,
-    precision: Precision,
-    threads: u32,
-) -> Vec<(&'static CStr, CString)> {
-    let text = |value: &str| CString::new(value).expect("invariant: our own text holds no zero");
-    // a latency-bound run at a time; by its own choice the library computes in bf16 where the chip can
-    let mut properties = vec![
-        (c"PERFORMANCE_HINT", text("LATENCY")),
-        (c"NUM_STREAMS", text("1")),
-    ];
-    if precision == Precision::Exact {
-        properties.push((c"INFERENCE_PRECISION_HINT", text("f32")));
-        properties.push((c"EXECUTION_MODE_HINT", text("ACCURACY")));
-    }
-    if !shared.integers {
-        properties.push((c"LP_TRANSFORMS_MODE", text("NO")));
-    }
-    if shared.is_cpu {
-        // the cores are shared with the host's other threads, which pinned ones would stand in the way of
-        properties.push((c"ENABLE_CPU_PINNING", text("NO")));
-        if threads > 0 {
-            properties.push((c"INFERENCE_NUM_THREADS", text(&threads.to_string())));
-        }
-    }
-    properties
 }
 
 fn threads(shared: &Shared, asked: u32) -> u32 {
@@ -243,11 +184,4 @@ fn same_part(blob: &BlobReader<'_>, graph: &GraphView<'_>) -> Result<()> {
         return Ok(());
     }
     Err(Error::bad_blob("the blob was compiled from another part"))
-}
-
-/// Whether the library reads constants by their address; asked with a model of one.
-pub(crate) fn reads_by_address(core: &Core) -> bool {
-    let value = [2.0f32; 4];
-    let model = probe::sum_with(&value);
-    core.read(&model).is_ok()
 }

@@ -15,8 +15,9 @@ use crate::api::Core;
 use crate::caps::Answers;
 use crate::exec::{OpenvinoExecutable, OpenvinoRun};
 use crate::lower::{self, OpenvinoBlob};
+use crate::shared::{Shared, Vendor};
 use crate::telemetry::Peaks;
-use crate::{buffer, caps};
+use crate::{buffer, caps, model};
 
 /// Part of every cache key. The library's version is in the device's driver, which keys them too, and in the blobs themselves.
 const BUILD_ID: &str = polychip_sdk::build_id!("openvino");
@@ -35,14 +36,6 @@ struct Settings {
     threads: u32,
     /// Whether quantised parts may be computed in integers; `None` where the chip decides.
     integers: Option<bool>,
-}
-
-/// The vendor's library and its root object.
-pub(crate) struct Vendor {
-    pub(crate) library: &'static Library,
-    pub(crate) core: Core,
-    /// Constants of this many bytes and more are handed over by address; `None` where the library cannot.
-    pub(crate) by_address: Option<usize>,
 }
 
 impl Plugin for OpenvinoPlugin {
@@ -73,7 +66,7 @@ impl Plugin for OpenvinoPlugin {
             }
         };
         let core = Core::new(library)?;
-        let by_address = lower::reads_by_address(&core).then_some(lower::LARGE);
+        let by_address = model::reads_by_address(&core).then_some(model::LARGE);
         let devices = core.devices()?;
         let words = format!("OpenVINO {} of {}", library.version(), library.path().display());
         host.log(LogLevel::Info, &words);
@@ -117,20 +110,6 @@ fn sums_bytes_exactly() -> bool {
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
 fn sums_bytes_exactly() -> bool {
     true
-}
-
-/// What the executables of a device share with it.
-pub(crate) struct Shared {
-    pub(crate) vendor: Arc<Vendor>,
-    /// As the library names it: `CPU`, `GPU.0`, `NPU`.
-    pub(crate) name: String,
-    pub(crate) is_cpu: bool,
-    /// Threads of a CPU where the host leaves it to us; 0 leaves it to the library.
-    pub(crate) threads: u32,
-    /// Whether quantised parts are computed in integers; in floats where not.
-    pub(crate) integers: bool,
-    /// What blobs are made by: a blob of another library or chip is refused.
-    pub(crate) made_by: String,
 }
 
 /// A device.

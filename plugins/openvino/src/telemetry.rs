@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use polychip_sdk::{HostServices, Precision, RatesWanted};
 
-use crate::plugin::Shared;
-use crate::{lower, probe};
+use crate::shared::Shared;
+use crate::{model, probe};
 
 /// Rates of the device with the threads that it takes by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,11 +102,11 @@ impl Peaks {
 }
 
 /// The shortest of some runs of a model whose tensors are the library's own.
-fn best(shared: &Shared, model: &[u8]) -> polychip_sdk::Result<Duration> {
+fn best(shared: &Shared, text: &[u8]) -> polychip_sdk::Result<Duration> {
     let core = &shared.vendor.core;
-    let model = core.read(model)?;
-    let properties = lower::properties(shared, Precision::Exact, shared.threads);
-    let request = core.compile(&model, &shared.name, &properties)?.request()?;
+    let read = core.read(text)?;
+    let properties = model::properties(shared, Precision::Exact, shared.threads);
+    let request = core.compile(&read, &shared.name, &properties)?.request()?;
     let mut best = Duration::MAX;
     for _ in 0..8 {
         let start = Instant::now();

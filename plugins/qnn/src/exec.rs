@@ -1,32 +1,32 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. `execute` hands a run to the device's queue and returns; the library's call, which waits, is made by the
-//!    queue's thread.
-//! 2. A warm run allocates nothing: runs, fences and lists are used again.
-//! 3. A reset voids what was loaded before it: the host loads the blob again.
-//! 4. Sizes are checked against the ports before each run: the library reads past what is too small.
+//! 1. The library's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
+//! 2. A reset voids what was loaded before it: the host loads the blob again.
+//! 3. Sizes are checked against the ports before each run: the library reads past what is too small.
+//!
+//! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
 #![allow(unsafe_code, reason = "memory is handed to the vendor's library here")]
 
-mod queue;
-
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_sdk::{
-    Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, RunFence, Submit,
+    Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, Run,
+    RunContext, RunQueue, Span, Submit,
 };
 
 use crate::blob::Part;
-use crate::plugin::Shared;
 use crate::session::Context;
+use crate::shared::Shared;
 
-pub(crate) use queue::{Queue, Runner};
+/// A run, and the fence that tells its end.
+pub type QnnRun = Run<QnnExecutable>;
 
 /// A loaded part.
 pub struct QnnExecutable {
     device: Arc<Shared>,
+    queue: Arc<RunQueue<QnnRun>>,
     ports: Vec<Port>,
     constant_bytes: u64,
     state: Mutex<State>,
@@ -42,27 +42,18 @@ struct State {
     running: bool,
 }
 
-/// Counts resets of a device.
-#[derive(Debug, Default)]
-pub(crate) struct Epoch(AtomicU64);
-
-impl Epoch {
-    pub(crate) fn now(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn advance(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
 impl QnnExecutable {
     /// Loads a part.
-    pub(crate) fn new(device: Arc<Shared>, part: Part) -> Result<QnnExecutable> {
+    pub(crate) fn new(
+        device: Arc<Shared>,
+        queue: Arc<RunQueue<QnnRun>>,
+        part: Part,
+    ) -> Result<QnnExecutable> {
         let epoch = device.epoch.now();
         let context = Context::load(&device.session, &part.binary, &part.tensors, part.inputs)?;
         Ok(QnnExecutable {
             device,
+            queue,
             ports: part.ports,
             constant_bytes: part.binary.len() as u64,
             state: Mutex::new(State {
@@ -84,8 +75,27 @@ impl QnnExecutable {
         state.running
     }
 
-    /// Runs on bound memory, in the order of ports: each a buffer and where the tensor starts in it.
-    fn run(&self, bindings: &[(Arc<HostBuffer>, usize)]) -> Result<()> {
+    fn run_in(&self, context: &mut Context, bound: &[Bound<HostBuffer>]) -> Result<()> {
+        for (port, bound) in bound.iter().enumerate() {
+            // fits, as a port was made of a tensor of this many bytes
+            let bytes = self.ports[port].bytes as usize;
+            let size = bound.buffer().bytes();
+            if bound.offset().checked_add(bytes).is_none_or(|end| end > size) {
+                return Err(Error::bad_argument("a port is bound past the end of its buffer"));
+            }
+            context.bind(port, bound.address(), bytes)?;
+        }
+        // SAFETY: every port was bound above to a range inside a buffer that is held until the run has ended;
+        // the host binds memory to no two runs of which one writes.
+        unsafe { context.run() }
+    }
+}
+
+impl Compute for QnnExecutable {
+    type Buffer = HostBuffer;
+    const MAY_HANG: bool = true;
+
+    fn compute(&self, bound: &[Bound<HostBuffer>], _run: &RunContext<'_>) -> Result<Span> {
         let void = || {
             Error::new(
                 ErrorKind::DeviceLost,
@@ -98,34 +108,19 @@ impl QnnExecutable {
             state.running = true;
             context
         };
-        let result = self.run_in(&mut context, bindings);
+        let result = self.run_in(&mut context, bound);
         let mut state = self.state();
         state.running = false;
         if self.device.epoch.now() == self.epoch {
             state.context = Some(context);
         }
-        result
-    }
-
-    fn run_in(&self, context: &mut Context, bindings: &[(Arc<HostBuffer>, usize)]) -> Result<()> {
-        for (port, (buffer, offset)) in bindings.iter().enumerate() {
-            // fits, as a port was made of a tensor of this many bytes
-            let bytes = self.ports[port].bytes as usize;
-            let size = polychip_sdk::Buffer::bytes(&**buffer);
-            if offset.checked_add(bytes).is_none_or(|end| end > size) {
-                return Err(Error::bad_argument("a port is bound past the end of its buffer"));
-            }
-            context.bind(port, buffer.as_ptr().wrapping_add(*offset), bytes)?;
-        }
-        // SAFETY: every port was bound above to a range inside a buffer that is held until the run has ended;
-        // the host binds memory to no two runs of which one writes.
-        unsafe { context.run() }
+        result.map(|()| Span::Call)
     }
 }
 
 impl Executable for QnnExecutable {
     type Buffer = HostBuffer;
-    type Fence = RunFence;
+    type Fence = QnnRun;
 
     fn info(&self) -> ExecutableInfo {
         ExecutableInfo {
@@ -138,7 +133,7 @@ impl Executable for QnnExecutable {
         &self.ports
     }
 
-    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<Arc<RunFence>> {
-        self.device.queue.push(self, submit)
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, QnnRun>) -> Result<Arc<QnnRun>> {
+        Run::start(self, &self.queue, submit)
     }
 }

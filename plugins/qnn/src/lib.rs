@@ -26,10 +26,11 @@ mod lower;
 mod plugin;
 mod program;
 mod session;
+mod shared;
 mod soc;
 mod telemetry;
 
-pub use exec::QnnExecutable;
+pub use exec::{QnnExecutable, QnnRun};
 pub use plugin::{QnnDevice, QnnPlugin};
 
 /// The export of this plugin, for a host that links it statically instead of opening its library.

@@ -13,21 +13,20 @@ use polychip_lowering::{Layout, Node, Refusal};
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Constant, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView,
     HostBuffer, HostServices, LoadSource, LoadedFrom, Memory, Offers, OperatingPoint, Plugin, PluginInfo,
-    Precision, Result, RunFence, Support,
+    Precision, Result, RunQueue, Runner, Support,
 };
 
 use crate::caps::Answers;
-use crate::exec::{Epoch, QnnExecutable, Queue, Runner};
+use crate::exec::{QnnExecutable, QnnRun};
 use crate::lower::{self, Target};
-use crate::session::{MODES, Power, Session};
+use crate::session::{Power, Session};
+use crate::shared::{Epoch, Shared};
 use crate::soc::{self, Soc};
+use crate::telemetry::{self, EMULATED};
 use crate::{blob, buffer, caps, info};
 
 /// Part of every cache key, beside the library's own build.
 const BUILD_ID: &str = polychip_sdk::build_id!("qnn");
-
-/// Whether the vendor's library for this machine is an emulator.
-const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
 
 /// The plugin.
 pub struct QnnPlugin {
@@ -78,18 +77,12 @@ impl Plugin for QnnPlugin {
     }
 }
 
-/// What the executables of a device share with it.
-pub(crate) struct Shared {
-    pub(crate) session: Arc<Session>,
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) epoch: Epoch,
-}
-
 /// The device.
 pub struct QnnDevice {
     info: DeviceInfo,
     /// First, so that its thread ends before the rest does.
-    runner: Runner,
+    runner: Runner<QnnRun>,
+    queue: Arc<RunQueue<QnnRun>>,
     shared: Arc<Shared>,
     loaded: Mutex<Vec<Weak<QnnExecutable>>>,
     answers: Answers,
@@ -147,23 +140,15 @@ impl QnnDevice {
             reduced: plugin.reduced,
             wide_scales: caps::takes_wide_scales(session),
         };
-        let queue = Arc::new(Queue::new(plugin.host.clone(), EMULATED));
+        let queue = Arc::new(RunQueue::new(plugin.host.clone()));
         let power = Power::find(session);
-        let point = |name: &str| OperatingPoint {
-            name: name.to_owned(),
-            frequency_khz: 0,
-            power_mw: 0,
-        };
-        let points = match &power {
-            Some(_) => MODES.iter().map(|mode| point(mode.name)).collect(),
-            None => Vec::new(),
-        };
+        let points = telemetry::operating_points(power.as_ref());
         Ok(QnnDevice {
             info,
-            runner: Runner::start(&queue)?,
+            runner: Runner::start(&queue, "polychip-qnn-runs")?,
+            queue,
             shared: Arc::new(Shared {
                 session: Arc::clone(session),
-                queue,
                 epoch: Epoch::default(),
             }),
             loaded: Mutex::new(Vec::new()),
@@ -180,7 +165,7 @@ impl Device for QnnDevice {
     type Blob = AlignedBytes;
     type Executable = QnnExecutable;
     type Buffer = HostBuffer;
-    type Fence = RunFence;
+    type Fence = QnnRun;
     const OFFERS: Offers = Offers {
         operating_points: true,
         set_operating_point: true,
@@ -202,13 +187,7 @@ impl Device for QnnDevice {
     }
 
     fn set_operating_point(&self, index: u32) -> Result<()> {
-        let Some(power) = &self.power else {
-            return Err(Error::unsupported("the library has no calls to set power"));
-        };
-        let mode = MODES
-            .get(index as usize)
-            .ok_or_else(|| Error::bad_argument(format!("operating point {index} of {}", MODES.len())))?;
-        power.set(&self.shared.session, mode)
+        telemetry::set_operating_point(&self.shared.session, self.power.as_ref(), index)
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
@@ -276,7 +255,11 @@ impl Device for QnnDevice {
         };
         // locked while the context is made, so that no reset takes the device from under it unseen
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let executable = Arc::new(QnnExecutable::new(Arc::clone(&self.shared), part)?);
+        let executable = Arc::new(QnnExecutable::new(
+            Arc::clone(&self.shared),
+            Arc::clone(&self.queue),
+            part,
+        )?);
         loaded.retain(|weak| weak.strong_count() > 0);
         loaded.push(Arc::downgrade(&executable));
         Ok(executable)
@@ -293,7 +276,7 @@ impl Device for QnnDevice {
     fn reset(&self) -> Result<()> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.epoch.advance();
-        let mut left = self.shared.queue.abandon();
+        let mut left = self.queue.abandon();
         for executable in loaded.iter().filter_map(Weak::upgrade) {
             // one that an earlier reset has left behind may still run
             left |= executable.forget();

@@ -1,35 +1,39 @@
-//! Runs: inputs into the device's memory, steps, outputs back.
+//! Loaded parts, and one run of one: inputs into the device's memory, steps, outputs back.
 //!
 //! Invariants:
-//! 1. A warm run allocates nothing: its memory is made at load, its fence comes from the pool.
-//! 2. Runs of one executable take turns.
+//! 1. A warm run allocates nothing: its memory is made at load.
+//! 2. Runs of the device take turns.
 //!
-//! This device has no queue: it computes inside `execute`, as a CPU may. A chip enqueues here, returns the
-//! fence at once, and signals it from the driver's completion; `execute` never waits for the chip.
+//! A vendor's call that waits for the chip stands in `compute`; where it may hang, say so with `Compute::MAY_HANG`.
+//!
+//! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
 use std::sync::{Arc, Mutex};
 
 use polychip_sdk::{
-    Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, RunFence, Submit,
+    Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Pace, Port, Result, Run, RunContext,
+    RunQueue, Span, Submit,
 };
 
 use crate::caps;
 use crate::lower::{Kernel, Part};
-use crate::plugin::Shared;
-use crate::telemetry::Stopwatch;
+
+/// A run, and the fence that tells its end.
+pub type XyzRun = Run<XyzExecutable>;
 
 /// A loaded part.
 pub struct XyzExecutable {
-    device: Arc<Shared>,
+    queue: Arc<RunQueue<XyzRun>>,
     part: Part,
     ports: Vec<Port>,
     info: ExecutableInfo,
     /// The device's memory: one piece per tensor, constants in place.
     memory: Mutex<Vec<Vec<f32>>>,
+    pace: Pace,
 }
 
 impl XyzExecutable {
-    pub(crate) fn new(device: Arc<Shared>, mut part: Part) -> Result<XyzExecutable> {
+    pub(crate) fn new(queue: Arc<RunQueue<XyzRun>>, mut part: Part) -> Result<XyzExecutable> {
         let ports = part.ports()?;
         let full = |_| Error::new(ErrorKind::OutOfMemory, "no memory for the part's tensors");
         let mut memory = Vec::with_capacity(part.tensors.len());
@@ -48,7 +52,7 @@ impl XyzExecutable {
             memory[tensor] = values;
         }
         Ok(XyzExecutable {
-            device,
+            queue,
             part,
             ports,
             info: ExecutableInfo {
@@ -56,27 +60,29 @@ impl XyzExecutable {
                 arena_bytes: bytes - constant_bytes,
             },
             memory: Mutex::new(memory),
+            pace: Pace::default(),
         })
     }
+}
 
-    fn compute(&self, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<()> {
-        // a run that waits for a failed one fails with it
-        for wait in submit.waits() {
-            match wait.result() {
-                Some(result) => result?,
-                None => return Err(Error::bad_argument("a fence to wait for belongs to no run")),
-            }
-        }
+impl Compute for XyzExecutable {
+    type Buffer = HostBuffer;
+
+    fn pace(&self) -> Option<&Pace> {
+        Some(&self.pace)
+    }
+
+    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         let mut memory = self
             .memory
             .lock()
             .map_err(|_| Error::new(ErrorKind::Persistent, "an earlier run of this part failed midway"))?;
-        for (port, &tensor) in self.part.inputs.iter().enumerate() {
-            let binding = submit.binding(port as u32);
-            let bytes = bytemuck::cast_slice_mut(&mut memory[tensor]);
-            binding.buffer.copy_out(binding.offset, bytes)?;
+        let (inputs, outputs) = bound.split_at(self.part.inputs.len());
+        for (place, &tensor) in inputs.iter().zip(&self.part.inputs) {
+            place.copy_out(0, bytemuck::cast_slice_mut(&mut memory[tensor]))?;
         }
         for step in &self.part.steps {
+            run.check_cancelled()?;
             // moved out and back: no allocation, and the inputs can be borrowed beside it
             let mut output = std::mem::take(&mut memory[step.output]);
             let (left, right) = (&memory[step.left], &memory[step.right]);
@@ -96,18 +102,16 @@ impl XyzExecutable {
             }
             memory[step.output] = output;
         }
-        for (place, &tensor) in self.part.outputs.iter().enumerate() {
-            let binding = submit.binding((self.part.inputs.len() + place) as u32);
-            let bytes = bytemuck::cast_slice(&memory[tensor]);
-            binding.buffer.copy_in(binding.offset, bytes)?;
+        for (place, &tensor) in outputs.iter().zip(&self.part.outputs) {
+            place.copy_in(bytemuck::cast_slice(&memory[tensor]))?;
         }
-        Ok(())
+        Ok(Span::Call)
     }
 }
 
 impl Executable for XyzExecutable {
     type Buffer = HostBuffer;
-    type Fence = RunFence;
+    type Fence = XyzRun;
 
     fn info(&self) -> ExecutableInfo {
         self.info
@@ -117,14 +121,7 @@ impl Executable for XyzExecutable {
         &self.ports
     }
 
-    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, RunFence>) -> Result<Arc<RunFence>> {
-        let host = &self.device.host;
-        let mut watch = Stopwatch::queued(host);
-        let fence = self.device.fences.take();
-        watch.start(host);
-        let result = self.compute(submit);
-        fence.set_timing(watch.stop(host));
-        fence.signal(result);
-        Ok(fence)
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, XyzRun>) -> Result<Arc<XyzRun>> {
+        Run::start(self, &self.queue, submit)
     }
 }

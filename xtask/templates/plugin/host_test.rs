@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
+use polychip_graph::{Constant, Graph, Node, Tensor};
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
 };
-use polychip_ops::{Attributes, DType, Op, TensorType};
+use polychip_ops::{DType, Op, TensorType};
 
 fn device() -> Device {
     let host = Host::builder().linked(polychip_xyz::query).build();
@@ -16,49 +16,53 @@ fn device() -> Device {
     host.devices()[0].clone()
 }
 
-fn tensor(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize]) -> TensorId {
-    graph.add_tensor(Tensor::new(name, TensorType::known(dtype, sizes)))
-}
-
-fn node(graph: &mut Graph, op: Op, inputs: &[TensorId], output: TensorId) {
-    let inputs = inputs.iter().copied().map(Some).collect();
-    graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(Attributes::new()));
-}
-
 fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// `y = relu(x + c)`, all of `[4]`.
-fn graph() -> Graph {
-    let mut graph = Graph::new("sum");
-    let x = tensor(&mut graph, "x", DType::F32, &[4]);
-    let data = Constant {
-        bytes: floats(&[1.0, -1.0, 0.5, -8.0]).into(),
-        file: None,
+/// `y = relu(op(left, right))` of one type; a right side that is given is a constant, another an input.
+fn part(op: Op, dtype: DType, [left, right]: [&[usize]; 2], given: Option<&[f32]>) -> Graph {
+    let mut graph = Graph::new("part");
+    let mut add = |name, sizes: &[usize], data: Option<&[f32]>| {
+        let of_type = TensorType::known(dtype, sizes);
+        let constant = |values| Constant {
+            bytes: floats(values).into(),
+            file: None,
+        };
+        graph.add_tensor(match data {
+            Some(values) => Tensor::constant(name, of_type, constant(values)),
+            None => Tensor::new(name, of_type),
+        })
     };
-    let c = graph.add_tensor(Tensor::constant("c", TensorType::known(DType::F32, &[4]), data));
-    let sum = tensor(&mut graph, "sum", DType::F32, &[4]);
-    let y = tensor(&mut graph, "y", DType::F32, &[4]);
-    node(&mut graph, Op::Add, &[x, c], sum);
-    node(&mut graph, Op::Relu, &[sum], y);
-    graph.inputs = vec![x];
+    let (x, c) = (add("x", left, None), add("c", right, given));
+    let (z, y) = (add("z", left, None), add("y", left, None));
+    graph.add_node(Node::new(op, vec![Some(x), Some(c)], vec![Some(z)]));
+    graph.add_node(Node::new(Op::Relu, vec![Some(z)], vec![Some(y)]));
+    graph.inputs = if given.is_some() { vec![x] } else { vec![x, c] };
     graph.outputs = vec![y];
     graph
 }
 
+/// `y = relu(x + c)`, all of `[4]`.
+fn graph() -> Graph {
+    part(Op::Add, DType::F32, [&[4], &[4]], Some(&[1.0, -1.0, 0.5, -8.0]))
+}
+
 /// Runs the part on `x` of `[4]`.
 fn run(device: &Device, executable: &Executable, x: &[f32; 4]) -> Vec<u8> {
+    let buffers: Vec<Arc<Buffer>> = executable
+        .ports()
+        .iter()
+        .map(|port| Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap()))
+        .collect();
     let mut submission = Submission::new(executable, 4);
-    let mut buffers: Vec<Arc<Buffer>> = Vec::new();
-    for (number, port) in executable.ports().iter().enumerate() {
-        let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
-        submission.bind(number as u32, &buffer, 0).unwrap();
-        buffers.push(buffer);
+    for (port, buffer) in (0..).zip(&buffers) {
+        submission.bind(port, buffer, 0).unwrap();
     }
-    let mut access = buffers[0].access(Access::Write, 0, 16).unwrap();
-    access.copy_from_slice(&floats(x));
-    drop(access);
+    buffers[0]
+        .access(Access::Write, 0, 16)
+        .unwrap()
+        .copy_from_slice(&floats(x));
     let fence = executable.execute(&mut submission, &[]).unwrap();
     fence.wait(Duration::from_secs(60)).unwrap();
     let (start_ns, end_ns) = fence.timing().unwrap().span_ns.unwrap();
@@ -99,13 +103,7 @@ fn cached_bytes_load_and_changed_ones_are_refused() {
 fn each_refusal_has_its_reason() {
     let device = device();
     let reason = |op: Op, dtype: DType, left: &[usize], right: &[usize]| {
-        let mut graph = Graph::new("refused");
-        let x = tensor(&mut graph, "x", dtype, left);
-        let c = tensor(&mut graph, "c", dtype, right);
-        let y = tensor(&mut graph, "y", dtype, left);
-        node(&mut graph, op, &[x, c], y);
-        graph.inputs = vec![x, c];
-        graph.outputs = vec![y];
+        let graph = part(op, dtype, [left, right], None);
         let flat = FlatGraph::new(&graph, &[]).unwrap();
         let supported = device.query_support(&flat).unwrap()[0].reason;
         let compiled = device.compile(&flat, &CompileOptions::default()).is_ok();

@@ -18,7 +18,7 @@ mod lower;
 mod plugin;
 mod telemetry;
 
-pub use exec::XyzExecutable;
+pub use exec::{XyzExecutable, XyzRun};
 pub use plugin::{XyzDevice, XyzPlugin};
 
 /// The export of this plugin, for a host that links it statically instead of opening its library.

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use polychip_sdk::{
-    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, FencePool, GraphView, HostBuffer,
-    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunFence, Support,
+    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, GraphView, HostBuffer, HostServices,
+    LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
 };
 
-use crate::exec::XyzExecutable;
-use crate::{buffer, caps, lower};
+use crate::exec::{XyzExecutable, XyzRun};
+use crate::{buffer, caps, lower, telemetry};
 
 /// Part of every cache key: made of the sources. Put the version of the vendor's compiler beside it into blobs, and
 /// into the device's driver.
@@ -49,41 +49,36 @@ impl Plugin for XyzPlugin {
             import_kinds: buffer::KINDS,
             export_kinds: buffer::KINDS,
             import_alignment: 1,
-            // until costs are measured, the planner prices by these rates
-            peak_macs_per_s: 1_000_000_000,
-            peak_bytes_per_s: 1_000_000_000,
+            peak_macs_per_s: telemetry::PEAK_MACS_PER_S,
+            peak_bytes_per_s: telemetry::PEAK_BYTES_PER_S,
             ..DeviceInfo::new(DeviceKind::Npu, "xyz")
         };
+        let queue = Arc::new(RunQueue::new(self.host.clone()));
         Ok(XyzDevice {
             info,
-            shared: Arc::new(Shared {
-                host: self.host.clone(),
-                fences: FencePool::new(),
-            }),
+            _runner: Runner::start(&queue, "polychip-xyz-runs")?,
+            queue,
         })
     }
-}
-
-/// What the executables of a device share with it.
-pub(crate) struct Shared {
-    pub(crate) host: HostServices,
-    pub(crate) fences: FencePool,
 }
 
 /// The device.
 pub struct XyzDevice {
     info: DeviceInfo,
-    shared: Arc<Shared>,
+    queue: Arc<RunQueue<XyzRun>>,
+    /// Held so that its thread ends with the device.
+    _runner: Runner<XyzRun>,
 }
 
 impl Device for XyzDevice {
     type Blob = AlignedBytes;
     type Executable = XyzExecutable;
     type Buffer = HostBuffer;
-    type Fence = RunFence;
+    type Fence = XyzRun;
     // each call that is true here must be implemented; the host sees null for the others
     const OFFERS: Offers = Offers {
         buffer_export: true,
+        cancel: true,
         fence_on_signal: true,
         fence_timing: true,
         ..Offers::NONE
@@ -103,7 +98,7 @@ impl Device for XyzDevice {
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<XyzExecutable>> {
         let part = lower::load(BUILD_ID, source)?;
-        XyzExecutable::new(Arc::clone(&self.shared), part).map(Arc::new)
+        XyzExecutable::new(Arc::clone(&self.queue), part).map(Arc::new)
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {

@@ -10,17 +10,16 @@ use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::adapter::Found;
 use super::lane::Lane;
-use super::launches::Launches;
-use super::pipeline::Pipelines;
+use super::pipeline::{Pipelines, descriptor};
 use super::timestamps::Clock;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
-use super::vulkan;
+use super::{vulkan::Raw, vulkan_lanes};
 
 /// Numbers the open GPUs of the process.
 static OPENED: AtomicU64 = AtomicU64::new(1);
 
 /// An open GPU.
-pub(crate) struct Gpu {
+pub struct Gpu {
     /// Which one of the process it is.
     pub(crate) number: u64,
     /// The batch lane, and where there is one the urgent lane.
@@ -34,12 +33,12 @@ pub(crate) struct Gpu {
     /// What offsets of bindings are multiples of.
     pub(crate) offset_alignment: u64,
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
-    pub(crate) raw: Option<Arc<vulkan::Raw>>,
+    pub(crate) raw: Option<Arc<Raw>>,
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
-    recorder: Option<Arc<vulkan::Raw>>,
+    recorder: Option<Arc<Raw>>,
     lost: Arc<OnceLock<String>>,
     /// What a GPU that was given up may still be executing.
-    given_up: Mutex<Vec<Launches>>,
+    given_up: Mutex<Vec<Box<dyn Send>>>,
 }
 
 /// How commands come to a GPU.
@@ -49,18 +48,6 @@ pub(crate) enum Commands {
     Recorded,
     /// Encoded for each run by wgpu, as Metal and Direct3D have it.
     Encoded,
-}
-
-/// What is asked of wgpu for each lane.
-pub(crate) fn descriptor(features: wgpu::Features, limits: &wgpu::Limits) -> wgpu::DeviceDescriptor<'static> {
-    wgpu::DeviceDescriptor {
-        label: None,
-        required_features: features,
-        required_limits: limits.clone(),
-        experimental_features: super::pipeline::experimental(),
-        memory_hints: wgpu::MemoryHints::Performance,
-        trace: wgpu::Trace::Off,
-    }
 }
 
 impl Gpu {
@@ -73,7 +60,7 @@ impl Gpu {
         let limits = found.adapter.limits();
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         let (raw, lanes) = if found.info.backend == wgpu::Backend::Vulkan {
-            let (raw, lanes) = vulkan::open(found, features, &limits)?;
+            let (raw, lanes) = vulkan_lanes::open(found, features, &limits)?;
             (Some(raw), lanes)
         } else {
             (None, vec![open_plain(found, features, &limits)?])
@@ -132,16 +119,16 @@ impl Gpu {
 
     /// The device whose commands are recorded, where they are.
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
-    pub(super) fn recorder(&self) -> Option<&Arc<vulkan::Raw>> {
+    pub(super) fn recorder(&self) -> Option<&Arc<Raw>> {
         self.recorder.as_ref()
     }
 
     /// Keeps what a GPU that was given up may still be executing, until it is let go of.
-    pub(crate) fn keep(&self, launches: Launches) {
+    pub(crate) fn keep(&self, launches: impl Send + 'static) {
         self.given_up
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(launches);
+            .push(Box::new(launches));
     }
 
     /// Whether host memory can be imported, and at which alignment.
@@ -219,27 +206,6 @@ impl Gpu {
         match self.lost.get() {
             None => Ok(()),
             Some(words) => Err(Error::new(ErrorKind::DeviceLost, words.clone())),
-        }
-    }
-
-    /// Runs calls of wgpu that report through error scopes.
-    ///
-    /// # Errors
-    /// What the scopes caught: `OutOfMemory`, or `Persistent` with wgpu's words.
-    pub(crate) fn caught<T>(lane: &Lane, call: impl FnOnce() -> T) -> Result<T> {
-        let full = lane.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let wrong = lane.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let inner = lane.device.push_error_scope(wgpu::ErrorFilter::Internal);
-        let made = call();
-        let inner = pollster::block_on(inner.pop());
-        let wrong = pollster::block_on(wrong.pop());
-        let full = pollster::block_on(full.pop());
-        if let Some(error) = full {
-            return Err(Error::new(ErrorKind::OutOfMemory, error.to_string()));
-        }
-        match wrong.or(inner) {
-            None => Ok(made),
-            Some(error) => Err(Error::new(ErrorKind::Persistent, error.to_string())),
         }
     }
 }

@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
-use super::recording::Recording;
-#[cfg(any(target_os = "linux", target_os = "android", windows))]
 use super::timeline::Timeline;
 
 /// No driver counts where there is no Vulkan.
@@ -98,18 +96,10 @@ impl Lane {
         self.other = other.timeline.clone();
     }
 
-    /// Hands recorded launches to the queue.
-    ///
-    /// # Errors
-    /// `DeviceLost` and others, in the driver's words.
+    /// What counts here, and in the other lane.
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
-    pub(super) fn submit_recorded(&self, recording: &mut Recording) -> Result<Ticket> {
-        let Some(timeline) = &self.timeline else {
-            return Err(Error::unsupported("the driver does not count what has ended"));
-        };
-        recording
-            .submit(timeline, self.other.as_deref())
-            .map(Ticket::Number)
+    pub(super) fn timelines(&self) -> Option<(&Arc<Timeline>, Option<&Timeline>)> {
+        Some((self.timeline.as_ref()?, self.other.as_deref()))
     }
 
     /// Lets wgpu see what has ended, so that buffers that were to be mapped are.
@@ -163,6 +153,27 @@ impl Lane {
                 ErrorKind::DeviceLost,
                 "the driver reported the loss of the GPU while a run was waited for",
             )),
+        }
+    }
+
+    /// Runs calls of wgpu that report through error scopes.
+    ///
+    /// # Errors
+    /// What the scopes caught: `OutOfMemory`, or `Persistent` with wgpu's words.
+    pub(crate) fn caught<T>(&self, call: impl FnOnce() -> T) -> Result<T> {
+        let full = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let wrong = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let inner = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let made = call();
+        let inner = pollster::block_on(inner.pop());
+        let wrong = pollster::block_on(wrong.pop());
+        let full = pollster::block_on(full.pop());
+        if let Some(error) = full {
+            return Err(Error::new(ErrorKind::OutOfMemory, error.to_string()));
+        }
+        match wrong.or(inner) {
+            None => Ok(made),
+            Some(error) => Err(Error::new(ErrorKind::Persistent, error.to_string())),
         }
     }
 

@@ -9,29 +9,11 @@ use polychip_sdk::Result;
 
 use super::gpu::Gpu;
 use super::lane::Ticket;
+use super::launch::Launch;
 use super::memory::{Owner, Piece};
 use super::pipeline::Pipeline;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 use super::recording::Recording;
-
-/// Memory that a launch binds.
-#[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
-    pub(crate) piece: &'a Arc<Piece>,
-    pub(crate) offset: u64,
-    pub(crate) bytes: u64,
-    /// Whether the kernel writes there.
-    pub(crate) writes: bool,
-}
-
-/// One launch.
-#[derive(Clone)]
-pub(crate) struct Launch<'a> {
-    pub(crate) pipeline: &'a Arc<Pipeline>,
-    /// By binding.
-    pub(crate) places: Vec<Place<'a>>,
-    pub(crate) groups: [u32; 3],
-}
 
 /// A launch as wgpu encodes it.
 struct Encoded {
@@ -80,7 +62,7 @@ impl Launches {
 
     fn encoded(gpu: &Gpu, lane: usize, launches: &[Launch<'_>]) -> Result<Launches> {
         let of_lane = &gpu.lanes[lane];
-        let encoded = Gpu::caught(of_lane, || {
+        let encoded = of_lane.caught(|| {
             let encode = |launch: &Launch<'_>| {
                 let entries: Vec<wgpu::BindGroupEntry<'_>> = (0u32..)
                     .zip(&launch.places)
@@ -170,7 +152,7 @@ impl Launches {
                 Ok(of_lane.submit(Some(commands)))
             }
             #[cfg(any(target_os = "linux", target_os = "android", windows))]
-            Form::Recorded(recording) => of_lane.submit_recorded(recording),
+            Form::Recorded(recording) => recording.submit(of_lane),
         }
     }
 

@@ -12,11 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use polychip_sdk::{Error, ErrorKind, HostBuffer, Memory, MemoryKind, Result};
 
 use super::gpu::Gpu;
-
-/// What all buffers are used for.
-pub(crate) const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
-    .union(wgpu::BufferUsages::COPY_SRC)
-    .union(wgpu::BufferUsages::COPY_DST);
+use super::usage::USAGE;
 
 /// Sizes are rounded up to this, so that kernels may read whole vectors.
 const ROUND: u64 = 256;
@@ -34,7 +30,7 @@ pub(crate) enum Owner {
 }
 
 /// A piece of memory.
-pub(crate) struct Piece {
+pub struct Piece {
     /// One buffer per lane.
     pub(crate) lanes: Vec<wgpu::Buffer>,
     /// Size, in bytes.
@@ -70,7 +66,7 @@ impl Piece {
             });
         }
         let lane = &gpu.lanes[0];
-        let buffer = Gpu::caught(lane, || {
+        let buffer = lane.caught(|| {
             lane.device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
                 size: bytes,
@@ -226,7 +222,7 @@ impl Piece {
     pub(crate) fn read(&self, gpu: &Gpu, to: &mut [u8]) -> Result<()> {
         let lane = &gpu.lanes[0];
         let bytes = (to.len().max(1) as u64).next_multiple_of(4);
-        let back = Gpu::caught(lane, || {
+        let back = lane.caught(|| {
             lane.device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
                 size: bytes,

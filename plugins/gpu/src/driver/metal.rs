@@ -45,7 +45,7 @@ pub(crate) unsafe fn import(lane: &Lane, data: *mut u8, bytes: u64) -> Result<wg
     let descriptor = wgpu::BufferDescriptor {
         label: None,
         size: bytes,
-        usage: super::memory::USAGE,
+        usage: super::usage::USAGE,
         mapped_at_creation: false,
     };
     // SAFETY: a buffer of this device, of this size.

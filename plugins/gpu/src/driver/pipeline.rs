@@ -17,10 +17,12 @@ use polychip_gpu_kernels::{Access, Kernel};
 use polychip_sdk::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 
-use super::gpu::Gpu;
 use super::lane::Lane;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
-use super::vulkan_pipeline::{VulkanCache, VulkanPipeline};
+use super::{
+    vulkan::Raw,
+    vulkan_pipeline::{VulkanCache, VulkanPipeline},
+};
 
 /// A kernel made ready.
 pub(crate) enum Pipeline {
@@ -52,7 +54,7 @@ enum Cache {
     /// wgpu's, of the first lane, where it has one.
     Wgpu(Option<wgpu::PipelineCache>),
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
-    Vulkan(VulkanCache),
+    Vulkan(Arc<Raw>, VulkanCache),
 }
 
 /// Pipelines of a device.
@@ -61,8 +63,20 @@ pub(crate) struct Pipelines {
     cache: Cache,
 }
 
+/// What is asked of wgpu for each lane.
+pub(crate) fn descriptor(features: wgpu::Features, limits: &wgpu::Limits) -> wgpu::DeviceDescriptor<'static> {
+    wgpu::DeviceDescriptor {
+        label: None,
+        required_features: features,
+        required_limits: limits.clone(),
+        experimental_features: experimental(),
+        memory_hints: wgpu::MemoryHints::Performance,
+        trace: wgpu::Trace::Off,
+    }
+}
+
 /// Leave to use what wgpu calls experimental: matrix units.
-pub(crate) fn experimental() -> wgpu::ExperimentalFeatures {
+fn experimental() -> wgpu::ExperimentalFeatures {
     // SAFETY: only kernels of ours use them, with shapes that the adapter lists.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }
@@ -79,19 +93,19 @@ impl Pipelines {
 
     /// Pipelines of Vulkan's own.
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
-    pub(super) fn of_vulkan(raw: &Arc<super::vulkan::Raw>, cache: Option<&[u8]>) -> Pipelines {
+    pub(super) fn of_vulkan(raw: &Arc<Raw>, cache: Option<&[u8]>) -> Pipelines {
         Pipelines {
             made: Mutex::default(),
-            cache: Cache::Vulkan(VulkanCache::new(raw, cache)),
+            cache: Cache::Vulkan(Arc::clone(raw), VulkanCache::new(raw, cache)),
         }
     }
 
-    /// The driver's bytes of all pipelines made, for [`Gpu::open`] in another process.
+    /// The driver's bytes of all pipelines made, for another process.
     pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
         match &self.cache {
             Cache::Wgpu(cache) => cache.as_ref()?.get_data(),
             #[cfg(any(target_os = "linux", target_os = "android", windows))]
-            Cache::Vulkan(cache) => cache.bytes(),
+            Cache::Vulkan(_, cache) => cache.bytes(),
         }
     }
 
@@ -107,12 +121,12 @@ impl Pipelines {
     /// Where the driver refuses one: its name and the driver's words.
     pub(crate) fn get(
         &self,
-        gpu: &Gpu,
+        lanes: &[Lane],
         lane: usize,
         kernels: &[Kernel],
     ) -> Result<(Vec<Arc<Pipeline>>, usize)> {
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
-        if let (Cache::Vulkan(cache), Some(raw)) = (&self.cache, gpu.recorder()) {
+        if let Cache::Vulkan(raw, cache) = &self.cache {
             return self.make_all(0, kernels, |kernel| {
                 VulkanPipeline::new(raw, cache, kernel).map(Pipeline::Vulkan)
             });
@@ -120,11 +134,11 @@ impl Pipelines {
         // what the first lane has made, another does not compile again
         let of_lane = match (&self.cache, lane) {
             (Cache::Wgpu(Some(cache)), 0) => Some(cache.clone()),
-            (Cache::Wgpu(Some(cache)), _) => Some(cache_of(&gpu.lanes[lane], cache.get_data().as_deref())),
+            (Cache::Wgpu(Some(cache)), _) => Some(cache_of(&lanes[lane], cache.get_data().as_deref())),
             _ => None,
         };
         self.make_all(lane, kernels, |kernel| {
-            make(&gpu.lanes[lane], of_lane.as_ref(), kernel)
+            make(&lanes[lane], of_lane.as_ref(), kernel)
         })
     }
 
@@ -170,7 +184,7 @@ fn cache_of(lane: &Lane, bytes: Option<&[u8]>) -> wgpu::PipelineCache {
 
 fn make(lane: &Lane, cache: Option<&wgpu::PipelineCache>, kernel: &Kernel) -> Result<Pipeline> {
     let device = &lane.device;
-    Gpu::caught(lane, || {
+    lane.caught(|| {
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(&kernel.variant),
             source: wgpu::ShaderSource::Wgsl(kernel.wgsl.as_str().into()),

@@ -21,8 +21,9 @@ use wgpu::hal::api::Vulkan;
 
 use super::barriers::{Pending, Touch};
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use super::external::Way;
-use super::launches::{Launch, Place};
+use super::foreign::Way;
+use super::lane::{Lane, Ticket};
+use super::launch::{Launch, Place};
 use super::memory::{Owner, Piece};
 use super::pipeline::Pipeline;
 use super::timeline::Timeline;
@@ -316,11 +317,14 @@ impl Recording {
         }
     }
 
-    /// Puts the launches into the queue of a timeline, beside another queue.
+    /// Puts the launches into the queue of a lane.
     ///
     /// # Errors
     /// `DeviceLost` and others, in the driver's words.
-    pub(super) fn submit(&mut self, timeline: &Arc<Timeline>, other: Option<&Timeline>) -> Result<u64> {
+    pub(super) fn submit(&mut self, lane: &Lane) -> Result<Ticket> {
+        let Some((timeline, other)) = lane.timelines() else {
+            return Err(Error::unsupported("the driver does not count what has ended"));
+        };
         if self.times != vk::QueryPool::null() && self.raw.resets_queries {
             // SAFETY: the feature is on, and nothing of the recording is under way (invariant 1).
             unsafe { self.raw.device().reset_query_pool(self.times, 0, 2) }
@@ -328,7 +332,7 @@ impl Recording {
         // SAFETY: not under way (invariant 1); what the commands use is held until they have ended (invariant 2).
         let number = unsafe { timeline.submit_recorded(&self.commands, other) }?;
         self.under_way = Some((Arc::clone(timeline), number));
-        Ok(number)
+        Ok(Ticket::Number(number))
     }
 
     /// Begin and end of the last submission, which has ended, in ticks.

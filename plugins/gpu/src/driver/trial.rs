@@ -10,7 +10,8 @@ use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::gpu::Gpu;
 use super::lane::Ticket;
-use super::launches::{Launch, Launches, Place};
+use super::launch::{Launch, Place};
+use super::launches::Launches;
 use super::memory::Piece;
 use super::pipeline::Pipeline;
 
@@ -52,7 +53,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Where the driver refuses the kernel.
     pub(crate) fn over(gpu: &'a Gpu, kernel: &'a Kernel, pieces: Vec<Arc<Piece>>) -> Result<Trial<'a>> {
-        let (mut made, _) = gpu.pipelines.get(gpu, 0, std::slice::from_ref(kernel))?;
+        let (mut made, _) = gpu.pipelines.get(&gpu.lanes, 0, std::slice::from_ref(kernel))?;
         Ok(Trial {
             gpu,
             kernel,

@@ -1,12 +1,9 @@
-//! Raw Vulkan beneath wgpu: one device for all lanes, and memory that wgpu cannot make: host pages imported
-//! without a copy, buffers that every lane sees.
+//! Raw Vulkan beneath wgpu: one device for all lanes.
 //!
-//! Invariants:
-//! 1. The raw device lives until the last wgpu device and the last buffer over it are gone, and the instance
-//!    lives longer.
-//! 2. Host memory that is imported stays mapped as long as its buffer is used by a run: the runs hold it.
+//! Invariant: the raw device lives until the last wgpu device and the last buffer over it are gone, and the instance
+//! lives longer.
 //!
-//! Not here: which memory is imported (`memory`).
+//! Not here: its lanes (`vulkan_lanes`), its memory (`vulkan_memory`, `foreign`).
 
 #![allow(unsafe_code, reason = "calls of Vulkan, and wgpu's own entries to it")]
 
@@ -20,18 +17,17 @@ use wgpu::hal::api::Vulkan;
 use super::adapter::Found;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::external::External;
-use super::lane::Lane;
 use super::spirv::Dialect;
-use super::timeline::Timeline;
+use super::usage::OF_VULKAN;
 
 /// Launches of a submission where an urgent one may come between two of them.
 const AT_ONCE: usize = 16;
 
 /// Which queue a lane is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    family: u32,
-    queue: u32,
+pub(super) struct Place {
+    pub(super) family: u32,
+    pub(super) queue: u32,
 }
 
 /// The queues of the lanes: an urgent run goes to a family that draws nothing, where it does not wait behind a
@@ -118,15 +114,20 @@ pub(super) fn failed(what: &str, result: vk::Result) -> Error {
     Error::new(kind, format!("{what}: {result}")).with_vendor_code(i64::from(result.as_raw()))
 }
 
-/// Opens the device with its lanes, at most two.
+/// A device just opened, and what its lanes are made with.
+pub(super) struct Opened {
+    pub(super) raw: Arc<Raw>,
+    /// Extensions that are enabled.
+    pub(super) extensions: Vec<&'static CStr>,
+    /// Whether semaphores count.
+    pub(super) timelines: bool,
+}
+
+/// Opens the device.
 ///
 /// # Errors
 /// Where the driver refuses, in its words.
-pub(crate) fn open(
-    found: &Found,
-    features: wgpu::Features,
-    limits: &wgpu::Limits,
-) -> Result<(Arc<Raw>, Vec<Lane>)> {
+pub(super) fn open(found: &Found, features: wgpu::Features) -> Result<Opened> {
     // SAFETY: the guard is dropped here; nothing is destroyed through it.
     let adapter = unsafe { found.adapter.as_hal::<Vulkan>() }
         .ok_or_else(|| Error::unsupported("the adapter is not Vulkan's"))?;
@@ -235,7 +236,7 @@ pub(crate) fn open(
             .unwrap_or(0),
         #[cfg(any(target_os = "linux", target_os = "android"))]
         external: External::new(&instance, physical, &device, &extensions),
-        device: device.clone(),
+        device,
         properties: capabilities.properties(),
         dialect: Dialect {
             version: match version {
@@ -250,57 +251,34 @@ pub(crate) fn open(
         },
         resets_queries,
         at_once: (queues.len() > of_lanes.len()).then_some(AT_ONCE),
-        queues: queues.clone(),
+        queues,
         import_alignment: host_properties.min_imported_host_pointer_alignment.max(1),
         memory,
-        families: of_lanes.clone(),
+        families: of_lanes,
         _instance: found.instance.clone(),
     });
 
-    let mut lanes = Vec::with_capacity(queues.len());
-    for place in queues {
-        let held = Arc::clone(&raw);
-        let hints = wgpu::MemoryHints::Performance;
-        // SAFETY: made of this adapter with these extensions and features; held until the callback is dropped.
-        let open = unsafe {
-            adapter.device_from_raw(
-                device.clone(),
-                Some(Box::new(move || drop(held))),
-                &extensions,
-                features,
-                limits,
-                &hints,
-                place.family,
-                place.queue,
-            )
-        }
-        .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
-        let descriptor = super::gpu::descriptor(features, limits);
-        // SAFETY: opened of this adapter, with these features.
-        let (device, queue) = unsafe { found.adapter.create_device_from_hal::<Vulkan>(open, &descriptor) }
-            .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
-        // SAFETY: the device was made with this queue.
-        let of_driver = unsafe { raw.device.get_device_queue(place.family, place.queue) };
-        let timeline = timelines.then(|| Timeline::new(&raw, of_driver).ok()).flatten();
-        lanes.push(Lane::new(device, queue, timeline));
-    }
-    if let [batch, urgent] = &mut lanes[..] {
-        batch.set_other(urgent);
-        urgent.set_other(batch);
-    }
-    Ok((raw, lanes))
+    Ok(Opened {
+        raw,
+        extensions,
+        timelines,
+    })
 }
-
-pub(super) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
-    vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
-        | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
-        | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
-);
 
 impl Raw {
     /// The raw device, for calls that its holder may make.
     pub(super) fn device(&self) -> &ash::Device {
         &self.device
+    }
+
+    /// The queue of each lane.
+    pub(super) fn queues(&self) -> &[Place] {
+        &self.queues
+    }
+
+    /// What imports host memory.
+    pub(super) fn host_import(&self) -> Option<&ash::ext::external_memory_host::Device> {
+        self.host_import.as_ref()
     }
 
     /// Queue family of a lane.
@@ -357,7 +335,7 @@ impl Raw {
         external: Option<vk::ExternalMemoryHandleTypeFlags>,
     ) -> Result<RawBuffer> {
         let mut handles = vk::ExternalMemoryBufferCreateInfo::default();
-        let mut info = vk::BufferCreateInfo::default().size(bytes).usage(USAGE);
+        let mut info = vk::BufferCreateInfo::default().size(bytes).usage(OF_VULKAN);
         if self.families.len() > 1 {
             info = info
                 .sharing_mode(vk::SharingMode::CONCURRENT)
@@ -376,115 +354,6 @@ impl Raw {
             memory: vk::DeviceMemory::null(),
         })
     }
-
-    /// A buffer in the device's own memory, one of wgpu's per lane. Its bytes are not cleared.
-    ///
-    /// # Errors
-    /// `OutOfMemory`, with the size.
-    pub(crate) fn local(self: &Arc<Self>, lanes: &[Lane], bytes: u64) -> Result<Vec<wgpu::Buffer>> {
-        let mut made = self.buffer(bytes, None)?;
-        // SAFETY: a buffer of this device.
-        let needs = unsafe { self.device.get_buffer_memory_requirements(made.buffer) };
-        let kind = self
-            .memory_type(needs.memory_type_bits, vk::MemoryPropertyFlags::DEVICE_LOCAL)
-            .or_else(|| self.memory_type(needs.memory_type_bits, vk::MemoryPropertyFlags::empty()))
-            .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "the GPU has no memory for buffers"))?;
-        let info = vk::MemoryAllocateInfo::default()
-            .allocation_size(needs.size)
-            .memory_type_index(kind);
-        let out = |result| failed(&format!("{bytes} bytes of the GPU's memory"), result);
-        // SAFETY: a valid description.
-        made.memory = unsafe { self.device.allocate_memory(&info, None) }.map_err(out)?;
-        // SAFETY: fresh buffer, memory of its size and kind.
-        unsafe { self.device.bind_buffer_memory(made.buffer, made.memory, 0) }.map_err(out)?;
-        Ok(wrap(made, lanes, bytes))
-    }
-
-    /// A buffer over host memory, one of wgpu's per lane.
-    ///
-    /// # Errors
-    /// `Unsupported` where the driver does not take this memory.
-    ///
-    /// # Safety
-    /// `data` is mapped for `bytes` bytes, both multiples of the alignment, until no run uses the buffers.
-    pub(crate) unsafe fn import(
-        self: &Arc<Self>,
-        lanes: &[Lane],
-        data: *mut u8,
-        bytes: u64,
-    ) -> Result<Vec<wgpu::Buffer>> {
-        let Some(import) = &self.host_import else {
-            return Err(Error::unsupported("the driver imports no host memory"));
-        };
-        let kind = vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
-        let out = |result| failed(&format!("{bytes} bytes of host memory"), result);
-        let mut properties = vk::MemoryHostPointerPropertiesEXT::default();
-        // SAFETY: the pointer is mapped as the caller promises; the struct lives during the call.
-        unsafe {
-            (import.fp().get_memory_host_pointer_properties_ext)(
-                self.device.handle(),
-                kind,
-                data.cast(),
-                &mut properties,
-            )
-        }
-        .result()
-        .map_err(out)?;
-        let mut made = self.buffer(bytes, Some(kind))?;
-        // SAFETY: a buffer of this device.
-        let needs = unsafe { self.device.get_buffer_memory_requirements(made.buffer) };
-        let allowed = needs.memory_type_bits & properties.memory_type_bits;
-        let cached = vk::MemoryPropertyFlags::HOST_COHERENT | vk::MemoryPropertyFlags::HOST_CACHED;
-        let of_kind = self
-            .memory_type(allowed, cached)
-            .or_else(|| self.memory_type(allowed, vk::MemoryPropertyFlags::HOST_COHERENT))
-            .ok_or_else(|| Error::unsupported("the driver takes no coherent host memory"))?;
-        if needs.size > bytes {
-            return Err(Error::unsupported(format!(
-                "a buffer over {bytes} bytes of host memory needs {}",
-                needs.size
-            )));
-        }
-        let mut pointer = vk::ImportMemoryHostPointerInfoEXT::default()
-            .handle_type(kind)
-            .host_pointer(data.cast());
-        let info = vk::MemoryAllocateInfo::default()
-            .allocation_size(bytes)
-            .memory_type_index(of_kind)
-            .push_next(&mut pointer);
-        // SAFETY: the memory is mapped as the caller promises.
-        made.memory = unsafe { self.device.allocate_memory(&info, None) }.map_err(out)?;
-        // SAFETY: fresh buffer, memory of its size and kind.
-        unsafe { self.device.bind_buffer_memory(made.buffer, made.memory, 0) }.map_err(out)?;
-        Ok(wrap(made, lanes, bytes))
-    }
-}
-
-/// The buffer as wgpu sees it, once per lane; it goes with the last of them.
-pub(super) fn wrap(made: RawBuffer, lanes: &[Lane], bytes: u64) -> Vec<wgpu::Buffer> {
-    let made = Arc::new(made);
-    lanes
-        .iter()
-        .map(|lane| {
-            let held = Arc::clone(&made);
-            // SAFETY: the handle lives until the callback is dropped.
-            let buffer = unsafe {
-                wgpu::hal::vulkan::Buffer::from_raw_externally_owned(
-                    made.buffer,
-                    Box::new(move || drop(held)),
-                )
-            };
-            let descriptor = wgpu::BufferDescriptor {
-                label: None,
-                size: bytes,
-                usage: super::memory::USAGE,
-                mapped_at_creation: false,
-            };
-            // SAFETY: a buffer of this device, of this size and usage; memory of the device holds no secrets
-            // of others, as drivers clear it, and kernels write before they read.
-            unsafe { lane.device.create_buffer_from_hal::<Vulkan>(buffer, &descriptor) }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -4,13 +4,8 @@
 //! 1. At most [`KEPT`] sets of memory are known, those used last; none outlives its buffers.
 //! 2. Launches that are under way are the run's: a second run over the same memory gets others.
 
-use polychip_gpu_kernels::Access;
-use polychip_gpu_lowering::program::Home;
-use polychip_sdk::Result;
-
-use super::run::Bound;
-use super::{GpuExecutable, lock};
-use crate::driver::launches::{Launch, Launches, Place};
+use super::bound::Bound;
+use crate::driver::launches::Launches;
 
 /// Sets kept per part and lane.
 const KEPT: usize = 32;
@@ -74,57 +69,16 @@ impl Sets {
         self.sets[at].used = self.clock;
         &mut self.sets[at]
     }
-}
 
-impl GpuExecutable {
-    /// The part's launches over this memory, for one run.
-    ///
-    /// # Errors
-    /// Where the driver has no memory for them.
-    pub(super) fn take(&self, lane: usize, bound: &[Bound]) -> Result<Launches> {
-        if let Some(ready) = lock(&self.lanes[lane].sets).of(bound).free.pop() {
-            return Ok(ready);
-        }
-        let pipelines = &self.lanes[lane].pipelines;
-        let launches: Vec<Launch<'_>> = self
-            .program
-            .steps
-            .iter()
-            .map(|step| {
-                let kernel = &self.program.kernels[step.kernel as usize];
-                let places = kernel.bindings.iter().zip(&step.operands);
-                Launch {
-                    pipeline: &pipelines[step.kernel as usize],
-                    places: places
-                        .map(|(binding, &operand)| {
-                            let (piece, offset) = match self.program.values[operand as usize].home {
-                                Home::Arena(at) => (&self.arena, at),
-                                Home::Constants(at) => (&self.constants, at),
-                                Home::Port(port, at) => {
-                                    let bound = &bound[port as usize];
-                                    (bound.piece(), bound.offset() + at)
-                                }
-                            };
-                            Place {
-                                piece,
-                                offset,
-                                bytes: binding.bytes,
-                                writes: binding.access == Access::Write,
-                            }
-                        })
-                        .collect(),
-                    groups: kernel.groups,
-                }
-            })
-            .collect();
-        Launches::new(&self.gpu, lane, &launches, true)
+    /// Launches over this memory that are not under way.
+    pub(super) fn take(&mut self, bound: &[Bound]) -> Option<Launches> {
+        self.of(bound).free.pop()
     }
 
     /// Takes back the launches of a run that has ended.
-    pub(super) fn give_back(&self, lane: usize, bound: &[Bound], launches: Launches) {
-        let mut sets = lock(&self.lanes[lane].sets);
+    pub(super) fn give_back(&mut self, bound: &[Bound], launches: Launches) {
         // a set that was forgotten meanwhile takes nothing back
-        if let Some(set) = sets.sets.iter_mut().find(|set| set.is_of(bound)) {
+        if let Some(set) = self.sets.iter_mut().find(|set| set.is_of(bound)) {
             set.free.push(launches);
         }
     }

@@ -1,5 +1,8 @@
 //! A run, which is its own fence: held back, submitted, ended.
 //!
+//! Not `polychip_sdk::Run`: nothing here is a call that waits. The driver takes a run at once and a timeline tells its
+//! end, so several are under way in one queue, and whoever waits looks instead of computing.
+//!
 //! Invariants:
 //! 1. A run ends once: with its outputs written, or with an error, after which the GPU's writes go nowhere that
 //!    the host uses before a reset.
@@ -15,12 +18,13 @@ use polychip_sdk::{
     Error, ErrorKind, Fence, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit, Timing,
 };
 
-use super::runner::Watch;
-use super::{GpuExecutable, Last, lock};
+use super::bound::Bound;
+use super::watch::Watch;
+use super::{GpuExecutable, Last};
 use crate::buffer::GpuBuffer;
 use crate::driver::lane::Ticket;
 use crate::driver::launches::Launches;
-use crate::driver::memory::Piece;
+use crate::shared::lock;
 
 /// Not in use.
 const IDLE: u8 = 0;
@@ -38,38 +42,6 @@ const ENDED: u8 = 5;
 /// Longest wait in the driver at a time: a loss is seen that soon.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Memory of a port.
-pub(super) struct Bound {
-    /// What the kernels see.
-    buffer: Arc<GpuBuffer>,
-    piece: Arc<Piece>,
-    offset: u64,
-    /// What the host bound, where the kernels see a copy.
-    staged: Option<Staged>,
-}
-
-struct Staged {
-    port: u32,
-    buffer: Arc<GpuBuffer>,
-    offset: usize,
-    bytes: usize,
-    output: bool,
-}
-
-impl Bound {
-    pub(super) fn number(&self) -> u64 {
-        self.buffer.number()
-    }
-
-    pub(super) fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    pub(super) fn piece(&self) -> &Arc<Piece> {
-        &self.piece
-    }
-}
-
 #[derive(Default)]
 struct Work {
     executable: Option<Arc<GpuExecutable>>,
@@ -86,6 +58,54 @@ struct Work {
     bytes: Vec<u8>,
 }
 
+/// Runs of one device, used again, and what is under way of them.
+pub(crate) struct Runs {
+    all: Mutex<Vec<Arc<GpuRun>>>,
+    pub(super) watch: Arc<Watch>,
+}
+
+impl Runs {
+    /// Of a device that is lost when nothing ends for `hang`.
+    pub(crate) fn new(hang: Duration) -> Runs {
+        Runs {
+            all: Mutex::default(),
+            watch: Arc::new(Watch::new(hang)),
+        }
+    }
+
+    /// A run that nobody holds, or a new one.
+    pub(super) fn take(&self) -> Arc<GpuRun> {
+        let mut runs = lock(&self.all);
+        for run in runs.iter_mut() {
+            if let Some(free) = Arc::get_mut(run)
+                && free.renew()
+            {
+                return Arc::clone(run);
+            }
+        }
+        let run = Arc::new(GpuRun::new());
+        runs.push(Arc::clone(&run));
+        run
+    }
+
+    /// Puts the runs that have not ended into `list`.
+    pub(super) fn in_flight(&self, list: &mut Vec<Arc<GpuRun>>) {
+        list.clear();
+        list.extend(lock(&self.all).iter().filter(|run| run.in_flight()).cloned());
+    }
+
+    /// Waits until all runs have ended, as the limit has it.
+    pub(crate) fn drain(&self) {
+        let mut list = Vec::new();
+        loop {
+            self.in_flight(&mut list);
+            let Some(run) = list.first() else { return };
+            // how it ends is told by its fence
+            let _ = run.wait(50_000_000);
+        }
+    }
+}
+
 /// A run.
 pub struct GpuRun {
     fence: RunFence,
@@ -96,7 +116,7 @@ pub struct GpuRun {
 }
 
 impl GpuRun {
-    pub(super) fn new() -> GpuRun {
+    fn new() -> GpuRun {
         GpuRun {
             fence: RunFence::new(),
             state: AtomicU8::new(IDLE),
@@ -106,7 +126,7 @@ impl GpuRun {
     }
 
     /// Makes a run that nobody holds as new; false where it has not ended.
-    pub(super) fn renew(&mut self) -> bool {
+    fn renew(&mut self) -> bool {
         let free = matches!(*self.state.get_mut(), IDLE | ENDED);
         if free {
             self.fence.renew();
@@ -115,7 +135,7 @@ impl GpuRun {
         free
     }
 
-    pub(super) fn in_flight(&self) -> bool {
+    fn in_flight(&self) -> bool {
         !matches!(self.state.load(Ordering::Acquire), IDLE | ENDED)
     }
 
@@ -132,7 +152,7 @@ impl GpuRun {
         submit: &Submit<'_, GpuBuffer, GpuRun>,
     ) -> Result<()> {
         let shared = &executable.shared;
-        self.watch.get_or_init(|| Arc::clone(&shared.watch));
+        self.watch.get_or_init(|| Arc::clone(&executable.runs.watch));
         let mut guard = lock(&self.work);
         let work = &mut *guard;
         work.lane = match submit.priority() {
@@ -162,7 +182,7 @@ impl GpuRun {
             }
         }
         work.executable = Some(Arc::clone(executable));
-        shared.watch.started();
+        executable.runs.watch.started();
         if work.waits.is_empty() && executable.is_free(work.lane) {
             self.state.store(CLAIMED, Ordering::Release);
             match self.submit(work) {
@@ -171,7 +191,7 @@ impl GpuRun {
             }
         } else {
             self.state.store(HELD, Ordering::Release);
-            shared.watch.hurry();
+            executable.runs.watch.hurry();
         }
         Ok(())
     }
@@ -223,7 +243,7 @@ impl GpuRun {
             let since = Instant::now();
             while !gpu.lanes[last.lane].wait(&last.submission, SLICE)? {
                 gpu.alive()?;
-                executable.shared.watch.watch_hang(gpu, since);
+                executable.runs.watch.watch_hang(gpu, since);
             }
         }
         let launches = work.launches.insert(executable.take(lane, &work.bound)?);
@@ -279,7 +299,7 @@ impl GpuRun {
         let given_up = matches!(&result, Err(error) if error.kind() == ErrorKind::DeviceLost);
         match launches {
             Some(launches) if given_up => gpu.keep(launches),
-            Some(launches) => executable.give_back(work.lane, &work.bound, launches),
+            Some(launches) => lock(&executable.lanes[work.lane].sets).give_back(&work.bound, launches),
             None => {}
         }
         for bound in work.bound.drain(..) {
@@ -291,7 +311,7 @@ impl GpuRun {
         }
         work.waits.clear();
         work.submission = None;
-        executable.shared.watch.ended();
+        executable.runs.watch.ended();
         drop(guard);
         // the part is let go of before the host can know that the run has ended
         drop(executable);
@@ -385,7 +405,7 @@ impl GpuRun {
                 Ok(true) => break Some(gpu.alive()),
                 Ok(false) if begin.elapsed() < spin => std::hint::spin_loop(),
                 Ok(false) => {
-                    shared.watch.watch_hang(gpu, since);
+                    executable.runs.watch.watch_hang(gpu, since);
                     break gpu.alive().err().map(Err);
                 }
                 Err(error) => {
@@ -409,55 +429,6 @@ impl GpuRun {
             HELD => self.release(Some(Instant::now())),
             SUBMITTED => self.look(Duration::ZERO),
             _ => {}
-        }
-    }
-}
-
-impl GpuExecutable {
-    /// Memory of a port as kernels can see it.
-    fn bound(&self, buffer: &Arc<GpuBuffer>, port: u32, offset: usize, bytes: usize) -> Result<Bound> {
-        let uses = self.uses[port as usize];
-        let piece = buffer.piece(&self.gpu)?;
-        let end = (offset as u64).saturating_add(uses.bytes);
-        let limit = if uses.output {
-            buffer.writable()
-        } else {
-            piece.bytes
-        };
-        let direct =
-            (offset as u64).is_multiple_of(self.gpu.offset_alignment) && end <= limit.min(piece.bytes);
-        // a port that no kernel touches needs nothing
-        if direct || uses.bytes == 0 {
-            return Ok(Bound {
-                buffer: Arc::clone(buffer),
-                piece,
-                offset: offset as u64,
-                staged: None,
-            });
-        }
-        let own = self.spare(port)?;
-        Ok(Bound {
-            piece: own.piece(&self.gpu)?,
-            buffer: own,
-            offset: 0,
-            staged: Some(Staged {
-                port,
-                buffer: Arc::clone(buffer),
-                offset,
-                bytes: bytes.min(self.ports[port as usize].bytes as usize),
-                output: uses.output,
-            }),
-        })
-    }
-
-    /// Whether no run of the part is under way on another lane.
-    fn is_free(&self, lane: usize) -> bool {
-        match lock(&self.last).as_ref().filter(|last| last.lane != lane) {
-            None => true,
-            Some(last) => matches!(
-                self.gpu.lanes[last.lane].wait(&last.submission, Duration::ZERO),
-                Ok(true)
-            ),
         }
     }
 }

@@ -1,107 +1,26 @@
-//! The thread that looks after runs nobody waits for, and the eye on the device: whether it hangs.
+//! The thread that looks after runs nobody waits for.
 //!
-//! Invariants:
-//! 1. A run that has callbacks, or that is held back, is looked at without rest; others some times a second, so
-//!    that what they hold is let go of.
-//! 2. A device on which nothing ends for the limit is lost: no wait is longer.
+//! Invariant: a run that has callbacks, or that is held back, is looked at without rest; others some times a second,
+//! so that what they hold is let go of.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use polychip_sdk::{Error, ErrorKind, Fence as _, Result};
 
-use super::{Pool, lock};
-use crate::driver::gpu::Gpu;
+use super::run::Runs;
+use crate::shared::lock;
 
 /// How often runs are looked at that nobody asks for.
 const ROUND: Duration = Duration::from_millis(50);
 /// After so long without a run the thread sleeps until there is one.
 const LINGER: Duration = Duration::from_secs(2);
 
-#[derive(Default)]
-struct State {
-    stop: bool,
-    /// Somebody wants to be called.
-    hurry: bool,
-    /// The thread sleeps until it is woken.
-    asleep: bool,
-}
-
-/// What is under way on a device.
-pub(crate) struct Watch {
-    state: Mutex<State>,
-    news: Condvar,
-    in_flight: AtomicUsize,
-    hang: Duration,
-    base: Instant,
-    /// When a run ended last, in milliseconds since `base`.
-    progress: AtomicU64,
-}
-
-impl Watch {
-    /// Of a device that is lost when nothing ends for `hang`.
-    pub(crate) fn new(hang: Duration) -> Watch {
-        Watch {
-            state: Mutex::default(),
-            news: Condvar::new(),
-            in_flight: AtomicUsize::new(0),
-            hang,
-            base: Instant::now(),
-            progress: AtomicU64::new(0),
-        }
-    }
-
-    /// A run begins.
-    pub(super) fn started(&self) {
-        if self.in_flight.fetch_add(1, Ordering::AcqRel) == 0 && lock(&self.state).asleep {
-            self.news.notify_one();
-        }
-    }
-
-    /// A run has ended.
-    pub(super) fn ended(&self) {
-        let now = self.base.elapsed().as_millis() as u64;
-        self.progress.store(now, Ordering::Release);
-        self.in_flight.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Somebody wants to be called when a run ends.
-    pub(super) fn hurry(&self) {
-        let mut state = lock(&self.state);
-        if !state.hurry {
-            state.hurry = true;
-            self.news.notify_one();
-        }
-    }
-
-    /// Says that the device is lost where nothing has ended for the limit, and nothing since `since`.
-    pub(super) fn watch_hang(&self, gpu: &Gpu, since: Instant) {
-        let ended = self.base + Duration::from_millis(self.progress.load(Ordering::Acquire));
-        if since.max(ended).elapsed() > self.hang {
-            gpu.lose(format!(
-                "the GPU has ended no run for {} ms (setting hang_ms) and counts as hung",
-                self.hang.as_millis()
-            ));
-        }
-    }
-
-    /// Waits until all runs have ended, as the limit has it.
-    pub(crate) fn drain(&self, pool: &Pool) {
-        let mut list = Vec::new();
-        loop {
-            pool.in_flight(&mut list);
-            let Some(run) = list.first() else { return };
-            // how it ends is told by its fence
-            let _ = run.wait(50_000_000);
-        }
-    }
-}
-
 /// The thread.
 pub(crate) struct Runner {
-    watch: Arc<Watch>,
+    runs: Arc<Runs>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -110,20 +29,21 @@ impl Runner {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn start(watch: &Arc<Watch>, pool: &Arc<Pool>) -> Result<Runner> {
-        let (own, pool) = (Arc::clone(watch), Arc::clone(pool));
+    pub(crate) fn start(runs: &Arc<Runs>) -> Result<Runner> {
+        let own = Arc::clone(runs);
         let thread = std::thread::Builder::new()
             .name("polychip-gpu-runs".to_owned())
-            .spawn(move || serve(&own, &pool))
+            .spawn(move || serve(&own))
             .map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("no thread for runs: {error}")))?;
         Ok(Runner {
-            watch: Arc::clone(watch),
+            runs: Arc::clone(runs),
             thread: Some(thread),
         })
     }
 }
 
-fn serve(watch: &Watch, pool: &Pool) {
+fn serve(runs: &Runs) {
+    let watch = &*runs.watch;
     let mut list = Vec::new();
     let mut quiet = Instant::now();
     loop {
@@ -164,7 +84,7 @@ fn serve(watch: &Watch, pool: &Pool) {
             }
             state.hurry
         };
-        pool.in_flight(&mut list);
+        runs.in_flight(&mut list);
         for run in &list {
             run.nudge();
         }
@@ -178,8 +98,8 @@ fn serve(watch: &Watch, pool: &Pool) {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        lock(&self.watch.state).stop = true;
-        self.watch.news.notify_all();
+        lock(&self.runs.watch.state).stop = true;
+        self.runs.watch.news.notify_all();
         if let Some(thread) = self.thread.take() {
             // a run reports through its fence, so there is nothing to report here
             let _ = thread.join();

@@ -6,16 +6,15 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Mutex, OnceLock, Weak};
 
 use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
 use opencl3::context::Context;
 use opencl3::error_codes::ClError;
-use polychip_sdk::{Error, ErrorKind, HostBuffer, Memory, MemoryKind, Result};
+use opencl3::program::Program;
+use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::found::Found;
-use super::memory::Piece;
-use super::program::Program;
 use super::said;
 
 /// Lanes of a device: batch and normal runs, urgent ones.
@@ -29,7 +28,7 @@ const HIGH: u64 = 1;
 static OPENED: AtomicU64 = AtomicU64::new(1);
 
 /// An open device.
-pub(crate) struct Gpu {
+pub struct Gpu {
     /// Which opening it is.
     pub(crate) number: u64,
     pub(crate) found: Found,
@@ -43,17 +42,17 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a device.
+    /// An open device that is not known to share memory.
     ///
     /// # Errors
     /// The driver's words.
-    pub(crate) fn open(found: &Found) -> Result<Arc<Gpu>> {
+    pub(super) fn new(found: &Found) -> Result<Gpu> {
         let context =
             Context::from_device(&found.device).map_err(|error| said("the device does not open", error))?;
         let queues = (0..LANES)
             .map(|lane| queue(found, &context, lane + 1 == LANES))
             .collect::<Result<Vec<_>>>()?;
-        let mut gpu = Gpu {
+        Ok(Gpu {
             number: OPENED.fetch_add(1, Ordering::Relaxed),
             found: found.clone(),
             context,
@@ -61,9 +60,7 @@ impl Gpu {
             shares: false,
             lost: OnceLock::new(),
             programs: Mutex::default(),
-        };
-        gpu.shares = found.unified && sees_host_memory(&gpu).unwrap_or(false);
-        Ok(Arc::new(gpu))
+        })
     }
 
     /// Whether anything may still be expected of it.
@@ -118,27 +115,4 @@ fn queue(found: &Found, context: &Context, urgent: bool) -> Result<CommandQueue>
     }
     .map_err(|code| refuse(ClError(code)))?;
     Ok(CommandQueue::new(raw, 3))
-}
-
-/// Whether the device reads and writes host memory in place: drivers may copy it, and say nothing of it.
-#[allow(unsafe_code, reason = "host memory is handed to the driver")]
-fn sees_host_memory(gpu: &Gpu) -> Result<bool> {
-    const BYTES: usize = 4096;
-    let memory = Memory::wanted(MemoryKind::Host, BYTES as u64, 4096.max(gpu.found.alignment));
-    let host = HostBuffer::create(&memory)?;
-    host.copy_in(0, &[1; BYTES])?;
-    // SAFETY: the memory is let go of after the piece.
-    let piece = unsafe { Piece::over(gpu, host.as_ptr(), BYTES as u64) }?;
-    let other = Piece::local(gpu, BYTES as u64)?;
-    // written by the host behind the driver's back
-    host.copy_in(0, &[2; BYTES])?;
-    other.copy_of(gpu, &piece)?;
-    let mut seen = [0; BYTES];
-    other.read(gpu, 0, &mut seen)?;
-    other.write(gpu, 0, &[3; BYTES])?;
-    piece.copy_of(gpu, &other)?;
-    let mut back = [0; BYTES];
-    host.copy_out(0, &mut back)?;
-    drop(piece);
-    Ok(seen == [2; BYTES] && back == [3; BYTES])
 }

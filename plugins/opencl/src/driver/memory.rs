@@ -11,7 +11,7 @@ use super::said;
 const ROUND: u64 = 256;
 
 /// A piece of memory.
-pub(crate) struct Piece {
+pub struct Piece {
     buffer: Buffer<u8>,
     pub(crate) bytes: u64,
 }

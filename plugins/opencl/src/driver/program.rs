@@ -17,17 +17,17 @@ use crate::source::{ENTRY, translate};
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A compiled kernel.
-pub(crate) struct Program(opencl3::program::Program);
+pub(crate) struct Program(Arc<opencl3::program::Program>);
 
 impl Program {
     /// The program of a kernel: one that is loaded, from its binary, or from its text.
     ///
     /// # Errors
     /// The compiler's words.
-    pub(crate) fn get(gpu: &Gpu, kernel: &Kernel, binary: Option<&[u8]>) -> Result<Arc<Program>> {
+    pub(crate) fn get(gpu: &Gpu, kernel: &Kernel, binary: Option<&[u8]>) -> Result<Program> {
         let known = gpu.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = known.get(&kernel.wgsl).and_then(std::sync::Weak::upgrade) {
-            return Ok(program);
+            return Ok(Program(program));
         }
         drop(known);
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,10 +35,10 @@ impl Program {
             Some(binary) => Program::of_binary(gpu, binary).or_else(|_| Program::compile(gpu, kernel)),
             None => Program::compile(gpu, kernel),
         };
-        let program = Arc::new(program?);
+        let program = program?;
         let mut known = gpu.programs.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, program| program.strong_count() > 0);
-        known.insert(kernel.wgsl.clone(), Arc::downgrade(&program));
+        known.insert(kernel.wgsl.clone(), Arc::downgrade(&program.0));
         Ok(program)
     }
 
@@ -50,7 +50,7 @@ impl Program {
             options.push_str(" -cl-fp32-correctly-rounded-divide-sqrt");
         }
         opencl3::program::Program::create_and_build_from_source(&gpu.context, &text, &options)
-            .map(Program)
+            .map(|program| Program(Arc::new(program)))
             .map_err(|words| {
                 let what = format!("the driver compiles no {}: {}", kernel.variant, words.trim());
                 Error::new(ErrorKind::Persistent, what)
@@ -59,7 +59,7 @@ impl Program {
 
     fn of_binary(gpu: &Gpu, binary: &[u8]) -> Result<Program> {
         opencl3::program::Program::create_and_build_from_binary(&gpu.context, &[binary], "")
-            .map(Program)
+            .map(|program| Program(Arc::new(program)))
             .map_err(|error| said("the driver refuses its own binary", error))
     }
 

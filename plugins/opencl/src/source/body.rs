@@ -14,7 +14,7 @@ use naga::{AddressSpace, Block, Expression, Function, Handle, Statement, TypeInn
 use polychip_sdk::Result;
 
 use super::types::Shape;
-use super::{Writer, unknown};
+use super::writer::{Writer, unknown};
 
 /// Deepest nesting that is written in one expression: compilers refuse some hundreds.
 const DEEP: u32 = 24;

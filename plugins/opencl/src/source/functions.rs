@@ -5,7 +5,7 @@
 use polychip_sdk::Result;
 
 use super::types::{Shape, vector};
-use super::{Half, Writer};
+use super::writer::{Half, Writer};
 
 impl Writer<'_> {
     /// Name of the quotient or the remainder of integers: by zero it is the dividend, or zero.

@@ -4,7 +4,7 @@ use naga::MathFunction as F;
 use polychip_sdk::Result;
 
 use super::types::{Shape, vector};
-use super::{Half, Writer, unknown};
+use super::writer::{Half, Writer, unknown};
 
 impl Writer<'_> {
     /// Text of a function of WGSL; `shape` is that of the first argument.

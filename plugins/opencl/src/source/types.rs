@@ -9,7 +9,7 @@
 use naga::{ArraySize, Scalar, ScalarKind, TypeInner, VectorSize};
 use polychip_sdk::Result;
 
-use super::{Half, Writer, unknown};
+use super::writer::{Half, Writer, unknown};
 
 /// A scalar or a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

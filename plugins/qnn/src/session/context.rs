@@ -14,8 +14,8 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use polychip_sys::qnn;
 use polychip_sys::slot;
 
+use super::library::{Refused, Session, lock, unusable};
 use super::raw::{self, Raw, Thing};
-use super::{Refused, Session, lock, unusable};
 use crate::program::{Program, Type};
 
 const GRAPH: &CStr = c"part";

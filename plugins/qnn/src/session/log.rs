@@ -11,13 +11,11 @@
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use polychip_sdk::{HostServices, LogLevel};
 use polychip_sys::qnn::{self, Qnn};
-
-use super::lock;
 
 static HOSTS: Mutex<Vec<(u64, HostServices)>> = Mutex::new(Vec::new());
 thread_local! {
@@ -88,7 +86,10 @@ impl Log {
     /// Makes one; without the call or where it fails, the library logs as it likes.
     pub(super) fn create(qnn: &'static Qnn, host: &HostServices) -> Log {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        lock(&HOSTS).push((id, host.clone()));
+        HOSTS
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((id, host.clone()));
         let mut handle = ptr::null_mut();
         if let Some(create) = qnn.table().log_create {
             // SAFETY: the callback lives as long as the process; the place for the handle is ours.
@@ -106,7 +107,10 @@ impl Log {
 
     /// No line reaches the host from now on.
     pub(super) fn hush(&self) {
-        lock(&HOSTS).retain(|(id, _)| *id != self.id);
+        HOSTS
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(id, _)| *id != self.id);
     }
 }
 

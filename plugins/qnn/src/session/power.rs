@@ -12,7 +12,7 @@ use std::ptr;
 use polychip_sdk::{Error, ErrorKind, Result};
 use polychip_sys::qnn;
 
-use super::Session;
+use super::library::Session;
 
 /// One mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use naga::{
 use polychip_sdk::Result;
 
 use super::super::types::{Shape, vector, width};
-use super::super::{Half, Writer, is_whole, unknown};
+use super::super::writer::{Half, Writer, is_whole, unknown};
 use super::{Body, Place, space};
 
 /// Text of an expression, and how deep it nests.

@@ -3,7 +3,7 @@
 use naga::{AtomicFunction, Block, Expression, Handle, Statement, SwitchValue, TypeInner};
 use polychip_sdk::Result;
 
-use super::super::{is_whole, unknown};
+use super::super::writer::{is_whole, unknown};
 use super::{Body, DEEP};
 
 impl<'a> Body<'_, 'a> {

@@ -1,50 +1,14 @@
-//! Fences that are used again: no allocation when warm.
+//! The fence of a run on real time, used again: no allocation when warm.
 //!
-//! Invariants:
-//! 1. A fence is taken from the pool only when nobody but the pool holds it.
-//! 2. A fence signals once between two uses.
+//! Invariant: it signals once between two uses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use polychip_abi::POLYCHIP_MAX_RANK;
 
 use crate::{Error, ErrorKind, Fence, NO_TIMEOUT, Result, SignalCallback, Timing};
-
-/// Fences that are made at once. Whoever signals a fence holds it a moment longer than whoever waits for it: the next
-/// run needs another, and must not be the one to make it.
-const GROWTH: usize = 4;
-
-/// Fences of one device.
-#[derive(Default)]
-pub struct FencePool {
-    fences: Mutex<Vec<Arc<RunFence>>>,
-}
-
-impl FencePool {
-    /// An empty pool.
-    #[must_use]
-    pub fn new() -> FencePool {
-        FencePool::default()
-    }
-
-    /// A fence that has not signalled: one that nobody holds any more, or a new one.
-    #[must_use]
-    pub fn take(&self) -> Arc<RunFence> {
-        let mut fences = lock(&self.fences);
-        for fence in fences.iter_mut() {
-            if let Some(free) = Arc::get_mut(fence) {
-                free.renew();
-                return Arc::clone(fence);
-            }
-        }
-        let fence = Arc::new(RunFence::new());
-        fences.push(Arc::clone(&fence));
-        fences.extend((1..GROWTH).map(|_| Arc::new(RunFence::new())));
-        fence
-    }
-}
 
 struct State {
     result: Option<Result<()>>,
@@ -222,29 +186,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_comes_back_only_when_nobody_holds_it() {
-        let pool = FencePool::new();
-        let first = pool.take();
-        let second = pool.take();
-        assert!(!Arc::ptr_eq(&first, &second));
-        let address = Arc::as_ptr(&first);
-        first.set_output_shape(1, &[2, 3]);
-        first.signal(Ok(()));
-        drop(first);
-        let third = pool.take();
-        assert_eq!(Arc::as_ptr(&third), address);
-        assert_eq!(third.wait(0).unwrap_err().kind(), ErrorKind::Timeout);
-        third.signal(Err(Error::unsupported("no")));
-        third.signal(Ok(()));
-        assert_eq!(third.wait(NO_TIMEOUT).unwrap_err().kind(), ErrorKind::Unsupported);
-        assert_eq!(third.timing().unwrap_err().kind(), ErrorKind::Unsupported);
-        assert!(third.output_shape(1, &mut [0; 2]).is_err());
+    fn a_fence_signals_once_and_then_as_new() {
+        let mut fence = RunFence::new();
+        fence.set_output_shape(1, &[2, 3]);
+        fence.signal(Ok(()));
+        fence.renew();
+        assert_eq!(fence.wait(0).unwrap_err().kind(), ErrorKind::Timeout);
+        fence.signal(Err(Error::unsupported("no")));
+        fence.signal(Ok(()));
+        assert_eq!(fence.wait(NO_TIMEOUT).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(fence.timing().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(fence.output_shape(1, &mut [0; 2]).is_err());
     }
 
     #[test]
     fn a_waiter_wakes_when_another_thread_signals() {
-        let pool = FencePool::new();
-        let fence = pool.take();
+        let fence = RunFence::new();
         fence.set_output_shape(4, &[7, 8]);
         std::thread::scope(|scope| {
             scope.spawn(|| fence.signal(Ok(())));

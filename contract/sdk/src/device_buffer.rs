@@ -1,0 +1,306 @@
+//! A buffer with two sides: host memory that a device uses in place, or where its driver cannot, memory of the device
+//! with a copy for the host.
+//!
+//! Invariants:
+//! 1. Where the device shares memory, the host's bytes are the device's: nothing is copied, here or in a run.
+//! 2. A mirrored buffer is copied in `begin_access` and `end_access` only, as memory behind a link must be, and where a
+//!    run asks for its bytes because it cannot bind them.
+//! 3. What the device made of a buffer is made once per opening of the device, and goes before the host's memory.
+//!
+//! Not here: how a driver takes memory ([`Side`]).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, Result};
+
+/// The device's side of a buffer.
+pub trait Side: Send + Sync + 'static {
+    /// The device as it is open; a reset opens it anew.
+    type Opening;
+    /// The buffer's memory as the device sees it.
+    type Piece: Send + Sync;
+
+    /// The device as it is open now; `None` where it is gone.
+    fn opening(&self) -> Option<Arc<Self::Opening>>;
+
+    /// Which opening of the process it is.
+    fn number(opening: &Self::Opening) -> u64;
+
+    /// Memory of the device's own.
+    ///
+    /// # Errors
+    /// Where it runs out.
+    fn local(&self, opening: &Arc<Self::Opening>, bytes: u64) -> Result<Self::Piece>;
+
+    /// The first `bytes` bytes of host memory, which outlives what comes of it.
+    ///
+    /// # Errors
+    /// `Unsupported` where the driver does not take this memory.
+    fn in_place(&self, opening: &Arc<Self::Opening>, host: &HostBuffer, bytes: u64) -> Result<Self::Piece>;
+
+    /// Reads the first bytes, and waits for them.
+    ///
+    /// # Errors
+    /// Where the device is lost.
+    fn read(&self, opening: &Arc<Self::Opening>, piece: &Self::Piece, to: &mut [u8]) -> Result<()>;
+
+    /// Writes the first bytes, and waits until they are there.
+    ///
+    /// # Errors
+    /// Where the device is lost.
+    fn write(&self, opening: &Arc<Self::Opening>, piece: &Self::Piece, from: &[u8]) -> Result<()>;
+}
+
+/// A buffer.
+pub struct DeviceBuffer<S: Side> {
+    /// Bytes that the contract knows of.
+    bytes: usize,
+    /// With the number of the opening that it was made for; before the memory, which outlives it.
+    view: Mutex<Option<(u64, Arc<S::Piece>)>>,
+    side: S,
+    host: HostBuffer,
+    /// Bytes from the start that nobody else's data lies in.
+    writable: u64,
+    /// Whether the device has memory of its own for it.
+    mirrored: bool,
+    /// Whether the device wrote to a mirrored buffer since the host read it.
+    stale: AtomicBool,
+    /// Whether the host opened a mirrored buffer for writing.
+    written: AtomicBool,
+}
+
+impl<S: Side> DeviceBuffer<S> {
+    /// Bytes that kernels may write behind the end of memory that is a buffer's own: a whole vector of theirs.
+    const ROUND: u64 = 256;
+
+    /// A buffer in host memory of its own, of which it takes the first `bytes`; `mirrored` where the device does not
+    /// use that in place. Memory runs out here, not in a run.
+    ///
+    /// # Errors
+    /// Where the device does not take the memory.
+    pub fn made(side: S, host: HostBuffer, bytes: u64, mirrored: bool) -> Result<DeviceBuffer<S>> {
+        Self::over(side, host, bytes, bytes.next_multiple_of(Self::ROUND), mirrored)
+    }
+
+    /// A buffer over memory of the host, which the device uses in place.
+    ///
+    /// # Errors
+    /// `Unsupported` where the device does not take the memory.
+    pub fn imported(side: S, memory: &Memory) -> Result<DeviceBuffer<S>> {
+        let host = HostBuffer::import(memory)?;
+        Self::over(side, host, memory.bytes(), memory.bytes(), false)
+    }
+
+    fn over(side: S, host: HostBuffer, bytes: u64, writable: u64, mirrored: bool) -> Result<DeviceBuffer<S>> {
+        let bytes = usize::try_from(bytes)
+            .map_err(|_| Error::bad_argument("a buffer does not fit the address space"))?;
+        let buffer = DeviceBuffer {
+            bytes,
+            view: Mutex::new(None),
+            side,
+            host,
+            writable,
+            mirrored,
+            stale: AtomicBool::new(false),
+            written: AtomicBool::new(false),
+        };
+        if let Some(opening) = buffer.side.opening() {
+            buffer.piece(&opening)?;
+        }
+        Ok(buffer)
+    }
+
+    /// The device's side.
+    pub fn side(&self) -> &S {
+        &self.side
+    }
+
+    /// Bytes from the start that kernels may write to without touching what is another's.
+    pub fn writable(&self) -> u64 {
+        self.writable
+    }
+
+    /// The buffer's memory for this opening of the device.
+    ///
+    /// # Errors
+    /// Where the device does not take the memory, or has none.
+    pub fn piece(&self, opening: &Arc<S::Opening>) -> Result<Arc<S::Piece>> {
+        let number = S::number(opening);
+        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, piece)) = view.as_ref().filter(|(of, _)| *of == number) {
+            return Ok(Arc::clone(piece));
+        }
+        let piece = if self.mirrored {
+            let piece = self.side.local(opening, self.bytes as u64)?;
+            self.side.write(opening, &piece, &self.all()?)?;
+            piece
+        } else {
+            self.side.in_place(opening, &self.host, self.bytes as u64)?
+        };
+        let piece = Arc::new(piece);
+        *view = Some((number, Arc::clone(&piece)));
+        Ok(piece)
+    }
+
+    /// Says that a run writes to the buffer.
+    pub fn set_stale(&self) {
+        if self.mirrored {
+            self.stale.store(true, Ordering::Release);
+        }
+    }
+
+    /// Copies a range out, for a run that cannot bind it.
+    ///
+    /// # Errors
+    /// Where the range leaves the buffer, or the device is lost.
+    pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.refresh()?;
+        self.host.copy_out(offset, to)
+    }
+
+    /// Copies a range in, for a run that cannot bind it.
+    ///
+    /// # Errors
+    /// Where the range leaves the buffer, or the device is lost.
+    pub fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.refresh()?;
+        self.host.copy_in(offset, from)?;
+        self.push()
+    }
+
+    fn all(&self) -> Result<Vec<u8>> {
+        let mut all = vec![0; self.bytes];
+        self.host.copy_out(0, &mut all)?;
+        Ok(all)
+    }
+
+    /// Brings what the device wrote to the host's copy.
+    fn refresh(&self) -> Result<()> {
+        if !self.mirrored || !self.stale.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let Some(opening) = self.side.opening() else {
+            return Ok(());
+        };
+        let piece = self.piece(&opening)?;
+        let mut all = vec![0; self.bytes];
+        self.side.read(&opening, &piece, &mut all)?;
+        self.host.copy_in(0, &all)
+    }
+
+    /// Brings what the host wrote to the device.
+    fn push(&self) -> Result<()> {
+        let Some(opening) = self.side.opening().filter(|_| self.mirrored) else {
+            return Ok(());
+        };
+        let piece = self.piece(&opening)?;
+        self.side.write(&opening, &piece, &self.all()?)
+    }
+}
+
+impl<S: Side> Buffer for DeviceBuffer<S> {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
+        self.refresh()?;
+        if self.mirrored && access.write {
+            self.written.store(true, Ordering::Release);
+        }
+        self.host.begin_access(access, offset, bytes)
+    }
+
+    fn end_access(&self) -> Result<()> {
+        if self.written.swap(false, Ordering::AcqRel) {
+            self.push()?;
+        }
+        self.host.end_access()
+    }
+
+    fn export(&self, kind: MemoryKind) -> Result<Memory> {
+        if self.mirrored {
+            // another device would see the copy only
+            return Err(Error::unsupported("memory of this device cannot be exported"));
+        }
+        self.host.export_first(kind, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device whose memory is a vector; number of its opening.
+    struct Far(Arc<u64>);
+
+    impl Side for Far {
+        type Opening = u64;
+        type Piece = Mutex<Vec<u8>>;
+
+        fn opening(&self) -> Option<Arc<u64>> {
+            Some(Arc::clone(&self.0))
+        }
+
+        fn number(opening: &u64) -> u64 {
+            *opening
+        }
+
+        fn local(&self, _: &Arc<u64>, bytes: u64) -> Result<Mutex<Vec<u8>>> {
+            Ok(Mutex::new(vec![0xff; bytes as usize]))
+        }
+
+        fn in_place(&self, _: &Arc<u64>, _: &HostBuffer, _: u64) -> Result<Mutex<Vec<u8>>> {
+            Err(Error::unsupported("it is far"))
+        }
+
+        fn read(&self, _: &Arc<u64>, piece: &Mutex<Vec<u8>>, to: &mut [u8]) -> Result<()> {
+            to.copy_from_slice(&piece.lock().unwrap()[..to.len()]);
+            Ok(())
+        }
+
+        fn write(&self, _: &Arc<u64>, piece: &Mutex<Vec<u8>>, from: &[u8]) -> Result<()> {
+            piece.lock().unwrap()[..from.len()].copy_from_slice(from);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_mirrored_buffer_is_copied_where_a_side_has_written() {
+        let host = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 4096, 64)).unwrap();
+        let opening = Arc::new(1);
+        let buffer = DeviceBuffer::made(Far(Arc::clone(&opening)), host, 3, true).unwrap();
+        assert_eq!((buffer.bytes(), buffer.writable()), (3, 256));
+        let piece = buffer.piece(&opening).unwrap();
+        assert_eq!(*piece.lock().unwrap(), [0, 0, 0]);
+        // the host's writes reach the device at the end of the access
+        buffer.begin_access(Access::BOTH, 0, 3).unwrap();
+        buffer.host.copy_in(0, &[1, 2, 3]).unwrap();
+        buffer.end_access().unwrap();
+        assert_eq!(*piece.lock().unwrap(), [1, 2, 3]);
+        // the device's reach the host at the next one, where a run said so
+        *piece.lock().unwrap() = vec![7, 8, 9];
+        let mut seen = [0; 3];
+        buffer.copy_out(0, &mut seen).unwrap();
+        assert_eq!(seen, [1, 2, 3]);
+        buffer.set_stale();
+        buffer.copy_out(0, &mut seen).unwrap();
+        assert_eq!(seen, [7, 8, 9]);
+        buffer.copy_in(1, &[5]).unwrap();
+        assert_eq!(*piece.lock().unwrap(), [7, 5, 9]);
+        // another opening has memory of its own, with the host's bytes
+        let again = buffer.piece(&Arc::new(2)).unwrap();
+        assert_eq!(*again.lock().unwrap(), [7, 5, 9]);
+        assert!(buffer.export(MemoryKind::Host).is_err());
+    }
+
+    #[test]
+    fn memory_that_a_device_does_not_take_is_refused() {
+        let host = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 64, 64)).unwrap();
+        let refused = DeviceBuffer::made(Far(Arc::new(1)), host, 3, false)
+            .err()
+            .unwrap();
+        assert_eq!(refused.kind(), crate::ErrorKind::Unsupported);
+    }
+}

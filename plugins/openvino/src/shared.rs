@@ -1,0 +1,29 @@
+//! What the executables of a device share with it, and devices with each other.
+
+use std::sync::Arc;
+
+use polychip_sys::openvino::Library;
+
+use crate::api::Core;
+
+/// The vendor's library and its root object.
+pub(crate) struct Vendor {
+    pub(crate) library: &'static Library,
+    pub(crate) core: Core,
+    /// Constants of this many bytes and more are handed over by address; `None` where the library cannot.
+    pub(crate) by_address: Option<usize>,
+}
+
+/// What the executables of a device share with it.
+pub(crate) struct Shared {
+    pub(crate) vendor: Arc<Vendor>,
+    /// As the library names it: `CPU`, `GPU.0`, `NPU`.
+    pub(crate) name: String,
+    pub(crate) is_cpu: bool,
+    /// Threads of a CPU where the host leaves it to us; 0 leaves it to the library.
+    pub(crate) threads: u32,
+    /// Whether quantised parts are computed in integers; in floats where not.
+    pub(crate) integers: bool,
+    /// What blobs are made by: a blob of another library or chip is refused.
+    pub(crate) made_by: String,
+}
