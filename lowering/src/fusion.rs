@@ -286,3 +286,111 @@ impl<'a> Fusion<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use polychip_ops::{DType, Op};
+
+    use super::*;
+    use crate::{Node, Tensor};
+
+    /// A kernel behind which `Relu` and `Add` are computed, with at most so many operands.
+    struct Kernel<'a> {
+        part: &'a Part,
+        room: usize,
+        pulls: bool,
+    }
+
+    impl Epilogue for Kernel<'_> {
+        type State = usize;
+
+        const MOST: usize = 4;
+
+        fn join(&self, group: &Group<usize>, node: usize, _through: TensorIndex) -> Option<usize> {
+            matches!(self.part.nodes[node].op, Op::Relu | Op::Add).then_some(group.state + 1)
+        }
+
+        fn pulls(&self, _group: &Group<usize>, node: usize) -> bool {
+            self.pulls && self.part.nodes[node].op == Op::Relu
+        }
+
+        fn fits(&self, group: &Group<usize>) -> bool {
+            group.operands.len() <= self.room
+        }
+    }
+
+    fn part(tensors: usize, nodes: &[(Op, &[TensorIndex], TensorIndex)], outputs: &[TensorIndex]) -> Part {
+        Part {
+            nodes: nodes
+                .iter()
+                .map(|&(op, reads, write)| Node::new(op, reads, &[write]))
+                .collect(),
+            tensors: vec![Tensor::new(DType::F32, Some(vec![2])); tensors],
+            outputs: outputs.to_vec(),
+            ..Part::default()
+        }
+    }
+
+    /// What grows from node 0: its members, its operands, and what leaves it.
+    fn grown(part: &Part, room: usize, pulls: bool) -> (Vec<usize>, Vec<TensorIndex>, Option<TensorIndex>) {
+        let mut fusion = Fusion::new(part);
+        let group = fusion.grow(&Kernel { part, room, pulls }, Group::behind(part, 0, 0));
+        assert!(group.members.iter().all(|&member| fusion.is_taken(member)));
+        assert!(group.members.len() == group.state || pulls);
+        (group.members, group.operands, group.output)
+    }
+
+    #[test]
+    fn a_chain_ends_where_its_result_is_read_twice() {
+        // 0 conv → 1 relu → 2, which leaves the part and is read by another relu
+        let nodes: &[(Op, &[usize], usize)] =
+            &[(Op::Conv, &[0], 1), (Op::Relu, &[1], 2), (Op::Relu, &[2], 3)];
+        assert_eq!(
+            grown(&part(4, nodes, &[3]), 9, false),
+            (vec![1, 2], vec![], Some(3))
+        );
+        // both leave: only the first is inside of the largest group that one tensor leaves
+        assert_eq!(
+            grown(&part(4, nodes, &[2, 3]), 9, false),
+            (vec![1], vec![], Some(2))
+        );
+    }
+
+    #[test]
+    fn branches_that_join_again_are_inside() {
+        let nodes: &[(Op, &[usize], usize)] = &[
+            (Op::Conv, &[0], 1),
+            (Op::Relu, &[1], 2),
+            (Op::Relu, &[1], 3),
+            (Op::Add, &[2, 3], 4),
+        ];
+        assert_eq!(
+            grown(&part(5, nodes, &[4]), 9, false),
+            (vec![1, 2, 3], vec![], Some(4))
+        );
+    }
+
+    #[test]
+    fn operands_are_counted_and_pulled() {
+        let nodes: &[(Op, &[usize], usize)] =
+            &[(Op::Conv, &[0], 1), (Op::Relu, &[2], 3), (Op::Add, &[1, 3], 4)];
+        let part = part(5, nodes, &[4]);
+        assert_eq!(grown(&part, 0, false), (vec![], vec![], Some(1)));
+        assert_eq!(grown(&part, 1, false), (vec![2], vec![3], Some(4)));
+        assert_eq!(grown(&part, 1, true), (vec![1, 2], vec![2], Some(4)));
+    }
+
+    #[test]
+    fn an_encoding_ends_a_group() {
+        let nodes: &[(Op, &[usize], usize)] =
+            &[(Op::Conv, &[0], 1), (Op::Relu, &[1], 2), (Op::Relu, &[2], 3)];
+        let mut part = part(4, nodes, &[3]);
+        part.tensors[2].encoding = Some(polychip_sdk::Encoding {
+            kind: polychip_sdk::EncodingKind::PerTensor,
+            scales: vec![1.0],
+            zero_points: Vec::new(),
+            real_dtype: DType::F32,
+        });
+        assert_eq!(grown(&part, 9, false), (vec![1], vec![], Some(2)));
+    }
+}

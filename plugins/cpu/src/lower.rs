@@ -6,7 +6,7 @@
 //! 2. A tensor may exist row-major, channels last, or both; a step asks for the form it wants and the
 //!    transposition is made once, where it is first asked for.
 //! 3. A step is *fast* (a kernel of `cpu-kernels` on known shapes) or *reference* (the evaluator on boxed
-//!    tensors); what a family does not cover falls to the reference, never to a wrong answer.
+//!    tensors); what a class's kernels do not cover falls to the reference, never to a wrong answer.
 //!
 //! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
 //! Start reading at [`lower`].
@@ -14,6 +14,7 @@
 mod attention;
 mod body;
 mod brief;
+mod class;
 mod codes;
 mod concat;
 mod conv;
@@ -147,7 +148,7 @@ pub(crate) struct Lowering<'a> {
 pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     let reduced = options.reduced && options.isa.has_bf16();
     let precision = brief::Precision::new(part, reduced);
-    let fusion = fuse::plan(part, &precision);
+    let groups = fuse::plan(part, &precision);
     let mut lowering = Lowering {
         part,
         programs: options.programs,
@@ -156,7 +157,7 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
         layouts: options.layouts,
         reduced,
         precision,
-        turned: fusion.turned().to_vec(),
+        turned: groups.turned().to_vec(),
         choices: options.choices,
         algorithms: Vec::new(),
         wishes: finish::wishes(part),
@@ -174,7 +175,7 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     lowering.feed()?;
     for index in 0..part.nodes.len() {
         lowering.node = index;
-        if let Some((anchor, tail)) = fusion.at(index) {
+        if let Some((anchor, tail)) = groups.at(index) {
             lowering.emit(&part.nodes[anchor], tail).map_err(|error| {
                 if error.node().is_none() {
                     error.at_node(index as u32)
@@ -204,23 +205,8 @@ impl<'a> Lowering<'a> {
             // whoever reads it makes it, as a constant
             return Ok(());
         }
-        let done = self.known(node)
-            && (quantised::lower(self, node, tail)?
-                || integers::lower(self, node)?
-                || nibbles::lower(self, node)?
-                || conv::lower(self, node, tail)?
-                || matmul::lower(self, node, tail)?
-                || elementwise::lower(self, node)?
-                || movement::lower(self, node)?
-                || concat::lower(self, node)?
-                || pool::lower(self, node)?
-                || normalise::lower(self, node, tail)?
-                || softmax::lower(self, node)?
-                || reduce::lower(self, node)?
-                || gather::lower(self, node)?
-                || convert::lower(self, node)?
-                || resize::lower(self, node)?
-                || attention::lower(self, node, tail)?);
+        let done =
+            self.known(node) && (quantised::lower(self, node, tail)? || class::lower(self, node, tail)?);
         if !done {
             if node.bodies.is_empty() {
                 reference::lower(self, node)?;

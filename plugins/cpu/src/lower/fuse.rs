@@ -1,15 +1,12 @@
 //! Which nodes are computed in the epilogue of a convolution or matrix product, in the pass of a normalisation, or by
 //! the strides of an attention.
 //!
-//! Invariants:
-//! 1. A tensor inside a chain has one reader, no encoding, and is no output of the part.
-//! 2. A chain is emitted at the place of its last node, so that a residual from another branch exists by then.
-//! 3. A node is in at most one chain.
+//! Invariant: a group is a chain: a tensor inside it has one reader, no encoding, and is no output of the part.
 //!
-//! The graph's own groups are hints of the same patterns; since a group may hold more than an epilogue can do,
-//! the chains are found here, from the nodes themselves.
+//! Not here: how groups grow (the front end's [`Fusion`]).
 
 use polychip_cpu_kernels::Unary;
+use polychip_lowering::{Epilogue, Fusion, Group};
 use polychip_ops::Op;
 
 use super::brief::Precision;
@@ -57,15 +54,15 @@ impl Tail {
     };
 }
 
-/// The chains of a part.
-pub(crate) struct Fusion {
-    /// Per node: the anchor emitted in its place and what is behind it, or nothing where it is part of a chain.
+/// The groups of a part.
+pub(crate) struct Groups {
+    /// Per node: the anchor emitted in its place and what is behind it, or nothing where it is part of a group.
     emitted: Vec<Option<(usize, Tail)>>,
     /// Per tensor: what an attention reads in its stead, where a transposition of rows and heads would make it.
     turned: Vec<Option<TensorIndex>>,
 }
 
-impl Fusion {
+impl Groups {
     /// Per tensor what an attention reads in its stead.
     pub(crate) fn turned(&self) -> &[Option<TensorIndex>] {
         &self.turned
@@ -77,33 +74,27 @@ impl Fusion {
     }
 }
 
-/// Finds the chains of a part.
-pub(crate) fn plan(part: &Part, precision: &Precision) -> Fusion {
+/// Finds the groups of a part.
+pub(crate) fn plan(part: &Part, precision: &Precision) -> Groups {
     let uses = part.uses();
-    let mut first: Vec<Option<usize>> = vec![None; part.tensors.len()];
-    let mut reader = first.clone();
-    for (index, node) in part.nodes.iter().enumerate() {
-        for tensor in node.reads() {
-            first[tensor].get_or_insert(index);
-            reader[tensor] = Some(index);
-        }
-    }
-    let mut taken = vec![false; part.nodes.len()];
-    let mut emitted: Vec<Option<(usize, Tail)>> = vec![None; part.nodes.len()];
-    let mut turned = vec![None; part.tensors.len()];
-    attentions(part, &uses, &reader, &mut taken, &mut emitted, &mut turned);
+    let mut fusion = Fusion::new(part);
+    let mut groups = Groups {
+        emitted: vec![None; part.nodes.len()],
+        turned: vec![None; part.tensors.len()],
+    };
+    attentions(part, &mut fusion, &mut groups);
     let mut sums: Vec<Option<Sum>> = vec![None; part.nodes.len()];
     for (index, node) in part.nodes.iter().enumerate() {
-        if taken[index] {
+        if fusion.is_taken(index) {
             continue;
         }
-        if let Some((norm, terms)) = normalised(part, node, &first) {
+        if let Some((norm, terms)) = normalised(part, node, &fusion) {
             let kept = node.output(0).is_some_and(|sum| uses[sum] > 1);
             sums[norm] = Some(Sum { terms, kept });
             continue;
         }
         let anchor = if nibbles::covers(part, node) {
-            emitted[index] = Some((index, Tail::NONE));
+            groups.emitted[index] = Some((index, Tail::NONE));
             continue;
         } else if conv::covers(part, node) {
             Anchor::Conv
@@ -116,97 +107,72 @@ pub(crate) fn plan(part: &Part, precision: &Precision) -> Fusion {
                 sum: sums[index],
                 ..Tail::NONE
             };
-            emitted[index] = Some((index, tail));
+            groups.emitted[index] = Some((index, tail));
             continue;
         };
-        let Some(mut current) = node.output(0) else {
-            emitted[index] = Some((index, Tail::NONE));
-            continue;
-        };
-        if let Some((next, tail)) = joined(part, node, current, &uses, &reader)
-            && !taken[next]
+        if let Some((next, tail)) = joined(part, node, &fusion)
+            && !fusion.is_taken(next)
         {
-            taken[next] = true;
-            emitted[next] = Some((index, tail));
+            fusion.take(next);
+            groups.emitted[next] = Some((index, tail));
             continue;
         }
-        let mut chain = Chain {
+        let kernel = Kernel {
             part,
             precision,
+            uses: &uses,
             anchor,
-            tail: Tail::NONE,
-            has_bias: has_bias(part, index),
         };
-        let mut last = index;
-        while uses[current] == 1 && part.plain_f32(current) {
-            let Some(next) = reader[current].filter(|&next| !taken[next]) else {
-                break;
-            };
-            let Some(output) = chain.absorb(next, current) else {
-                break;
-            };
-            taken[next] = true;
-            last = next;
-            current = output;
-        }
-        if last != index {
-            chain.tail.output = Some(current);
-        }
-        emitted[last] = Some((index, chain.tail));
+        let chain = Chain {
+            tail: Tail::NONE,
+            has_bias: node.input(2).is_some(),
+        };
+        let group = fusion.grow(&kernel, Group::behind(part, index, chain));
+        let last = group.last();
+        let mut tail = group.state.tail;
+        tail.output = group.output.filter(|_| last != index);
+        groups.emitted[last] = Some((index, tail));
     }
-    Fusion { emitted, turned }
+    groups
 }
 
 /// Finds the transpositions of rows and heads around attentions, which read and write through strides.
-fn attentions(
-    part: &Part,
-    uses: &[usize],
-    reader: &[Option<usize>],
-    taken: &mut [bool],
-    emitted: &mut [Option<(usize, Tail)>],
-    turned: &mut [Option<TensorIndex>],
-) {
-    let mut maker: Vec<Option<usize>> = vec![None; part.tensors.len()];
-    for (index, node) in part.nodes.iter().enumerate() {
-        for &tensor in node.outputs.iter().flatten() {
-            maker[tensor] = Some(index);
-        }
-    }
+fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
     for (index, node) in part.nodes.iter().enumerate() {
         if !attention::covers(part, node) {
             continue;
         }
         for &tensor in node.inputs.iter().take(3).flatten() {
-            if uses[tensor] == 1
-                && let Some(turn) = maker[tensor]
+            if fusion.only_reader(tensor).is_some()
+                && let Some(turn) = fusion.producer(tensor)
                 && let Some(source) = attention::turns(part, &part.nodes[turn])
             {
-                turned[tensor] = Some(source);
-                taken[turn] = true;
+                groups.turned[tensor] = Some(source);
+                fusion.take(turn);
             }
         }
         if let Some(output) = node.output(0)
-            && uses[output] == 1
-            && let Some(turn) = reader[output]
+            && let Some(turn) = fusion.only_reader(output)
             && attention::turns(part, &part.nodes[turn]) == Some(output)
         {
-            (taken[index], taken[turn]) = (true, true);
+            fusion.take(index);
+            fusion.take(turn);
             let tail = Tail {
                 output: part.nodes[turn].output(0),
                 ..Tail::NONE
             };
-            emitted[turn] = Some((index, tail));
+            groups.emitted[turn] = Some((index, tail));
         }
     }
 }
 
 /// The normalisation that adds the two terms of a sum on its way, and the terms.
-fn normalised(part: &Part, node: &Node, first: &[Option<usize>]) -> Option<(usize, [TensorIndex; 2])> {
+fn normalised(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, [TensorIndex; 2])> {
     if node.op != Op::Add {
         return None;
     }
     let (a, b, sum) = (node.input(0)?, node.input(1)?, node.output(0)?);
-    let norm = first[sum]?;
+    let norm = *fusion.readers(sum).first()?;
     let alike = [a, b]
         .iter()
         .all(|&t| part.plain_f32(t) && part.dims(t) == part.dims(sum));
@@ -218,14 +184,11 @@ fn normalised(part: &Part, node: &Node, first: &[Option<usize>]) -> Option<(usiz
 }
 
 /// The sum that a product of codes takes part in, where it is computed in integers as one with it.
-fn joined(
-    part: &Part,
-    node: &Node,
-    current: TensorIndex,
-    uses: &[usize],
-    reader: &[Option<usize>],
-) -> Option<(usize, Tail)> {
-    let next = reader[current].filter(|&next| uses[current] == 1 && part.nodes[next].op == Op::Add)?;
+fn joined(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, Tail)> {
+    let current = node.output(0)?;
+    let next = fusion
+        .only_reader(current)
+        .filter(|&next| part.nodes[next].op == Op::Add)?;
     let sum = &part.nodes[next];
     let other = [sum.input(0)?, sum.input(1)?]
         .into_iter()
@@ -239,10 +202,6 @@ fn joined(
     Some((next, tail))
 }
 
-fn has_bias(part: &Part, node: usize) -> bool {
-    part.nodes[node].input(2).is_some()
-}
-
 /// What an anchor's epilogue can do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Anchor {
@@ -254,32 +213,43 @@ enum Anchor {
     Computed,
 }
 
-struct Chain<'a> {
-    part: &'a Part,
-    precision: &'a Precision,
-    anchor: Anchor,
+/// What is behind an anchor so far.
+#[derive(Clone)]
+struct Chain {
     tail: Tail,
     has_bias: bool,
 }
 
-impl Chain<'_> {
-    /// Takes a node that reads `current` into the chain, and gives the tensor that comes out.
-    fn absorb(&mut self, next: usize, current: TensorIndex) -> Option<TensorIndex> {
+/// What the kernel of an anchor can do.
+struct Kernel<'a> {
+    part: &'a Part,
+    precision: &'a Precision,
+    uses: &'a [usize],
+    anchor: Anchor,
+}
+
+impl Epilogue for Kernel<'_> {
+    type State = Chain;
+
+    const MOST: usize = usize::MAX;
+
+    fn join(&self, group: &Group<Chain>, node: usize, current: TensorIndex) -> Option<Chain> {
         let part = self.part;
-        let node = &part.nodes[next];
+        let node = &part.nodes[node];
         let output = node.output(0)?;
+        let mut chain = group.state.clone();
         // an output with an encoding is rounded behind the chain, so it may only be its last tensor
         let f32_out = super::convert::stands_for_f32(part, output);
-        if !f32_out || self.tail.after || part.dims(output)? != part.dims(current)? {
+        if !f32_out || chain.tail.after || self.uses[current] != 1 || !part.plain_f32(current) {
             return None;
         }
-        let bare = self.tail.activation == IDENTITY;
+        let bare = chain.tail.activation == IDENTITY;
         if let Some(activation) = elementwise::activation(part, node) {
             if node.input(0) != Some(current) || !bare {
                 return None;
             }
-            self.tail.activation = activation;
-            return Some(output);
+            chain.tail.activation = activation;
+            return Some(chain);
         }
         match node.op {
             Op::Add => {
@@ -289,24 +259,24 @@ impl Chain<'_> {
                 if self.anchor == Anchor::Computed {
                     return None;
                 }
-                if !self.has_bias && bare && self.tail.residual.is_none() && self.is_bias(other, output) {
-                    self.tail.bias = Some(other);
-                    self.has_bias = true;
-                    return Some(output);
+                if !chain.has_bias && bare && chain.tail.residual.is_none() && self.is_bias(other, output) {
+                    chain.tail.bias = Some(other);
+                    chain.has_bias = true;
+                    return Some(chain);
                 }
                 let same = part.dims(other)? == part.dims(output)?;
-                if !same || self.tail.residual.is_some() || !super::convert::stands_for_f32(part, other) {
+                if !same || chain.tail.residual.is_some() || !super::convert::stands_for_f32(part, other) {
                     return None;
                 }
                 // a product of bf16 adds bf16
                 if self.anchor == Anchor::Product && self.precision.is_wide(output) {
                     return None;
                 }
-                self.tail.residual = Some(other);
-                self.tail.after = !bare;
-                Some(output)
+                chain.tail.residual = Some(other);
+                chain.tail.after = !bare;
+                Some(chain)
             }
-            Op::Mul | Op::Div if self.anchor == Anchor::Computed && bare && !self.has_bias => {
+            Op::Mul | Op::Div if self.anchor == Anchor::Computed && bare && !chain.has_bias => {
                 let (other, is_left) = match (node.input(0)?, node.input(1)?) {
                     (a, b) if a == current && b != current => (b, true),
                     (a, b) if b == current && a != current => (a, false),
@@ -317,17 +287,19 @@ impl Chain<'_> {
                 }
                 let factor = part.scalar(other)?;
                 let factor = if node.op == Op::Div { 1.0 / factor } else { factor };
-                let alpha = (f64::from(self.tail.alpha) * factor) as f32;
+                let alpha = (f64::from(chain.tail.alpha) * factor) as f32;
                 if !alpha.is_finite() {
                     return None;
                 }
-                self.tail.alpha = alpha;
-                Some(output)
+                chain.tail.alpha = alpha;
+                Some(chain)
             }
             _ => None,
         }
     }
+}
 
+impl Kernel<'_> {
     /// Whether a constant is a bias per channel of an image, or per column of a matrix.
     fn is_bias(&self, tensor: TensorIndex, output: TensorIndex) -> bool {
         let part = self.part;
