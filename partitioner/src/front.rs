@@ -1,4 +1,4 @@
-//! Plans between fastest and most frugal, none of which another one beats in both time and energy.
+//! The Pareto front: plans between fastest and most frugal, none of which another one beats in both time and energy.
 //!
 //! Every plan is an optimum (or has a stated gap) under weights of its own. The weights are found, not guessed:
 //! between two plans the next one is sought at right angles to the line through them (the noninferior set estimation

@@ -1,6 +1,6 @@
 //! Keeps a placement within memory limits, a deadline, an energy budget, and limits of mean power and temperature.
 //!
-//! Each limit gets a price (a Lagrange multiplier); prices of what is exceeded are doubled until a placement keeps to
+//! Each limit gets a Lagrange multiplier; multipliers of what is exceeded are doubled until a placement keeps to
 //! everything, then halved back as far as it does. A limit of power is linear: `energy − power × time ≤ 0`.
 //!
 //! Invariants: a placement over a memory limit or an energy budget is never returned; one that misses a deadline, a power
@@ -11,7 +11,7 @@
 mod draw;
 mod forced;
 mod improve;
-mod price;
+mod lagrangian;
 mod stand;
 
 use crate::assemble::assemble;
@@ -29,13 +29,13 @@ use crate::unit::{MilliCelsius, Milliwatts};
 use draw::{Cap, caps, draw};
 pub(crate) use forced::{Answer, Forced, Rules};
 use improve::{Changes, VISITS};
-use price::{Prices, SCALE};
+use lagrangian::{Multipliers, SCALE};
 pub(crate) use stand::{exceeded, miss};
 
-/// Most doublings of a price.
+/// Most doublings of a multiplier.
 const DOUBLINGS: u32 = 32;
 
-/// Steps of bisection once a price is known to be enough.
+/// Steps of bisection once a multiplier is known to be enough.
 const BISECTIONS: u32 = 8;
 
 /// Most steps towards the least mean power, where no placement holds a cap.
@@ -51,8 +51,8 @@ pub(crate) struct Placed {
     pub(crate) solution: Solution,
     /// Where there are limits: the best placement found without them, and its value.
     pub(crate) free: Option<(Vec<usize>, u64)>,
-    /// Prices of limits that gave the best bound.
-    dual: Option<Prices>,
+    /// Multipliers of the limits that gave the best bound.
+    dual: Option<Multipliers>,
 }
 
 /// The best placement found that keeps to every limit.
@@ -88,8 +88,8 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Pl
         last: None,
         dual: None,
     };
-    let mut prices = Prices::none(inputs.targets.len(), caps.len());
-    let mut over = search.attempt(&caps, &prices)?;
+    let mut multipliers = Multipliers::none(inputs.targets.len(), caps.len());
+    let mut over = search.attempt(&caps, &multipliers)?;
     let free = search.last.clone();
     if let (true, Some((value, placement))) = (over.is_empty(), search.best.take()) {
         let solution = search.certified(value, placement);
@@ -103,15 +103,15 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Pl
     let mut reason = over.first().copied();
     for _ in 0..DOUBLINGS {
         // whatever is exceeded gets dearer
-        let before = prices.clone();
-        raise(inputs, &caps, &mut prices, &over);
-        let Ok(next) = search.attempt(&caps, &prices) else {
+        let before = multipliers.clone();
+        raise(inputs, &caps, &mut multipliers, &over);
+        let Ok(next) = search.attempt(&caps, &multipliers) else {
             break;
         };
         over = next;
         reason = over.first().copied().or(reason);
         if over.is_empty() {
-            search.bisect(&caps, before, prices)?;
+            search.bisect(&caps, before, multipliers)?;
             break;
         }
     }
@@ -175,26 +175,26 @@ fn value_of(inputs: &Inputs<'_>, plan: &Plan) -> u64 {
     Weights::of(inputs.objective).value(plan.totals.time, plan.totals.energy.unwrap_or_default())
 }
 
-/// Doubles the prices of what is exceeded.
-fn raise(inputs: &Inputs<'_>, caps: &[Cap], prices: &mut Prices, over: &[Held]) {
-    prices.own = SCALE;
+/// Doubles the multipliers of what is exceeded.
+fn raise(inputs: &Inputs<'_>, caps: &[Cap], multipliers: &mut Multipliers, over: &[Held]) {
+    multipliers.own = SCALE;
     let own = Weights::of(inputs.objective);
-    let double = |price: &mut u64, least: u64| *price = price.saturating_mul(2).max(least);
+    let double = |multiplier: &mut u64, least: u64| *multiplier = multiplier.saturating_mul(2).max(least);
     for over in over {
         let device = over.device.map(|device| device as usize);
         match (over.limit, device) {
-            (Limit::Deadline, _) => double(&mut prices.time, SCALE / 64),
-            (Limit::EnergyBudget, _) => double(&mut prices.energy, SCALE / 64),
-            (Limit::Memory, Some(device)) => double(&mut prices.bytes[device], 1),
+            (Limit::Deadline, _) => double(&mut multipliers.time, SCALE / 64),
+            (Limit::EnergyBudget, _) => double(&mut multipliers.energy, SCALE / 64),
+            (Limit::Memory, Some(device)) => double(&mut multipliers.bytes[device], 1),
             (Limit::Memory, None) => {}
             (Limit::Power | Limit::Temperature, _) => {
-                for (cap, price) in caps.iter().zip(&mut prices.caps) {
+                for (cap, multiplier) in caps.iter().zip(&mut multipliers.caps) {
                     if cap.device == device {
                         // a fraction of what time is worth at this power
                         let time =
                             u128::from(own.time * SCALE) * 1_000_000 / u128::from(cap.milliwatts.max(1));
                         let worth = u64::try_from(time / 64).unwrap_or(u64::MAX / 64);
-                        double(price, worth.max(own.energy * SCALE / 64).max(SCALE / 64));
+                        double(multiplier, worth.max(own.energy * SCALE / 64).max(SCALE / 64));
                     }
                 }
             }
@@ -222,17 +222,17 @@ struct Search<'a> {
     nearest: Option<(u128, u64, Vec<usize>)>,
     /// The placement considered last, with its value.
     last: Option<(Vec<usize>, u64)>,
-    /// Prices of the best bound, where limits cost something.
-    dual: Option<Prices>,
+    /// Multipliers of the best bound, where limits cost something.
+    dual: Option<Multipliers>,
 }
 
 impl Search<'_> {
-    /// Solves under prices, and gives the limits that the result exceeds.
-    fn attempt(&mut self, caps: &[Cap], prices: &Prices) -> Result<Vec<Held>, Error> {
-        let (solution, bound) = price::solve(self.inputs, caps, prices, &settings(self.inputs))?;
+    /// Solves under multipliers, and gives the limits that the result exceeds.
+    fn attempt(&mut self, caps: &[Cap], multipliers: &Multipliers) -> Result<Vec<Held>, Error> {
+        let (solution, bound) = lagrangian::solve(self.inputs, caps, multipliers, &settings(self.inputs))?;
         if bound > self.bound {
             self.bound = bound;
-            self.dual = (!prices.are_none()).then(|| prices.clone());
+            self.dual = (!multipliers.are_none()).then(|| multipliers.clone());
         }
         self.consider(&solution.placement)
     }
@@ -255,13 +255,13 @@ impl Search<'_> {
         Ok(over)
     }
 
-    /// Looks for the least prices that keep to the limits, between some that do not and some that do.
-    fn bisect(&mut self, caps: &[Cap], mut low: Prices, mut high: Prices) -> Result<(), Error> {
+    /// Looks for the least multipliers that keep to the limits, between some that do not and some that do.
+    fn bisect(&mut self, caps: &[Cap], mut low: Multipliers, mut high: Multipliers) -> Result<(), Error> {
         for _ in 0..BISECTIONS {
-            let prices = low.between(&high);
-            match self.attempt(caps, &prices)?.is_empty() {
-                true => high = prices,
-                false => low = prices,
+            let multipliers = low.between(&high);
+            match self.attempt(caps, &multipliers)?.is_empty() {
+                true => high = multipliers,
+                false => low = multipliers,
             }
         }
         Ok(())
@@ -295,10 +295,10 @@ impl Search<'_> {
             };
             let mut lower = caps.to_vec();
             lower[index].milliwatts = power;
-            let mut prices = Prices::none(self.inputs.targets.len(), caps.len());
-            prices.own = 0;
-            prices.caps[index] = SCALE;
-            if self.attempt(&lower, &prices).is_err() {
+            let mut multipliers = Multipliers::none(self.inputs.targets.len(), caps.len());
+            multipliers.own = 0;
+            multipliers.caps[index] = SCALE;
+            if self.attempt(&lower, &multipliers).is_err() {
                 break;
             }
         }

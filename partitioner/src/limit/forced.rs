@@ -1,12 +1,12 @@
 //! What a plan would cost under limits with one node on another device: a plan that is found, and a bound of all.
 //!
-//! Invariants: the plan found has the node there, and holds the limits or is said not to; the bound is that of prices
-//! (`price`), so that nothing with the node there within the limits is below it; effort is counted.
+//! Invariants: the plan found has the node there, and holds the limits or is said not to; the bound is the
+//! Lagrangian's (`lagrangian`), so that nothing with the node there within the limits is below it; effort is counted.
 //! Deliberately not here: costs of whole parts, which are not the sum of their nodes.
 
 use super::draw::{Cap, caps};
 use super::improve::{Changes, Improved};
-use super::price::{Dual, Prices};
+use super::lagrangian::{Dual, Multipliers};
 use super::{broken_limit, excess, placed, settings};
 use crate::cost::Cost;
 use crate::error::Error;
@@ -19,20 +19,20 @@ const ALL: u64 = 12_000_000;
 /// Nodes of a graph that is small enough to be solved anew for every question.
 const SMALL: usize = 256;
 
-/// Prices and caps of an objective's limits.
+/// Multipliers and caps of an objective's limits.
 pub(crate) struct Rules {
     caps: Vec<Cap>,
-    prices: Vec<Prices>,
+    multipliers: Vec<Multipliers>,
 }
 
 impl Rules {
     /// Those of the best bound, and none.
     pub(crate) fn new(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Self {
         let caps = caps(inputs);
-        let none = Prices::none(inputs.targets.len(), caps.len());
+        let none = Multipliers::none(inputs.targets.len(), caps.len());
         let dual = placed(inputs, edges).ok().and_then(|placed| placed.dual);
         Self {
-            prices: std::iter::once(none).chain(dual).collect(),
+            multipliers: std::iter::once(none).chain(dual).collect(),
             caps,
         }
     }
@@ -70,14 +70,14 @@ impl<'a> Forced<'a> {
         let Some(changes) = Changes::new(inputs, &rules.caps)? else {
             return Ok(None);
         };
-        let duals = rules.prices.iter();
+        let duals = rules.multipliers.iter();
         Ok(Some(Self {
             inputs,
             edges,
             changes,
             caps: &rules.caps,
             duals: duals
-                .filter_map(|prices| Dual::new(inputs, &rules.caps, prices))
+                .filter_map(|multipliers| Dual::new(inputs, &rules.caps, multipliers))
                 .collect(),
             left: ALL,
         }))

@@ -1,6 +1,6 @@
 //! A placement under limits made better by changes of one node, of neighbours in a row, or of two nodes at once.
 //!
-//! Prices reach only placements on the lower convex hull of what is possible; changes also reach what lies above it.
+//! Multipliers reach only placements on the lower convex hull of what is possible; changes also reach what lies above it.
 //!
 //! Invariants: figures are those of maximal runs, by whole numbers; a change is kept only if it comes nearer to the
 //! limits, or within them lowers the objective, so the search ends; its effort is counted.

@@ -1,10 +1,11 @@
-//! Limits as prices: a problem whose costs hold what is minimised and, for each limit, a price of coming near it.
+//! Limits by Lagrangian relaxation: costs hold what is minimised and, for each limit, a multiplier of coming near it.
 //!
-//! A cap on mean power prices `energy − power × time`, so that time may come to be worth something. Costs of nodes that
+//! (H. Everett, Generalized Lagrange Multiplier Method, Operations Research 11, 1963.) A cap on mean power weighs
+//! `energy − power × time`, so that time may come to be worth something. Costs of nodes that
 //! fall below zero are lifted, all devices of a node alike, which changes no choice; launches and transfers that do
 //! are taken as free, and the bound gives back what they could have earned.
 //!
-//! Invariants: the bound holds for every placement that keeps to the limits; shares of prices are rounded down.
+//! Invariants: the bound holds for every placement that keeps to the limits; shares of multipliers are rounded down.
 
 use super::draw::Cap;
 use crate::cost::Cost;
@@ -19,12 +20,12 @@ use polychip_graph::NodeId;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-/// Own weights are scaled by this, so that a limit's price can be smaller than one.
+/// Own weights are scaled by this, so that a limit's multiplier can be smaller than one.
 pub(super) const SCALE: u64 = 1 << 12;
 
 /// What is minimised and what the limits cost.
 #[derive(Clone, Debug)]
-pub(super) struct Prices {
+pub(super) struct Multipliers {
     /// How often the objective itself counts.
     pub(super) own: u64,
     /// Of a picosecond.
@@ -37,7 +38,7 @@ pub(super) struct Prices {
     pub(super) caps: Vec<u64>,
 }
 
-impl Prices {
+impl Multipliers {
     /// No limit costs anything.
     pub(super) fn none(devices: usize, caps: usize) -> Self {
         Self {
@@ -54,7 +55,7 @@ impl Prices {
         all.iter()
             .chain(&self.bytes)
             .chain(&self.caps)
-            .all(|&price| price == 0)
+            .all(|&multiplier| multiplier == 0)
     }
 
     /// Halfway between two.
@@ -71,10 +72,10 @@ impl Prices {
     }
 }
 
-/// Prices of an objective with its caps.
+/// An objective with its caps under multipliers.
 struct Signed<'a> {
     weights: Weights,
-    prices: &'a Prices,
+    multipliers: &'a Multipliers,
     caps: &'a [Cap],
     /// What each node was lifted by.
     lifted: Vec<i128>,
@@ -83,30 +84,32 @@ struct Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    fn new(inputs: &Inputs<'_>, caps: &'a [Cap], prices: &'a Prices) -> Self {
+    fn new(inputs: &Inputs<'_>, caps: &'a [Cap], multipliers: &'a Multipliers) -> Self {
         Self {
             weights: Weights::of(inputs.objective),
-            prices,
+            multipliers,
             caps,
             lifted: Vec::new(),
             lost: Cell::new(false),
         }
     }
 
-    /// The price of something that happens on a device, or between devices.
+    /// The cost of something that happens on a device, or between devices.
     fn value(&self, device: Option<usize>, time: Nanos, energy: Microjoules) -> i128 {
         let (ps, nj) = (i128::from(time.picoseconds()), i128::from(energy.nanojoules()));
-        let weigh = |own: u64, price: u64| i128::from(own) * i128::from(self.prices.own) + i128::from(price);
-        let mut sum = weigh(self.weights.time, self.prices.time) * ps
-            + weigh(self.weights.energy, self.prices.energy) * nj;
-        for (cap, &price) in self.caps.iter().zip(&self.prices.caps) {
-            if price == 0 {
+        let weigh = |own: u64, multiplier: u64| {
+            i128::from(own) * i128::from(self.multipliers.own) + i128::from(multiplier)
+        };
+        let mut sum = weigh(self.weights.time, self.multipliers.time) * ps
+            + weigh(self.weights.energy, self.multipliers.energy) * nj;
+        for (cap, &multiplier) in self.caps.iter().zip(&self.multipliers.caps) {
+            if multiplier == 0 {
                 continue;
             }
             let counts = cap.device.is_none() || cap.device == device;
             // a milliwatt for a picosecond is a millionth of a nanojoule
             let above = if counts { nj * 1_000_000 } else { 0 } - i128::from(cap.milliwatts) * ps;
-            sum += (i128::from(price).saturating_mul(above)).div_euclid(1_000_000);
+            sum += (i128::from(multiplier).saturating_mul(above)).div_euclid(1_000_000);
         }
         sum
     }
@@ -156,42 +159,48 @@ impl Valued for Signed<'_> {
     }
 }
 
-/// The best placement under prices, and a bound of the objective for all placements within the limits.
+/// The best placement under multipliers, and a bound of the objective for all placements within the limits.
 pub(super) fn solve(
     inputs: &Inputs<'_>,
     caps: &[Cap],
-    prices: &Prices,
-    limits: &Budget,
+    multipliers: &Multipliers,
+    budget: &Budget,
 ) -> Result<(Solution, u64), Error> {
     let weights = Weights::of(inputs.objective);
-    if prices.are_none() && prices.own == 1 {
-        let solution = solve_with_parts(inputs, &weights, &inputs.problem(weights)?, limits)?;
+    if multipliers.are_none() && multipliers.own == 1 {
+        let solution = solve_with_parts(inputs, &weights, &inputs.problem(weights)?, budget)?;
         let bound = solution.bound;
         return Ok((solution, bound));
     }
-    let mut signed = Signed::new(inputs, caps, prices);
+    let mut signed = Signed::new(inputs, caps, multipliers);
     signed.lifted = lifts(inputs, &signed);
     let mut problem = inputs.problem_of(&signed)?;
-    for (device, &price) in prices.bytes.iter().enumerate().filter(|&(_, &price)| price > 0) {
-        charge_bytes(inputs, &mut problem, device, price);
+    for (device, &multiplier) in multipliers
+        .bytes
+        .iter()
+        .enumerate()
+        .filter(|&(_, &multiplier)| multiplier > 0)
+    {
+        charge_bytes(inputs, &mut problem, device, multiplier);
     }
     let overflow = || Error::from(Repr::Overflow("a limit's price".to_owned()));
     if signed.lost.get() {
         return Err(overflow());
     }
     let earned = earned(inputs, &signed, &problem);
-    let solution = solve_with_parts(inputs, &signed, &problem, limits)?;
-    // prices on bytes do not add up as the limit counts them, so they give no bound
-    if signed.lost.get() || prices.own == 0 || prices.bytes.iter().any(|&price| price > 0) {
+    let solution = solve_with_parts(inputs, &signed, &problem, budget)?;
+    // multipliers of bytes do not add up as the limit counts them, so they give no bound
+    if signed.lost.get() || multipliers.own == 0 || multipliers.bytes.iter().any(|&multiplier| multiplier > 0)
+    {
         return Ok((solution, 0));
     }
     let lifted: i128 = signed.lifted.iter().sum();
-    let least = i128::from(solution.bound) - lifted - earned - allowed(inputs, prices);
-    let bound = (least.max(0) as u128).div_ceil(u128::from(prices.own));
+    let least = i128::from(solution.bound) - lifted - earned - allowed(inputs, multipliers);
+    let bound = (least.max(0) as u128).div_ceil(u128::from(multipliers.own));
     Ok((solution, u64::try_from(bound).unwrap_or(0)))
 }
 
-/// Bounds of all placements with one node on one device, by prices.
+/// Bounds of all placements with one node on one device, by multipliers.
 pub(super) struct Dual<'a> {
     signed: Signed<'a>,
     problem: Problem,
@@ -201,31 +210,31 @@ pub(super) struct Dual<'a> {
 }
 
 impl<'a> Dual<'a> {
-    /// None where prices give no bound, or the graph is too wide.
-    pub(super) fn new(inputs: &Inputs<'_>, caps: &'a [Cap], prices: &'a Prices) -> Option<Self> {
-        if prices.own == 0 || prices.bytes.iter().any(|&price| price > 0) {
+    /// None where multipliers give no bound, or the graph is too wide.
+    pub(super) fn new(inputs: &Inputs<'_>, caps: &'a [Cap], multipliers: &'a Multipliers) -> Option<Self> {
+        if multipliers.own == 0 || multipliers.bytes.iter().any(|&multiplier| multiplier > 0) {
             return None;
         }
-        let mut signed = Signed::new(inputs, caps, prices);
+        let mut signed = Signed::new(inputs, caps, multipliers);
         signed.lifted = lifts(inputs, &signed);
         let problem = inputs.problem_of(&signed).ok().filter(|_| !signed.lost.get())?;
         problem.bounded().ok()?;
         let earned = earned(inputs, &signed, &problem);
         Some(Self {
             marginals: MinMarginals::of(&problem, inputs.options.table_limit)?,
-            beyond: signed.lifted.iter().sum::<i128>() + earned + allowed(inputs, prices),
+            beyond: signed.lifted.iter().sum::<i128>() + earned + allowed(inputs, multipliers),
             signed,
             problem,
         })
     }
 
-    /// The best placement under the prices with the node on the device at this cost.
+    /// The best placement under the multipliers with the node on the device at this cost.
     pub(super) fn placement(
         &self,
         node: usize,
         device: usize,
         cost: &Cost,
-        limits: &Budget,
+        budget: &Budget,
     ) -> Option<Vec<usize>> {
         let own = self.signed.node_value(device, cost) + self.signed.lifted[node];
         let mut forced = self.problem.clone();
@@ -238,7 +247,7 @@ impl<'a> Dual<'a> {
             device,
             u64::try_from(own.max(0)).ok().filter(|&own| own < u64::MAX / 4)?,
         );
-        let solution = crate::solve::solve(&forced, limits).ok()?;
+        let solution = crate::solve::solve(&forced, budget).ok()?;
         Some(solution.placement)
     }
 
@@ -249,24 +258,24 @@ impl<'a> Dual<'a> {
         let around = i128::from(self.marginals.forced(node, device, 0)?);
         let own = self.signed.node_value(device, cost) + self.signed.lifted[node];
         let least = (around + own - self.beyond).max(0) as u128;
-        u64::try_from(least.div_ceil(u128::from(self.signed.prices.own))).ok()
+        u64::try_from(least.div_ceil(u128::from(self.signed.multipliers.own))).ok()
     }
 }
 
-/// What limits of time and energy allow, at their prices.
-fn allowed(inputs: &Inputs<'_>, prices: &Prices) -> i128 {
+/// What limits of time and energy allow, at their multipliers.
+fn allowed(inputs: &Inputs<'_>, multipliers: &Multipliers) -> i128 {
     let deadline = inputs.objective.deadline.map_or(0, |limit| limit.picoseconds());
     let budget = inputs
         .objective
         .energy_budget
         .map_or(0, |limit| limit.nanojoules());
-    i128::from(prices.time) * i128::from(deadline) + i128::from(prices.energy) * i128::from(budget)
+    i128::from(multipliers.time) * i128::from(deadline) + i128::from(multipliers.energy) * i128::from(budget)
 }
 
 /// What lifts the cheapest device of each node to zero.
 fn lifts(inputs: &Inputs<'_>, signed: &Signed<'_>) -> Vec<i128> {
     let nodes = 0..inputs.graph.node_count();
-    if signed.prices.caps.iter().all(|&price| price == 0) {
+    if signed.multipliers.caps.iter().all(|&multiplier| multiplier == 0) {
         return vec![0; nodes.len()];
     }
     let least = |node: usize| {
@@ -303,7 +312,7 @@ fn earned(inputs: &Inputs<'_>, signed: &Signed<'_>, problem: &Problem) -> i128 {
 }
 
 /// Charges each node of a device for the constants it reads and the tensors it writes.
-fn charge_bytes(inputs: &Inputs<'_>, problem: &mut Problem, device: usize, price: u64) {
+fn charge_bytes(inputs: &Inputs<'_>, problem: &mut Problem, device: usize, multiplier: u64) {
     for index in 0..problem.nodes() {
         let cost = problem.cost(index, device);
         if cost == FORBIDDEN {
@@ -327,7 +336,7 @@ fn charge_bytes(inputs: &Inputs<'_>, problem: &mut Problem, device: usize, price
         problem.set_cost(
             index,
             device,
-            cost.saturating_add(bytes.saturating_mul(price).min(limit)),
+            cost.saturating_add(bytes.saturating_mul(multiplier).min(limit)),
         );
     }
 }
