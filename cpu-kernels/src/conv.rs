@@ -251,6 +251,29 @@ impl ConvPlan {
         }
     }
 
+    /// Multiply-adds of a run, those of what is padded included.
+    #[must_use]
+    pub fn multiply_adds(&self) -> usize {
+        let window = &self.params.window;
+        let rows = match self.algorithm().points() {
+            None => window.out_pixels(),
+            Some(points) => {
+                let [depth, height, width] = window.output;
+                // a tile of this many results along each side
+                let side = points - 2;
+                depth * height.div_ceil(side) * width.div_ceil(side)
+            }
+        };
+        let packed = self.elements.per_float() * self.packed_len();
+        rows.saturating_mul(self.params.batch).saturating_mul(packed)
+    }
+
+    /// Whether each output channel is made of one input channel alone, by a kernel of its own.
+    #[must_use]
+    pub fn is_depthwise(&self) -> bool {
+        matches!(self.kind, Kind::Depthwise(_))
+    }
+
     /// Packs weights `[out_channels, in_channels / groups, kernel...]` (ONNX order) and the bias `[out_channels]`.
     ///
     /// # Panics

@@ -91,6 +91,11 @@ impl Elements {
         }
     }
 
+    /// Elements in the place of a packed float.
+    pub(crate) fn per_float(self) -> usize {
+        4 / self.bytes()
+    }
+
     /// Panels of words of an operand of `depth` elements.
     pub(crate) fn panels(self, isa: Isa, depth: usize, n: usize) -> Panels {
         match self {
@@ -136,6 +141,12 @@ impl GemmPlan {
             k,
             elements,
         })
+    }
+
+    /// Multiply-adds of a row of the result, those of what is padded included.
+    #[must_use]
+    pub fn multiply_adds_per_row(&self) -> usize {
+        self.elements.per_float() * self.packed_len()
     }
 
     /// Floats of the packed operand. It depends on the elements, `k`, `n` and [`Isa::code`] alone, as does its layout.

@@ -17,6 +17,7 @@ use crate::{Error, ThreadPool};
 pub struct TransposePlan {
     copy: CopyPlan,
     len: usize,
+    moves_rows: bool,
 }
 
 impl TransposePlan {
@@ -48,10 +49,18 @@ impl TransposePlan {
         for i in (1..shape.len()).rev() {
             target[i - 1] = target[i].saturating_mul(sizes[i] as isize);
         }
+        let last = sizes.iter().rposition(|&size| size > 1);
         Ok(Self {
             copy: CopyPlan::new(&sizes, 0, &source, 0, &target)?,
             len,
+            moves_rows: last.is_none_or(|last| source[last] == 1),
         })
+    }
+
+    /// Whether elements that lie together stay together.
+    #[must_use]
+    pub fn moves_rows(&self) -> bool {
+        self.moves_rows
     }
 
     /// `[n, c, spatial]` to `[n, spatial, c]`.

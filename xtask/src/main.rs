@@ -18,6 +18,7 @@ mod golden;
 mod guest;
 mod models;
 mod new_plugin;
+mod op_bench;
 mod page;
 mod peers;
 mod placement_bench;
@@ -57,6 +58,8 @@ enum Chore {
     Guest,
     /// Compare with the other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
     Peers(peers::Options),
+    /// Predict models of one op each without a profile, measure them, and say how far each prediction is off
+    OpBench(op_bench::Options),
     /// Predict models from what others teach, measure them in the same minutes, and write docs/benchmarks/prediction.md
     Predict(predict::Options),
     /// Compare plans with other rules and proved optima, and time planning, on an open corpus
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
 fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
+        Chore::OpBench(options) => return op_bench::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),

@@ -136,6 +136,20 @@ impl ConvPlan {
         }
     }
 
+    /// Multiply-adds of a run, those of what is padded included.
+    #[must_use]
+    pub fn multiply_adds(&self) -> usize {
+        let rows = self.params.batch.saturating_mul(self.params.window.out_pixels());
+        // four codes in a word
+        rows.saturating_mul(4 * self.packed_len())
+    }
+
+    /// Whether each output channel is made of one input channel alone, by a kernel of its own.
+    #[must_use]
+    pub fn is_depthwise(&self) -> bool {
+        matches!(self.kind, Kind::Depthwise(_))
+    }
+
     /// Packs the weights.
     ///
     /// # Panics

@@ -30,6 +30,14 @@ pub fn specs() -> &'static [Arc<Spec>] {
     &SPECS
 }
 
+/// The cases of another table in the same form.
+///
+/// # Errors
+/// The first line that is not understood, by its number.
+pub fn read(table: &str) -> Result<Vec<Arc<Spec>>, String> {
+    line::read(table)
+}
+
 /// The cases of the group.
 pub fn cases(cases: &mut Vec<Case>) {
     for spec in specs() {

@@ -1,20 +1,26 @@
-//! What the CPU runs: everything that a fast kernel or the reference evaluator computes.
+//! What the CPU runs: everything that lowers, to a fast kernel or to the reference evaluator.
 //!
-//! Invariant: a yes is exact; what `compile` of a part then refuses is a port inside the whole graph that
-//! cannot be bound, never an op.
+//! Invariant: a yes is exact, because the graph was lowered for it; what `compile` of a part then refuses is a port
+//! inside the whole graph that cannot be bound, never an op.
 
+use polychip_cpu_kernels::Isa;
 use polychip_ops::{DType, Op};
-use polychip_sdk::{Reason, Support};
+use polychip_sdk::{Error, Reason, Support};
 
-use crate::lower::{is_fast, range};
+use crate::estimate::draft;
+use crate::lower::range;
 use crate::part::{Node, Part, Programs, TensorIndex};
 
 /// The answer for each node of a graph.
-pub(crate) fn support(part: &Part, programs: &Programs) -> Vec<Support> {
-    part.nodes.iter().map(|node| one(part, programs, node)).collect()
+pub(crate) fn support(part: &Part, programs: &Programs, isa: Isa) -> Vec<Support> {
+    let draft = draft(part, programs, isa);
+    let nodes = part.nodes.iter().zip(&draft.refused);
+    nodes
+        .map(|(node, refused)| one(part, programs, node, refused.as_ref()))
+        .collect()
 }
 
-fn one(part: &Part, programs: &Programs, node: &Node) -> Support {
+fn one(part: &Part, programs: &Programs, node: &Node, refused: Option<&Error>) -> Support {
     let tensors = || node.reads().chain(node.outputs.iter().copied().flatten());
     for tensor in tensors() {
         if let Some(refusal) = encoding(part, tensor).or_else(|| port(part, tensor)) {
@@ -33,23 +39,20 @@ fn one(part: &Part, programs: &Programs, node: &Node) -> Support {
             None => Support::Yes,
         };
     }
-    if is_fast(part, node) {
+    let Some(error) = refused else {
         return Support::Yes;
-    }
+    };
     let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(|t| part.real(t))).collect();
-    match polychip_reference::supported(node.op, &node.attributes, &dtypes) {
-        Ok(()) => Support::Yes,
-        Err(_) if programs.decomposition(node).is_some() => Support::Yes,
-        Err(why) => {
-            let words = why.to_string();
-            let reason = if words.starts_with("input ") {
-                Reason::DType
-            } else {
-                Reason::Op
-            };
-            Support::no(reason, words)
-        }
-    }
+    let Err(why) = polychip_reference::supported(node.op, &node.attributes, &dtypes) else {
+        return Support::no(Reason::Op, error.to_string());
+    };
+    let words = why.to_string();
+    let reason = if words.starts_with("input ") {
+        Reason::DType
+    } else {
+        Reason::Op
+    };
+    Support::no(reason, words)
 }
 
 fn encoding(part: &Part, tensor: TensorIndex) -> Option<Support> {

@@ -1,24 +1,26 @@
-//! What a part is expected to cost: arithmetic and memory traffic over the rates of its cores.
+//! What nodes are expected to cost: a part is lowered for what it says alone, and each step's work is priced at the
+//! rates of its cores.
 //!
 //! Invariants:
-//! 1. Nothing is measured here: rates are given (`rates`).
-//! 2. An estimate says so: it carries the error that the roofline is known to have.
+//! 1. What is priced is what would run: the steps are those of `lower`, the reference evaluator's among them.
+//! 2. Nothing is measured here: rates are given (`rates`).
+//! 3. An estimate says so: it carries the error that prices are known to have.
+//!
+//! Not here: how often loops turn (`work`), how steps come about (`lower`), the prices themselves (`estimate/price`).
 
-use polychip_ops::Op;
-use polychip_sdk::Cost;
+mod price;
 
-use crate::lower::{is_fast, multiplies_bytes};
-use crate::part::{Node, Part, TensorIndex};
+use polychip_cpu_kernels::{Isa, ThreadPool};
+use polychip_sdk::{Cost, GraphView, Layout, Result};
+
+use crate::lower::{self, Draft, Options};
+use crate::part::{self, Part, Programs, TensorIndex};
 use crate::rates::Peaks;
+use crate::tune::Choices;
+use crate::work::Work;
 
-/// Share of the peak that whole models reach (facts section 4: 66 to 91 %).
-const REACHED: f64 = 0.75;
-/// Error of a roofline against measured models, in thousandths.
+/// Error of the prices on the op benchmark (`cargo xtask op-bench`), in thousandths: the median case is within it.
 const ERROR_PERMILLE: u32 = 400;
-/// Time that a kernel call costs beside its work, in nanoseconds.
-const STEP_NS: f64 = 300.0;
-/// Elements per second of the reference evaluator: tens of nanoseconds each.
-const REFERENCE_NS_PER_ELEMENT: f64 = 40.0;
 /// Power of one busy core, in milliwatts: the sustained share per core of common parts (a server or desktop
 /// x86 part of 10 to 20 W, a phone's big core of 1 to 2 W). No sensor, so an energy made of it is an estimate.
 const CORE_MW: u64 = if cfg!(target_arch = "x86_64") {
@@ -29,28 +31,81 @@ const CORE_MW: u64 = if cfg!(target_arch = "x86_64") {
 /// Time from `execute` to the first step, in nanoseconds.
 const LAUNCH_NS: u64 = 5_000;
 
+/// What a step of a lowered graph does, for programs that look into estimates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepWork {
+    /// Node of the graph.
+    pub node: u32,
+    /// Name of the step.
+    pub name: &'static str,
+    /// Class of its loops, which has a price of its own.
+    pub class: String,
+    /// Whether the reference evaluator computes it.
+    pub reference: bool,
+    /// How often the loops turn.
+    pub units: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Elements that are boxed and unboxed.
+    pub boxed: u64,
+    /// Those of them that are floats of 16 bits and fewer, rounded on their way out.
+    pub halves_given: u64,
+    /// What it would take one thread of the machine that the prices were taken on, in nanoseconds: the same on every host.
+    pub reference_ns: u64,
+}
+
+/// What the CPU would do for a graph, step by step.
+///
+/// # Errors
+/// The graph is malformed.
+pub fn work(graph: &GraphView<'_>) -> Result<Vec<StepWork>> {
+    let (part, programs) = part::read(graph)?;
+    let draft = draft(&part, &programs, Isa::detect());
+    let steps = draft.steps.iter().map(|step| StepWork {
+        node: step.node,
+        name: step.name,
+        class: step.work.class.name(),
+        reference: step.work.class.is_reference(),
+        units: step.work.units,
+        bytes: step.work.bytes,
+        boxed: step.work.boxed.all(),
+        halves_given: step.work.boxed.halves_given,
+        reference_ns: reference_ns(&step.work),
+    });
+    Ok(steps.collect())
+}
+
+/// What a step would take one thread of the machine that the prices were taken on, in nanoseconds.
+pub(crate) fn reference_ns(work: &Work) -> u64 {
+    price::REFERENCE.step_ns(work, 1) as u64
+}
+
+/// A part lowered for its steps alone, with ports in ONNX order.
+pub(crate) fn draft(part: &Part, programs: &Programs, isa: Isa) -> Draft {
+    let layouts = vec![Layout::RowMajor; part.inputs.len() + part.outputs.len()];
+    let options = Options {
+        programs,
+        isa,
+        // what threads share is priced, not lowered
+        pool: &ThreadPool::new(1),
+        layouts: &layouts,
+        reduced: false,
+        choices: Choices::Rule,
+    };
+    lower::draft(part, &options)
+}
+
 impl Peaks {
-    /// The expected cost of nodes run as one part.
-    pub(crate) fn estimate(&self, part: &Part, nodes: &[u32], threads: usize) -> Cost {
-        let uses = part.uses();
-        let mut time = 0.0;
-        let mut memory = 0u64;
-        for &index in nodes {
-            let Some(node) = part.nodes.get(index as usize) else {
-                continue;
-            };
-            time += self.node_ns(part, node, threads);
-            for output in node.outputs.iter().flatten() {
-                if uses[*output] > 0 {
-                    memory = memory.max(bytes(part, *output));
-                }
-            }
-            for input in node.inputs.iter().flatten() {
-                if part.tensors[*input].constant.is_some() {
-                    memory = memory.saturating_add(bytes(part, *input));
-                }
+    /// The expected cost of nodes of a drafted part, run together.
+    pub(crate) fn estimate(&self, part: &Part, draft: &Draft, nodes: &[u32], threads: usize) -> Cost {
+        let mut wanted = vec![false; part.nodes.len()];
+        for &node in nodes {
+            if let Some(wanted) = wanted.get_mut(node as usize) {
+                *wanted = true;
             }
         }
+        let steps = draft.steps.iter().filter(|step| wanted[step.node as usize]);
+        let time: f64 = steps.map(|step| self.step_ns(&step.work, threads)).sum();
         let power_mw = CORE_MW * threads.max(1) as u64;
         Cost {
             time_ns: Some(time as u64),
@@ -58,70 +113,28 @@ impl Peaks {
             // milliwatts times nanoseconds are picojoules
             energy_uj: Some((time * power_mw as f64 / 1e6).ceil() as u64),
             power_mw: Some(power_mw),
-            memory_bytes: Some(memory),
+            memory_bytes: Some(memory(part, nodes)),
             error_permille: Some(ERROR_PERMILLE),
             ..Cost::default()
         }
     }
-
-    fn node_ns(&self, part: &Part, node: &Node, threads: usize) -> f64 {
-        let is_view = matches!(
-            node.op,
-            Op::Reshape
-                | Op::Flatten
-                | Op::Squeeze
-                | Op::Unsqueeze
-                | Op::Identity
-                | Op::Dropout
-                | Op::Constant
-        );
-        if is_view {
-            return 0.0;
-        }
-        let moved: u64 = node
-            .reads()
-            .chain(node.outputs.iter().copied().flatten())
-            .map(|t| bytes(part, t))
-            .sum();
-        let elements: u64 = node.outputs.iter().flatten().map(|&t| elements(part, t)).sum();
-        let macs = macs(part, node) as f64;
-        let slow = !node.bodies.is_empty()
-            || !(is_fast(part, node) || node.outputs.iter().flatten().all(|&t| part.plain_f32(t)));
-        if slow {
-            return STEP_NS + REFERENCE_NS_PER_ELEMENT * (elements as f64 + macs);
-        }
-        let rate = if multiplies_bytes(part, node) {
-            self.byte_macs_per_s
-        } else {
-            self.macs_per_s
-        };
-        let arithmetic = macs / (rate as f64 * REACHED * threads.max(1) as f64);
-        let traffic = moved as f64 / self.bytes_per_s as f64;
-        STEP_NS + 1e9 * arithmetic.max(traffic)
-    }
 }
 
-/// Multiply-adds of a node; 0 where it has none to speak of.
-fn macs(part: &Part, node: &Node) -> u64 {
-    let dims = |i: usize| node.input(i).and_then(|t| part.tensors[t].bounds.as_deref());
-    let result = node.output(0).map_or(0, |t| elements(part, t));
-    let per_element = match node.op {
-        Op::Conv | Op::ConvInteger => dims(1).map(|w| w.iter().skip(1).product::<usize>()),
-        Op::ConvTranspose => {
-            dims(1).map(|w| w.iter().skip(2).product::<usize>() * w.first().copied().unwrap_or(1))
+/// Memory that nodes need as one part: their constants, and the largest tensor between them.
+fn memory(part: &Part, nodes: &[u32]) -> u64 {
+    let uses = part.uses();
+    let (mut largest, mut constants) = (0u64, 0u64);
+    for node in nodes.iter().filter_map(|&index| part.nodes.get(index as usize)) {
+        for &output in node.outputs.iter().flatten().filter(|&&t| uses[t] > 0) {
+            largest = largest.max(bytes(part, output));
         }
-        Op::QLinearConv => dims(3).map(|w| w.iter().skip(1).product::<usize>()),
-        Op::MatMul | Op::MatMulInteger | Op::QLinearMatMul | Op::Gemm => dims(0).and_then(|a| {
-            let transposed = node.attributes.int(polychip_ops::Attr::TransA).unwrap_or(0) != 0;
-            if transposed {
-                a.first().copied()
-            } else {
-                a.last().copied()
+        for &input in node.inputs.iter().flatten() {
+            if part.tensors[input].constant.is_some() {
+                constants = constants.saturating_add(bytes(part, input));
             }
-        }),
-        _ => None,
-    };
-    result.saturating_mul(per_element.unwrap_or(0) as u64)
+        }
+    }
+    largest.saturating_add(constants)
 }
 
 fn elements(part: &Part, tensor: TensorIndex) -> u64 {
@@ -141,8 +154,8 @@ fn bytes(part: &Part, tensor: TensorIndex) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::part::{Encoding, EncodingKind, Tensor};
-    use polychip_ops::DType;
+    use crate::part::{Encoding, EncodingKind, Node, Tensor};
+    use polychip_ops::{DType, Op};
     use polychip_sdk::Constant;
 
     /// A 1x1 convolution of 64 channels, of floats or of bytes.
@@ -173,7 +186,11 @@ mod tests {
             bytes_per_s: 1_000_000_000_000,
             additions_per_s: 750_000_000,
         };
-        let time = |dtype| peaks.estimate(&pointwise(dtype), &[0], 1).time_ns.unwrap() as f64;
+        let time = |dtype| {
+            let part = pointwise(dtype);
+            let draft = draft(&part, &Programs::default(), Isa::detect());
+            peaks.estimate(&part, &draft, &[0], 1).time_ns.unwrap() as f64
+        };
         let ratio = time(DType::F32) / time(DType::I8);
         assert!((3.99..4.01).contains(&ratio), "{ratio}");
     }

@@ -26,8 +26,10 @@ mod rates;
 mod step;
 mod telemetry;
 mod tune;
+mod work;
 
 pub use blob::CpuBlob;
+pub use estimate::{StepWork, work};
 pub use exec::{CpuExecutable, CpuRun};
 pub use plugin::{CpuDevice, CpuPlugin};
 

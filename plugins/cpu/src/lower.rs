@@ -19,6 +19,7 @@ mod codes;
 mod concat;
 mod conv;
 mod convert;
+mod draft;
 mod elementwise;
 mod finish;
 mod fuse;
@@ -37,7 +38,7 @@ mod softmax;
 mod within;
 
 pub(crate) use convert::range;
-pub(crate) use quantised::multiplies_bytes;
+pub(crate) use draft::{Draft, draft};
 use within::Within;
 
 use polychip_cpu_kernels::transpose::TransposePlan;
@@ -48,6 +49,7 @@ use polychip_sdk::{AlignedBytes, Error, ErrorKind, Layout, Result};
 use crate::part::{Node, Part, Programs, Tensor, TensorIndex};
 use crate::step::{Home, Program, Run, Section, Step, Storage, StorageId, Value, ValueId, tensor_from_bytes};
 use crate::tune::Choices;
+use crate::work::{Boxed, Class, Work};
 
 /// What lowering depends on beside the part.
 pub(crate) struct Options<'a> {
@@ -141,41 +143,21 @@ pub(crate) struct Lowering<'a> {
     packed_len: usize,
     copies: Vec<AlignedBytes>,
     slots: usize,
+    /// The node that steps are made for: of a chain, the first.
     node: usize,
+    /// Nothing will run, so no constant is copied.
+    dry: bool,
 }
 
 /// Lowers a part.
 pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
-    let reduced = options.reduced && options.isa.has_bf16();
-    let precision = brief::Precision::new(part, reduced);
-    let groups = fuse::plan(part, &precision);
-    let mut lowering = Lowering {
-        part,
-        programs: options.programs,
-        isa: options.isa,
-        pool: options.pool,
-        layouts: options.layouts,
-        reduced,
-        precision,
-        turned: groups.turned().to_vec(),
-        choices: options.choices,
-        algorithms: Vec::new(),
-        wishes: finish::wishes(part),
-        joins: concat::joins(part),
-        forms: vec![Forms::default(); part.tensors.len()],
-        values: Vec::new(),
-        storages: Vec::new(),
-        steps: Vec::new(),
-        sections: Vec::new(),
-        packed_len: 0,
-        copies: Vec::new(),
-        slots: 0,
-        node: 0,
-    };
-    lowering.feed()?;
+    let (mut lowering, groups) = Lowering::new(part, options);
+    for port in 0..part.inputs.len() {
+        lowering.feed(port)?;
+    }
     for index in 0..part.nodes.len() {
-        lowering.node = index;
         if let Some((anchor, tail)) = groups.at(index) {
+            lowering.node = anchor;
             lowering.emit(&part.nodes[anchor], tail).map_err(|error| {
                 if error.node().is_none() {
                     error.at_node(index as u32)
@@ -188,16 +170,39 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     finish::finish(lowering)
 }
 
-/// Whether a fast kernel covers a node of a part; what is not covered runs on the reference evaluator.
-pub(crate) fn is_fast(part: &Part, node: &Node) -> bool {
-    conv::covers(part, node)
-        || matmul::covers(part, node)
-        || elementwise::covers(part, node)
-        || convert::covers(part, node)
-        || integers::covers(part, node)
-}
-
 impl<'a> Lowering<'a> {
+    /// Nothing lowered yet, and the chains that will be.
+    fn new(part: &'a Part, options: &Options<'a>) -> (Self, fuse::Groups) {
+        let reduced = options.reduced && options.isa.has_bf16();
+        let precision = brief::Precision::new(part, reduced);
+        let groups = fuse::plan(part, &precision);
+        let lowering = Lowering {
+            part,
+            programs: options.programs,
+            isa: options.isa,
+            pool: options.pool,
+            layouts: options.layouts,
+            reduced,
+            precision,
+            turned: groups.turned().to_vec(),
+            choices: options.choices,
+            algorithms: Vec::new(),
+            wishes: finish::wishes(part),
+            joins: concat::joins(part),
+            forms: vec![Forms::default(); part.tensors.len()],
+            values: Vec::new(),
+            storages: Vec::new(),
+            steps: Vec::new(),
+            sections: Vec::new(),
+            packed_len: 0,
+            copies: Vec::new(),
+            slots: 0,
+            node: 0,
+            dry: false,
+        };
+        (lowering, groups)
+    }
+
     /// Emits one node with what is fused behind it.
     fn emit(&mut self, node: &'a Node, tail: &fuse::Tail) -> Result<()> {
         let filled = |t: &Option<TensorIndex>| t.is_some_and(|t| self.part.tensors[t].fill.is_some());
@@ -251,27 +256,26 @@ impl<'a> Lowering<'a> {
         t.dims.is_some() && t.dtype != DType::String
     }
 
-    /// Makes values of the input ports.
-    fn feed(&mut self) -> Result<()> {
-        for (port, &tensor) in self.part.inputs.iter().enumerate() {
-            let t = &self.part.tensors[tensor];
-            if !self.is_known(tensor) {
-                let value = self.boxed(t.dtype);
-                self.forms[tensor].rows = Some(value);
-                continue;
-            }
-            let dims = self.shape(tensor)?.to_vec();
-            let channels = self.layouts[port] == Layout::ChannelsLast;
-            let shape = if channels { channels_last(&dims) } else { dims };
-            let bytes = bytes_of(t.dtype, &shape)?;
-            let storage = self.storage(bytes, Home::Port(port));
-            let value = self.value(t.dtype, shape, bytes, storage);
-            let forms = &mut self.forms[tensor];
-            match (&t.encoding, channels) {
-                (Some(_), _) => forms.stored = Some(value),
-                (None, true) => forms.channels = Some(value),
-                (None, false) => forms.rows = Some(value),
-            }
+    /// Makes the value of an input port.
+    fn feed(&mut self, port: usize) -> Result<()> {
+        let tensor = self.part.inputs[port];
+        let t = &self.part.tensors[tensor];
+        if !self.is_known(tensor) {
+            let value = self.boxed(t.dtype);
+            self.forms[tensor].rows = Some(value);
+            return Ok(());
+        }
+        let dims = self.shape(tensor)?.to_vec();
+        let channels = self.layouts[port] == Layout::ChannelsLast;
+        let shape = if channels { channels_last(&dims) } else { dims };
+        let bytes = bytes_of(t.dtype, &shape)?;
+        let storage = self.storage(bytes, Home::Port(port));
+        let value = self.value(t.dtype, shape, bytes, storage);
+        let forms = &mut self.forms[tensor];
+        match (&t.encoding, channels) {
+            (Some(_), _) => forms.stored = Some(value),
+            (None, true) => forms.channels = Some(value),
+            (None, false) => forms.rows = Some(value),
         }
         Ok(())
     }
@@ -549,6 +553,9 @@ impl<'a> Lowering<'a> {
         let constant = t.constant.as_ref().expect("invariant: asked of constants only");
         let dims = self.shape(tensor)?.to_vec();
         if t.dtype == DType::String {
+            if self.dry {
+                return Ok(self.boxed(t.dtype));
+            }
             let texts = tensor_from_bytes(t.dtype, &dims, constant.bytes())?;
             let value = self.boxed(t.dtype);
             self.step(
@@ -570,7 +577,7 @@ impl<'a> Lowering<'a> {
             .at_tensor(tensor as u32));
         }
         // an empty one too: a slice of no elements also has an aligned address
-        let home = if (constant.bytes().as_ptr() as usize).is_multiple_of(8) {
+        let home = if self.dry || (constant.bytes().as_ptr() as usize).is_multiple_of(8) {
             Home::Constant(*constant)
         } else {
             let mut copy = AlignedBytes::zeroed(bytes, crate::arena::ALIGN)?;
@@ -675,6 +682,22 @@ impl<'a> Lowering<'a> {
         scratch: Option<ValueId>,
         run: Run,
     ) -> &mut Step {
+        let bytes = |values: &[ValueId]| -> u64 {
+            let all = values
+                .iter()
+                .map(|value| self.values[value.0 as usize].bytes as u64);
+            all.sum()
+        };
+        let elements = writes.first().map_or(0, |value| {
+            let shape = self.values[value.0 as usize].shape.as_deref().unwrap_or(&[]);
+            shape.iter().product::<usize>() as u64
+        });
+        let work = Work {
+            class: Class::Copy,
+            units: elements,
+            bytes: bytes(reads) + bytes(writes),
+            boxed: Boxed::default(),
+        };
         self.steps.push(Step {
             node: self.node as u32,
             name,
@@ -682,6 +705,7 @@ impl<'a> Lowering<'a> {
             writes: writes.iter().copied().chain(scratch).collect(),
             may_share: Vec::new(),
             shared: None,
+            work,
             run,
         });
         self.steps.last_mut().expect("invariant: a step was just added")
@@ -690,6 +714,11 @@ impl<'a> Lowering<'a> {
     /// A permutation of elements of any fixed size.
     fn transpose(&mut self, name: &'static str, plan: TransposePlan, from: ValueId, to: ValueId) {
         let width = self.values[from.0 as usize].dtype.byte_width().unwrap_or(1);
+        let class = if plan.moves_rows() {
+            Class::Copy
+        } else {
+            Class::Permute
+        };
         self.step(
             name,
             &[from],
@@ -704,7 +733,8 @@ impl<'a> Lowering<'a> {
                 }
                 Ok(())
             }),
-        );
+        )
+        .is(class);
     }
 }
 

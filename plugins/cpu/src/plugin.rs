@@ -11,6 +11,7 @@ use polychip_sdk::{
 };
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
+use crate::estimate::draft;
 use crate::exec::{self, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::{self, Part, Programs};
@@ -242,12 +243,13 @@ impl Device for CpuDevice {
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
         let (part, programs) = part::read(graph)?;
-        Ok(caps::support(&part, &programs))
+        Ok(caps::support(&part, &programs, self.isa))
     }
 
     fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
-        let part = part::read(graph)?.0;
-        Ok(self.rates.peaks.estimate(&part, nodes, self.threads))
+        let (part, programs) = part::read(graph)?;
+        let draft = draft(&part, &programs, self.isa);
+        Ok(self.rates.peaks.estimate(&part, &draft, nodes, self.threads))
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<CpuBlob> {

@@ -211,8 +211,8 @@ impl Peaks {
         let terms = 1 << 14;
         let addend = std::hint::black_box(1.0f64);
         let sum = steady(|| {
-            let sum = (0..terms).fold(0.0, |sum, _| std::hint::black_box(sum) + addend);
-            std::hint::black_box(sum);
+            // no compiler may take these in another order
+            std::hint::black_box((0..terms).fold(0.0, |sum, _| sum + addend));
         });
         let rate = |work: usize, seconds: f64| ((work as f64 / seconds.max(1e-12)) as u64).max(1);
         Some(Peaks {

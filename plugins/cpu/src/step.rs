@@ -14,6 +14,8 @@ use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::DType;
 use polychip_sdk::{Constant, Error, Result};
 
+use crate::work::{Class, Work};
+
 mod operands;
 
 pub(crate) use operands::{Memory, Operands, Plain, Slots, tensor_from_bytes};
@@ -75,7 +77,7 @@ pub(crate) type Pack = Box<dyn Fn(&mut [f32]) -> Result<()> + Send + Sync>;
 
 /// One kernel call.
 pub(crate) struct Step {
-    /// Node it stands for, or the last of several; for messages.
+    /// Node it stands for, or the first of several.
     pub(crate) node: u32,
     /// What it is, for messages and tests.
     pub(crate) name: &'static str,
@@ -87,8 +89,24 @@ pub(crate) struct Step {
     pub(crate) may_share: Vec<usize>,
     /// The operand that the first result overwrites.
     pub(crate) shared: Option<usize>,
+    /// What it does, as far as its time depends on it.
+    pub(crate) work: Work,
     /// The kernel call.
     pub(crate) run: Run,
+}
+
+impl Step {
+    /// States the class of its loops; they turn once per element of the first result.
+    pub(crate) fn is(&mut self, class: Class) -> &mut Self {
+        self.work.class = class;
+        self
+    }
+
+    /// States the class of its loops, and how often they turn.
+    pub(crate) fn does(&mut self, class: Class, units: usize) -> &mut Self {
+        self.work.units = units as u64;
+        self.is(class)
+    }
 }
 
 impl std::fmt::Debug for Step {

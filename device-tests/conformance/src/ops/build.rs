@@ -184,11 +184,32 @@ impl Spec {
         Ok(filled)
     }
 
+    /// The graph with inputs alone, for who computes nothing with the reference: a quantised output has a range that
+    /// does not depend on the values.
+    ///
+    /// # Errors
+    /// The line is no graph.
+    pub fn graph(&self) -> Result<(Graph, Vec<Literal>), String> {
+        let (quantised, output) = match self.class {
+            Class::Plain(_) => (None, None),
+            Class::Quantised { dtype, per_channel } => (
+                Some((dtype, per_channel)),
+                Some((dtype, encoding_of(dtype, -2.0, 2.0))),
+            ),
+        };
+        Ok(self.parts(&self.fill(quantised)?, output))
+    }
+
     fn assemble(
         &self,
         filled: &[Option<Filled>],
         output: Option<(DType, Encoding)>,
     ) -> Result<Problem, String> {
+        let (graph, given) = self.parts(filled, output);
+        Problem::new(graph, given)
+    }
+
+    fn parts(&self, filled: &[Option<Filled>], output: Option<(DType, Encoding)>) -> (Graph, Vec<Literal>) {
         let mut graph = Graph::new(self.name.clone());
         let mut inputs = Vec::new();
         let mut given = Vec::new();
@@ -228,7 +249,7 @@ impl Spec {
                 .with(self.attributes.clone()),
         );
         graph.outputs = outputs;
-        Problem::new(graph, given)
+        (graph, given)
     }
 }
 

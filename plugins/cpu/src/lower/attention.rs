@@ -12,6 +12,7 @@ use super::convert::stands_for_f32;
 use super::fuse::Tail;
 use super::{Form, Lowering, kernel_error};
 use crate::part::{Node, Part, TensorIndex};
+use crate::work::Class;
 
 /// Where heads and rows of an operand lie.
 struct Heads {
@@ -192,6 +193,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     let output = l.result_near(target, Form::Rows, brief)?;
     let plan = AttentionPlan::of(elements, l.isa, params).map_err(kernel_error)?;
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    let scores = [params.batch, params.heads, params.queries, params.keys];
+    let products = scores.iter().fold(params.size + params.value_size, |all, &size| {
+        all.saturating_mul(size)
+    });
     l.step(
         "attention",
         &reads,
@@ -203,6 +208,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
             plan.run(o.pool, o.slice(0), o.slice(1), o.slice(2), mask, y, scratch);
             Ok(())
         }),
-    );
+    )
+    .does(Class::Attention, products);
     Ok(true)
 }

@@ -11,6 +11,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use super::{Form, Lowering};
 use crate::part::Node;
 use crate::step::Operands;
+use crate::work;
 
 /// A body with the places of what it captures among the step's operands.
 struct Body {
@@ -93,7 +94,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         }
     }
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
-    l.step(
+    let work = work::of_body(l.part, l.programs, node);
+    let step = l.step(
         node.op.name(),
         &reads,
         &writes,
@@ -137,5 +139,6 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             Ok(())
         }),
     );
+    step.work = work.over(step.work.bytes);
     Ok(())
 }

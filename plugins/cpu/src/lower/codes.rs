@@ -13,6 +13,7 @@ use polychip_sdk::Result;
 use super::{Form, Lowering, channels_last, image, is_trivial, kernel_error};
 use crate::part::{EncodingKind, Part, TensorIndex};
 use crate::step::ValueId;
+use crate::work::Class;
 
 /// One scale and one zero for 8-bit codes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -167,7 +168,8 @@ impl Lowering<'_> {
                 quantised::quantise(isa, o.pool, o.read(0), grid.scale, grid.codes(), o.write(0));
                 Ok(())
             }),
-        );
+        )
+        .is(Class::Codes);
         Ok(result)
     }
 
@@ -182,7 +184,8 @@ impl Lowering<'_> {
                 quantised::flip(o.pool, o.read(0), o.write(0));
                 Ok(())
             }),
-        );
+        )
+        .is(Class::Codes);
     }
 
     /// The f32 values of a tensor whose codes exist or can be made in this form; nothing otherwise.
@@ -208,7 +211,8 @@ impl Lowering<'_> {
                 quantised::dequantise(isa, o.pool, o.read(0), grid.scale, grid.zero, o.write(0));
                 Ok(())
             }),
-        );
+        )
+        .is(Class::Codes);
         Ok(Some(result))
     }
 

@@ -1,6 +1,6 @@
 //! Convolutions with constant weights: channels last, packed weights, everything behind them in the epilogue.
 
-use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
+use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan, Window};
 use polychip_cpu_kernels::gemm::Elements;
 use polychip_cpu_kernels::{Epilogue, Residual};
 use polychip_ops::{Op, geometry};
@@ -10,6 +10,7 @@ use super::convert::stands_for_f32;
 use super::fuse::Tail;
 use super::{Form, Lowering, kernel_error, shape_error};
 use crate::part::{Node, Part, Tensor};
+use crate::work::Class;
 
 /// Whether this family covers a node.
 pub(crate) fn covers(part: &Part, node: &Node) -> bool {
@@ -179,6 +180,19 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         },
     };
     let has_residual = tail.residual.is_some();
+    let class = match (plan.is_depthwise(), plan.algorithm()) {
+        (true, _) => Class::Depthwise,
+        (_, Algorithm::Direct) if brief => Class::ProductBf16,
+        (_, Algorithm::Direct) => Class::Product,
+        _ => Class::Winograd,
+    };
+    // the short sums of groups leave most of a tile's time to its ends
+    let products = plan.multiply_adds()
+        * if groups > 1 && class == Class::Product {
+            3
+        } else {
+            1
+        };
     if let Some(first) = beside {
         l.step(
             "conv",
@@ -190,7 +204,8 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
                 plan.run_beside(o.pool, o.read(1), o.slice(0), epilogue, image, first, scratch);
                 Ok(())
             }),
-        );
+        )
+        .does(class, products);
         return Ok(true);
     }
     l.step(
@@ -204,6 +219,7 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
             plan.run(o.pool, o.read(1), o.slice(0), residual, epilogue, y, scratch);
             Ok(())
         }),
-    );
+    )
+    .does(class, products);
     Ok(true)
 }

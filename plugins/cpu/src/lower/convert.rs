@@ -13,6 +13,7 @@ use polychip_sdk::{Error, Result};
 use super::{Form, Lowering, bytes_of};
 use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
 use crate::step::{Operands, Plain, ValueId};
+use crate::work::Class;
 
 /// Whether an op sees f32 values: f32 itself, or integers with an encoding of f32.
 pub(super) fn stands_for_f32(part: &Part, tensor: TensorIndex) -> bool {
@@ -109,7 +110,8 @@ fn dequantise(
             }
             Ok(())
         }),
-    );
+    )
+    .is(Class::Dequantise);
     Ok(())
 }
 
@@ -195,7 +197,8 @@ fn quantise(
             }
             Ok(())
         }),
-    );
+    )
+    .is(Class::Quantise);
     Ok(())
 }
 
@@ -269,6 +272,7 @@ pub(super) fn round_to_encoding(l: &mut Lowering<'_>, tensor: TensorIndex) -> Re
             Ok(())
         }),
     )
+    .is(Class::Quantise)
     .may_share = vec![0];
     match form {
         Form::Rows => {
@@ -520,7 +524,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             run(o);
             Ok(())
         }),
-    );
+    )
+    .is(match (from, to) {
+        (F16 | BF16, F32) | (F32, F16 | BF16) => Class::ConvertHalf,
+        _ => Class::Convert,
+    });
     Ok(true)
 }
 

@@ -10,6 +10,7 @@ use polychip_sdk::Result;
 use super::{Form, Lowering, channels_last, is_trivial, kernel_error};
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
+use crate::work::Class;
 
 /// The function of a node that maps one f32 tensor, where its parameters are constants.
 pub(crate) fn activation(part: &Part, node: &Node) -> Option<Unary> {
@@ -145,7 +146,8 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 }
                 Ok(())
             }),
-        );
+        )
+        .is(Class::Library);
         return Ok(true);
     }
     let Some(function) = binary(node.op) else {
@@ -206,6 +208,26 @@ fn pass(
     Ok(())
 }
 
+/// The class of a function's loops.
+fn class_of(function: Unary) -> Class {
+    match function {
+        Unary::Exp
+        | Unary::Log
+        | Unary::Erf
+        | Unary::Tanh
+        | Unary::Sigmoid
+        | Unary::Swish { .. }
+        | Unary::Gelu
+        | Unary::GeluTanh
+        | Unary::Elu { .. }
+        | Unary::Selu { .. }
+        | Unary::Celu { .. }
+        | Unary::Softplus
+        | Unary::Mish => Class::Transcendental,
+        _ => Class::Arithmetic,
+    }
+}
+
 /// Adds a step `y = function(x)`.
 pub(super) fn apply(l: &mut Lowering<'_>, function: Unary, x: ValueId, y: ValueId) {
     let isa = l.isa;
@@ -223,6 +245,7 @@ pub(super) fn apply(l: &mut Lowering<'_>, function: Unary, x: ValueId, y: ValueI
             Ok(())
         }),
     )
+    .is(class_of(function))
     .may_share = vec![0];
 }
 
@@ -391,6 +414,11 @@ pub(super) fn emit(l: &mut Lowering<'_>, function: Binary, a: ValueId, b: ValueI
             Ok(())
         }),
     );
+    step.is(if function == Binary::Pow {
+        Class::Power
+    } else {
+        Class::Arithmetic
+    });
     if a_shape == whole && a != b {
         step.may_share.push(0);
     }

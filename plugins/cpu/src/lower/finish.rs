@@ -72,7 +72,9 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
             packed: packed(part, tensor),
         });
     }
+    let makers = part.producers();
     for (index, &tensor) in part.outputs.iter().enumerate() {
+        l.node = makers[tensor].unwrap_or(0);
         let value = output(&mut l, part.inputs.len() + index, tensor)?;
         ports.push(value);
     }
@@ -94,6 +96,18 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
     })
 }
 
+/// Adds the steps that bring the outputs to their ports, where that can be.
+pub(super) fn draft(l: &mut Lowering<'_>) {
+    let makers = l.part.producers();
+    for (index, &tensor) in l.part.outputs.iter().enumerate() {
+        let steps = l.steps.len();
+        l.node = makers[tensor].unwrap_or(0);
+        if output(l, l.part.inputs.len() + index, tensor).is_err() {
+            l.steps.truncate(steps);
+        }
+    }
+}
+
 /// What a port carries packed: strings, or the bytes of a sequence or optional.
 fn packed(part: &Part, tensor: TensorIndex) -> Option<DType> {
     let t = &part.tensors[tensor];
@@ -102,7 +116,6 @@ fn packed(part: &Part, tensor: TensorIndex) -> Option<DType> {
 
 /// Brings a tensor to its output port.
 fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<PortUse> {
-    l.node = l.part.nodes.len().saturating_sub(1);
     if !l.is_known(tensor) {
         return Ok(PortUse {
             value: l.rows(tensor)?,

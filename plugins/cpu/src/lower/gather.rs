@@ -6,6 +6,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use super::{Form, Lowering, bytes_of};
 use crate::part::{Node, TensorIndex};
 use crate::step::{Home, Operands, Plain, ValueId};
+use crate::work::Class;
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -104,6 +105,9 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let reads = [source, l.rows(indices)?];
     let output = l.result(y, Form::Rows)?;
+    let elements = l.shape(y)?.iter().product();
+    let bytes = 2 * bytes_of(l.real_dtype(y), l.shape(y)?)? as u64;
+    let class = if long { Class::Copy } else { Class::Select };
     l.step(
         "gather",
         &reads,
@@ -126,7 +130,10 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 _ => sized::<u64>(o, shape, wide, count),
             }
         }),
-    );
+    )
+    .does(class, elements)
+    .work
+    .bytes = bytes;
     Ok(true)
 }
 
@@ -189,7 +196,8 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             }
             Ok(())
         }),
-    );
+    )
+    .is(Class::Select);
     Ok(true)
 }
 

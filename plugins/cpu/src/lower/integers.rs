@@ -16,6 +16,7 @@ use super::quantised::{Filter, extent};
 use super::{Form, Lowering, kernel_error};
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
+use crate::work::Class;
 
 /// The zero of the left operand, as a code.
 #[derive(Clone, Copy)]
@@ -162,11 +163,6 @@ fn dynamic(part: &Part, node: &Node) -> Option<[TensorIndex; 2]> {
         .then_some([x, y])
 }
 
-/// Whether this family covers a node.
-pub(super) fn covers(part: &Part, node: &Node) -> bool {
-    dynamic(part, node).is_some() || product(part, node).is_some()
-}
-
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if let Some([x, y]) = dynamic(l.part, node) {
@@ -206,7 +202,8 @@ fn lower_dynamic(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorInd
             o.write::<u8>(2)[0] = zero;
             Ok(())
         }),
-    );
+    )
+    .is(Class::Codes);
     Ok(())
 }
 
@@ -284,6 +281,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let result = l.result(y, form)?;
     let name = node.op.name();
+    let (class, products) = super::quantised::products(&plan);
     let Some(to) = to else {
         l.step(
             name,
@@ -309,7 +307,8 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
                 }
                 Ok(())
             }),
-        );
+        )
+        .does(class, products);
         return Ok(());
     };
     let target = if l.dtype(y) == DType::U8 {
@@ -328,7 +327,8 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
             plan.run(o.pool, o.read(1), o.read(0), known, None, output, o.scratch(1));
             Ok(())
         }),
-    );
+    )
+    .does(class, products);
     if target != result {
         l.flip(target, result);
     }

@@ -11,6 +11,7 @@ use super::convert::stands_for_f32;
 use super::fuse::Tail;
 use super::{Form, IDENTITY, Lowering, elementwise, kernel_error};
 use crate::part::{Node, Part, Tensor};
+use crate::work::Class;
 
 fn f32s(part: &Part, node: &Node) -> bool {
     node.inputs
@@ -187,6 +188,8 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         },
     };
     let has_residual = tail.residual.is_some();
+    // a tile of few rows waits for its operands as long as one of four
+    let products = m.max(4).saturating_mul(plan.multiply_adds_per_row());
     l.step(
         "gemm",
         &reads,
@@ -204,7 +207,8 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
             plan.run(o.pool, m, a, o.read(1), residual, epilogue, c, n, scratch);
             Ok(())
         }),
-    );
+    )
+    .does(class_of(elements), products);
     Ok(())
 }
 
@@ -340,6 +344,14 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     Ok(())
 }
 
+/// The class of a product's loops.
+fn class_of(elements: Elements) -> Class {
+    match elements {
+        Elements::Bf16 => Class::ProductBf16,
+        Elements::F32 => Class::Product,
+    }
+}
+
 /// Adds a step for a product of two computed operands.
 pub(super) fn product(
     l: &mut Lowering<'_>,
@@ -350,6 +362,10 @@ pub(super) fn product(
     c: crate::step::ValueId,
 ) -> Result<()> {
     let plan = MatMulPlan::of(elements, l.isa, params).map_err(kernel_error)?;
+    let products = [&params.batch[..], &[params.m, params.k, params.n]].concat();
+    let products = products
+        .iter()
+        .fold(1usize, |all, &size| all.saturating_mul(size));
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     l.step(
         "matmul",
@@ -361,6 +377,7 @@ pub(super) fn product(
             plan.run(o.pool, o.slice(0), o.slice(1), c, scratch);
             Ok(())
         }),
-    );
+    )
+    .does(class_of(elements), products);
     Ok(())
 }

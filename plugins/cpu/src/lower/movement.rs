@@ -10,6 +10,7 @@ use polychip_sdk::{Error, Result};
 use super::{Form, Lowering, Within, channels_axis, channels_last, is_trivial, kernel_error};
 use crate::part::{Node, TensorIndex};
 use crate::step::ValueId;
+use crate::work::Class;
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -108,6 +109,9 @@ pub(super) fn strided(
     let plan =
         CopyPlan::new(shape, from_offset, from_strides, to_offset, to_strides).map_err(kernel_error)?;
     let width = l.values[from.0 as usize].dtype.byte_width().unwrap_or(1);
+    // rows that lie together are copied as they are
+    let in_order = from_strides.last() == Some(&1) && to_strides.last() == Some(&1);
+    let elements: usize = shape.iter().product();
     l.step(
         name,
         &[from],
@@ -122,7 +126,10 @@ pub(super) fn strided(
             }
             Ok(())
         }),
-    );
+    )
+    .does(if in_order { Class::Copy } else { Class::Permute }, elements)
+    .work
+    .bytes = 2 * (elements * width) as u64;
     Ok(())
 }
 
@@ -418,7 +425,8 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
             }
             Ok(())
         }),
-    );
+    )
+    .is(Class::Copy);
     strided(
         l,
         "pad",

@@ -10,6 +10,7 @@ use polychip_sdk::{Encoding, EncodingKind, Result};
 use super::convert::stands_for_f32;
 use super::{Form, Lowering, kernel_error};
 use crate::part::{Node, Part, TensorIndex};
+use crate::work::Class;
 
 struct Product {
     a: TensorIndex,
@@ -155,6 +156,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             plan.run(o.pool, rows, o.read(0), o.read(1), o.write(0), o.scratch(1));
             Ok(())
         }),
-    );
+    )
+    .does(Class::ProductNibbles, rows * depth * columns);
     Ok(true)
 }

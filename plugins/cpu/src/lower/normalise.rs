@@ -11,6 +11,7 @@ use super::fuse::Tail;
 use super::{Form, Lowering, elementwise, image};
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
+use crate::work::Class;
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
@@ -126,7 +127,8 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, tail: &Tail) -> Result<bo
             kernel::norm(isa, o.pool, rows, columns, params, o.read(0), y, extras);
             Ok(())
         }),
-    );
+    )
+    .is(Class::Normalise);
     Ok(true)
 }
 
@@ -200,7 +202,8 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             );
             Ok(())
         }),
-    );
+    )
+    .is(Class::Arithmetic);
     Ok(true)
 }
 
@@ -316,6 +319,7 @@ fn across(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             }
             Ok(())
         }),
-    );
+    )
+    .is(Class::NormaliseAcross);
     Ok(true)
 }

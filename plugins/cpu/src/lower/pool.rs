@@ -6,6 +6,7 @@ use polychip_sdk::{Error, Result};
 
 use super::{Form, Lowering, image, kernel_error, shape_error};
 use crate::part::{Node, TensorIndex};
+use crate::work::Class;
 
 /// The window of MaxPool or AveragePool.
 pub(super) fn params(l: &Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<PoolParams> {
@@ -34,6 +35,17 @@ pub(super) fn params(l: &Lowering<'_>, node: &Node, x: TensorIndex, y: TensorInd
         window: super::conv::window(&window, &dims[2..], &placement)?,
         pads_end,
     })
+}
+
+/// Elements that the windows of a pool see.
+pub(super) fn taps(input: &[usize], output: &[usize], node: &Node) -> usize {
+    match node.attributes.ints(Attr::KernelShape) {
+        Some(kernel) => {
+            let taps: usize = kernel.iter().map(|&size| size.max(1) as usize).product();
+            output.iter().product::<usize>().saturating_mul(taps)
+        }
+        None => input.iter().product(),
+    }
 }
 
 /// Lowers MaxPool, AveragePool and the global pools.
@@ -67,6 +79,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         (PoolPlan::new(params).map_err(kernel_error)?, pooling)
     };
     let isa = l.isa;
+    let seen = taps(l.shape(x)?, l.shape(y)?, node);
     let brief = l.stays_brief(x, &[Some(y)]);
     let (input, stride) = l.image(x, brief)?;
     let plan = plan.with_strides(stride, c).map_err(kernel_error)?;
@@ -80,6 +93,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             plan.run(isa, o.pool, pooling, o.slice(0), o.slice_mut(0));
             Ok(())
         }),
-    );
+    )
+    .does(Class::Pool, seen);
     Ok(true)
 }

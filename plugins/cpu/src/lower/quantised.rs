@@ -23,6 +23,7 @@ use super::convert::is_rounded;
 use super::fuse::Tail;
 use super::{Form, IDENTITY, Lowering, elementwise, image, kernel_error, shape_error};
 use crate::part::{Node, Part, Tensor, TensorIndex};
+use crate::work::Class;
 
 /// Constant weights of a product, as far as a plan needs them.
 pub(super) struct Filter {
@@ -157,18 +158,6 @@ pub(super) fn joins_residual(
         ..Tail::NONE
     };
     chain(part, node, &tail).map(|_| output)
-}
-
-/// Whether a product is expected to multiply bytes; the values of its weights are not looked at.
-pub(crate) fn multiplies_bytes(part: &Part, node: &Node) -> bool {
-    let bytes = |t: Option<TensorIndex>| t.is_some_and(|t| part.tensors[t].dtype.bits() == Some(8));
-    match node.op {
-        Op::Conv | Op::Gemm | Op::MatMul => {
-            let coded = node.input(0).is_some_and(|x| grid(part, x).is_some());
-            coded && bytes(node.input(1)) && node.input(1).is_some_and(|w| part.tensors[w].is_constant())
-        }
-        _ => super::integers::covers(part, node),
-    }
 }
 
 fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
@@ -405,6 +394,7 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
     } else {
         "gemm of codes"
     };
+    let (class, products) = products(&plan);
     l.step(
         name,
         &reads,
@@ -431,8 +421,19 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
             plan.run(o.pool, packed, x, input.zero, added, output, scratch);
             Ok(())
         }),
-    );
+    )
+    .does(class, products);
     Ok(())
+}
+
+/// The class and number of a plan's multiply-adds.
+pub(super) fn products(plan: &ConvPlan) -> (Class, usize) {
+    let class = if plan.is_depthwise() {
+        Class::DepthwiseCodes
+    } else {
+        Class::ProductCodes
+    };
+    (class, plan.multiply_adds())
 }
 
 /// A constant that is added per output.
@@ -520,7 +521,8 @@ fn two(l: &mut Lowering<'_>, node: &Node, y: TensorIndex, to: Grid) -> Result<bo
                 quantised::multiply(isa, o.pool, (a, b), zeros, factor, to.codes(), o.write(0));
                 Ok(())
             }),
-        );
+        )
+        .is(Class::Codes);
         return Ok(true);
     }
     if !same {
@@ -544,7 +546,8 @@ fn two(l: &mut Lowering<'_>, node: &Node, y: TensorIndex, to: Grid) -> Result<bo
             quantised::add(isa, o.pool, o.read(0), o.read(1), sum, to.codes(), o.write(0));
             Ok(())
         }),
-    );
+    )
+    .is(Class::Codes);
     Ok(true)
 }
 
@@ -579,6 +582,7 @@ fn pool(
     let plan = AveragePlan::new(params, count_padding).map_err(kernel_error)?;
     let (input, output) = (l.codes(x, Form::Channels)?, l.code_result(y, Form::Channels)?);
     let factor = from.over(to);
+    let seen = super::pool::taps(dims, l.shape(y)?, node);
     l.step(
         "pool of codes",
         &[input],
@@ -593,7 +597,8 @@ fn pool(
             }
             Ok(())
         }),
-    );
+    )
+    .does(Class::PoolCodes, seen);
     Ok(true)
 }
 
@@ -683,6 +688,7 @@ fn table(
             quantised::map(o.pool, &table, o.read(0), o.write(0));
             Ok(())
         }),
-    );
+    )
+    .is(Class::Codes);
     Ok(true)
 }

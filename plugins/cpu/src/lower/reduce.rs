@@ -7,6 +7,7 @@ use polychip_sdk::{Error, Result};
 use super::movement::{keep, place};
 use super::{Form, Lowering, channels_last, kernel_error};
 use crate::part::Node;
+use crate::work::Class;
 
 /// Lowers Reduce*, but for the logarithm of a sum of exponentials.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -85,6 +86,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             plan.run(isa, o.pool, function, o.read(0), o.write(0));
             Ok(())
         }),
-    );
+    )
+    .does(Class::Reduce, dims.iter().product());
     Ok(true)
 }

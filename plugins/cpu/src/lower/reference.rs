@@ -4,6 +4,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::{Form, Lowering};
 use crate::part::Node;
+use crate::work;
 
 /// Adds a step that evaluates a node.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
@@ -38,7 +39,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     }
     let packed = l.containers(node);
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
-    l.step(
+    let work = work::of_node(l.part, node);
+    let step = l.step(
         node.op.name(),
         &reads,
         &writes,
@@ -75,5 +77,6 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             Ok(())
         }),
     );
+    step.work = work.over(step.work.bytes);
     Ok(())
 }

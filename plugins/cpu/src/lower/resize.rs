@@ -7,6 +7,7 @@ use super::movement::strided;
 use super::{Form, Lowering, concat};
 use crate::part::{Node, TensorIndex};
 use crate::step::{Operands, Plain};
+use crate::work::Class;
 
 /// How an output coordinate maps to the input.
 #[derive(Clone, Copy)]
@@ -164,7 +165,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     }
                     Ok(())
                 }),
-            );
+            )
+            .is(Class::Copy);
         }
         "linear" => {
             let map = |scale: f64, input: usize, output: usize| -> Vec<(usize, usize, f32)> {
@@ -214,7 +216,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     }
                     Ok(())
                 }),
-            );
+            )
+            .is(Class::Resize);
         }
         _ => return Ok(false),
     }

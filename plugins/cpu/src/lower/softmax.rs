@@ -7,6 +7,7 @@ use polychip_sdk::{Error, Result};
 use super::Lowering;
 use super::movement::{keep, place};
 use crate::part::Node;
+use crate::work::Class;
 
 /// Lowers Softmax and LogSoftmax.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -50,6 +51,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             Ok(())
         }),
     );
+    step.is(Class::Softmax);
     if !logarithm {
         step.may_share = vec![0];
     }

@@ -8,6 +8,7 @@ mod movement;
 mod product;
 mod quantised;
 mod reduction;
+mod work;
 
 use polychip_cpu_kernels::{AlignedVec, Isa, ThreadPool};
 use polychip_ops::{Attr, AttrValue, Attributes, DType, InferInput, Op, TensorType, Value, infer};
@@ -15,9 +16,9 @@ use polychip_reference::Tensor as Boxed;
 use polychip_sdk::{AlignedBytes, Constant, Encoding, EncodingKind, Layout};
 use proptest::prelude::*;
 
-use super::{Options, lower};
+use super::{Options, draft, lower};
 use crate::part::{Node, Part, Programs, Tensor};
-use crate::step::{Home, Memory, Operands, Program, tensor_from_bytes};
+use crate::step::{Home, Memory, Operands, Program, Step, tensor_from_bytes};
 
 /// A part under construction, with the values of its inputs.
 #[derive(Default)]
@@ -192,6 +193,25 @@ impl Net {
         lower(&self.part, &options).unwrap()
     }
 
+    /// What is drafted, for estimates and support, is what was lowered.
+    fn check_draft(&self, layouts: &[Layout], program: &Program) {
+        let options = Options {
+            programs: &Programs::default(),
+            choices: crate::tune::Choices::Rule,
+            isa: Isa::detect(),
+            pool: &ThreadPool::new(1),
+            layouts,
+            reduced: false,
+        };
+        let drafted = draft(&self.part, &options);
+        let told = |steps: &[Step]| -> Vec<_> {
+            let told = steps.iter().map(|step| (step.node, step.name, step.work));
+            told.collect()
+        };
+        assert_eq!(told(&drafted.steps), told(&program.steps));
+        assert!(drafted.refused.iter().all(Option::is_none));
+    }
+
     /// Lowers, runs and compares with the reference; gives the names of the steps.
     fn check(&self, tolerance: f64) -> Vec<&'static str> {
         let ports = self.part.inputs.len() + self.part.outputs.len();
@@ -211,6 +231,7 @@ impl Net {
             }
         }
         let program = self.lower(layouts, false, &pool);
+        self.check_draft(layouts, &program);
         let computed = run(&program, &pool, &self.fed);
         // a second run over dirty memory must not differ
         assert_eq!(computed.len(), expected.len());

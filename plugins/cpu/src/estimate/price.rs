@@ -1,0 +1,157 @@
+//! The price of each class of work: nanoseconds per turn of its loops at a reference pace, or a share of the measured
+//! rate of multiply-adds.
+//!
+//! Invariants:
+//! 1. Prices were read off the op benchmark (`cargo xtask op-bench --profile dev -- --threads 1 --busy`), one per class: of
+//!    223 cases of the usual size the median is off by 1.24 and the worst by 3.4, of 440 ten times smaller and larger by
+//!    1.25 and 6.4. No case has a price of its own.
+//! 2. More work costs more; more threads never cost more than [`DISPATCH_NS`].
+//!
+//! Not here: what a step's work is (`work`).
+
+use crate::rates::Peaks;
+use crate::work::{Class, Loop, Work};
+
+/// The rates of the machine that the prices were taken on, a virtual machine of an AMD EPYC (Zen 4) of 2.6 GHz, as they are
+/// stated; but for the pace of prices per turn, which is between the 650 million additions that are stated and the 1,230
+/// million that its clock reaches.
+pub(super) const REFERENCE: Peaks = Peaks {
+    macs_per_s: 41_600_000_000,
+    byte_macs_per_s: 166_400_000_000,
+    bytes_per_s: 10_000_000_000,
+    additions_per_s: 900_000_000,
+};
+/// Time that a kernel call costs beside its work, in nanoseconds.
+const STEP_NS: f64 = 300.0;
+/// Time that a call of the reference evaluator costs beside its work: tensors are made, and their memory.
+const EVALUATE_NS: f64 = 1_500.0;
+/// Time that it takes to hand work to another thread and to hear of its end, in nanoseconds.
+const DISPATCH_NS: f64 = 3_000.0;
+/// Nanoseconds per byte that a pass reads or writes within the caches.
+const CACHED_NS: f64 = 0.012;
+/// Bytes that the caches hold; what is beyond comes at the rate of memory.
+const CACHE_BYTES: f64 = 32e6;
+/// Nanoseconds per byte of elements that change their order, beyond those of the second-level cache: a line holds few
+/// elements that lie together.
+const PERMUTED_NS: f64 = 0.04;
+/// Elements that change their order within these bytes find their lines in the second-level cache.
+const PERMUTED_IN_CACHE: f64 = 1e6;
+/// Nanoseconds per byte of memory that a call of the reference evaluator must ask the system for, as it does where its
+/// widened operands are larger than [`KEPT_BYTES`].
+const FRESH_NS: f64 = 0.5;
+/// Memory that the allocator keeps between runs.
+const KEPT_BYTES: f64 = 16e6;
+
+/// What a turn of a class's loops costs.
+enum Price {
+    /// This share of the rate of multiply-adds of f32.
+    Share(f64),
+    /// This share of the rate of multiply-adds of bytes.
+    ByteShare(f64),
+    /// So many nanoseconds at the reference pace.
+    Turn(f64),
+}
+
+/// The price of a class, and the turns below which its loops are left to one thread; none where threads do not share it.
+fn price(class: Class) -> (Price, Option<f64>) {
+    use Price::{ByteShare, Share, Turn};
+    const PRODUCT: Option<f64> = Some(250e3);
+    const PASS: Option<f64> = Some(16e3);
+    match class {
+        Class::Product => (Share(0.85), PRODUCT),
+        Class::ProductBf16 => (Share(1.6), PRODUCT),
+        Class::ProductCodes => (ByteShare(0.9), PRODUCT),
+        Class::ProductNibbles => (Share(0.6), PRODUCT),
+        Class::Winograd => (Share(0.62), PRODUCT),
+        Class::Depthwise => (Share(0.7), PRODUCT),
+        Class::DepthwiseCodes => (ByteShare(1.3), PRODUCT),
+        Class::Attention => (Share(0.65), PRODUCT),
+        Class::Copy => (Turn(0.09), PASS),
+        Class::Permute => (Turn(0.7), PASS),
+        Class::Arithmetic => (Turn(0.17), PASS),
+        Class::Transcendental => (Turn(0.42), PASS),
+        Class::Power => (Turn(6.0), PASS),
+        Class::Library => (Turn(7.5), None),
+        Class::Reduce => (Turn(0.12), PASS),
+        Class::Normalise => (Turn(0.55), PASS),
+        Class::NormaliseAcross => (Turn(3.7), None),
+        Class::Softmax => (Turn(0.48), PASS),
+        Class::Pool => (Turn(0.1), PASS),
+        Class::PoolCodes => (Turn(0.1), PASS),
+        Class::Select => (Turn(3.0), None),
+        Class::Resize => (Turn(0.9), None),
+        Class::Convert => (Turn(0.12), None),
+        Class::ConvertHalf => (Turn(1.7), None),
+        Class::Codes => (Turn(0.2), PASS),
+        Class::Dequantise => (Turn(0.15), None),
+        Class::Quantise => (Turn(5.0), None),
+        Class::Reference(turn) => (Turn(reference(turn)), None),
+    }
+}
+
+/// Nanoseconds per turn of a loop of the reference evaluator.
+fn reference(turn: Loop) -> f64 {
+    match turn {
+        Loop::Pass => 0.4,
+        Loop::Reduce => 1.6,
+        Loop::Element => 5.0,
+        Loop::IntegerPass => 3.3,
+        Loop::Integer => 8.5,
+        Loop::Divide => 20.0,
+        Loop::Function => 8.0,
+        Loop::Series => 60.0,
+        Loop::Index => 5.5,
+        Loop::Coordinates => 20.0,
+        Loop::Row => 0.22,
+        Loop::IntegerRow => 1.35,
+        Loop::Dot => 0.95,
+        Loop::Gathered => 2.4,
+        Loop::Tap => 0.9,
+        Loop::Place => 2.8,
+        Loop::Window => 7.0,
+        Loop::Sample => 4.0,
+        Loop::Compare => 8.5,
+        Loop::Angle => 21.0,
+        Loop::Pair => 1.7,
+        Loop::Quantise => 25.0,
+        Loop::Body => 8.0,
+    }
+}
+
+/// Nanoseconds to box an element for the reference evaluator, or to unbox it.
+const BOX_NS: f64 = 0.1;
+/// The same of a float of 16 bits that is taken, which is widened.
+const HALF_TAKEN_NS: f64 = 1.7;
+/// The same of a float of 16 bits that is given, which is rounded.
+const HALF_GIVEN_NS: f64 = 31.0;
+
+impl Peaks {
+    /// The expected time of a step.
+    pub(super) fn step_ns(&self, work: &Work, threads: usize) -> f64 {
+        let pace = REFERENCE.additions_per_s as f64 / self.additions_per_s as f64;
+        let (price, alone) = price(work.class);
+        let turns = work.units as f64;
+        let busy = match price {
+            Price::Share(share) => 1e9 * turns / (self.macs_per_s as f64 * share),
+            Price::ByteShare(share) => 1e9 * turns / (self.byte_macs_per_s as f64 * share),
+            Price::Turn(ns) => pace * ns * turns,
+        };
+        let bytes = work.bytes as f64;
+        if work.class.is_reference() {
+            let boxes = BOX_NS * work.boxed.plain as f64
+                + HALF_TAKEN_NS * work.boxed.halves_taken as f64
+                + HALF_GIVEN_NS * work.boxed.halves_given as f64;
+            let fresh = FRESH_NS * (work.boxed.wide_bytes as f64 - KEPT_BYTES).max(0.0);
+            return busy + pace * (EVALUATE_NS + boxes + fresh);
+        }
+        let time = if work.class == Class::Permute {
+            busy + pace * PERMUTED_NS * (bytes - PERMUTED_IN_CACHE).max(0.0)
+        } else {
+            busy.max(pace * CACHED_NS * bytes.min(CACHE_BYTES))
+        };
+        let time = time + 1e9 * (bytes - CACHE_BYTES).max(0.0) / self.bytes_per_s as f64;
+        let shared = alone.map_or(1.0, |alone| (turns / alone).clamp(1.0, threads.max(1) as f64));
+        let dispatch = if shared > 1.0 { DISPATCH_NS } else { 0.0 };
+        pace * (STEP_NS + dispatch) + time / shared
+    }
+}

@@ -1,0 +1,96 @@
+//! What a draft says of nodes that no fast kernel covers, and what that is expected to cost (issue 14: such nodes were
+//! priced as if they were fast).
+
+use super::*;
+use crate::estimate::{draft, reference_ns};
+use crate::work::{Class, Loop, Work};
+
+fn only_step(net: &Net) -> Work {
+    let drafted = draft(&net.part, &Programs::default(), Isa::detect());
+    assert!(drafted.refused.iter().all(Option::is_none));
+    let work: Vec<Work> = drafted.steps.iter().map(|step| step.work).collect();
+    assert_eq!(work.len(), 1, "{:?}", drafted.steps);
+    work[0]
+}
+
+/// The only step is the reference's, turns so often, and a turn costs some nanoseconds at most.
+fn check(net: &Net, turn: Loop, units: u64) {
+    let work = only_step(net);
+    assert_eq!((work.class, work.units), (Class::Reference(turn), units));
+    let ns = reference_ns(&work) as f64 / units as f64;
+    assert!((0.2..100.0).contains(&ns), "{ns} ns per turn of {work:?}");
+}
+
+fn recurrent(op: Op, gates: usize, outputs: usize) -> Net {
+    let (steps, input, hidden) = (50, 64, 32);
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[steps, 1, input]);
+    let w = net.weights(&[1, gates * hidden, input]);
+    let r = net.weights(&[1, gates * hidden, hidden]);
+    let attributes = Attributes::new().with_int(Attr::HiddenSize, hidden as i64);
+    let results = net.nodes(op, attributes, &[Some(x), Some(w), Some(r)], outputs);
+    for result in results {
+        net.output(result);
+    }
+    net
+}
+
+#[test]
+fn recurrent_layers_are_priced_by_their_products() {
+    check(&recurrent(Op::LSTM, 4, 3), Loop::Dot, 50 * 4 * 32 * 96);
+    check(&recurrent(Op::GRU, 3, 2), Loop::Dot, 50 * 3 * 32 * 96);
+    check(&recurrent(Op::RNN, 1, 2), Loop::Dot, 50 * 32 * 96);
+}
+
+#[test]
+fn an_einstein_sum_is_priced_by_all_its_labels() {
+    for (equation, a, b, units, results) in [
+        ("ij,jk->ik", vec![30, 20], vec![20, 10], 30 * 20 * 10, 30 * 10),
+        (
+            "bqhd,bkhd->bhqk",
+            vec![2, 5, 3, 8],
+            vec![2, 7, 3, 8],
+            2 * 5 * 7 * 3 * 8,
+            2 * 3 * 5 * 7,
+        ),
+        (
+            "...ij,jk->...ik",
+            vec![4, 3, 5],
+            vec![5, 6],
+            4 * 3 * 5 * 6,
+            4 * 3 * 6,
+        ),
+    ] {
+        let mut net = Net::default();
+        let inputs = [net.input(DType::F32, &a), net.input(DType::F32, &b)];
+        let attributes = Attributes::new().with(Attr::Equation, AttrValue::String(equation.into()));
+        let y = net.node(Op::Einsum, attributes, &inputs);
+        net.output(y);
+        check(&net, Loop::Gathered, units + 2 * results);
+    }
+}
+
+#[test]
+fn the_largest_elements_are_priced_by_the_sort() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[32, 1000]);
+    let k = net.ints(&[5]);
+    let results = net.nodes(Op::TopK, Attributes::new(), &[Some(x), Some(k)], 2);
+    for result in results {
+        net.output(result);
+    }
+    check(&net, Loop::Compare, 32 * 1000 * 10);
+}
+
+#[test]
+fn what_is_refused_has_no_steps_and_what_follows_is_drafted() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[3, 5]);
+    let noise = net.plain(Op::RandomUniformLike, &[x]);
+    let y = net.plain(Op::Relu, &[noise]);
+    net.output(y);
+    let drafted = draft(&net.part, &Programs::default(), Isa::detect());
+    assert!(drafted.refused[0].is_some() && drafted.refused[1].is_none());
+    let nodes: Vec<u32> = drafted.steps.iter().map(|step| step.node).collect();
+    assert_eq!(nodes, [1]);
+}

@@ -1,0 +1,127 @@
+//! What a step does, as far as its time depends on it: a class of loops, how often they turn, and the bytes that pass.
+//!
+//! Invariants:
+//! 1. Work follows from shapes, types and attributes alone: no weight is read for it, and no clock.
+//! 2. More of the same work is never said to be less: counts grow with the extents they are made of.
+//!
+//! Not here: what work costs on a machine (`estimate`), how often the loops of the reference turn (`work/reference`).
+
+mod reference;
+
+pub(crate) use reference::{Loop, of_body, of_node};
+
+/// A class of loops that one price per unit fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    /// Multiply-adds of f32 on packed tiles.
+    Product,
+    /// Multiply-adds of bf16 on packed tiles.
+    ProductBf16,
+    /// Multiply-adds of bytes on packed tiles.
+    ProductCodes,
+    /// Multiply-adds of f32 with weights of 4 bits.
+    ProductNibbles,
+    /// Multiply-adds of the points of Winograd's transforms.
+    Winograd,
+    /// Multiply-adds of f32, one input channel to one output channel.
+    Depthwise,
+    /// Multiply-adds of bytes, one input channel to one output channel.
+    DepthwiseCodes,
+    /// Multiply-adds of scores and of weighted values, with the softmax between.
+    Attention,
+    /// Elements that are copied in order.
+    Copy,
+    /// Elements that change their order.
+    Permute,
+    /// Elements through an arithmetic function.
+    Arithmetic,
+    /// Elements through a function of polynomials, such as an exponential.
+    Transcendental,
+    /// Elements through powers.
+    Power,
+    /// Elements through the mathematical library, one by one.
+    Library,
+    /// Elements that are summed up or compared along axes.
+    Reduce,
+    /// Elements of a normalisation: statistics, then values.
+    Normalise,
+    /// Elements of a normalisation over neighbouring channels.
+    NormaliseAcross,
+    /// Elements of a softmax.
+    Softmax,
+    /// Elements that a window sees.
+    Pool,
+    /// Elements of bytes that a window sees.
+    PoolCodes,
+    /// Elements that indices or truth values select.
+    Select,
+    /// Elements of an image that is made larger or smaller, by how many pixels each is made of.
+    Resize,
+    /// Elements whose type changes.
+    Convert,
+    /// Elements between floats of 16 and of 32 bits, one by one.
+    ConvertHalf,
+    /// Elements between real values and bytes, in vectors.
+    Codes,
+    /// Integers made real values.
+    Dequantise,
+    /// Real values rounded to integers, one by one.
+    Quantise,
+    /// Loops of the reference evaluator.
+    Reference(Loop),
+}
+
+impl Class {
+    /// Name, for people.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Class::Reference(turns) => format!("{turns:?}").to_lowercase(),
+            class => format!("{class:?}").to_lowercase(),
+        }
+    }
+
+    /// Whether the reference evaluator does it.
+    pub(crate) fn is_reference(self) -> bool {
+        matches!(self, Class::Reference(_))
+    }
+}
+
+/// The work of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Which loops.
+    pub(crate) class: Class,
+    /// How often they turn.
+    pub(crate) units: u64,
+    /// Bytes read and written.
+    pub(crate) bytes: u64,
+    /// Elements that are boxed and unboxed; of the reference only.
+    pub(crate) boxed: Boxed,
+}
+
+/// Elements that the reference evaluator takes and gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Boxed {
+    /// Of types that the processor converts.
+    pub(crate) plain: u64,
+    /// Of floats of 16 bits and fewer, taken.
+    pub(crate) halves_taken: u64,
+    /// Of floats of 16 bits and fewer, given, each of which is rounded.
+    pub(crate) halves_given: u64,
+    /// Bytes of all of them in the types that the evaluator computes in.
+    pub(crate) wide_bytes: u64,
+}
+
+impl Boxed {
+    /// All of them.
+    pub(crate) fn all(&self) -> u64 {
+        self.plain + self.halves_taken + self.halves_given
+    }
+}
+
+impl Work {
+    /// The work over so many bytes.
+    pub(crate) fn over(self, bytes: u64) -> Self {
+        Self { bytes, ..self }
+    }
+}
