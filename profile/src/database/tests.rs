@@ -740,6 +740,6 @@ fn rows_of_another_machine_build_or_setting_are_missed_and_named() {
     let found = profile.elsewhere(key(DEVICE)).unwrap();
     assert_eq!(
         found[0].to_string(),
-        "measured at threads=1, not at threads unset: 5 ns (7 runs)"
+        "measured at threads=1, not at threads unset: 5.000 ns (7 runs)"
     );
 }
