@@ -11,7 +11,7 @@ use crate::exit::{Code, bad_input, failure};
 use crate::limits::LimitArguments;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{ModelArguments, PlanArguments};
+use crate::setup::{self, ModelArguments, PlanArguments};
 use crate::{file, page, plan};
 
 #[derive(Debug, clap::Args)]
@@ -152,6 +152,7 @@ fn hold(planned: &Planned, lock: &Path) -> anyhow::Result<()> {
 
 /// Why each node is where it is.
 pub(crate) fn explained(planned: &Planned) -> anyhow::Result<Explanation> {
+    let _progress = Progress::of("explaining the plan");
     partitioner::explain(
         planned.graph(),
         planned.targets(),
@@ -173,10 +174,7 @@ pub(crate) fn planned(
     let runtime = arguments.runtime(None)?;
     let model = model.load(&runtime)?;
     let policy = limits.limited(arguments.policy().in_flight(1));
-    let planned = {
-        let _progress = Progress::of("planning");
-        runtime.plan(&model, &policy)?
-    };
+    let planned = setup::planned(&runtime, &model, &policy)?;
     if !compile {
         return Ok(planned);
     }

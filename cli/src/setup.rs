@@ -3,8 +3,9 @@
 //! Invariant: an option means the same in every command.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
-use polychip::{Model, Planned, Policy, Runtime, Session};
+use polychip::{Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::usage;
 use crate::progress::Progress;
@@ -303,12 +304,12 @@ impl SessionArguments {
 
     /// Plans the model, or checks the plan given.
     pub(crate) fn planned(&self, runtime: &Runtime, model: &Model) -> anyhow::Result<Planned> {
-        let _progress = Progress::of("planning");
         let policy = self.policy();
         let lock = self.locked.then(|| plan::lock_of(model.path()));
         let Some(path) = self.plan.as_ref().or(lock.as_ref()) else {
-            return Ok(runtime.plan(model, &policy)?);
+            return planned(runtime, model, &policy);
         };
+        let _progress = Progress::of("planning");
         let plan = plan::read(path)?;
         Ok(runtime.with_plan(model, &policy, plan)?)
     }
@@ -319,6 +320,28 @@ impl SessionArguments {
         let _progress = Progress::of("compiling");
         Ok(runtime.session_of(planned, self.policy())?)
     }
+}
+
+/// Plans a model, and says how far that is where it takes long.
+pub(crate) fn planned(runtime: &Runtime, model: &Model, policy: &Policy) -> anyhow::Result<Planned> {
+    let progress = Progress::told("planning");
+    let start = Instant::now();
+    let watch = |step: PlanningStep<'_>| {
+        let left = match step.number {
+            0 => String::new(),
+            // steps take about as long as each other: each walks over the whole model
+            done => {
+                let left = start.elapsed() / done as u32 * (step.steps - done) as u32;
+                format!(", about {} s left", left.as_secs())
+            }
+        };
+        progress.at(
+            step.number as u64,
+            step.steps as u64,
+            format!("planning: {}{left}", step.words),
+        );
+    };
+    Ok(runtime.plan_watched(model, policy, &watch)?)
 }
 
 impl ModelArguments {

@@ -3,9 +3,11 @@
 //! Invariant: nothing is measured here; the cost carries the error that such an estimate is known to have.
 
 use polychip_gpu_kernels::Access;
-use polychip_sdk::Cost;
+use polychip_lowering::{Extract, Part};
+use polychip_sdk::{Cost, GraphView, Result};
 
 use crate::blob::Lowered;
+use crate::lower::lower_dry;
 use crate::program::Home;
 use crate::target::Target;
 
@@ -15,8 +17,28 @@ const REACHED: f64 = 0.4;
 /// Error of a roofline against measured networks, in thousandths.
 const ERROR_PERMILLE: u32 = 500;
 
+/// Expected cost of each of some parts of a graph; without figures for one that is not lowered.
+///
+/// # Errors
+/// Where a part cannot be lowered for another reason than that it is not supported.
+pub fn estimate(
+    graph: &GraphView<'_>,
+    parts: &[&[u32]],
+    target: &Target,
+    emulated: bool,
+) -> Result<Vec<Cost>> {
+    let whole = Part::of(graph, |_| true);
+    let mut extract = Extract::new(&whole);
+    let estimate = |nodes: &&[u32]| {
+        lower_dry(extract.nodes(nodes), target)
+            .map(|lowered| cost(&lowered, target, emulated))
+            .or_else(Cost::unknown)
+    };
+    parts.iter().map(estimate).collect()
+}
+
 /// Expected cost of one run of a lowered part.
-pub fn cost(lowered: &Lowered, target: &Target, emulated: bool) -> Cost {
+fn cost(lowered: &Lowered, target: &Target, emulated: bool) -> Cost {
     let rates = &target.rates;
     let per = |amount: u64, rate: u64| amount as f64 / rate.max(1) as f64 * 1e9;
     let mut time_ns = 0.0;

@@ -21,9 +21,9 @@ mod trials;
 mod tune;
 
 pub use blob::Lowered;
-pub use estimate::cost;
+pub use estimate::estimate;
 pub use guard::{Guard, Keep};
-pub use lower::{lower, lower_dry, supports};
+pub use lower::{lower, supports};
 pub use target::{Rates, Target};
 pub use trials::{Timed, Trials};
 pub use tune::Tuner;

@@ -60,17 +60,13 @@ pub fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -
     Ok(run(&part, options, target, false)?)
 }
 
-/// Lowers some nodes of a graph as one part, without reading their weights: for estimates.
+/// Lowers a part without reading its weights: for estimates.
 ///
 /// # Errors
 /// As [`lower`].
-pub fn lower_dry(graph: &GraphView<'_>, nodes: &[u32], target: &Target) -> Result<Lowered> {
+pub(crate) fn lower_dry(part: Part, target: &Target) -> Result<Lowered> {
     let options = CompileOptions::default();
-    let part = resolved(
-        Extract::new(&Part::of(graph, |_| true)).nodes(nodes),
-        &options,
-        target,
-    );
+    let part = resolved(part, &options, target);
     Ok(run(&part, &options, target, true)?)
 }
 

@@ -18,7 +18,7 @@ mod stretch;
 use std::collections::BTreeMap;
 
 use polychip_graph::Graph;
-use polychip_partitioner::{Cost, CostTable, Nanos, Provenance, Target};
+use polychip_partitioner::Target;
 
 pub(crate) use check::check;
 pub use check::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
@@ -53,58 +53,41 @@ impl Laws {
         Laws { table, fits }
     }
 
-    /// Replaces what a device's plugin estimates by what the profile teaches of its nodes.
-    pub fn price(
+    /// What these teach of the pieces of a graph that a device runs, and of all of it.
+    #[must_use]
+    pub fn predicted(
         &self,
         graph: &Graph,
         device: &str,
         operating_point: &str,
-        column: usize,
         target: &Target,
-        costs: &mut CostTable,
-    ) {
+    ) -> Predicted {
         let key = (device.to_owned(), operating_point.to_owned());
         let (Some(fit), Some(known)) = (self.fits.get(&key), self.table.devices.get(&key)) else {
-            return;
+            return Predicted::default();
         };
-        for nodes in nodes_of_pieces(graph) {
-            if nodes.iter().all(|node| target.supports(*node as usize))
-                && let Some(time) = fit.piece(&Piece::of(graph, &nodes))
-            {
-                share(costs, column, &nodes, time, Provenance::Predicted);
-            }
-        }
+        let runs = |nodes: &[u32]| nodes.iter().all(|node| target.supports(*node as usize));
+        let pieces = nodes_of_pieces(graph).into_iter().filter(|nodes| runs(nodes));
+        let pieces = pieces.filter_map(|nodes| {
+            let time = fit.piece(&Piece::of(graph, &nodes))?;
+            Some((nodes, time))
+        });
         let all: Vec<u32> = graph.nodes().map(|(id, _)| id.index() as u32).collect();
-        if all.iter().all(|node| target.supports(*node as usize))
-            && let Some(time) = fit.whole(known, &Composition::of(graph))
-        {
-            share(costs, column, &all, time, Provenance::Composed);
+        let whole = runs(&all).then(|| fit.whole(known, &Composition::of(graph)));
+        Predicted {
+            pieces: pieces.collect(),
+            whole: whole.flatten(),
         }
     }
 }
 
-/// Shares a time in nanoseconds among nodes, in the proportions of what they are said to cost.
-fn share(costs: &mut CostTable, column: usize, nodes: &[u32], time: f64, provenance: Provenance) {
-    let cost = |costs: &CostTable, node: &u32| costs.node(*node as usize, column).copied();
-    let known: Vec<(usize, Cost)> = nodes
-        .iter()
-        .filter_map(|node| Some((*node as usize, cost(costs, node)?)))
-        .collect();
-    let summed: f64 = known.iter().map(|(_, cost)| cost.time.picoseconds() as f64).sum();
-    for (node, cost) in known {
-        let part = match summed > 0.0 {
-            true => cost.time.picoseconds() as f64 / summed,
-            false => 1.0 / nodes.len() as f64,
-        };
-        // a node that takes nothing at all is one that a plan may put anywhere; `as` saturates
-        let picoseconds = ((time * 1e3 * part).round() as u64).max(1);
-        let cost = Cost {
-            time: Nanos::from_picoseconds(picoseconds),
-            provenance,
-            ..cost
-        };
-        costs.set_node(node, column, cost);
-    }
+/// What a profile teaches of a graph on a device.
+#[derive(Debug, Clone, Default)]
+pub struct Predicted {
+    /// The nodes of a piece, and what the law of its family says that they take, in nanoseconds.
+    pub pieces: Vec<(Vec<u32>, f64)>,
+    /// What all nodes take by the measured stretches that they are composed of, in nanoseconds.
+    pub whole: Option<f64>,
 }
 
 #[cfg(test)]

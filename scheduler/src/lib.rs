@@ -62,7 +62,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use link::{LinkMeasurement, UnmeasuredLink};
 pub use model::Model;
-pub use planned::Planned;
+pub use planned::{Planned, PlanningStep};
 pub use policy::{Aim, Policy, Precision};
 pub use polychip_governor as governor;
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};

@@ -17,7 +17,7 @@ use crate::evaluate::DeviceEvaluator;
 use crate::event::Event;
 use crate::model::Model;
 use crate::policy::{Policy, Settings};
-use crate::price::{self, MeasuredFigure, Prices, Rows};
+use crate::price::{Evidence, MeasuredFigure, Prices, Rows};
 use crate::refusal;
 use crate::shared::Shared;
 use crate::warning::{self, Warning};
@@ -25,12 +25,28 @@ use crate::warning::{self, Warning};
 /// Planning rounds in which measured parts may change the plan.
 const ROUNDS: usize = 8;
 
+/// A step of planning that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanningStep<'a> {
+    /// Number of the step, from 0.
+    pub number: usize,
+    /// How many steps there are.
+    pub steps: usize,
+    /// What is done, for people.
+    pub words: &'a str,
+}
+
+/// Steps of planning beside one per device: the model's canonical form, the solution, the check.
+const OTHER_STEPS: usize = 3;
+
 /// A model with its plan, ready to be compiled.
 #[derive(Debug, Clone)]
 pub struct Planned {
     pub(crate) model: Model,
     pub(crate) graph: Graph,
     pub(crate) devices: Vec<Device>,
+    evidence: Evidence,
+    /// What the evidence gives.
     pub(crate) prices: Prices,
     /// What held on each device when they were priced.
     now: Vec<Conditions>,
@@ -41,17 +57,22 @@ pub struct Planned {
 }
 
 impl Planned {
-    pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Planned> {
-        let mut made = Prepared::new(shared, model, policy)?;
+    pub(crate) fn new(
+        shared: &Shared,
+        model: &Model,
+        policy: &Policy,
+        watch: &dyn Fn(PlanningStep<'_>),
+    ) -> Result<Planned> {
+        let mut made = Prepared::watched(shared, model, policy, watch)?;
         made.options = made.pinned(policy)?;
         made.events = refusal::apply(
             &made.graph,
             &made.devices,
-            &mut made.prices.targets,
+            &mut made.evidence.targets,
             &made.options.pins,
             &shared.profile,
         );
-        made.planned(shared, &policy.objective(), policy.settings())
+        made.planned(shared, &policy.objective(), policy.settings(), watch)
     }
 
     /// A new plan for the same model, devices and objective, after `change` of what the devices offer.
@@ -76,13 +97,13 @@ impl Planned {
             model: self.model.clone(),
             graph: self.graph.clone(),
             devices: self.devices.clone(),
-            prices: self.prices.clone(),
+            evidence: self.evidence.clone(),
             now: self.now.clone(),
             options: self.options.clone(),
             events: self.events.clone(),
         };
-        change(&mut made.prices.targets);
-        made.planned(shared, objective, settings)
+        change(&mut made.evidence.targets);
+        made.planned(shared, objective, settings, &|_| {})
     }
 
     /// The same model with the placement of a plan that was made before, priced with today's costs.
@@ -93,29 +114,25 @@ impl Planned {
         let bad = |error: Box<dyn std::error::Error + Send + Sync>| {
             Error::caused(ErrorKind::BadPlan, model.path().display(), error)
         };
-        let Prices {
-            targets,
-            costs,
-            links,
-            ..
-        } = &made.prices;
-        partitioner::check_placement(&made.graph, targets, costs, links, &plan)
+        let prices = made.evidence.resolve();
+        partitioner::check_placement(&made.graph, &prices.targets, &prices.costs, &prices.links, &plan)
             .map_err(|error| bad(error.into()))?;
         let rows = Rows {
             profile: &shared.profile,
             settings: policy.settings(),
             now: &made.now,
         };
-        price::use_measured(&made.graph, &made.devices, &plan.parts, rows, &mut made.prices);
+        made.evidence.learn(&made.graph, &made.devices, &plan.parts, rows);
+        let prices = made.evidence.resolve();
         let Prices {
             targets,
             costs,
             links,
             ..
-        } = &made.prices;
+        } = &prices;
         let plan = partitioner::restate(&made.graph, targets, costs, links, &plan, &Options::default())
             .map_err(|error| bad(error.into()))?;
-        made.checked(shared, plan, policy.settings())
+        made.checked(shared, prices, plan, policy.settings())
     }
 
     /// The plan.
@@ -331,7 +348,7 @@ pub(crate) struct Prepared {
     model: Model,
     pub(crate) graph: Graph,
     pub(crate) devices: Vec<Device>,
-    pub(crate) prices: Prices,
+    pub(crate) evidence: Evidence,
     now: Vec<Conditions>,
     options: Options,
     events: Vec<Event>,
@@ -339,6 +356,15 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(crate) fn new(shared: &Shared, model: &Model, policy: &Policy) -> Result<Prepared> {
+        Prepared::watched(shared, model, policy, &|_| {})
+    }
+
+    fn watched(
+        shared: &Shared,
+        model: &Model,
+        policy: &Policy,
+        watch: &dyn Fn(PlanningStep<'_>),
+    ) -> Result<Prepared> {
         let open = model.open_dims();
         if !open.is_empty() {
             let words = format!(
@@ -349,6 +375,9 @@ impl Prepared {
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         let devices = choose_devices(shared, policy)?;
+        let steps = devices.len() + OTHER_STEPS;
+        let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
+        begin(0, "simplifying the model");
         let graph = canonical(shared, model)?;
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
@@ -362,11 +391,13 @@ impl Prepared {
             settings: policy.settings(),
             now: &now,
         };
-        let mut prices = price::ask(&graph, &flat, &devices, rows)?;
+        let mut evidence = Evidence::collect(&graph, &flat, &devices, rows, &|column, device| {
+            begin(1 + column, &format!("asking {device}"));
+        })?;
         for (name, heat) in policy.heats() {
             let column = devices.iter().position(|device| device.name() == name);
             if let Some(column) = column {
-                prices.targets[column].heat = Some(*heat);
+                evidence.targets[column].heat = Some(*heat);
             } else if shared.host.devices().iter().all(|device| device.name() != name) {
                 return Err(no_such_device(shared, name));
             }
@@ -375,7 +406,7 @@ impl Prepared {
             model: model.clone(),
             graph,
             devices,
-            prices,
+            evidence,
             now,
             options: Options::default(),
             events: Vec::new(),
@@ -388,40 +419,39 @@ impl Prepared {
         shared: &Shared,
         objective: &partitioner::Objective,
         settings: Settings,
+        watch: &dyn Fn(PlanningStep<'_>),
     ) -> Result<Planned> {
+        let steps = self.devices.len() + OTHER_STEPS;
+        let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
+        begin(steps - 2, "placing the nodes");
         let rows = Rows {
             profile: &shared.profile,
             settings,
             now: &self.now,
         };
-        price::use_whole(&self.graph, &self.devices, &mut self.prices, rows);
-        crate::telemetry::power::use_power(&self.graph, &self.devices, &mut self.prices, rows);
-        let mut borders = price::Borders::new(&self.prices.targets);
         let mut round = 0;
-        let plan = loop {
+        loop {
+            let prices = self.evidence.resolve();
             let found = partitioner::partition(
                 &self.graph,
-                &self.prices.targets,
-                &self.prices.costs,
-                &self.prices.links,
+                &prices.targets,
+                &prices.costs,
+                &prices.links,
                 objective,
                 &self.options,
             )
             .map_err(|error| no_plan(&self.model, &error))?;
             round += 1;
-            if round > ROUNDS {
-                // what is learnt now would be true of a plan that is not this one
-                break found;
+            // what is learnt after the last round would be true of a plan that is not this one
+            if round > ROUNDS
+                || !self
+                    .evidence
+                    .learn(&self.graph, &self.devices, &found.parts, rows)
+            {
+                begin(steps - 1, "checking the plan");
+                return self.checked(shared, prices, found, settings);
             }
-            let changed =
-                price::use_measured(&self.graph, &self.devices, &found.parts, rows, &mut self.prices);
-            if changed == 0 {
-                break found;
-            }
-            borders.learn(&self.prices.costs, &found.parts);
-            borders.charge(&mut self.prices.targets);
-        };
-        self.checked(shared, plan, settings)
+        }
     }
 
     fn pinned(&self, policy: &Policy) -> Result<Options> {
@@ -470,12 +500,13 @@ impl Prepared {
         rows(&|name| pattern.matches(name))
     }
 
-    fn checked(self, shared: &Shared, plan: Plan, settings: Settings) -> Result<Planned> {
+    /// The plan that these prices gave, judged by the independent checker.
+    fn checked(self, shared: &Shared, prices: Prices, plan: Plan, settings: Settings) -> Result<Planned> {
         let Prepared {
             model,
             graph,
             devices,
-            prices,
+            evidence,
             now,
             options,
             events,
@@ -486,6 +517,7 @@ impl Prepared {
             model,
             graph,
             devices,
+            evidence,
             prices,
             now,
             options,
@@ -574,3 +606,6 @@ fn canonical(shared: &Shared, model: &Model) -> Result<Graph> {
         .map_err(|error| model.bad(error))?;
     Ok(graph)
 }
+
+#[cfg(test)]
+mod tests;

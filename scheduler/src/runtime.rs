@@ -14,7 +14,7 @@ use polychip_profile::Profile;
 
 use crate::error::Result;
 use crate::model::Model;
-use crate::planned::Planned;
+use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -105,7 +105,20 @@ impl Runtime {
     /// # Errors
     /// A symbolic dimension is not bound, a named device is not there, or no device can run some node.
     pub fn plan(&self, model: &Model, policy: &Policy) -> Result<Planned> {
-        Planned::new(&self.0, model, policy)
+        self.plan_watched(model, policy, &|_| {})
+    }
+
+    /// As [`Runtime::plan`]; says before each step of the planning which it is.
+    ///
+    /// # Errors
+    /// As [`Runtime::plan`].
+    pub fn plan_watched(
+        &self,
+        model: &Model,
+        policy: &Policy,
+        watch: &dyn Fn(PlanningStep<'_>),
+    ) -> Result<Planned> {
+        Planned::new(&self.0, model, policy, watch)
     }
 
     /// A plan made before (read from a file, say) for this model, checked anew against the devices.

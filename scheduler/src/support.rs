@@ -25,13 +25,13 @@ impl Support {
         let Prepared {
             graph,
             devices,
-            prices,
+            evidence,
             ..
         } = Prepared::new(shared, model, policy)?;
         Ok(Support {
             graph,
             devices,
-            targets: prices.targets,
+            targets: evidence.targets,
         })
     }
 

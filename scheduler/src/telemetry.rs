@@ -15,7 +15,6 @@ mod counter;
 mod energy;
 mod files;
 mod kept;
-pub(crate) mod power;
 mod present;
 mod rules;
 pub(crate) mod sampler;

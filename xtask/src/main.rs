@@ -22,6 +22,7 @@ mod op_bench;
 mod page;
 mod peers;
 mod placement_bench;
+mod planning_bench;
 mod predict;
 mod root;
 mod size;
@@ -64,6 +65,8 @@ enum Chore {
     Predict(predict::Options),
     /// Compare plans with other rules and proved optima, and time planning, on an open corpus
     PlacementBench(placement_bench::Options),
+    /// Time the whole of `polychip partition` on models of growing size, and say how it grows
+    PlanningBench(planning_bench::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
     Page(page::Options),
     /// Simulate the governor on the emulated SoC and compare it with every plan by itself
@@ -102,6 +105,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Peers(options) => peers::run(&options),
         Chore::Predict(options) => predict::run(&options),
         Chore::PlacementBench(options) => placement_bench::run(&options),
+        Chore::PlanningBench(options) => planning_bench::run(&options),
         Chore::Page(options) => page::run(&options),
         Chore::Soc(options) => soc::run(&options),
         Chore::Size => size::run(),

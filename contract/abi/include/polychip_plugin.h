@@ -2137,14 +2137,20 @@ struct polychip_plugin_table {
                               struct polychip_support *out_support,
                               uint64_t stride,
                               struct polychip_error *error);
-    // Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED` for these nodes: the host goes by the rates of
-    // `polychip_device_info`. Estimates the cost of the listed nodes, in ascending order, run as one
-    // part. Does not measure and does not block. Thread-safe.
+    // Optional; null, `POLYCHIP_STATUS_UNSUPPORTED` for the whole call, or a record with no bit of
+    // `valid` set for one part: the host goes by the rates of `polychip_device_info`. Estimates
+    // `part_count` parts of the graph, each run by itself: `nodes` lists their nodes, one part behind
+    // the other, each part in ascending order, and `part_ends` where in `nodes` each part ends.
+    // `out_costs` holds one record per part, `stride` bytes apart, each with its `struct_size` set by
+    // the caller. One call may ask for every node of a graph as a part of its own, so what depends on
+    // the graph alone is done once per call. Does not measure and does not block. Thread-safe.
     uint32_t (*estimate)(struct polychip_device *device,
                          const struct polychip_graph *graph,
                          const uint32_t *nodes,
-                         uint64_t node_count,
-                         struct polychip_cost *out_cost,
+                         const uint64_t *part_ends,
+                         uint64_t part_count,
+                         struct polychip_cost *out_costs,
+                         uint64_t stride,
                          struct polychip_error *error);
     // Required. Compiles a part: a graph of its own with its own numbering, made of nodes that
     // `query_support` said yes to. Nothing of `graph` but its constants' data outlives the call, and a

@@ -127,16 +127,22 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED` for these nodes: the host goes by the rates of
-    /// `polychip_device_info`. Estimates the cost of the listed nodes, in ascending order, run as one
-    /// part. Does not measure and does not block. Thread-safe.
+    /// Optional; null, `POLYCHIP_STATUS_UNSUPPORTED` for the whole call, or a record with no bit of
+    /// `valid` set for one part: the host goes by the rates of `polychip_device_info`. Estimates
+    /// `part_count` parts of the graph, each run by itself: `nodes` lists their nodes, one part behind
+    /// the other, each part in ascending order, and `part_ends` where in `nodes` each part ends.
+    /// `out_costs` holds one record per part, `stride` bytes apart, each with its `struct_size` set by
+    /// the caller. One call may ask for every node of a graph as a part of its own, so what depends on
+    /// the graph alone is done once per call. Does not measure and does not block. Thread-safe.
     pub estimate: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
             graph: *const polychip_graph,
             nodes: *const u32,
-            node_count: u64,
-            out_cost: *mut polychip_cost,
+            part_ends: *const u64,
+            part_count: u64,
+            out_costs: *mut polychip_cost,
+            stride: u64,
             error: *mut polychip_error,
         ) -> u32,
     >,

@@ -51,6 +51,22 @@ pub struct Cost {
     pub emulated: bool,
 }
 
+impl Cost {
+    /// What a record says, if anything.
+    fn said(record: &abi::polychip_cost, emulated: bool) -> Option<Cost> {
+        let has = |bit| record.valid & bit != 0;
+        (record.valid != 0).then_some(Cost {
+            time_ns: some(has(abi::POLYCHIP_COST_TIME), record.time_ns),
+            launch_ns: some(has(abi::POLYCHIP_COST_LAUNCH), record.launch_ns),
+            energy_uj: some(has(abi::POLYCHIP_COST_ENERGY), record.energy_uj),
+            power_mw: some(has(abi::POLYCHIP_COST_POWER), record.power_mw),
+            memory_bytes: some(has(abi::POLYCHIP_COST_MEMORY), record.memory_bytes),
+            error_permille: has(abi::POLYCHIP_COST_ERROR).then_some(record.error_permille),
+            emulated: record.flags & abi::POLYCHIP_COST_EMULATED != 0 || emulated,
+        })
+    }
+}
+
 /// What the sensors of a device say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Telemetry {
@@ -324,36 +340,53 @@ impl Device {
     /// # Errors
     /// The call failed.
     pub fn estimate(&self, graph: &FlatGraph, nodes: &[u32]) -> Result<Option<Cost>> {
-        let Some(call) = self.0.table().estimate else {
-            return Ok(None);
+        let costs = self.estimate_parts(graph, [nodes])?;
+        Ok(costs.into_iter().next().flatten())
+    }
+
+    /// What the plugin expects each of several parts of a graph to cost by itself, or `None` where it does not say.
+    /// However many parts there are, the plugin is called once.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn estimate_parts<'a>(
+        &self,
+        graph: &FlatGraph,
+        parts: impl IntoIterator<Item = &'a [u32]>,
+    ) -> Result<Vec<Option<Cost>>> {
+        let (mut nodes, mut ends) = (Vec::new(), Vec::new());
+        for part in parts {
+            nodes.extend_from_slice(part);
+            ends.push(nodes.len() as u64);
+        }
+        let Some(call) = self.0.table().estimate.filter(|_| !ends.is_empty()) else {
+            return Ok(vec![None; ends.len()]);
         };
-        let mut cost = abi::polychip_cost::sized();
+        let mut costs = vec![abi::polychip_cost::sized(); ends.len()];
         let mut record = abi::polychip_error::sized();
-        // SAFETY: the graph is valid for the call, the nodes are a slice, the out pointers are ours.
+        let stride = size_of::<abi::polychip_cost>() as u64;
+        // SAFETY: the graph is valid for the call, nodes and ends are slices and the last end is the length of the
+        // nodes, and there is one record per part.
         let status = unsafe {
             call(
                 self.0.raw,
                 graph.raw(),
                 nodes.as_ptr(),
-                nodes.len() as u64,
-                &raw mut cost,
+                ends.as_ptr(),
+                ends.len() as u64,
+                costs.as_mut_ptr(),
+                stride,
                 &raw mut record,
             )
         };
         if status == abi::POLYCHIP_STATUS_UNSUPPORTED {
-            return Ok(None);
+            return Ok(vec![None; ends.len()]);
         }
         self.0.check("estimate", status, &record)?;
-        let has = |bit| cost.valid & bit != 0;
-        Ok(Some(Cost {
-            time_ns: some(has(abi::POLYCHIP_COST_TIME), cost.time_ns),
-            launch_ns: some(has(abi::POLYCHIP_COST_LAUNCH), cost.launch_ns),
-            energy_uj: some(has(abi::POLYCHIP_COST_ENERGY), cost.energy_uj),
-            power_mw: some(has(abi::POLYCHIP_COST_POWER), cost.power_mw),
-            memory_bytes: some(has(abi::POLYCHIP_COST_MEMORY), cost.memory_bytes),
-            error_permille: has(abi::POLYCHIP_COST_ERROR).then_some(cost.error_permille),
-            emulated: cost.flags & abi::POLYCHIP_COST_EMULATED != 0 || self.0.info.emulated,
-        }))
+        Ok(costs
+            .iter()
+            .map(|cost| Cost::said(cost, self.0.info.emulated))
+            .collect())
     }
 
     /// Compiles a part.

@@ -306,8 +306,10 @@ pub(crate) unsafe extern "C" fn estimate<D: Device>(
     device: *mut polychip_device,
     graph: *const polychip_graph,
     nodes: *const u32,
-    node_count: u64,
-    out_cost: *mut polychip_cost,
+    part_ends: *const u64,
+    part_count: u64,
+    out_costs: *mut polychip_cost,
+    stride: u64,
     error: *mut polychip_error,
 ) -> u32 {
     // SAFETY: the contract.
@@ -315,11 +317,42 @@ pub(crate) unsafe extern "C" fn estimate<D: Device>(
         entry(error, || {
             let device = of::<_, D>(device, "device")?;
             let graph = GraphView::new(graph)?;
-            let nodes = raw::slice(nodes, node_count, "nodes")?;
+            let ends = raw::slice(part_ends, part_count, "part ends")?;
+            let nodes = raw::slice(nodes, ends.last().copied().unwrap_or(0), "nodes")?;
             nodes_in_range(&graph, nodes)?;
-            raw::write(out_cost, &device.estimate(&graph, nodes)?.record())
+            let parts = parts_of(nodes, ends)?;
+            let rows = Rows::new(out_costs.cast_const(), part_count, stride)?;
+            let costs = device.estimate_parts(&graph, &parts)?;
+            if costs.len() != rows.len() {
+                return Err(Error::new(
+                    ErrorKind::Persistent,
+                    format!("the plugin estimated {} of {} parts", costs.len(), rows.len()),
+                ));
+            }
+            for (index, cost) in costs.iter().enumerate() {
+                raw::write(rows.at(index).cast_mut(), &cost.record())?;
+            }
+            Ok(())
         })
     }
+}
+
+/// The nodes of each part, of those of all parts and the places where the parts end.
+fn parts_of<'a>(nodes: &'a [u32], ends: &[u64]) -> Result<Vec<&'a [u32]>> {
+    let mut begin = 0;
+    ends.iter()
+        .map(|&end| {
+            let end = usize::try_from(end).unwrap_or(usize::MAX);
+            let part = nodes.get(begin..end).ok_or_else(|| {
+                Error::bad_argument(format!(
+                    "a part of nodes {begin} to {end} of {} that are listed",
+                    nodes.len()
+                ))
+            })?;
+            begin = end;
+            Ok(part)
+        })
+        .collect()
 }
 
 pub(crate) unsafe extern "C" fn compile<D: Device>(

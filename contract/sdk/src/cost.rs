@@ -2,6 +2,8 @@
 
 use polychip_abi as abi;
 
+use crate::{Error, ErrorKind, Result};
+
 /// Expected cost of one run of a part; `None` where the plugin cannot say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
@@ -22,6 +24,17 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// The cost of a part of which nothing can be said, as an `Unsupported` error tells; other errors stay errors.
+    ///
+    /// # Errors
+    /// The error, where it is of another kind.
+    pub fn unknown(error: Error) -> Result<Cost> {
+        match error.kind() {
+            ErrorKind::Unsupported => Ok(Cost::default()),
+            _ => Err(error),
+        }
+    }
+
     pub(crate) fn record(&self) -> abi::polychip_cost {
         let mut record = <abi::polychip_cost as abi::Sized>::sized();
         let mut take = |value: Option<u64>, bit: u32| {

@@ -163,6 +163,17 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Error::unsupported("this device estimates nothing"))
     }
 
+    /// Estimates each of several parts of one graph, as [`Device::estimate`] does; a part of which nothing can be said
+    /// has a cost without figures. The host asks so for all nodes of a model, each as a part of its own: a plugin that
+    /// reads the whole graph before it can say anything implements this, so that it does so once.
+    ///
+    /// # Errors
+    /// Where the question itself fails.
+    fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
+        let estimate = |nodes: &&[u32]| self.estimate(graph, nodes).or_else(Cost::unknown);
+        parts.iter().map(estimate).collect()
+    }
+
     /// Compiles a part: everything that depends on constants only. May block for long.
     ///
     /// # Errors

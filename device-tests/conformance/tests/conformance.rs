@@ -113,6 +113,11 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("promises-all", "support/custom-op-is-refused", "claims to run"),
     ("promises-all", "ops/Conv/plain/f32", "compile: UNSUPPORTED"),
     ("answers-differ", "support/answers-are-the-same", "differ"),
+    (
+        "estimates-the-first",
+        "telemetry/estimate-of-each-node",
+        "without a cost",
+    ),
     ("accepts-any-bytes", "compile/bytes-flipped", "flipped: loaded"),
     ("accepts-any-bytes", "compile/bytes-truncated", "loaded"),
     ("accepts-another-part", "compile/bytes-of-another-part", "loaded"),

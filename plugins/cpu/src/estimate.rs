@@ -95,46 +95,67 @@ pub(crate) fn draft(part: &Part, programs: &Programs, isa: Isa) -> Draft {
     lower::draft(part, &options)
 }
 
+/// What each node of a drafted part takes, so that parts of it are priced in time that grows with them alone.
+pub(crate) struct Priced<'a> {
+    part: &'a Part,
+    node_ns: Vec<f64>,
+    /// How often each tensor is used.
+    uses: Vec<usize>,
+    threads: usize,
+}
+
 impl Peaks {
-    /// The expected cost of nodes of a drafted part, run together.
-    pub(crate) fn estimate(&self, part: &Part, draft: &Draft, nodes: &[u32], threads: usize) -> Cost {
-        let mut wanted = vec![false; part.nodes.len()];
-        for &node in nodes {
-            if let Some(wanted) = wanted.get_mut(node as usize) {
-                *wanted = true;
-            }
+    /// Prices the nodes of a drafted part.
+    pub(crate) fn priced<'a>(&self, part: &'a Part, draft: &Draft, threads: usize) -> Priced<'a> {
+        let mut node_ns = vec![0.0; part.nodes.len()];
+        for step in &draft.steps {
+            node_ns[step.node as usize] += self.step_ns(&step.work, threads);
         }
-        let steps = draft.steps.iter().filter(|step| wanted[step.node as usize]);
-        let time: f64 = steps.map(|step| self.step_ns(&step.work, threads)).sum();
-        let power_mw = CORE_MW * threads.max(1) as u64;
+        Priced {
+            part,
+            node_ns,
+            uses: part.uses(),
+            threads,
+        }
+    }
+}
+
+impl Priced<'_> {
+    /// The expected cost of nodes run together.
+    pub(crate) fn estimate(&self, nodes: &[u32]) -> Cost {
+        let time: f64 = nodes
+            .iter()
+            .filter_map(|&node| self.node_ns.get(node as usize))
+            .sum();
+        let power_mw = CORE_MW * self.threads.max(1) as u64;
         Cost {
             time_ns: Some(time as u64),
             launch_ns: Some(LAUNCH_NS),
             // milliwatts times nanoseconds are picojoules
             energy_uj: Some((time * power_mw as f64 / 1e6).ceil() as u64),
             power_mw: Some(power_mw),
-            memory_bytes: Some(memory(part, nodes)),
+            memory_bytes: Some(self.memory(nodes)),
             error_permille: Some(ERROR_PERMILLE),
             ..Cost::default()
         }
     }
-}
 
-/// Memory that nodes need as one part: their constants, and the largest tensor between them.
-fn memory(part: &Part, nodes: &[u32]) -> u64 {
-    let uses = part.uses();
-    let (mut largest, mut constants) = (0u64, 0u64);
-    for node in nodes.iter().filter_map(|&index| part.nodes.get(index as usize)) {
-        for &output in node.outputs.iter().flatten().filter(|&&t| uses[t] > 0) {
-            largest = largest.max(bytes(part, output));
-        }
-        for &input in node.inputs.iter().flatten() {
-            if part.tensors[input].constant.is_some() {
-                constants = constants.saturating_add(bytes(part, input));
+    /// Memory that nodes need as one part: their constants, and the largest tensor between them.
+    fn memory(&self, nodes: &[u32]) -> u64 {
+        let part = self.part;
+        let (mut largest, mut constants) = (0u64, 0u64);
+        for node in nodes.iter().filter_map(|&index| part.nodes.get(index as usize)) {
+            for &output in node.outputs.iter().flatten().filter(|&&t| self.uses[t] > 0) {
+                largest = largest.max(bytes(part, output));
+            }
+            for &input in node.inputs.iter().flatten() {
+                if part.tensors[input].constant.is_some() {
+                    constants = constants.saturating_add(bytes(part, input));
+                }
             }
         }
+        largest.saturating_add(constants)
     }
-    largest.saturating_add(constants)
 }
 
 fn elements(part: &Part, tensor: TensorIndex) -> u64 {
@@ -189,7 +210,7 @@ mod tests {
         let time = |dtype| {
             let part = pointwise(dtype);
             let draft = draft(&part, &Programs::default(), Isa::detect());
-            peaks.estimate(&part, &draft, &[0], 1).time_ns.unwrap() as f64
+            peaks.priced(&part, &draft, 1).estimate(&[0]).time_ns.unwrap() as f64
         };
         let ratio = time(DType::F32) / time(DType::I8);
         assert!((3.99..4.01).contains(&ratio), "{ratio}");

@@ -246,10 +246,11 @@ impl Device for CpuDevice {
         Ok(caps::support(&part, &programs, self.isa))
     }
 
-    fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
+    fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
         let (part, programs) = part::read(graph)?;
         let draft = draft(&part, &programs, self.isa);
-        Ok(self.rates.peaks.estimate(&part, &draft, nodes, self.threads))
+        let priced = self.rates.peaks.priced(&part, &draft, self.threads);
+        Ok(parts.iter().map(|nodes| priced.estimate(nodes)).collect())
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<CpuBlob> {

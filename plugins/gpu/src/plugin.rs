@@ -243,10 +243,8 @@ impl Device for GpuDevice {
         Ok(polychip_gpu_lowering::supports(graph, &self.shared.target))
     }
 
-    fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
-        let target = &self.shared.target;
-        let lowered = polychip_gpu_lowering::lower_dry(graph, nodes, target)?;
-        Ok(polychip_gpu_lowering::cost(&lowered, target, self.info.emulated))
+    fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
+        polychip_gpu_lowering::estimate(graph, parts, &self.shared.target, self.info.emulated)
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {

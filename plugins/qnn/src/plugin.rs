@@ -196,28 +196,32 @@ impl Device for QnnDevice {
 
     /// A roofline over the operations that the nodes become. What the library counts while a graph runs is no
     /// figure of the chip's in its x86 build, so nothing of that is used.
-    fn estimate(&self, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
+    fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
         let part = lower::read(graph);
         let infos = info::infos(&part);
-        let (mut macs, mut bytes) = (0u64, 0u64);
-        for &node in nodes {
-            let node = &part.nodes[node as usize];
-            let program = lower::alone(&part, &infos, node, Layout::RowMajor, self.target, false)
-                .map_err(|refusal| error(refusal, node))?;
-            let (more_macs, more_bytes) = program.work();
-            macs = macs.saturating_add(more_macs);
-            bytes = bytes.saturating_add(more_bytes);
-        }
-        let time = |count: u64, per_s: u64| {
-            let ns = u128::from(count) * 1_000_000_000 / u128::from(per_s.max(1));
-            u64::try_from(ns).unwrap_or(u64::MAX)
+        let estimate = |nodes: &&[u32]| {
+            let (mut macs, mut bytes) = (0u64, 0u64);
+            for &node in *nodes {
+                let node = &part.nodes[node as usize];
+                let program = lower::alone(&part, &infos, node, Layout::RowMajor, self.target, false)
+                    .map_err(|refusal| error(refusal, node))?;
+                let (more_macs, more_bytes) = program.work();
+                macs = macs.saturating_add(more_macs);
+                bytes = bytes.saturating_add(more_bytes);
+            }
+            let time = |count: u64, per_s: u64| {
+                let ns = u128::from(count) * 1_000_000_000 / u128::from(per_s.max(1));
+                u64::try_from(ns).unwrap_or(u64::MAX)
+            };
+            let soc = self.target.soc;
+            Ok(Cost {
+                time_ns: Some(time(macs, soc.macs_per_s).max(time(bytes, soc.bytes_per_s))),
+                emulated: EMULATED,
+                ..Cost::default()
+            })
         };
-        let soc = self.target.soc;
-        Ok(Cost {
-            time_ns: Some(time(macs, soc.macs_per_s).max(time(bytes, soc.bytes_per_s))),
-            emulated: EMULATED,
-            ..Cost::default()
-        })
+        let known = |nodes: &&[u32]| estimate(nodes).or_else(Cost::unknown);
+        parts.iter().map(known).collect()
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {

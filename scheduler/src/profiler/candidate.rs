@@ -146,7 +146,7 @@ pub(super) fn all(
     let mut found: BTreeMap<(String, [u8; 32]), Candidate> = BTreeMap::new();
     for (place, model) in models.iter().enumerate() {
         let prepared = Prepared::new(&runtime.0, model, policy)?;
-        let (graph, prices) = (&prepared.graph, &prepared.prices);
+        let (graph, prices) = (&prepared.graph, &prepared.evidence.resolve());
         let nanoseconds = |column: usize, nodes: &[u32]| -> f64 {
             let cost = |node: &u32| prices.costs.node(*node as usize, column);
             nodes
@@ -215,7 +215,7 @@ pub(super) fn all(
                     found.insert(key, candidate);
                 };
             if options.wholes
-                && let Some(part) = price::alone(graph, prices, column)
+                && let Some(part) = alone(graph, prices, column)
             {
                 let part = price::part_graph(graph, &part);
                 let name = model
@@ -246,6 +246,31 @@ pub(super) fn all(
         }
     }
     Ok(found.into_values().collect())
+}
+
+/// The whole model as one part of a device, as the planner would make it; none where the device cannot run it alone.
+fn alone(graph: &Graph, prices: &price::Prices, column: usize) -> Option<Part> {
+    let nodes = 0..graph.node_count();
+    if nodes.is_empty() || !nodes.clone().all(|node| prices.targets[column].supports(node)) {
+        return None;
+    }
+    let options = polychip_partitioner::Options {
+        pins: nodes.map(|node| (node, column)).collect(),
+        ..Default::default()
+    };
+    let plan = polychip_partitioner::partition(
+        graph,
+        &prices.targets,
+        &prices.costs,
+        &prices.links,
+        &polychip_partitioner::Objective::latency(),
+        &options,
+    );
+    let parts = plan.ok()?.parts;
+    match &parts[..] {
+        [part] => Some(part.clone()),
+        _ => None,
+    }
 }
 
 /// The nodes of each stretch of pieces and of what it shares with the next, and of each piece.

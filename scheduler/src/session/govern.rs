@@ -160,7 +160,7 @@ impl Governing {
             .collect();
         let policy = self.policy.for_devices(names, self.policy.settings().precision);
         let model = inner.current().planned.model().clone();
-        let planned = match Planned::new(&inner.shared, &model, &policy) {
+        let planned = match Planned::new(&inner.shared, &model, &policy, &|_| {}) {
             Ok(planned) => planned,
             Err(error) => {
                 tracing::warn!("no new plans: {error}");

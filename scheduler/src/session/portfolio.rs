@@ -93,7 +93,7 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
             let planned = if precision == own {
                 Some(first.clone())
             } else {
-                Planned::new(shared, first.model(), &policy).ok()
+                Planned::new(shared, first.model(), &policy, &|_| {}).ok()
             };
             Some((planned?, policy))
         })

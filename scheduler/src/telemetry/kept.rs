@@ -1,15 +1,14 @@
 //! Measured energy, kept in the profile for the part that a device ran.
 //!
-//! Not here: measuring (`energy`), where rows lie (`profile`), what new plans make of it (`power`).
+//! Not here: measuring (`energy`), where rows lie (`profile`), what new plans make of it (`price`).
 
-use polychip_graph::fingerprint;
 use polychip_profile::{Measurement, PartKey};
 
 use super::energy::Interval;
 use crate::error::Result;
 use crate::planned::Planned;
 use crate::policy::Policy;
-use crate::price::part_graph;
+use crate::price::structure;
 use crate::shared::Shared;
 
 /// Keeps the energy of a run of the one part that a plan gives to a device; whether it did.
@@ -38,17 +37,14 @@ pub(crate) fn record(
     }
     let found = &planned.devices()[column];
     let settings = policy.settings();
-    let Some(known) = planned
-        .rows(shared, settings)
-        .of(planned.graph(), planned.devices(), part)
-    else {
+    let structure = structure(planned.graph(), part);
+    let Some(known) = planned.rows(shared, settings).of(&structure, found, column) else {
         return Ok(false);
     };
     let measurement = Measurement {
         time: known.p50,
         energy_uj: Some(net_uj.mean.round() as u64),
     };
-    let structure = fingerprint::structure(&part_graph(planned.graph(), part));
     let key = PartKey {
         device: &found.identity(),
         fingerprint: &structure,

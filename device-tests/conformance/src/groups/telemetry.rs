@@ -14,6 +14,8 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
         case("sensors-while-running", while_running),
         case("energy-never-falls", energy),
         case("estimate", estimate),
+        case("estimate-of-each-node", estimate_each),
+        case("estimate-of-torn-parts-is-refused", estimate_ends).alone(),
         case("estimate-of-unknown-nodes-is-refused", estimate_unknown).alone(),
         case("operating-points", points),
         case("operating-points-into-little-room", points_little_room),
@@ -161,12 +163,64 @@ fn estimate(bench: &Bench) -> Judgement {
         !emulated || cost.flags & abi::POLYCHIP_COST_EMULATED != 0,
         "the device is emulated, and its figures do not say so"
     );
-    for node in &nodes {
-        if bench.device.estimate(&problem.flat, &[*node])?.is_none() {
-            return fail(format!("the whole is estimated, and node {node} is not"));
+    Ok(())
+}
+
+fn estimate_each(bench: &Bench) -> Judgement {
+    let problem = bench.carrier()?;
+    let nodes: Vec<u32> = (0..problem.flat.node_count() as u32).collect();
+    let Some(whole) = bench.device.estimate(&problem.flat, &nodes)? else {
+        return skip("nothing is estimated");
+    };
+    // each node by itself and the whole, asked at once: the same answers as one by one
+    let mut parts: Vec<&[u32]> = nodes.chunks(1).collect();
+    parts.push(&nodes);
+    let together = bench.device.estimate_parts(&problem.flat, &parts)?;
+    check!(
+        together.len() == parts.len(),
+        "{} parts are estimated by themselves, and together not",
+        parts.len()
+    );
+    let figures = |cost: &abi::polychip_cost| (cost.valid, cost.time_ns, cost.launch_ns, cost.energy_uj);
+    for (part, cost) in parts.iter().zip(&together) {
+        let Some(alone) = bench.device.estimate(&problem.flat, part)? else {
+            return fail(format!("the whole is estimated, and nodes {part:?} are not"));
+        };
+        check!(
+            figures(&alone) == figures(cost),
+            "nodes {part:?} cost {:?} alone and {:?} beside other parts",
+            figures(&alone),
+            figures(cost)
+        );
+    }
+    check!(
+        together.last().map(figures) == Some(figures(&whole)),
+        "the whole is estimated twice, as two costs"
+    );
+    check!(
+        bench.device.estimate_parts(&problem.flat, &[])?.is_empty(),
+        "no part has a cost"
+    );
+    Ok(())
+}
+
+fn estimate_ends(bench: &Bench) -> Judgement {
+    let problem = bench.carrier()?;
+    if bench.device.table().estimate.is_none() {
+        return skip("estimate is not offered");
+    }
+    match bench.device.estimate_raw(&problem.flat, &[0], &[1, 0]) {
+        Ok(costs) if costs.is_empty() => Ok(()),
+        Ok(_) => fail("a part that ends before it begins has a cost"),
+        Err(failure) => {
+            check!(
+                failure.status == abi::POLYCHIP_STATUS_BAD_ARGUMENT,
+                "a part that ends before it begins is refused as {}",
+                status_name(failure.status)
+            );
+            Ok(())
         }
     }
-    Ok(())
 }
 
 fn estimate_unknown(bench: &Bench) -> Judgement {

@@ -197,29 +197,66 @@ impl Device {
         Ok(self.support(graph)?.into_iter().find(|answer| answer.reason != 0))
     }
 
-    /// What the plugin expects nodes to cost; nothing where it does not say.
+    /// What the plugin expects nodes to cost as one part; nothing where it does not say.
     ///
     /// # Errors
     /// The call failed.
     pub fn estimate(&self, graph: &FlatGraph, nodes: &[u32]) -> Call<Option<abi::polychip_cost>> {
+        let costs = self.estimate_parts(graph, &[nodes])?;
+        Ok(costs.first().copied().filter(|cost| cost.valid != 0))
+    }
+
+    /// What the plugin expects each part to cost, by one call; nothing at all where it does not say.
+    ///
+    /// # Errors
+    /// The call failed, or left a record as it was.
+    pub fn estimate_parts(&self, graph: &FlatGraph, parts: &[&[u32]]) -> Call<Vec<abi::polychip_cost>> {
+        let ends = parts.iter().scan(0, |end, part| {
+            *end += part.len() as u64;
+            Some(*end)
+        });
+        self.estimate_raw(graph, &parts.concat(), &ends.collect::<Vec<u64>>())
+    }
+
+    /// As [`Device::estimate_parts`], with the ends as they are given; the last is within the nodes.
+    ///
+    /// # Errors
+    /// As [`Device::estimate_parts`].
+    pub fn estimate_raw(
+        &self,
+        graph: &FlatGraph,
+        nodes: &[u32],
+        ends: &[u64],
+    ) -> Call<Vec<abi::polychip_cost>> {
         let Some(call) = self.table().estimate else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
-        let mut cost = abi::polychip_cost::sized();
-        // SAFETY: the graph is valid for the call, the nodes are a slice.
+        assert!(ends.last().is_none_or(|&end| end <= nodes.len() as u64));
+        let untouched = abi::polychip_cost {
+            valid: u32::MAX,
+            ..abi::polychip_cost::sized()
+        };
+        let mut costs = vec![untouched; ends.len()];
+        let stride = size_of::<abi::polychip_cost>() as u64;
+        // SAFETY: the graph is valid for the call, nodes and ends are slices, and there is a record per part.
         let done = checked("estimate", |record| unsafe {
             call(
                 self.raw,
                 graph.raw(),
                 nodes.as_ptr(),
-                nodes.len() as u64,
-                &raw mut cost,
+                ends.as_ptr(),
+                ends.len() as u64,
+                costs.as_mut_ptr(),
+                stride,
                 record,
             )
         });
         match done {
-            Ok(()) => Ok(Some(cost)),
-            Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => Ok(None),
+            Ok(()) if costs.iter().any(|cost| cost.valid == u32::MAX) => {
+                Err(breach("estimate", "a part was left without a cost"))
+            }
+            Ok(()) => Ok(costs),
+            Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => Ok(Vec::new()),
             Err(failure) => Err(failure),
         }
     }

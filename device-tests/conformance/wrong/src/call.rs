@@ -33,6 +33,7 @@ pub(crate) fn make_wrong(way: &str, table: &mut polychip_plugin_table) {
         "no-words" => table.query_support = Some(no_words),
         "promises-all" => table.query_support = Some(promises_all),
         "answers-differ" => table.query_support = Some(answers_differ),
+        "estimates-the-first" => table.estimate = Some(estimates_the_first),
         "accepts-any-bytes" => {
             table.blob_bytes = Some(remembers_bytes);
             table.load = Some(accepts_any_bytes);
@@ -115,6 +116,28 @@ unsafe extern "C" fn no_words(
             .for_each(|row| row.detail_len = 0);
     }
     status
+}
+
+unsafe extern "C" fn estimates_the_first(
+    device: Raw<polychip_device>,
+    graph: *const polychip_graph,
+    nodes: *const u32,
+    part_ends: *const u64,
+    part_count: u64,
+    out: Raw<polychip_cost>,
+    stride: u64,
+    error: Raw<polychip_error>,
+) -> u32 {
+    right!(estimate(
+        device,
+        graph,
+        nodes,
+        part_ends,
+        part_count.min(1),
+        out,
+        stride,
+        error
+    ))
 }
 
 unsafe extern "C" fn promises_all(

@@ -1,0 +1,277 @@
+//! What is known of a model on the devices: collected once, and then only added to.
+//!
+//! Layers of a node's cost, each of which is a fact of its own: what the plugin estimates or the device's stated rates
+//! give, what the profile predicts of the node's piece, what it composes of the whole, what the whole took when it was
+//! measured. Beside them: measured parts, launches, links, the power of a device. [`Evidence::resolve`] makes costs of
+//! them; nothing else does.
+//!
+//! Invariants:
+//! 1. A layer is never changed by another: what was collected stays as it was told.
+//! 2. A device is asked twice at most, whatever the number of nodes: what it supports, and what that costs.
+//!
+//! Not here: which layer counts (`resolve`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use polychip_graph::{Graph, Node};
+use polychip_host::{Device, FlatGraph};
+use polychip_partitioner::{
+    Cost, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
+};
+use polychip_profile::predict::Predicted;
+use polychip_profile::{Profile, Summary, work};
+
+use super::Rows;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
+/// magnitude below one core of any machine that runs this.
+const UNKNOWN_MACS_PER_S: u64 = 1_000_000_000;
+const UNKNOWN_BYTES_PER_S: u64 = 1_000_000_000;
+/// Handing a buffer that both devices address from one to the other: a fence and a wake-up. Measured as
+/// 6 to 9 µs for a fork and join of sleeping threads on a two-core x86 machine.
+const HANDOVER: Nanos = Nanos::from_nanoseconds(8_000);
+/// Copying through host memory; one core of the same machine copies 8 to 17 GB/s beside busy neighbours.
+const COPY_BYTES_PER_S: u64 = 8_000_000_000;
+
+/// All that is known of a model on some devices.
+#[derive(Debug, Clone)]
+pub(crate) struct Evidence {
+    /// What each device runs, holds and takes to start, and whether it may be used now.
+    pub(crate) targets: Vec<Target>,
+    pub(super) links: LinkTable,
+    pub(super) layers: Arc<Vec<Layers>>,
+    /// Measured parts of plans that were made, by device and nodes.
+    pub(super) parts: BTreeMap<(usize, Vec<u32>), Summary>,
+}
+
+/// What is known of the nodes of one device.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    /// By node: the plugin's estimate, or the roofline; none where the device does not run it.
+    pub(super) stated: Vec<Option<Cost>>,
+    /// What the profile predicts and composes.
+    pub(super) predicted: Predicted,
+    /// The whole model on this device, where that was measured.
+    pub(super) whole: Option<Summary>,
+}
+
+impl Evidence {
+    /// Asks every device what it supports and what that costs, and the profile what it knows; says before each device
+    /// which it is.
+    pub(crate) fn collect(
+        graph: &Graph,
+        flat: &FlatGraph,
+        devices: &[Device],
+        rows: Rows<'_>,
+        begin: &dyn Fn(usize, &str),
+    ) -> Result<Evidence> {
+        let Rows {
+            profile, settings, ..
+        } = rows;
+        let (mut targets, mut layers) = (Vec::new(), Vec::new());
+        let mut whole = Whole::default();
+        for (column, device) in devices.iter().enumerate() {
+            begin(column, device.name());
+            let (mut target, stated) = ask(graph, flat, device)?;
+            if let Some(launch) = crate::link::known::launch(device, profile) {
+                target.launch = launch;
+            }
+            let laws = profile.or_nothing(profile.laws(&device.identity(), &rows.now(column)));
+            let point = settings.operating_point(device.info().kind);
+            layers.push(Layers {
+                stated,
+                predicted: laws.predicted(graph, &device.identity(), &point, &target),
+                whole: whole.of(graph, device, column, &target, rows),
+            });
+            targets.push(target);
+        }
+        Ok(Evidence {
+            targets,
+            links: links(devices, profile),
+            layers: Arc::new(layers),
+            parts: BTreeMap::new(),
+        })
+    }
+
+    /// Adds what the profile knows of the parts of a plan; whether a cost became known or is another now.
+    pub(crate) fn learn(
+        &mut self,
+        graph: &Graph,
+        devices: &[Device],
+        parts: &[Part],
+        rows: Rows<'_>,
+    ) -> bool {
+        if rows.are_none() {
+            return false;
+        }
+        let mut is_new = false;
+        for part in parts {
+            let column = part.device as usize;
+            let Some(found) = devices
+                .get(column)
+                .and_then(|device| rows.of(&super::structure(graph, part), device, column))
+            else {
+                continue;
+            };
+            let cost = measured(&found);
+            let before = self.parts.insert((column, part.nodes.clone()), found);
+            is_new |= before.is_none_or(|before| measured(&before) != cost);
+        }
+        is_new
+    }
+}
+
+/// The cost that a measured part has.
+pub(super) fn measured(summary: &Summary) -> Cost {
+    let cost = Cost::time(summary.p50, Provenance::Measured);
+    let cost = match summary.energy_uj {
+        Some(energy) => cost.with_energy(Microjoules::from_microjoules(energy)),
+        None => cost,
+    };
+    if summary.emulated { cost.emulated() } else { cost }
+}
+
+/// The whole model as one part; hashed once for all devices, and only where somebody measured anything.
+#[derive(Default)]
+struct Whole(Option<[u8; 32]>);
+
+impl Whole {
+    fn of(
+        &mut self,
+        graph: &Graph,
+        device: &Device,
+        column: usize,
+        target: &Target,
+        rows: Rows<'_>,
+    ) -> Option<Summary> {
+        if rows.are_none() || !super::runs_all(target, graph.node_count()) {
+            return None;
+        }
+        let structure = self.0.get_or_insert_with(|| super::whole_structure(graph));
+        rows.of(structure, device, column)
+    }
+}
+
+/// What a device runs of a graph, and what each node is said to cost on it.
+fn ask(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<(Target, Vec<Option<Cost>>)> {
+    let info = device.info();
+    let mut target = Target::new(device.name(), graph.node_count());
+    let mut costs = vec![None; graph.node_count()];
+    target.memory_limit = info.memory_bytes;
+    target.emulated = info.emulated;
+    if device.is_quarantined() {
+        target.quarantined = Some("lost or hung, and not reset since".into());
+        return Ok((target, costs));
+    }
+    let failed =
+        |error: polychip_host::Error| Error::caused(ErrorKind::DeviceFailed, "asking for support", error);
+    let support = device.query_support(flat).map_err(failed)?;
+    let number = |row: usize| u32::try_from(row).expect("invariant: a flat graph counts nodes in 32 bits");
+    let offered: Vec<u32> = (0..support.len())
+        .filter(|row| support[*row].reason == 0)
+        .map(number)
+        .collect();
+    let estimates = device.estimate_parts(flat, offered.chunks(1)).map_err(failed)?;
+    let mut estimates = estimates.into_iter();
+    for ((support, (_, node)), (refusal, cost)) in support
+        .iter()
+        .zip(graph.nodes())
+        .zip(target.refusals.iter_mut().zip(&mut costs))
+    {
+        if support.reason != 0 {
+            *refusal = Some(Refusal {
+                code: support.reason,
+                words: reason_words(support.reason, &support.detail),
+            });
+            continue;
+        }
+        let estimate = estimates.next().flatten().unwrap_or_default();
+        *cost = Some(stated(graph, node, device, &estimate));
+        if let Some(launch) = estimate.launch_ns {
+            target.launch = target.launch.max(Nanos::from_nanoseconds(launch));
+        }
+        if let Some(power) = estimate.power_mw {
+            target.power = target.power.max(Some(Milliwatts::new(power)));
+        }
+    }
+    Ok((target, costs))
+}
+
+/// The cost of a node as the plugin estimates it; by the roofline where it states no time.
+fn stated(graph: &Graph, node: &Node, device: &Device, estimate: &polychip_host::Cost) -> Cost {
+    let cost = match estimate.time_ns {
+        Some(ns) => Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated),
+        None => Cost::time(roofline(graph, node, device), Provenance::Roofline),
+    };
+    let energy = estimate.energy_uj.map(Microjoules::from_microjoules).or_else(|| {
+        estimate
+            .power_mw
+            .and_then(|power| Milliwatts::new(power).over(cost.time))
+    });
+    let cost = match energy {
+        Some(energy) => cost.with_energy(energy),
+        None => cost,
+    };
+    if device.info().emulated || estimate.emulated {
+        cost.emulated()
+    } else {
+        cost
+    }
+}
+
+fn roofline(graph: &Graph, node: &polychip_graph::Node, device: &Device) -> Nanos {
+    let (info, work) = (device.info(), work::of_node(graph, node));
+    let ns = |amount: u64, per_second: u64| {
+        u64::try_from(u128::from(amount) * 1_000_000_000 / u128::from(per_second.max(1))).unwrap_or(u64::MAX)
+    };
+    let arithmetic = ns(work.macs, info.peak_macs_per_s.unwrap_or(UNKNOWN_MACS_PER_S));
+    let traffic = ns(work.bytes, info.peak_bytes_per_s.unwrap_or(UNKNOWN_BYTES_PER_S));
+    // the partitioner counts picoseconds in 64 bits
+    Nanos::from_nanoseconds(arithmetic.max(traffic).clamp(1, u64::MAX / 1_000_000))
+}
+
+fn links(devices: &[Device], profile: &Profile) -> LinkTable {
+    let mut links = LinkTable::new(devices.len());
+    for (from, a) in devices.iter().enumerate() {
+        for (to, b) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
+            let (a, b) = (a.info(), b.info());
+            let link = if a.shares_host_memory && b.shares_host_memory {
+                Link::native(HANDOVER)
+            } else if a.imports_memory() && b.imports_memory() {
+                Link::imported(HANDOVER)
+            } else {
+                Link::copy(HANDOVER, COPY_BYTES_PER_S)
+            };
+            let link = crate::link::known::link(&devices[from], &devices[to], link, profile);
+            links.set(from, to, link);
+        }
+    }
+    links
+}
+
+/// Words for a reason code, with the device's own detail.
+fn reason_words(code: u32, detail: &str) -> String {
+    let words = match code {
+        1 => "op not offered",
+        2 => "data type not offered",
+        3 => "shape out of bounds",
+        4 => "rank not offered",
+        5 => "attribute not offered",
+        6 => "layout not offered",
+        7 => "input must be a constant",
+        8 => "shape known only at run time",
+        9 => "body graph not offered",
+        10 => "encoding not offered",
+        11 => "memory too small",
+        12 => "quarantined",
+        13 => "refused by the vendor's library",
+        _ => "refused",
+    };
+    if detail.is_empty() {
+        words.to_owned()
+    } else {
+        format!("{words}: {detail}")
+    }
+}

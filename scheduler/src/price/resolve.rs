@@ -1,0 +1,244 @@
+//! From what is known to what things cost: the one place that says which layer counts.
+//!
+//! Order of trust for a node: its share of the whole model measured on the device, its share of a whole composed of
+//! measured stretches, its share of its piece's prediction, the plugin's estimate, the roofline. A layer of a larger
+//! thing is shared in the proportions of the layers below it. A measured part has its own figure.
+//!
+//! Invariants:
+//! 1. Costs depend on the evidence alone, not on the order in which it became known, nor on earlier resolutions.
+//! 2. What parts lose at their borders is charged once, beside the launch that was stated or measured.
+//!
+//! Not here: collecting (`evidence`).
+
+use std::collections::BTreeMap;
+
+use polychip_partitioner::{Cost, CostTable, Milliwatts, Nanos, Provenance};
+use polychip_profile::Summary;
+
+use super::evidence::{Evidence, Layers, measured};
+use super::{Prices, runs_all};
+
+impl Evidence {
+    /// The costs that all of this gives.
+    pub(crate) fn resolve(&self) -> Prices {
+        let nodes = self.layers.first().map_or(0, |layers| layers.stated.len());
+        let mut prices = Prices {
+            targets: self.targets.clone(),
+            costs: CostTable::new(nodes, self.targets.len()),
+            stated: CostTable::new(nodes, self.targets.len()),
+            links: self.links.clone(),
+            measured: BTreeMap::new(),
+        };
+        let all: Vec<u32> = (0..nodes as u32).collect();
+        for (column, layers) in self.layers.iter().enumerate() {
+            let target = &mut prices.targets[column];
+            for (node, cost) in layers.stated.iter().enumerate() {
+                if let Some(cost) = cost {
+                    prices.stated.set_node(node, column, *cost);
+                }
+            }
+            let mut costs = layers.shared(&all);
+            let whole = layers.whole.as_ref();
+            // a plan that gives the device everything is not possible any more where it was refused a node since
+            if let Some(whole) = whole.filter(|_| runs_all(target, nodes)) {
+                share_measured(&mut costs, whole.p50);
+                if let Some(power) = power(whole) {
+                    target.power = Some(power);
+                    // what the plugin guessed gives way to what was measured
+                    costs.iter_mut().flatten().for_each(|cost| cost.energy = None);
+                }
+                prices.measured.insert((column, all.clone()), whole.clone());
+            }
+            for (node, cost) in costs.into_iter().enumerate() {
+                if let Some(cost) = cost {
+                    prices.costs.set_node(node, column, cost);
+                }
+            }
+        }
+        for ((column, part), summary) in &self.parts {
+            let part_nodes: Vec<usize> = part.iter().map(|node| *node as usize).collect();
+            prices.costs.set_part(&part_nodes, *column, measured(summary));
+            prices.measured.insert((*column, part.clone()), summary.clone());
+        }
+        self.charge_borders(&mut prices);
+        prices
+    }
+
+    /// Charges what parts lose at their borders: a part that was measured takes longer than its nodes' shares of what
+    /// was measured before, because it reads another layout and fuses less. The mean of that is charged to every part
+    /// of the device as part of its launch, so that a plan of parts that nobody measured is not taken for free. The
+    /// whole model on one device tells nothing of borders.
+    fn charge_borders(&self, prices: &mut Prices) {
+        let mut lost: Vec<Vec<i128>> = vec![Vec::new(); prices.targets.len()];
+        for ((column, part), summary) in &self.parts {
+            let cost = |node: &u32| prices.costs.node(*node as usize, *column);
+            let summed: Option<i128> = part
+                .iter()
+                .map(|node| Some(i128::from(cost(node)?.time.picoseconds())))
+                .sum();
+            if let Some(summed) = summed.filter(|_| part.len() < prices.costs.nodes()) {
+                lost[*column].push(i128::from(summary.p50.picoseconds()) - summed);
+            }
+        }
+        for (target, lost) in prices.targets.iter_mut().zip(lost) {
+            let mean = lost.iter().sum::<i128>() / i128::try_from(lost.len().max(1)).unwrap_or(1);
+            let mean = u64::try_from(mean.max(0)).unwrap_or(u64::MAX / 1_000_000);
+            let more = Nanos::from_picoseconds(mean.min(u64::MAX / 1_000_000));
+            target.launch = target.launch.checked_add(more).unwrap_or(target.launch);
+        }
+    }
+}
+
+impl Layers {
+    /// What is stated of each node, with its share of what is predicted of its piece, and of what is composed of all.
+    fn shared(&self, all: &[u32]) -> Vec<Option<Cost>> {
+        let mut costs = self.stated.clone();
+        for (nodes, time) in &self.predicted.pieces {
+            share(&mut costs, nodes, *time, Provenance::Predicted);
+        }
+        if let Some(time) = self.predicted.whole {
+            share(&mut costs, all, time, Provenance::Composed);
+        }
+        costs
+    }
+}
+
+/// Shares a time in nanoseconds among nodes, in the proportions of what they are said to cost.
+fn share(costs: &mut [Option<Cost>], nodes: &[u32], time: f64, provenance: Provenance) {
+    let cost = |node: &u32| costs.get(*node as usize).copied().flatten();
+    let summed: f64 = nodes
+        .iter()
+        .filter_map(cost)
+        .map(|cost| cost.time.picoseconds() as f64)
+        .sum();
+    for node in nodes {
+        let Some(cost) = costs.get_mut(*node as usize).and_then(Option::as_mut) else {
+            continue;
+        };
+        let part = match summed > 0.0 {
+            true => cost.time.picoseconds() as f64 / summed,
+            false => 1.0 / nodes.len() as f64,
+        };
+        // a node that takes nothing at all is one that a plan may put anywhere; `as` saturates
+        let picoseconds = ((time * 1e3 * part).round() as u64).max(1);
+        cost.time = Nanos::from_picoseconds(picoseconds);
+        cost.provenance = provenance;
+    }
+}
+
+/// Shares the measured time of the whole model, in the proportions of what the nodes are said to cost. So a plan that
+/// moves a few nodes is compared with what was measured, not with hopes.
+fn share_measured(costs: &mut [Option<Cost>], whole: Nanos) {
+    let time = |cost: &Cost| u128::from(cost.time.picoseconds());
+    let summed: u128 = costs.iter().flatten().map(time).sum();
+    for cost in costs.iter_mut().flatten() {
+        let share = time(cost) * u128::from(whole.picoseconds()) / summed.max(1);
+        cost.time = Nanos::from_picoseconds(u64::try_from(share).unwrap_or(u64::MAX));
+        cost.provenance = Provenance::Composed;
+    }
+}
+
+/// The mean power of a run of the whole model, where its energy was measured.
+fn power(whole: &Summary) -> Option<Milliwatts> {
+    // microjoules over picoseconds are 1e9 milliwatts
+    let power = u128::from(whole.energy_uj?) * 1_000_000_000 / u128::from(whole.p50.picoseconds().max(1));
+    let power = u64::try_from(power).ok().filter(|&power| power > 0)?;
+    Some(Milliwatts::new(power))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use polychip_partitioner::{LinkTable, Target};
+
+    use super::*;
+
+    fn summary(ns: u64, energy_uj: Option<u64>) -> Summary {
+        let time = Nanos::from_nanoseconds(ns);
+        Summary {
+            samples: 8,
+            batches: 1,
+            all_batches: 1,
+            conditions: String::new(),
+            agrees: true,
+            p10: time,
+            p50: time,
+            p90: time,
+            interval: None,
+            energy_uj,
+            newest_us: 0,
+            emulated: false,
+        }
+    }
+
+    fn evidence(devices: &[(u64, u64)], nodes: usize) -> Evidence {
+        let target = |name: usize, launch: u64| {
+            Target::new(&format!("d:{name}"), nodes).launch(Nanos::from_nanoseconds(launch))
+        };
+        let targets = devices.iter().enumerate();
+        let layers = devices.iter().map(|(_, node)| {
+            let cost = Cost::time(Nanos::from_nanoseconds(*node), Provenance::Estimated);
+            Layers {
+                stated: vec![Some(cost); nodes],
+                ..Layers::default()
+            }
+        });
+        Evidence {
+            targets: targets.map(|(name, (launch, _))| target(name, *launch)).collect(),
+            links: LinkTable::new(devices.len()),
+            layers: Arc::new(layers.collect()),
+            parts: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn parts_of_a_device_are_charged_what_its_measured_parts_lose() {
+        let mut evidence = evidence(&[(5, 10), (0, 20)], 4);
+        // the whole model has no borders
+        evidence.parts.insert((0, vec![0, 1, 2, 3]), summary(90, None));
+        let launches = |evidence: &Evidence| {
+            let targets = evidence.resolve().targets.into_iter();
+            targets
+                .map(|target| target.launch.nanoseconds())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(launches(&evidence), [5, 0]);
+        // 20 and 4 beyond their nodes on the one device; faster than its nodes on the other
+        for (part, time) in [((0, vec![0]), 30), ((1, vec![1, 2]), 35), ((0, vec![3]), 14)] {
+            evidence.parts.insert(part, summary(time, None));
+        }
+        assert_eq!(launches(&evidence), [5 + 12, 0]);
+        assert_eq!(launches(&evidence), [5 + 12, 0], "resolved again");
+        // a part more, which a replan has learnt
+        evidence.parts.insert((0, vec![1]), summary(13, None));
+        assert_eq!(launches(&evidence), [5 + 9, 0]);
+    }
+
+    #[test]
+    fn each_layer_is_shared_in_the_proportions_of_those_below_it() {
+        let mut evidence = evidence(&[(0, 10)], 4);
+        let cost = |evidence: &Evidence, node: usize| {
+            let prices = evidence.resolve();
+            let cost = prices.costs.node(node, 0).copied().unwrap();
+            (cost.time.nanoseconds(), cost.provenance)
+        };
+        assert_eq!(cost(&evidence, 0), (10, Provenance::Estimated));
+        let layers = Arc::get_mut(&mut evidence.layers).unwrap();
+        layers[0].predicted.pieces = vec![(vec![0, 1], 60.0)];
+        assert_eq!(cost(&evidence, 0), (30, Provenance::Predicted));
+        assert_eq!(cost(&evidence, 2), (10, Provenance::Estimated));
+        let layers = Arc::get_mut(&mut evidence.layers).unwrap();
+        layers[0].whole = Some(summary(160, Some(16)));
+        assert_eq!(cost(&evidence, 0), (60, Provenance::Composed));
+        assert_eq!(cost(&evidence, 2), (20, Provenance::Composed));
+        // 16 µJ in 160 ns
+        let power = evidence.resolve().targets[0].power;
+        assert_eq!(power, Some(Milliwatts::new(100_000)));
+        // what the device refuses now was no part of a whole that it can run
+        let words = "refused".to_owned();
+        evidence.targets[0].refusals[3] = Some(polychip_partitioner::Refusal { code: 13, words });
+        assert_eq!(cost(&evidence, 0), (30, Provenance::Predicted));
+        assert_eq!(evidence.resolve().targets[0].power, None);
+    }
+}

@@ -1,0 +1,261 @@
+//! The models of the planning benchmark, written as ONNX files: as many nodes as asked for, of a stated shape.
+//!
+//! Invariants:
+//! 1. Same shape and size, same bytes.
+//! 2. No pass takes a node away: neighbours neither repeat nor undo each other, and no two nodes compute the same.
+//!
+//! Not here: what is done with them (`planning_bench`).
+
+/// Elements of every tensor that nodes hand on: 4 channels of 32 by 32.
+const SHAPE: [u64; 4] = [1, 4, 32, 32];
+/// Every so many nodes of a chain one is a `Tanh`, which the scripted device is slow at.
+const PERIOD: usize = 50;
+/// Branches of a wide graph, and nodes of each branch before they meet.
+const BRANCHES: usize = 12;
+const BRANCH: usize = 4;
+/// Depth of the If bodies.
+const DEPTH: usize = 6;
+/// Elements of each constant of a model with many.
+const CONSTANT: usize = 1024;
+
+const FLOAT: u64 = 1;
+const BOOL: u64 = 9;
+
+/// A shape of model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Shape {
+    /// One node after the other: a convolution, then elementwise nodes
+    Chain,
+    /// Residual blocks of two convolutions
+    Resnet,
+    /// Blocks of twelve branches that meet again
+    Wide,
+    /// A chain in which every node reads a constant of its own
+    Constants,
+    /// A chain inside If bodies, six deep
+    Bodies,
+}
+
+impl Shape {
+    /// The word for files and tables.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Shape::Chain => "chain",
+            Shape::Resnet => "resnet",
+            Shape::Wide => "wide",
+            Shape::Constants => "constants",
+            Shape::Bodies => "bodies",
+        }
+    }
+}
+
+/// The bytes of a model of this shape with about so many nodes, bodies included.
+pub(crate) fn model(shape: Shape, nodes: usize) -> Vec<u8> {
+    let mut graph = Graph::new();
+    graph.port(11, "x", FLOAT, &SHAPE);
+    let mut last = "x".to_owned();
+    match shape {
+        Shape::Chain => {
+            for index in 0..nodes {
+                last = graph.link(index, &last);
+            }
+        }
+        Shape::Resnet => {
+            while graph.nodes + 5 <= nodes.max(5) {
+                let first = graph.conv(&last);
+                let first = graph.node("Relu", &[&first]);
+                let second = graph.conv(&first);
+                let sum = graph.node("Add", &[&second, &last]);
+                last = graph.node("Relu", &[&sum]);
+            }
+        }
+        Shape::Wide => {
+            while graph.nodes + BRANCHES * BRANCH < nodes.max(BRANCHES * BRANCH + 1) {
+                let branches = (0..BRANCHES).map(|branch| {
+                    let first = graph.conv(&last);
+                    (1..BRANCH).fold(first, |last, index| graph.link(branch * BRANCH + index, &last))
+                });
+                let branches: Vec<String> = branches.collect();
+                let names: Vec<&str> = branches.iter().map(String::as_str).collect();
+                last = graph.node("Sum", &names);
+            }
+        }
+        Shape::Constants => {
+            for index in 0..nodes {
+                let constant = graph.constant(&[CONSTANT as u64 / 32, 32], index);
+                let op = ["Add", "Mul"][index % 2];
+                last = graph.node(op, &[&last, &constant]);
+            }
+        }
+        Shape::Bodies => {
+            graph.port(11, "b", BOOL, &[]);
+            last = graph.branch(nodes, DEPTH, &last);
+        }
+    }
+    graph.port(12, &last, FLOAT, &SHAPE);
+    let mut opset = Message::default();
+    opset.text(1, "").number(2, 17);
+    let mut model = Message::default();
+    model
+        .number(1, 8)
+        .message(8, &opset)
+        .message(7, &graph.message("planning"));
+    model.0
+}
+
+/// A graph being written.
+struct Graph {
+    /// What names of this graph begin with: bodies have their own.
+    prefix: String,
+    nodes: usize,
+    written: Message,
+}
+
+impl Graph {
+    fn new() -> Graph {
+        Graph {
+            prefix: String::new(),
+            nodes: 0,
+            written: Message::default(),
+        }
+    }
+
+    fn message(mut self, name: &str) -> Message {
+        self.written.text(2, name);
+        self.written
+    }
+
+    /// An input (11) or output (12).
+    fn port(&mut self, field: u64, name: &str, dtype: u64, sizes: &[u64]) {
+        let (mut shape, mut tensor, mut kind, mut port) = <[Message; 4]>::default().into();
+        for &size in sizes {
+            let mut dimension = Message::default();
+            dimension.number(1, size);
+            shape.message(1, &dimension);
+        }
+        tensor.number(1, dtype).message(2, &shape);
+        kind.message(1, &tensor);
+        port.text(1, name).message(2, &kind);
+        self.written.message(field, &port);
+    }
+
+    /// A constant of values that no other has.
+    fn constant(&mut self, sizes: &[u64], number: usize) -> String {
+        let name = format!("{}c{}_{number}", self.prefix, self.nodes);
+        let count = sizes.iter().product::<u64>() as usize;
+        let value = |index: usize| ((number * 31 + index * 7) % 1021) as f32 / 1024.0 + 0.001;
+        let mut tensor = Message::default();
+        for &size in sizes {
+            tensor.number(1, size);
+        }
+        let mut bytes: Vec<u8> = (0..count).flat_map(|index| value(index).to_le_bytes()).collect();
+        // the number itself, so that equal patterns are different constants
+        bytes[..4].copy_from_slice(&(number as f32 + 0.5).to_le_bytes());
+        tensor.number(2, FLOAT).text(8, &name).bytes(9, &bytes);
+        self.written.message(5, &tensor);
+        name
+    }
+
+    fn node(&mut self, op: &str, inputs: &[&str]) -> String {
+        self.node_with(op, inputs, &[])
+    }
+
+    fn node_with(&mut self, op: &str, inputs: &[&str], attributes: &[Message]) -> String {
+        let output = format!("{}t{}", self.prefix, self.nodes);
+        let mut node = Message::default();
+        for input in inputs {
+            node.text(1, input);
+        }
+        node.text(2, &output)
+            .text(3, &format!("{}n{}", self.prefix, self.nodes))
+            .text(4, op);
+        for attribute in attributes {
+            node.message(5, attribute);
+        }
+        self.written.message(1, &node);
+        self.nodes += 1;
+        output
+    }
+
+    /// A convolution with weights of its own.
+    fn conv(&mut self, input: &str) -> String {
+        let weight = self.constant(&[4, 4, 1, 1], self.nodes);
+        self.node("Conv", &[input, &weight])
+    }
+
+    /// Node `index` of a chain.
+    fn link(&mut self, index: usize, input: &str) -> String {
+        match index % PERIOD {
+            at if at + 1 == PERIOD => self.node("Tanh", &[input]),
+            at => match at % 4 {
+                0 => self.conv(input),
+                1 => self.node("Relu", &[input]),
+                2 => self.node("Sigmoid", &[input]),
+                _ => self.node("Softplus", &[input]),
+            },
+        }
+    }
+
+    /// An If whose bodies hold so many nodes, half of them in further Ifs.
+    fn branch(&mut self, nodes: usize, depth: usize, input: &str) -> String {
+        let own = if depth > 1 { nodes / 4 } else { nodes / 2 };
+        let body = |name: &str, inner: usize| {
+            let mut body = Graph {
+                prefix: format!("{}{name}{}_", self.prefix, self.nodes),
+                ..Graph::new()
+            };
+            let mut last = (0..own.max(1)).fold(input.to_owned(), |last, index| body.link(index, &last));
+            if inner > 0 {
+                last = body.branch(inner, depth - 1, &last);
+            }
+            body.port(12, &last, FLOAT, &SHAPE);
+            body.message(name)
+        };
+        let inner = if depth > 1 { nodes / 2 } else { 0 };
+        let attributes = [
+            ("then_branch", body("then", inner)),
+            ("else_branch", body("else", 0)),
+        ];
+        let attributes = attributes.map(|(name, body)| {
+            let mut attribute = Message::default();
+            attribute.text(1, name).message(6, &body).number(20, 5);
+            attribute
+        });
+        self.node_with("If", &["b"], &attributes)
+    }
+}
+
+/// A message of the protocol that ONNX files are written in.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn number(&mut self, field: u64, value: u64) -> &mut Message {
+        self.varint(field << 3);
+        self.varint(value);
+        self
+    }
+
+    fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Message {
+        self.varint(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn text(&mut self, field: u64, text: &str) -> &mut Message {
+        self.bytes(field, text.as_bytes())
+    }
+
+    fn message(&mut self, field: u64, message: &Message) -> &mut Message {
+        self.bytes(field, &message.0)
+    }
+}
