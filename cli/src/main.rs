@@ -44,6 +44,9 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use output::Output;
 
@@ -89,13 +92,14 @@ enum Command {
 fn main() -> ExitCode {
     // usage errors and help leave here, with clap's exit codes 2 and 0
     let arguments = Arguments::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("POLYCHIP_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let asked = std::env::var("POLYCHIP_LOG")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let filter = asked.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .without_time()
-        .init();
+        .without_time();
+    tracing_subscriber::registry().with(lines).with(filter).init();
     let done = Output::take().and_then(|mut out| match arguments.command {
         Command::Devices(arguments) => devices::run(&arguments, &mut out),
         Command::Run(arguments) => run::run(&arguments, &mut out),

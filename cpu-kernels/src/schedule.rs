@@ -15,7 +15,7 @@ const SMALL_PANELS: usize = 256 * 1024;
 /// Bytes of rows that a short block reads, so that its next panel finds them in L1.
 const SHORT_BLOCK: usize = 16 * 1024;
 
-/// Floating-point operations below which a step is left to one thread (about 5 µs, facts section 7).
+/// Floating-point operations below which a step is left to one thread (about 5 µs, some ten times what a fork and a join cost).
 const ONE_THREAD: usize = 500_000;
 
 /// Floating-point operations below which each thread gets one chunk of a step: some 15 µs, of which claiming more chunks

@@ -4,7 +4,7 @@
 //!    a convolution one per kernel element, and neither copies its input.
 //! 2. Accumulators start at the bias and are stored once; column edges are masked, never stored to a spare tile.
 //! 3. A panel is `[bias][taps * k]` groups of one panel width; the next panel follows it, so that prefetching the
-//!    successor is pointer arithmetic (facts section 5: the second largest gain on whole sequences).
+//!    successor is pointer arithmetic (the second largest gain on whole sequences, behind huge pages).
 //! 4. The product itself ([`accumulate`]) is the same for every element type: words of 32 bits.
 //! 5. Rows of a block are cut into tiles of nearly equal height, because a last tile of one row costs as much
 //!    time as a full one.

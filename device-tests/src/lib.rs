@@ -13,7 +13,6 @@
 pub mod compare;
 pub mod expectations;
 pub mod gpu;
-pub mod libraries;
 pub mod model;
 pub mod npy;
 pub mod openvino;
@@ -22,3 +21,5 @@ pub mod paths;
 pub mod quantised;
 pub mod suite;
 pub mod turns;
+
+pub use polychip_needs::{Need, left_out, libraries, skipped};

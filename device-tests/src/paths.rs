@@ -2,6 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+/// Why a test of the ONNX backend suite cannot run.
+pub const NO_SUITE: &str = "device-tests/generated is not there (`cargo xtask models` makes it)";
+
+/// Why a test of the larger models cannot run.
+pub const NO_MODELS: &str = "models/generated is not there (`cargo xtask models` makes it)";
+
 /// The repository's root folder.
 #[must_use]
 pub fn root() -> &'static Path {

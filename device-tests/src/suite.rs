@@ -24,7 +24,7 @@ use polychip_ops::{DType, Packed};
 use crate::compare::{Tolerance, compare};
 use crate::expectations::Expectations;
 use crate::model::Data;
-use crate::{model, paths};
+use crate::{Need, model, paths, skipped};
 
 /// The tolerance of ONNX's own runner.
 const TOLERANCE: Tolerance = Tolerance::Elementwise {
@@ -55,17 +55,13 @@ pub struct Suite {
 /// Ends the process with one skipped trial where the suite is not on disk.
 pub fn skip_without_data(arguments: &Arguments) {
     if !paths::suite().is_dir() {
-        skip(
-            arguments,
-            "device-tests/generated is not there (`cargo xtask models` makes it)",
-        );
+        skip(arguments, Need::Models, paths::NO_SUITE);
     }
 }
 
 /// Ends the process with one skipped trial that says why.
-pub fn skip(arguments: &Arguments, why: &str) -> ! {
-    let trial = Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true);
-    libtest_mimic::run(arguments, vec![trial]).exit()
+pub fn skip(arguments: &Arguments, need: Need, why: &str) -> ! {
+    libtest_mimic::run(arguments, vec![skipped("suite", need, why)]).exit()
 }
 
 impl Suite {

@@ -1,29 +1,114 @@
 //! The C plugin of `docs/examples/c-plugin`, built as a vendor builds it: from a copy of its folder and the
 //! committed header alone, by the one command of its README.
 //!
-//! Where a compiler or a sanitizer's library is missing, the tests say so and pass.
-
-#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+//! Rust links by a C compiler, so there is one; without one of C++, or a sanitizer's library, the tests that need it are
+//! reported as skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use polychip_device_tests::{libraries, paths};
+use libtest_mimic::{Arguments, Trial};
+use polychip_device_tests::{Need, left_out, libraries, paths, skipped};
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_host::{Access, Buffer, CompileOptions, Device, ErrorKind, FlatGraph, Host, Memory, Submission};
 use polychip_ops::{DType, Op, TensorType};
 
-/// Why a test cannot run here.
-fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
+fn main() {
+    let arguments = Arguments::from_args();
+    if !cfg!(all(target_os = "linux", target_pointer_width = "64")) {
+        let trial = left_out("c_plugin", "the README's command is for 64-bit Linux");
+        libtest_mimic::run(&arguments, vec![trial]).exit();
+    }
+    let trial = |name: &str, missing: Option<(Need, String)>, test: fn()| match missing {
+        Some((need, why)) => skipped(name, need, &why),
+        None => Trial::test(name, move || {
+            test();
+            Ok(())
+        }),
+    };
+    let no_cpp = (!has("c++")).then(|| (Need::Cpp, "no C++ compiler (c++)".to_owned()));
+    let no_sanitizer = |names: &'static str| {
+        let missing = (!sanitizes(names)).then(|| format!("no -fsanitize={names} here"));
+        missing.map(|why| (Need::Sanitizers, why))
+    };
+    let no_runtimes = runtimes().err().map(|why| (Need::Sanitizers, why));
+    let trials = vec![
+        trial("it_answers_as_the_cpu_does", None, it_answers_as_the_cpu_does),
+        trial(
+            "what_it_cannot_do_it_refuses_with_a_reason",
+            None,
+            what_it_cannot_do_it_refuses_with_a_reason,
+        ),
+        trial(
+            "its_memory_is_clean_and_nothing_leaks",
+            no_sanitizer(MEMORY),
+            || sanitized(MEMORY),
+        ),
+        trial("its_threads_do_not_race", no_sanitizer(THREADS), || {
+            sanitized(THREADS)
+        }),
+        trial(
+            "the_export_of_a_plugin_in_cpp_is_found",
+            no_cpp,
+            the_export_of_a_plugin_in_cpp_is_found,
+        ),
+        trial(
+            "the_conformance_suite_passes_it",
+            None,
+            the_conformance_suite_passes_it,
+        ),
+        trial(
+            "the_conformance_suite_finds_no_misuse_of_memory",
+            no_runtimes,
+            the_conformance_suite_finds_no_misuse_of_memory,
+        ),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
 }
+
+/// The sanitizers of memory.
+const MEMORY: &str = "address,undefined";
+/// The sanitizer of threads.
+const THREADS: &str = "thread";
 
 /// Whether a program answers.
 fn has(program: &str) -> bool {
     let answer = Command::new(program).arg("--version").output();
     answer.is_ok_and(|output| output.status.success())
+}
+
+/// Whether the C compiler has these sanitizers, and what it makes with them runs.
+fn sanitizes(names: &str) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("probe.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let built = Command::new("cc")
+        .arg(format!("-fsanitize={names}"))
+        .arg(&source)
+        .args(["-o", "probe"])
+        .current_dir(folder.path())
+        .output();
+    let ran = || Command::new(folder.path().join("probe")).output();
+    built.is_ok_and(|output| output.status.success()) && ran().is_ok_and(|output| output.status.success())
+}
+
+/// Libraries of the sanitizers of memory, to be loaded before a program's own.
+fn runtimes() -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for name in ["libasan.so", "libubsan.so"] {
+        let said = Command::new("cc")
+            .arg(format!("-print-file-name={name}"))
+            .output()
+            .map_err(|error| format!("cc: {error}"))?;
+        let path = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        if !Path::new(&path).is_absolute() {
+            return Err(format!("cc has no {name}"));
+        }
+        found.push(path);
+    }
+    Ok(found)
 }
 
 fn header() -> PathBuf {
@@ -49,12 +134,8 @@ fn command_of_readme(folder: &Path) -> String {
     commands[0].to_owned()
 }
 
-/// The folder with the library built in it, or nothing where there is no compiler.
-fn built() -> Option<tempfile::TempDir> {
-    if !has("cc") {
-        skipped("no C compiler (cc)");
-        return None;
-    }
+/// The folder with the library built in it.
+fn built() -> tempfile::TempDir {
     let folder = copied();
     let output = Command::new("sh")
         .args(["-c", &command_of_readme(folder.path())])
@@ -63,7 +144,7 @@ fn built() -> Option<tempfile::TempDir> {
         .unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
-    Some(folder)
+    folder
 }
 
 /// The C plugin's device and the CPU, in one host.
@@ -220,9 +301,8 @@ fn answers(device: &Device, graph: &Graph, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
     both.swap_remove(0)
 }
 
-#[test]
 fn it_answers_as_the_cpu_does() {
-    let Some(folder) = built() else { return };
+    let folder = built();
     let (acme, cpu) = devices(folder.path());
     let mut numbers = Numbers(7);
     let mut compared = 0;
@@ -251,9 +331,8 @@ fn it_answers_as_the_cpu_does() {
     assert!(compared > 1000, "{compared} elements were compared");
 }
 
-#[test]
 fn what_it_cannot_do_it_refuses_with_a_reason() {
-    let Some(folder) = built() else { return };
+    let folder = built();
     let (acme, _) = devices(folder.path());
     let asked = |op: Op, dtype: DType, left: &[usize], right: &[usize]| {
         let mut graph = Graph::new("refused");
@@ -283,9 +362,6 @@ fn what_it_cannot_do_it_refuses_with_a_reason() {
 
 /// Builds the plugin and the program of `c_plugin/threads.c` with a sanitizer, and runs it.
 fn sanitized(sanitizer: &str) {
-    if !has("cc") {
-        return skipped("no C compiler (cc)");
-    }
     let folder = copied();
     let flags = [
         "-std=c11",
@@ -308,14 +384,6 @@ fn sanitized(sanitizer: &str) {
             .output()
             .unwrap()
     };
-    let nothing = folder.path().join("probe.c");
-    std::fs::write(&nothing, "int main(void) { return 0; }\n").unwrap();
-    let probe = compile(std::slice::from_ref(&nothing), "probe");
-    let runs = || Command::new(folder.path().join("probe")).output();
-    if !probe.status.success() || !runs().is_ok_and(|output| output.status.success()) {
-        return skipped(&format!("no -fsanitize={sanitizer} here"));
-    }
-    std::fs::remove_file(nothing).unwrap();
     let mut sources = vec![paths::root().join("device-tests/tests/c_plugin/threads.c")];
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let file = entry.unwrap().path();
@@ -335,21 +403,7 @@ fn sanitized(sanitizer: &str) {
     assert!(run.status.success() && said.contains("passed"), "{words}");
 }
 
-#[test]
-fn its_memory_is_clean_and_nothing_leaks() {
-    sanitized("address,undefined");
-}
-
-#[test]
-fn its_threads_do_not_race() {
-    sanitized("thread");
-}
-
-#[test]
 fn the_export_of_a_plugin_in_cpp_is_found() {
-    if !has("c++") {
-        return skipped("no C++ compiler (c++)");
-    }
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(header(), folder.path().join("polychip_plugin.h")).unwrap();
     let source = "#include \"polychip_plugin.h\"\n\
@@ -402,31 +456,13 @@ fn conforms(library: &Path, tags: &[&str], environment: &[(&str, String)]) {
     );
 }
 
-#[test]
 fn the_conformance_suite_passes_it() {
-    let Some(folder) = built() else { return };
+    let folder = built();
     conforms(&folder.path().join("libpolychip_plugin_acme.so"), &["basic"], &[]);
 }
 
-#[test]
 fn the_conformance_suite_finds_no_misuse_of_memory() {
-    if !has("cc") {
-        return skipped("no C compiler (cc)");
-    }
     let folder = copied();
-    // a sanitizer in a library only needs its runtime loaded before the program's own
-    let mut runtimes = Vec::new();
-    for name in ["libasan.so", "libubsan.so"] {
-        let found = Command::new("cc")
-            .arg(format!("-print-file-name={name}"))
-            .output()
-            .unwrap();
-        let path = String::from_utf8(found.stdout).unwrap().trim().to_owned();
-        if !Path::new(&path).is_absolute() {
-            return skipped(&format!("cc has no {name}"));
-        }
-        runtimes.push(path);
-    }
     let command = command_of_readme(folder.path()).replace(
         "-shared",
         "-shared -g -fsanitize=address,undefined -fno-sanitize-recover=all",
@@ -444,7 +480,8 @@ fn the_conformance_suite_finds_no_misuse_of_memory() {
     // the suite never unloads a library, and lets go of what it knows of it: that is no leak of the plugin
     let options = "detect_leaks=0:allocator_may_return_null=1";
     let environment = [
-        ("LD_PRELOAD", runtimes.join(":")),
+        // a sanitizer in a library only needs its runtime loaded before the program's own
+        ("LD_PRELOAD", runtimes().unwrap().join(":")),
         ("ASAN_OPTIONS", options.to_owned()),
     ];
     // not `leaks`: the sanitizer keeps what is freed for a while, which looks like growth

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
-use polychip_device_tests::paths;
+use polychip_device_tests::{Need, paths, suite};
 
 const KINDS: [&str; 4] = ["node", "simple", "pytorch-converted", "pytorch-operator"];
 /// Longest a damaged model may run; a changed trip count may ask for more.
@@ -27,9 +27,7 @@ fn main() -> Result<()> {
     // panics of different models must not mix
     arguments.test_threads = Some(1);
     if !paths::suite().is_dir() {
-        let why = "skipped: device-tests/generated is not there (`cargo xtask models` makes it)";
-        let trial = Trial::test(why, || Ok(())).with_ignored_flag(true);
-        libtest_mimic::run(&arguments, vec![trial]).exit();
+        suite::skip(&arguments, Need::Models, paths::NO_SUITE);
     }
     let device = std::env::var("POLYCHIP_SUITE_DEVICE").unwrap_or_else(|_| "cpu:0".into());
     let changes = match std::env::var("POLYCHIP_DAMAGE") {

@@ -18,7 +18,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Precision, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare, cosine, deviation, top};
 use polychip_device_tests::expectations::Expectations;
-use polychip_device_tests::{gpu, model, npy, paths, turns};
+use polychip_device_tests::{Need, gpu, model, npy, paths, suite, turns};
 use polychip_ops::{Literal, Op};
 use serde::Deserialize;
 
@@ -56,20 +56,16 @@ struct Case {
 
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
-    let skipped = |why: &str| {
-        let trial = Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true);
-        libtest_mimic::run(&arguments, vec![trial]).exit();
-    };
     let runtime = Runtime::builder()
         .link(polychip_gpu::query)
         .only_given_folders()
         .build()?;
     if let Some(why) = gpu::missing(&runtime) {
-        skipped(&why);
+        suite::skip(&arguments, Need::Vulkan, &why);
     }
     let models = paths::models();
     if !models.join("expected").is_dir() {
-        skipped("models/generated is not there (`cargo xtask models` makes it)");
+        suite::skip(&arguments, Need::Models, paths::NO_MODELS);
     }
     let runtime = Arc::new(runtime);
     let known = Arc::new(Expectations::load("gpu-models")?);

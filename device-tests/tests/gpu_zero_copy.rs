@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
+use polychip_device_tests::{Need, skipped};
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, DmaBufSource, Executable, FlatGraph, Host, Memory, Submission,
@@ -27,17 +28,14 @@ fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let host = Host::builder().linked(polychip_gpu::query).build();
     let missing = host.refusals().first().map(ToString::to_string);
-    let trial = |name: &str, why: Option<&String>, test: fn() -> Result<()>| {
-        let why = missing.as_ref().or(why);
-        let name = match why {
-            Some(why) => format!("{name} (skipped: {why})"),
-            None => name.to_owned(),
+    let trial =
+        |name: &str, no_dma_buf: Option<&String>, test: fn() -> Result<()>| match (&missing, no_dma_buf) {
+            (Some(why), _) => skipped(name, Need::Vulkan, why),
+            (None, Some(why)) => skipped(name, Need::DmaBuf, why),
+            (None, None) => Trial::test(name, move || {
+                test().map_err(|error| Failed::from(format!("{error:#}")))
+            }),
         };
-        Trial::test(name, move || {
-            test().map_err(|error| Failed::from(format!("{error:#}")))
-        })
-        .with_ignored_flag(why.is_some())
-    };
     let (udmabuf, heap) = (
         no_dma_buf(&host, DmaBufSource::Udmabuf),
         no_dma_buf(&host, DmaBufSource::Heap),

@@ -1,8 +1,7 @@
 //! Two null devices scripted from a table: the plan's objective equals brute force on random graphs.
 //!
 //! Costs and support come from the plugin, through the contract; the brute force states the objective
-//! anew (DESIGN of the planner: node costs, a launch per run of one device, a transfer per tensor and
-//! destination) and shares no code with the solver.
+//! anew (node costs, a launch per run of one device, a transfer per tensor and destination) and shares no code with the solver.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 use libtest_mimic::Arguments;
 use polychip::Runtime;
 use polychip_device_tests::suite::{self, Suite};
-use polychip_device_tests::{gpu, openvino};
+use polychip_device_tests::{Need, gpu, openvino};
 
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
                     .link(polychip_openvino::query)
                     .configure("openvino", "lib_dir", folder);
             }
-            Err(why) => suite::skip(&arguments, &why.to_string()),
+            Err(why) => suite::skip(&arguments, Need::Openvino, &why),
         }
     }
     if plugin == "gpu" {
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     }
     let runtime = runtime.build()?;
     if let Some(why) = gpu::missing(&runtime).filter(|_| plugin == "gpu") {
-        suite::skip(&arguments, &why);
+        suite::skip(&arguments, Need::Vulkan, &why);
     }
     let suite = Suite::new(runtime, &device, "")?.listed(list.map(|file| Arc::new(Mutex::new(file))));
     suite::run(&arguments, vec![suite])?.exit()

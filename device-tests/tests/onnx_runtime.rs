@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare, deviation};
-use polychip_device_tests::{model, npy, paths};
+use polychip_device_tests::{Need, model, npy, paths, skipped};
 use polychip_ops::{DType, Literal};
 use serde::Deserialize;
 
@@ -56,8 +56,7 @@ fn main() -> Result<()> {
             }
         }
     } else {
-        let why = "skipped: models/generated is not there (`cargo xtask models` makes it)";
-        trials.push(Trial::test(why, || Ok(())).with_ignored_flag(true));
+        trials.push(skipped("generated", Need::Models, paths::NO_MODELS));
     }
     libtest_mimic::run(&arguments, trials).exit()
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare};
-use polychip_device_tests::{model, npy, openvino, paths, turns};
+use polychip_device_tests::{Need, left_out, model, npy, openvino, paths, suite, turns};
 use polychip_ops::Literal;
 use serde::Deserialize;
 
@@ -40,17 +40,13 @@ enum Split {
 
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
-    let skipped = |why: &str| {
-        let trial = Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true);
-        libtest_mimic::run(&arguments, vec![trial]).exit();
-    };
     let folder = match openvino::library() {
         Ok(folder) => folder,
-        Err(why) => skipped(&why),
+        Err(why) => suite::skip(&arguments, Need::Openvino, &why),
     };
     let expected = paths::models().join("expected");
     if !expected.is_dir() {
-        skipped("models/generated is not there (`cargo xtask models` makes it)");
+        suite::skip(&arguments, Need::Models, paths::NO_MODELS);
     }
     let runtime = Runtime::builder()
         .link(polychip_openvino::query)
@@ -84,9 +80,8 @@ fn main() -> Result<()> {
             ("chosen", Split::Chosen),
         ] {
             if matches!(split, Split::InTurns) && name == "light_squeezenet" {
-                let why =
-                    format!("{name}/{title}: skipped: a softmax of equal sums, of which one rounding is 512");
-                trials.push(Trial::test(why, || Ok(())).with_ignored_flag(true));
+                let why = "a softmax of equal sums, of which one rounding is 512";
+                trials.push(left_out(&format!("{name}/{title}"), why));
                 continue;
             }
             let (runtime, folder, name) = (Arc::clone(&runtime), folder.clone(), name.clone());

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Device, Planned, Policy, Runtime};
 use polychip_device_tests::compare::{cosine, top};
-use polychip_device_tests::{libraries, model, npy, part, paths};
+use polychip_device_tests::{Need, libraries, model, npy, part, paths, skipped};
 use polychip_graph::{Graph, NodeId, TensorId};
 use polychip_ops::{DType, Literal, Op};
 use polychip_partitioner::{self as partitioner, Reason};
@@ -53,8 +53,7 @@ fn main() -> Result<()> {
     let vendor = std::env::var_os("QNN_LIB_DIR").filter(|folder| !folder.is_empty());
     for soc in SOCS {
         if !made {
-            let why = "skipped: models/generated/quantised is not there (`cargo xtask models` makes it)";
-            trials.push(skipped(format!("soc-{soc} {why}")));
+            trials.push(skipped(&format!("soc-{soc}"), Need::Models, paths::NO_MODELS));
             continue;
         }
         trials.push(Trial::test(format!("emulator/soc-{soc}"), move || {
@@ -68,16 +67,14 @@ fn main() -> Result<()> {
                     move || failed(parent(soc, "vendor", &folder)),
                 ));
             }
-            None => trials.push(skipped(format!(
-                "vendor's x86 library/soc-{soc} skipped: QNN_LIB_DIR is not set"
-            ))),
+            None => trials.push(skipped(
+                &format!("vendor's x86 library/soc-{soc}"),
+                Need::QnnLibrary,
+                "QNN_LIB_DIR is not set",
+            )),
         }
     }
     libtest_mimic::run(&arguments, trials).exit()
-}
-
-fn skipped(title: String) -> Trial {
-    Trial::test(title, || Ok(())).with_ignored_flag(true)
 }
 
 fn failed(result: Result<()>) -> Result<(), Failed> {

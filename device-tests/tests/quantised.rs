@@ -17,7 +17,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_device_tests::compare::{cosine, top};
 use polychip_device_tests::quantised::share;
-use polychip_device_tests::{model, npy, openvino, paths};
+use polychip_device_tests::{Need, model, npy, openvino, paths, skipped};
 use polychip_ops::{Literal, Op};
 use serde::Deserialize;
 
@@ -79,10 +79,7 @@ fn main() -> Result<()> {
                         failed(with_openvino(&floats.0, Some("no"), &floats.1, &floats.2))
                     }));
                 }
-                Err(why) => {
-                    let trial = Trial::test(format!("openvino/{name} skipped: {why}"), || Ok(()));
-                    trials.push(trial.with_ignored_flag(true));
-                }
+                Err(why) => trials.push(skipped(&format!("openvino/{name}"), Need::Openvino, &why)),
             }
         }
         for case in folders(&folder.join("ops/expected"))? {
@@ -91,8 +88,7 @@ fn main() -> Result<()> {
             trials.push(Trial::test(title, move || failed(op(&path, &case))));
         }
     } else {
-        let why = "skipped: models/generated/quantised is not there (`cargo xtask models` makes it)";
-        trials.push(Trial::test(why, || Ok(())).with_ignored_flag(true));
+        trials.push(skipped("quantised", Need::Models, paths::NO_MODELS));
     }
     libtest_mimic::run(&arguments, trials).exit()
 }

@@ -32,7 +32,7 @@ fn brute_force(problem: &Problem) -> Option<u64> {
     }
 }
 
-/// The objective as DESIGN section 6 words it, written apart from `Problem::objective`.
+/// The objective in words of its own (node costs, a launch per run of one device, a transfer per tensor and destination), written apart from `Problem::objective`.
 fn priced(problem: &Problem, placement: &[usize]) -> Option<u64> {
     let mut terms: Vec<u64> = Vec::new();
     for (node, &device) in placement.iter().enumerate() {

@@ -17,7 +17,8 @@ use polychip_partitioner::{
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Random, World, add_state, world};
 
-/// The objective of a placement as DESIGN section 6 words it, straight from the inputs.
+/// The objective of a placement in words of its own, straight from the inputs: node costs, a launch per part, a transfer per
+/// tensor and destination.
 fn priced(world: &World, placement: &[usize]) -> Option<u64> {
     let World {
         graph,

@@ -12,6 +12,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use polychip_needs::{Need, skipped};
 
 /// What must hold between our header and theirs: a name for the report, the SDK's header, a C expression.
 struct Pair {
@@ -661,11 +662,6 @@ fn judge(include: &Path, pair: &Pair) -> Result<(), Failed> {
     .into())
 }
 
-fn skipped(why: &str) -> Trial {
-    eprintln!("skipped: {why}");
-    Trial::test(format!("skipped: {why}"), || Ok(())).with_ignored_flag(true)
-}
-
 /// The pairs of a made-up header, to see that the judge finds what differs. Runs everywhere.
 fn the_judge_judges() -> Result<(), Failed> {
     let sdk = tempfile::tempdir()?;
@@ -739,6 +735,9 @@ fn our_side_compiles() -> Result<(), Failed> {
     Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
 }
 
+/// What needs the vendor's headers.
+const COMPARISON: &str = "comparison with an SDK's headers";
+
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = vec![
@@ -747,13 +746,11 @@ fn main() {
     ];
     let root = std::env::var_os("QNN_SDK_ROOT").filter(|root| !root.is_empty());
     match root.map(|root| PathBuf::from(root).join("include").join("QNN")) {
-        None => trials.push(skipped(
-            "comparison with an SDK's headers: QNN_SDK_ROOT is not set",
-        )),
-        Some(include) if !include.join(INTERFACE).is_file() => trials.push(skipped(&format!(
-            "comparison with an SDK's headers: {} holds no {INTERFACE}",
-            include.display()
-        ))),
+        None => trials.push(skipped(COMPARISON, Need::QnnSdk, "QNN_SDK_ROOT is not set")),
+        Some(include) if !include.join(INTERFACE).is_file() => {
+            let why = format!("{} holds no {INTERFACE}", include.display());
+            trials.push(skipped(COMPARISON, Need::QnnSdk, &why));
+        }
         Some(include) => {
             let include = Arc::new(include);
             for (index, pair) in pairs().into_iter().enumerate() {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use polychip_needs::libraries;
 use serde_json::Value;
 
 /// The repository.
@@ -145,32 +146,11 @@ pub(crate) fn library_name(name: &str) -> String {
     )
 }
 
-/// A folder with the null plugin, built as cargo builds no `cdylib` for a test to load.
+/// A folder with the null plugin.
 pub(crate) fn null_plugin() -> tempfile::TempDir {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // target/<profile>/polychip
-    let profile = Path::new(env!("CARGO_BIN_EXE_polychip")).parent().unwrap();
-    let mut build = Command::new(cargo);
-    build.args([
-        "build",
-        "--quiet",
-        "--package",
-        "polychip-plugin-null",
-        "--target-dir",
-    ]);
-    build.arg(profile.parent().unwrap()).current_dir(repository());
-    if profile.ends_with("release") {
-        build.arg("--release");
-    }
-    let output = build.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(
-        profile.join(library_name("null")),
+        libraries::plugin("null").unwrap(),
         folder.path().join(library_name("null")),
     )
     .unwrap();

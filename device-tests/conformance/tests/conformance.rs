@@ -12,7 +12,7 @@ use polychip_conformance::groups::GROUPS;
 use polychip_conformance::run::{self, Settings};
 use polychip_conformance::verdict::Verdict;
 use polychip_device_tests::expectations::Expectations;
-use polychip_device_tests::libraries;
+use polychip_device_tests::{Need, libraries, skipped};
 
 fn program() -> PathBuf {
     env!("CARGO_BIN_EXE_polychip-conform").into()
@@ -277,10 +277,6 @@ fn contract() -> Vec<&'static str> {
     groups.filter(|group| *group != "ops").collect()
 }
 
-fn skipped(title: String) -> Trial {
-    Trial::test(title, || Ok(())).with_ignored_flag(true)
-}
-
 fn main() {
     let mut arguments = Arguments::from_args();
     // children share the machine's few cores
@@ -313,7 +309,9 @@ fn main() {
         })),
         None => {
             trials.push(skipped(
-                "qnn/vendor-library skipped: QNN_LIB_DIR is not set".to_owned(),
+                "qnn/vendor-library",
+                Need::QnnLibrary,
+                "QNN_LIB_DIR is not set",
             ));
         }
     }
@@ -328,16 +326,14 @@ fn main() {
                 conforms(&openvino(&other, &groups, 12)?)
             }));
         }
-        Err(why) => {
-            trials.push(skipped(format!("openvino skipped: {why}")));
-        }
+        Err(why) => trials.push(skipped("openvino", Need::Openvino, &why)),
     }
     match no_gpu() {
         None => {
             trials.push(Trial::test("gpu/ops", || conforms(&gpu(&["ops"], 400)?)));
             trials.push(Trial::test("gpu/contract", || conforms(&gpu(&contract(), 12)?)));
         }
-        Some(why) => trials.push(skipped(format!("gpu skipped: {why}"))),
+        Some(why) => trials.push(skipped("gpu", Need::Vulkan, &why)),
     }
     trials.push(Trial::test("command-line", command_line));
     trials.push(Trial::test("wrong/prints", printing));

@@ -19,7 +19,7 @@ use std::{env, fs, thread};
 
 use anyhow::{Context, Result, bail};
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_device_tests::libraries;
+use polychip_device_tests::{Need, libraries, skipped};
 use serde::Serialize;
 
 mod client;
@@ -85,9 +85,11 @@ fn main() -> Result<()> {
         }));
     }
     if vendor.is_none() {
-        let why = "skipped: comparison with the vendor's library: QNN_LIB_DIR is not set";
-        eprintln!("{why}");
-        trials.push(Trial::test(why, || Ok(())).with_ignored_flag(true));
+        trials.push(skipped(
+            "comparison with the vendor's library",
+            Need::QnnLibrary,
+            "QNN_LIB_DIR is not set",
+        ));
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{Generate, Kernel, Limits, Sample};
+use polychip_needs::{Need, skipped};
 
 use crate::device::Gpu;
 
@@ -15,26 +16,21 @@ pub(crate) fn trial(
 ) -> Trial {
     let gpu = gpu.clone();
     let name = name.into();
-    let skipped =
-        gpu.as_ref()
-            .err()
-            .cloned()
-            .or_else(|| match generator.kernel(&gpu.as_ref().ok()?.limits) {
-                Err(error) if error.to_string().contains("the device has no ") => Some(error.to_string()),
-                _ => None,
-            });
-    if let Some(why) = &skipped {
-        eprintln!("skipped  {name}: {why}");
+    let gpu = match gpu {
+        Ok(gpu) => gpu,
+        Err(why) => return skipped(&name, crate::NEED, &why),
+    };
+    if let Err(error) = generator.kernel(&gpu.limits)
+        && error.to_string().contains("the device has no ")
+    {
+        return skipped(&name, Need::GpuFeature, &error.to_string());
     }
-    let ignored = skipped.is_some();
     Trial::test(name, move || {
-        let gpu = gpu.as_ref().map_err(Failed::from)?;
         let kernel = generator
             .kernel(&gpu.limits)
             .map_err(|error| Failed::from(error.to_string()))?;
-        judge(gpu, &kernel, &generator.sample()).map_err(Failed::from)
+        judge(&gpu, &kernel, &generator.sample()).map_err(Failed::from)
     })
-    .with_ignored_flag(ignored)
 }
 
 /// Validates the text as any driver would see it.

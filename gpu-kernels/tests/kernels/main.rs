@@ -12,6 +12,10 @@ mod reduce;
 mod small;
 
 use libtest_mimic::{Arguments, Trial};
+use polychip_needs::Need;
+
+/// Without which nothing is judged here.
+const NEED: Need = Need::Vulkan;
 
 fn main() {
     let arguments = Arguments::from_args();

@@ -1,6 +1,6 @@
 //! Ways to spoil a plan.
 //!
-//! Invariants: a mutant differs from its plan and is wrong by DESIGN invariant 4; none comes back
+//! Invariants: a mutant differs from its plan and is one that no device may see; none comes back
 //! where a plan offers no place for a mutation.
 
 use crate::world::{Random, World};

@@ -42,7 +42,7 @@ pub(crate) struct Rates {
 }
 
 /// Bytes that one core copies in a second beyond its caches: 8 to 17 GB/s on servers and desktops, 6 to 12 on phones'
-/// big cores (facts section 4).
+/// big cores.
 const COPIED_BYTES_PER_S: u64 = if cfg!(target_arch = "x86_64") {
     10_000_000_000
 } else {

@@ -1,8 +1,6 @@
 //! The CPU plugin through the host: linked and loaded, blobs cached and torn, runs in flight, quantised ports,
 //! bodies, loops without end, outputs whose shape depends on data.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,41 +8,13 @@ use polychip_graph::{Body, Capture, Constant, Encoding, EncodingAxis, Graph, Nod
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, Executable, FlatGraph, Host, Memory, Submission,
 };
+use polychip_needs::libraries;
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 
 fn linked() -> Host {
     let host = Host::builder().linked(polychip_cpu::query).build();
     assert_eq!(host.refusals(), []);
     host
-}
-
-/// Builds the library beside this test, as cargo builds no `cdylib` for a test to load.
-fn library() -> PathBuf {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().unwrap().parent().unwrap();
-    let mut build = Command::new(cargo);
-    build
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "polychip-plugin-cpu",
-            "--target-dir",
-        ])
-        .arg(profile.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile.ends_with("release") {
-        build.arg("--release");
-    }
-    let output = build.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    profile.join(format!("{prefix}polychip_plugin_cpu{suffix}"))
 }
 
 fn tensor(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize]) -> TensorId {
@@ -210,7 +180,7 @@ fn an_empty_constant_may_lie_at_any_address() {
 
 #[test]
 fn linked_and_loaded_give_the_same_bytes() {
-    let loaded = Host::builder().file(library()).build();
+    let loaded = Host::builder().file(libraries::plugin("cpu").unwrap()).build();
     assert_eq!(loaded.refusals(), []);
     let linked = linked();
     let x = ramp(100);

@@ -215,6 +215,8 @@ fn measure(gpu: &Arc<Gpu>, limits: &Limits, usual: Rates, warm: Duration) -> Res
 
 #[cfg(test)]
 mod tests {
+    use polychip_needs::{Need, absent};
+
     use super::*;
     use crate::driver::adapter;
     use crate::driver::gpu::Commands;
@@ -222,8 +224,7 @@ mod tests {
     #[test]
     fn a_device_that_is_there_is_measured_in_finite_figures() {
         let Ok(found) = adapter::find(None) else {
-            eprintln!("skipped: no GPU's driver is installed");
-            return;
+            return absent(Need::Vulkan, "no GPU's driver is installed");
         };
         let found = &found[0];
         let gpu = Gpu::open(found, None, Commands::Recorded).unwrap();

@@ -10,22 +10,19 @@ use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
 };
+use polychip_needs::{Need, skipped};
 use polychip_ops::{Attributes, DType, Op, TensorType};
 
 fn main() {
     let arguments = Arguments::from_args();
     let host = Host::builder().linked(polychip_gpu::query).build();
     let missing = host.refusals().first().map(ToString::to_string);
-    let trial = |name: &str, test: fn()| {
-        let name = match &missing {
-            Some(why) => format!("{name} (skipped: {why})"),
-            None => name.to_owned(),
-        };
-        Trial::test(name, move || {
+    let trial = |name: &str, test: fn()| match &missing {
+        Some(why) => skipped(name, Need::Vulkan, why),
+        None => Trial::test(name, move || {
             test();
             Ok(())
-        })
-        .with_ignored_flag(missing.is_some())
+        }),
     };
     let trials = vec![
         trial(

@@ -8,6 +8,7 @@ use polychip_graph::{Graph, Node, Tensor, TensorId};
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
 };
+use polychip_needs::{Need, skipped};
 use polychip_ops::{Attributes, DType, Op, TensorType};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -18,18 +19,17 @@ fn main() {
     let missing = host.refusals().first().map(ToString::to_string);
     // a real GPU ends sooner than any limit
     let software = host.devices().iter().position(|device| device.info().emulated);
-    let trial = |name: &str, skipped: Option<String>, test: fn()| {
-        let name = match &skipped {
-            Some(why) => format!("{name} (skipped: {why})"),
-            None => name.to_owned(),
-        };
-        Trial::test(name, move || {
+    let missing = missing.map(|why| (Need::Vulkan, why));
+    let no_software = software
+        .is_none()
+        .then(|| (Need::SoftwareVulkan, "all GPUs here are real".to_owned()));
+    let trial = |name: &str, missing: Option<(Need, String)>, test: fn()| match missing {
+        Some((need, why)) => skipped(name, need, &why),
+        None => Trial::test(name, move || {
             test();
             Ok(())
-        })
-        .with_ignored_flag(skipped.is_some())
+        }),
     };
-    let no_software = software.is_none().then(|| "no software GPU".to_owned());
     let trials = vec![
         trial("a_reset_voids_parts_and_keeps_buffers", missing.clone(), reset),
         trial(

@@ -11,6 +11,7 @@ use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, State, Tenso
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
 };
+use polychip_needs::{Need, skipped};
 use polychip_ops::{Attributes, DType, Op, TensorType};
 
 /// Where the library is, or why the tests are skipped.
@@ -78,10 +79,7 @@ fn main() {
             libtest_mimic::run(&arguments, trials).exit();
         }
         Err(why) => {
-            for (name, _) in tests {
-                trials
-                    .push(Trial::test(format!("{name} (skipped: {why})"), || Ok(())).with_ignored_flag(true));
-            }
+            trials.extend(tests.iter().map(|(name, _)| skipped(name, Need::Openvino, &why)));
             libtest_mimic::run(&arguments, trials).exit();
         }
     }

@@ -1,47 +1,14 @@
 //! The null plugin as a library that the system loads: the same answers as when it is linked.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use crate::bench::{Bench, add_relu, floats};
 use polychip_host::{Clock, Host};
-
-/// Builds the library beside this test, as cargo builds no `cdylib` for a test to load.
-fn library() -> PathBuf {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // target/<profile>/deps/<this test>
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().unwrap().parent().unwrap();
-    let target = profile.parent().unwrap();
-    let mut build = Command::new(cargo);
-    build
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "polychip-plugin-null",
-            "--target-dir",
-        ])
-        .arg(target)
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile.ends_with("release") {
-        build.arg("--release");
-    }
-    let output = build.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    profile.join(format!("{prefix}polychip_plugin_null{suffix}"))
-}
+use polychip_needs::libraries;
 
 #[test]
 fn a_loaded_library_gives_what_the_linked_plugin_gives() {
     let script = "[[device]]\nnoise_permille = 300\nseed = 5";
     let loaded = Host::builder()
-        .file(library())
+        .file(libraries::plugin("null").unwrap())
         .clock(Clock::virtual_time())
         .configure("null", "script", script)
         .build();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use polychip_needs::{Need, absent};
 use polychip_ops::Op;
 use polychip_reference::{Tensor, tensor_from_literal};
 
@@ -60,7 +61,10 @@ fn generated(folder: &str, keep: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         .collect();
     paths.sort();
     if paths.is_empty() {
-        eprintln!("skipped: {folder} is not there (`cargo xtask models` makes it)");
+        absent(
+            Need::Models,
+            &format!("{folder} is not there (`cargo xtask models` makes it)"),
+        );
     }
     paths
 }

@@ -3,8 +3,16 @@
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use crate::net::Net;
+use crate::{Test, tests};
 
-#[test]
+/// What is judged here.
+pub(crate) const TESTS: &[Test] = &tests![
+    chains_broadcast_and_leave_once,
+    a_tensor_that_is_read_outside_is_kept,
+    integers_bools_and_casts,
+    activations_with_attributes,
+];
+
 fn chains_broadcast_and_leave_once() {
     let mut net = Net::new();
     let (x, b) = (net.input(&[2, 3, 5, 7]), net.weights(&[3, 1, 1]));
@@ -19,7 +27,6 @@ fn chains_broadcast_and_leave_once() {
     net.check();
 }
 
-#[test]
 fn a_tensor_that_is_read_outside_is_kept() {
     let mut net = Net::new();
     let x = net.input(&[3, 17]);
@@ -32,7 +39,6 @@ fn a_tensor_that_is_read_outside_is_kept() {
     net.check();
 }
 
-#[test]
 fn integers_bools_and_casts() {
     let mut net = Net::new();
     let (a, b) = (net.input_of(DType::I64, &[5, 3]), net.input_of(DType::I64, &[3]));
@@ -47,7 +53,6 @@ fn integers_bools_and_casts() {
     net.check();
 }
 
-#[test]
 fn activations_with_attributes() {
     let mut net = Net::new();
     let x = net.input(&[4, 9]);

@@ -4,6 +4,18 @@ use polychip_graph::TensorId;
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op};
 
 use crate::net::{EXACT, Judge, Net};
+use crate::{Test, tests};
+
+/// What is judged here.
+pub(crate) const TESTS: &[Test] = &tests![
+    a_residual_block_in_both_layouts_of_ports,
+    a_first_layer_depthwise_and_a_gate,
+    groups_and_one_spatial_axis,
+    transposed_convolutions,
+    pools_over_windows_and_images,
+    weights_that_a_node_fills,
+    long_launches_in_shares,
+];
 
 fn conv(net: &mut Net, x: TensorId, sizes: [usize; 4], stride: i64, groups: i64) -> TensorId {
     let (w, b) = (net.weights(&sizes), net.weights(&sizes[..1]));
@@ -15,7 +27,6 @@ fn conv(net: &mut Net, x: TensorId, sizes: [usize; 4], stride: i64, groups: i64)
     net.node(Op::Conv, attributes, &[x, w, b])
 }
 
-#[test]
 fn a_residual_block_in_both_layouts_of_ports() {
     for channels_last in [false, true] {
         let mut net = Net::new();
@@ -33,7 +44,6 @@ fn a_residual_block_in_both_layouts_of_ports() {
     }
 }
 
-#[test]
 fn a_first_layer_depthwise_and_a_gate() {
     let mut net = Net::new();
     let x = net.input(&[2, 3, 11, 13]);
@@ -49,7 +59,6 @@ fn a_first_layer_depthwise_and_a_gate() {
     net.check();
 }
 
-#[test]
 fn groups_and_one_spatial_axis() {
     let mut net = Net::new();
     let x = net.input(&[1, 6, 5, 5]);
@@ -63,7 +72,6 @@ fn groups_and_one_spatial_axis() {
     net.check();
 }
 
-#[test]
 fn transposed_convolutions() {
     let mut net = Net::new();
     let x = net.input(&[1, 4, 5, 6]);
@@ -77,7 +85,6 @@ fn transposed_convolutions() {
     net.check();
 }
 
-#[test]
 fn pools_over_windows_and_images() {
     let mut net = Net::new();
     let x = net.input(&[1, 6, 9, 8]);
@@ -94,7 +101,6 @@ fn pools_over_windows_and_images() {
     net.check();
 }
 
-#[test]
 fn weights_that_a_node_fills() {
     let mut net = Net::new();
     let x = net.input(&[1, 3, 5, 5]);
@@ -110,7 +116,6 @@ fn weights_that_a_node_fills() {
     net.check();
 }
 
-#[test]
 fn long_launches_in_shares() {
     // long enough for a driver in software: some images, and some rows, at a time
     let mut net = Net::new();

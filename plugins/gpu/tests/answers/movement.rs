@@ -3,8 +3,16 @@
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use crate::net::Net;
+use crate::{Test, tests};
 
-#[test]
+/// What is judged here.
+pub(crate) const TESTS: &[Test] = &tests![
+    views_transposes_and_slices,
+    splits_of_bytes,
+    joins_pads_tiles_and_gathers,
+    images_resized_and_blocks_moved,
+];
+
 fn views_transposes_and_slices() {
     let mut net = Net::new();
     let x = net.input(&[2, 3, 4, 5]);
@@ -33,7 +41,6 @@ fn views_transposes_and_slices() {
     net.check();
 }
 
-#[test]
 fn splits_of_bytes() {
     let mut net = Net::new();
     let x = net.input_of(DType::U8, &[3, 10]);
@@ -50,7 +57,6 @@ fn splits_of_bytes() {
     net.check();
 }
 
-#[test]
 fn joins_pads_tiles_and_gathers() {
     let mut net = Net::new();
     let (x, y) = (net.input(&[2, 3, 5]), net.input(&[2, 1, 5]));
@@ -81,7 +87,6 @@ fn joins_pads_tiles_and_gathers() {
     net.check();
 }
 
-#[test]
 fn images_resized_and_blocks_moved() {
     let mut net = Net::new();
     let x = net.input(&[1, 8, 4, 5]);

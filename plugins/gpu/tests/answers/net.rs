@@ -7,30 +7,34 @@ use polychip_graph::{Constant, Encoding, Graph, Node, Tensor, TensorId, infer};
 use polychip_host::{Access, Buffer, CompileOptions, Device, FlatGraph, Host, Layout, Memory, Submission};
 use polychip_ops::{Attributes, DType, Op, TensorType};
 
-/// The first GPU, a software one too; nothing where there is none.
-pub(crate) fn gpu() -> Option<Device> {
-    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
-    DEVICE
-        .get_or_init(|| {
-            let host = Host::builder().linked(polychip_gpu::query).build();
-            let device = host.devices().first().cloned();
-            if device.is_none() {
-                eprintln!("skipped: no GPU: {:?}", host.refusals());
-            }
-            device
-        })
-        .clone()
+/// The first GPU, a software one too, or why there is none.
+fn found() -> &'static Result<Device, String> {
+    static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
+    DEVICE.get_or_init(|| {
+        let host = Host::builder().linked(polychip_gpu::query).build();
+        let device = host.devices().first().cloned();
+        device.ok_or_else(|| format!("no GPU: {:?}", host.refusals()))
+    })
+}
+
+/// Why nothing can be judged here, if so.
+pub(crate) fn missing() -> Option<String> {
+    found().as_ref().err().cloned()
+}
+
+/// The first GPU, a software one too.
+pub(crate) fn gpu() -> Device {
+    found().clone().unwrap()
 }
 
 /// The same where a kernel binds 8 KiB of a tensor at most.
-pub(crate) fn narrow() -> Option<Device> {
-    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+pub(crate) fn narrow() -> Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE
         .get_or_init(|| {
-            gpu()?;
             let host = Host::builder().linked(polychip_gpu::query);
             let host = host.configure("gpu", "binding_bytes", "8192").build();
-            host.devices().first().cloned()
+            host.devices()[0].clone()
         })
         .clone()
 }
@@ -191,9 +195,7 @@ impl Net {
     }
 
     pub(crate) fn check_as(&mut self, judge: Judge) {
-        if let Some(gpu) = gpu() {
-            self.check_on(&gpu, judge);
-        }
+        self.check_on(&gpu(), judge);
     }
 
     /// The same on a GPU of other settings.

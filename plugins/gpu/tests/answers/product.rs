@@ -5,8 +5,26 @@ use polychip_host::FlatGraph;
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op, TensorType};
 
 use crate::net::{EXACT, Judge, Net, gpu, narrow};
+use crate::{Test, tests};
 
-#[test]
+/// What is judged here.
+pub(crate) const TESTS: &[Test] = &tests![
+    products_with_bias_activation_and_residual,
+    batches_broadcast_and_vectors_are_matrices,
+    gemm_with_all_its_attributes,
+    norms_and_reductions,
+    reduced_precision_keeps_ports_and_stays_near,
+    quantised_products_and_convolutions,
+    weights_larger_than_a_binding_are_split_along_the_columns,
+    a_filled_tensor_larger_than_a_binding_is_multiplied_and_leaves_in_pieces,
+    bytes_larger_than_a_binding_are_split_along_the_columns,
+    tensors_of_the_run_larger_than_a_binding_are_refused_with_size_and_limit,
+    attention_with_a_mask,
+    an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from,
+    attention_between_transposes_of_heads,
+    a_right_side_that_was_transposed,
+];
+
 fn products_with_bias_activation_and_residual() {
     let mut net = Net::new();
     let x = net.input(&[2, 5, 24]);
@@ -21,7 +39,6 @@ fn products_with_bias_activation_and_residual() {
     net.check();
 }
 
-#[test]
 fn batches_broadcast_and_vectors_are_matrices() {
     let mut net = Net::new();
     let (a, b) = (net.input(&[3, 1, 4, 6]), net.input(&[2, 6, 5]));
@@ -36,7 +53,6 @@ fn batches_broadcast_and_vectors_are_matrices() {
     net.check();
 }
 
-#[test]
 fn gemm_with_all_its_attributes() {
     let mut net = Net::new();
     let (a, w, c) = (net.input(&[7, 4]), net.weights(&[9, 7]), net.input(&[4, 1]));
@@ -51,7 +67,6 @@ fn gemm_with_all_its_attributes() {
     net.check();
 }
 
-#[test]
 fn norms_and_reductions() {
     let mut net = Net::new();
     let x = net.input(&[2, 6, 20]);
@@ -79,7 +94,6 @@ fn norms_and_reductions() {
     net.check();
 }
 
-#[test]
 fn reduced_precision_keeps_ports_and_stays_near() {
     let mut net = Net::new();
     let x = net.input(&[1, 8, 6, 6]);
@@ -109,7 +123,6 @@ fn single(scale: f32, zero: i32) -> Encoding {
     }
 }
 
-#[test]
 fn quantised_products_and_convolutions() {
     let mut net = Net::new();
     let x = net.input_of(DType::U8, &[1, 4, 6, 6]);
@@ -127,9 +140,8 @@ fn quantised_products_and_convolutions() {
     net.check_as(judge);
 }
 
-#[test]
 fn weights_larger_than_a_binding_are_split_along_the_columns() {
-    let Some(gpu) = narrow() else { return };
+    let gpu = narrow();
     let mut net = Net::new();
     // pieces of 24 columns, the last of 3; what stands behind is read in place
     let x = net.input(&[5, 75]);
@@ -165,9 +177,8 @@ fn weights_larger_than_a_binding_are_split_along_the_columns() {
     net.check_on(&gpu, judge);
 }
 
-#[test]
 fn a_filled_tensor_larger_than_a_binding_is_multiplied_and_leaves_in_pieces() {
-    let Some(gpu) = narrow() else { return };
+    let gpu = narrow();
     let mut net = Net::new();
     let shape = net.ints(&[64, 80]);
     let value = Literal::new(DType::F32, vec![1], 0.5f32.to_le_bytes().to_vec()).unwrap();
@@ -186,9 +197,8 @@ fn a_filled_tensor_larger_than_a_binding_is_multiplied_and_leaves_in_pieces() {
     net.check_on(&gpu, judge);
 }
 
-#[test]
 fn bytes_larger_than_a_binding_are_split_along_the_columns() {
-    let Some(gpu) = narrow() else { return };
+    let gpu = narrow();
     let mut net = Net::new();
     let x = net.input_of(DType::U8, &[3, 160]);
     net.encode(x, single(0.02, 130));
@@ -212,9 +222,8 @@ fn bytes_larger_than_a_binding_are_split_along_the_columns() {
     net.check_on(&gpu, EXACT);
 }
 
-#[test]
 fn tensors_of_the_run_larger_than_a_binding_are_refused_with_size_and_limit() {
-    let Some(gpu) = narrow() else { return };
+    let gpu = narrow();
     let mut net = Net::new();
     let (a, b) = (net.input(&[4, 64]), net.input(&[64, 33]));
     let product = net.plain(Op::MatMul, &[a, b]);
@@ -232,7 +241,6 @@ fn tensors_of_the_run_larger_than_a_binding_are_refused_with_size_and_limit() {
     }
 }
 
-#[test]
 fn attention_with_a_mask() {
     let mut net = Net::new();
     let (q, k, v) = (
@@ -246,9 +254,8 @@ fn attention_with_a_mask() {
     net.check();
 }
 
-#[test]
 fn an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     // too wide for a workgroup's memory
     const WIDTH: usize = 16 << 10;
     let shape = [1, 1, 3, WIDTH];
@@ -304,7 +311,6 @@ fn an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from() {
     net.check();
 }
 
-#[test]
 fn attention_between_transposes_of_heads() {
     let mut net = Net::new();
     let perm = || Attributes::new().with_ints(Attr::Perm, &[0, 2, 1, 3]);
@@ -331,7 +337,6 @@ fn attention_between_transposes_of_heads() {
     net.check();
 }
 
-#[test]
 fn a_right_side_that_was_transposed() {
     let mut net = Net::new();
     let (a, b) = (net.input(&[2, 3, 5, 7]), net.input(&[2, 3, 4, 7]));

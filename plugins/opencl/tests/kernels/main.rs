@@ -18,6 +18,10 @@ mod movement;
 mod reduce;
 
 use libtest_mimic::{Arguments, Trial};
+use polychip_needs::Need;
+
+/// Without which nothing is judged here.
+const NEED: Need = Need::Opencl;
 
 /// Of so many trials one is run where all are not wished: a number that no count of shapes or types divides.
 const STEP: usize = 7;

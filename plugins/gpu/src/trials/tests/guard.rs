@@ -6,6 +6,7 @@ use polychip_gpu_kernels::{
     Binary, Elementwise, Expression, Generate, Kernel, Limits, Sample, Scalar, Values,
 };
 use polychip_gpu_lowering::Guard;
+use polychip_needs::{Need, absent};
 
 use super::Kept;
 use crate::driver::adapter;
@@ -25,7 +26,7 @@ impl Kept {
 fn device() -> Option<(Arc<Gpu>, Limits)> {
     let found = adapter::find(None).unwrap_or_default().into_iter().next();
     let Some(found) = found else {
-        eprintln!("skipped: no GPU");
+        absent(Need::Vulkan, "no GPU");
         return None;
     };
     Some((
