@@ -9,7 +9,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod arm;
 mod bindgen;
@@ -41,7 +41,9 @@ struct Arguments {
 enum Chore {
     /// Run every check of CI that this machine can run; say which were skipped and why
     Ci(ci::Options),
-    /// Check the conventions: crate edges, circles of imports, file headers, file sizes, where versions stand
+    /// Run the quick checks: format, conventions, every test that needs no Python, no vendor's library and no minutes
+    Test(ci::QuickOptions),
+    /// Check the conventions: crate edges, circles of imports, what ARCHITECTURE.md states, words, dependencies, files
     Tidy(tidy::Options),
     /// Compare the committed C header of the plugin contract with the Rust source
     Header(golden::Options),
@@ -89,12 +91,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// The names of all chores.
+fn chores() -> Vec<String> {
+    let command = Arguments::command();
+    let chores = command.get_subcommands();
+    chores.map(|chore| chore.get_name().to_owned()).collect()
+}
+
 /// Whether the chore found nothing wrong; it has said what it found.
 fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
         Chore::OpBench(options) => return op_bench::run(&options),
-        Chore::Tidy(options) => tidy::run(&options),
+        Chore::Test(options) => return ci::run_quick(&options),
+        Chore::Tidy(options) => tidy::run(&options, &chores()),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
         Chore::Bindgen(options) => bindgen::run(&options),

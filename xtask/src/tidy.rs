@@ -1,36 +1,55 @@
-//! Conventions as checks: crate edges, circles of imports, files of plugins, file
-//! headers, file sizes, safety, and where versions stand.
+//! Conventions as checks: crate edges, circles of imports, what ARCHITECTURE.md states, words, dependencies, files of
+//! plugins, file headers, file sizes, safety, and where versions stand.
 //!
 //! Invariant: every finding names the file or crate, the rule and what to do about it; all findings are
 //! listed before the check fails.
 
 use anyhow::{Result, bail};
+use cargo_metadata::MetadataCommand;
 
+use crate::root::root;
+
+mod architecture;
 mod circles;
+mod dependencies;
 mod edges;
 mod imports;
 mod manifests;
 mod plugins;
 mod sources;
+mod words;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Print every circle of imports that breaks the rule, also those that are known
     #[arg(long)]
     circles: bool,
+    /// Print every name that holds a word which the glossary rules out, also those that are known
+    #[arg(long)]
+    words: bool,
 }
 
-/// Runs all checks.
-pub(crate) fn run(options: &Options) -> Result<()> {
+/// Runs all checks; `chores` are the commands that `cargo xtask` has.
+pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()?;
     if options.circles {
-        return circles::print();
+        return circles::print(&metadata);
+    }
+    if options.words {
+        return words::print();
     }
     let mut findings = Vec::new();
-    circles::check(&mut findings)?;
-    edges::check(&mut findings)?;
+    architecture::check(&metadata, chores, &mut findings)?;
+    circles::check(&metadata, &mut findings)?;
+    dependencies::check(&metadata, &mut findings)?;
+    edges::check(&metadata, &mut findings)?;
     manifests::check(&mut findings)?;
     plugins::check(&mut findings)?;
     sources::check(&mut findings)?;
+    words::check(&mut findings)?;
     if findings.is_empty() {
         eprintln!("tidy: all conventions hold");
         return Ok(());

@@ -3,9 +3,10 @@
 //! Invariant: everything that a command prints, on both its outputs and in order, is in the file.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, PipeReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
 
 use anyhow::{Context, Result};
 
@@ -44,26 +45,81 @@ impl Log {
 
     /// Runs a command to its end.
     pub(super) fn run(&mut self, mut command: Command) -> Result<ExitStatus> {
-        let words = format!("{command:?}");
         let (reader, writer) = std::io::pipe()?;
         command.stdout(writer.try_clone()?).stderr(writer);
+        self.follow(command, reader)
+    }
+
+    /// The same, but what the command prints to standard output goes to another file.
+    pub(super) fn run_into(&mut self, mut command: Command, output: File) -> Result<ExitStatus> {
+        let (reader, writer) = std::io::pipe()?;
+        command.stdout(output).stderr(writer);
+        self.follow(command, reader)
+    }
+
+    fn follow(&mut self, mut command: Command, reader: PipeReader) -> Result<ExitStatus> {
+        let words = format!("{command:?}");
         let mut child = command.spawn().with_context(|| words)?;
         // its ends of the pipe: the reader ends when the child's are closed too
         drop(command);
         let mut reader = BufReader::new(reader);
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line)? > 0 {
-            std::io::stderr().write_all(&line)?;
-            self.file.write_all(&line)?;
+            self.write(&line)?;
             line.clear();
         }
         Ok(child.wait()?)
     }
 
+    /// Runs commands, as many at a time as there are processors; what each prints is shown when it ends. True where all
+    /// went well.
+    pub(super) fn run_together(&mut self, commands: Vec<Command>) -> Result<bool> {
+        let most = std::thread::available_parallelism().map_or(1, usize::from);
+        let waiting = Mutex::new(commands.into_iter());
+        let (send, ended) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..most {
+                let (waiting, send) = (&waiting, send.clone());
+                scope.spawn(move || {
+                    loop {
+                        // the guard ends with the statement
+                        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                        let Some(mut command) = next else { break };
+                        let output = command.stdin(Stdio::null()).output();
+                        if send.send((command, output)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(send);
+            let mut passed = true;
+            for (command, output) in ended {
+                let output = output.with_context(|| format!("{command:?}"))?;
+                self.write(format!("$ {command:?}\n").as_bytes())?;
+                self.write(&output.stdout)?;
+                self.write(&output.stderr)?;
+                passed &= output.status.success();
+            }
+            Ok(passed)
+        })
+    }
+
+    /// Adds bytes to the file and shows them.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        std::io::stderr().write_all(bytes)?;
+        Ok(self.file.write_all(bytes)?)
+    }
+
+    /// All that was printed.
+    pub(super) fn text(&self) -> Result<String> {
+        let bytes = std::fs::read(&self.path).with_context(|| self.path.display().to_string())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// What is there to say of the failure, in two pieces: the end of the output, and the lines that tell.
     pub(super) fn failure(&self) -> Result<(String, String)> {
-        let bytes = std::fs::read(&self.path).with_context(|| self.path.display().to_string())?;
-        let text = String::from_utf8_lossy(&bytes);
+        let text = self.text()?;
         let lines: Vec<&str> = text.lines().collect();
         let last = lines[lines.len().saturating_sub(LAST)..].join("\n");
         let mut telling = telling(&text);
@@ -146,6 +202,32 @@ mod tests {
                 "error: test failed, to rerun pass `--test a`",
             ]
         );
+    }
+
+    #[test]
+    fn commands_that_run_together_all_run_and_one_that_fails_tells() {
+        let mut log = Log::new("a test of commands together").unwrap();
+        let command = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        assert!(
+            log.run_together(vec![command("echo one"), command("echo two")])
+                .unwrap()
+        );
+        assert!(
+            !log.run_together(vec![command("exit 1"), command("echo three")])
+                .unwrap()
+        );
+        let text = log.text().unwrap();
+        assert!(
+            ["one\n", "two\n", "three\n"]
+                .iter()
+                .all(|word| text.contains(word)),
+            "{text}"
+        );
+        std::fs::remove_file(log.path()).unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cargo_metadata::{MetadataCommand, TargetKind};
+use cargo_metadata::{Metadata, TargetKind};
 
 use super::imports::{self, Imports};
 use crate::root::root;
@@ -24,15 +24,15 @@ struct Circle {
 }
 
 /// Checks every crate's circles against the list of known ones.
-pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
+pub(super) fn check(metadata: &Metadata, findings: &mut Vec<String>) -> Result<()> {
     let known = std::fs::read_to_string(root().join(KNOWN)).unwrap_or_default();
-    compare(&all()?, &known, findings);
+    compare(&all(metadata)?, &known, findings);
     Ok(())
 }
 
 /// Prints every circle with its imports, and the list of all as `circles.txt` holds them.
-pub(super) fn print() -> Result<()> {
-    let circles = all()?;
+pub(super) fn print(metadata: &Metadata) -> Result<()> {
+    let circles = all(metadata)?;
     for circle in &circles {
         eprintln!("{}\n", circle.told());
     }
@@ -67,11 +67,7 @@ fn compare(circles: &[Circle], known: &str, findings: &mut Vec<String>) {
 }
 
 /// The circles of all crates of the workspace: libraries, programs, benchmarks.
-fn all() -> Result<Vec<Circle>> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(root().join("Cargo.toml"))
-        .no_deps()
-        .exec()?;
+fn all(metadata: &Metadata) -> Result<Vec<Circle>> {
     let mut roots = BTreeSet::new();
     for package in &metadata.packages {
         for target in &package.targets {

@@ -4,9 +4,12 @@
 //! none: `plugins/NAME` without a row may depend on the SDK, the contract, the vocabulary and what it wraps;
 //! its library `plugins/NAME/cdylib` on the plugin and the SDK.
 
-use anyhow::Result;
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use std::collections::BTreeSet;
 
+use anyhow::Result;
+use cargo_metadata::{DependencyKind, Metadata};
+
+use super::architecture::{rows, section};
 use crate::root::root;
 
 /// Crates and what each may depend on. Development dependencies are free for test crates and limited to
@@ -26,6 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-cpu-kernels", &[]),
     ("polychip-gpu-kernels", &[]),
     ("polychip-sys", &[]),
+    ("polychip-needs", &[]),
     (
         "polychip-host",
         &["polychip-abi", "polychip-ops", "polychip-graph"],
@@ -121,12 +125,10 @@ const FREE: &[&str] = &[
     "polychip-soc",
 ];
 
-/// Checks the edges of every workspace member.
-pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(root().join("Cargo.toml"))
-        .no_deps()
-        .exec()?;
+/// Checks the edges of every workspace member, and the table of ARCHITECTURE.md.
+pub(super) fn check(metadata: &Metadata, findings: &mut Vec<String>) -> Result<()> {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md"))?;
+    findings.extend(stated(&page, |name| package_of(metadata, name)));
     let ours: Vec<&str> = metadata
         .packages
         .iter()
@@ -159,6 +161,78 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// The package that the page calls so: by its folder, or the last word of it.
+fn package_of(metadata: &Metadata, name: &str) -> Option<String> {
+    let packages = metadata.packages.iter().filter_map(|package| {
+        let folder = package.manifest_path.strip_prefix(root()).ok()?.parent()?;
+        Some((folder, package.name.to_string()))
+    });
+    let mut packages: Vec<_> = packages.collect();
+    packages.sort_by_key(|(folder, _)| folder.components().count());
+    let whole = packages.iter().find(|(folder, _)| folder.as_str() == name);
+    let last = || {
+        packages
+            .iter()
+            .find(|(folder, _)| folder.file_name() == Some(name))
+    };
+    whole.or_else(last).map(|(_, package)| package.clone())
+}
+
+/// What the page's table says otherwise than the table here.
+fn stated(page: &str, package_of: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    const PAGE: &str = "ARCHITECTURE.md";
+    let mut findings = Vec::new();
+    let mut told = Vec::new();
+    for row in rows(section(page, "Edges")) {
+        let [from, to] = row[..] else { continue };
+        // rules for crates that have no row here
+        if from.contains("NAME") || from == "device-tests" {
+            continue;
+        }
+        // what stands in parentheses, and behind `as`, says more of an edge
+        let plain: String = to
+            .split('(')
+            .map(|piece| piece.rsplit_once(')').map_or(piece, |(_, rest)| rest))
+            .collect();
+        let mut allowed = BTreeSet::new();
+        for name in plain.split([',', ';']).filter(|_| to != "nothing of ours") {
+            let name = name
+                .split(" as ")
+                .next()
+                .unwrap_or_default()
+                .trim_matches(['`', ' ']);
+            match package_of(name) {
+                Some(package) => drop(allowed.insert(package)),
+                None => findings.push(format!("{PAGE}: in the table of edges, {name:?} is no crate")),
+            }
+        }
+        for name in from.split(',').map(|name| name.trim_matches(['`', ' '])) {
+            let Some(package) = package_of(name) else {
+                findings.push(format!("{PAGE}: in the table of edges, {name:?} is no crate"));
+                continue;
+            };
+            let row = EDGES.iter().find(|(from, _)| *from == package);
+            let ours: BTreeSet<String> = row
+                .iter()
+                .flat_map(|(_, to)| to.iter())
+                .map(ToString::to_string)
+                .collect();
+            if ours != allowed {
+                findings.push(format!(
+                    "{PAGE}: the table of edges lets {package} depend on {allowed:?}, xtask/src/tidy/edges.rs on {ours:?}"
+                ));
+            }
+            told.push(package);
+        }
+    }
+    for (from, to) in EDGES {
+        if !to.is_empty() && !told.iter().any(|package| package == from) {
+            findings.push(format!("{PAGE}: the table of edges has no row of {from}"));
+        }
+    }
+    findings
+}
+
 /// What the crate of this name in this folder may depend on, where it has a row or is a plugin.
 fn allowed(name: &str, folder: &str) -> Option<Vec<String>> {
     if let Some((_, row)) = EDGES.iter().find(|(from, _)| *from == name) {
@@ -179,6 +253,21 @@ fn allowed(name: &str, folder: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_says_the_same_edges() {
+        let package = |name: &str| (name != "nobody").then(|| format!("polychip-{name}"));
+        let found = |row: &str| {
+            let page = format!("## Edges\n\n| crate | may |\n|---|---|\n{row}\n\n## Next\n");
+            let mut found = stated(&page, package);
+            found.retain(|finding| !finding.contains("has no row"));
+            found
+        };
+        assert!(found("| graph | ops |\n| cpu-kernels, sys | nothing of ours |").is_empty());
+        assert!(found("| graph | ops as a table (feature `a`, on) |\n| plugins/NAME | sdk |").is_empty());
+        assert_eq!(found("| graph | ops, sys |").len(), 1);
+        assert_eq!(found("| nobody | nobody |").len(), 2);
+    }
 
     #[test]
     fn a_plugin_needs_no_row_and_another_crate_does() {

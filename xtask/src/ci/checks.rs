@@ -1,0 +1,348 @@
+//! The checks, in the order in which they run: what is quick to say comes first.
+//!
+//! Invariants:
+//! 1. A quick check needs no Python, no vendor's library and no network but the registry's.
+//! 2. Each suite runs once: with the quick ones, or in a check of its own here.
+
+use std::process::Command;
+
+use crate::root::root;
+
+/// One check.
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    /// What the check needs and this machine lacks, by its name, and why it is thought so.
+    pub(super) skip: Option<(&'static str, String)>,
+    pub(super) steps: Vec<Step>,
+    /// Whether later steps run where one failed.
+    pub(super) goes_on: bool,
+}
+
+/// A step of a check.
+pub(super) enum Step {
+    Run(Command),
+    /// As many at a time as there are processors.
+    Together(Vec<Command>),
+    /// The workspace, whole.
+    Build,
+    /// All tests of the compiler's harness.
+    Tests,
+    /// All suites that no check of their own runs.
+    QuickSuites,
+    /// A suite that brings its own harness.
+    Suite {
+        package: &'static str,
+        test: &'static str,
+        arguments: &'static [&'static str],
+        environment: Vec<(&'static str, String)>,
+    },
+}
+
+/// Suites that take minutes, or need what is made by Python or fetched: by package and name.
+pub(super) const WHOLE: [(&str, &str); 11] = [
+    (DEVICE_TESTS, "damaged_models"),
+    (DEVICE_TESTS, "gpu_models"),
+    (DEVICE_TESTS, "onnx_backend"),
+    (DEVICE_TESTS, "onnx_runtime"),
+    (DEVICE_TESTS, "onnx_writer"),
+    (DEVICE_TESTS, "openvino"),
+    (DEVICE_TESTS, "qnn_models"),
+    (DEVICE_TESTS, "quantised"),
+    (GPU_KERNELS, "kernels"),
+    ("polychip-isa-tests", "op_suite"),
+    ("polychip-opencl", "kernels"),
+];
+const DEVICE_TESTS: &str = "polychip-device-tests";
+const GPU_KERNELS: &str = "polychip-gpu-kernels";
+
+/// Whether a check of its own runs this suite.
+pub(super) fn is_whole(package: &str, test: &str) -> bool {
+    WHOLE.contains(&(package, test))
+}
+
+impl Check {
+    fn new(name: &'static str, steps: Vec<Step>) -> Check {
+        Check {
+            name,
+            skip: None,
+            steps,
+            goes_on: false,
+        }
+    }
+
+    fn cargo(name: &'static str, arguments: &[&str]) -> Check {
+        Check::new(name, vec![Step::Run(cargo(arguments))])
+    }
+
+    fn all_steps(mut self) -> Check {
+        self.goes_on = true;
+        self
+    }
+
+    fn needs(mut self, need: &'static str, missing: Option<impl Into<String>>) -> Check {
+        if self.skip.is_none() {
+            self.skip = missing.map(|why| (need, why.into()));
+        }
+        self
+    }
+}
+
+/// A suite as a step.
+fn suite(package: &'static str, test: &'static str) -> Step {
+    Step::Suite {
+        package,
+        test,
+        arguments: &[],
+        environment: Vec::new(),
+    }
+}
+
+/// The quick checks.
+pub(super) fn quick() -> Vec<Check> {
+    vec![
+        Check::cargo("format", &["fmt", "--all", "--check"]),
+        Check::cargo("tidy", &["xtask", "tidy"]),
+        // apart from the tests, so that what each costs is seen
+        Check::new("build", vec![Step::Build]),
+        Check::new("tests", vec![Step::Tests]),
+        Check::new("suites", vec![Step::QuickSuites]),
+        Check::cargo(
+            "documentation tests",
+            &["test", "--workspace", "--doc", "--quiet"],
+        ),
+    ]
+}
+
+/// All checks.
+pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
+    let mut list = quick();
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "--deny",
+        "warnings",
+    ];
+    list.insert(2, Check::cargo("clippy", &clippy));
+    list.extend([
+        Check::new("kernels on the GPU's driver", vec![suite(GPU_KERNELS, "kernels")]),
+        Check::new(
+            "kernels through OpenCL",
+            vec![suite("polychip-opencl", "kernels")],
+        ),
+        page(),
+        Check::cargo("header of the plugin contract", &["xtask", "header"]).needs(
+            "cbindgen",
+            lacks(program_runs("cbindgen"), "cbindgen is not installed"),
+        ),
+        Check::cargo("bindings of vendors' libraries", &["xtask", "bindgen", "--check"])
+            .needs("bindgen", crate::bindgen::missing()),
+        Check::cargo(
+            "licences and duplicate versions",
+            &["deny", "check", "licenses", "bans", "sources"],
+        )
+        .needs(
+            "cargo-deny",
+            lacks(cargo_has("deny"), "cargo-deny is not installed"),
+        ),
+        advisories(),
+        Check::new(
+            "ONNX backend suite and ONNX Runtime's outputs",
+            [
+                "onnx_backend",
+                "onnx_runtime",
+                "onnx_writer",
+                "quantised",
+                "damaged_models",
+                "openvino",
+                "qnn_models",
+                "gpu_models",
+            ]
+            .map(|test| suite(DEVICE_TESTS, test))
+            .into(),
+        )
+        .all_steps(),
+        // the lines above run on the widest instruction set only
+        Check::new(
+            "ONNX backend suite on each other instruction set",
+            vec![Step::Suite {
+                package: "polychip-isa-tests",
+                test: "op_suite",
+                arguments: &[],
+                environment: vec![("POLYCHIP_SUITE_NARROW", "1".to_owned())],
+            }],
+        ),
+        arm(),
+        backend_suite("ONNX backend suite through OpenVINO", "openvino:0"),
+        backend_suite("ONNX backend suite through the GPU", "gpu:0"),
+        newer_mesa(),
+        miri(),
+        fuzz(fuzz_seconds),
+    ]);
+    list
+}
+
+fn lacks(there: bool, why: &'static str) -> Option<&'static str> {
+    (!there).then_some(why)
+}
+
+/// The page of a plan: what its source makes, and in a browser, by the program that the build has made.
+fn page() -> Check {
+    let open = Step::Run(cargo(&["xtask", "page", "--built"]));
+    Check::new("page of a plan in a browser", vec![Step::Build, open])
+        .needs("browser", crate::page::missing())
+}
+
+/// A sample on the aarch64 processor that has the least; `cargo xtask arm` runs all on three.
+fn arm() -> Check {
+    Check::cargo(
+        "aarch64 under emulation",
+        &[
+            "xtask",
+            "arm",
+            "--cpu",
+            "cortex-a53",
+            "--every",
+            "40",
+            "--cases",
+            "4",
+        ],
+    )
+    .needs("aarch64", crate::arm::missing())
+}
+
+/// The ONNX backend suite through another device, which the suite itself misses where it is not there; whole models
+/// through it are among the tests before.
+fn backend_suite(name: &'static str, device: &str) -> Check {
+    let step = Step::Suite {
+        package: DEVICE_TESTS,
+        test: "onnx_backend",
+        arguments: &[],
+        environment: vec![("POLYCHIP_SUITE_DEVICE", device.to_owned())],
+    };
+    Check::new(name, vec![step])
+}
+
+/// Some of the GPU's suites through another version of Vulkan's driver in software: not all, for its compiler takes
+/// seconds for each kernel of long unrolled loops (Depthwise, plain products).
+fn newer_mesa() -> Check {
+    const RUNS: [(&str, &str, &[&str]); 3] = [
+        (GPU_KERNELS, "kernels", &["--skip", "depthwise", "--skip", "gemm"]),
+        (DEVICE_TESTS, "gpu_zero_copy", &[]),
+        (DEVICE_TESTS, "gpu_models", &["kws_dscnn/alone"]),
+    ];
+    let mesa = crate::vendor::debian::mesa();
+    let missing = lacks(
+        mesa.is_some(),
+        "Mesa 25 is not there (`cargo xtask vendor mesa` fetches it)",
+    );
+    let driver = mesa.map(|file| ("VK_DRIVER_FILES", file.display().to_string()));
+    let steps = RUNS.map(|(package, test, arguments)| Step::Suite {
+        package,
+        test,
+        arguments,
+        environment: driver.clone().into_iter().collect(),
+    });
+    Check::new("GPU suites through Mesa 25", steps.into()).needs("mesa25", missing)
+}
+
+/// The advisory database lives on a public server that a build machine may not reach.
+fn advisories() -> Check {
+    let check = Check::cargo("advisories", &["deny", "check", "advisories"]);
+    if !cargo_has("deny") {
+        return check.needs("cargo-deny", Some("cargo-deny is not installed"));
+    }
+    let reached = cargo(&["deny", "fetch", "db"])
+        .current_dir(root())
+        .output()
+        .is_ok_and(|output| output.status.success());
+    check.needs(
+        "advisories",
+        lacks(reached, "the advisory database cannot be reached"),
+    )
+}
+
+/// Where the pointers are: the contract, both its sides with the null plugin linked in, and the graph's
+/// constants. Whole models would take hours under Miri.
+fn miri() -> Check {
+    const RUNS: [&[&str]; 4] = [
+        &["--package", "polychip-abi", "--package", "polychip-sdk", "--lib"],
+        &["--package", "polychip-host", "--lib"],
+        &["--package", "polychip-host", "--test", "host", "--", "null::"],
+        &[
+            "--package",
+            "polychip-graph",
+            "--lib",
+            "--",
+            "constant::",
+            "encoding::",
+            "extract::",
+            "graph::tests",
+            "onnx::external::",
+            "onnx::weights::",
+        ],
+    ];
+    let steps = RUNS.map(|arguments| {
+        let mut command = nightly(&["miri", "test"]);
+        command.args(arguments);
+        command
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("PROPTEST_CASES", "2");
+        Step::Run(command)
+    });
+    let there = runs(nightly(&["miri", "--version"]));
+    Check::new("Miri", steps.into()).needs("miri", lacks(there, "no nightly toolchain with Miri"))
+}
+
+/// Each target for so many seconds, on one processor each.
+fn fuzz(seconds: u32) -> Check {
+    const TARGETS: [&str; 5] = ["importer", "text", "plan", "blob", "graph_view"];
+    let there = runs(nightly(&["fuzz", "--version"]));
+    let mut commands = Vec::new();
+    let mut missing = lacks(there, "no nightly toolchain with cargo-fuzz").map(str::to_owned);
+    for target in TARGETS {
+        // what is found goes to the first folder, which git ignores; the second is committed
+        let corpus = format!("fuzz/corpus/{target}");
+        if let Err(error) = std::fs::create_dir_all(root().join(&corpus)) {
+            missing.get_or_insert(format!("{corpus}: {error}"));
+        }
+        let mut command = nightly(&["fuzz", "run", target, &corpus]);
+        command.args([&format!("fuzz/seeds/{target}"), "--"]);
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .args(["-rss_limit_mb=4096", "-timeout=20"])
+            .current_dir(root());
+        commands.push(command);
+    }
+    let build = Step::Run(nightly(&["fuzz", "build"]));
+    Check::new("fuzz", vec![build, Step::Together(commands)]).needs("cargo-fuzz", missing)
+}
+
+/// The cargo that started this program.
+pub(super) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments);
+    command
+}
+
+/// The nightly toolchain's cargo: rustup's own program finds it.
+fn nightly(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.arg("+nightly").args(arguments);
+    command
+}
+
+fn runs(mut command: Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+pub(super) fn cargo_has(subcommand: &str) -> bool {
+    runs(cargo(&[subcommand, "--version"]))
+}
+
+fn program_runs(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version");
+    runs(command)
+}
