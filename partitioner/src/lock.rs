@@ -1,6 +1,6 @@
 //! A plan judged with the costs that it was made with: whether the same planning still gives it.
 //!
-//! A lock's file records, beside what each device offered for each node, the [`Terms`] that the plan was priced on. A
+//! A lock's file records, beside what each device offered for each node, the [`Terms`](crate::Terms) that the plan was priced on. A
 //! check plans the model of today on the devices of today with the figures of the lock, so that only what changed in
 //! the model, in what devices support and in what is asked for moves a node: rates that were measured since do not.
 //!
@@ -10,107 +10,19 @@
 //!
 //! Deliberately not here: what differs (`diff`), the plan's own figures of today (`restate`).
 
-use crate::cost::{Cost, CostTable};
+use crate::cost::CostTable;
 use crate::diff::pairs;
 use crate::error::Error;
-use crate::link::{Link, LinkTable};
+use crate::link::LinkTable;
 use crate::objective::Objective;
 use crate::options::Options;
 use crate::partition::partition;
 use crate::plan::Plan;
 use crate::record::Offer;
 use crate::target::Target;
-use crate::unit::{Microjoules, Milliwatts, Nanos};
+use crate::terms::LinkTerms;
 use polychip_graph::Graph;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// What a plan was priced on beside its nodes' offers. Devices are the plan's, by index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Terms {
-    /// Each device.
-    pub devices: Vec<DeviceTerms>,
-    /// Links between devices.
-    pub links: Vec<LinkTerms>,
-    /// Parts whose cost is known as a whole.
-    pub parts: Vec<PartTerms>,
-}
-
-/// What a device charges beside its nodes' costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeviceTerms {
-    /// Time charged once per part; JSON holds picoseconds.
-    #[serde(rename = "launch_ps")]
-    pub launch: Nanos,
-    /// Energy charged once per part; JSON holds nanojoules.
-    #[serde(rename = "launch_energy_nj")]
-    pub launch_energy: Microjoules,
-    /// Power while computing, where known, in milliwatts.
-    #[serde(rename = "power_mw", default, skip_serializing_if = "Option::is_none")]
-    pub power: Option<Milliwatts>,
-    /// Power at all times, where known, in milliwatts.
-    #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
-    pub idle: Option<Milliwatts>,
-}
-
-/// A link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LinkTerms {
-    /// Device that writes.
-    pub from: u32,
-    /// Device that reads.
-    pub to: u32,
-    /// How tensors get there, and what that costs.
-    pub link: Link,
-}
-
-/// A part whose cost is known as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PartTerms {
-    /// The device.
-    pub device: u32,
-    /// Its nodes, ascending.
-    pub nodes: Vec<u32>,
-    /// What it costs there.
-    pub cost: Cost,
-}
-
-impl Terms {
-    /// The terms of planning with these inputs.
-    #[must_use]
-    pub fn of(targets: &[Target], costs: &CostTable, links: &LinkTable) -> Terms {
-        let devices = targets.iter().map(|target| DeviceTerms {
-            launch: target.launch,
-            launch_energy: target.launch_energy,
-            power: target.power,
-            idle: target.idle,
-        });
-        let index = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-        let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));
-        let links = pairs.filter_map(|(from, to)| {
-            Some(LinkTerms {
-                from: index(from),
-                to: index(to),
-                link: *links.get(from, to)?,
-            })
-        });
-        let parts = costs.parts().map(|(device, nodes, cost)| PartTerms {
-            device: index(device),
-            nodes: nodes.iter().map(|node| index(*node)).collect(),
-            cost: *cost,
-        });
-        Terms {
-            devices: devices.collect(),
-            links: links.collect(),
-            parts: parts.collect(),
-        }
-    }
-}
 
 /// The inputs of planning, with the figures of a lock in the place of today's.
 struct Inputs {
@@ -228,6 +140,10 @@ fn with_costs_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Cost;
+    use crate::link::Link;
+    use crate::terms::Terms;
+    use crate::unit::Nanos;
     use crate::{Provenance, Refusal, diff};
     use polychip_graph::{Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};

@@ -1,0 +1,96 @@
+//! What a plan was priced on beside what each device offered for each node, as its file records it.
+//!
+//! Not here: planning anew on these terms (`lock`).
+
+use crate::cost::{Cost, CostTable};
+use crate::link::{Link, LinkTable};
+use crate::target::Target;
+use crate::unit::{Microjoules, Milliwatts, Nanos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a plan was priced on beside its nodes' offers. Devices are the plan's, by index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// Each device.
+    pub devices: Vec<DeviceTerms>,
+    /// Links between devices.
+    pub links: Vec<LinkTerms>,
+    /// Parts whose cost is known as a whole.
+    pub parts: Vec<PartTerms>,
+}
+
+/// What a device charges beside its nodes' costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceTerms {
+    /// Time charged once per part; JSON holds picoseconds.
+    #[serde(rename = "launch_ps")]
+    pub launch: Nanos,
+    /// Energy charged once per part; JSON holds nanojoules.
+    #[serde(rename = "launch_energy_nj")]
+    pub launch_energy: Microjoules,
+    /// Power while computing, where known, in milliwatts.
+    #[serde(rename = "power_mw", default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Milliwatts>,
+    /// Power at all times, where known, in milliwatts.
+    #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Milliwatts>,
+}
+
+/// A link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkTerms {
+    /// Device that writes.
+    pub from: u32,
+    /// Device that reads.
+    pub to: u32,
+    /// How tensors get there, and what that costs.
+    pub link: Link,
+}
+
+/// A part whose cost is known as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PartTerms {
+    /// The device.
+    pub device: u32,
+    /// Its nodes, ascending.
+    pub nodes: Vec<u32>,
+    /// What it costs there.
+    pub cost: Cost,
+}
+
+impl Terms {
+    /// The terms of planning with these inputs.
+    #[must_use]
+    pub fn of(targets: &[Target], costs: &CostTable, links: &LinkTable) -> Terms {
+        let devices = targets.iter().map(|target| DeviceTerms {
+            launch: target.launch,
+            launch_energy: target.launch_energy,
+            power: target.power,
+            idle: target.idle,
+        });
+        let index = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));
+        let links = pairs.filter_map(|(from, to)| {
+            Some(LinkTerms {
+                from: index(from),
+                to: index(to),
+                link: *links.get(from, to)?,
+            })
+        });
+        let parts = costs.parts().map(|(device, nodes, cost)| PartTerms {
+            device: index(device),
+            nodes: nodes.iter().map(|node| index(*node)).collect(),
+            cost: *cost,
+        });
+        Terms {
+            devices: devices.collect(),
+            links: links.collect(),
+            parts: parts.collect(),
+        }
+    }
+}
