@@ -118,6 +118,7 @@ const FREE: &[&str] = &[
     "polychip-device-tests",
     "polychip-isa-tests",
     "polychip-conformance",
+    "polychip-op-bench",
     "polychip-plugin-wrong",
     "polychip-emulator-qnn",
     "polychip-emulator-qnn-format",
