@@ -784,14 +784,18 @@ fn channels_axis(axis: usize, rank: usize) -> usize {
 /// `[n, c, spatial]` of an image's shape.
 fn image(dims: &[usize]) -> Result<[usize; 3]> {
     match dims {
-        [n, c, spatial @ ..] if !spatial.is_empty() => Ok([*n, *c, spatial.iter().product()]),
+        [n, c, spatial @ ..] if !spatial.is_empty() => {
+            let spatial = polychip_ops::axis::product(spatial)
+                .ok_or_else(|| Error::unsupported(format!("a tensor of shape {dims:?} is too large")))?;
+            Ok([*n, *c, spatial])
+        }
         _ => Err(Error::unsupported(format!("shape {dims:?} is not an image's"))),
     }
 }
 
 /// Whether both forms are the same bytes.
 fn is_trivial(dims: &[usize]) -> bool {
-    dims.len() < 3 || dims[1] == 1 || dims[2..].iter().product::<usize>() == 1
+    dims.len() < 3 || dims[1] == 1 || dims[2..].iter().all(|&size| size == 1)
 }
 
 /// The activation that changes nothing.

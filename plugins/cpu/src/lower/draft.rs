@@ -7,11 +7,15 @@
 //!
 //! Not here: how nodes lower (`lower`), what steps cost (`estimate`).
 
-use polychip_sdk::Error;
+use polychip_ops::axis;
+use polychip_sdk::{Error, Result};
 
 use super::{Forms, Lowering, Options, finish};
 use crate::part::{Part, TensorIndex};
 use crate::step::Step;
+
+/// A terabyte of bytes.
+const MOST_ELEMENTS: usize = 1 << 40;
 
 /// A part lowered for what it says alone: nothing of it can run.
 pub(crate) struct Draft {
@@ -38,7 +42,10 @@ pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
         };
         lowering.node = anchor;
         let steps = lowering.steps.len();
-        if let Err(error) = lowering.emit(&part.nodes[anchor], tail) {
+        let emitted = within_memory(part, anchor)
+            .and_then(|()| within_memory(part, index))
+            .and_then(|()| lowering.emit(&part.nodes[anchor], tail));
+        if let Err(error) = emitted {
             lowering.steps.truncate(steps);
             for &tensor in part.nodes[anchor].outputs.iter().chain([&tail.output]).flatten() {
                 lowering.stand_in(tensor);
@@ -51,6 +58,20 @@ pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
         steps: lowering.steps,
         refused,
     }
+}
+
+/// Refuses a node that touches a tensor which no machine holds: below that, counts of what a node does fit 64 bits.
+fn within_memory(part: &Part, node: usize) -> Result<()> {
+    let node = &part.nodes[node];
+    for tensor in node.reads().chain(node.outputs.iter().copied().flatten()) {
+        let t = &part.tensors[tensor];
+        let elements = t.dims.as_ref().map_or(Some(0), |dims| axis::product(dims));
+        if elements.is_none_or(|elements| elements > MOST_ELEMENTS) {
+            let what = format!("tensor '{}' has more elements than any machine holds", t.name);
+            return Err(Error::unsupported(what).at_tensor(tensor as u32));
+        }
+    }
+    Ok(())
 }
 
 impl Lowering<'_> {

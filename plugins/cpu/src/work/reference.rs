@@ -71,7 +71,7 @@ fn elements(part: &Part, tensor: TensorIndex) -> u64 {
 /// The only number of a constant of one integer.
 fn scalar(part: &Part, tensor: TensorIndex) -> Option<i64> {
     // the length is looked at first: large constants are not read
-    if part.dims(tensor)?.iter().product::<usize>() != 1 {
+    if part.dims(tensor)?.iter().any(|&size| size != 1) {
         return None;
     }
     part.integers(tensor)?.first().copied()
@@ -228,7 +228,9 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
     let taps = |kernel: &[usize]| product(kernel).max(1);
     let kernel_shape = || -> u64 {
         let sizes = node.attributes.ints(Attr::KernelShape).unwrap_or(&[]);
-        sizes.iter().map(|&size| size.max(1) as u64).product()
+        sizes
+            .iter()
+            .fold(1, |count: u64, &size| count.saturating_mul(size.max(1) as u64))
     };
     match node.op {
         Op::MatMul | Op::MatMulInteger | Op::QLinearMatMul => {
