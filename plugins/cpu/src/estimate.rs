@@ -221,6 +221,6 @@ mod tests {
         assert_eq!(time(faster, DType::F32), time(peaks, DType::F32));
         // what the step does beside its products is little
         let ratio = time(peaks, DType::I8) / time(faster, DType::I8);
-        assert!((1.9..2.01).contains(&ratio), "{ratio}");
+        assert!((1.5..2.01).contains(&ratio), "{ratio}");
     }
 }

@@ -690,7 +690,7 @@ impl<'a> Lowering<'a> {
         };
         let elements = writes.first().map_or(0, |value| {
             let shape = self.values[value.0 as usize].shape.as_deref().unwrap_or(&[]);
-            shape.iter().product::<usize>() as u64
+            polychip_ops::axis::product(shape).map_or(u64::MAX, |elements| elements as u64)
         });
         let work = Work {
             class: Class::Copy,
