@@ -133,14 +133,7 @@ pub(crate) fn page(
 /// Plans between fastest and most frugal; none where an energy is not known.
 fn front(planned: &Planned) -> Vec<FrontPoint> {
     let nodes = planned.graph().node_count();
-    let found = partitioner::front(
-        planned.graph(),
-        planned.targets(),
-        planned.costs(),
-        planned.links(),
-        planned.options(),
-        FRONT,
-    );
+    let found = partitioner::front(planned.request(), FRONT);
     let ours = planned.plan().devices_of_nodes(nodes);
     let plans = found.map(|front| front.plans).unwrap_or_default();
     let point = |plan: &Plan| {

@@ -153,15 +153,8 @@ fn hold(planned: &Planned, lock: &Path) -> anyhow::Result<()> {
 /// Why each node is where it is.
 pub(crate) fn explained(planned: &Planned) -> anyhow::Result<Explanation> {
     let _progress = Progress::of("explaining the plan");
-    partitioner::explain(
-        planned.graph(),
-        planned.targets(),
-        planned.costs(),
-        planned.links(),
-        planned.plan(),
-        planned.options(),
-    )
-    .map_err(|error| bad_input(format!("explaining the plan: {error}")))
+    partitioner::explain(planned.request(), planned.plan())
+        .map_err(|error| bad_input(format!("explaining the plan: {error}")))
 }
 
 /// The plan of a model; where it is to be compiled, the one that the devices accept.
@@ -184,21 +177,18 @@ pub(crate) fn planned(
 
 /// The report of a plan, compared with what simple rules would have cost.
 pub(crate) fn report(planned: &Planned) -> anyhow::Result<Report> {
-    let (graph, plan, options) = (planned.graph(), planned.plan(), planned.options());
-    let (targets, costs, links) = (planned.targets(), planned.costs(), planned.links());
-    let objective = &plan.objective;
+    let (request, plan) = (planned.request(), planned.plan());
     let mut comparisons = Vec::new();
     // with one device there is nothing to choose
-    if targets.len() > 1 {
+    if request.targets.len() > 1 {
         let failed = |error: partitioner::Error| bad_input(format!("comparing plans: {error}"));
         // what other runtimes would list: special chips first, the CPU last
-        let mut priority: Vec<usize> = (0..targets.len()).collect();
+        let mut priority: Vec<usize> = (0..request.targets.len()).collect();
         priority.sort_by_key(|index| planned.devices()[*index].info().kind == DeviceKind::Cpu);
-        let greedy =
-            partitioner::greedy_by_priority(graph, targets, costs, links, objective, options, &priority);
+        let greedy = partitioner::greedy_by_priority(request, &priority);
         comparisons.push(greedy.map_err(failed)?);
-        let cheapest = partitioner::cheapest_per_node(graph, targets, costs, links, objective, options);
+        let cheapest = partitioner::cheapest_per_node(request);
         comparisons.push(cheapest.map_err(failed)?);
     }
-    Ok(Report::new(graph, plan, comparisons).with_unknown(targets, costs, plan))
+    Ok(Report::new(request.graph, plan, comparisons).with_unknown(request, plan))
 }

@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use polychip_graph::{Graph, arbitrary};
 use polychip_host::{Clock, FlatGraph, Host};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Provenance, Refusal, Target, check,
-    partition,
+    Cost, CostTable, Link, LinkTable, Nanos, Provenance, Refusal, Request, Target, check, partition,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -144,22 +143,9 @@ fn the_plan_of_two_scripted_devices_equals_brute_force() {
         }
         assert!(graph.node_count() <= 12);
         let world = ask(&host, graph);
-        let World {
-            graph,
-            targets,
-            costs,
-            links,
-        } = &world;
-        let plan = partition(
-            graph,
-            targets,
-            costs,
-            links,
-            &Objective::latency(),
-            &Options::default(),
-        )
-        .unwrap();
-        check(graph, targets, costs, links, &plan).unwrap();
+        let request = Request::new(&world.graph, &world.targets, &world.costs, &world.links);
+        let plan = partition(request).unwrap();
+        check(request, &plan).unwrap();
         assert!(plan.certificate.is_optimal() && plan.totals.emulated);
         assert_eq!(Some(plan.certificate.objective), brute_force(&world), "{plan:?}");
         split += usize::from(plan.parts.iter().any(|part| part.device != plan.parts[0].device));

@@ -438,14 +438,7 @@ impl Test<'_> {
 
     /// Why nodes are on the CPU, in the NPU's words, and how many of each.
     fn reasons(&self, planned: &Planned) -> Result<BTreeMap<String, usize>> {
-        let explanation = partitioner::explain(
-            planned.graph(),
-            planned.targets(),
-            planned.costs(),
-            planned.links(),
-            planned.plan(),
-            planned.options(),
-        )?;
+        let explanation = partitioner::explain(planned.request(), planned.plan())?;
         let mut reasons = BTreeMap::new();
         for node in explanation.nodes.iter().filter(|node| node.device == "cpu:0") {
             let npu = node

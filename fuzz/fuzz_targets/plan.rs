@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use polychip_graph::{Graph, text};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Options, PLAN_VERSION, Plan, Provenance, Refusal,
-    Report, Target, check, check_placement, explain, model_fingerprint, restate,
+    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, PLAN_VERSION, Plan, Provenance, Refusal, Report,
+    Request, Target, check, check_placement, explain, model_fingerprint, restate,
 };
 
 /// A chain with a residual sum, on three devices, one of which refuses a node.
@@ -75,35 +75,19 @@ fuzz_target!(|input: &str| {
     );
     assert_eq!(plan.version, PLAN_VERSION);
     let world = &*WORLD;
-    let _other_model = check(&world.graph, &world.targets, &world.costs, &world.links, &plan);
+    let request = Request::new(&world.graph, &world.targets, &world.costs, &world.links);
+    let _other_model = check(request, &plan);
     plan.model.clone_from(&world.model);
-    let judged = check(&world.graph, &world.targets, &world.costs, &world.links, &plan);
-    if check_placement(&world.graph, &world.targets, &world.costs, &world.links, &plan).is_err() {
+    let judged = check(request, &plan);
+    if check_placement(request, &plan).is_err() {
         judged.expect_err("a whole check includes that of the placement");
         return;
     }
-    let options = Options::default();
-    if let Ok(again) = restate(
-        &world.graph,
-        &world.targets,
-        &world.costs,
-        &world.links,
-        &plan,
-        &options,
-    ) {
-        check(&world.graph, &world.targets, &world.costs, &world.links, &again)
-            .expect("a restated plan holds");
+    if let Ok(again) = restate(request, &plan) {
+        check(request, &again).expect("a restated plan holds");
     }
     if judged.is_ok() {
-        explain(
-            &world.graph,
-            &world.targets,
-            &world.costs,
-            &world.links,
-            &plan,
-            &options,
-        )
-        .expect("a plan that holds is explained");
+        explain(request, &plan).expect("a plan that holds is explained");
     }
     let _report = Report::new(&world.graph, &plan, Vec::new());
 });

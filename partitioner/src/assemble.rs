@@ -134,7 +134,7 @@ pub(crate) fn assemble(
         version: PLAN_VERSION,
         model: inputs.model.clone(),
         devices: inputs.targets.iter().map(|target| target.name.clone()).collect(),
-        objective: *inputs.objective,
+        objective: inputs.objective,
         input_home: inputs.options.input_home.map(|home| home as u32),
         output_home: inputs.options.output_home.map(|home| home as u32),
         parts,

@@ -15,33 +15,18 @@ mod violation;
 
 pub use violation::{Violation, ViolationKind};
 
-use crate::cost::CostTable;
 use crate::fingerprint::model_fingerprint;
-use crate::link::LinkTable;
 use crate::objective::Goal;
 use crate::plan::{PLAN_VERSION, Plan};
-use crate::target::Target;
+use crate::request::Request;
 use evidence::Evidence;
-use polychip_graph::Graph;
 
 /// Checks a plan.
 ///
 /// # Errors
 /// The first rule that the plan breaks.
-pub fn check(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    plan: &Plan,
-) -> Result<(), Violation> {
-    let evidence = Evidence {
-        graph,
-        targets,
-        costs,
-        links,
-        plan,
-    };
+pub fn check(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
+    let evidence = Evidence { request, plan };
     let part_of = placement(&evidence)?;
     figures::states(&evidence, &part_of)?;
     figures::crossings(&evidence, &part_of)?;
@@ -62,21 +47,8 @@ pub fn check(
 ///
 /// # Errors
 /// The first rule that the placement breaks.
-pub fn check_placement(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    plan: &Plan,
-) -> Result<(), Violation> {
-    let evidence = Evidence {
-        graph,
-        targets,
-        costs,
-        links,
-        plan,
-    };
-    placement(&evidence).map(|_| ())
+pub fn check_placement(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
+    placement(&Evidence { request, plan }).map(|_| ())
 }
 
 /// The rules of where nodes are; gives the part of each node.

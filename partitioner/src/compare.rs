@@ -3,15 +3,10 @@
 //! Invariants: both are priced with the same objective as plans are.
 //! Deliberately not here: anything that would make them better.
 
-use crate::cost::CostTable;
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
-use crate::link::LinkTable;
-use crate::objective::Objective;
-use crate::options::Options;
 use crate::problem::FORBIDDEN;
-use crate::target::Target;
-use polychip_graph::Graph;
+use crate::request::Request;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,16 +26,8 @@ pub struct Comparison {
 ///
 /// # Errors
 /// As `partition`.
-pub fn greedy_by_priority(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    objective: &Objective,
-    options: &Options,
-    priority: &[usize],
-) -> Result<Comparison, Error> {
-    let inputs = Inputs::new(graph, targets, costs, links, objective, options)?;
+pub fn greedy_by_priority(request: Request<'_>, priority: &[usize]) -> Result<Comparison, Error> {
+    let inputs = Inputs::new(request)?;
     let rank = |device: usize| {
         priority
             .iter()
@@ -49,7 +36,7 @@ pub fn greedy_by_priority(
     };
     let names: Vec<&str> = priority
         .iter()
-        .filter_map(|&device| Some(targets.get(device)?.name.as_str()))
+        .filter_map(|&device| Some(request.targets.get(device)?.name.as_str()))
         .collect();
     by_rule(&inputs, format!("priority {}", names.join(" > ")), |_, device| {
         rank(device) as u64
@@ -60,15 +47,8 @@ pub fn greedy_by_priority(
 ///
 /// # Errors
 /// As `partition`.
-pub fn cheapest_per_node(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    objective: &Objective,
-    options: &Options,
-) -> Result<Comparison, Error> {
-    let inputs = Inputs::new(graph, targets, costs, links, objective, options)?;
+pub fn cheapest_per_node(request: Request<'_>) -> Result<Comparison, Error> {
+    let inputs = Inputs::new(request)?;
     by_rule(&inputs, "cheapest per node".to_owned(), |cost, _| cost)
 }
 

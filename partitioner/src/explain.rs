@@ -6,21 +6,19 @@
 //! provenance.
 //! Deliberately not here: layout on a page (`report`).
 
-use crate::cost::{Cost, CostTable, Provenance};
+use crate::cost::{Cost, Provenance};
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::limit::{self, Answer, Forced, Rules, broken_limit};
-use crate::link::LinkTable;
 use crate::measured;
 use crate::objective::Goal;
-use crate::options::Options;
 use crate::placed::edges;
 use crate::plan::Plan;
 use crate::problem::{FORBIDDEN, Problem};
+use crate::request::Request;
 use crate::solve::{self, Budget, Conditioned, MinMarginals, solve};
-use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
-use polychip_graph::{Graph, NodeId};
+use polychip_graph::NodeId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -190,15 +188,14 @@ impl fmt::Display for Reason {
 ///
 /// # Errors
 /// Inputs that do not fit together or do not fit the plan.
-pub fn explain(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    plan: &Plan,
-    options: &Options,
-) -> Result<Explanation, Error> {
-    let inputs = Inputs::new(graph, targets, costs, links, &plan.objective, options)?;
+pub fn explain(request: Request<'_>, plan: &Plan) -> Result<Explanation, Error> {
+    let inputs = Inputs::new(request.toward(plan.objective))?;
+    let Request {
+        graph,
+        targets,
+        costs,
+        ..
+    } = request;
     if plan.model != inputs.model {
         return Err(Error::bad_input("the plan is for another model"));
     }
@@ -521,12 +518,11 @@ impl<'a> View<'a> {
             }
             targets[device].refusals[node] = None;
         }
-        let unlocked = Inputs {
-            model: inputs.model.clone(),
+        let unlocked = inputs.changed(Request {
             targets: &targets,
             costs: &costs,
-            ..*inputs
-        };
+            ..**inputs
+        });
         let placed = limit::placed(&unlocked, self.edges).ok()?;
         let held = broken_limit(&unlocked, self.edges, &placed.solution.placement).is_none();
         let saving = self.now?.saturating_sub(placed.solution.objective);

@@ -9,19 +9,15 @@
 //! from the number of plans asked for, and the same inputs give the same plans.
 //! Deliberately not here: choosing one of them (the scheduler's governor, or a person).
 
-use crate::cost::CostTable;
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::limit;
-use crate::link::LinkTable;
 use crate::objective::Objective;
-use crate::options::Options;
 use crate::placed::{edges, plan_of};
 use crate::plan::Plan;
 use crate::problem::Problem;
+use crate::request::Request;
 use crate::solve::{Budget, Solution, Sweep};
-use crate::target::Target;
-use polychip_graph::Graph;
 
 /// At the ends one figure weighs so many times the other: the fastest plan, and the most frugal among equals.
 const END: u32 = 1 << 20;
@@ -57,7 +53,7 @@ impl Point {
     }
 }
 
-/// Plans a graph (sorted, with bound sizes) on targets under many weights of time and energy, and keeps at most
+/// Plans what is asked for under many weights of time and energy in the place of its objective, and keeps at most
 /// `most` plans of which none is beaten by another in both. The energy of every node must be known, by itself or by
 /// its device's power; memory limits are kept.
 ///
@@ -68,7 +64,7 @@ impl Point {
 /// use polychip_graph::{Graph, Node, Tensor};
 /// use polychip_ops::{DType, Op, TensorType};
 /// use polychip_partitioner::{
-///     Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Options, Provenance, Target, front,
+///     Cost, CostTable, LinkTable, Microjoules, Nanos, Provenance, Request, Target, front,
 /// };
 ///
 /// let mut graph = Graph::new("negate");
@@ -84,32 +80,25 @@ impl Point {
 ///     let cost = Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated);
 ///     costs.set_node(0, device, cost.with_energy(Microjoules::from_microjoules(uj)));
 /// }
-/// let front = front(&graph, &targets, &costs, &LinkTable::new(2), &Options::default(), 8).unwrap();
+/// let links = LinkTable::new(2);
+/// let front = front(Request::new(&graph, &targets, &costs, &links), 8).unwrap();
 /// let times: Vec<u64> = front.plans.iter().map(|plan| plan.totals.time.nanoseconds()).collect();
 /// assert_eq!((times, front.complete), (vec![10, 40], true));
 /// ```
-pub fn front(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    options: &Options,
-    most: usize,
-) -> Result<Front, Error> {
-    let both = Objective::weighted(1, 1);
-    let inputs = Inputs::new(graph, targets, costs, links, &both, options)?;
-    let edges = edges(graph);
+pub fn front(request: Request<'_>, most: usize) -> Result<Front, Error> {
+    let inputs = Inputs::new(request.toward(Objective::weighted(1, 1)))?;
+    let edges = edges(request.graph);
     let time = inputs.problem(Weights { time: 1, energy: 0 })?;
     let energy = inputs.problem(Weights { time: 0, energy: 1 })?;
     time.bounded()?;
     energy.bounded()?;
     let limits = Budget {
-        table: options.table_limit,
-        moves: options.moves,
-        seed: options.seed,
+        table: inputs.options.table_limit,
+        moves: inputs.options.moves,
+        seed: inputs.options.seed,
     };
-    let additive =
-        costs.parts().next().is_none() && targets.iter().all(|target| target.memory_limit.is_none());
+    let additive = inputs.costs.parts().next().is_none()
+        && inputs.targets.iter().all(|target| target.memory_limit.is_none());
     let sweep = match additive {
         true => Sweep::new(&time, &energy, &limits),
         false => None,
@@ -130,8 +119,7 @@ pub fn front(
         weights, solution, ..
     } in points
     {
-        let objective = Objective::weighted(weights[0], weights[1]);
-        let inputs = inputs.under(&objective);
+        let inputs = inputs.under(Objective::weighted(weights[0], weights[1]));
         plans.push(plan_of(
             &inputs,
             &edges,
@@ -243,7 +231,7 @@ impl Search<'_> {
             Some(solution) => solution,
             None => {
                 let objective = Objective::weighted(weights[0], weights[1]);
-                limit::place(&self.inputs.under(&objective), self.edges)?
+                limit::place(&self.inputs.under(objective), self.edges)?
             }
         };
         let price = |problem: &Problem| problem.objective(&solution.placement).unwrap_or(u64::MAX);

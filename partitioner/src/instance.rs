@@ -5,27 +5,30 @@
 //! unknown size forbid the transfer, they never make it free.
 //! Deliberately not here: solving (`solve`) and the plan that comes of it (`partition`).
 
-use crate::cost::{Cost, CostTable, Provenance};
+use crate::cost::{Cost, Provenance};
 use crate::error::{Error, Repr};
 use crate::fingerprint::model_fingerprint;
-use crate::link::LinkTable;
 use crate::objective::{Goal, Objective};
-use crate::options::Options;
 use crate::problem::{FORBIDDEN, MAX_DEVICES, Moved, Problem, Source};
+use crate::request::Request;
 use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
-use polychip_graph::{Graph, NodeId, TensorId};
+use polychip_graph::{NodeId, TensorId};
+use std::ops::Deref;
 
-/// All that planning reads, checked to fit together.
+/// A request whose parts were checked to fit together.
 pub(crate) struct Inputs<'a> {
     /// Fingerprint of the graph.
     pub(crate) model: String,
-    pub(crate) graph: &'a Graph,
-    pub(crate) targets: &'a [Target],
-    pub(crate) costs: &'a CostTable,
-    pub(crate) links: &'a LinkTable,
-    pub(crate) objective: &'a Objective,
-    pub(crate) options: &'a Options,
+    request: Request<'a>,
+}
+
+impl<'a> Deref for Inputs<'a> {
+    type Target = Request<'a>;
+
+    fn deref(&self) -> &Request<'a> {
+        &self.request
+    }
 }
 
 /// Weights of a picosecond and a nanojoule; limits add to an objective's own weights.
@@ -36,7 +39,7 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    pub(crate) fn of(objective: &Objective) -> Self {
+    pub(crate) fn of(objective: Objective) -> Self {
         Self {
             time: u64::from(objective.time_weight),
             energy: u64::from(objective.energy_weight),
@@ -82,14 +85,15 @@ impl Pricing for Weights {
 
 impl<'a> Inputs<'a> {
     /// Checks that the inputs fit together.
-    pub(crate) fn new(
-        graph: &'a Graph,
-        targets: &'a [Target],
-        costs: &'a CostTable,
-        links: &'a LinkTable,
-        objective: &'a Objective,
-        options: &'a Options,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(request: Request<'a>) -> Result<Self, Error> {
+        let Request {
+            graph,
+            targets,
+            costs,
+            links,
+            objective,
+            options,
+        } = request;
         let nodes = graph.node_count();
         if graph.node_bound() != nodes {
             return Err(Error::bad_input(
@@ -162,21 +166,20 @@ impl<'a> Inputs<'a> {
         }
         Ok(Self {
             model: model_fingerprint(graph),
-            graph,
-            targets,
-            costs,
-            links,
-            objective,
-            options,
+            request,
         })
     }
 
     /// The same inputs for another objective.
-    pub(crate) fn under<'b>(&'b self, objective: &'b Objective) -> Inputs<'b> {
+    pub(crate) fn under(&self, objective: Objective) -> Inputs<'a> {
+        self.changed(self.request.toward(objective))
+    }
+
+    /// A request for the same graph that fits together as this one does.
+    pub(crate) fn changed<'b>(&self, request: Request<'b>) -> Inputs<'b> {
         Inputs {
             model: self.model.clone(),
-            objective,
-            ..*self
+            request,
         }
     }
 

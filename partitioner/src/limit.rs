@@ -62,7 +62,7 @@ pub(crate) fn place(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Sol
 
 /// Whether anything limits a placement.
 pub(crate) fn limited(inputs: &Inputs<'_>) -> bool {
-    *inputs.objective != inputs.objective.unlimited()
+    inputs.objective != inputs.objective.unlimited()
         || inputs.targets.iter().any(|target| target.memory_limit.is_some())
 }
 
@@ -160,7 +160,7 @@ fn fastest(inputs: &Inputs<'_>, edges: &[(usize, usize)], bound: u64) -> Result<
         energy_budget: inputs.objective.energy_budget,
         ..Objective::latency()
     };
-    let found = place(&inputs.under(&objective), edges)?;
+    let found = place(&inputs.under(objective), edges)?;
     let plan = assemble_runs(inputs, edges, &found.placement)?;
     let value = value_of(inputs, &plan);
     Ok(Solution {
@@ -359,7 +359,7 @@ fn assemble_runs(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usi
 }
 
 /// Ever tighter limits of mean power and temperature; none where there are none.
-pub(crate) fn tighter(objective: &Objective) -> Vec<Objective> {
+pub(crate) fn tighter(objective: Objective) -> Vec<Objective> {
     let limited = objective.power_limit.is_some() || objective.temperature_limit.is_some();
     let steps = 1..=if limited { TIGHTER } else { 0 };
     let step = |step: u64| Objective {
@@ -370,7 +370,7 @@ pub(crate) fn tighter(objective: &Objective) -> Vec<Objective> {
         temperature_limit: objective
             .temperature_limit
             .map(|limit| MilliCelsius::new(limit.millidegrees().saturating_sub(COOLER * step as i64))),
-        ..*objective
+        ..objective
     };
     steps.map(step).collect()
 }
@@ -414,11 +414,7 @@ pub(crate) fn stated(
             merge: false,
             ..inputs.options.clone()
         };
-        let apart = Inputs {
-            model: inputs.model.clone(),
-            options: &options,
-            ..*inputs
-        };
+        let apart = inputs.changed(inputs.with(&options));
         let runs = planned(&apart, &solution.placement)?;
         let (apart, merged) = (miss(inputs, &runs), miss(inputs, &plan));
         if apart.is_some_and(|apart| merged.is_none_or(|merged| apart < merged)) {

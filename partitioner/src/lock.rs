@@ -14,67 +14,54 @@ use crate::cost::CostTable;
 use crate::diff::pairs;
 use crate::error::Error;
 use crate::link::LinkTable;
-use crate::objective::Objective;
-use crate::options::Options;
 use crate::partition::partition;
 use crate::plan::Plan;
-use crate::record::Offer;
+use crate::record::{Offer, record};
+use crate::request::Request;
 use crate::target::Target;
 use crate::terms::LinkTerms;
-use polychip_graph::Graph;
 use std::collections::BTreeMap;
 
-/// The inputs of planning, with the figures of a lock in the place of today's.
-struct Inputs {
+/// The figures of a lock in the place of today's.
+struct Figures {
     targets: Vec<Target>,
     costs: CostTable,
     links: LinkTable,
 }
 
-/// Plans what these inputs ask for with the costs of a lock. Support, memory, warmth, the objective and the options are
-/// those given; `now` is today's plan of them, with its records, by which nodes of the lock are found again.
+/// Plans what is asked for with the costs of a lock. Support, memory, warmth, the objective and the options are those
+/// of the request; `now` is today's plan of it, with its records, by which nodes of the lock are found again.
 ///
 /// # Errors
 /// As [`partition`].
-pub fn replan_locked(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    objective: &Objective,
-    options: &Options,
-    lock: &Plan,
-    now: &Plan,
-) -> Result<Plan, Error> {
-    let inputs = with_costs_of(targets, costs, links, lock, now);
-    let plan = partition(
-        graph,
-        &inputs.targets,
-        &inputs.costs,
-        &inputs.links,
-        objective,
-        options,
-    )?;
+pub fn replan_locked(request: Request<'_>, lock: &Plan, now: &Plan) -> Result<Plan, Error> {
+    let figures = with_costs_of(request, lock, now);
+    let request = Request {
+        targets: &figures.targets,
+        costs: &figures.costs,
+        links: &figures.links,
+        ..request
+    };
     Ok(Plan {
-        nodes: crate::record::record(graph, &inputs.targets, &inputs.costs, options),
-        ..plan
+        nodes: record(request),
+        ..partition(request)?
     })
 }
 
-fn with_costs_of(
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    lock: &Plan,
-    now: &Plan,
-) -> Inputs {
+fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
+    let Request {
+        targets,
+        costs,
+        links,
+        ..
+    } = request;
     // the lock's devices among today's, and its nodes
     let device = |index: usize| {
         let name = lock.devices.get(index)?;
         targets.iter().position(|target| target.name == *name)
     };
     let nodes: BTreeMap<usize, usize> = pairs(lock, now).into_iter().collect();
-    let mut found = Inputs {
+    let mut found = Figures {
         targets: targets.to_vec(),
         costs: CostTable::new(costs.nodes(), costs.devices()),
         links: links.clone(),
@@ -145,7 +132,7 @@ mod tests {
     use crate::terms::Terms;
     use crate::unit::Nanos;
     use crate::{Provenance, Refusal, diff};
-    use polychip_graph::{Node, Tensor};
+    use polychip_graph::{Graph, Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};
 
     fn chain(ops: &[Op]) -> Graph {
@@ -167,13 +154,7 @@ mod tests {
     }
 
     /// Two devices, the second `slower` times as slow, with what a launch and a transfer take.
-    struct World {
-        targets: Vec<Target>,
-        costs: CostTable,
-        links: LinkTable,
-    }
-
-    fn world(nodes: usize, slower: u64, launch: u64) -> World {
+    fn world(nodes: usize, slower: u64, launch: u64) -> Figures {
         let mut costs = CostTable::new(nodes, 2);
         for node in 0..nodes {
             for (device, ns) in [(0, 1_000), (1, 1_000 * slower)] {
@@ -186,37 +167,28 @@ mod tests {
             links.set(from, to, Link::native(Nanos::from_nanoseconds(launch)));
         }
         let target = |name: &str| Target::new(name, nodes).launch(Nanos::from_nanoseconds(launch));
-        World {
+        Figures {
             targets: vec![target("a:0"), target("b:0")],
             costs,
             links,
         }
     }
 
-    fn planned(graph: &Graph, world: &World) -> Plan {
-        let options = Options::default();
-        let World {
-            targets,
-            costs,
-            links,
-        } = world;
-        let plan = partition(graph, targets, costs, links, &Objective::latency(), &options).unwrap();
+    fn request<'a>(graph: &'a Graph, world: &'a Figures) -> Request<'a> {
+        Request::new(graph, &world.targets, &world.costs, &world.links)
+    }
+
+    fn planned(graph: &Graph, world: &Figures) -> Plan {
+        let request = request(graph, world);
         Plan {
-            nodes: crate::record::record(graph, targets, costs, &options),
-            terms: Some(Terms::of(targets, costs, links)),
-            ..plan
+            nodes: record(request),
+            terms: Some(Terms::of(request)),
+            ..partition(request).unwrap()
         }
     }
 
-    fn held(graph: &Graph, world: &World, lock: &Plan) -> Plan {
-        let World {
-            targets,
-            costs,
-            links,
-        } = world;
-        let now = planned(graph, world);
-        let (objective, options) = (Objective::latency(), Options::default());
-        replan_locked(graph, targets, costs, links, &objective, &options, lock, &now).unwrap()
+    fn held(graph: &Graph, world: &Figures, lock: &Plan) -> Plan {
+        replan_locked(request(graph, world), lock, &planned(graph, world)).unwrap()
     }
 
     #[test]

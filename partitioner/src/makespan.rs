@@ -37,9 +37,9 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
     let serial = Objective {
         deadline: None,
         goal: Goal::Serial,
-        ..*inputs.objective
+        ..inputs.objective
     };
-    let serial = inputs.under(&serial);
+    let serial = inputs.under(serial);
     let solution = limit::place(&serial, edges)?;
     let machine = machine(inputs)?;
     let tails = bound::tails(&machine);
@@ -80,7 +80,7 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
         if found.iter().any(|plan| kept(&plan)) {
             break;
         }
-        let solution = limit::place(&inputs.under(&tighter), edges)?;
+        let solution = limit::place(&inputs.under(tighter), edges)?;
         found.push(gathered(&solution.placement)?);
     }
     let time = |plan: &&Plan| plan.certificate.objective;

@@ -25,8 +25,10 @@ pub struct Options {
     pub merge: bool,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl Options {
+    /// No pins, no homes, and bounds that suit networks of a few thousand nodes.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             pins: BTreeMap::new(),
             input_home: None,
@@ -37,5 +39,11 @@ impl Default for Options {
             seed: 0,
             merge: true,
         }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
     }
 }

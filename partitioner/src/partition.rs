@@ -4,20 +4,16 @@
 //! every limit or the call is an error.
 //! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`.
 
-use crate::cost::CostTable;
 use crate::error::Error;
 use crate::instance::Inputs;
 use crate::limit;
-use crate::link::LinkTable;
 use crate::makespan;
-use crate::objective::{Goal, Objective};
-use crate::options::Options;
+use crate::objective::Goal;
 use crate::placed::edges;
 use crate::plan::Plan;
-use crate::target::Target;
-use polychip_graph::Graph;
+use crate::request::Request;
 
-/// Plans a graph (sorted, with bound sizes) on targets.
+/// Plans what is asked for.
 ///
 /// # Errors
 /// Inputs that do not fit together, a node that no device can run or has no cost for, costs too
@@ -26,7 +22,7 @@ use polychip_graph::Graph;
 /// ```
 /// use polychip_graph::{Graph, Node, Tensor};
 /// use polychip_ops::{DType, Op, TensorType};
-/// use polychip_partitioner::{Cost, CostTable, LinkTable, Nanos, Objective, Options, Provenance, Target};
+/// use polychip_partitioner::{Cost, CostTable, LinkTable, Nanos, Provenance, Request, Target};
 ///
 /// let mut graph = Graph::new("negate");
 /// let x = graph.add_tensor(Tensor::new("x", TensorType::known(DType::F32, &[2])));
@@ -39,24 +35,16 @@ use polychip_graph::Graph;
 /// let mut costs = CostTable::new(1, 1);
 /// costs.set_node(0, 0, Cost::time(Nanos::from_nanoseconds(90), Provenance::Estimated));
 /// let links = LinkTable::new(1);
-/// let plan = polychip_partitioner::partition(
-///     &graph, &targets, &costs, &links, &Objective::latency(), &Options::default(),
-/// ).unwrap();
+/// let request = Request::new(&graph, &targets, &costs, &links);
+/// let plan = polychip_partitioner::partition(request).unwrap();
 /// assert!(plan.certificate.is_optimal());
 /// assert_eq!(plan.totals.time.nanoseconds(), 90);
-/// polychip_partitioner::check(&graph, &targets, &costs, &links, &plan).unwrap();
+/// polychip_partitioner::check(request, &plan).unwrap();
 /// ```
-pub fn partition(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    objective: &Objective,
-    options: &Options,
-) -> Result<Plan, Error> {
-    let inputs = Inputs::new(graph, targets, costs, links, objective, options)?;
-    let edges = edges(graph);
-    if objective.goal != Goal::Serial {
+pub fn partition(request: Request<'_>) -> Result<Plan, Error> {
+    let inputs = Inputs::new(request)?;
+    let edges = edges(request.graph);
+    if request.objective.goal != Goal::Serial {
         return makespan::plan(&inputs, &edges);
     }
     let placed = limit::placed(&inputs, &edges)?;

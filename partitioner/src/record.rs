@@ -4,10 +4,9 @@
 //! devices; checking, pricing and running a plan read none of it.
 //! Deliberately not here: what changed between two plans (`diff`).
 
-use crate::cost::{Cost, CostTable};
-use crate::options::Options;
-use crate::target::Target;
-use polychip_graph::{Graph, fingerprint};
+use crate::cost::Cost;
+use crate::request::Request;
+use polychip_graph::fingerprint;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,9 +46,16 @@ pub enum Offer {
     Unpriced,
 }
 
-/// Records for a plan of these inputs, one per node.
+/// Records for a plan of what is asked for, one per node.
 #[must_use]
-pub fn record(graph: &Graph, targets: &[Target], costs: &CostTable, options: &Options) -> Vec<NodeRecord> {
+pub fn record(request: Request<'_>) -> Vec<NodeRecord> {
+    let Request {
+        graph,
+        targets,
+        costs,
+        options,
+        ..
+    } = request;
     let offer = |node: usize, device: usize| {
         let target = &targets[device];
         match (&target.quarantined, target.refusals.get(node)) {

@@ -4,12 +4,12 @@
 //! Deliberately not here: colours and terminals (the CLI has them).
 
 use crate::compare::Comparison;
-use crate::cost::{Cost, CostTable};
+use crate::cost::Cost;
 use crate::held::{Held, Limit};
 use crate::link::LinkMode;
 use crate::plan::{Certificate, Plan, Totals};
+use crate::request::Request;
 use crate::schedule::Schedule;
-use crate::target::Target;
 use crate::unit::Nanos;
 use polychip_graph::{Graph, NodeId, TensorId};
 use schemars::JsonSchema;
@@ -191,8 +191,8 @@ impl Report {
 
     /// The same report, which names the devices that the plan does without because nobody states their energy.
     #[must_use]
-    pub fn with_unknown(mut self, targets: &[Target], costs: &CostTable, plan: &Plan) -> Self {
-        self.unknown_energy = without_energy(targets, costs, plan);
+    pub fn with_unknown(mut self, request: Request<'_>, plan: &Plan) -> Self {
+        self.unknown_energy = without_energy(request, plan);
         self
     }
 }
@@ -215,7 +215,8 @@ fn price(plan: &Plan) -> Option<Price> {
 
 /// Devices without any figure for energy, which a plan whose objective needs energies does without; none where it needs
 /// none.
-fn without_energy(targets: &[Target], costs: &CostTable, plan: &Plan) -> Vec<String> {
+fn without_energy(request: Request<'_>, plan: &Plan) -> Vec<String> {
+    let Request { targets, costs, .. } = request;
     let objective = &plan.objective;
     let devices = targets.iter().enumerate();
     let unknown = devices.filter(|(device, target)| {

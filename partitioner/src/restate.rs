@@ -4,35 +4,25 @@
 //! costs given, so the result passes `check` against them, and the gap says what replanning would gain.
 //! Deliberately not here: whether the placement is allowed (`check_placement`).
 
-use crate::cost::CostTable;
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::limit;
-use crate::link::LinkTable;
 use crate::makespan;
 use crate::measured::value_of;
 use crate::objective::Goal;
-use crate::options::Options;
 use crate::part::Part;
 use crate::placed::edges;
 use crate::plan::Plan;
+use crate::request::Request;
 use crate::solve::Solution;
-use crate::target::Target;
-use polychip_graph::Graph;
 
 /// The plan with today's figures. Its placement must have passed `check_placement` for these inputs.
 ///
 /// # Errors
 /// As `partition`; also where a node has no place, or no cost where it is.
-pub fn restate(
-    graph: &Graph,
-    targets: &[Target],
-    costs: &CostTable,
-    links: &LinkTable,
-    plan: &Plan,
-    options: &Options,
-) -> Result<Plan, Error> {
-    let inputs = Inputs::new(graph, targets, costs, links, &plan.objective, options)?;
+pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
+    let inputs = Inputs::new(request.toward(plan.objective))?;
+    let graph = request.graph;
     let devices = plan.devices_of_nodes(graph.node_count());
     let placement: Vec<usize> = devices
         .iter()
@@ -62,8 +52,8 @@ pub fn restate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cost, Nanos, Objective, Provenance, check, check_placement, partition};
-    use polychip_graph::{Node, Tensor};
+    use crate::{Cost, CostTable, LinkTable, Nanos, Provenance, Target, check, check_placement, partition};
+    use polychip_graph::{Graph, Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};
 
     fn chain() -> Graph {
@@ -97,26 +87,18 @@ mod tests {
         for (from, to) in [(0, 1), (1, 0)] {
             links.set(from, to, crate::Link::native(Nanos::from_nanoseconds(10)));
         }
-        let options = Options::default();
-        let old = partition(
-            &graph,
-            &targets,
-            &costs(10),
-            &links,
-            &Objective::latency(),
-            &options,
-        )
-        .unwrap();
+        let (yesterday, today) = (costs(10), costs(500));
+        let then = Request::new(&graph, &targets, &yesterday, &links);
+        let now = Request::new(&graph, &targets, &today, &links);
+        let old = partition(then).unwrap();
         assert!(old.certificate.is_optimal());
-        let today = costs(500);
-        assert!(check(&graph, &targets, &today, &links, &old).is_err());
-        check_placement(&graph, &targets, &today, &links, &old).unwrap();
-        let new = restate(&graph, &targets, &today, &links, &old, &options).unwrap();
-        check(&graph, &targets, &today, &links, &new).unwrap();
+        assert!(check(now, &old).is_err());
+        check_placement(now, &old).unwrap();
+        let new = restate(now, &old).unwrap();
+        check(now, &new).unwrap();
         assert_eq!(new.devices_of_nodes(2), old.devices_of_nodes(2));
         assert_eq!(new.totals.time, Nanos::from_nanoseconds(550));
         assert!(!new.certificate.is_optimal());
-        let same = restate(&graph, &targets, &costs(10), &links, &old, &options).unwrap();
-        assert_eq!(same, old);
+        assert_eq!(restate(then, &old).unwrap(), old);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Not here: planning anew on these terms (`lock`).
 
-use crate::cost::{Cost, CostTable};
-use crate::link::{Link, LinkTable};
-use crate::target::Target;
+use crate::cost::Cost;
+use crate::link::Link;
+use crate::request::Request;
 use crate::unit::{Microjoules, Milliwatts, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,9 +64,15 @@ pub struct PartTerms {
 }
 
 impl Terms {
-    /// The terms of planning with these inputs.
+    /// The terms of planning what is asked for.
     #[must_use]
-    pub fn of(targets: &[Target], costs: &CostTable, links: &LinkTable) -> Terms {
+    pub fn of(request: Request<'_>) -> Terms {
+        let Request {
+            targets,
+            costs,
+            links,
+            ..
+        } = request;
         let devices = targets.iter().map(|target| DeviceTerms {
             launch: target.launch,
             launch_energy: target.launch_energy,

@@ -14,16 +14,7 @@ use world::{Random, World, world};
 const SAMPLE: usize = 500;
 
 fn explained(world: &World) -> Explanation {
-    let plan = world.partition().unwrap();
-    explain(
-        &world.graph,
-        &world.targets,
-        &world.costs,
-        &world.links,
-        &plan,
-        &world.options,
-    )
-    .unwrap()
+    explain(world.request(), &world.partition().unwrap()).unwrap()
 }
 
 /// A node's own cost under an objective, whether or not the device takes the node.

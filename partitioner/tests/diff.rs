@@ -3,8 +3,8 @@
 use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Because, Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Plan, Provenance, Refusal, Target,
-    diff, partition, record,
+    Because, Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Plan, Provenance, Refusal, Request,
+    Target, diff, partition, record,
 };
 
 /// A chain of named nodes on two devices, of which `npu:0` is cheaper for all.
@@ -64,17 +64,13 @@ impl World {
                 links.set(from, to, Link::native(Nanos::from_nanoseconds(10)));
             }
         }
-        let (graph, options) = (&self.graph, &self.options);
-        let mut plan = partition(
-            graph,
-            &self.targets,
-            &self.costs,
-            &links,
-            &self.objective,
-            options,
-        )
-        .unwrap();
-        plan.nodes = record(graph, &self.targets, &self.costs, options);
+        let request = Request {
+            objective: self.objective,
+            options: &self.options,
+            ..Request::new(&self.graph, &self.targets, &self.costs, &links)
+        };
+        let mut plan = partition(request).unwrap();
+        plan.nodes = record(request);
         // as a file holds it
         let read = Plan::from_json(&plan.to_json()).unwrap();
         assert_eq!(read, plan);

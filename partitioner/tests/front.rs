@@ -7,20 +7,13 @@
 mod world;
 
 use polychip_partitioner::{
-    Cost, ErrorKind, Front, Link, LinkTable, Milliwatts, Nanos, Objective, Plan, Provenance, check, front,
+    Cost, ErrorKind, Front, Link, LinkTable, Milliwatts, Nanos, Objective, Plan, Provenance, front,
 };
 use std::collections::BTreeSet;
 use world::{Random, World, add_state, world};
 
 fn front_of(world: &World, most: usize) -> Result<Front, polychip_partitioner::Error> {
-    front(
-        &world.graph,
-        &world.targets,
-        &world.costs,
-        &world.links,
-        &world.options,
-        most,
-    )
+    front(world.request(), most)
 }
 
 /// Time and energy of a plan.
@@ -167,13 +160,6 @@ fn a_front_needs_energies_and_may_be_one_plan() {
     }
     let found = front_of(&world, 8).unwrap();
     assert_eq!((found.plans.len(), found.complete), (1, true));
-    let World {
-        graph,
-        targets,
-        costs,
-        links,
-        ..
-    } = &world;
-    check(graph, targets, costs, links, &found.plans[0]).unwrap();
+    world.check(&found.plans[0]).unwrap();
     assert!(front_of(&world, 0).unwrap().plans.is_empty());
 }

@@ -326,9 +326,7 @@ fn chain(nodes: usize) -> World {
 
 fn report(world: &World, plan: &Plan) -> String {
     let report = Report::new(&world.graph, plan, Vec::new());
-    report
-        .with_unknown(&world.targets, &world.costs, plan)
-        .to_string()
+    report.with_unknown(world.request(), plan).to_string()
 }
 
 #[test]

@@ -308,18 +308,7 @@ fn a_schedule_is_never_worse_than_the_serial_plan_and_always_the_same() {
         gained += usize::from(schedule.makespan < serial.totals.time);
         assert_eq!(plan.to_json(), world.partition().unwrap().to_json());
         assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
-        let World {
-            graph,
-            targets,
-            costs,
-            links,
-            options,
-            ..
-        } = &world;
-        assert_eq!(
-            restate(graph, targets, costs, links, &plan, options).unwrap(),
-            plan
-        );
+        assert_eq!(restate(world.request(), &plan).unwrap(), plan);
     }
     assert!(gained > 8, "{gained} schedules end earlier");
 }

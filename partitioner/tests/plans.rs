@@ -224,16 +224,8 @@ fn damaged_plan_files_are_errors_and_never_pass() {
                 continue;
             };
             // whatever can be read can be reported, explained and judged without a panic
-            let World {
-                graph,
-                targets,
-                costs,
-                links,
-                options,
-                ..
-            } = &world;
-            let _ = polychip_partitioner::Report::new(graph, &read, Vec::new()).to_string();
-            let _ = explain(graph, targets, costs, links, &read, options);
+            let _ = polychip_partitioner::Report::new(&world.graph, &read, Vec::new()).to_string();
+            let _ = explain(world.request(), &read);
             if world.check(&read).is_ok() {
                 // a looser bound is still true
                 read.certificate.bound = plan.certificate.bound;
@@ -257,15 +249,7 @@ fn every_node_has_a_reason_for_every_other_device() {
         let (nodes, devices) = (1 + random.below(30), 2 + random.below(3));
         let world = world(&mut random, nodes, devices);
         let plan = world.partition().unwrap();
-        let World {
-            graph,
-            targets,
-            costs,
-            links,
-            options,
-            ..
-        } = &world;
-        let explanation = explain(graph, targets, costs, links, &plan, options).unwrap();
+        let explanation = explain(world.request(), &plan).unwrap();
         assert_eq!(explanation.nodes.len(), nodes);
         for node in &explanation.nodes {
             assert_eq!(node.alternatives.len(), devices - 1);
@@ -275,29 +259,31 @@ fn every_node_has_a_reason_for_every_other_device() {
                     !matches!(other.reason, Reason::Cheaper { .. }),
                     "seed {seed}: {other:?}"
                 );
-                let index = targets
+                let index = world
+                    .targets
                     .iter()
                     .position(|target| target.name == other.device)
                     .unwrap();
                 let unsupported = matches!(other.reason, Reason::Unsupported { .. });
-                assert_eq!(unsupported, !targets[index].supports(node.node as usize));
+                assert_eq!(unsupported, !world.targets[index].supports(node.node as usize));
                 reasons += 1;
             }
         }
         for unlock in &explanation.unlocks {
             // the saving is what planning with that support gives
             let mut open = world.clone();
-            let index = targets
+            let index = world
+                .targets
                 .iter()
                 .position(|target| target.name == unlock.device)
                 .unwrap();
-            let refused = targets[index]
+            let refused = world.targets[index]
                 .refusals
                 .iter()
                 .enumerate()
                 .filter(|(_, refusal)| refusal.is_some());
             for (node, _) in refused {
-                if graph.node(NodeId::new(node)).label() == unlock.op {
+                if world.graph.node(NodeId::new(node)).label() == unlock.op {
                     open.targets[index].refusals[node] = None;
                 }
             }

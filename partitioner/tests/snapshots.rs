@@ -5,8 +5,8 @@
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Objective, Options, Plan, Provenance, Reason,
-    Refusal, Report, Target, cheapest_per_node, check, explain, greedy_by_priority, partition,
+    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Options, Plan, Provenance, Reason, Refusal, Report,
+    Request, Target, cheapest_per_node, check, explain, greedy_by_priority, partition,
 };
 
 struct World {
@@ -19,16 +19,13 @@ struct World {
 
 impl World {
     fn plan(&self) -> Plan {
-        let Self {
-            graph,
-            targets,
-            costs,
-            links,
-            options,
-        } = self;
-        let plan = partition(graph, targets, costs, links, &Objective::latency(), options).unwrap();
-        check(graph, targets, costs, links, &plan).unwrap();
+        let plan = partition(self.request()).unwrap();
+        check(self.request(), &plan).unwrap();
         plan
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request::new(&self.graph, &self.targets, &self.costs, &self.links).with(&self.options)
     }
 }
 
@@ -117,24 +114,17 @@ fn plan_file() {
 
 #[test]
 fn report() {
-    let World {
-        graph,
-        targets,
-        costs,
-        links,
-        options,
-    } = &world();
-    let plan = world().plan();
-    let objective = Objective::latency();
+    let world = world();
+    let (request, plan) = (world.request(), world.plan());
     let comparisons = vec![
-        greedy_by_priority(graph, targets, costs, links, &objective, options, &[1, 0]).unwrap(),
-        cheapest_per_node(graph, targets, costs, links, &objective, options).unwrap(),
-        greedy_by_priority(graph, targets, costs, links, &objective, options, &[0]).unwrap(),
+        greedy_by_priority(request, &[1, 0]).unwrap(),
+        cheapest_per_node(request).unwrap(),
+        greedy_by_priority(request, &[0]).unwrap(),
     ];
     for comparison in &comparisons {
         assert!(comparison.objective.unwrap() >= plan.certificate.objective);
     }
-    let report = Report::new(graph, &plan, comparisons);
+    let report = Report::new(&world.graph, &plan, comparisons);
     insta::assert_snapshot!(report.to_string());
     insta::assert_snapshot!(unnamed(&plan, serde_json::to_string_pretty(&report).unwrap()));
 }
@@ -143,14 +133,7 @@ fn report() {
 fn explanation() {
     let world = world();
     let plan = world.plan();
-    let World {
-        graph,
-        targets,
-        costs,
-        links,
-        options,
-    } = &world;
-    let explanation = explain(graph, targets, costs, links, &plan, options).unwrap();
+    let explanation = explain(world.request(), &plan).unwrap();
     let mut text = String::new();
     for node in &explanation.nodes {
         let cost = node.cost.unwrap();
@@ -202,15 +185,9 @@ fn every_reason_is_found() {
     world.options.pins = [(0, 0)].into();
     world.targets[1].memory_limit = Some(40_000);
     let plan = world.plan();
-    let World {
-        graph,
-        targets,
-        costs,
-        links,
-        options,
-    } = &world;
-    let reasons = |targets: &[Target], costs: &CostTable, plan: &Plan| -> Vec<Reason> {
-        let explanation = explain(graph, targets, costs, links, plan, options).unwrap();
+    let request = world.request();
+    let reasons = |request: Request<'_>, plan: &Plan| -> Vec<Reason> {
+        let explanation = explain(request, plan).unwrap();
         explanation
             .nodes
             .into_iter()
@@ -218,7 +195,7 @@ fn every_reason_is_found() {
             .map(|other| other.reason)
             .collect()
     };
-    let all = reasons(targets, costs, &plan);
+    let all = reasons(request, &plan);
     assert_eq!(all[0], Reason::Pinned { to: "cpu:0".into() });
     assert_eq!(
         all[2],
@@ -228,28 +205,41 @@ fn every_reason_is_found() {
         }
     );
     // a device out of use, and a node without a cost there
-    let mut idle = targets.clone();
+    let mut idle = world.targets.clone();
     idle[1].quarantined = Some("device lost".into());
-    let plan = partition(graph, &idle, costs, links, &Objective::latency(), options).unwrap();
-    let all = reasons(&idle, costs, &plan);
+    let lost = Request {
+        targets: &idle,
+        ..request
+    };
+    let all = reasons(lost, &partition(lost).unwrap());
     assert!(all.iter().all(|reason| *reason
         == Reason::Quarantined {
             words: "device lost".into()
         }));
     let mut unpriced = CostTable::new(5, 2);
     for node in 0..5 {
-        unpriced.set_node(node, 0, *costs.node(node, 0).unwrap());
+        unpriced.set_node(node, 0, *world.costs.node(node, 0).unwrap());
     }
-    let plan = partition(graph, targets, &unpriced, links, &Objective::latency(), options).unwrap();
-    assert!(reasons(targets, &unpriced, &plan).contains(&Reason::NoCost));
+    let unknown = Request {
+        costs: &unpriced,
+        ..request
+    };
+    let plan = partition(unknown).unwrap();
+    assert!(reasons(unknown, &plan).contains(&Reason::NoCost));
     // without links every other device is out of reach; with little memory the limit is the reason
-    let lonely = LinkTable::new(2);
-    let explanation = explain(graph, targets, costs, &lonely, &plan, options).unwrap();
+    let lonely = Request {
+        links: &LinkTable::new(2),
+        ..request
+    };
+    let explanation = explain(lonely, &plan).unwrap();
     assert_eq!(explanation.nodes[4].alternatives[0].reason, Reason::NoLink);
-    let mut small = targets.clone();
+    let mut small = world.targets.clone();
     small[1].memory_limit = Some(100);
-    let plan = partition(graph, &small, costs, links, &Objective::latency(), options).unwrap();
-    let words = reasons(&small, costs, &plan);
+    let tight = Request {
+        targets: &small,
+        ..request
+    };
+    let words = reasons(tight, &partition(tight).unwrap());
     assert!(
         words
             .iter()
@@ -262,14 +252,7 @@ fn every_reason_is_found() {
 fn counterfactuals_are_differences_of_whole_plans() {
     let world = world();
     let plan = world.plan();
-    let World {
-        graph,
-        targets,
-        costs,
-        links,
-        options,
-    } = &world;
-    let explanation = explain(graph, targets, costs, links, &plan, options).unwrap();
+    let explanation = explain(world.request(), &plan).unwrap();
     let mut compared = 0;
     for node in &explanation.nodes {
         for other in &node.alternatives {
@@ -277,7 +260,7 @@ fn counterfactuals_are_differences_of_whole_plans() {
                 continue;
             };
             // pin every node where it is, and this one elsewhere
-            let mut pinned = options.clone();
+            let mut pinned = world.options.clone();
             for (index, device) in plan.devices_of_nodes(5).into_iter().enumerate() {
                 pinned.pins.insert(index, device.unwrap() as usize);
             }
@@ -287,7 +270,7 @@ fn counterfactuals_are_differences_of_whole_plans() {
                 .position(|name| *name == other.device)
                 .unwrap();
             pinned.pins.insert(node.node as usize, device);
-            let moved = partition(graph, targets, costs, links, &Objective::latency(), &pinned).unwrap();
+            let moved = partition(world.request().with(&pinned)).unwrap();
             assert_eq!(moved.certificate.objective, plan.certificate.objective + by);
             assert_eq!(by as i64, time_ps);
             compared += 1;

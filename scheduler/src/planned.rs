@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
-use polychip_partitioner::{self as partitioner, Options, Plan};
+use polychip_partitioner::{self as partitioner, Objective, Options, Plan, Request};
 use polychip_profile::{Conditions, Profile};
 use wildmatch::WildMatch;
 
@@ -72,7 +72,7 @@ impl Planned {
             &made.options.pins,
             &shared.profile,
         );
-        made.planned(shared, &policy.objective(), policy.settings(), watch)
+        made.planned(shared, policy.objective(), policy.settings(), watch)
     }
 
     /// A new plan for the same model, devices and objective, after `change` of what the devices offer.
@@ -82,7 +82,7 @@ impl Planned {
         settings: Settings,
         change: impl FnOnce(&mut [partitioner::Target]),
     ) -> Result<Planned> {
-        self.toward(shared, settings, &self.plan.objective, change)
+        self.toward(shared, settings, self.plan.objective, change)
     }
 
     /// As [`Planned::again`], for another objective.
@@ -90,7 +90,7 @@ impl Planned {
         &self,
         shared: &Shared,
         settings: Settings,
-        objective: &partitioner::Objective,
+        objective: Objective,
         change: impl FnOnce(&mut [partitioner::Target]),
     ) -> Result<Planned> {
         let mut made = Prepared {
@@ -115,7 +115,7 @@ impl Planned {
             Error::caused(ErrorKind::BadPlan, model.path().display(), error)
         };
         let prices = made.evidence.resolve();
-        partitioner::check_placement(&made.graph, &prices.targets, &prices.costs, &prices.links, &plan)
+        partitioner::check_placement(prices.request(&made.graph), &plan)
             .map_err(|error| bad(error.into()))?;
         let rows = Rows {
             profile: &shared.profile,
@@ -124,14 +124,8 @@ impl Planned {
         };
         made.evidence.learn(&made.graph, &made.devices, &plan.parts, rows);
         let prices = made.evidence.resolve();
-        let Prices {
-            targets,
-            costs,
-            links,
-            ..
-        } = &prices;
-        let plan = partitioner::restate(&made.graph, targets, costs, links, &plan, &Options::default())
-            .map_err(|error| bad(error.into()))?;
+        let plan =
+            partitioner::restate(prices.request(&made.graph), &plan).map_err(|error| bad(error.into()))?;
         made.checked(shared, prices, plan, policy.settings())
     }
 
@@ -165,24 +159,18 @@ impl Planned {
         &self.prices.targets
     }
 
-    /// Costs of nodes and parts.
+    /// What was asked of the partitioner, at the prices that the plan has.
     #[must_use]
-    pub fn costs(&self) -> &partitioner::CostTable {
-        &self.prices.costs
-    }
-
-    /// Links between the devices.
-    #[must_use]
-    pub fn links(&self) -> &partitioner::LinkTable {
-        &self.prices.links
+    pub fn request(&self) -> Request<'_> {
+        let request = self.prices.request(&self.graph);
+        request.toward(self.plan.objective).with(&self.options)
     }
 
     /// The plan's file, with a record of what each node is and what the devices offered for it.
     #[must_use]
     pub fn plan_file(&self) -> Plan {
-        let Prices { targets, costs, .. } = &self.prices;
         Plan {
-            nodes: partitioner::record(&self.graph, targets, costs, &self.options),
+            nodes: partitioner::record(self.request()),
             ..self.plan.clone()
         }
     }
@@ -190,14 +178,8 @@ impl Planned {
     /// The plan's file as a lock: also with what launches, links and whole parts cost when it was made.
     #[must_use]
     pub fn lock_file(&self) -> Plan {
-        let Prices {
-            targets,
-            costs,
-            links,
-            ..
-        } = &self.prices;
         Plan {
-            terms: Some(partitioner::Terms::of(targets, costs, links)),
+            terms: Some(partitioner::Terms::of(self.request())),
             ..self.plan_file()
         }
     }
@@ -208,22 +190,8 @@ impl Planned {
     /// # Errors
     /// No device runs some node at a cost that is known.
     pub fn replanned_as(&self, lock: &Plan) -> Result<Plan> {
-        let Prices {
-            targets,
-            costs,
-            links,
-            ..
-        } = &self.prices;
-        let (objective, options) = (&self.plan.objective, &self.options);
-        let now = self.plan_file();
-        partitioner::replan_locked(&self.graph, targets, costs, links, objective, options, lock, &now)
+        partitioner::replan_locked(self.request(), lock, &self.plan_file())
             .map_err(|error| no_plan(&self.model, &error))
-    }
-
-    /// Settings of the planning: which nodes are pinned.
-    #[must_use]
-    pub fn options(&self) -> &Options {
-        &self.options
     }
 
     /// At most so many plans of the same model on the same devices, from the fastest to the most frugal, of which none
@@ -233,19 +201,11 @@ impl Planned {
     /// # Errors
     /// A device has no figure for energy or power.
     pub fn front(&self, most: usize) -> Result<Vec<Planned>> {
-        let prices = &self.prices;
-        let found = partitioner::front(
-            &self.graph,
-            &prices.targets,
-            &prices.costs,
-            &prices.links,
-            &self.options,
-            most,
-        );
+        let found = partitioner::front(self.request(), most);
         let judged = |plan: Plan| {
-            partitioner::check(&self.graph, &prices.targets, &prices.costs, &prices.links, &plan).map_err(
-                |violation| Error::caused(ErrorKind::BadPlan, self.model.path().display(), violation),
-            )?;
+            partitioner::check(self.request(), &plan).map_err(|violation| {
+                Error::caused(ErrorKind::BadPlan, self.model.path().display(), violation)
+            })?;
             Ok(Planned { plan, ..self.clone() })
         };
         let found = found.map_err(|error| no_plan(&self.model, &error))?;
@@ -417,7 +377,7 @@ impl Prepared {
     fn planned(
         mut self,
         shared: &Shared,
-        objective: &partitioner::Objective,
+        objective: Objective,
         settings: Settings,
         watch: &dyn Fn(PlanningStep<'_>),
     ) -> Result<Planned> {
@@ -432,15 +392,8 @@ impl Prepared {
         let mut round = 0;
         loop {
             let prices = self.evidence.resolve();
-            let found = partitioner::partition(
-                &self.graph,
-                &prices.targets,
-                &prices.costs,
-                &prices.links,
-                objective,
-                &self.options,
-            )
-            .map_err(|error| no_plan(&self.model, &error))?;
+            let asked = prices.request(&self.graph).toward(objective).with(&self.options);
+            let found = partitioner::partition(asked).map_err(|error| no_plan(&self.model, &error))?;
             round += 1;
             // what is learnt after the last round would be true of a plan that is not this one
             if round > ROUNDS
@@ -511,7 +464,7 @@ impl Prepared {
             options,
             events,
         } = self;
-        partitioner::check(&graph, &prices.targets, &prices.costs, &prices.links, &plan)
+        partitioner::check(prices.request(&graph), &plan)
             .map_err(|violation| Error::caused(ErrorKind::BadPlan, model.path().display(), violation))?;
         let mut planned = Planned {
             model,

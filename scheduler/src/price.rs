@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
-use polychip_partitioner::{CostTable, LinkTable, Part, Target};
+use polychip_partitioner::{CostTable, LinkTable, Part, Request, Target};
 pub(crate) use polychip_profile::extract::part_graph;
 use polychip_profile::extract::structure_of;
 use polychip_profile::{Conditions, PartKey, Profile, Summary};
@@ -35,6 +35,13 @@ pub(crate) struct Prices {
     pub(crate) links: LinkTable,
     /// What costs rest on, by device and nodes: what the profile said of each.
     pub(crate) measured: BTreeMap<(usize, Vec<u32>), Summary>,
+}
+
+impl Prices {
+    /// What is asked of the partitioner for a graph at these prices: least time, until something else is asked for.
+    pub(crate) fn request<'a>(&'a self, graph: &'a Graph) -> Request<'a> {
+        Request::new(graph, &self.targets, &self.costs, &self.links)
+    }
 }
 
 /// Where measured prices come from: the profile, and what of it is meant.

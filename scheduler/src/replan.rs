@@ -148,7 +148,7 @@ impl Search<'_> {
             }
         };
         let (words, lasting) = (words_of(&error), is_lasting(error.kind()));
-        let pins = &planned.options().pins;
+        let pins = &planned.request().options.pins;
         if nodes
             .iter()
             .all(|node| pins.get(&(*node as usize)) == Some(&column))
@@ -257,7 +257,7 @@ impl Search<'_> {
 
     /// The plan without what the devices refused.
     fn without(&mut self, planned: &Planned, changes: &[Change]) -> Result<Planned> {
-        let pins = &planned.options().pins;
+        let pins = &planned.request().options.pins;
         let graph = planned.graph();
         planned.again(self.shared, self.policy.settings(), |targets| {
             for change in changes {

@@ -368,7 +368,7 @@ fn measured_parts_of_one_session_are_the_costs_of_the_next() {
     let model = runtime.load(shapes()).unwrap();
     let planned = runtime.plan(&model, &policy).unwrap();
     assert!(
-        planned.costs().parts().next().is_some(),
+        planned.request().costs.parts().next().is_some(),
         "the first session's parts are known"
     );
     let measured = planned
@@ -428,7 +428,7 @@ fn times_at_one_thread_count_are_not_taken_for_those_at_another() {
     }
     let measured = |threads| {
         let planned = runtime.plan(&model, &policy(threads)).unwrap();
-        planned.costs().parts().next().is_some()
+        planned.request().costs.parts().next().is_some()
     };
     assert!(measured(1));
     assert!(!measured(2) && !measured(0));

@@ -8,7 +8,7 @@
 //! Not here: measuring it (`measure`).
 
 use polychip::Planned;
-use polychip_partitioner::{self as partitioner, Options, Plan};
+use polychip_partitioner::{self as partitioner, Plan, Request};
 
 use crate::progress::Progress;
 
@@ -33,8 +33,14 @@ pub(crate) fn is_single(plan: &Plan) -> bool {
 /// The cheapest plan of several devices, where `planned` uses one and another could run some node.
 pub(crate) fn cheapest(planned: &Planned) -> Option<Mixed> {
     let home = planned.plan().parts.first()?.device as usize;
-    let (graph, targets, costs) = (planned.graph(), planned.targets(), planned.costs());
-    let pins = &planned.options().pins;
+    let request = planned.request();
+    let Request {
+        graph,
+        targets,
+        costs,
+        ..
+    } = request;
+    let pins = &request.options.pins;
     let mut moves = Vec::new();
     for (node, _) in graph.nodes() {
         let node = node.index();
@@ -57,16 +63,9 @@ pub(crate) fn cheapest(planned: &Planned) -> Option<Mixed> {
     let progress = Progress::steps("planning with several devices", moves.len() as u64);
     let mut best: Option<(u64, usize, usize, Plan)> = None;
     for (_, node, device) in moves {
-        let mut options: Options = planned.options().clone();
+        let mut options = request.options.clone();
         options.pins.insert(node, device);
-        let made = partitioner::partition(
-            graph,
-            targets,
-            costs,
-            planned.links(),
-            &planned.plan().objective,
-            &options,
-        );
+        let made = partitioner::partition(request.with(&options));
         // a plan that breaks a limit, or that nothing is known of, is no candidate
         if let Ok(plan) = made {
             let value = plan.certificate.objective;

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use polychip_partitioner::{Counterfactual, Objective, Options, Reason, explain, partition};
+use polychip_partitioner::{Counterfactual, Options, Reason, explain, partition};
 use serde::Serialize;
 
 use crate::corpus::Corpus;
@@ -105,10 +105,8 @@ pub(crate) fn found(corpus: &Corpus) -> Found {
 fn off(world: &World, found: &mut Found) -> (u64, Vec<Off>) {
     let plan = world.plan();
     let start = Instant::now();
-    let options = Options::default();
-    let (targets, costs, links) = (&world.targets, &world.costs, &world.links);
-    let explanation =
-        explain(&world.graph, targets, costs, links, &plan, &options).expect("the plan is right");
+    let (targets, costs) = (&world.targets, &world.costs);
+    let explanation = explain(world.request(), &plan).expect("the plan is right");
     let micros = start.elapsed().as_secs_f64() * 1e6 / explanation.nodes.len() as f64;
     found.slowest_us_per_node = found.slowest_us_per_node.max(micros);
     found.instances += 1;
@@ -152,9 +150,7 @@ fn hold(world: &mut World, objective: u64, off: &Off, found: &mut Found) {
     let refusal = world.targets[off.device].refusals[off.node].take();
     let mut options = Options::default();
     options.pins.insert(off.node, off.device);
-    let latency = Objective::latency();
-    let (graph, targets, costs, links) = (&world.graph, &world.targets, &world.costs, &world.links);
-    let forced = partition(graph, targets, costs, links, &latency, &options).expect("links lead everywhere");
+    let forced = partition(world.request().with(&options)).expect("links lead everywhere");
     world.targets[off.device].refusals[off.node] = refusal;
     let said = i128::from(objective) + i128::from(stated.by);
     let certificate = forced.certificate;

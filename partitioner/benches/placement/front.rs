@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use polychip_partitioner::{Options, check, front};
+use polychip_partitioner::{check, front};
 use serde::Serialize;
 
 use crate::corpus::Corpus;
@@ -67,16 +67,7 @@ pub(crate) fn rows(corpus: &Corpus, filter: &str) -> Vec<Row> {
 
 fn row(structure: &Structure, table: &DeviceTable) -> Row {
     let world = World::new(structure, table, 1000, 0);
-    let options = Options::default();
-    let World {
-        graph,
-        targets,
-        costs,
-        links,
-        ..
-    } = &world;
-    let made =
-        || front(graph, targets, costs, links, &options, PLANS).expect("the first device runs everything");
+    let made = || front(world.request(), PLANS).expect("the first device runs everything");
     let calibration = calibrate();
     let found = made();
     let front_time = time(5, Duration::from_millis(400), made);
@@ -84,7 +75,7 @@ fn row(structure: &Structure, table: &DeviceTable) -> Row {
         .plans
         .iter()
         .map(|plan| {
-            check(graph, targets, costs, links, plan).expect("plans pass the check");
+            check(world.request(), plan).expect("plans pass the check");
             let energy = plan.totals.energy.expect("every device has a power");
             (plan.totals.time.picoseconds(), energy.nanojoules())
         })

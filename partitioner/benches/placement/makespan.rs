@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use polychip_partitioner::{Objective, Options, Part, Plan, check, restate};
+use polychip_partitioner::{Objective, Part, Plan, check, restate};
 use serde::Serialize;
 
 use crate::corpus::Corpus;
@@ -62,28 +62,18 @@ pub(crate) fn rows(corpus: &Corpus, filter: &str) -> Vec<Row> {
 }
 
 fn row(instance: String, graph: &str, devices: &str, transfer_permille: u64, world: &World) -> Row {
-    let World {
-        graph: nodes,
-        targets,
-        costs,
-        links,
-        ..
-    } = world;
-    let (options, objective) = (Options::default(), Objective::makespan());
-    let made = || {
-        polychip_partitioner::partition(nodes, targets, costs, links, &objective, &options)
-            .expect("the first device runs everything")
-    };
+    let request = world.request().toward(Objective::makespan());
+    let made = || polychip_partitioner::partition(request).expect("the first device runs everything");
     let mut plan = None;
     let plan_time = time(1, Duration::ZERO, || plan = Some(made()));
     let plan = plan.expect("it was made at least once");
-    check(nodes, targets, costs, links, &plan).expect("plans pass the check");
+    check(request, &plan).expect("plans pass the check");
     let priced = |(order, placement): (Vec<usize>, Vec<usize>)| {
         let canonical = (0..placement.len()).collect::<Vec<_>>();
         let value = |order: &[usize]| {
             let plan = with_parts(&plan, order, &placement);
-            let plan = restate(nodes, targets, costs, links, &plan, &options).expect("every pair is linked");
-            check(nodes, targets, costs, links, &plan).expect("plans pass the check");
+            let plan = restate(request, &plan).expect("every pair is linked");
+            check(request, &plan).expect("plans pass the check");
             assert!(
                 plan.certificate.objective >= plan.certificate.bound,
                 "{instance}: below the bound"

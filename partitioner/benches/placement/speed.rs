@@ -79,7 +79,7 @@ fn row(family: &str, hubs: bool, structure: &Structure, table: &DeviceTable) -> 
     let solve_time = time(least, budget, solved);
     let plan = world.plan();
     let plan_time = time(least.min(3), budget, || world.plan());
-    check(&world.graph, &world.targets, &world.costs, &world.links, &plan).expect("plans pass the check");
+    check(world.request(), &plan).expect("plans pass the check");
     let row = Row {
         family: family.to_owned(),
         hubs,

@@ -12,8 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Provenance, Refusal, Target, check,
-    partition,
+    Cost, CostTable, Link, LinkTable, Nanos, Objective, Provenance, Refusal, Target, check, partition,
 };
 use serde::{Deserialize, Serialize};
 
@@ -84,20 +83,13 @@ pub(crate) fn rows(inputs: Option<&Path>, dump: Option<&Path>) -> Result<Vec<Row
         }
         let hash = witness::hash(&world.problem);
         let highs = found.get(&name).filter(|found| found.hash == hash);
-        let World {
-            graph,
-            targets,
-            costs,
-            links,
-            ..
-        } = &world;
-        let (objective, options) = (Objective::throughput(), Options::default());
+        let request = world.request().toward(Objective::throughput());
         let mut plan = None;
         let plan_time = time(1, Duration::ZERO, || {
-            plan = Some(partition(graph, targets, costs, links, &objective, &options));
+            plan = Some(partition(request));
         });
         let plan = plan.expect("it was made").expect("every node has a device");
-        check(graph, targets, costs, links, &plan).expect("plans pass the check");
+        check(request, &plan).expect("plans pass the check");
         let period = plan.certificate.objective;
         if let Some(found) = highs
             && period < found.bound.saturating_sub(found.bound / 1_000_000)

@@ -10,8 +10,8 @@ use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, TensorType};
 use polychip_partitioner::problem::{FORBIDDEN, Moved, Problem, Source};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Objective, Options, Plan, Provenance,
-    Refusal, Target,
+    Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Plan, Provenance, Refusal, Request,
+    Target,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -118,15 +118,12 @@ impl World {
 
     /// The plan that the planner makes of it.
     pub(crate) fn plan(&self) -> Plan {
-        polychip_partitioner::partition(
-            &self.graph,
-            &self.targets,
-            &self.costs,
-            &self.links,
-            &Objective::latency(),
-            &Options::default(),
-        )
-        .expect("the first device runs everything")
+        polychip_partitioner::partition(self.request()).expect("the first device runs everything")
+    }
+
+    /// What is asked for: least time.
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request::new(&self.graph, &self.targets, &self.costs, &self.links)
     }
 }
 

@@ -1,16 +1,19 @@
 //! What a plan is judged against.
 
-use crate::cost::CostTable;
-use crate::link::LinkTable;
 use crate::plan::Plan;
-use crate::target::Target;
-use polychip_graph::Graph;
+use crate::request::Request;
+use std::ops::Deref;
 
-/// What a plan is judged against.
+/// A plan, and what it is judged against: all of a request but its objective and settings, which are the plan's own.
 pub(crate) struct Evidence<'a> {
-    pub(crate) graph: &'a Graph,
-    pub(crate) targets: &'a [Target],
-    pub(crate) costs: &'a CostTable,
-    pub(crate) links: &'a LinkTable,
+    pub(crate) request: Request<'a>,
     pub(crate) plan: &'a Plan,
+}
+
+impl<'a> Deref for Evidence<'a> {
+    type Target = Request<'a>;
+
+    fn deref(&self) -> &Request<'a> {
+        &self.request
+    }
 }

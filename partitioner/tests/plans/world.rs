@@ -5,7 +5,8 @@
 use polychip_graph::{Constant, Graph, Node, NodeId, State, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Objective, Options, Provenance, Refusal, Target,
+    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Objective, Options, Provenance, Refusal, Request,
+    Target,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -38,23 +39,26 @@ pub(crate) struct World {
 }
 
 impl World {
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request {
+            graph: &self.graph,
+            targets: &self.targets,
+            costs: &self.costs,
+            links: &self.links,
+            objective: self.objective,
+            options: &self.options,
+        }
+    }
+
     pub(crate) fn partition(&self) -> Result<polychip_partitioner::Plan, polychip_partitioner::Error> {
-        let Self {
-            graph,
-            targets,
-            costs,
-            links,
-            objective,
-            options,
-        } = self;
-        polychip_partitioner::partition(graph, targets, costs, links, objective, options)
+        polychip_partitioner::partition(self.request())
     }
 
     pub(crate) fn check(
         &self,
         plan: &polychip_partitioner::Plan,
     ) -> Result<(), polychip_partitioner::Violation> {
-        polychip_partitioner::check(&self.graph, &self.targets, &self.costs, &self.links, plan)
+        polychip_partitioner::check(self.request(), plan)
     }
 }
 

@@ -42,7 +42,7 @@ fn measure(runtime: &Runtime, planned: &Planned, part: &Part, policy: &Policy) {
     let device = &planned.devices()[part.device as usize];
     let nodes = part.nodes.iter();
     let nodes: Nanos = nodes
-        .filter_map(|node| planned.costs().node(*node as usize, part.device as usize))
+        .filter_map(|node| planned.request().costs.node(*node as usize, part.device as usize))
         .try_fold(Nanos::ZERO, |sum, cost| sum.checked_add(cost.time))
         .unwrap();
     let key = PartKey {
@@ -86,7 +86,10 @@ fn a_replan_that_learns_new_parts_charges_no_border_twice() {
         .unwrap();
     let is_new = |part: &&Part| part.device == 0 && part.nodes == [3];
     let new = replanned.plan().parts.iter().find(is_new).expect("a new part");
-    assert!(replanned.costs().part(&[3], 0).is_some(), "{new:?} was measured");
+    assert!(
+        replanned.request().costs.part(&[3], 0).is_some(),
+        "{new:?} was measured"
+    );
     assert_eq!(
         launch(&replanned),
         1_000 + 4_000,

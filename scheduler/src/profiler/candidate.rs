@@ -258,14 +258,7 @@ fn alone(graph: &Graph, prices: &price::Prices, column: usize) -> Option<Part> {
         pins: nodes.map(|node| (node, column)).collect(),
         ..Default::default()
     };
-    let plan = polychip_partitioner::partition(
-        graph,
-        &prices.targets,
-        &prices.costs,
-        &prices.links,
-        &polychip_partitioner::Objective::latency(),
-        &options,
-    );
+    let plan = polychip_partitioner::partition(prices.request(graph).with(&options));
     let parts = plan.ok()?.parts;
     match &parts[..] {
         [part] => Some(part.clone()),

@@ -101,7 +101,7 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
     // what a loss needs comes first, in every precision; what only saves energy comes after
     for (base, policy) in &bases {
         let settings = policy.settings();
-        let toward = |objective: &Objective, keep: &dyn Fn(usize) -> bool| {
+        let toward = |objective: Objective, keep: &dyn Fn(usize) -> bool| {
             let plan = base.toward(shared, settings, objective, |targets| {
                 for (column, target) in targets.iter_mut().enumerate() {
                     if !keep(column) {
@@ -113,17 +113,17 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
             });
             plan.ok()
         };
-        if let Some(planned) = toward(&policy.objective_for(Aim::Latency), &|_| true) {
+        if let Some(planned) = toward(policy.objective_for(Aim::Latency), &|_| true) {
             found.add("fastest", planned, policy.clone());
         }
         for (column, name) in names.iter().enumerate() {
-            if let Some(planned) = toward(&Objective::latency(), &|other| other == column) {
+            if let Some(planned) = toward(Objective::latency(), &|other| other == column) {
                 found.add(&format!("only {name}"), planned, policy.clone());
             }
         }
         if names.len() > 2 {
             for column in base.used_devices() {
-                if let Some(planned) = toward(&Objective::latency(), &|other| other != column) {
+                if let Some(planned) = toward(Objective::latency(), &|other| other != column) {
                     found.add(&format!("without {}", names[column]), planned, policy.clone());
                 }
             }
@@ -143,7 +143,7 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
         }
         let objective = policy.objective_for(Aim::Makespan);
         if names.len() > 1
-            && let Ok(planned) = base.toward(shared, policy.settings(), &objective, |_| {})
+            && let Ok(planned) = base.toward(shared, policy.settings(), objective, |_| {})
         {
             found.add("makespan", planned, policy.clone());
         }

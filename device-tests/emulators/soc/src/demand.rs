@@ -194,22 +194,12 @@ mod tests {
     use super::*;
     use crate::network::Network;
     use crate::table::Table;
-    use polychip_partitioner::{Objective, Options, partition};
+    use polychip_partitioner::partition;
 
     #[test]
     fn an_undisturbed_frame_is_what_the_planner_says() {
         let world = Network::named("mobilenet_v2").unwrap().on(&Table::phone());
-        let options = Options::default();
-        let objective = Objective::latency();
-        let plan = partition(
-            &world.graph,
-            &world.targets,
-            &world.costs,
-            &world.links,
-            &objective,
-            &options,
-        )
-        .unwrap();
+        let plan = partition(world.request()).unwrap();
         let frame = Demand::new(&world, &plan, 3).frame(&Pace::full());
         let planned = 3.0 * plan.totals.time.picoseconds() as f64 / 1e3;
         assert!(

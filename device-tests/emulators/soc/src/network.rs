@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Provenance, Refusal, Target,
+    Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Provenance, Refusal, Request, Target,
 };
 use serde::Deserialize;
 
@@ -54,6 +54,14 @@ pub struct World {
     /// Per node and unit: time at the first level that does not scale with the clock, that does, and of memory; and
     /// bytes.
     pub times: Vec<Vec<Times>>,
+}
+
+impl World {
+    /// What is asked for: least time.
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
+        Request::new(&self.graph, &self.targets, &self.costs, &self.links)
+    }
 }
 
 /// Time of a node on a unit, at the first level.

@@ -8,7 +8,7 @@
 
 use anyhow::{Context, Result};
 use polychip::governor::{Candidate, Load, Point, Portfolio};
-use polychip_partitioner::{Objective, Options, Plan, Target, check, front, partition};
+use polychip_partitioner::{Objective, Options, Plan, Request, Target, check, front, partition};
 
 use crate::demand::{Demand, Frame, Pace};
 use crate::network::{World, name};
@@ -45,8 +45,7 @@ impl Plans {
     pub fn new(world: &World, table: &Table, inferences: usize, period_ns: u64) -> Result<Self> {
         let mut found: Vec<(String, Plan)> = Vec::new();
         let mut add = |name: String, plan: Plan| -> Result<()> {
-            check(&world.graph, &world.targets, &world.costs, &world.links, &plan)
-                .map_err(|violation| anyhow::anyhow!("plan {name}: {violation}"))?;
+            check(world.request(), &plan).map_err(|violation| anyhow::anyhow!("plan {name}: {violation}"))?;
             let alike =
                 |other: &Plan| other.parts == plan.parts && other.objective.goal == plan.objective.goal;
             if !found.iter().any(|(_, other)| alike(other)) {
@@ -59,24 +58,15 @@ impl Plans {
             schedule_moves: 20_000,
             ..Options::default()
         };
-        let with = |targets: &[Target], objective: &Objective| {
-            partition(
-                &world.graph,
+        let request = world.request().with(&options);
+        let with = |targets: &[Target], objective: Objective| {
+            partition(Request {
                 targets,
-                &world.costs,
-                &world.links,
                 objective,
-                &options,
-            )
+                ..request
+            })
         };
-        let frugal_to_fast = front(
-            &world.graph,
-            &world.targets,
-            &world.costs,
-            &world.links,
-            &options,
-            MOST_OF_FRONT,
-        );
+        let frugal_to_fast = front(request, MOST_OF_FRONT);
         for (index, plan) in frugal_to_fast
             .context("front of plans")?
             .plans
@@ -89,21 +79,21 @@ impl Plans {
             (Objective::makespan(), "makespan"),
             (Objective::throughput(), "throughput"),
         ] {
-            add(name.to_owned(), with(&world.targets, &objective)?)?;
+            add(name.to_owned(), with(&world.targets, objective)?)?;
         }
         for unit in 0..table.units.len() {
             // a unit alone where it runs everything, else with the CPU, which every phone has
             let alone = closed(world, |other| other == unit);
             let beside = closed(world, |other| other == unit || other == 0);
-            let single = with(&alone, &Objective::latency()).or_else(|_| {
+            let single = with(&alone, Objective::latency()).or_else(|_| {
                 let rare: Vec<Target> = beside.clone();
-                with(&rare, &Objective::latency())
+                with(&rare, Objective::latency())
             });
             if let Ok(plan) = single {
                 add(format!("only {}", table.units[unit].name), plan)?;
             }
             for objective in [Objective::latency(), Objective::energy(), Objective::throughput()] {
-                if let Ok(plan) = with(&closed(world, |other| other != unit), &objective) {
+                if let Ok(plan) = with(&closed(world, |other| other != unit), objective) {
                     let word = match objective.needs_energy() {
                         true => "frugal",
                         false if objective == Objective::latency() => "fast",
