@@ -315,7 +315,7 @@ impl std::fmt::Display for Answer {
             }
             writeln!(
                 f,
-                " a hand-over; a launch {} and {} (measured)",
+                " a transfer; a launch {} and {} (measured)",
                 time(link.from_launch_ns),
                 time(link.to_launch_ns)
             )?;

@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Place;
+use crate::observation::Place;
 
-/// The answer to one event.
+/// The answer to one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// What to do.
@@ -119,7 +119,7 @@ pub enum Reason {
     NoCandidate,
     /// A new portfolio is in use.
     Replanned,
-    /// The event names a device or candidate that is not there; it changed nothing.
+    /// The observation names a device or candidate that is not there; it changed nothing.
     Unknown,
 }
 

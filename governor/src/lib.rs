@@ -1,6 +1,6 @@
-//! The governor: which plan of a portfolio runs now. A pure state machine: events in, one decision out.
+//! The governor: which plan of a portfolio runs now. A pure state machine: observations in, one decision out.
 //!
-//! A [`Governor`] is given a [`Portfolio`] of plans that are compiled already, and then every [`Event`] with its
+//! A [`Governor`] is given a [`Portfolio`] of plans that are compiled already, and then every [`Observation`] with its
 //! time: what sensors read, how runs went, devices lost and back, the battery, what the app hints, limits. Each
 //! [`step`](Governor::step) answers with a [`Decision`]: stay, switch to another candidate, or ask for a replan, with
 //! the reason and the numbers that decided. It learns how much slower than predicted each device is, and how the
@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use polychip_governor::{
-//!     Candidate, Event, FinishedRun, Governor, Input, Limits, Load, Portfolio, Settings,
+//!     Candidate, Observation, FinishedRun, Governor, Input, PolicyLimits, Load, Portfolio, Settings,
 //! };
 //!
 //! let on = |device| vec![Load { device, busy_ns: 10_000_000, energy_uj: Some(20_000) }];
@@ -19,16 +19,16 @@
 //!         Candidate::new("without npu:0", 25_000_000, on(1)),
 //!     ],
 //! };
-//! let mut governor = Governor::new(portfolio, Limits::default(), Settings::default()).unwrap();
+//! let mut governor = Governor::new(portfolio, PolicyLimits::default(), Settings::default()).unwrap();
 //! assert_eq!(governor.plan(), 0);
-//! let lost = Event { time_ns: 1_000, input: Input::Lost { device: 0 } };
+//! let lost = Observation { time_ns: 1_000, input: Input::Lost { device: 0 } };
 //! let decision = governor.step(&lost);
 //! assert_eq!((decision.switch_to(), governor.plan()), (Some(1), 1));
 //! ```
 //!
 //! Invariants:
-//! 1. Pure: no clock, device, file or thread; the same events give the same decisions, byte for byte, on every host.
-//!    What crosses the boundary (events, decisions, settings) is whole numbers; inside there are `f64`s, with
+//! 1. Pure: no clock, device, file or thread; the same observations give the same decisions, byte for byte, on every host.
+//!    What crosses the boundary (observations, decisions, settings) is whole numbers; inside there are `f64`s, with
 //!    additions, subtractions, multiplications and divisions alone, which IEEE 754 rounds alike everywhere. `exp` and
 //!    `ln` differ between C libraries and are never called: heat takes implicit steps, which are quotients.
 //! 2. A candidate that needs a lost device is never chosen. While some candidate needs none, there is a plan.
@@ -42,9 +42,9 @@
 
 mod decision;
 mod error;
-mod event;
 mod learn;
 pub mod log;
+mod observation;
 mod portfolio;
 mod settings;
 mod state;
@@ -55,7 +55,7 @@ mod tests;
 
 pub use decision::{Action, Decision, Reason, takes};
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Event, FinishedRun, Input, Limits, Place, Reading};
+pub use observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Reading};
 pub use portfolio::{Candidate, Load, Point, Portfolio};
 pub use settings::Settings;
 pub use state::Governor;

@@ -1,6 +1,6 @@
 //! The log of a governor: JSON lines that replay to the same decisions.
 //!
-//! The first line is the start: portfolio, limits, settings. Each other line is an event with the decision that
+//! The first line is the start: portfolio, limits, settings. Each other line is an observation with the decision that
 //! answered it. Whoever steps a governor writes the lines; nothing here opens a file.
 //!
 //! Invariant: `replay` of what `start` and `line` gave finds the same decisions on every host, or says which line
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 use crate::error::{Error, Result};
-use crate::event::{Event, Limits};
+use crate::observation::{Observation, PolicyLimits};
 use crate::portfolio::Portfolio;
 use crate::settings::Settings;
 use crate::state::Governor;
@@ -23,16 +23,17 @@ pub const LOG_VERSION: u32 = 1;
 struct Start {
     governor_log: u32,
     portfolio: Portfolio,
-    limits: Limits,
+    limits: PolicyLimits,
     settings: Settings,
 }
 
-/// An event and its answer.
+/// An observation and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
     /// What happened.
-    pub event: Event,
+    #[serde(rename = "event")]
+    pub observation: Observation,
     /// What was decided.
     pub decision: Decision,
 }
@@ -51,15 +52,15 @@ pub fn start(governor: &Governor) -> String {
 
 /// A further line, without the line's end.
 #[must_use]
-pub fn line(event: &Event, decision: &Decision) -> String {
+pub fn line(observation: &Observation, decision: &Decision) -> String {
     let line = Line {
-        event: event.clone(),
+        observation: observation.clone(),
         decision: *decision,
     };
     serde_json::to_string(&line).expect("invariant: a log has only JSON types")
 }
 
-/// Steps a new governor through the events of a log; its decisions.
+/// Steps a new governor through the observations of a log; its decisions.
 ///
 /// # Errors
 /// A line that is none, a log of another version, a portfolio that no governor can work with, or a decision that
@@ -76,7 +77,7 @@ pub fn replay(text: &str) -> Result<Vec<Decision>> {
     let mut decisions = Vec::new();
     for (number, line) in lines {
         let logged: Line = serde_json::from_str(line).map_err(|error| Error::log(number, error))?;
-        let decision = governor.step(&logged.event);
+        let decision = governor.step(&logged.observation);
         if decision != logged.decision {
             let what = format!("decided {decision:?} instead of {:?}", logged.decision);
             return Err(Error::log(number, what));

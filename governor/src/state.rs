@@ -1,4 +1,4 @@
-//! The machine: what is known of devices and candidates, and how events change it.
+//! The machine: what is known of devices and candidates, and how observations change it.
 //!
 //! Invariants: `current` is a candidate of the portfolio, and needs no lost device while another one needs none.
 //!
@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use crate::decision::{Action, Decision, Reason};
 use crate::error::Result;
-use crate::event::{Event, FinishedRun, Input, Limits, Place, Reading};
 use crate::learn::{Device, Learnt};
+use crate::observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Reading};
 use crate::portfolio::{Candidate, Portfolio};
 use crate::settings::Settings;
 use crate::thermal::{self, Place as Heat};
@@ -24,7 +24,7 @@ const PACE_STEP: u32 = 25;
 #[derive(Debug, Clone)]
 pub struct Governor {
     portfolio: Portfolio,
-    limits: Limits,
+    limits: PolicyLimits,
     settings: Settings,
     now_ns: u64,
     current: usize,
@@ -59,7 +59,7 @@ impl Governor {
     ///
     /// # Errors
     /// A portfolio that does not pass [`Portfolio::check`].
-    pub fn new(portfolio: Portfolio, limits: Limits, settings: Settings) -> Result<Self> {
+    pub fn new(portfolio: Portfolio, limits: PolicyLimits, settings: Settings) -> Result<Self> {
         portfolio.check()?;
         let count = portfolio.devices.len();
         Ok(Self {
@@ -117,7 +117,7 @@ impl Governor {
 
     /// The limits in force.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &PolicyLimits {
         &self.limits
     }
 
@@ -147,12 +147,12 @@ impl Governor {
         self.heat(place)?.settles()
     }
 
-    /// Takes note of an event and decides.
-    pub fn step(&mut self, event: &Event) -> Decision {
-        self.now_ns = self.now_ns.max(event.time_ns);
+    /// Takes note of an observation and decides.
+    pub fn step(&mut self, observation: &Observation) -> Decision {
+        self.now_ns = self.now_ns.max(observation.time_ns);
         let known = |device: usize| device < self.portfolio.devices.len();
         let mut urgent = false;
-        match &event.input {
+        match &observation.input {
             Input::Reading(reading) => {
                 if let Place::Device(device) = reading.place
                     && !known(device)

@@ -1,4 +1,4 @@
-//! Laws of the governor under any events, and its choices where they are plain.
+//! Invariants of the governor under any observations, and its choices where they are plain.
 
 use super::*;
 
@@ -41,11 +41,11 @@ fn portfolio() -> Portfolio {
 }
 
 fn governor() -> Governor {
-    Governor::new(portfolio(), Limits::default(), Settings::default()).unwrap()
+    Governor::new(portfolio(), PolicyLimits::default(), Settings::default()).unwrap()
 }
 
-fn at(time_ns: u64, input: Input) -> Event {
-    Event { time_ns, input }
+fn at(time_ns: u64, input: Input) -> Observation {
+    Observation { time_ns, input }
 }
 
 fn frames(ms: u64) -> Input {
@@ -121,9 +121,9 @@ fn one_late_run_on_a_slow_device_is_enough() {
 
 #[test]
 fn it_moves_before_the_limit() {
-    let limits = Limits {
+    let limits = PolicyLimits {
         skin_mc: Some(42_000),
-        ..Limits::default()
+        ..PolicyLimits::default()
     };
     let mut governor = Governor::new(portfolio(), limits, Settings::default()).unwrap();
     governor.step(&at(0, frames(33)));
@@ -151,9 +151,9 @@ fn it_moves_before_the_limit() {
 fn a_power_limit_is_held_by_another_plan() {
     let mut governor = governor();
     governor.step(&at(0, Input::Tick));
-    let limits = Limits {
+    let limits = PolicyLimits {
         power_mw: Some(2_000),
-        ..Limits::default()
+        ..PolicyLimits::default()
     };
     // 60 mJ in 12 ms are 5 W, 30 mJ in 18 ms are 1.67 W
     let decision = governor.step(&at(10 * S, Input::Limits(limits)));
@@ -173,9 +173,9 @@ fn a_power_limit_is_held_by_the_pace_where_a_device_draws_at_rest() {
         Candidate::new("gpu", 2 * MS, vec![load(0, 2, 470)]),
         Candidate::new("cpu", 200 * MS, vec![load(1, 200, 470)]),
     ];
-    let limits = Limits {
+    let limits = PolicyLimits {
         power_mw: Some(300_000),
-        ..Limits::default()
+        ..PolicyLimits::default()
     };
     let portfolio = Portfolio { devices, candidates };
     let mut governor = Governor::new(portfolio, limits, Settings::default()).unwrap();
@@ -217,9 +217,9 @@ fn a_power_that_nobody_states_bounds_nothing_and_is_said_to_be_unknown() {
         candidates: vec![Candidate::new("cpu", 10 * MS, vec![silent])],
     };
     // a tenth of what a watt while busy would draw
-    let limits = Limits {
+    let limits = PolicyLimits {
         power_mw: Some(100),
-        ..Limits::default()
+        ..PolicyLimits::default()
     };
     let mut governor = Governor::new(portfolio, limits, Settings::default()).unwrap();
     let decision = governor.step(&at(0, frames(10)));
@@ -325,7 +325,7 @@ fn frames_are_taken_as_evenly_as_can_be() {
     );
 }
 
-/// Any event at all.
+/// Any observation at all.
 fn any(random: &mut Random, governor: &Governor) -> Input {
     let device = random.below(4) as usize;
     match random.below(20) {
@@ -373,7 +373,7 @@ fn any(random: &mut Random, governor: &Governor) -> Input {
                 deadline_ns: time(random),
             }
         }
-        _ => Input::Limits(Limits {
+        _ => Input::Limits(PolicyLimits {
             device_mc: vec![
                 Some(90_000),
                 (random.below(2) == 0).then(|| random.below(100_000) as i64),
@@ -388,7 +388,7 @@ fn any(random: &mut Random, governor: &Governor) -> Input {
 /// 10,000 random sequences of sensors' lies, losses and whims: never a lost device, never without a plan, never to
 /// and fro, and every log replays.
 #[test]
-fn any_events_keep_the_laws() {
+fn any_events_keep_the_invariants() {
     for seed in 0..10_000 {
         let mut random = Random(seed);
         let mut governor = governor();
@@ -399,9 +399,9 @@ fn any_events_keep_the_laws() {
         for _ in 0..40 {
             let most = [20 * MS, 600 * MS, 4 * S][random.below(3) as usize];
             now += random.below(most);
-            let event = at(now, any(&mut random, &governor));
+            let observation = at(now, any(&mut random, &governor));
             let before = governor.plan();
-            let fled = match event.input {
+            let fled = match observation.input {
                 Input::Lost { device } if device < 3 => {
                     lost[device] = true;
                     true
@@ -413,15 +413,18 @@ fn any_events_keep_the_laws() {
                 _ => false,
             };
             let was_usable = governor.is_usable(before);
-            let decision = governor.step(&event);
+            let decision = governor.step(&observation);
             let usable = |candidate: &Candidate| candidate.loads.iter().all(|load| !lost[load.device]);
             let candidates = &governor.portfolio().candidates;
             let plan = governor.plan();
             if candidates.iter().any(usable) {
-                assert!(usable(&candidates[plan]), "seed {seed}: {event:?} {decision:?}");
+                assert!(
+                    usable(&candidates[plan]),
+                    "seed {seed}: {observation:?} {decision:?}"
+                );
             } else {
                 let silent = matches!(decision.reason, Reason::NoCandidate | Reason::Unknown);
-                assert!(silent, "seed {seed}: {event:?} {decision:?}");
+                assert!(silent, "seed {seed}: {observation:?} {decision:?}");
             }
             assert_eq!(
                 decision.switch_to().unwrap_or(before),
@@ -438,7 +441,7 @@ fn any_events_keep_the_laws() {
                 let most = governor.settings().switches_per_minute as usize;
                 assert!(recent <= most, "seed {seed}: {recent} switches in a minute");
             }
-            log += &(log::line(&event, &decision) + "\n");
+            log += &(log::line(&observation, &decision) + "\n");
         }
         if seed % 100 == 0 {
             assert_eq!(log::replay(&log).unwrap().len(), 40);
@@ -450,9 +453,9 @@ fn any_events_keep_the_laws() {
 fn a_log_that_says_otherwise_is_refused() {
     let mut governor = governor();
     let mut text = log::start(&governor) + "\n";
-    let event = at(S, Input::Lost { device: 1 });
-    let decision = governor.step(&event);
-    text += &log::line(&event, &decision);
+    let observation = at(S, Input::Lost { device: 1 });
+    let decision = governor.step(&observation);
+    text += &log::line(&observation, &decision);
     assert_eq!(log::replay(&text).unwrap(), [decision]);
     form_of_a_line(&text);
     let forged = text.replace("\"switch\":1", "\"switch\":3");

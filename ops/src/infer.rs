@@ -9,7 +9,7 @@
 //! Not here: body graphs of If, Loop and Scan, sequences and optionals (an error names them).
 //! Start reading at [`infer`], then at the file of a class.
 
-use crate::table::OpClass;
+use crate::table::ShapeClass;
 use crate::{Attributes, DType, ErrorKind, InferError, Op};
 
 mod arithmetic;
@@ -66,28 +66,28 @@ fn by_class(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
         return Err(call.error(ErrorKind::Custom, "nothing is known of a custom op"));
     };
     match class {
-        OpClass::Attention => attention::infer(call),
-        OpClass::Cast => cast::infer(call),
-        OpClass::Convolution => convolution::infer(call),
-        OpClass::Elementwise => elementwise::infer(call),
-        OpClass::GatherScatter => gather_scatter::infer(call),
-        OpClass::Generate => generate::infer(call),
-        OpClass::Image => image::infer(call),
-        OpClass::Loss => loss::infer(call),
-        OpClass::Matrix => matrix::infer(call),
-        OpClass::Normalisation => normalisation::infer(call),
-        OpClass::Pooling => pooling::infer(call),
-        OpClass::Quantise => quantise::infer(call),
-        OpClass::Recurrent => recurrent::infer(call),
-        OpClass::Reduction => reduction::infer(call),
-        OpClass::Shape => shape::infer(call),
-        OpClass::Signal => signal::infer(call),
-        OpClass::Text => text::infer(call),
-        OpClass::ControlFlow => Err(call.error(
+        ShapeClass::Attention => attention::infer(call),
+        ShapeClass::Cast => cast::infer(call),
+        ShapeClass::Convolution => convolution::infer(call),
+        ShapeClass::Elementwise => elementwise::infer(call),
+        ShapeClass::GatherScatter => gather_scatter::infer(call),
+        ShapeClass::Generate => generate::infer(call),
+        ShapeClass::Image => image::infer(call),
+        ShapeClass::Loss => loss::infer(call),
+        ShapeClass::Matrix => matrix::infer(call),
+        ShapeClass::Normalisation => normalisation::infer(call),
+        ShapeClass::Pooling => pooling::infer(call),
+        ShapeClass::Quantise => quantise::infer(call),
+        ShapeClass::Recurrent => recurrent::infer(call),
+        ShapeClass::Reduction => reduction::infer(call),
+        ShapeClass::Shape => shape::infer(call),
+        ShapeClass::Signal => signal::infer(call),
+        ShapeClass::Text => text::infer(call),
+        ShapeClass::ControlFlow => Err(call.error(
             ErrorKind::NeedsBody,
             "the types of its outputs are those of its body graphs, which are inferred first",
         )),
-        OpClass::Sequence => of_sequence(call),
+        ShapeClass::Sequence => of_sequence(call),
     }
 }
 

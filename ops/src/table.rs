@@ -38,7 +38,7 @@ use row::{ALL, Op, OpSpec, Port, PortKind, TypeVar, anything};
 
 /// What ops with one kind of shape function have in common: the file of their rows, and of their shapes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OpClass {
+pub(crate) enum ShapeClass {
     Attention,
     Cast,
     ControlFlow,
@@ -60,26 +60,26 @@ pub(crate) enum OpClass {
     Text,
 }
 
-const CLASSES: &[(OpClass, &[OpSpec])] = &[
-    (OpClass::Attention, attention::ROWS),
-    (OpClass::Cast, cast::ROWS),
-    (OpClass::ControlFlow, control_flow::ROWS),
-    (OpClass::Convolution, convolution::ROWS),
-    (OpClass::Elementwise, elementwise::ROWS),
-    (OpClass::GatherScatter, gather_scatter::ROWS),
-    (OpClass::Generate, generate::ROWS),
-    (OpClass::Image, image::ROWS),
-    (OpClass::Loss, loss::ROWS),
-    (OpClass::Matrix, matrix::ROWS),
-    (OpClass::Normalisation, normalisation::ROWS),
-    (OpClass::Pooling, pooling::ROWS),
-    (OpClass::Quantise, quantise::ROWS),
-    (OpClass::Recurrent, recurrent::ROWS),
-    (OpClass::Reduction, reduction::ROWS),
-    (OpClass::Sequence, sequence::ROWS),
-    (OpClass::Shape, shape::ROWS),
-    (OpClass::Signal, signal::ROWS),
-    (OpClass::Text, text::ROWS),
+const CLASSES: &[(ShapeClass, &[OpSpec])] = &[
+    (ShapeClass::Attention, attention::ROWS),
+    (ShapeClass::Cast, cast::ROWS),
+    (ShapeClass::ControlFlow, control_flow::ROWS),
+    (ShapeClass::Convolution, convolution::ROWS),
+    (ShapeClass::Elementwise, elementwise::ROWS),
+    (ShapeClass::GatherScatter, gather_scatter::ROWS),
+    (ShapeClass::Generate, generate::ROWS),
+    (ShapeClass::Image, image::ROWS),
+    (ShapeClass::Loss, loss::ROWS),
+    (ShapeClass::Matrix, matrix::ROWS),
+    (ShapeClass::Normalisation, normalisation::ROWS),
+    (ShapeClass::Pooling, pooling::ROWS),
+    (ShapeClass::Quantise, quantise::ROWS),
+    (ShapeClass::Recurrent, recurrent::ROWS),
+    (ShapeClass::Reduction, reduction::ROWS),
+    (ShapeClass::Sequence, sequence::ROWS),
+    (ShapeClass::Shape, shape::ROWS),
+    (ShapeClass::Signal, signal::ROWS),
+    (ShapeClass::Text, text::ROWS),
 ];
 
 /// The row of a custom op: anything goes.
@@ -104,9 +104,9 @@ static CUSTOM: OpSpec = OpSpec {
 };
 
 /// Every row, with its class, at the place of its op's code less one.
-static TABLE: [(OpClass, OpSpec); Op::ALL.len()] = by_code();
+static TABLE: [(ShapeClass, OpSpec); Op::ALL.len()] = by_code();
 
-const fn by_code() -> [(OpClass, OpSpec); Op::ALL.len()] {
+const fn by_code() -> [(ShapeClass, OpSpec); Op::ALL.len()] {
     let mut rows = [None; Op::ALL.len()];
     let mut of_class = 0;
     while of_class < CLASSES.len() {
@@ -120,7 +120,7 @@ const fn by_code() -> [(OpClass, OpSpec); Op::ALL.len()] {
         }
         of_class += 1;
     }
-    let mut table = [(OpClass::Attention, attention::ROWS[0]); Op::ALL.len()];
+    let mut table = [(ShapeClass::Attention, attention::ROWS[0]); Op::ALL.len()];
     let mut place = 0;
     while place < table.len() {
         match rows[place] {
@@ -142,7 +142,7 @@ impl Op {
     }
 
     /// The class of an op; none for a custom op.
-    pub(crate) fn class(self) -> Option<OpClass> {
+    pub(crate) fn class(self) -> Option<ShapeClass> {
         let place = (self as usize).checked_sub(1)?;
         Some(TABLE[place].0)
     }

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 pub enum Provenance {
     /// Measured on the device, for exactly this node or part.
     Measured,
-    /// Summed from measurements of smaller pieces, or a share of a measured larger one.
+    /// Summed from measurements of smaller parts, or a share of a measured larger one.
     Composed,
-    /// Predicted by a law that is fitted on measurements of other parts on the device.
+    /// Predicted by a regression model that is fitted on measurements of other parts on the device.
     Predicted,
     /// Stated by the device's plugin.
     Estimated,

@@ -409,7 +409,7 @@ impl<'a> View<'a> {
             energy.difference(moved, node, device)
         });
         if change < 0 {
-            // rare: a limit, a stated part or a gap keeps the node where it is
+            // rare: a limit, a measured segment or a gap keeps the node where it is
             let old = std::mem::replace(&mut moved[node], device);
             let broken = broken_limit(inputs, self.edges, moved);
             let after = measured::value_of(inputs, &self.problem, moved);

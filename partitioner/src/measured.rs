@@ -1,9 +1,9 @@
-//! Placements under stated costs of whole parts, which are not the sum of their nodes.
+//! Placements under costs of measured segments, which are not the sum of their nodes.
 //!
 //! Invariants: the value of a placement is its objective, changed by stated minus summed cost for
-//! every run that is exactly a stated part; the bound holds for that value too; the number of solver
+//! every run that is exactly a measured segment; the bound holds for that value too; the number of solver
 //! calls is bounded by [`CALLS`].
-//! Deliberately not here: stated parts that are no run in canonical order: only `merge` can use them.
+//! Deliberately not here: measured parts that are no run in canonical order: only `merge` can use them.
 
 use crate::cost::Cost;
 use crate::error::Error;
@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// Most solver calls for one plan.
 const CALLS: usize = 24;
 
-/// A run whose cost is stated.
-struct Stated {
+/// A run whose cost is known as a whole.
+struct Segment {
     first: usize,
     last: usize,
     device: usize,
@@ -24,7 +24,7 @@ struct Stated {
     summed: u64,
 }
 
-/// What a stated part is worth in a problem.
+/// What a measured segment is worth in a problem.
 pub(crate) trait Valued {
     /// The cost of these nodes together on a device.
     fn part(&self, nodes: &[usize], device: usize, cost: &Cost) -> u64;
@@ -44,7 +44,7 @@ pub(crate) fn solve_with_parts(
     limits: &Budget,
 ) -> Result<Solution, Error> {
     let plain = solve(problem, limits)?;
-    let runs = stated_runs(inputs, valued, problem);
+    let runs = segments(inputs, valued, problem);
     if runs.is_empty() {
         return Ok(plain);
     }
@@ -62,7 +62,7 @@ pub(crate) fn solve_with_parts(
     consider(&lower.placement);
     let mut calls = 2;
     // then each saving part by itself, largest saving first
-    let mut saving: Vec<&Stated> = runs.values().filter(|run| run.stated < run.summed).collect();
+    let mut saving: Vec<&Segment> = runs.values().filter(|run| run.stated < run.summed).collect();
     saving.sort_by_key(|run| {
         (
             std::cmp::Reverse(run.summed - run.stated),
@@ -113,18 +113,18 @@ pub(crate) fn solve_with_parts(
     })
 }
 
-/// The value of a placement, stated parts included; forbidden where the placement is.
+/// The value of a placement, segments included; forbidden where the placement is.
 pub(crate) fn value_of(inputs: &Inputs<'_>, problem: &Problem, placement: &[usize]) -> u64 {
-    let runs = stated_runs(inputs, &Weights::of(inputs.objective), problem);
+    let runs = segments(inputs, &Weights::of(inputs.objective), problem);
     value(problem, &runs, placement)
 }
 
-/// Stated parts that are one run of nodes on a device that may run them all.
-fn stated_runs(
+/// Measured segments: runs of nodes that were measured as one, on a device that may run them all.
+fn segments(
     inputs: &Inputs<'_>,
     valued: &impl Valued,
     problem: &Problem,
-) -> BTreeMap<(usize, usize, usize), Stated> {
+) -> BTreeMap<(usize, usize, usize), Segment> {
     let mut runs = BTreeMap::new();
     for (device, nodes, cost) in inputs.costs.parts() {
         let (first, last) = (nodes[0], nodes[nodes.len() - 1]);
@@ -137,7 +137,7 @@ fn stated_runs(
         if last - first + 1 == nodes.len() && summed != FORBIDDEN && stated < u64::MAX / 4 {
             runs.insert(
                 (first, last, device),
-                Stated {
+                Segment {
                     first,
                     last,
                     device,
@@ -161,7 +161,7 @@ fn runs_of(placement: &[usize]) -> impl Iterator<Item = (usize, usize, usize)> +
 }
 
 /// The value of a placement; forbidden where the placement is.
-fn value(problem: &Problem, runs: &BTreeMap<(usize, usize, usize), Stated>, placement: &[usize]) -> u64 {
+fn value(problem: &Problem, runs: &BTreeMap<(usize, usize, usize), Segment>, placement: &[usize]) -> u64 {
     let Some(objective) = problem.objective(placement) else {
         return FORBIDDEN;
     };
@@ -169,12 +169,12 @@ fn value(problem: &Problem, runs: &BTreeMap<(usize, usize, usize), Stated>, plac
     stated.fold(objective, |sum, run| sum - run.summed + run.stated)
 }
 
-/// The problem with nodes of chosen stated parts at their share of the part's cost; where several
+/// The problem with nodes of chosen segments at their share of the segment's cost; where several
 /// parts give a node a share, the least.
 fn shared(
     problem: &Problem,
-    runs: &BTreeMap<(usize, usize, usize), Stated>,
-    chosen: impl Fn(&Stated) -> bool,
+    runs: &BTreeMap<(usize, usize, usize), Segment>,
+    chosen: impl Fn(&Segment) -> bool,
 ) -> Problem {
     let mut least: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for run in runs.values().filter(|run| chosen(run)) {
@@ -211,9 +211,9 @@ fn without(problem: &Problem, node: usize, device: usize) -> Problem {
     changed
 }
 
-/// The problem in which a stated part is one run: its nodes on its device, those beside it elsewhere
+/// The problem in which a segment is one run: its nodes on its device, those beside it elsewhere
 /// where they can be.
-fn isolated(problem: &Problem, run: &Stated) -> Problem {
+fn isolated(problem: &Problem, run: &Segment) -> Problem {
     let mut isolated = problem.clone();
     for node in run.first..=run.last {
         for device in (0..problem.devices()).filter(|&device| device != run.device) {

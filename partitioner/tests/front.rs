@@ -92,7 +92,7 @@ fn fronts_are_the_corners_of_the_hull_of_all_placements() {
 fn plans_of_a_front_pass_the_check_and_none_beats_another() {
     for seed in 0..12 {
         let mut world = world(&mut Random::new(300 + seed), 60, 3);
-        // one of four keeps a limit, one has a stated part: neither can be swept
+        // one of four keeps a limit, one has a measured segment: neither can be swept
         if seed % 4 == 1 {
             world.targets[1].memory_limit = Some(400_000);
         }

@@ -1,6 +1,6 @@
 //! The profile database: what parts really cost on devices, and each plugin's own tuning values.
 //!
-//! Also which runs of nodes devices refused to compile, and what hand-overs take. One SQLite file that an app may ship.
+//! Also which runs of nodes devices refused to compile, and what transfers take. One SQLite file that an app may ship.
 //! Rows are keyed by device identity, part fingerprint and operating point, and hold single measurements, so that
 //! statistics are never averages of averages. Each belongs to a batch, which says when, by which build, under which
 //! conditions and in which file it was measured.
@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::exchange;
 use crate::key::{Measurement, PartKey};
 use crate::list::{self, PartSummary};
-use crate::predict::{self, DevicePrediction, Laws};
+use crate::predict::{self, DevicePrediction, Regression};
 use crate::record::{Merged, ProfileFile};
 use crate::refusal::RefusedRun;
 use crate::statistics::{Interval, Measured, figures};
@@ -76,18 +76,18 @@ pub struct Profile {
     path: Option<PathBuf>,
     state: Mutex<State>,
     /// What was fitted on the rows of each device.
-    laws: Mutex<BTreeMap<String, Fitted>>,
+    regression: Mutex<BTreeMap<String, Fitted>>,
     writes: AtomicU64,
 }
 
-/// Laws of a device.
+/// The regression models of a device.
 #[derive(Debug)]
 struct Fitted {
     /// Number of writes that they have seen.
     writes: u64,
     /// Conditions by which rows were chosen.
     conditions: String,
-    laws: Arc<Laws>,
+    regression: Arc<Regression>,
 }
 
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Profile {
                 spare: None,
                 trouble: None,
             }),
-            laws: Mutex::new(BTreeMap::new()),
+            regression: Mutex::new(BTreeMap::new()),
             writes: AtomicU64::new(0),
         })
     }
@@ -366,12 +366,12 @@ impl Profile {
     }
 
     /// Says what a part consists of, for predictions of other parts; what was said before stays.
-    pub fn describe(&self, fingerprint: &[u8; 32], pieces: &str) -> Result<()> {
+    pub fn describe(&self, fingerprint: &[u8; 32], content: &str) -> Result<()> {
         self.write(|connection| {
             connection
                 .execute(
                     "INSERT OR IGNORE INTO content (fingerprint, pieces) VALUES (?1, ?2)",
-                    params![fingerprint.as_slice(), pieces],
+                    params![fingerprint.as_slice(), content],
                 )
                 .map(|_| ())
         })
@@ -533,25 +533,25 @@ impl Profile {
 
     /// What is fitted on those rows of a device that are nearest to what lasts of some conditions; what other processes
     /// write is seen when this one writes next.
-    pub fn laws(&self, device: &str, now: &Conditions) -> Result<Arc<Laws>> {
+    pub fn regression(&self, device: &str, now: &Conditions) -> Result<Arc<Regression>> {
         let writes = self.writes.load(Ordering::Acquire);
         let now = now.lasting();
         let conditions = now.to_string();
-        let mut laws = self.laws.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = laws.get(device)
+        let mut regression = self.regression.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = regression.get(device)
             && (known.writes, &known.conditions) == (writes, &conditions)
         {
-            return Ok(Arc::clone(&known.laws));
+            return Ok(Arc::clone(&known.regression));
         }
         let mut file = self.export()?;
         file.narrow(device, &now);
-        let made = Arc::new(Laws::new(&file));
+        let made = Arc::new(Regression::new(&file));
         let fitted = Fitted {
             writes,
             conditions,
-            laws: Arc::clone(&made),
+            regression: Arc::clone(&made),
         };
-        laws.insert(device.to_owned(), fitted);
+        regression.insert(device.to_owned(), fitted);
         Ok(made)
     }
 

@@ -68,7 +68,7 @@ impl ProfileDiff {
         let words = |fingerprint: &str| {
             let mut contents = now.contents.iter().chain(&before.contents);
             let found = contents.find(|content| content.fingerprint == fingerprint);
-            found.map_or_else(String::new, |content| predict::words(&content.pieces))
+            found.map_or_else(String::new, |content| predict::words(&content.content))
         };
         let mut diff = ProfileDiff {
             removed: old.keys().filter(|key| !new.contains_key(*key)).count() as u64,

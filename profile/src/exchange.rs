@@ -29,7 +29,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
             |row| {
                 Ok(ContentRecord {
                     fingerprint: hex(&row.get::<_, Vec<u8>>(0)?),
-                    pieces: row.get(1)?,
+                    content: row.get(1)?,
                 })
             },
         )?,
@@ -203,7 +203,7 @@ pub(crate) fn write(
     for content in &records.contents {
         transaction.execute(
             "INSERT OR IGNORE INTO content (fingerprint, pieces) VALUES (?1, ?2)",
-            params![bytes(&content.fingerprint), content.pieces],
+            params![bytes(&content.fingerprint), content.content],
         )?;
     }
     for link in &records.links {

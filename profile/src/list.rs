@@ -58,7 +58,7 @@ pub struct PartSummary {
 pub(crate) fn parts(file: &ProfileFile) -> Vec<PartSummary> {
     let contents = file.contents.iter();
     let words: BTreeMap<&str, String> = contents
-        .map(|content| (content.fingerprint.as_str(), words(&content.pieces)))
+        .map(|content| (content.fingerprint.as_str(), words(&content.content)))
         .collect();
     let known = file.parts.iter().filter_map(|part| {
         let words = words.get(part.fingerprint.as_str()).cloned().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What parts that nobody measured take: composed of, or predicted from, those that were measured.
 //!
-//! Order of trust: a whole composed of measured stretches, then the law of each piece's family. Both replace what a
-//! plugin estimates; a measured part replaces both.
+//! Order of trust: a whole composed of measured segments, then the regression model of each fusion group's op class.
+//! Both replace what a plugin estimates; a measured part replaces both.
 //!
 //! Invariant: the same profile gives the same prices.
 //!
@@ -10,10 +10,10 @@
 mod check;
 mod content;
 mod fit;
+mod group;
 mod nnls;
-mod piece;
 mod point;
-mod stretch;
+mod segment;
 
 use std::collections::BTreeMap;
 
@@ -21,39 +21,39 @@ use polychip_graph::Graph;
 use polychip_partitioner::Target;
 
 pub(crate) use check::check;
-pub use check::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
+pub use check::{DevicePrediction, Errors, ModelPrediction, OpClassModel};
 pub use content::{Content, words};
 use fit::{Fit, Table, Without};
-use piece::Piece;
-pub use piece::nodes_of_pieces;
+use group::FusionGroup;
+pub use group::fusion_groups;
 pub use point::end_to_end;
 pub(crate) use point::is_end_to_end;
-use stretch::Composition;
-pub use stretch::stretches;
+use segment::Composition;
+pub use segment::segments;
 
 use crate::record::ProfileFile;
 
 /// Everything that is fitted on a profile.
 #[derive(Debug, Default)]
-pub struct Laws {
+pub struct Regression {
     table: Table,
     fits: BTreeMap<(String, String), Fit>,
 }
 
-impl Laws {
+impl Regression {
     /// What is fitted on these records.
     #[must_use]
-    pub fn new(file: &ProfileFile) -> Laws {
+    pub fn new(file: &ProfileFile) -> Regression {
         let table = Table::new(file);
         let fits = table.devices.iter().filter_map(|(key, known)| {
             let fit = Fit::new(&table, known, &Without::default())?;
             Some((key.clone(), fit))
         });
         let fits = fits.collect();
-        Laws { table, fits }
+        Regression { table, fits }
     }
 
-    /// What these teach of the pieces of a graph that a device runs, and of all of it.
+    /// What these teach of the groups of a graph that a device runs, and of all of it.
     #[must_use]
     pub fn predicted(
         &self,
@@ -67,15 +67,15 @@ impl Laws {
             return Predicted::default();
         };
         let runs = |nodes: &[u32]| nodes.iter().all(|node| target.supports(*node as usize));
-        let pieces = nodes_of_pieces(graph).into_iter().filter(|nodes| runs(nodes));
-        let pieces = pieces.filter_map(|nodes| {
-            let time = fit.piece(&Piece::of(graph, &nodes))?;
+        let groups = fusion_groups(graph).into_iter().filter(|nodes| runs(nodes));
+        let groups = groups.filter_map(|nodes| {
+            let time = fit.group(&FusionGroup::of(graph, &nodes))?;
             Some((nodes, time))
         });
         let all: Vec<u32> = graph.nodes().map(|(id, _)| id.index() as u32).collect();
         let whole = runs(&all).then(|| fit.whole(known, &Composition::of(graph)));
         Predicted {
-            pieces: pieces.collect(),
+            groups: groups.collect(),
             whole: whole.flatten(),
         }
     }
@@ -84,9 +84,9 @@ impl Laws {
 /// What a profile teaches of a graph on a device.
 #[derive(Debug, Clone, Default)]
 pub struct Predicted {
-    /// The nodes of a piece, and what the law of its family says that they take, in nanoseconds.
-    pub pieces: Vec<(Vec<u32>, f64)>,
-    /// What all nodes take by the measured stretches that they are composed of, in nanoseconds.
+    /// The nodes of a group, and what the regression model of its op class says that they take, in nanoseconds.
+    pub groups: Vec<(Vec<u32>, f64)>,
+    /// What all nodes take by the measured segments that they are composed of, in nanoseconds.
     pub whole: Option<f64>,
 }
 

@@ -29,7 +29,7 @@ pub struct ProfileFile {
     pub parts: Vec<PartRecord>,
     /// What measured parts consist of.
     pub contents: Vec<ContentRecord>,
-    /// What hand-overs and launches take.
+    /// What transfers and launches take.
     pub links: Vec<LinkRecord>,
     /// Runs of nodes that devices refused to compile.
     pub refusals: Vec<RefusalRecord>,
@@ -99,11 +99,12 @@ impl BatchRecord {
 pub struct ContentRecord {
     /// Structure of the part, 64 hexadecimal digits.
     pub fingerprint: String,
-    /// Its pieces, as JSON in a string.
-    pub pieces: String,
+    /// Its fusion groups, as JSON in a string.
+    #[serde(rename = "pieces")]
+    pub content: String,
 }
 
-/// What a hand-over took, or a launch where both devices are the same.
+/// What a transfer took, or a launch where both devices are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkRecord {

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use polychip_governor::log::{self, Line};
-use polychip_governor::{Decision, Event, Governor, Place, Portfolio, Reason};
+use polychip_governor::{Decision, Governor, Observation, Place, Portfolio, Reason};
 use polychip_host::Device;
 
 use crate::error::Result;
@@ -34,15 +34,18 @@ impl DecisionLog {
         }
     }
 
-    pub(crate) fn add(&mut self, event: Event, decision: Decision) {
+    pub(crate) fn add(&mut self, observation: Observation, decision: Decision) {
         if self.entries.len() < KEPT {
-            self.entries.push(Line { event, decision });
+            self.entries.push(Line {
+                observation,
+                decision,
+            });
         } else {
             self.left_out += 1;
         }
     }
 
-    /// The events in their order.
+    /// The observations in their order.
     #[must_use]
     pub fn entries(&self) -> &[Line] {
         &self.entries
@@ -59,13 +62,13 @@ impl DecisionLog {
     pub fn to_json_lines(&self) -> String {
         let mut text = format!("{}\n", self.start);
         for entry in &self.entries {
-            text.push_str(&log::line(&entry.event, &entry.decision));
+            text.push_str(&log::line(&entry.observation, &entry.decision));
             text.push('\n');
         }
         text
     }
 
-    /// Tells a new governor the same events; how many decisions were the same.
+    /// Tells a new governor the same observations; how many decisions were the same.
     ///
     /// # Errors
     /// The first decision that differs, by its line.
@@ -156,14 +159,14 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
                 plan(*candidate)
             )
         }
-        Reason::Unknown => "the event names a device or plan that is not there".to_owned(),
+        Reason::Unknown => "the observation names a device or plan that is not there".to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polychip_governor::{Action, Candidate, Input, Limits, Load, Settings};
+    use polychip_governor::{Action, Candidate, Input, Load, PolicyLimits, Settings};
 
     #[test]
     fn a_log_replays_to_the_same_decisions_and_a_changed_one_is_caught() {
@@ -181,16 +184,16 @@ mod tests {
                 Candidate::new("two", 2000, on(1)),
             ],
         };
-        let mut governor = Governor::new(portfolio, Limits::default(), Settings::default()).unwrap();
+        let mut governor = Governor::new(portfolio, PolicyLimits::default(), Settings::default()).unwrap();
         let mut log = DecisionLog::new(&governor);
         for (time_ns, input) in [
             (5, Input::Tick),
             (9, Input::Lost { device: 0 }),
             (12, Input::Tick),
         ] {
-            let event = Event { time_ns, input };
-            let decision = governor.step(&event);
-            log.add(event, decision);
+            let observation = Observation { time_ns, input };
+            let decision = governor.step(&observation);
+            log.add(observation, decision);
         }
         assert_eq!(log.replay().unwrap(), 3);
         assert!(

@@ -68,7 +68,7 @@ pub use polychip_governor as governor;
 pub use polychip_host::{Device, DeviceInfo, DeviceKind, Priority, Query, Refusal};
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
-pub use polychip_profile::predict::{DevicePrediction, Errors, FamilyLaw, ModelPrediction};
+pub use polychip_profile::predict::{DevicePrediction, Errors, ModelPrediction, OpClassModel};
 pub use polychip_profile::{
     BatchRecord, Change, Conditions, ContentRecord, Error as ProfileError, ErrorKind as ProfileErrorKind,
     Interval, LinkRecord, MeasuredEnergy, Measurement, Merged, PartKey, PartRecord, PartSummary, Profile,

@@ -2,7 +2,7 @@
 //! nodes.
 //!
 //! Three sessions run in turns: both nodes on the one device, both on the other, one on each. What a run takes
-//! beside the times that the devices state of their parts is the launch of each device and the hand-over.
+//! beside the times that the devices state of their parts is the launch of each device and the transfer.
 //!
 //! Invariants:
 //! 1. The sessions are those that apps use, so that threads which wake up are part of what is measured.
@@ -29,7 +29,7 @@ use crate::policy::Policy;
 use crate::runtime::Runtime;
 use crate::session::Session;
 
-/// Sizes of the tensor that is handed over, in elements of four bytes: one where only the hand-over counts, one
+/// Sizes of the tensor that is transferred, in elements of four bytes: one where only the transfer counts, one
 /// that is larger than most tensors of a network.
 const SIZES: [usize; 2] = [256, 1 << 20];
 /// Runs of each session at each size that are not counted, and that are.
@@ -103,15 +103,15 @@ impl Runtime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found {
     launch: [u64; 2],
-    handover: [u64; 2],
+    transfer: [u64; 2],
 }
 
 impl Found {
     fn stated(&self, from: &Device, to: &Device) -> LinkMeasurement {
         let points = SIZES.map(bytes);
         let link = known::fit(&[
-            (points[0], Nanos::from_nanoseconds(self.handover[0])),
-            (points[1], Nanos::from_nanoseconds(self.handover[1])),
+            (points[0], Nanos::from_nanoseconds(self.transfer[0])),
+            (points[1], Nanos::from_nanoseconds(self.transfer[1])),
         ]);
         LinkMeasurement {
             from: from.name().to_owned(),
@@ -199,7 +199,7 @@ impl Timed {
 fn measure(runtime: &Runtime, policy: &Policy, from: &Device, to: &Device) -> Result<Found> {
     let mut found = Found {
         launch: [0; 2],
-        handover: [0; 2],
+        transfer: [0; 2],
     };
     for (size, elements) in SIZES.into_iter().enumerate() {
         let model = probe(elements);
@@ -221,7 +221,7 @@ fn measure(runtime: &Runtime, policy: &Policy, from: &Device, to: &Device) -> Re
         if size == 0 {
             found.launch = launch;
         }
-        found.handover[size] = across.beside()?.saturating_sub(launch[0] + launch[1]);
+        found.transfer[size] = across.beside()?.saturating_sub(launch[0] + launch[1]);
     }
     Ok(found)
 }
@@ -231,7 +231,7 @@ fn keep(profile: &Profile, from: &Device, to: &Device, found: &Found) -> Result<
     let nanos = Nanos::from_nanoseconds;
     profile.record_link(&writer, &writer, 0, nanos(found.launch[0]))?;
     profile.record_link(&reader, &reader, 0, nanos(found.launch[1]))?;
-    for (elements, time) in SIZES.into_iter().zip(found.handover) {
+    for (elements, time) in SIZES.into_iter().zip(found.transfer) {
         profile.record_link(&writer, &reader, bytes(elements), nanos(time))?;
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! The profiler: measures the pieces of models, and models as a whole, on every device in the same way.
+//! The profiler: measures the fusion groups of models, and models as a whole, on every device in the same way.
 //!
 //! What is measured next is what a plan would gain most by: the width of the interval that is known (all of it where
 //! nothing is) times the share of its model's time that rests on it, and the less so the slower the device is with
 //! that model than the fastest one. Candidates of one model run in turns, run by run, so that a busy machine is busy for
-//! all of them. All stretches of a model take turns whenever one does, so that each finds the caches as the others left
+//! all of them. All segments of a model take turns whenever one does, so that each finds the caches as the others left
 //! them, as it does within the model. The model as a whole runs twice in its turn and counts once: it finds the caches
 //! as it left them itself.
 //!
@@ -36,7 +36,7 @@ use crate::runtime::Runtime;
 use candidate::{Candidate, Kind, Loaded};
 pub use warm::{WarmUp, Warmth};
 
-/// Pieces, or parts of a plan, that take turns.
+/// Fusion groups, or parts of a plan, that take turns.
 const TOGETHER: usize = 32;
 /// Constants that they hold together, so that a phone can.
 const TOGETHER_BYTES: u64 = 256 << 20;
@@ -47,13 +47,13 @@ const WARM: usize = 2;
 const RUNS: std::ops::RangeInclusive<usize> = 11..=31;
 /// Longest that one batch takes, if every candidate had its fewest runs.
 const BATCH: Duration = Duration::from_secs(4);
-/// Batches that a whole model and its stretches are measured in at least, those included that the profile holds.
+/// Batches that a whole model and its segments are measured in at least, those included that the profile holds.
 const SPREAD: u32 = 3;
 
 /// What the profiler is to measure, and how well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileOptions {
-    /// Measure the pieces of the models: fusion groups and nodes by themselves.
+    /// Measure the fusion groups of the models, and nodes that are in none.
     pub ops: bool,
     /// Measure whole models on each device that runs them alone, and parts of the plans that are chosen.
     pub wholes: bool,
@@ -252,7 +252,7 @@ impl Profiler<'_> {
             return Vec::new();
         };
         let first = &self.candidates[first];
-        let is_composed = |kind: Kind| matches!(kind, Kind::Whole | Kind::Stretch);
+        let is_composed = |kind: Kind| matches!(kind, Kind::Whole | Kind::Segment);
         let is_beside = |other: &Candidate| {
             let is_alike = match first.models.is_empty() {
                 true => other.models.is_empty(),
@@ -267,7 +267,7 @@ impl Profiler<'_> {
             let known = (0..self.candidates.len()).filter(|index| !open.contains(index));
             let known = known.filter(|&index| {
                 let known = &self.candidates[index];
-                known.kind == Kind::Stretch && !known.left_out
+                known.kind == Kind::Segment && !known.left_out
             });
             let known: Vec<usize> = known.collect();
             open.extend(known);

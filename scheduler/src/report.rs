@@ -102,7 +102,7 @@ pub struct CrossingReport {
     pub bytes: Option<u64>,
     /// native, imported or copy.
     pub mode: &'static str,
-    /// Predicted time of the hand-over in nanoseconds.
+    /// Predicted time of the transfer in nanoseconds.
     pub predicted_ns: u64,
     /// Where the prediction comes from.
     pub provenance: &'static str,

@@ -1,6 +1,6 @@
 //! `cargo xtask predict`: models predicted from what others teach, beside what they take.
 //!
-//! Measures the models, stretches of them and their pieces in turns by `polychip profile --ops`, on the CPU with one
+//! Measures the models, segments of them and their fusion groups in turns by `polychip profile --ops`, on the CPU with one
 //! thread and two, on OpenVINO and on a GPU (Mesa's lavapipe where there is no chip), and writes
 //! `docs/benchmarks/prediction.md` with what `polychip profile show --fit --json` says beside it. Ten of the models are of
 //! no other use here: nothing was tuned on them, not even by looking.
@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. A model is predicted by fits that never saw it nor a network like it; the program that does it is the one that
 //!    apps use.
-//! 2. Wholes are measured in batches between those of their stretches, so that a drift of the machine is in both.
+//! 2. Wholes are measured in batches between those of their segments, so that a drift of the machine is in both.
 //! 3. A device that is not there is skipped with the reason; it has no figure.
 
 use std::collections::BTreeSet;
@@ -312,19 +312,19 @@ fn text(tables: &[(&str, Value)]) -> String {
         "# Predicted and measured latency\n\n\
          Written by `cargo xtask predict`; what `polychip profile show --fit --json` says is in [prediction/](prediction/).\n\n\
          Each model is predicted from what the *other* ones teach: fits leave out the model, and every network that shares\n\
-         more than half of its pieces. Measured is the median from submit to outputs at batch 1. **Composed**: stretches of\n\
-         the model were measured, the model as a whole was not seen. **By laws**: nothing of the model was seen, and no row\n\
-         that holds one of its pieces. **Repeated**: the largest difference of the median of one batch of runs from the\n\
-         median of all, the batches being spread over the minutes in which the stretches were measured, too; no prediction\n\
+         more than half of its fusion groups. Measured is the median from submit to outputs at batch 1. **Composed**: segments of\n\
+         the model were measured, the model as a whole was not seen. **By regression**: nothing of the model was seen, and no row\n\
+         that holds one of its fusion groups. **Repeated**: the largest difference of the median of one batch of runs from the\n\
+         median of all, the batches being spread over the minutes in which the segments were measured, too; no prediction\n\
          can be better than that. Errors in per cent of the measured time; p95 is the nearest rank. What the columns mean\n\
          is in [profile.md](../profile.md).\n\n\
-         Goal: median error at most 10 %, p95 at most 20 %. The rules by which models are cut and laws are fitted were chosen\n\
+         Goal: median error at most 10 %, p95 at most 20 %. The rules by which models are cut and regressions are fitted were chosen\n\
          on 16 of the models; the other ten (`device-tests/peers/make_unseen.py`) were written after that, and no rule was\n\
          chosen by looking at them.\n",
     );
     let columns = [
         ("composed", "composed_ppm"),
-        ("by laws", "fitted_ppm"),
+        ("by regression", "fitted_ppm"),
         ("repeated", "repeated_ppm"),
     ];
     let is_unseen = |model: &Value| UNSEEN.iter().any(|name| model["model"] == *name);
@@ -365,8 +365,8 @@ fn text(tables: &[(&str, Value)]) -> String {
         let text = |key: &str| table[key].as_str().unwrap_or_default().to_owned();
         let _ = write!(
             page,
-            "\n## {}\n\n`{}` {}: {} rows taught the laws; a launch takes {} µs, wholes {:.3} of the sums of their \
-             stretches.\n\n| model | pieces | measured ms | repeated % | composed ms | error % | by laws ms | error % |\n\
+            "\n## {}\n\n`{}` {}: {} rows taught the models; a launch takes {} µs, wholes {:.3} of the sums of their \
+             segments.\n\n| model | fusion groups | measured ms | repeated % | composed ms | error % | by regression ms | error % |\n\
              |---|---|---|---|---|---|---|---|\n",
             labelled(name, table),
             text("device"),
@@ -380,7 +380,7 @@ fn text(tables: &[(&str, Value)]) -> String {
                 page,
                 "| {} | {} | {} | {} | {} | {} | {} | {} |",
                 model["model"].as_str().unwrap_or_default(),
-                model["pieces"],
+                model["groups"],
                 milliseconds(&model["measured_ns"]),
                 shown(percent(&model["repeated_ppm"])),
                 milliseconds(&model["composed_ns"]),

@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// Only parts on devices whose identity holds this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     device: String,
-    /// Say what is predicted from the rest of each whole model that was measured, how wrong that is, and by which laws
+    /// Say what is predicted from the rest of each whole model that was measured, how wrong that is, and by which regression models
     #[arg(long)]
     fit: bool,
     /// Print JSON
@@ -94,7 +94,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     for model in &one.models {
         writeln!(
             f,
-            "  {}: {} measured{}, {} composed, {} by laws",
+            "  {}: {} measured{}, {} composed, {} by regression",
             model.model,
             Nanos::from_nanoseconds(model.measured_ns),
             model.repeated_ppm.map_or_else(String::new, |ppm| format!(
@@ -107,7 +107,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     }
     for (word, errors) in [
         ("composed", one.composed),
-        ("by laws", one.fitted),
+        ("by regression", one.fitted),
         ("repeated", one.repeated),
     ] {
         writeln!(
@@ -118,15 +118,15 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
             errors.models
         )?;
     }
-    for law in &one.families {
+    for model in &one.op_classes {
         writeln!(
             f,
-            "  {}: {} ns a piece, {:.2} ps a multiply-add, {:.2} ps a byte, {:.2} ps a byte of constants",
-            law.family,
-            law.piece_ns,
-            law.mac_fs as f64 / 1e3,
-            law.byte_fs as f64 / 1e3,
-            law.constant_fs as f64 / 1e3
+            "  {}: {} ns a fusion group, {:.2} ps a multiply-add, {:.2} ps a byte, {:.2} ps a byte of constants",
+            model.op_class,
+            model.group_ns,
+            model.mac_fs as f64 / 1e3,
+            model.byte_fs as f64 / 1e3,
+            model.constant_fs as f64 / 1e3
         )?;
     }
     Ok(())

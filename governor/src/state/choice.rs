@@ -5,7 +5,7 @@
 use super::outlook::{Aim, Bound, Outlook, Trust};
 use super::{Governor, PACE_STEP};
 use crate::decision::{Action, Decision, Reason};
-use crate::event::Place;
+use crate::observation::Place;
 
 /// A minute.
 const MINUTE_NS: u64 = 60_000_000_000;

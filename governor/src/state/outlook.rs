@@ -3,7 +3,7 @@
 //! Invariant: an energy or a power that nobody stated or measured is none; no bound is made of it.
 
 use super::Governor;
-use crate::event::{FinishedRun, Place};
+use crate::observation::{FinishedRun, Place};
 use crate::portfolio::{Candidate, Load};
 use crate::thermal::Place as Heat;
 

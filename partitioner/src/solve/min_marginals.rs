@@ -8,7 +8,7 @@
 //!
 //! Invariants: values are those of `solve` on the same problem with the node so forced, exactly; a node's own cost is
 //! left out, so that a device that refuses the node can be asked about too.
-//! Deliberately not here: limits and stated parts, which do not add up node by node.
+//! Deliberately not here: limits and measured segments, which do not add up node by node.
 
 use super::network::{Network, Scope, add_onto, size, walk};
 use super::order::order;

@@ -675,7 +675,7 @@ fn an_energy_is_found_whatever_the_conditions_of_the_times() {
 }
 
 #[test]
-fn laws_are_fitted_on_what_is_nearest() {
+fn regressions_are_fitted_on_what_is_nearest() {
     let profile = Profile::in_memory().unwrap();
     profile
         .record_under(key("gpu:0"), false, &times([1_000; 7]), &at(1_980))

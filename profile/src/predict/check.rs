@@ -1,8 +1,8 @@
 //! How good predictions are: every whole model of a profile, predicted from what the other ones teach.
 //!
 //! Invariants:
-//! 1. A model is predicted by fits that never saw it, nor a network that shares more than half of its pieces with it;
-//!    the law-only column has not seen any of its pieces either.
+//! 1. A model is predicted by fits that never saw it, nor a network that shares more than half of its groups with it;
+//!    the column of regression alone has not seen any of its groups either.
 //! 2. Errors are of times from submit to outputs, which is what an app waits for; beside them stands how well the
 //!    measured figure itself repeats.
 
@@ -27,22 +27,22 @@ pub struct DevicePrediction {
     pub models: Vec<ModelPrediction>,
     /// Errors of compositions.
     pub composed: Errors,
-    /// Errors of the laws alone.
+    /// Errors of regression alone.
     pub fitted: Errors,
     /// How far medians of batches are from the median of all.
     pub repeated: Errors,
     /// What the shortest runs take beside the time on the device, in nanoseconds.
     pub launch_ns: u64,
-    /// What whole models take of the sums of their stretches, in millionths.
+    /// What whole models take of the sums of their segments, in millionths.
     pub scale_ppm: u64,
-    /// Picoseconds of a byte that crosses a border between stretches.
+    /// Picoseconds of a byte that crosses a border between segments.
     pub border_ps: u64,
-    /// Rows that the laws are fitted on: stretches less what they share, and whole models.
+    /// Rows that the regression models are fitted on: segments less what they share, and whole models.
     pub rows: u64,
     /// Measured over predicted of these rows, tenth and ninetieth percentile, in millionths.
     pub spread_ppm: [u64; 2],
-    /// The laws.
-    pub families: Vec<FamilyLaw>,
+    /// The regression models.
+    pub op_classes: Vec<OpClassModel>,
 }
 
 /// A whole model, measured and predicted.
@@ -50,21 +50,21 @@ pub struct DevicePrediction {
 pub struct ModelPrediction {
     /// The model.
     pub model: String,
-    /// Pieces of it: fusion groups, and nodes in none.
-    pub pieces: u64,
+    /// Its fusion groups, and nodes in none.
+    pub groups: u64,
     /// Median from submit to outputs, in nanoseconds.
     pub measured_ns: u64,
     /// Largest difference of a batch's median from it, in millionths; none where there is one batch.
     pub repeated_ppm: Option<u64>,
-    /// Composed of measured stretches, in nanoseconds; none where it is too small to be cut or one was not measured.
+    /// Composed of measured segments, in nanoseconds; none where it is too small to be cut or one was not measured.
     pub composed_ns: Option<u64>,
     /// Its error in millionths of the measured time.
     pub composed_ppm: Option<i64>,
-    /// Predicted by laws alone, in nanoseconds; none where too little else was measured.
+    /// Predicted by regression alone, in nanoseconds; none where too little else was measured.
     pub fitted_ns: Option<u64>,
     /// Its error in millionths of the measured time.
     pub fitted_ppm: Option<i64>,
-    /// Families of its pieces of which nothing else was measured; they count nothing in `fitted_ns`.
+    /// Op classes of its groups of which nothing else was measured; they count nothing in `fitted_ns`.
     pub unknown: Vec<String>,
 }
 
@@ -79,13 +79,13 @@ pub struct Errors {
     pub p95_ppm: u64,
 }
 
-/// The law of a family of pieces.
+/// The regression model of an op class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FamilyLaw {
+pub struct OpClassModel {
     /// The op, and of convolutions the kind of loop.
-    pub family: String,
-    /// Nanoseconds per piece.
-    pub piece_ns: u64,
+    pub op_class: String,
+    /// Nanoseconds per group.
+    pub group_ns: u64,
     /// Femtoseconds per multiply-add.
     pub mac_fs: u64,
     /// Femtoseconds per byte read or written.
@@ -149,15 +149,15 @@ fn of_device(table: &Table, known: &Known) -> Option<DevicePrediction> {
         border_ps: positive(all.border * 1e3),
         rows: all.rows as u64,
         spread_ppm: all.spread.map(|ratio| positive(ratio * 1e6)),
-        families: all
-            .families
+        op_classes: all
+            .classes
             .iter()
-            .map(|(family, law)| FamilyLaw {
-                family: family.clone(),
-                piece_ns: positive(law[0]),
-                mac_fs: positive(law[1] * 1e6),
-                byte_fs: positive(law[2] * 1e6),
-                constant_fs: positive(law[3] * 1e6),
+            .map(|(op_class, coefficients)| OpClassModel {
+                op_class: op_class.clone(),
+                group_ns: positive(coefficients[0]),
+                mac_fs: positive(coefficients[1] * 1e6),
+                byte_fs: positive(coefficients[2] * 1e6),
+                constant_fs: positive(coefficients[3] * 1e6),
             })
             .collect(),
     })
@@ -165,13 +165,13 @@ fn of_device(table: &Table, known: &Known) -> Option<DevicePrediction> {
 
 fn model(table: &Table, known: &Known, whole: &str) -> ModelPrediction {
     let content = &table.contents[whole];
-    let own = table.pieces(whole);
+    let own = table.groups(whole);
     let is_alike = |other: &&String| {
-        let others = table.pieces(other);
+        let others = table.groups(other);
         2 * own.intersection(&others).count() > own.len().min(others.len())
     };
     let wholes: BTreeSet<&str> = known.runs.keys().filter(is_alike).map(String::as_str).collect();
-    let pieces = wholes.iter().flat_map(|alike| table.pieces(alike)).collect();
+    let groups = wholes.iter().flat_map(|alike| table.groups(alike)).collect();
     let (measured, batches) = &known.runs[whole];
     let error = |time: f64| ((time / measured - 1.0) * 1e6).round() as i64;
     let nanoseconds = |time: f64| time.round() as u64;
@@ -182,24 +182,24 @@ fn model(table: &Table, known: &Known, whole: &str) -> ModelPrediction {
     let composed = {
         let without = Without {
             wholes: wholes.clone(),
-            pieces: BTreeSet::new(),
+            groups: BTreeSet::new(),
         };
         let fit = Fit::new(table, known, &without);
         fit.and_then(|fit| Some(fit.run(fit.whole(known, &content.composition)?, content.border)))
     };
-    let fit = Fit::new(table, known, &Without { wholes, pieces });
+    let fit = Fit::new(table, known, &Without { wholes, groups });
     let fitted = fit
         .as_ref()
-        .map(|fit| fit.run(fit.part(&content.pieces), content.border));
+        .map(|fit| fit.run(fit.part(&content.groups), content.border));
     let unknown: BTreeSet<String> = content
-        .pieces
+        .groups
         .iter()
-        .filter(|piece| fit.as_ref().is_some_and(|fit| fit.piece(piece).is_none()))
-        .map(|piece| piece.family.clone())
+        .filter(|group| fit.as_ref().is_some_and(|fit| fit.group(group).is_none()))
+        .map(|group| group.op_class.clone())
         .collect();
     ModelPrediction {
         model: content.name.clone(),
-        pieces: content.count(),
+        groups: content.count(),
         measured_ns: nanoseconds(*measured),
         repeated_ppm: (batches.len() > 1).then(|| (repeated * 1e6).round() as u64),
         composed_ns: composed.map(nanoseconds),

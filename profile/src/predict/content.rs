@@ -1,12 +1,13 @@
-//! What a part consists of, as the profile describes it beside what was measured of it.
+//! What a part consists of, as the profile describes it beside what was measured of it. Names in JSON are those of the
+//! first profiles: files of any build stay readable by any other.
 
 use std::collections::BTreeMap;
 
 use polychip_graph::Graph;
 use serde::{Deserialize, Serialize};
 
-use super::piece::{Piece, nodes_of_pieces};
-use super::stretch::Composition;
+use super::group::{FusionGroup, fusion_groups};
+use super::segment::Composition;
 use crate::work::border_of;
 
 /// What a part consists of.
@@ -15,11 +16,12 @@ pub struct Content {
     /// The model's name, of a whole model.
     #[serde(default)]
     pub name: String,
-    /// Its different pieces.
-    pub pieces: Vec<Piece>,
+    /// Its different fusion groups.
+    #[serde(rename = "pieces")]
+    pub groups: Vec<FusionGroup>,
     /// Bytes that the part reads and writes beside constants.
     pub border: u64,
-    /// Of a whole model: how it is composed of stretches.
+    /// Of a whole model: how it is composed of segments.
     #[serde(default)]
     pub composition: Composition,
 }
@@ -27,21 +29,21 @@ pub struct Content {
 impl Content {
     /// What a graph consists of.
     pub fn of(graph: &Graph) -> Content {
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut groups: Vec<FusionGroup> = Vec::new();
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
-        for nodes in nodes_of_pieces(graph) {
-            let piece = Piece::of(graph, &nodes);
-            match known.get(&piece.fingerprint) {
-                Some(&at) => pieces[at].count += 1,
+        for nodes in fusion_groups(graph) {
+            let group = FusionGroup::of(graph, &nodes);
+            match known.get(&group.fingerprint) {
+                Some(&at) => groups[at].count += 1,
                 None => {
-                    known.insert(piece.fingerprint.clone(), pieces.len());
-                    pieces.push(piece);
+                    known.insert(group.fingerprint.clone(), groups.len());
+                    groups.push(group);
                 }
             }
         }
         Content {
             name: String::new(),
-            pieces,
+            groups,
             border: border_of(graph),
             composition: Composition::default(),
         }
@@ -56,18 +58,18 @@ impl Content {
         }
     }
 
-    /// How many pieces, each counted as often as it stands there.
+    /// How many groups, each counted as often as it stands there.
     pub fn count(&self) -> u64 {
-        self.pieces.iter().map(|piece| u64::from(piece.count)).sum()
+        self.groups.iter().map(|group| u64::from(group.count)).sum()
     }
 
     /// Bytes of all its constants.
     pub fn constants(&self) -> u64 {
-        let pieces = self
-            .pieces
+        let groups = self
+            .groups
             .iter()
-            .map(|piece| piece.constants.saturating_mul(piece.count.into()));
-        pieces.fold(0, u64::saturating_add)
+            .map(|group| group.constants.saturating_mul(group.count.into()));
+        groups.fold(0, u64::saturating_add)
     }
 
     /// As it is stored.
@@ -76,18 +78,18 @@ impl Content {
     }
 }
 
-/// What stored pieces are, for people.
-pub fn words(pieces: &str) -> String {
-    let Ok(content) = serde_json::from_str::<Content>(pieces) else {
+/// What a stored content is, for people.
+pub fn words(content: &str) -> String {
+    let Ok(content) = serde_json::from_str::<Content>(content) else {
         return String::new();
     };
-    match &content.pieces[..] {
+    match &content.groups[..] {
         [only] if only.count == 1 => only.words.clone(),
         _ if !content.name.is_empty() => content.name,
         _ => format!(
-            "{} pieces, {} of them different",
+            "{} groups, {} of them different",
             content.count(),
-            content.pieces.len()
+            content.groups.len()
         ),
     }
 }

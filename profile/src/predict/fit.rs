@@ -1,36 +1,36 @@
-//! Laws fitted on a profile, one set per device and operating point; and compositions of measured stretches.
+//! Regression models fitted on a profile, one set per device and operating point; and compositions of measured segments.
 //!
-//! A family of pieces (the op, and of convolutions the kind of loop) has four coefficients: nanoseconds per piece,
+//! An op class of groups (the op, and of convolutions the kind of loop) has four coefficients: nanoseconds per group,
 //! picoseconds per multiply-add, per byte read or written, per byte of constants. They are fitted by non-negative least
-//! squares of relative errors on pieces *in their context*: stretches less what they share (see `stretch`), and whole
-//! models. Pieces by themselves would teach what borders cost, not what pieces do.
+//! squares of relative errors on groups *in their context*: segments less what they share (see `segment`), and whole
+//! models. Groups by themselves would teach what borders cost, not what groups do.
 //!
 //! Invariants:
 //! 1. The same profile gives the same figures.
-//! 2. A family that no row holds has no law: it is not predicted.
-//! 3. What is left out for a check is left out of everything: the network, every row that holds one of its pieces, the
+//! 2. A op class that no row holds has no regression model: it is not predicted.
+//! 3. What is left out for a check is left out of everything: the network, every row that holds one of its groups, the
 //!    launch, the scale of compositions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::content::Content;
+use super::group::FusionGroup;
 use super::nnls::Nnls;
-use super::piece::Piece;
 use super::point::on_device;
-use super::stretch::Composition;
+use super::segment::Composition;
 use crate::record::ProfileFile;
 
-/// Coefficients of a family.
+/// Coefficients of an op class.
 pub(super) const TERMS: usize = 4;
 /// Fewest rows that a fit is made of.
 const ROWS: usize = 8;
-/// A stretch whose shared piece takes more than the rest of it tells more of noise than of its pieces.
+/// A segment whose shared group takes more than the rest of it tells more of noise than of its groups.
 const REST: f64 = 0.15;
-/// Whole models count as so many stretches: they hold as many.
+/// Whole models count as so many segments: they hold as many.
 const WHOLE_WEIGHT: f64 = 2.0;
-/// How little families are drawn to what they have in common, against the error that remains.
+/// How little op classes are drawn to what they have in common, against the error that remains.
 const SPREAD: f64 = 0.5;
-/// How far the sum of stretches may be scaled, either way.
+/// How far the sum of segments may be scaled, either way.
 const SCALE: f64 = 1.25;
 /// Parts nearest in time and size that a launch is the median of.
 const NEAREST: usize = 15;
@@ -65,7 +65,7 @@ impl Table {
         let mut table = Table::default();
         for record in &file.contents {
             // what another build describes in other words is not used
-            if let Ok(content) = serde_json::from_str(&record.pieces) {
+            if let Ok(content) = serde_json::from_str(&record.content) {
                 table.contents.insert(record.fingerprint.clone(), content);
             }
         }
@@ -109,27 +109,27 @@ impl Table {
         table
     }
 
-    /// Fingerprints of the pieces of a part.
-    pub(super) fn pieces(&self, part: &str) -> BTreeSet<&str> {
+    /// Fingerprints of the groups of a part.
+    pub(super) fn groups(&self, part: &str) -> BTreeSet<&str> {
         let content = self.contents.get(part);
         content.map_or_else(BTreeSet::new, |content| {
             content
-                .pieces
+                .groups
                 .iter()
-                .map(|piece| piece.fingerprint.as_str())
+                .map(|group| group.fingerprint.as_str())
                 .collect()
         })
     }
 }
 
-/// What a row is about: counts of pieces, multiply-adds, bytes and bytes of constants by family.
+/// What a row is about: counts of groups, multiply-adds, bytes and bytes of constants by op class.
 type Work = BTreeMap<String, [f64; TERMS]>;
 
-fn add(work: &mut Work, pieces: &[Piece], sign: f64) {
-    for piece in pieces {
-        let count = sign * f64::from(piece.count);
-        let terms = [1.0, piece.macs as f64, piece.bytes as f64, piece.constants as f64];
-        let sums = work.entry(piece.family.clone()).or_default();
+fn add(work: &mut Work, groups: &[FusionGroup], sign: f64) {
+    for group in groups {
+        let count = sign * f64::from(group.count);
+        let terms = [1.0, group.macs as f64, group.bytes as f64, group.constants as f64];
+        let sums = work.entry(group.op_class.clone()).or_default();
         for (sum, term) in sums.iter_mut().zip(terms) {
             *sum += count * term;
         }
@@ -158,21 +158,21 @@ struct Launch {
 pub(super) struct Without<'a> {
     /// Whole models.
     pub(super) wholes: BTreeSet<&'a str>,
-    /// Pieces that no row may hold.
-    pub(super) pieces: BTreeSet<&'a str>,
+    /// Fusion groups that no row may hold.
+    pub(super) groups: BTreeSet<&'a str>,
 }
 
-/// The laws of a device at an operating point.
+/// The regression models of a device at an operating point.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Fit {
-    /// By family, in nanoseconds per piece, multiply-add, byte, byte of constants.
-    pub(super) families: BTreeMap<String, [f64; TERMS]>,
+    /// By op class, in nanoseconds per group, multiply-add, byte, byte of constants.
+    pub(super) classes: BTreeMap<String, [f64; TERMS]>,
     launches: Vec<Launch>,
-    /// What whole models take of the sums of their stretches, and nanoseconds of a byte that crosses a border in the
-    /// stretches only.
+    /// What whole models take of the sums of their segments, and nanoseconds of a byte that crosses a border in the
+    /// segments only.
     pub(super) scale: f64,
     pub(super) border: f64,
-    /// Rows that the families were fitted on.
+    /// Rows that the op classes were fitted on.
     pub(super) rows: usize,
     /// Measured over predicted, of the rows: tenth and ninetieth percentile.
     pub(super) spread: [f64; 2],
@@ -195,13 +195,13 @@ impl Fit {
             .map(|(at, name)| (name, at))
             .collect();
         let solved = solve(&rows, &index);
-        let families = index.into_iter().map(|(name, at)| {
+        let classes = index.into_iter().map(|(name, at)| {
             let terms = std::array::from_fn(|term| solved[at * TERMS + term]);
             (name.to_owned(), terms)
         });
         let (scale, border) = composed(table, known, without);
         let mut fit = Fit {
-            families: families.collect(),
+            classes: classes.collect(),
             launches: launches(table, known, without),
             scale,
             border,
@@ -219,25 +219,29 @@ impl Fit {
 
     fn sum(&self, work: &Work) -> f64 {
         let of = |(name, terms): (&String, &[f64; TERMS])| {
-            let law = self.families.get(name);
-            law.map_or(0.0, |law| {
-                law.iter().zip(terms).map(|(law, term)| law * term).sum()
+            let coefficients = self.classes.get(name);
+            coefficients.map_or(0.0, |coefficients| {
+                coefficients
+                    .iter()
+                    .zip(terms)
+                    .map(|(coefficient, term)| coefficient * term)
+                    .sum()
             })
         };
         work.iter().map(of).sum()
     }
 
-    /// Nanoseconds of a piece in its context; none where its family has no law.
-    pub(crate) fn piece(&self, piece: &Piece) -> Option<f64> {
-        self.families
-            .contains_key(&piece.family)
-            .then(|| self.part(std::slice::from_ref(piece)))
+    /// Nanoseconds of a group in its context; none where its op class has no regression model.
+    pub(crate) fn group(&self, group: &FusionGroup) -> Option<f64> {
+        self.classes
+            .contains_key(&group.op_class)
+            .then(|| self.part(std::slice::from_ref(group)))
     }
 
-    /// Nanoseconds of some pieces together, those without a law not counted.
-    pub(super) fn part(&self, pieces: &[Piece]) -> f64 {
+    /// Nanoseconds of some groups together, those without a regression model not counted.
+    pub(super) fn part(&self, groups: &[FusionGroup]) -> f64 {
         let mut work = Work::new();
-        add(&mut work, pieces, 1.0);
+        add(&mut work, groups, 1.0);
         self.sum(&work)
     }
 
@@ -258,7 +262,7 @@ impl Fit {
         time + near.get(near.len() / 2).map_or(0.0, |(_, beside)| *beside)
     }
 
-    /// Nanoseconds of a whole model on the device, composed of its stretches; none where one was not measured.
+    /// Nanoseconds of a whole model on the device, composed of its segments; none where one was not measured.
     pub(crate) fn whole(&self, known: &Known, composition: &Composition) -> Option<f64> {
         let sum = sum_of_steps(known, composition)?;
         let time = self.scale * sum - self.border * composition.border as f64;
@@ -267,11 +271,11 @@ impl Fit {
     }
 }
 
-/// The sum of the stretches less what they share, in nanoseconds.
+/// The sum of the segments less what they share, in nanoseconds.
 fn sum_of_steps(known: &Known, composition: &Composition) -> Option<f64> {
     let mut sum = 0.0;
     for step in &composition.steps {
-        sum += known.times.get(&step.stretch)?;
+        sum += known.times.get(&step.segment)?;
         if let Some(shared) = &step.shared {
             sum -= known.times.get(shared)?;
         }
@@ -279,8 +283,8 @@ fn sum_of_steps(known: &Known, composition: &Composition) -> Option<f64> {
     (sum > 0.0).then_some(sum)
 }
 
-/// The coefficients of each family: as a first step those that fit best, and with the error that remains, those that
-/// stay near to what all families have in common, the nearer the larger the error. Terms that the rows hardly tell apart
+/// The coefficients of each op class: as a first step those that fit best, and with the error that remains, those that
+/// stay near to what all op classes have in common, the nearer the larger the error. Terms that the rows hardly tell apart
 /// would else follow their noise.
 fn solve(rows: &[Row], index: &BTreeMap<&str, usize>) -> Vec<f64> {
     let mut own = Nnls::new(index.len() * TERMS);
@@ -289,11 +293,11 @@ fn solve(rows: &[Row], index: &BTreeMap<&str, usize>) -> Vec<f64> {
     // relative errors: a row of a microsecond counts like one of a second
     let cells = |row: &Row| -> Vec<(usize, f64)> {
         let factor = row.weight / row.time;
-        let of_family = |(name, terms): (&String, &[f64; TERMS])| {
+        let of_class = |(name, terms): (&String, &[f64; TERMS])| {
             let first = index[name.as_str()] * TERMS;
             std::array::from_fn::<_, TERMS, _>(|at| (first + at, terms[at] * factor))
         };
-        row.work.iter().flat_map(of_family).collect()
+        row.work.iter().flat_map(of_class).collect()
     };
     for row in rows {
         let cells = cells(row);
@@ -327,10 +331,10 @@ fn rows(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Row> {
         .filter(|whole| !without.wholes.contains(whole.as_str()));
     for whole in wholes {
         let content = &table.contents[whole];
-        let is_out = |part: &str| !table.pieces(part).is_disjoint(&without.pieces);
+        let is_out = |part: &str| !table.groups(part).is_disjoint(&without.groups);
         if let Some(&time) = known.times.get(whole).filter(|_| !is_out(whole)) {
             let mut work = Work::new();
-            add(&mut work, &content.pieces, 1.0);
+            add(&mut work, &content.groups, 1.0);
             rows.push(Row {
                 work,
                 time,
@@ -338,26 +342,26 @@ fn rows(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Row> {
             });
         }
         for step in &content.composition.steps {
-            let key = (step.stretch.as_str(), step.shared.as_deref());
-            let Some(stretch) = table.contents.get(&step.stretch) else {
+            let key = (step.segment.as_str(), step.shared.as_deref());
+            let Some(segment) = table.contents.get(&step.segment) else {
                 continue;
             };
             let Some(&whole) = known
                 .times
-                .get(&step.stretch)
-                .filter(|_| !is_out(&step.stretch) && seen.insert(key))
+                .get(&step.segment)
+                .filter(|_| !is_out(&step.segment) && seen.insert(key))
             else {
                 continue;
             };
             let mut work = Work::new();
-            add(&mut work, &stretch.pieces, 1.0);
+            add(&mut work, &segment.groups, 1.0);
             let mut time = whole;
             if let Some(shared) = &step.shared {
                 let (Some(content), Some(alone)) = (table.contents.get(shared), known.times.get(shared))
                 else {
                     continue;
                 };
-                add(&mut work, &content.pieces, -1.0);
+                add(&mut work, &content.groups, -1.0);
                 time -= alone;
             }
             work.retain(|_, terms| terms[0] > 0.5);
@@ -375,7 +379,7 @@ fn rows(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Row> {
 
 fn launches(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Launch> {
     let is_in =
-        |part: &str| !without.wholes.contains(part) && table.pieces(part).is_disjoint(&without.pieces);
+        |part: &str| !without.wholes.contains(part) && table.groups(part).is_disjoint(&without.groups);
     let parts = known.latencies.iter().filter(|(part, _)| is_in(part));
     let launches = parts.filter_map(|(part, latency)| {
         let time = *known.times.get(part)?;
@@ -388,7 +392,7 @@ fn launches(table: &Table, known: &Known, without: &Without<'_>) -> Vec<Launch> 
     launches.collect()
 }
 
-/// What wholes take of the sums of their stretches, and of a byte at a border that they have not: the least squares of
+/// What wholes take of the sums of their segments, and of a byte at a border that they have not: the least squares of
 /// relative errors of `whole = scale · sum - border · bytes`.
 fn composed(table: &Table, known: &Known, without: &Without<'_>) -> (f64, f64) {
     let mut square = [0.0; 3];

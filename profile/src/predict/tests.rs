@@ -1,10 +1,10 @@
-//! Tests of laws and compositions, on profiles whose times follow laws that are known.
+//! Tests of regression models and compositions, on profiles whose times are sums that are known.
 
 use polychip_graph::{Constant, Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 
 use super::fit::Known;
-use super::stretch::stretches;
+use super::segment::segments;
 use super::*;
 use crate::extract::run_graph;
 use crate::record::{BatchRecord, ContentRecord, PartRecord};
@@ -42,7 +42,7 @@ fn chain(length: usize, seed: usize) -> Graph {
 /// Nanoseconds of a byte that crosses the border of a part.
 const BORDER: u64 = 3;
 
-/// Nanoseconds of a part by laws that are linear: borders, and what its nodes do.
+/// Nanoseconds of a part by a linear model: borders, and what its nodes do.
 fn time(part: &Graph, border: u64) -> u64 {
     let nodes = part.nodes().map(|(_, node)| {
         let work = work::of_node(part, node);
@@ -59,7 +59,7 @@ fn record(file: &mut ProfileFile, part: &Graph, content: &Content, point: &str, 
     let fingerprint = hex(&structure);
     file.contents.push(ContentRecord {
         fingerprint: fingerprint.clone(),
-        pieces: content.to_json(),
+        content: content.to_json(),
     });
     file.parts.push(PartRecord {
         device: "device".into(),
@@ -94,7 +94,7 @@ fn profile(seeds: std::ops::Range<usize>, border: u64) -> ProfileFile {
             &end_to_end(""),
             time(&graph, border) + 1_000,
         );
-        for (nodes, shared) in stretches(&graph) {
+        for (nodes, shared) in segments(&graph) {
             for nodes in [Some(nodes), shared].into_iter().flatten() {
                 let part = run_graph(&graph, &nodes);
                 record(&mut file, &part, &Content::of(&part), "", time(&part, border));
@@ -105,9 +105,9 @@ fn profile(seeds: std::ops::Range<usize>, border: u64) -> ProfileFile {
 }
 
 #[test]
-fn stretches_share_some_pieces_and_hold_every_other_once() {
+fn segments_share_some_groups_and_hold_every_other_once() {
     let graph = chain(40, 1);
-    let all = stretches(&graph);
+    let all = segments(&graph);
     assert!(all.len() > 2);
     let mut held: BTreeMap<u32, usize> = BTreeMap::new();
     for (at, (nodes, shared)) in all.iter().enumerate() {
@@ -124,7 +124,7 @@ fn stretches_share_some_pieces_and_hold_every_other_once() {
             *held.get_mut(node).unwrap() -= 1;
         }
     }
-    // the shared ones are counted again by the stretch behind
+    // the shared ones are counted again by the segment behind
     assert_eq!(held.len(), graph.node_count());
     assert!(held.values().all(|count| *count == 1), "{held:?}");
 }
@@ -136,7 +136,7 @@ fn a_composition_has_the_borders_and_the_launch_of_the_whole() {
         let composition = Composition::of(&graph);
         assert_eq!(composition.border, 0, "of a chain, only what is shared crosses");
         let mut sum = 0i64;
-        for (nodes, shared) in stretches(&graph) {
+        for (nodes, shared) in segments(&graph) {
             sum += time(&run_graph(&graph, &nodes), BORDER) as i64;
             sum -= shared.map_or(0, |nodes| time(&run_graph(&graph, &nodes), BORDER) as i64);
         }
@@ -145,14 +145,14 @@ fn a_composition_has_the_borders_and_the_launch_of_the_whole() {
 }
 
 #[test]
-fn laws_that_hold_are_found_and_predict_what_was_left_out() {
+fn models_that_hold_are_found_and_predict_what_was_left_out() {
     let profile_of = profile(0..8, 0);
-    let laws = Laws::new(&profile_of);
-    let fit = &laws.fits[&("device".to_owned(), String::new())];
-    let [piece, mac, byte, constant] = fit.families["MatMul"];
+    let regression = Regression::new(&profile_of);
+    let fit = &regression.fits[&("device".to_owned(), String::new())];
+    let [group, mac, byte, constant] = fit.classes["MatMul"];
     assert!(
-        (piece - 500.0).abs() < 5.0 && (mac - 0.1).abs() < 0.001,
-        "{piece} {mac} {byte} {constant}"
+        (group - 500.0).abs() < 5.0 && (mac - 0.1).abs() < 0.001,
+        "{group} {mac} {byte} {constant}"
     );
     assert!((fit.run(5e4, 1) - 51_000.0).abs() < 1.0, "{}", fit.run(5e4, 1));
     let profile = Profile::in_memory().unwrap();
@@ -175,7 +175,7 @@ fn compositions_take_borders_off() {
     let profile = Profile::in_memory().unwrap();
     profile.import(&profile_of, "test").unwrap();
     let device = profile.predictions().unwrap().remove(0);
-    // laws know nothing of borders, of which stretches and models have different shares
+    // regression models know nothing of borders, of which segments and models have different shares
     assert!(device.composed.p95_ppm <= 1_000, "{:?}", device.composed);
     assert!(device.fitted.p95_ppm > device.composed.p95_ppm);
 }
@@ -207,8 +207,8 @@ fn predictions(file: &ProfileFile) -> Vec<ModelPrediction> {
 }
 
 #[test]
-fn too_little_is_no_law() {
-    assert!(Laws::new(&profile(0..0, 0)).fits.is_empty());
+fn too_little_is_no_model() {
+    assert!(Regression::new(&profile(0..0, 0)).fits.is_empty());
     let table = Table::new(&profile(0..1, 0));
     let known: &Known = table.devices.values().next().unwrap();
     let without = Without {
@@ -232,12 +232,12 @@ fn an_operand_that_is_computed_from_constants_is_of_its_reader() {
     let product = Node::new(Op::MatMul, vec![Some(x), Some(weights)], vec![Some(y)]);
     let product = graph.add_node(product).index() as u32;
     graph.outputs.push(y);
-    let pieces = nodes_of_pieces(&graph);
-    assert!(pieces.contains(&vec![filled, product]), "{pieces:?}");
-    let piece = Piece::of(&graph, &[filled, product]);
-    assert_eq!(piece.family, "MatMul of two variables");
+    let groups = fusion_groups(&graph);
+    assert!(groups.contains(&vec![filled, product]), "{groups:?}");
+    let group = FusionGroup::of(&graph, &[filled, product]);
+    assert_eq!(group.op_class, "MatMul of two variables");
     assert_eq!(
-        piece.macs,
+        group.macs,
         8 * 16 * 16 + 16 * 16,
         "products, and elements that are filled"
     );
@@ -245,21 +245,21 @@ fn an_operand_that_is_computed_from_constants_is_of_its_reader() {
     let z = graph.add_tensor(Tensor::new("z", TensorType::known(DType::F32, &[16, 16])));
     graph.add_node(Node::new(Op::Relu, vec![Some(weights)], vec![Some(z)]));
     graph.outputs.push(z);
-    assert!(nodes_of_pieces(&graph).contains(&vec![filled]));
+    assert!(fusion_groups(&graph).contains(&vec![filled]));
 }
 
 #[test]
-fn pieces_hold_each_node_once_and_know_their_family() {
+fn groups_hold_each_node_once_and_know_their_op_class() {
     let graph = chain(9, 2);
-    let mut nodes: Vec<u32> = nodes_of_pieces(&graph).concat();
+    let mut nodes: Vec<u32> = fusion_groups(&graph).concat();
     nodes.sort_unstable();
     assert_eq!(nodes, (0..graph.node_count() as u32).collect::<Vec<_>>());
     let content = Content::of(&graph);
     assert_eq!(content.count(), graph.node_count() as u64);
     let product = content
-        .pieces
+        .groups
         .iter()
-        .find(|piece| piece.family == "MatMul")
+        .find(|group| group.op_class == "MatMul")
         .unwrap();
     assert!(product.words.starts_with("MatMul f32 32x"), "{}", product.words);
     let whole: Content = serde_json::from_str(&content.to_json()).unwrap();

@@ -1,7 +1,7 @@
 //! What is known of a model on the devices: collected once, and then only added to.
 //!
 //! Layers of a node's cost, each of which is a fact of its own: what the plugin estimates or the device's stated rates
-//! give, what the profile predicts of the node's piece, what it composes of the whole, what the whole took when it was
+//! give, what the profile predicts of the node's fusion group, what it composes of the whole, what the whole took when it was
 //! measured. Beside them: measured parts, launches, links, the power of a device. [`Evidence::resolve`] makes costs of
 //! them; nothing else does.
 //!
@@ -31,7 +31,7 @@ const UNKNOWN_MACS_PER_S: u64 = 1_000_000_000;
 const UNKNOWN_BYTES_PER_S: u64 = 1_000_000_000;
 /// Handing a buffer that both devices address from one to the other: a fence and a wake-up. Measured as
 /// 6 to 9 µs for a fork and join of sleeping threads on a two-core x86 machine.
-const HANDOVER: Nanos = Nanos::from_nanoseconds(8_000);
+const TRANSFER: Nanos = Nanos::from_nanoseconds(8_000);
 /// Copying through host memory; one core of the same machine copies 8 to 17 GB/s beside busy neighbours.
 const COPY_BYTES_PER_S: u64 = 8_000_000_000;
 
@@ -78,11 +78,11 @@ impl Evidence {
             if let Some(launch) = crate::link::known::launch(device, profile) {
                 target.launch = launch;
             }
-            let laws = profile.or_nothing(profile.laws(&device.identity(), &rows.now(column)));
+            let regression = profile.or_nothing(profile.regression(&device.identity(), &rows.now(column)));
             let point = settings.operating_point(device.info().kind);
             layers.push(Layers {
                 stated,
-                predicted: laws.predicted(graph, &device.identity(), &point, &target),
+                predicted: regression.predicted(graph, &device.identity(), &point, &target),
                 whole: whole.of(graph, device, column, &target, rows),
             });
             targets.push(target);
@@ -238,11 +238,11 @@ fn links(devices: &[Device], profile: &Profile) -> LinkTable {
         for (to, b) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
             let (a, b) = (a.info(), b.info());
             let link = if a.shares_host_memory && b.shares_host_memory {
-                Link::native(HANDOVER)
+                Link::native(TRANSFER)
             } else if a.imports_memory() && b.imports_memory() {
-                Link::imported(HANDOVER)
+                Link::imported(TRANSFER)
             } else {
-                Link::copy(HANDOVER, COPY_BYTES_PER_S)
+                Link::copy(TRANSFER, COPY_BYTES_PER_S)
             };
             let link = crate::link::known::link(&devices[from], &devices[to], link, profile);
             links.set(from, to, link);

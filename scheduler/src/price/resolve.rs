@@ -1,7 +1,7 @@
 //! From what is known to what things cost: the one place that says which layer counts.
 //!
 //! Order of trust for a node: its share of the whole model measured on the device, its share of a whole composed of
-//! measured stretches, its share of its piece's prediction, the plugin's estimate, the roofline. A layer of a larger
+//! measured segments, its share of its fusion group's prediction, the plugin's estimate, the roofline. A layer of a larger
 //! thing is shared in the proportions of the layers below it. A measured part has its own figure.
 //!
 //! Invariants:
@@ -90,10 +90,10 @@ impl Evidence {
 }
 
 impl Layers {
-    /// What is stated of each node, with its share of what is predicted of its piece, and of what is composed of all.
+    /// What is stated of each node, with its share of what is predicted of its group, and of what is composed of all.
     fn shared(&self, all: &[u32]) -> Vec<Option<Cost>> {
         let mut costs = self.stated.clone();
-        for (nodes, time) in &self.predicted.pieces {
+        for (nodes, time) in &self.predicted.groups {
             share(&mut costs, nodes, *time, Provenance::Predicted);
         }
         if let Some(time) = self.predicted.whole {
@@ -225,7 +225,7 @@ mod tests {
         };
         assert_eq!(cost(&evidence, 0), (10, Provenance::Estimated));
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();
-        layers[0].predicted.pieces = vec![(vec![0, 1], 60.0)];
+        layers[0].predicted.groups = vec![(vec![0, 1], 60.0)];
         assert_eq!(cost(&evidence, 0), (30, Provenance::Predicted));
         assert_eq!(cost(&evidence, 2), (10, Provenance::Estimated));
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();

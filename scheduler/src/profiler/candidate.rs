@@ -1,4 +1,4 @@
-//! What the profiler may measure: a piece, a whole model, or a part of a plan, on one device.
+//! What the profiler may measure: a fusion group, a whole model, or a part of a plan, on one device.
 //!
 //! Invariants:
 //! 1. A structure is measured once per device, however many models hold it.
@@ -13,7 +13,7 @@ use polychip_ops::DType;
 use polychip_partitioner::{Nanos, Part};
 use polychip_profile::Conditions;
 use polychip_profile::extract::run_graph;
-use polychip_profile::predict::{self, Content, end_to_end, nodes_of_pieces, stretches};
+use polychip_profile::predict::{self, Content, end_to_end, fusion_groups, segments};
 use polychip_profile::{Measurement, PartKey, Profile, median_interval};
 
 use super::{ENOUGH, ProfileOptions};
@@ -34,9 +34,9 @@ const BATCHES: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Whole,
-    /// A stretch of pieces, or what it shares with the next: the model's time is composed of them.
-    Stretch,
-    Piece,
+    /// A measured segment, or what it shares with the next: the model's time is composed of them.
+    Segment,
+    FusionGroup,
     Part,
 }
 
@@ -92,7 +92,7 @@ impl Candidate {
     /// Whether it is to be measured (again).
     pub(super) fn is_open(&self, goal: f64) -> bool {
         let is_narrow = self.half_width.is_some_and(|width| width <= goal);
-        let spread = !matches!(self.kind, Kind::Whole | Kind::Stretch)
+        let spread = !matches!(self.kind, Kind::Whole | Kind::Segment)
             || self.stored >= super::SPREAD
             || self.samples >= ENOUGH;
         !self.left_out
@@ -169,7 +169,7 @@ pub(super) fn all(
             .map(|column| totals[column]);
         let fastest = fastest.fold(f64::INFINITY, f64::min);
         let runs = if options.ops {
-            measured_runs(graph)
+            segments_and_groups(graph)
         } else {
             Vec::new()
         };
@@ -239,8 +239,8 @@ pub(super) fn all(
                     .all(|node| prices.targets[column].supports(*node as usize))
                 {
                     let share = nanoseconds(column, nodes) * counts[&structure] / totals[column];
-                    let piece = model.part("a piece", part.clone());
-                    add(*kind, part.clone(), structure, piece, None, share);
+                    let group = model.part("a fusion group", part.clone());
+                    add(*kind, part.clone(), structure, group, None, share);
                 }
             }
         }
@@ -266,14 +266,14 @@ fn alone(graph: &Graph, prices: &price::Prices, column: usize) -> Option<Part> {
     }
 }
 
-/// The nodes of each stretch of pieces and of what it shares with the next, and of each piece.
-fn measured_runs(graph: &Graph) -> Vec<(Kind, Vec<u32>)> {
-    let stretches = stretches(graph).into_iter();
-    let stretches = stretches.flat_map(|(nodes, shared)| [Some(nodes), shared]);
-    let stretches = stretches.flatten().map(|nodes| (Kind::Stretch, nodes));
-    let pieces = nodes_of_pieces(graph).into_iter();
-    stretches
-        .chain(pieces.map(|nodes| (Kind::Piece, nodes)))
+/// The nodes of each segment, of what it shares with the next, and of each fusion group.
+fn segments_and_groups(graph: &Graph) -> Vec<(Kind, Vec<u32>)> {
+    let segments = segments(graph).into_iter();
+    let segments = segments.flat_map(|(nodes, shared)| [Some(nodes), shared]);
+    let segments = segments.flatten().map(|nodes| (Kind::Segment, nodes));
+    let groups = fusion_groups(graph).into_iter();
+    segments
+        .chain(groups.map(|nodes| (Kind::FusionGroup, nodes)))
         .collect()
 }
 

@@ -1,9 +1,9 @@
-//! Networks made of ops and shapes as models have them, for laws to be fitted on where no model is at hand.
+//! Networks made of ops and shapes as models have them, to fit regressions on where no model is at hand.
 //!
-//! Each is a chain of blocks that a family of networks consists of: residual and inverted residual blocks of images,
-//! dense layers, attention, and what stands between them. Pieces are measured in their context there, as those of models
-//! are. Sizes are spread over what networks for phones use, and differ from block to block, so that a law's terms do not
-//! all grow together.
+//! Each is a chain of blocks that networks of one kind consist of: residual and inverted residual blocks of images,
+//! dense layers, attention, and what stands between them. Fusion groups are measured in their context there, as
+//! those of models are. Sizes are spread over what networks for phones use, and differ from block to block, so that the
+//! terms of a regression do not all grow together.
 //!
 //! Invariants:
 //! 1. The list is the same in every build: what was measured of it before is known.
@@ -291,15 +291,15 @@ mod tests {
     use polychip_profile::predict::Content;
 
     #[test]
-    fn the_cpu_runs_all_of_them_and_families_have_pieces_of_several_sizes() {
+    fn the_cpu_runs_all_of_them_and_op_classes_have_groups_of_several_sizes() {
         let runtime = Runtime::builder().only_given_folders().build().unwrap();
         let mut sizes: std::collections::BTreeMap<String, BTreeSet<u64>> = std::collections::BTreeMap::new();
         let mut names = BTreeSet::new();
         for model in Model::signatures().unwrap() {
             assert!(names.insert(model.path().to_owned()));
             let planned = runtime.plan(&model, &Policy::latency()).unwrap();
-            for piece in Content::of(planned.graph()).pieces {
-                sizes.entry(piece.family).or_default().insert(piece.bytes);
+            for group in Content::of(planned.graph()).groups {
+                sizes.entry(group.op_class).or_default().insert(group.bytes);
             }
         }
         let with_several = sizes.values().filter(|sizes| sizes.len() >= 4).count();

@@ -142,7 +142,7 @@ mod tests {
                 }
             }
             let layout = place(&residents, &after);
-            // independent statement of the law: simulate every order of parts by brute force reachability
+            // independent statement of the rule: simulate every order of parts by brute force reachability
             let reaches = |from: usize, to: usize| {
                 let mut stack = vec![to];
                 while let Some(part) = stack.pop() {

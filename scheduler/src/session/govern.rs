@@ -4,7 +4,7 @@
 //! 1. A plan changes between runs; a run that has begun ends on its plan.
 //! 2. Nothing here is on the path of a run: `submit` sees a plan that was put in its place, and neither waits for a
 //!    sensor nor for the governor.
-//! 3. Each event that the governor is told stands in the log with its decision, so that the log replays.
+//! 3. Each observation that the governor is told stands in the log with its decision, so that the log replays.
 //! 4. The state is not locked while a plan is compiled or a device is reset.
 //! 5. On virtual time there is no thread: who moves the clock calls [`Session::govern`].
 //!
@@ -81,10 +81,10 @@ impl Governing {
 
     /// Tells the governor something, and does what it decides.
     fn tell(&self, inner: &Inner, state: &mut State, time_ns: u64, input: Input) -> bool {
-        let event = governor::Event { time_ns, input };
-        let decision = state.governor.step(&event);
+        let observation = governor::Observation { time_ns, input };
+        let decision = state.governor.step(&observation);
         let before = self.pace.swap(decision.pace_permille, Ordering::AcqRel);
-        state.log.add(event, decision);
+        state.log.add(observation, decision);
         let words = || decisions::words(&decision.reason, state.governor.portfolio(), &self.devices);
         let mut replan = false;
         match decision.action {

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use polychip::governor::{
-    Event, FinishedRun, Governor, Input, Limits, Load as RunLoad, Place, Reading, Reason, takes,
+    FinishedRun, Governor, Input, Load as RunLoad, Observation, Place, PolicyLimits, Reading, Reason, takes,
 };
 
 use crate::chip::{Chip, Load};
@@ -181,8 +181,8 @@ impl<'a> Frames<'a> {
 
 /// The limits that an app's policy states: the units' trip points, which sysfs shows, and what a hand should feel.
 #[must_use]
-pub fn limits(table: &Table) -> Limits {
-    Limits {
+pub fn limits(table: &Table) -> PolicyLimits {
+    PolicyLimits {
         device_mc: table.units.iter().map(|unit| Some(unit.trip_mc as i64)).collect(),
         package_mc: None,
         skin_mc: Some(table.board.skin_limit_mc as i64),
@@ -221,7 +221,7 @@ pub fn drive(
     let mut switched_at: Vec<u64> = Vec::new();
     let mut fresh = false;
     let mut sensors = Sensors::new(units);
-    let mut event = Event {
+    let mut observation = Observation {
         time_ns: 0,
         input: Input::Tick,
     };
@@ -364,12 +364,12 @@ pub fn drive(
         }
         if let Rule::Governed(governor) = &mut rule {
             let before = current;
-            let mut decide = |event: &Event| {
-                let decision = governor.step(event);
+            let mut decide = |observation: &Observation| {
+                let decision = governor.step(observation);
                 pace_permille = decision.pace_permille;
                 if governor.plan() != current {
                     out.changes.push(Change {
-                        time_ns: event.time_ns,
+                        time_ns: observation.time_ns,
                         from: current,
                         to: governor.plan(),
                         reason: decision.reason,
@@ -377,12 +377,12 @@ pub fn drive(
                         latest_ns: 0,
                     });
                     current = governor.plan();
-                    switched_at.push(event.time_ns);
+                    switched_at.push(observation.time_ns);
                 }
             };
             if let Some((frame, candidate, latency, end)) = ended {
-                event.time_ns = end;
-                let mut loads = match std::mem::replace(&mut event.input, Input::Tick) {
+                observation.time_ns = end;
+                let mut loads = match std::mem::replace(&mut observation.input, Input::Tick) {
                     Input::Run(run) => run.loads,
                     _ => Vec::new(),
                 };
@@ -396,7 +396,7 @@ pub fn drive(
                         });
                     }
                 }
-                event.input = Input::Run(FinishedRun {
+                observation.input = Input::Run(FinishedRun {
                     candidate,
                     runs: 1,
                     latency_ns: latency,
@@ -404,13 +404,13 @@ pub fn drive(
                     late: latency > PERIOD_NS,
                     loads,
                 });
-                decide(&event);
+                decide(&observation);
             }
             if let Some((until, unit)) = stuck.filter(|&(until, _)| until <= after) {
                 told[unit] = true;
                 stuck = None;
                 out.losses += 1;
-                decide(&Event {
+                decide(&Observation {
                     time_ns: until.max(now),
                     input: Input::Lost { device: unit },
                 });
@@ -421,7 +421,7 @@ pub fn drive(
                     && gone(unit).is_none()
                 {
                     *told = false;
-                    decide(&Event {
+                    decide(&Observation {
                         time_ns: after,
                         input: Input::Back { device: unit },
                     });
@@ -430,7 +430,7 @@ pub fn drive(
             if number.is_multiple_of(READ_EVERY) {
                 for place in 0..units + 2 {
                     if let Some(reading) = sensors.read(place, &chip, table, scenario, around.others, after) {
-                        let reading = Event {
+                        let reading = Observation {
                             time_ns: after,
                             input: Input::Reading(reading),
                         };

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_compose_and_settle_by_ohms_law() {
+    fn steps_compose_and_settle_at_power_times_resistance() {
         let table = Table::phone();
         let network = Network::new(&table);
         let mut watts = [0.0; PLACES];

@@ -9,7 +9,7 @@
 //! Invariant: the same table and seeds give the same figures.
 
 use anyhow::Result;
-use polychip::governor::{Event, Governor, Input, Settings};
+use polychip::governor::{Governor, Input, Observation, Settings};
 use serde::Serialize;
 
 use crate::drive::{Outcome, PERIOD_NS, Rule, SUSTAINED_FROM_NS, drive, limits};
@@ -59,7 +59,7 @@ impl Setting {
         let portfolio = self.plans.portfolio.clone();
         let mut governor = Governor::new(portfolio, limits(&self.table), settings.clone())?;
         for input in Self::told(stance) {
-            governor.step(&Event { time_ns: 0, input });
+            governor.step(&Observation { time_ns: 0, input });
         }
         Ok(governor)
     }

@@ -1,7 +1,7 @@
 //! A handful of the study's runs: they fail where the governor, the physics or the planner is broken.
 
 use polychip::governor::Action;
-use polychip::governor::{Event, Governor, Input, Settings, log};
+use polychip::governor::{Governor, Input, Observation, Settings, log};
 use polychip_soc::drive::{Rule, drive, limits};
 use polychip_soc::scenario::{RUN_NS, Scenario, Without};
 use polychip_soc::study::{Setting, Stance, rate};
@@ -115,10 +115,10 @@ fn the_hottest_plan_is_left_before_the_limit() {
     let mut governor = Governor::new(portfolio, tight.clone(), Settings::default()).unwrap();
     let mut text = log::start(&governor);
     for input in Setting::told(Stance::Plugged) {
-        let event = Event { time_ns: 0, input };
-        let decision = governor.step(&event);
+        let observation = Observation { time_ns: 0, input };
+        let decision = governor.step(&observation);
         assert_ne!(decision.action, Action::Replan);
-        text = text + "\n" + &log::line(&event, &decision);
+        text = text + "\n" + &log::line(&observation, &decision);
     }
     assert_eq!(log::replay(&text).unwrap().len(), 3);
     let outcome = drive(
@@ -136,7 +136,7 @@ fn the_hottest_plan_is_left_before_the_limit() {
     assert!(matches!(governor.limits(), found if *found == tight));
     assert!(matches!(
         governor
-            .step(&Event {
+            .step(&Observation {
                 time_ns: RUN_NS,
                 input: Input::Tick
             })

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use polychip_governor::{self as governor, Governor, Limits, Place, Portfolio};
+use polychip_governor::{self as governor, Governor, Place, PolicyLimits, Portfolio};
 use polychip_host::Device;
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 
@@ -77,10 +77,10 @@ impl Governing {
             devices: devices.iter().map(|device| device.name().to_owned()).collect(),
             candidates,
         };
-        let limits = Limits {
+        let limits = PolicyLimits {
             device_mc: vec![policy.hottest().map(MilliCelsius::millidegrees); devices.len()],
             power_mw: governed.max_power.map(Milliwatts::milliwatts),
-            ..Limits::default()
+            ..PolicyLimits::default()
         };
         let governor = Governor::new(portfolio, limits, governed.settings.clone())?;
         let clock = shared.host.clock().clone();

@@ -9,8 +9,8 @@ use crate::portfolio::{Candidate, Load};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// When, on any clock that does not go back. An event older than the last one counts as of that one's time.
+pub struct Observation {
+    /// When, on any clock that does not go back. An observation older than the last one counts as of that one's time.
     pub time_ns: u64,
     /// What.
     pub input: Input,
@@ -51,7 +51,7 @@ pub enum Input {
         deadline_ns: Option<u64>,
     },
     /// The policy's limits changed.
-    Limits(Limits),
+    Limits(PolicyLimits),
     /// Plans were made anew, for the same devices: these candidates replace the old ones, the first one runs.
     Replanned(Vec<Candidate>),
     /// Nothing but time: lets the governor look, where no run and no reading comes for long.
@@ -139,7 +139,7 @@ fn is_one(runs: &u64) -> bool {
 
 /// What must not be exceeded. None: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct PolicyLimits {
     /// Highest temperature per device, by its index; a list that is too short means no limit for the rest.
     #[serde(default)]
     pub device_mc: Vec<Option<i64>>,
@@ -154,7 +154,7 @@ pub struct Limits {
     pub power_mw: Option<u64>,
 }
 
-impl Limits {
+impl PolicyLimits {
     /// The highest temperature of a place.
     #[must_use]
     pub fn temperature(&self, place: Place) -> Option<i64> {

@@ -1,14 +1,14 @@
-//! The pieces that graphs consist of: what a device computes as one, and what that depends on.
+//! The fusion groups that graphs consist of: what a device computes as one, and what that depends on.
 //!
-//! A piece is a fusion group, or a node that is in none, with nodes that compute an operand of it from constants alone.
-//! A part's time is closer to the sum of its pieces than to the sum of its nodes, because the group is what devices
-//! fuse; and a piece is what is measured by itself.
+//! A node that is in none is a group of one; nodes that compute an operand from constants alone belong to its reader.
+//! A part's time is closer to the sum of its groups than to the sum of its nodes, because the group is what devices
+//! fuse; and a group is what is measured by itself.
 //!
 //! Invariants:
-//! 1. Every node of a graph is in exactly one of its pieces; pieces stand in graph order.
-//! 2. A piece is known by its structure, so that one of another model is known, too.
+//! 1. Every node of a graph is in exactly one of its groups; groups stand in graph order.
+//! 2. A group is known by its structure, so that one of another model is known, too.
 //!
-//! Not here: what a piece costs (`fit`).
+//! Not here: what a group costs (`fit`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +20,16 @@ use crate::extract::run_graph;
 use crate::hex::hex;
 use crate::work::{self, border_of};
 
-/// A piece as the profile describes it.
+/// A fusion group as the profile describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
-    /// Structure of the piece as a part of its own, 64 hexadecimal digits.
+pub struct FusionGroup {
+    /// Structure of the group as a part of its own, 64 hexadecimal digits.
     pub fingerprint: String,
     /// What it is, for people.
     pub words: String,
-    /// Pieces whose times follow one law.
-    pub family: String,
+    /// Groups of one op class follow one regression model.
+    #[serde(rename = "family")]
+    pub op_class: String,
     /// How often it stands in the part.
     pub count: u32,
     /// Multiply-adds.
@@ -39,30 +40,30 @@ pub struct Piece {
     pub constants: u64,
 }
 
-/// The nodes of each piece, in graph order of their first nodes.
+/// The nodes of each group, in graph order of their first nodes.
 #[must_use]
-pub fn nodes_of_pieces(graph: &Graph) -> Vec<Vec<u32>> {
+pub fn fusion_groups(graph: &Graph) -> Vec<Vec<u32>> {
     let number = |id: NodeId| u32::try_from(id.index()).expect("invariant: nodes are counted in 32 bits");
-    let mut pieces: Vec<Vec<u32>> = Vec::new();
+    let mut groups: Vec<Vec<u32>> = Vec::new();
     let mut grouped: BTreeSet<NodeId> = BTreeSet::new();
     for group in &graph.groups {
         grouped.extend(&group.nodes);
-        pieces.push(group.nodes.iter().map(|id| number(*id)).collect());
+        groups.push(group.nodes.iter().map(|id| number(*id)).collect());
     }
     let alone = graph.nodes().filter(|(id, _)| !grouped.contains(id));
-    pieces.extend(alone.map(|(id, _)| vec![number(id)]));
-    pieces.sort_unstable();
-    with_sources(graph, pieces)
+    groups.extend(alone.map(|(id, _)| vec![number(id)]));
+    groups.sort_unstable();
+    with_sources(graph, groups)
 }
 
-/// Pieces with the nodes that compute something from constants alone: what that gives is a constant to its only reader.
-fn with_sources(graph: &Graph, mut pieces: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+/// Groups with the nodes that compute something from constants alone: what that gives is a constant to its only reader.
+fn with_sources(graph: &Graph, mut groups: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
     let mut place: BTreeMap<u32, usize> = BTreeMap::new();
-    for (at, nodes) in pieces.iter().enumerate() {
+    for (at, nodes) in groups.iter().enumerate() {
         place.extend(nodes.iter().map(|node| (*node, at)));
     }
-    for at in (0..pieces.len()).rev() {
-        let [number] = pieces[at][..] else { continue };
+    for at in (0..groups.len()).rev() {
+        let [number] = groups[at][..] else { continue };
         let node = graph.node(NodeId::new(number as usize));
         let is_source = node.reads().all(|id| graph.tensor(id).is_constant());
         let outputs = node.outputs.iter().flatten();
@@ -72,22 +73,22 @@ fn with_sources(graph: &Graph, mut pieces: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
             .collect();
         readers.dedup();
         if let (true, [reader]) = (is_source, &readers[..]) {
-            pieces[at].clear();
-            pieces[*reader].push(number);
+            groups[at].clear();
+            groups[*reader].push(number);
             place.insert(number, *reader);
         }
     }
-    pieces.retain(|nodes| !nodes.is_empty());
-    for nodes in &mut pieces {
+    groups.retain(|nodes| !nodes.is_empty());
+    for nodes in &mut groups {
         nodes.sort_unstable();
     }
-    pieces.sort_unstable();
-    pieces
+    groups.sort_unstable();
+    groups
 }
 
-impl Piece {
-    /// The piece of these nodes.
-    pub(crate) fn of(graph: &Graph, nodes: &[u32]) -> Piece {
+impl FusionGroup {
+    /// The group of these nodes.
+    pub(crate) fn of(graph: &Graph, nodes: &[u32]) -> FusionGroup {
         let part = run_graph(graph, nodes);
         let macs = part.nodes().map(|(_, node)| work::of_node(&part, node).macs);
         let macs = macs.fold(0, u64::saturating_add);
@@ -101,10 +102,10 @@ impl Piece {
             .iter()
             .map(|id| work::bytes(part.tensor(*id)))
             .fold(0, u64::saturating_add);
-        Piece {
+        FusionGroup {
             fingerprint: hex(&fingerprint::structure(&part)),
             words: describe(&part),
-            family: family(&part),
+            op_class: op_class(&part),
             count: 1,
             macs,
             bytes,
@@ -133,7 +134,7 @@ pub(super) fn is_product(op: &Op) -> bool {
     )
 }
 
-/// The node whose arithmetic rules: the first product of the piece, else its first node that reads a variable.
+/// The node whose arithmetic rules: the first product of the group, else its first node that reads a variable.
 fn leading(part: &Graph) -> Option<&Node> {
     let is_product = |node: &&Node| is_product(&node.op);
     let nodes = || part.nodes().map(|(_, node)| node);
@@ -144,8 +145,8 @@ fn leading(part: &Graph) -> Option<&Node> {
         .or_else(|| nodes().next())
 }
 
-/// The law that a piece's time follows: the op, and of convolutions the kind of loop that computes it.
-fn family(part: &Graph) -> String {
+/// The class by which a group's time is predicted: the op, and of convolutions the kind of loop that computes it.
+fn op_class(part: &Graph) -> String {
     let Some(node) = leading(part) else {
         return String::new();
     };

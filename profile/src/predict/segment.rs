@@ -1,14 +1,14 @@
-//! Stretches of a graph that overlap: how a whole is composed of parts that are measured.
+//! Measured segments, which overlap: how a whole is composed of parts that are measured.
 //!
-//! A piece by itself pays for its borders: it reads and writes in ONNX order, where within a model neighbours agree on
-//! another layout; on a CPU that is most of its time. So pieces do not add up. Stretches of several pieces do, if each
-//! begins with the pieces that end the one before: the sum of the stretches has this overlap twice and its borders
+//! A group by itself pays for its borders: it reads and writes in ONNX order, where within a model neighbours agree on
+//! another layout; on a CPU that is most of its time. So groups do not add up. Segments of several groups do, if each
+//! begins with the groups that end the one before: the sum of the segments has this overlap twice and its borders
 //! once too often, and both go when the time of the overlap by itself is taken off. What remains is the whole, with
 //! the launch and the borders of one part.
 //!
 //! Invariants:
-//! 1. Each piece of the graph is in one stretch, but for those of an overlap, which are in two.
-//! 2. Stretches and overlaps are convex: they are runs in an order in which every piece stands behind those that it
+//! 1. Each group of the graph is in one segment, but for those of an overlap, which are in two.
+//! 2. Segments and overlaps are convex: they are runs in an order in which every group stands behind those that it
 //!    reads.
 //! 3. What crosses an overlap without being read or made there is counted: it pays for borders that the whole has not.
 
@@ -17,69 +17,70 @@ use std::collections::BTreeMap;
 use polychip_graph::{Graph, NodeId, fingerprint};
 use serde::{Deserialize, Serialize};
 
-use super::piece::{is_product, nodes_of_pieces};
+use super::group::{fusion_groups, is_product};
 use crate::extract::run_graph;
 use crate::hex::hex;
 use crate::work::{self, border_of};
 
-/// Pieces of a stretch, those it shares with the one before not counted: so many that borders matter little, so few
-/// that another model with the same blocks has the same stretches.
-const PIECES: std::ops::RangeInclusive<usize> = 4..=20;
+/// Groups of a segment, those it shares with the one before not counted: so many that borders matter little, so few
+/// that another model with the same blocks has the same segments.
+const GROUPS: std::ops::RangeInclusive<usize> = 4..=20;
 /// What they are at best.
 const BEST: std::ops::RangeInclusive<usize> = 5..=10;
-/// Pieces of an overlap: more than one, because a piece that is run by itself again and again finds its constants
+/// Groups of an overlap: more than one, because a group that is run by itself again and again finds its constants
 /// in a cache that it does not find them in between others.
 const OVERLAP: std::ops::RangeInclusive<usize> = 2..=4;
 
 /// How a whole is composed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Composition {
-    /// Its stretches in order.
+    /// Its segments in order.
     pub steps: Vec<Step>,
     /// Bytes that cross borders in the sum of the steps and not in the whole.
     pub border: u64,
 }
 
-/// A stretch, less what it shares with the next.
+/// A segment, less what it shares with the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Structure of the stretch, 64 hexadecimal digits.
-    pub stretch: String,
+    /// Structure of the segment, 64 hexadecimal digits.
+    #[serde(rename = "stretch")]
+    pub segment: String,
     /// Structure of the overlap, none in the last step.
     pub shared: Option<String>,
 }
 
-/// The nodes of each stretch (ascending), and of its overlap with the next one.
+/// The nodes of each segment (ascending), and of its overlap with the next one.
 #[must_use]
-pub fn stretches(graph: &Graph) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
-    let mut pieces = nodes_of_pieces(graph);
-    // a piece gives its result by its last node, so that this order has readers behind what they read
-    pieces.sort_by_key(|nodes| nodes.last().copied());
+pub fn segments(graph: &Graph) -> Vec<(Vec<u32>, Option<Vec<u32>>)> {
+    let mut groups = fusion_groups(graph);
+    // a group gives its result by its last node, so that this order has readers behind what they read
+    groups.sort_by_key(|nodes| nodes.last().copied());
     let nodes = |range: std::ops::Range<usize>| {
-        let mut nodes: Vec<u32> = pieces[range].concat();
+        let mut nodes: Vec<u32> = groups[range].concat();
         nodes.sort_unstable();
         nodes
     };
     let mut all = Vec::new();
     let mut first = 0;
-    for overlap in overlaps(graph, &pieces) {
+    for overlap in overlaps(graph, &groups) {
         all.push((nodes(first..overlap.end), Some(nodes(overlap.clone()))));
         first = overlap.start;
     }
-    all.push((nodes(first..pieces.len()), None));
+    all.push((nodes(first..groups.len()), None));
     all
 }
 
-/// The runs of pieces that a stretch shares with the next one.
-fn overlaps(graph: &Graph, pieces: &[Vec<u32>]) -> Vec<std::ops::Range<usize>> {
-    let passing = Passing::new(graph, pieces);
-    let products: Vec<bool> = pieces.iter().map(|nodes| has_product(graph, nodes)).collect();
+/// The runs of groups that a segment shares with the next one.
+fn overlaps(graph: &Graph, groups: &[Vec<u32>]) -> Vec<std::ops::Range<usize>> {
+    let passing = Passing::new(graph, groups);
+    let products: Vec<bool> = groups.iter().map(|nodes| has_product(graph, nodes)).collect();
     let mut overlaps = Vec::new();
     let mut begin = 0;
-    // a model that is shorter than two stretches is cut in two all the same
-    let most = (pieces.len() / 2).clamp(*PIECES.start(), *PIECES.end());
-    while pieces.len() - begin > most {
-        let ends = begin + PIECES.start()..=begin + most;
+    // a model that is shorter than two segments is cut in two all the same
+    let most = (groups.len() / 2).clamp(*GROUPS.start(), *GROUPS.end());
+    while groups.len() - begin > most {
+        let ends = begin + GROUPS.start()..=begin + most;
         let runs = ends.flat_map(|end| OVERLAP.map(move |count| end.saturating_sub(count).max(begin)..end));
         let best = runs.min_by_key(|run| {
             let has_product = products[run.clone()].contains(&true);
@@ -94,19 +95,19 @@ fn overlaps(graph: &Graph, pieces: &[Vec<u32>]) -> Vec<std::ops::Range<usize>> {
     overlaps
 }
 
-/// What is alive between pieces.
+/// What is alive between groups.
 struct Passing {
-    /// Before each piece: place of the last piece that reads it, and bytes, of each tensor that is alive there.
+    /// Before each group: place of the last group that reads it, and bytes, of each tensor that is alive there.
     alive: Vec<Vec<(usize, u64)>>,
 }
 
 impl Passing {
-    fn new(graph: &Graph, pieces: &[Vec<u32>]) -> Passing {
+    fn new(graph: &Graph, groups: &[Vec<u32>]) -> Passing {
         let mut place: BTreeMap<NodeId, usize> = BTreeMap::new();
-        for (at, nodes) in pieces.iter().enumerate() {
+        for (at, nodes) in groups.iter().enumerate() {
             place.extend(nodes.iter().map(|node| (NodeId::new(*node as usize), at)));
         }
-        let mut alive = vec![Vec::new(); pieces.len()];
+        let mut alive = vec![Vec::new(); groups.len()];
         for (id, tensor) in graph.tensors() {
             if tensor.is_constant() {
                 continue;
@@ -121,14 +122,14 @@ impl Passing {
         Passing { alive }
     }
 
-    /// Bytes that are alive before a run of pieces and behind it: what it pays for the layout of a part.
+    /// Bytes that are alive before a run of groups and behind it: what it pays for the layout of a part.
     fn border(&self, run: &std::ops::Range<usize>) -> u64 {
         let alive = [run.start, run.end].map(|at| self.alive.get(at).into_iter().flatten());
         let bytes = alive.into_iter().flatten().map(|(_, bytes)| *bytes);
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Bytes that are made before a run of pieces and read behind it: a stretch before it gives them away, and one that
+    /// Bytes that are made before a run of groups and read behind it: a segment before it gives them away, and one that
     /// begins with it reads them, while the run by itself does neither.
     fn bytes(&self, run: &std::ops::Range<usize>) -> u64 {
         let behind = self.alive[run.start].iter().filter(|(read, _)| *read >= run.end);
@@ -138,8 +139,8 @@ impl Passing {
     }
 }
 
-/// Whether a piece multiplies by constants: it then has a layout of its own, by itself and between others. Pieces that
-/// take any layout pay for no border by themselves, but for that of their neighbours at the end of a stretch.
+/// Whether a group multiplies by constants: it then has a layout of its own, by itself and between others. Groups that
+/// take any layout pay for no border by themselves, but for that of their neighbours at the end of a segment.
 fn has_product(graph: &Graph, nodes: &[u32]) -> bool {
     nodes.iter().any(|node| {
         let node = graph.node(NodeId::new(*node as usize));
@@ -150,8 +151,8 @@ fn has_product(graph: &Graph, nodes: &[u32]) -> bool {
 impl Composition {
     /// How a graph is composed; of nothing where it is too small to be cut.
     pub(crate) fn of(graph: &Graph) -> Composition {
-        let stretches = stretches(graph);
-        if stretches.len() < 2 {
+        let segments = segments(graph);
+        if segments.len() < 2 {
             return Composition::default();
         }
         let mut border = -i128::from(border_of(graph));
@@ -160,10 +161,10 @@ impl Composition {
             border += sign * i128::from(border_of(&part));
             hex(&fingerprint::structure(&part))
         };
-        let mut steps = Vec::with_capacity(stretches.len());
-        for (nodes, shared) in &stretches {
+        let mut steps = Vec::with_capacity(segments.len());
+        for (nodes, shared) in &segments {
             steps.push(Step {
-                stretch: measured(nodes, 1),
+                segment: measured(nodes, 1),
                 shared: shared.as_ref().map(|nodes| measured(nodes, -1)),
             });
         }
