@@ -13,7 +13,8 @@ use crate::{Body, Capture, Graph, Group, Node, NodeId, State, Tensor, TensorId};
 
 /// The nodes as a graph of their own, reading `inputs` from outside and giving `outputs`.
 ///
-/// Nodes stand in the order of the whole graph. A tensor that the nodes read, that none of them
+/// The graph is sorted, so that its groups are found by their first nodes: what this takes depends on the part, not on
+/// the graph around it. Nodes stand in the order of the whole graph. A tensor that the nodes read, that none of them
 /// writes, and that is neither constant nor listed becomes a tensor without producer, which the
 /// verifier refuses.
 pub fn extract(graph: &Graph, nodes: &[NodeId], inputs: &[TensorId], outputs: &[TensorId]) -> Graph {
@@ -56,9 +57,7 @@ pub fn extract(graph: &Graph, nodes: &[NodeId], inputs: &[TensorId], outputs: &[
         new_ids.insert(id, part.add_node(copy));
     }
     part.outputs = outputs.iter().map(|&id| place(&mut part, id)).collect();
-    part.groups = graph
-        .groups
-        .iter()
+    part.groups = groups_from(&graph.groups, new_ids.keys())
         .filter_map(|group| {
             let nodes: Option<Vec<NodeId>> = group.nodes.iter().map(|id| new_ids.get(id).copied()).collect();
             Some(Group {
@@ -77,6 +76,21 @@ pub fn extract(graph: &Graph, nodes: &[NodeId], inputs: &[TensorId], outputs: &[
         })
         .collect();
     part
+}
+
+/// The groups that begin with one of some nodes, by bisection.
+fn groups_from<'a>(
+    groups: &'a [Group],
+    nodes: impl Iterator<Item = &'a NodeId>,
+) -> impl Iterator<Item = &'a Group> {
+    debug_assert!(
+        groups.is_sorted_by_key(|group| group.nodes.first()),
+        "invariant: a sorted graph has its groups in the order of their first nodes"
+    );
+    nodes.filter_map(|id| {
+        let at = groups.binary_search_by_key(&Some(id), |group| group.nodes.first());
+        Some(&groups[at.ok()?])
+    })
 }
 
 fn copy_body(body: &Body, mut place: impl FnMut(TensorId) -> TensorId) -> Body {
@@ -101,6 +115,21 @@ mod tests {
 
     use super::*;
     use crate::{Constant, GroupKind};
+
+    #[test]
+    fn parts_look_at_their_own_groups_only() {
+        let group = |first: usize| Group {
+            kind: GroupKind::Elementwise,
+            nodes: vec![NodeId::new(first), NodeId::new(first + 1)],
+        };
+        let groups: Vec<Group> = (0..1000).map(|at| group(3 * at)).collect();
+        let nodes: Vec<NodeId> = (0..3000).map(NodeId::new).collect();
+        for part in nodes.chunks(30) {
+            let seen: Vec<&Group> = groups_from(&groups, part.iter()).collect();
+            assert_eq!(seen.len(), 10);
+            assert!(seen.iter().all(|group| part.contains(&group.nodes[0])));
+        }
+    }
 
     #[test]
     fn a_part_keeps_constants_and_whole_groups() {
