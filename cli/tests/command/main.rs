@@ -6,6 +6,7 @@ mod help;
 #[cfg(unix)]
 mod killed;
 mod model;
+mod place;
 mod plans;
 mod profiles;
 mod sensors;

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::model::{F32, Model, node, port};
-use crate::tool::{Done, null_plugin, polychip, polychip_with};
+use crate::place::Place;
+use crate::tool::{Done, polychip};
 
 /// Six nodes in a row, some with names that a page must not take for markup.
 const NAMES: [&str; 6] = [
@@ -26,60 +27,32 @@ name = "fast"
 cost = { fixed_ns = 10000, ps_per_mac = 0, ps_per_byte = 0 }
 "#;
 
-struct Place {
-    folder: tempfile::TempDir,
-    plugins: tempfile::TempDir,
-    model: String,
+fn place() -> Place {
+    let nodes = OPS.iter().zip(NAMES).enumerate();
+    let tensor = |at: usize| format!("t{at}");
+    let model = Model {
+        nodes: nodes
+            .map(|(at, (op, name))| node(op, name, &[&tensor(at)], &[&tensor(at + 1)]))
+            .collect(),
+        inputs: vec![port("t0", F32, &["4"])],
+        outputs: vec![port("t6", F32, &["4"])],
+        ..Model::default()
+    };
+    Place::new(|folder| model.write(folder, "m.onnx"))
 }
 
-impl Place {
-    fn new() -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        let nodes = OPS.iter().zip(NAMES).enumerate();
-        let tensor = |at: usize| format!("t{at}");
-        let model = Model {
-            nodes: nodes
-                .map(|(at, (op, name))| node(op, name, &[&tensor(at)], &[&tensor(at + 1)]))
-                .collect(),
-            inputs: vec![port("t0", F32, &["4"])],
-            outputs: vec![port("t6", F32, &["4"])],
-            ..Model::default()
-        };
-        let model = model.write(folder.path(), "m.onnx");
-        Place {
-            folder,
-            plugins: null_plugin(),
-            model,
-        }
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    /// Runs a command on the model with devices of a script.
-    fn with(&self, script: &str, command: &str, more: &[&str]) -> Done {
-        let file = self.path("script.toml");
-        std::fs::write(&file, script).unwrap();
-        let plugins = self.plugins.path().display().to_string();
-        let mut arguments = vec![command, &self.model, "--plugins", &plugins];
-        arguments.extend(more);
-        polychip_with(&[("POLYCHIP_NULL_SCRIPT", &file)], &arguments)
-    }
-
-    fn partition(&self, script: &str, more: &[&str]) -> Done {
-        self.with(script, "partition", &[&["--devices", "null"], more].concat())
-    }
+fn partition(place: &Place, script: &str, more: &[&str]) -> Done {
+    place.with(script, "partition", &[&["--devices", "null"], more].concat())
 }
 
 #[test]
 fn a_difference_names_moves_and_causes_and_may_fail() {
-    let place = Place::new();
+    let place = place();
     let (old, new) = (place.path("old.json"), place.path("new.json"));
-    place.partition(BOTH, &["-o", &old]).ok();
+    partition(&place, BOTH, &["-o", &old]).ok();
     let refusing =
         BOTH.to_owned() + "refuse = [{ node = \"tail/exp\", reason = \"vendor\", detail = \"slow\" }]\n";
-    place.partition(&refusing, &["-o", &new]).ok();
+    partition(&place, &refusing, &["-o", &new]).ok();
 
     let json = polychip(&["plan", "diff", &old, &new, "--json"]).json("plan-diff");
     let moved = json["moved"].as_array().unwrap();
@@ -141,20 +114,18 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
 
 #[test]
 fn a_lock_holds_until_it_is_made_anew() {
-    let place = Place::new();
-    place
-        .partition(BOTH, &["--locked"])
-        .fails(3, &["m.onnx.plan.lock"]);
-    place.partition(BOTH, &["--lock"]).ok();
-    place.partition(BOTH, &["--locked"]).ok();
+    let place = place();
+    partition(&place, BOTH, &["--locked"]).fails(3, &["m.onnx.plan.lock"]);
+    partition(&place, BOTH, &["--lock"]).ok();
+    partition(&place, BOTH, &["--locked"]).ok();
     // what anything costs may change, and what the lock says holds; what devices support may not
     let dearer = BOTH.replace("fixed_ns = 10000,", "fixed_ns = 20000,");
-    place.partition(&dearer, &["--locked"]).ok();
+    partition(&place, &dearer, &["--locked"]).ok();
     let swapped = BOTH.replace("fixed_ns = 10000,", "fixed_ns = 900000,");
-    place.partition(&swapped, &["--locked"]).ok();
+    partition(&place, &swapped, &["--locked"]).ok();
     let refusing =
         swapped.clone() + "refuse = [{ node = \"last\", reason = \"vendor\", detail = \"slow\" }]\n";
-    place.partition(&refusing, &["--locked"]).fails(
+    partition(&place, &refusing, &["--locked"]).fails(
         1,
         &[
             "m.onnx.plan.lock",
@@ -170,14 +141,14 @@ fn a_lock_holds_until_it_is_made_anew() {
             .json("run")
     };
     assert_eq!(run(&swapped)["report"]["parts"][0]["device"], "null:1");
-    place.partition(&swapped, &["--lock"]).ok();
+    partition(&place, &swapped, &["--lock"]).ok();
     assert_eq!(run(&swapped)["report"]["parts"][0]["device"], "null:0");
-    place.partition(&swapped, &["--locked", "--lock"]).fails(2, &[]);
+    partition(&place, &swapped, &["--locked", "--lock"]).fails(2, &[]);
 }
 
 #[test]
 fn pins_take_names_and_patterns() {
-    let place = Place::new();
+    let place = place();
     let devices = |pins: &[&str]| -> Vec<String> {
         let mut arguments = vec!["--devices", "null", "--json"];
         pins.iter().for_each(|pin| arguments.extend(["--pin", pin]));
@@ -196,7 +167,7 @@ fn pins_take_names_and_patterns() {
     let fails = |pins: &[&str], code: i32, words: &[&str]| {
         let mut arguments = Vec::new();
         pins.iter().for_each(|pin| arguments.extend(["--pin", *pin]));
-        place.partition(BOTH, &arguments).fails(code, words);
+        partition(&place, BOTH, &arguments).fails(code, words);
     };
     fails(
         &["head/*=null:0", "*relu=null:1"],
@@ -219,9 +190,9 @@ cost = { fixed_ns = 10000, ps_per_mac = 0, ps_per_byte = 0, fixed_nj = 100000, p
 
 #[test]
 fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
-    let place = Place::new();
+    let place = place();
     let json = |more: &[&str]| {
-        let done = place.partition(WARM, &[more, &["--json"]].concat());
+        let done = partition(&place, WARM, &[more, &["--json"]].concat());
         done.json("partition")["report"].clone()
     };
     assert!(json(&[])["limits"].is_null());
@@ -234,14 +205,14 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
     assert!(line["seen"].as_i64().unwrap() <= 4000, "{line}");
     assert_eq!(line["free"], 10_000);
     assert!(held["price"]["by"].as_i64().unwrap() > 0, "{held}");
-    let text = place.partition(WARM, &["--max-power", "0.5"]).ok();
+    let text = partition(&place, WARM, &["--max-power", "0.5"]).ok();
     assert!(
         text.contains("mean power: 1.000 W of 0.500 W, missed by 0.500 W"),
         "{text}"
     );
     // 30 °C and 10 W through 9 K/W are 120 °C
     let heat = ["--max-temperature", "80C", "--heat", "null:1=30C+9K/W"];
-    let text = place.partition(WARM, &heat).ok();
+    let text = partition(&place, WARM, &heat).ok();
     assert!(
         text.contains("of 80.0 °C, binds: 120.0 °C without limits"),
         "{text}"
@@ -251,27 +222,23 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
         "{text}"
     );
     assert!(text.contains("holding the limits: +"), "{text}");
-    let text = place
-        .partition(WARM, &["--deadline", "0.3ms", "--policy", "energy"])
-        .ok();
+    let text = partition(&place, WARM, &["--deadline", "0.3ms", "--policy", "energy"]).ok();
     assert!(text.contains("deadline: "), "{text}");
     for (flag, bad) in [
         ("--max-power", "warm"),
         ("--heat", "null:1"),
         ("--deadline", "soon"),
     ] {
-        place.partition(WARM, &[flag, bad]).fails(2, &[flag]);
+        partition(&place, WARM, &[flag, bad]).fails(2, &[flag]);
     }
-    place
-        .partition(WARM, &["--heat", "null:7=30C+9K/W"])
-        .fails(4, &["null:7"]);
+    partition(&place, WARM, &["--heat", "null:7=30C+9K/W"]).fails(4, &["null:7"]);
 }
 
 #[test]
 fn the_page_holds_the_plan() {
-    let place = Place::new();
+    let place = place();
     let html = place.path("plan.html");
-    place.partition(BOTH, &["--html", &html]).ok();
+    partition(&place, BOTH, &["--html", &html]).ok();
     let page = std::fs::read_to_string(&html).unwrap();
     let data = page
         .split_once("id=\"data\">")

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::tool::{null_plugin, polychip, polychip_with, shapes};
+use crate::place::Place;
+use crate::tool::{polychip, shapes};
 
 /// A device about as fast as a CPU, so that the CPU's rates decide where a node goes.
 const NEAR: &str = r#"
@@ -12,65 +13,47 @@ name = "near"
 cost = { fixed_ns = 2000, ps_per_mac = 30, ps_per_byte = 60 }
 "#;
 
-/// The shipped model where locks may be written beside it, and a second device.
-struct Place {
-    folder: tempfile::TempDir,
-    plugins: tempfile::TempDir,
-    model: String,
+/// The shipped model, which may run on a second device.
+fn place() -> Place {
+    Place::new(|folder| {
+        let model = folder.join("shapes.onnx");
+        std::fs::copy(shapes(), &model).unwrap();
+        model.display().to_string()
+    })
 }
 
-impl Place {
-    fn new() -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        let model = folder.path().join("shapes.onnx");
-        std::fs::copy(shapes(), &model).unwrap();
-        std::fs::write(folder.path().join("near.toml"), NEAR).unwrap();
-        Place {
-            folder,
-            plugins: null_plugin(),
-            model: model.display().to_string(),
-        }
-    }
+fn partition(place: &Place, more: &[&str]) -> String {
+    place.with(NEAR, "partition", more).ok()
+}
 
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    fn partition(&self, more: &[&str]) -> String {
-        let (script, plugins) = (self.path("near.toml"), self.plugins.path().display().to_string());
-        let mut arguments = vec!["partition", &self.model, "--plugins", &plugins];
-        arguments.extend(more);
-        polychip_with(&[("POLYCHIP_NULL_SCRIPT", &script)], &arguments).ok()
-    }
-
-    /// A profile that holds measured rates of the CPU, each so many thousandths of those that were measured.
-    fn rates(&self, permille: u64) -> String {
-        let (profile, json) = (self.path(&format!("{permille}.profile")), self.path("rates.json"));
-        let measured = self.path("measured.profile");
-        polychip(&["devices", "--set", "cpu.rates=measure", "--profile", &measured]).ok();
-        polychip(&["profile", "export", &json, "--profile", &measured]).ok();
-        let mut file: serde_json::Value =
-            serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
-        let values = file["plugin_values"].as_array_mut().unwrap();
-        values
-            .retain(|value| value["plugin"] == "cpu" && value["key"].as_str().unwrap().starts_with("rates "));
-        assert_eq!(values.len(), 1, "rates are kept once");
-        let hex = values[0]["value"].as_str().unwrap();
-        let words = hex.as_bytes().chunks(16).map(|word| {
-            let word = u64::from_str_radix(std::str::from_utf8(word).unwrap(), 16).unwrap();
-            word.swap_bytes()
-        });
-        let changed: String = words
-            .enumerate()
-            // the first word is the time
-            .map(|(at, word)| if at == 0 { word } else { word * permille / 1000 })
-            .map(|word| format!("{:016x}", word.swap_bytes()))
-            .collect();
-        values[0]["value"] = changed.into();
-        std::fs::write(&json, file.to_string()).unwrap();
-        polychip(&["profile", "import", &json, "--profile", &profile]).ok();
-        profile
-    }
+/// A profile that holds measured rates of the CPU, each so many thousandths of those that were measured.
+fn rates(place: &Place, permille: u64) -> String {
+    let (profile, json) = (
+        place.path(&format!("{permille}.profile")),
+        place.path("rates.json"),
+    );
+    let measured = place.path("measured.profile");
+    polychip(&["devices", "--set", "cpu.rates=measure", "--profile", &measured]).ok();
+    polychip(&["profile", "export", &json, "--profile", &measured]).ok();
+    let mut file: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let values = file["plugin_values"].as_array_mut().unwrap();
+    values.retain(|value| value["plugin"] == "cpu" && value["key"].as_str().unwrap().starts_with("rates "));
+    assert_eq!(values.len(), 1, "rates are kept once");
+    let hex = values[0]["value"].as_str().unwrap();
+    let words = hex.as_bytes().chunks(16).map(|word| {
+        let word = u64::from_str_radix(std::str::from_utf8(word).unwrap(), 16).unwrap();
+        word.swap_bytes()
+    });
+    let changed: String = words
+        .enumerate()
+        // the first word is the time
+        .map(|(at, word)| if at == 0 { word } else { word * permille / 1000 })
+        .map(|word| format!("{:016x}", word.swap_bytes()))
+        .collect();
+    values[0]["value"] = changed.into();
+    std::fs::write(&json, file.to_string()).unwrap();
+    polychip(&["profile", "import", &json, "--profile", &profile]).ok();
+    profile
 }
 
 /// Keeps every processor busy while it lives.
@@ -106,38 +89,38 @@ impl Drop for Load {
 
 #[test]
 fn without_a_profile_a_loaded_and_an_idle_machine_make_one_plan() {
-    let place = Place::new();
-    let first = place.partition(&["--json"]);
+    let place = place();
+    let first = partition(&place, &["--json"]);
     let mut load = None;
     for turn in 0..20 {
         if turn == 10 {
             load = Some(Load::new());
         }
-        assert_eq!(place.partition(&["--json"]), first, "process {turn}");
+        assert_eq!(partition(&place, &["--json"]), first, "process {turn}");
     }
     drop(load);
 }
 
 #[test]
 fn a_lock_holds_in_every_process_whatever_is_measured() {
-    let place = Place::new();
+    let place = place();
     let plan = |profile: &str| {
         let file = place.path("plan.json");
-        place.partition(&["--profile", profile, "-o", &file]);
+        partition(&place, &["--profile", profile, "-o", &file]);
         std::fs::read_to_string(file).unwrap()
     };
-    let (slow, fast) = (place.rates(20), place.rates(5_000));
+    let (slow, fast) = (rates(&place, 20), rates(&place, 5_000));
     assert_ne!(plan(&slow), plan(&fast), "measured rates are used");
     for lock in [None, Some(&slow), Some(&fast)] {
         match lock {
-            None => place.partition(&["--lock"]),
-            Some(profile) => place.partition(&["--lock", "--profile", profile]),
+            None => partition(&place, &["--lock"]),
+            Some(profile) => partition(&place, &["--lock", "--profile", profile]),
         };
         for turn in 0..7 {
             match turn % 3 {
-                0 => place.partition(&["--locked"]),
-                1 => place.partition(&["--locked", "--profile", &slow]),
-                _ => place.partition(&["--locked", "--profile", &fast]),
+                0 => partition(&place, &["--locked"]),
+                1 => partition(&place, &["--locked", "--profile", &slow]),
+                _ => partition(&place, &["--locked", "--profile", &fast]),
             };
         }
     }
