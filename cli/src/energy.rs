@@ -330,7 +330,7 @@ fn nodes(planned: &Planned) -> BTreeMap<String, usize> {
     let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
     for part in &plan.parts {
         *nodes
-            .entry(plan.devices[part.device as usize].clone())
+            .entry(plan.devices[part.device.index()].clone())
             .or_default() += part.nodes.len();
     }
     nodes

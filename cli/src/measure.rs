@@ -253,7 +253,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 
 /// Nodes of each device: two plans of one placement run the same parts.
 fn placement(devices: &[String], parts: &[Part]) -> Vec<(String, Vec<u32>)> {
-    let name = |part: &Part| devices.get(part.device as usize).cloned().unwrap_or_default();
+    let name = |part: &Part| devices.get(part.device.index()).cloned().unwrap_or_default();
     let mut all: Vec<(String, Vec<u32>)> = parts
         .iter()
         .map(|part| (name(part), part.nodes.clone()))

@@ -13,8 +13,8 @@ mod timeline;
 
 use polychip::Planned;
 use polychip_partitioner::{
-    self as partitioner, Alternative, Certificate, Cost, Explanation, Microjoules, Nanos, NodeExplanation,
-    Plan, Provenance, Report, Unlock,
+    self as partitioner, Alternative, Certificate, Cost, DeviceIndex, Explanation, Microjoules, Nanos,
+    NodeExplanation, PartIndex, Plan, Provenance, Report, Unlock,
 };
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ struct NodeLine<'a> {
     node: u32,
     name: &'a str,
     op: &'a str,
-    part: u32,
+    part: PartIndex,
     device: &'a str,
     cost: Option<Cost>,
     alternatives: Vec<AlternativeLine<'a>>,
@@ -102,7 +102,7 @@ pub(crate) fn page(
     let plan = planned.plan();
     let devices = planned.devices().iter().zip(planned.targets()).enumerate();
     let devices = devices.map(|(index, (device, target))| {
-        let here = plan.parts.iter().filter(|part| part.device as usize == index);
+        let here = plan.parts.iter().filter(|part| part.device.index() == index);
         let info = device.info();
         DeviceLine {
             name: target.name.clone(),
@@ -142,7 +142,7 @@ fn front(planned: &Planned) -> Vec<FrontPoint> {
         let counts = devices.filter_map(|(index, name)| {
             let here = places
                 .iter()
-                .filter(|place| **place == Some(index as u32))
+                .filter(|place| **place == Some(DeviceIndex::new(index)))
                 .count();
             (here > 0).then(|| format!("{here} on {name}"))
         });

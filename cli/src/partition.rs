@@ -118,7 +118,7 @@ fn table(front: &[Plan]) -> String {
         let mut devices: Vec<&str> = plan
             .parts
             .iter()
-            .map(|part| plan.devices[part.device as usize].as_str())
+            .map(|part| plan.devices[part.device.index()].as_str())
             .collect();
         devices.sort_unstable();
         devices.dedup();

@@ -22,7 +22,7 @@ use polychip_device_tests::compare::{cosine, top};
 use polychip_device_tests::{Need, libraries, model, npy, part, paths, skipped};
 use polychip_graph::{Graph, NodeId, TensorId};
 use polychip_ops::{DType, Literal, Op};
-use polychip_partitioner::{self as partitioner, Reason};
+use polychip_partitioner::{self as partitioner, DeviceIndex, Reason};
 use serde::Deserialize;
 
 const SOCS: [&str; 3] = ["30", "43", "57"];
@@ -369,7 +369,7 @@ impl Test<'_> {
     ) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         let graph = planned.graph().clone();
-        let device = |index: u32| planned.devices()[index as usize].name().to_owned();
+        let device = |index: DeviceIndex| planned.devices()[index.index()].name().to_owned();
         let ids =
             |list: &[u32]| -> Vec<TensorId> { list.iter().map(|&id| TensorId::new(id as usize)).collect() };
         let mut on_npu = 0;

@@ -6,6 +6,7 @@
 
 use crate::cost::{Cost, Provenance};
 use crate::error::{Error, Repr};
+use crate::index::{DeviceIndex, PartIndex};
 use crate::instance::Inputs;
 use crate::link::LinkMode;
 use crate::part::{Part, part_id};
@@ -58,10 +59,10 @@ pub(crate) fn assemble(
     certificate: Certificate,
 ) -> Result<Plan, Error> {
     let graph = inputs.graph;
-    let mut part_of = vec![0u32; placement.len()];
+    let mut part_of = vec![PartIndex::new(0); placement.len()];
     for (part, nodes) in groups.iter().enumerate() {
         for &node in nodes {
-            part_of[node] = part as u32;
+            part_of[node] = PartIndex::new(part);
         }
     }
     let given_back: BTreeSet<TensorId> = graph.outputs.iter().copied().collect();
@@ -80,7 +81,7 @@ pub(crate) fn assemble(
                     continue;
                 }
                 match graph.producer(tensor).map(|writer| part_of[writer.index()]) {
-                    Some(part) if part as usize == index => {}
+                    Some(part) if part.index() == index => {}
                     Some(part) => {
                         after.insert(part);
                         reads.insert(tensor);
@@ -94,7 +95,7 @@ pub(crate) fn assemble(
                 let leaves = graph
                     .consumers(tensor)
                     .iter()
-                    .any(|reader| part_of[reader.index()] as usize != index);
+                    .any(|reader| part_of[reader.index()].index() != index);
                 if leaves || given_back.contains(&tensor) {
                     writes.insert(tensor);
                 }
@@ -109,7 +110,7 @@ pub(crate) fn assemble(
         let ids: Vec<u32> = nodes.iter().map(|&node| node as u32).collect();
         parts.push(Part {
             id: part_id(graph, &target.name, &ids),
-            device: device as u32,
+            device: DeviceIndex::new(device),
             nodes: ids,
             inputs: reads.iter().map(|tensor| tensor.index() as u32).collect(),
             outputs: writes.iter().map(|tensor| tensor.index() as u32).collect(),
@@ -135,8 +136,8 @@ pub(crate) fn assemble(
         model: inputs.model.clone(),
         devices: inputs.targets.iter().map(|target| target.name.clone()).collect(),
         objective: inputs.objective,
-        input_home: inputs.options.input_home.map(|home| home as u32),
-        output_home: inputs.options.output_home.map(|home| home as u32),
+        input_home: inputs.options.input_home.map(DeviceIndex::new),
+        output_home: inputs.options.output_home.map(DeviceIndex::new),
         parts,
         crossings,
         memory_bytes,
@@ -154,7 +155,11 @@ pub(crate) fn assemble(
 }
 
 /// All tensors that leave their part, by tensor and destination device.
-fn crossings(inputs: &Inputs<'_>, placement: &[usize], part_of: &[u32]) -> Result<Vec<Crossing>, Error> {
+fn crossings(
+    inputs: &Inputs<'_>,
+    placement: &[usize],
+    part_of: &[PartIndex],
+) -> Result<Vec<Crossing>, Error> {
     let graph = inputs.graph;
     let states: BTreeSet<TensorId> = graph
         .states
@@ -171,7 +176,7 @@ fn crossings(inputs: &Inputs<'_>, placement: &[usize], part_of: &[u32]) -> Resul
             }
             (None, _) => continue,
         };
-        let mut readers: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+        let mut readers: BTreeMap<usize, BTreeSet<PartIndex>> = BTreeMap::new();
         for reader in graph.consumers(id) {
             let part = part_of[reader.index()];
             if from_part != Some(part) {
@@ -215,8 +220,8 @@ fn crossings(inputs: &Inputs<'_>, placement: &[usize], part_of: &[u32]) -> Resul
             crossings.push(Crossing {
                 tensor: id.index() as u32,
                 from_part,
-                from_device: from_device as u32,
-                to_device: to as u32,
+                from_device: DeviceIndex::new(from_device),
+                to_device: DeviceIndex::new(to),
                 to_parts: parts.into_iter().collect(),
                 bytes,
                 mode,
@@ -268,6 +273,6 @@ fn totals(inputs: &Inputs<'_>, parts: &[Part], crossings: &[Crossing]) -> Result
         provenance: weakest,
         emulated: parts
             .iter()
-            .any(|part| part.cost.emulated || inputs.targets[part.device as usize].emulated),
+            .any(|part| part.cost.emulated || inputs.targets[part.device.index()].emulated),
     })
 }

@@ -108,7 +108,7 @@ fn identity(e: &Evidence<'_>) -> Result<(), Violation> {
     if homes
         .into_iter()
         .flatten()
-        .any(|home| home as usize >= names.len())
+        .any(|home| home.index() >= names.len())
     {
         return wrong(
             Inputs,

@@ -7,6 +7,7 @@
 mod text;
 
 use crate::cost::Cost;
+use crate::index::DeviceIndex;
 use crate::objective::Goal;
 use crate::plan::{Plan, Totals};
 use crate::record::Offer;
@@ -150,8 +151,8 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
     let after = new.devices_of_nodes(new_nodes);
     let same_model = old.model == new.model;
     let pairs = pairs(old, new);
-    let device = |plan: &Plan, index: Option<u32>| {
-        let found = index.and_then(|index| plan.devices.get(index as usize));
+    let device = |plan: &Plan, index: Option<DeviceIndex>| {
+        let found = index.and_then(|index| plan.devices.get(index.index()));
         found.cloned().unwrap_or_default()
     };
     let mut moved = Vec::new();
@@ -172,7 +173,7 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
     }
     let old_kept: BTreeSet<usize> = pairs.iter().map(|pair| pair.0).collect();
     let new_kept: BTreeSet<usize> = pairs.iter().map(|pair| pair.1).collect();
-    let alone = |plan: &Plan, devices: &[Option<u32>], kept: &BTreeSet<usize>| {
+    let alone = |plan: &Plan, devices: &[Option<DeviceIndex>], kept: &BTreeSet<usize>| {
         let rest = (0..devices.len()).filter(|node| !kept.contains(node));
         rest.map(|node| {
             let record = plan.nodes.get(node);
@@ -282,7 +283,7 @@ fn matched(old: &Plan, new: &Plan) -> Vec<(usize, usize)> {
 fn because(old: &Plan, new: &Plan, was: usize, now: usize, from: &str, to: &str) -> Vec<Because> {
     let mut because = Vec::new();
     let (before, after) = (old.nodes.get(was), new.nodes.get(now));
-    let pin = |plan: &Plan, pinned: Option<u32>| plan.devices.get(pinned? as usize).cloned();
+    let pin = |plan: &Plan, pinned: Option<DeviceIndex>| plan.devices.get(pinned?.index()).cloned();
     let pins = (
         pin(old, before.and_then(|node| node.pinned)),
         pin(new, after.and_then(|node| node.pinned)),
@@ -370,11 +371,7 @@ fn parts(old: &Plan, new: &Plan) -> (u32, Vec<PartName>, Vec<PartName>) {
     let (mut kept, mut added) = (0, Vec::new());
     let name = |plan: &Plan, part: &crate::Part| PartName {
         id: part.id.clone(),
-        device: plan
-            .devices
-            .get(part.device as usize)
-            .cloned()
-            .unwrap_or_default(),
+        device: plan.devices.get(part.device.index()).cloned().unwrap_or_default(),
         nodes: part.nodes.len() as u32,
     };
     for part in &new.parts {

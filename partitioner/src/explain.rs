@@ -8,6 +8,7 @@
 
 use crate::cost::{Cost, Provenance};
 use crate::error::Error;
+use crate::index::{DeviceIndex, PartIndex};
 use crate::instance::{Inputs, Weights};
 use crate::limit::{self, Answer, Forced, Rules, broken_limit};
 use crate::measured;
@@ -50,7 +51,7 @@ pub struct NodeExplanation {
     /// The op.
     pub op: String,
     /// Index of its part.
-    pub part: u32,
+    pub part: PartIndex,
     /// Its device.
     pub device: String,
     /// Its cost there, by itself.
@@ -202,16 +203,16 @@ pub fn explain(request: Request<'_>, plan: &Plan) -> Result<Explanation, Error> 
     let devices = plan.devices_of_nodes(graph.node_count());
     let placement: Option<Vec<usize>> = devices
         .into_iter()
-        .map(|device| device.map(|device| device as usize))
+        .map(|device| device.map(DeviceIndex::index))
         .collect();
     let placement = placement
         .filter(|placement| placement.iter().all(|&device| device < targets.len()))
         .ok_or_else(|| Error::bad_input("the plan does not place every node on a device"))?;
-    let mut part_of = vec![0; placement.len()];
+    let mut part_of = vec![PartIndex::new(0); placement.len()];
     for (index, part) in plan.parts.iter().enumerate() {
         for &node in &part.nodes {
             if let Some(slot) = part_of.get_mut(node as usize) {
-                *slot = index as u32;
+                *slot = PartIndex::new(index);
             }
         }
     }

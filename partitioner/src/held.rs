@@ -4,6 +4,7 @@
 //! states is none, never a guess.
 //! Deliberately not here: how a plan is found that keeps to limits (`limit`).
 
+use crate::index::DeviceIndex;
 use crate::unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,7 +54,7 @@ pub struct Held {
     /// The limit.
     pub limit: Limit,
     /// The device that it is about, by index; none where it is about all together.
-    pub device: Option<u32>,
+    pub device: Option<DeviceIndex>,
     /// The largest value allowed.
     pub most: i64,
     /// The plan's value; none where nobody states what it takes to know it.
@@ -77,7 +78,7 @@ impl Held {
 
     /// What is limited, in words.
     pub(crate) fn what(&self, devices: &[String]) -> String {
-        let of = self.device.and_then(|device| devices.get(device as usize));
+        let of = self.device.and_then(|device| devices.get(device.index()));
         let of = of.map_or_else(String::new, |device| format!(" of {device}"));
         let what = match self.limit {
             Limit::Deadline => "deadline",

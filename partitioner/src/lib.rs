@@ -15,6 +15,7 @@ pub mod explain;
 mod fingerprint;
 pub mod front;
 pub mod held;
+pub mod index;
 mod instance;
 mod limit;
 pub mod link;
@@ -48,6 +49,7 @@ pub use explain::{Alternative, Counterfactual, Explanation, NodeExplanation, Rea
 pub use fingerprint::model_fingerprint;
 pub use front::{Front, front};
 pub use held::{Held, Limit};
+pub use index::{DeviceIndex, PartIndex};
 pub use link::{Link, LinkMode, LinkTable};
 pub use lock::replan_locked;
 pub use objective::{Goal, Objective};

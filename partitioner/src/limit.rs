@@ -17,6 +17,7 @@ mod stand;
 use crate::assemble::assemble;
 use crate::error::Error;
 use crate::held::{Held, Limit};
+use crate::index::DeviceIndex;
 use crate::instance::{Inputs, Weights};
 use crate::measured::solve_with_parts;
 use crate::merge;
@@ -181,7 +182,7 @@ fn raise(inputs: &Inputs<'_>, caps: &[Cap], multipliers: &mut Multipliers, over:
     let own = Weights::of(inputs.objective);
     let double = |multiplier: &mut u64, least: u64| *multiplier = multiplier.saturating_mul(2).max(least);
     for over in over {
-        let device = over.device.map(|device| device as usize);
+        let device = over.device.map(DeviceIndex::index);
         match (over.limit, device) {
             (Limit::Deadline, _) => double(&mut multipliers.time, SCALE / 64),
             (Limit::EnergyBudget, _) => double(&mut multipliers.energy, SCALE / 64),
@@ -448,7 +449,7 @@ pub(crate) fn state(inputs: &Inputs<'_>, plan: &mut Plan, free: &[Held]) {
             .any(|line| (line.limit, line.device) == (other.limit, other.device));
         let heat = other
             .device
-            .and_then(|device| inputs.targets[device as usize].heat);
+            .and_then(|device| inputs.targets[device.index()].heat);
         if let (false, Some(heat)) = (known, heat) {
             lines.push(Held {
                 seen: Some(heat.rest.millidegrees()).filter(|&rest| rest <= other.most),

@@ -104,7 +104,7 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
         }
     }
     for LinkTerms { from, to, link } in &terms.links {
-        if let (Some(from), Some(to)) = (device(*from as usize), device(*to as usize))
+        if let (Some(from), Some(to)) = (device(from.index()), device(to.index()))
             // how tensors get there is not what it costs
             && links.get(from, to).is_some_and(|today| today.mode == link.mode)
         {
@@ -117,7 +117,7 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
             .iter()
             .map(|node| nodes.get(&(*node as usize)).copied())
             .collect();
-        if let (Some(nodes), Some(device)) = (kept, device(part.device as usize)) {
+        if let (Some(nodes), Some(device)) = (kept, device(part.device.index())) {
             found.costs.set_part(&nodes, device, part.cost);
         }
     }
@@ -131,7 +131,7 @@ mod tests {
     use crate::link::Link;
     use crate::terms::Terms;
     use crate::unit::Nanos;
-    use crate::{Provenance, Refusal, diff};
+    use crate::{DeviceIndex, Provenance, Refusal, diff};
     use polychip_graph::{Graph, Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};
 
@@ -195,7 +195,7 @@ mod tests {
     fn rates_that_changed_move_nothing() {
         let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
         let lock = planned(&graph, &world(3, 3, 10));
-        assert_eq!(lock.devices_of_nodes(3), [Some(0); 3]);
+        assert_eq!(lock.devices_of_nodes(3), [Some(DeviceIndex::new(0)); 3]);
         let mut today = world(3, 1, 5);
         for node in 0..3 {
             let cost = Cost::time(Nanos::from_nanoseconds(900_000), Provenance::Measured);
@@ -203,7 +203,10 @@ mod tests {
         }
         let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
         today.costs.set_part(&[0, 1, 2], 1, cost);
-        assert_eq!(planned(&graph, &today).devices_of_nodes(3), [Some(1); 3]);
+        assert_eq!(
+            planned(&graph, &today).devices_of_nodes(3),
+            [Some(DeviceIndex::new(1)); 3]
+        );
         let again = held(&graph, &today, &lock);
         assert!(diff(&lock, &again).moved.is_empty());
         assert_eq!((again.totals, again.certificate), (lock.totals, lock.certificate));

@@ -6,6 +6,7 @@
 //! Deliberately not here: how parts are found (`solve`, `merge`) and checked (`check`).
 
 use crate::cost::Cost;
+use crate::index::{DeviceIndex, PartIndex};
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{Graph, NodeId, fingerprint};
 use schemars::JsonSchema;
@@ -18,7 +19,7 @@ pub struct Part {
     /// Stable id: sixteen hexadecimal digits.
     pub id: String,
     /// Index of the device in the plan's list.
-    pub device: u32,
+    pub device: DeviceIndex,
     /// Nodes by their index in canonical order, ascending.
     pub nodes: Vec<u32>,
     /// Tensors read from outside the part (graph inputs and other parts' outputs, no constants), ascending.
@@ -26,7 +27,7 @@ pub struct Part {
     /// Tensors that other parts or the application read, ascending.
     pub outputs: Vec<u32>,
     /// Parts that must end before this one starts, by index, ascending.
-    pub after: Vec<u32>,
+    pub after: Vec<PartIndex>,
     /// Predicted cost of the part's nodes, without launch and transfers.
     pub cost: Cost,
     /// Launch time of the part; JSON holds picoseconds.

@@ -8,6 +8,7 @@
 use crate::cost::Provenance;
 use crate::error::Error;
 use crate::held::Held;
+use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
 use crate::objective::{Goal, Objective};
 use crate::part::Part;
@@ -34,9 +35,9 @@ pub struct Plan {
     /// What was minimised.
     pub objective: Objective,
     /// Device that holds the graph inputs, by index, if the plan charges for bringing them.
-    pub input_home: Option<u32>,
+    pub input_home: Option<DeviceIndex>,
     /// Device that must hold the graph outputs, by index, if the plan charges for bringing them.
-    pub output_home: Option<u32>,
+    pub output_home: Option<DeviceIndex>,
     /// Parts, each after all that it depends on.
     pub parts: Vec<Part>,
     /// Tensors between parts, by tensor and destination device.
@@ -77,13 +78,13 @@ pub struct Crossing {
     /// The tensor, by index.
     pub tensor: u32,
     /// The part that writes it; none for a graph input that comes from its home.
-    pub from_part: Option<u32>,
+    pub from_part: Option<PartIndex>,
     /// The device where it is written, by index.
-    pub from_device: u32,
+    pub from_device: DeviceIndex,
     /// The device that reads it, by index; it may be the writer's own.
-    pub to_device: u32,
+    pub to_device: DeviceIndex,
     /// The parts of that device that read it, ascending; empty where only the home of outputs does.
-    pub to_parts: Vec<u32>,
+    pub to_parts: Vec<PartIndex>,
     /// Size of the tensor; none where it is not known before the run (then it stays on its device).
     pub bytes: Option<u64>,
     /// How the bytes get there.
@@ -226,7 +227,7 @@ impl Plan {
 
     /// The device of every node, by node index; none where no part has the node.
     #[must_use]
-    pub fn devices_of_nodes(&self, nodes: usize) -> Vec<Option<u32>> {
+    pub fn devices_of_nodes(&self, nodes: usize) -> Vec<Option<DeviceIndex>> {
         let mut devices = vec![None; nodes];
         for part in &self.parts {
             for &node in &part.nodes {

@@ -5,6 +5,7 @@
 //! Deliberately not here: what changed between two plans (`diff`).
 
 use crate::cost::Cost;
+use crate::index::DeviceIndex;
 use crate::request::Request;
 use polychip_graph::fingerprint;
 use schemars::JsonSchema;
@@ -22,7 +23,7 @@ pub struct NodeRecord {
     pub key: String,
     /// Device that the caller pinned it to, by index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pinned: Option<u32>,
+    pub pinned: Option<DeviceIndex>,
     /// What each of the plan's devices offered, in their order.
     pub offers: Vec<Offer>,
 }
@@ -81,7 +82,10 @@ pub fn record(request: Request<'_>) -> Vec<NodeRecord> {
                 name: node.name.clone(),
                 op: node.label(),
                 key: blake3::Hash::from(hash).to_hex()[..16].to_owned(),
-                pinned: options.pins.get(&id.index()).map(|&device| device as u32),
+                pinned: options
+                    .pins
+                    .get(&id.index())
+                    .map(|&device| DeviceIndex::new(device)),
                 offers: (0..targets.len())
                     .map(|device| offer(id.index(), device))
                     .collect(),

@@ -6,6 +6,7 @@
 use crate::compare::Comparison;
 use crate::cost::Cost;
 use crate::held::{Held, Limit};
+use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
 use crate::plan::{Certificate, Plan, Totals};
 use crate::request::Request;
@@ -78,7 +79,7 @@ pub struct Price {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartLine {
     /// Index in the plan.
-    pub part: u32,
+    pub part: PartIndex,
     /// Stable id.
     pub id: String,
     /// Device.
@@ -125,7 +126,7 @@ impl Report {
     /// The report of a plan that `check` accepts for this graph.
     #[must_use]
     pub fn new(graph: &Graph, plan: &Plan, comparisons: Vec<Comparison>) -> Self {
-        let device = |index: u32| plan.devices.get(index as usize).cloned().unwrap_or_default();
+        let device = |index: DeviceIndex| plan.devices.get(index.index()).cloned().unwrap_or_default();
         let parts = plan.parts.iter().enumerate().map(|(index, part)| {
             let mut counts: BTreeMap<String, u32> = BTreeMap::new();
             let known = part
@@ -138,7 +139,7 @@ impl Report {
             let mut ops: Vec<(String, u32)> = counts.into_iter().collect();
             ops.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
             PartLine {
-                part: index as u32,
+                part: PartIndex::new(index),
                 id: part.id.clone(),
                 device: device(part.device),
                 nodes: part.nodes.len() as u32,

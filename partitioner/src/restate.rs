@@ -5,6 +5,7 @@
 //! Deliberately not here: whether the placement is allowed (`check_placement`).
 
 use crate::error::Error;
+use crate::index::DeviceIndex;
 use crate::instance::{Inputs, Weights};
 use crate::limit;
 use crate::makespan;
@@ -29,7 +30,7 @@ pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
         .enumerate()
         .map(|(node, device)| {
             device
-                .map(|device| device as usize)
+                .map(DeviceIndex::index)
                 .ok_or_else(|| Error::bad_input(format!("the plan has no place for node {node}")))
         })
         .collect::<Result<_, _>>()?;

@@ -9,6 +9,7 @@
 //! Deliberately not here: finding good ones (`makespan`); judging them (`check` has its own way).
 
 use crate::error::{Error, Repr};
+use crate::index::DeviceIndex;
 use crate::part::Part;
 use crate::plan::Crossing;
 use crate::unit::Nanos;
@@ -47,19 +48,19 @@ impl Schedule {
         let moved = |crossing: &&Crossing| crossing.from_device != crossing.to_device;
         for crossing in crossings.iter().filter(moved) {
             if let Some(from) = crossing.from_part {
-                leaving[from as usize].push(crossing);
+                leaving[from.index()].push(crossing);
             }
             for &part in &crossing.to_parts {
-                awaited[part as usize].push(crossing);
+                awaited[part.index()].push(crossing);
             }
         }
         let (mut free, mut links) = (vec![0u64; devices], vec![0u64; devices * devices]);
         let (mut busy, mut used) = (vec![0u64; devices], vec![0u64; devices * devices]);
-        let mut arrived: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        let mut arrived: BTreeMap<(u32, DeviceIndex), u64> = BTreeMap::new();
         let mut makespan = 0;
         let mut send =
-            |crossing: &Crossing, ready: u64, makespan: &mut u64| -> Result<(u32, u32, u64), Error> {
-                let link = crossing.from_device as usize * devices + crossing.to_device as usize;
+            |crossing: &Crossing, ready: u64, makespan: &mut u64| -> Result<(u32, DeviceIndex, u64), Error> {
+                let link = crossing.from_device.index() * devices + crossing.to_device.index();
                 let time = crossing.time.picoseconds();
                 links[link] = sum(ready.max(links[link]), time)?;
                 used[link] = sum(used[link], time)?;
@@ -77,7 +78,7 @@ impl Schedule {
         }
         let mut starts = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
-            let device = part.device as usize;
+            let device = part.device.index();
             let arrivals = awaited[index]
                 .iter()
                 .filter_map(|crossing| arrived.get(&(crossing.tensor, crossing.to_device)));

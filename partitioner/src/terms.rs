@@ -3,6 +3,7 @@
 //! Not here: planning anew on these terms (`lock`).
 
 use crate::cost::Cost;
+use crate::index::DeviceIndex;
 use crate::link::Link;
 use crate::request::Request;
 use crate::unit::{Microjoules, Milliwatts, Nanos};
@@ -44,9 +45,9 @@ pub struct DeviceTerms {
 #[serde(deny_unknown_fields)]
 pub struct LinkTerms {
     /// Device that writes.
-    pub from: u32,
+    pub from: DeviceIndex,
     /// Device that reads.
-    pub to: u32,
+    pub to: DeviceIndex,
     /// How tensors get there, and what that costs.
     pub link: Link,
 }
@@ -56,7 +57,7 @@ pub struct LinkTerms {
 #[serde(deny_unknown_fields)]
 pub struct PartTerms {
     /// The device.
-    pub device: u32,
+    pub device: DeviceIndex,
     /// Its nodes, ascending.
     pub nodes: Vec<u32>,
     /// What it costs there.
@@ -79,18 +80,17 @@ impl Terms {
             power: target.power,
             idle: target.idle,
         });
-        let index = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));
         let links = pairs.filter_map(|(from, to)| {
             Some(LinkTerms {
-                from: index(from),
-                to: index(to),
+                from: DeviceIndex::new(from),
+                to: DeviceIndex::new(to),
                 link: *links.get(from, to)?,
             })
         });
         let parts = costs.parts().map(|(device, nodes, cost)| PartTerms {
-            device: index(device),
-            nodes: nodes.iter().map(|node| index(*node)).collect(),
+            device: DeviceIndex::new(device),
+            nodes: nodes.iter().map(|&node| node as u32).collect(),
             cost: *cost,
         });
         Terms {

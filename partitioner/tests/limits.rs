@@ -10,8 +10,8 @@ mod world;
 use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, ErrorKind, Heat, Held, Limit, Link, LinkTable, MilliCelsius, Milliwatts, Nanos,
-    Objective, Options, Plan, Provenance, Report, Target, ViolationKind,
+    Cost, CostTable, DeviceIndex, ErrorKind, Heat, Held, Limit, Link, LinkTable, MilliCelsius, Milliwatts,
+    Nanos, Objective, Options, Plan, Provenance, Report, Target, ViolationKind,
 };
 use std::collections::BTreeSet;
 use world::{Random, World, world};
@@ -259,7 +259,7 @@ fn limits_are_held_where_any_placement_holds_them_and_nearly_at_the_least_cost()
                 let devices = plan.devices_of_nodes(world.graph.node_count());
                 let placement: Vec<usize> = devices
                     .into_iter()
-                    .map(|device| device.unwrap() as usize)
+                    .map(|device| device.unwrap().index())
                     .collect();
                 let mine = miss(&world, &spent(&world, &placement).unwrap());
                 let least = placements
@@ -395,7 +395,7 @@ fn a_device_that_gets_too_hot_gives_nodes_away() {
     let lines: Vec<_> = plan
         .limits
         .iter()
-        .map(|held| (held.device, held.free, held.binds()))
+        .map(|held| (held.device.map(DeviceIndex::index), held.free, held.binds()))
         .collect();
     assert_eq!(lines, [(Some(0), None, false), (Some(1), Some(115_000), true)]);
     assert!(plan.limits[1].seen.unwrap() <= 70_000);
@@ -416,7 +416,7 @@ fn a_device_that_gets_too_hot_gives_nodes_away() {
     let plan = world.partition().unwrap();
     world.check(&plan).unwrap();
     assert_eq!(plan.parts.len(), 1);
-    assert_eq!(plan.parts[0].device, 0);
+    assert_eq!(plan.parts[0].device.index(), 0);
     assert!(plan.limits[1].binds() && !plan.limits[1].is_exceeded());
 }
 
@@ -427,7 +427,11 @@ fn nobody_makes_up_an_energy() {
     world.targets[1].power = None;
     let plan = world.partition().unwrap();
     world.check(&plan).unwrap();
-    assert_eq!(plan.parts[0].device, 0, "only the slow device says what it draws");
+    assert_eq!(
+        plan.parts[0].device.index(),
+        0,
+        "only the slow device says what it draws"
+    );
     let text = report(&world, &plan);
     assert!(
         text.contains("not used: fast:0, whose energy nobody states"),

@@ -163,7 +163,7 @@ fn brute_force(world: &World) -> Option<[u64; 2]> {
 fn parts(plan: &Plan) -> Vec<(usize, Vec<usize>)> {
     let part = |part: &polychip_partitioner::Part| {
         let nodes = part.nodes.iter().map(|&node| node as usize).collect();
-        (part.device as usize, nodes)
+        (part.device.index(), nodes)
     };
     plan.parts.iter().map(part).collect()
 }
@@ -326,7 +326,7 @@ fn stated_parts_and_limits_hold_for_schedules_too() {
             Nanos::from_picoseconds(part.cost.time.picoseconds() / 3),
             Provenance::Measured,
         );
-        world.costs.set_part(&nodes, part.device as usize, cost);
+        world.costs.set_part(&nodes, part.device.index(), cost);
     }
     let plan = world.partition().unwrap();
     world.check(&plan).unwrap();

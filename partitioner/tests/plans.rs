@@ -101,7 +101,7 @@ fn brute_force(world: &World) -> Option<u64> {
 fn placement(plan: &Plan, nodes: usize) -> Vec<usize> {
     plan.devices_of_nodes(nodes)
         .into_iter()
-        .map(|device| device.unwrap() as usize)
+        .map(|device| device.unwrap().index())
         .collect()
 }
 

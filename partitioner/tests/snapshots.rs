@@ -262,7 +262,7 @@ fn counterfactuals_are_differences_of_whole_plans() {
             // pin every node where it is, and this one elsewhere
             let mut pinned = world.options.clone();
             for (index, device) in plan.devices_of_nodes(5).into_iter().enumerate() {
-                pinned.pins.insert(index, device.unwrap() as usize);
+                pinned.pins.insert(index, device.unwrap().index());
             }
             let device = plan
                 .devices

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use polychip_graph::Graph;
-use polychip_partitioner::{Refusal, Target};
+use polychip_partitioner::{DeviceIndex, Refusal, Target};
 
 use crate::extract::structure_of;
 
@@ -40,12 +40,12 @@ pub fn refusal(words: &str) -> Refusal {
 /// others. Gives the nodes that were marked now.
 pub fn mark(
     target: &mut Target,
-    column: usize,
+    device: DeviceIndex,
     nodes: &[u32],
     words: &str,
     pins: &BTreeMap<usize, usize>,
 ) -> usize {
-    let pinned = |node: &&u32| pins.get(&(**node as usize)) == Some(&column);
+    let pinned = |node: &&u32| pins.get(&(**node as usize)) == Some(&device.index());
     let spared = nodes.iter().any(|node| !pinned(&node));
     let mut marked = 0;
     for node in nodes.iter().filter(|node| !(spared && pinned(node))) {
@@ -63,7 +63,7 @@ pub fn mark(
 pub fn mark_known(
     graph: &Graph,
     target: &mut Target,
-    column: usize,
+    device: DeviceIndex,
     known: &[RefusedRun],
     pins: &BTreeMap<usize, usize>,
 ) -> BTreeMap<String, usize> {
@@ -92,7 +92,7 @@ pub fn mark_known(
             if run.iter().all(|node| target.supports(*node as usize))
                 && let Some(words) = runs.get(&structure_of(graph, run))
             {
-                let nodes = mark(target, column, run, words, pins);
+                let nodes = mark(target, device, run, words, pins);
                 *marked.entry((*words).to_owned()).or_default() += nodes;
             }
         }

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use polychip_host::Executable;
+use polychip_partitioner::DeviceIndex;
 
 /// A part of the plan, loaded.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadedPart {
-    pub(crate) device: usize,
+    pub(crate) device: DeviceIndex,
     pub(crate) executable: Executable,
     /// Structure fingerprint: the key of measurements.
     pub(crate) structure: [u8; 32],

@@ -141,7 +141,7 @@ impl Model {
             let executable = executable.as_ref()?;
             let same = kept.settings == settings && kept.nodes == part.nodes && executable.is_of(device);
             (same && !executable.is_void()).then(|| LoadedPart {
-                device: part.device as usize,
+                device: part.device,
                 executable: executable.clone(),
                 structure: kept.structure,
                 cached: kept.cached,

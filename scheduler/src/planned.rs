@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
-use polychip_partitioner::{self as partitioner, Objective, Options, Plan, Request};
+use polychip_partitioner::{self as partitioner, DeviceIndex, Objective, Options, Plan, Request};
 use polychip_profile::{Conditions, Profile};
 use wildmatch::WildMatch;
 
@@ -254,46 +254,43 @@ impl Planned {
     pub fn measured(&self) -> Vec<MeasuredFigure> {
         let whole = |nodes: &[u32]| nodes.len() == self.graph.node_count();
         let all = self.prices.measured.iter();
-        let figures = all.filter_map(|((column, nodes), summary)| {
+        let figures = all.filter_map(|((index, nodes), summary)| {
             let parts = &self.plan.parts;
             let part = parts
                 .iter()
-                .position(|part| part.device as usize == *column && part.nodes == *nodes);
-            let device = self.devices.get(*column)?.name();
-            let used = part.is_some() || (whole(nodes) && self.nodes_on(*column) > 0);
+                .position(|part| part.device == *index && part.nodes == *nodes);
+            let device = self.devices.get(index.index())?.name();
+            let used = part.is_some() || (whole(nodes) && self.nodes_on(*index) > 0);
             used.then(|| MeasuredFigure::new(device, part, summary))
         });
         figures.collect()
     }
 
-    /// Columns of the devices that have a part.
-    pub(crate) fn used_devices(&self) -> Vec<usize> {
-        let used: BTreeSet<u32> = self.plan.parts.iter().map(|part| part.device).collect();
-        used.into_iter().map(|device| device as usize).collect()
+    /// The devices that have a part.
+    pub(crate) fn used_devices(&self) -> BTreeSet<DeviceIndex> {
+        self.plan.parts.iter().map(|part| part.device).collect()
     }
 
     /// Number of nodes on a device.
-    pub(crate) fn nodes_on(&self, column: usize) -> usize {
+    pub(crate) fn nodes_on(&self, device: DeviceIndex) -> usize {
         let parts = self.plan.parts.iter();
-        let here = parts.filter(|part| part.device as usize == column);
+        let here = parts.filter(|part| part.device == device);
         here.map(|part| part.nodes.len()).sum()
     }
 
     /// Whether every node of a device could go to another that is in use, and none is pinned there.
-    pub(crate) fn can_do_without(&self, column: usize) -> bool {
+    pub(crate) fn can_do_without(&self, device: DeviceIndex) -> bool {
         let others = self.prices.targets.iter().enumerate();
         let others: Vec<_> = others
             .filter(|(index, target)| {
-                *index != column && target.quarantined.is_none() && !self.devices[*index].is_quarantined()
+                *index != device.index()
+                    && target.quarantined.is_none()
+                    && !self.devices[*index].is_quarantined()
             })
             .map(|(_, target)| target)
             .collect();
-        let pinned = self.options.pins.values().any(|pin| *pin == column);
-        let parts = self
-            .plan
-            .parts
-            .iter()
-            .filter(|part| part.device as usize == column);
+        let pinned = self.options.pins.values().any(|pin| *pin == device.index());
+        let parts = self.plan.parts.iter().filter(|part| part.device == device);
         let mut nodes = parts.flat_map(|part| &part.nodes);
         !pinned && nodes.all(|node| others.iter().any(|target| target.supports(*node as usize)))
     }
@@ -351,13 +348,13 @@ impl Prepared {
             settings: policy.settings(),
             now: &now,
         };
-        let mut evidence = Evidence::collect(&graph, &flat, &devices, rows, &|column, device| {
-            begin(1 + column, &format!("asking {device}"));
+        let mut evidence = Evidence::collect(&graph, &flat, &devices, rows, &|index, device| {
+            begin(1 + index, &format!("asking {device}"));
         })?;
         for (name, heat) in policy.heats() {
-            let column = devices.iter().position(|device| device.name() == name);
-            if let Some(column) = column {
-                evidence.targets[column].heat = Some(*heat);
+            let index = devices.iter().position(|device| device.name() == name);
+            if let Some(index) = index {
+                evidence.targets[index].heat = Some(*heat);
             } else if shared.host.devices().iter().all(|device| device.name() != name) {
                 return Err(no_such_device(shared, name));
             }
@@ -410,8 +407,8 @@ impl Prepared {
     fn pinned(&self, policy: &Policy) -> Result<Options> {
         let mut pins: BTreeMap<usize, usize> = BTreeMap::new();
         for (pattern, device) in policy.pins() {
-            let column = self.devices.iter().position(|found| found.name() == device);
-            let Some(column) = column else {
+            let index = self.devices.iter().position(|found| found.name() == device);
+            let Some(index) = index else {
                 let words = format!("{pattern:?} is pinned to {device}, which is not among the devices");
                 return Err(Error::new(ErrorKind::BadPlugin, words));
             };
@@ -421,8 +418,8 @@ impl Prepared {
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
             for row in rows {
-                let before = pins.insert(row, column);
-                if let Some(before) = before.filter(|before| *before != column) {
+                let before = pins.insert(row, index);
+                if let Some(before) = before.filter(|before| *before != index) {
                     let words = format!(
                         "node {:?} is pinned to {} and to {device}",
                         self.graph.node(NodeId::new(row)).name,

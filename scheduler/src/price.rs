@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
-use polychip_partitioner::{CostTable, LinkTable, Part, Request, Target};
+use polychip_partitioner::{CostTable, DeviceIndex, LinkTable, Part, Request, Target};
 pub(crate) use polychip_profile::extract::part_graph;
 use polychip_profile::extract::structure_of;
 use polychip_profile::{Conditions, PartKey, Profile, Summary};
@@ -34,7 +34,7 @@ pub(crate) struct Prices {
     pub(crate) stated: CostTable,
     pub(crate) links: LinkTable,
     /// What costs rest on, by device and nodes: what the profile said of each.
-    pub(crate) measured: BTreeMap<(usize, Vec<u32>), Summary>,
+    pub(crate) measured: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
 }
 
 impl Prices {
@@ -55,13 +55,13 @@ pub(crate) struct Rows<'a> {
 
 impl Rows<'_> {
     /// What the profile knows of a part of this structure on a device.
-    pub(crate) fn of(self, structure: &[u8; 32], device: &Device, column: usize) -> Option<Summary> {
+    pub(crate) fn of(self, structure: &[u8; 32], device: &Device, index: DeviceIndex) -> Option<Summary> {
         let key = PartKey {
             device: &device.identity(),
             fingerprint: structure,
             operating_point: &self.settings.operating_point(device.info().kind),
         };
-        let found = self.profile.part_under(key, &self.now(column));
+        let found = self.profile.part_under(key, &self.now(index));
         self.profile.or_nothing(found)
     }
 
@@ -70,8 +70,8 @@ impl Rows<'_> {
         self.profile.has_no_parts().unwrap_or(false)
     }
 
-    fn now(self, column: usize) -> Conditions {
-        self.now.get(column).cloned().unwrap_or_default()
+    fn now(self, index: DeviceIndex) -> Conditions {
+        self.now.get(index.index()).cloned().unwrap_or_default()
     }
 }
 

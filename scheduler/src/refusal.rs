@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use polychip_graph::Graph;
 use polychip_host::Device;
-use polychip_partitioner::Target;
+use polychip_partitioner::{DeviceIndex, Target};
 use polychip_profile::Profile;
 use polychip_profile::refusal::mark_known;
 
@@ -29,9 +29,9 @@ pub(crate) fn apply(
     profile: &Profile,
 ) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
-    for (column, (device, target)) in devices.iter().zip(targets.iter_mut()).enumerate() {
+    for (index, (device, target)) in devices.iter().zip(targets.iter_mut()).enumerate() {
         let known = profile.or_nothing(profile.refusals(&device.identity()));
-        for (words, nodes) in mark_known(graph, target, column, &known, pins) {
+        for (words, nodes) in mark_known(graph, target, DeviceIndex::new(index), &known, pins) {
             events.push(Event::new(EventKind::Avoided, device.name(), nodes, words));
         }
     }

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_host::ErrorKind as HostKind;
-use polychip_partitioner::Part;
+use polychip_partitioner::{DeviceIndex, Part};
 use polychip_profile::RefusedRun;
 use polychip_profile::extract::{run_graph, structure_of};
 use polychip_profile::refusal::{mark, mark_known};
@@ -85,9 +85,9 @@ pub(crate) fn compile(
 /// What a new plan must do without.
 enum Change {
     /// A run of nodes on a device, with the device's words; whether alike runs are refused as well.
-    Run(usize, Vec<u32>, String, bool),
+    Run(DeviceIndex, Vec<u32>, String, bool),
     /// A whole device.
-    Device(usize, String),
+    Device(DeviceIndex, String),
 }
 
 struct Search<'a> {
@@ -95,11 +95,11 @@ struct Search<'a> {
     policy: &'a Policy,
     have: Loaded,
     /// By device, why nodes were taken from it.
-    words: BTreeMap<usize, BTreeSet<String>>,
+    words: BTreeMap<DeviceIndex, BTreeSet<String>>,
     /// Devices that were reset once already.
-    resets: BTreeSet<usize>,
+    resets: BTreeSet<DeviceIndex>,
     /// Those that were reset in this round: what their other parts failed of before is the same loss.
-    reset_now: BTreeSet<usize>,
+    reset_now: BTreeSet<DeviceIndex>,
     events: Vec<Event>,
 }
 
@@ -113,8 +113,7 @@ impl Search<'_> {
         last: bool,
     ) -> Result<Option<Change>> {
         let part = &planned.plan().parts[index];
-        let column = part.device as usize;
-        let device = &planned.devices()[column];
+        let device = &planned.devices()[part.device.index()];
         if error.kind() == HostKind::DeviceLost {
             return self.lost(planned, part, error);
         }
@@ -134,7 +133,7 @@ impl Search<'_> {
             Err(error) => return Err(failed(part, error)),
         };
         if last {
-            return Ok(Some(Change::Device(column, words_of(&error))));
+            return Ok(Some(Change::Device(part.device, words_of(&error))));
         }
         let (nodes, error) = if error.kind() == HostKind::Transient {
             (part.nodes.clone(), error)
@@ -151,7 +150,7 @@ impl Search<'_> {
         let pins = &planned.request().options.pins;
         if nodes
             .iter()
-            .all(|node| pins.get(&(*node as usize)) == Some(&column))
+            .all(|node| pins.get(&(*node as usize)) == Some(&part.device.index()))
         {
             let (_, node) = planned
                 .graph()
@@ -172,7 +171,7 @@ impl Search<'_> {
                 tracing::warn!("a refusal of {} is not remembered: {error}", device.name());
             }
         }
-        Ok(Some(Change::Run(column, nodes, words, lasting)))
+        Ok(Some(Change::Run(part.device, nodes, words, lasting)))
     }
 
     /// A device that is lost while it compiles: reset once, then left out.
@@ -182,19 +181,18 @@ impl Search<'_> {
         part: &Part,
         error: polychip_host::Error,
     ) -> Result<Option<Change>> {
-        let column = part.device as usize;
-        let device = &planned.devices()[column];
+        let device = &planned.devices()[part.device.index()];
         let words = words_of(&error);
-        if self.reset_now.contains(&column) && !device.is_quarantined() {
+        if self.reset_now.contains(&part.device) && !device.is_quarantined() {
             return Ok(None);
         }
         self.events
             .push(Event::new(EventKind::Lost, device.name(), 0, words.clone()));
-        if self.resets.insert(column) {
+        if self.resets.insert(part.device) {
             match device.reset_if_quarantined() {
                 Ok(_) => {
                     self.have.forget(part.device);
-                    self.reset_now.insert(column);
+                    self.reset_now.insert(part.device);
                     self.events
                         .push(Event::new(EventKind::Reset, device.name(), 0, words));
                     return Ok(None);
@@ -211,7 +209,7 @@ impl Search<'_> {
         if !self.policy.may_replan() || !can_move(planned, part) {
             return Err(failed(part, error));
         }
-        Ok(Some(Change::Device(column, words)))
+        Ok(Some(Change::Device(part.device, words)))
     }
 
     /// The smallest run of a part that its device refuses, and what it says to that.
@@ -247,7 +245,7 @@ impl Search<'_> {
         let settings = self.policy.settings();
         compile::one(
             planned,
-            part.device as usize,
+            part.device,
             &graph,
             &descriptors,
             settings,
@@ -262,21 +260,21 @@ impl Search<'_> {
         planned.again(self.shared, self.policy.settings(), |targets| {
             for change in changes {
                 match change {
-                    Change::Run(column, nodes, words, alike) => {
-                        mark(&mut targets[*column], *column, nodes, words, pins);
+                    Change::Run(device, nodes, words, alike) => {
+                        mark(&mut targets[device.index()], *device, nodes, words, pins);
                         if *alike {
                             let run = RefusedRun {
                                 fingerprint: structure_of(graph, nodes),
                                 nodes: nodes.len(),
                                 words: words.clone(),
                             };
-                            mark_known(graph, &mut targets[*column], *column, &[run], pins);
+                            mark_known(graph, &mut targets[device.index()], *device, &[run], pins);
                         }
-                        self.words.entry(*column).or_default().insert(words.clone());
+                        self.words.entry(*device).or_default().insert(words.clone());
                     }
-                    Change::Device(column, words) => {
-                        targets[*column].quarantined = Some(words.clone());
-                        self.words.entry(*column).or_default().insert(words.clone());
+                    Change::Device(device, words) => {
+                        targets[device.index()].quarantined = Some(words.clone());
+                        self.words.entry(*device).or_default().insert(words.clone());
                     }
                 }
             }
@@ -293,15 +291,15 @@ impl Search<'_> {
             first.plan().devices_of_nodes(nodes),
             last.plan().devices_of_nodes(nodes),
         );
-        for (column, words) in &self.words {
-            let here = |device: &Option<u32>| device.is_some_and(|device| device as usize == *column);
+        for (index, words) in &self.words {
+            let here = |device: &Option<DeviceIndex>| *device == Some(*index);
             let moved = before
                 .iter()
                 .zip(&after)
                 .filter(|(a, b)| here(a) && !here(b))
                 .count();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let device = last.devices()[*column].name().to_owned();
+            let device = last.devices()[index.index()].name().to_owned();
             last.tell(Event::new(EventKind::Replanned, &device, moved, words.join("; ")));
         }
     }
@@ -326,10 +324,9 @@ fn is_lasting(kind: HostKind) -> bool {
 
 /// Whether at least one node of a part has another device to go to.
 fn can_move(planned: &Planned, part: &Part) -> bool {
-    let column = part.device as usize;
     let others = || {
         let targets = planned.targets().iter().enumerate();
-        targets.filter(move |(index, target)| *index != column && target.quarantined.is_none())
+        targets.filter(move |(index, target)| *index != part.device.index() && target.quarantined.is_none())
     };
     part.nodes
         .iter()

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use polychip_partitioner::{DeviceIndex, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -138,8 +139,8 @@ impl Report {
         let footprint = loaded.as_ref().map(|loaded| loaded.footprint).unwrap_or_default();
         let copied = loaded.as_ref().map(|loaded| &loaded.wiring.copied);
         let plan = planned.plan();
-        let device = |index: u32| planned.devices()[index as usize].name().to_owned();
-        let part = |(index, part): (usize, &polychip_partitioner::Part)| {
+        let device = |index: DeviceIndex| planned.devices()[index.index()].name().to_owned();
+        let part = |(index, part): (usize, &Part)| {
             let info = loaded
                 .as_ref()
                 .map(|loaded| loaded.wiring.parts[index].executable.info());

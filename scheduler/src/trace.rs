@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_graph::TensorId;
+use polychip_partitioner::PartIndex;
 
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::Slot;
@@ -112,14 +113,14 @@ fn traced(plan: &LoadedPlan, slot: &Slot) -> TracedRun {
         places.push(Some(parts.len()));
         parts.push(TracedPart {
             id: part.id.clone(),
-            device: planned.devices()[part.device as usize].name().to_owned(),
+            device: planned.devices()[part.device.index()].name().to_owned(),
             nodes: part.nodes.len(),
             start_ns,
             end_ns: end_ns.max(start_ns),
             energy_uj: timing.energy_uj,
         });
     }
-    let place = |part: u32| places.get(part as usize).copied().flatten();
+    let place = |part: PartIndex| places.get(part.index()).copied().flatten();
     let mut crossings = Vec::new();
     for crossing in &planned.plan().crossings {
         let Some(from) = crossing.from_part.and_then(place) else {

@@ -10,9 +10,9 @@ use std::fmt;
 
 use polychip_graph::{Graph, NodeId, fingerprint};
 use polychip_host::Device;
-use polychip_partitioner::{CostTable, Nanos, Part, Plan, Provenance};
+use polychip_partitioner::{CostTable, DeviceIndex, Nanos, Part, Plan, Provenance};
 use polychip_profile::extract::{part_graph, structure_of};
-use polychip_profile::predict::nodes_of_pieces;
+use polychip_profile::predict::fusion_groups;
 use polychip_profile::{PartKey, Profile, Summary};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub(crate) struct Priced<'a> {
     pub(crate) stated: &'a CostTable,
     pub(crate) costs: &'a CostTable,
     /// What the profile said, by device and nodes.
-    pub(crate) measured: &'a BTreeMap<(usize, Vec<u32>), Summary>,
+    pub(crate) measured: &'a BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
     pub(crate) profile: &'a Profile,
     pub(crate) settings: Settings,
 }
@@ -141,12 +141,11 @@ pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
     }
     let mut warnings = Vec::new();
     for (at, part) in priced.plan.parts.iter().enumerate() {
-        let column = part.device as usize;
-        let device = &priced.devices[column];
-        match priced.measured.get(&(column, part.nodes.clone())) {
+        let device = &priced.devices[part.device.index()];
+        match priced.measured.get(&(part.device, part.nodes.clone())) {
             Some(known) => {
                 let stated = priced.stated;
-                let Some((predicted, provenance)) = sum(stated, column, &part.nodes) else {
+                let Some((predicted, provenance)) = sum(stated, part.device, &part.nodes) else {
                     continue;
                 };
                 warnings.extend(mispredicted(
@@ -198,7 +197,7 @@ fn mispredicted(
     (predicted_ns, provenance, costs): (u64, &'static str, &CostTable),
     measured_ns: u64,
 ) -> Option<Warning> {
-    let device = priced.devices.get(part.device as usize)?;
+    let device = priced.devices.get(part.device.index())?;
     is_far(predicted_ns, measured_ns).then(|| Warning::Mispredicted {
         part: at,
         device: device.name().to_owned(),
@@ -210,8 +209,10 @@ fn mispredicted(
 }
 
 /// Time and weakest provenance of some nodes.
-fn sum(costs: &CostTable, column: usize, nodes: &[u32]) -> Option<(u64, Provenance)> {
-    let mut all = nodes.iter().map(|node| costs.node(*node as usize, column));
+fn sum(costs: &CostTable, device: DeviceIndex, nodes: &[u32]) -> Option<(u64, Provenance)> {
+    let mut all = nodes
+        .iter()
+        .map(|node| costs.node(*node as usize, device.index()));
     let (picoseconds, provenance) = all.try_fold((0u64, Provenance::Measured), |(sum, weakest), cost| {
         let cost = cost?;
         Some((
@@ -231,16 +232,15 @@ fn blamed(priced: Priced<'_>, part: &Part, device: &Device, costs: &CostTable) -
         settings,
         ..
     } = priced;
-    let column = part.device as usize;
     let identity = device.identity();
     let point = settings.operating_point(device.info().kind);
     let mut known: BTreeMap<[u8; 32], Option<u64>> = BTreeMap::new();
     let mut groups: Vec<(u64, Provenance, BlamedNode)> = Vec::new();
-    for nodes in nodes_of_pieces(graph) {
+    for nodes in fusion_groups(graph) {
         if !nodes.iter().all(|node| part.nodes.binary_search(node).is_ok()) {
             continue;
         }
-        let Some((predicted_ns, provenance)) = sum(costs, column, &nodes) else {
+        let Some((predicted_ns, provenance)) = sum(costs, part.device, &nodes) else {
             continue;
         };
         let structure = structure_of(graph, &nodes);

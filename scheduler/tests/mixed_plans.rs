@@ -62,7 +62,7 @@ fn a_plan_over_two_plugins_gives_the_answers_of_one() {
     let model = runtime.load(shapes()).unwrap();
     let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
     let session = on(&runtime, &model, &["cpu", "null"]);
-    let used: std::collections::BTreeSet<u32> = session.plan().parts.iter().map(|part| part.device).collect();
+    let used: std::collections::BTreeSet<_> = session.plan().parts.iter().map(|part| part.device).collect();
     assert_eq!(
         used.len(),
         2,

@@ -107,7 +107,7 @@ fn moved(session: &Session) -> Vec<String> {
         .graph()
         .nodes()
         .zip(placed)
-        .filter(|(_, device)| device.map(|device| device as usize) == slow)
+        .filter(|(_, device)| device.map(|device| device.index()) == slow)
         .map(|((_, node), _)| node.name.clone())
         .collect()
 }

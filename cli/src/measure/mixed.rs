@@ -32,7 +32,7 @@ pub(crate) fn is_single(plan: &Plan) -> bool {
 
 /// The cheapest plan of several devices, where `planned` uses one and another could run some node.
 pub(crate) fn cheapest(planned: &Planned) -> Option<Mixed> {
-    let home = planned.plan().parts.first()?.device as usize;
+    let home = planned.plan().parts.first()?.device.index();
     let request = planned.request();
     let Request {
         graph,

@@ -3,7 +3,7 @@
 //! Invariant: the last span ends at the plan's predicted time, or at its makespan.
 
 use polychip_graph::{Graph, TensorId};
-use polychip_partitioner::{Crossing, Nanos, Plan, Provenance};
+use polychip_partitioner::{Crossing, DeviceIndex, Nanos, PartIndex, Plan, Provenance};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -51,12 +51,12 @@ impl Spans<'_> {
     /// the end.
     fn in_turn(mut self) -> Vec<Span> {
         let (plan, mut now) = (self.plan, 0);
-        let brought = |to: Option<u32>| {
+        let brought = |to: Option<PartIndex>| {
             let all = plan.crossings.iter();
             all.filter(move |crossing| crossing.to_parts.first().copied() == to)
         };
         for index in 0..plan.parts.len() {
-            for crossing in brought(Some(index as u32)) {
+            for crossing in brought(Some(PartIndex::new(index))) {
                 now = self.transfer(crossing, now);
             }
             now = self.part(index, now);
@@ -71,8 +71,8 @@ impl Spans<'_> {
     /// On several devices at once: parts at their starts; a link carries one tensor at a time, in the plan's order.
     fn at_once(mut self, starts: &[Nanos]) -> Vec<Span> {
         let plan = self.plan;
-        let mut links: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-        let mut send = |spans: &mut Self, from: Option<u32>, ready: u64| {
+        let mut links: BTreeMap<(DeviceIndex, DeviceIndex), u64> = BTreeMap::new();
+        let mut send = |spans: &mut Self, from: Option<PartIndex>, ready: u64| {
             let leaving = plan
                 .crossings
                 .iter()
@@ -87,7 +87,7 @@ impl Spans<'_> {
         send(&mut self, None, 0);
         for (index, start) in starts.iter().enumerate().take(plan.parts.len()) {
             let end = self.part(index, start.picoseconds());
-            send(&mut self, Some(index as u32), end);
+            send(&mut self, Some(PartIndex::new(index)), end);
         }
         self.all
     }
@@ -113,7 +113,7 @@ impl Spans<'_> {
         };
         let label = format!(
             "transfer of {name} from {}",
-            self.plan.devices[crossing.from_device as usize]
+            self.plan.devices[crossing.from_device.index()]
         );
         let either = self.is_emulated(crossing.from_device) || self.is_emulated(crossing.to_device);
         let from = (crossing.provenance, either);
@@ -127,7 +127,7 @@ impl Spans<'_> {
         )
     }
 
-    fn is_emulated(&self, device: u32) -> bool {
+    fn is_emulated(&self, device: DeviceIndex) -> bool {
         let mut parts = self.plan.parts.iter().filter(|part| part.device == device);
         parts.any(|part| part.cost.emulated)
     }
@@ -135,7 +135,7 @@ impl Spans<'_> {
     fn push(
         &mut self,
         kind: Kind,
-        device: u32,
+        device: DeviceIndex,
         label: String,
         start: u64,
         time: Nanos,
@@ -146,7 +146,7 @@ impl Spans<'_> {
         if end > start || kind == Kind::Part {
             self.all.push(Span {
                 kind,
-                device: self.plan.devices[device as usize].clone(),
+                device: self.plan.devices[device.index()].clone(),
                 label,
                 start_ps: start,
                 end_ps: end,

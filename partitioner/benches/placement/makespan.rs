@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use polychip_partitioner::{Objective, Part, Plan, check, restate};
+use polychip_partitioner::{DeviceIndex, Objective, Part, Plan, check, restate};
 use serde::Serialize;
 
 use crate::corpus::Corpus;
@@ -108,7 +108,7 @@ fn with_parts(plan: &Plan, order: &[usize], placement: &[usize]) -> Plan {
             let mut nodes: Vec<u32> = run.iter().map(|&node| node as u32).collect();
             nodes.sort_unstable();
             Part {
-                device: placement[run[0]] as u32,
+                device: DeviceIndex::new(placement[run[0]]),
                 nodes,
                 ..any.clone()
             }

@@ -91,7 +91,7 @@ pub(crate) fn row(
     let placement: Vec<usize> = plan
         .devices_of_nodes(world.problem.nodes())
         .into_iter()
-        .map(|device| device.expect("plans place every node") as usize)
+        .map(|device| device.expect("plans place every node").index())
         .collect();
     assert_eq!(
         world.problem.objective(&placement),

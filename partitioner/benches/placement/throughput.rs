@@ -102,7 +102,7 @@ pub(crate) fn rows(inputs: Option<&Path>, dump: Option<&Path>) -> Result<Vec<Row
         let devices = plan.devices_of_nodes(origin.len());
         let mut split = vec![0; origin.len()];
         for (node, device) in devices.into_iter().enumerate() {
-            split[origin[node]] = device.expect("every node has a device") as usize;
+            split[origin[node]] = device.expect("every node has a device").index();
         }
         rows.push(Row {
             graph: instance.graph.clone(),

@@ -5,6 +5,7 @@
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};
 use crate::cost::{Cost, Provenance};
+use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{Container, NodeId, TensorId};
@@ -15,7 +16,7 @@ fn wrong(kind: ViolationKind, words: String) -> Violation {
 }
 
 fn device_of(e: &Evidence<'_>, part_of: &[usize], node: NodeId) -> usize {
-    e.plan.parts[part_of[node.index()]].device as usize
+    e.plan.parts[part_of[node.index()]].device.index()
 }
 
 /// Who writes a state's new value sits where the old one is read.
@@ -67,7 +68,7 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
             .any(|state| state.input == id || state.output == id)
     };
     // needed: tensor and device → reading parts; gathered from the readers
-    let mut needed: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
+    let mut needed: BTreeMap<(u32, DeviceIndex), BTreeSet<PartIndex>> = BTreeMap::new();
     for (id, node) in e.graph.nodes() {
         let part = part_of[id.index()];
         for tensor in node.reads() {
@@ -80,14 +81,14 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
             };
             if foreign {
                 let key = (tensor.index() as u32, e.plan.parts[part].device);
-                needed.entry(key).or_default().insert(part as u32);
+                needed.entry(key).or_default().insert(PartIndex::new(part));
             }
         }
     }
     for &output in &e.graph.outputs {
         if let (Some(home), Some(writer), false) =
             (e.plan.output_home, e.graph.producer(output), state(output))
-            && device_of(e, part_of, writer) != home as usize
+            && device_of(e, part_of, writer) != home.index()
         {
             needed.entry((output.index() as u32, home)).or_default();
         }
@@ -129,8 +130,11 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
             ));
         }
         let id = TensorId::new(crossing.tensor as usize);
-        let writer = e.graph.producer(id).map(|node| part_of[node.index()] as u32);
-        let from = writer.map_or(e.plan.input_home, |part| Some(e.plan.parts[part as usize].device));
+        let writer = e
+            .graph
+            .producer(id)
+            .map(|node| PartIndex::new(part_of[node.index()]));
+        let from = writer.map_or(e.plan.input_home, |part| Some(e.plan.parts[part.index()].device));
         if crossing.from_part != writer || Some(crossing.from_device) != from {
             return bad(format!(
                 "comes from part {:?} on device {}, is written by part {writer:?} on device {from:?}",
@@ -152,7 +156,7 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
         } else {
             let Some(link) = e
                 .links
-                .get(crossing.from_device as usize, crossing.to_device as usize)
+                .get(crossing.from_device.index(), crossing.to_device.index())
             else {
                 return bad(format!("no link from device {}", crossing.from_device));
             };
@@ -182,7 +186,7 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
         None => Ok(()),
         Some(((tensor, device), parts)) => {
             let name = &e.graph.tensor(TensorId::new(*tensor as usize)).name;
-            let device = &e.targets[*device as usize].name;
+            let device = &e.targets[device.index()].name;
             Err(wrong(
                 ViolationKind::Crossing,
                 format!("tensor {name} has no crossing to {device}, where parts {parts:?} read it"),
@@ -245,9 +249,9 @@ fn tabled(e: &Evidence<'_>, nodes: &[usize], device: usize) -> Option<Cost> {
 /// Each part costs what the tables say.
 pub(super) fn parts(e: &Evidence<'_>) -> Result<(), Violation> {
     for (index, part) in e.plan.parts.iter().enumerate() {
-        let target = &e.targets[part.device as usize];
+        let target = &e.targets[part.device.index()];
         let nodes: Vec<usize> = part.nodes.iter().map(|&node| node as usize).collect();
-        let real = tabled(e, &nodes, part.device as usize).ok_or_else(|| {
+        let real = tabled(e, &nodes, part.device.index()).ok_or_else(|| {
             let words = format!(
                 "part {index}: the tables give no cost for its nodes on {}",
                 target.name
@@ -281,7 +285,7 @@ pub(super) fn memory(e: &Evidence<'_>) -> Result<(), Violation> {
     let mut held: Vec<BTreeSet<TensorId>> = vec![BTreeSet::new(); e.targets.len()];
     let mut bytes = vec![0u128; e.targets.len()];
     for part in &e.plan.parts {
-        let device = part.device as usize;
+        let device = part.device.index();
         held[device].extend(
             part.inputs
                 .iter()
@@ -377,7 +381,7 @@ pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
         .map(|part| part.cost.provenance)
         .chain(plan.crossings.iter().map(|crossing| crossing.provenance))
         .fold(Provenance::Measured, Provenance::max);
-    let used = |part: &crate::part::Part| part.cost.emulated || e.targets[part.device as usize].emulated;
+    let used = |part: &crate::part::Part| part.cost.emulated || e.targets[part.device.index()].emulated;
     if totals.provenance != weakest || totals.emulated != plan.parts.iter().any(used) {
         let words = format!(
             "totals are labelled {}{}, the weakest figure is {}",
@@ -429,7 +433,7 @@ pub(super) fn certificate(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Vio
     let mut first = 0;
     let devices: Vec<usize> = part_of
         .iter()
-        .map(|&part| e.plan.parts[part].device as usize)
+        .map(|&part| e.plan.parts[part].device.index())
         .collect();
     for end in 1..=devices.len() {
         if end < devices.len() && devices[end] == devices[first] {

@@ -6,6 +6,7 @@
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};
 use crate::held::Limit;
+use crate::index::DeviceIndex;
 use crate::objective::Goal;
 use crate::unit::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +38,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
     let interval = u128::from(interval.picoseconds());
     let within = |value: i128| i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX });
     // per limit and device: most, seen
-    let mut needed: BTreeMap<(Limit, Option<u32>), (i64, Option<i64>)> = BTreeMap::new();
+    let mut needed: BTreeMap<(Limit, Option<DeviceIndex>), (i64, Option<i64>)> = BTreeMap::new();
     if let Some(deadline) = objective.deadline {
         let figures = [deadline, run].map(|time| within(i128::from(time.picoseconds())));
         needed.insert((Limit::Deadline, None), (figures[0], Some(figures[1])));
@@ -68,16 +69,16 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
             (within(i128::from(limit.milliwatts())), seen),
         );
     }
-    let mut resting: BTreeMap<u32, i64> = BTreeMap::new();
+    let mut resting: BTreeMap<DeviceIndex, i64> = BTreeMap::new();
     if let Some(limit) = objective.temperature_limit {
         for (device, target) in e.targets.iter().enumerate() {
             let parts: Vec<_> = plan
                 .parts
                 .iter()
-                .filter(|part| part.device as usize == device)
+                .filter(|part| part.device.index() == device)
                 .collect();
             if let Some(heat) = target.heat.filter(|_| parts.is_empty()) {
-                resting.insert(device as u32, heat.rest.millidegrees());
+                resting.insert(DeviceIndex::new(device), heat.rest.millidegrees());
             }
             if parts.is_empty() {
                 continue;
@@ -93,7 +94,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
                 within(i128::from(heat.rest.millidegrees()) + rise.min(i128::from(i64::MAX)))
             });
             needed.insert(
-                (Limit::Temperature, Some(device as u32)),
+                (Limit::Temperature, Some(DeviceIndex::new(device))),
                 (limit.millidegrees(), seen),
             );
         }
@@ -101,7 +102,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
     let mut stated = BTreeSet::new();
     for held in &plan.limits {
         let key = (held.limit, held.device);
-        let device = held.device.and_then(|device| e.targets.get(device as usize));
+        let device = held.device.and_then(|device| e.targets.get(device.index()));
         let place = match device {
             Some(target) => format!("limit {:?} of {}", held.limit, target.name),
             None => format!("limit {:?}", held.limit),
@@ -111,7 +112,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
         }
         let real = needed.remove(&key).or_else(|| match held.limit {
             Limit::Memory => {
-                let index = held.device? as usize;
+                let index = held.device?.index();
                 let seen = plan.memory_bytes[index];
                 Some((
                     within(i128::from(device?.memory_limit?)),

@@ -5,6 +5,7 @@
 
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};
+use crate::index::{DeviceIndex, PartIndex};
 use crate::objective::Goal;
 use crate::unit::Nanos;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,18 +48,18 @@ pub(super) fn ends(e: &Evidence<'_>) -> Result<Nanos, Violation> {
         )));
     }
     // queues: parts of each device, and what each link will carry once it has been written
-    let mut queues: BTreeMap<u32, VecDeque<usize>> = BTreeMap::new();
+    let mut queues: BTreeMap<DeviceIndex, VecDeque<usize>> = BTreeMap::new();
     for (index, part) in plan.parts.iter().enumerate() {
         queues.entry(part.device).or_default().push_back(index);
     }
-    let mut idle: BTreeMap<u32, u128> = BTreeMap::new();
-    let mut link_idle: BTreeMap<(u32, u32), u128> = BTreeMap::new();
-    let mut link_work: BTreeMap<(u32, u32), u128> = BTreeMap::new();
+    let mut idle: BTreeMap<DeviceIndex, u128> = BTreeMap::new();
+    let mut link_idle: BTreeMap<(DeviceIndex, DeviceIndex), u128> = BTreeMap::new();
+    let mut link_work: BTreeMap<(DeviceIndex, DeviceIndex), u128> = BTreeMap::new();
     let mut there: Vec<Option<u128>> = vec![None; plan.crossings.len()];
     let mut ended: Vec<Option<u128>> = vec![None; plan.parts.len()];
     let mut last = 0u128;
     // what one event sends, in the plan's order
-    let mut send = |writer: Option<u32>, at: u128, there: &mut Vec<Option<u128>>, last: &mut u128| {
+    let mut send = |writer: Option<PartIndex>, at: u128, there: &mut Vec<Option<u128>>, last: &mut u128| {
         for (slot, crossing) in there.iter_mut().zip(&plan.crossings) {
             if crossing.from_part != writer {
                 continue;
@@ -82,7 +83,7 @@ pub(super) fn ends(e: &Evidence<'_>) -> Result<Nanos, Violation> {
         let ready = |part: usize| {
             let mut arrival = 0;
             for (crossing, there) in plan.crossings.iter().zip(&there) {
-                if crossing.to_parts.contains(&(part as u32)) {
+                if crossing.to_parts.contains(&PartIndex::new(part)) {
                     arrival = (*there)?.max(arrival);
                 }
             }
@@ -103,12 +104,12 @@ pub(super) fn ends(e: &Evidence<'_>) -> Result<Nanos, Violation> {
         idle.insert(device, end);
         ended[part] = Some(end);
         last = last.max(end);
-        send(Some(part as u32), end, &mut there, &mut last);
+        send(Some(PartIndex::new(part)), end, &mut there, &mut last);
     }
     differs("the makespan", schedule.makespan, last)?;
     let mut longest = link_work.values().copied().max().unwrap_or(0);
     for (device, &stated) in schedule.busy.iter().enumerate() {
-        let own = plan.parts.iter().filter(|part| part.device as usize == device);
+        let own = plan.parts.iter().filter(|part| part.device.index() == device);
         let work: u128 = own
             .map(|part| u128::from(part.launch.picoseconds()) + u128::from(part.cost.time.picoseconds()))
             .sum();

@@ -4,6 +4,7 @@
 
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};
+use crate::index::PartIndex;
 use polychip_graph::{Node, NodeId};
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ pub(super) fn parts(e: &Evidence<'_>) -> Result<Vec<usize>, Violation> {
                 format!("part {index}: {words}"),
             ))
         };
-        let Some(target) = e.targets.get(part.device as usize) else {
+        let Some(target) = e.targets.get(part.device.index()) else {
             return Err(Violation::new(
                 ViolationKind::Inputs,
                 format!("part {index} is on device {} of {}", part.device, e.targets.len()),
@@ -82,7 +83,7 @@ fn read_from<'a>(e: &'a Evidence<'_>, node: &'a Node) -> impl Iterator<Item = us
 /// returns, and that there is no circle.
 pub(super) fn order(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
     let mut late = None;
-    let mut after: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); e.plan.parts.len()];
+    let mut after: Vec<BTreeSet<PartIndex>> = vec![BTreeSet::new(); e.plan.parts.len()];
     for (id, node) in e.graph.nodes() {
         let part = part_of[id.index()];
         for from in read_from(e, node) {
@@ -90,7 +91,7 @@ pub(super) fn order(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation
                 late.get_or_insert((from, id.index()));
             }
             if part_of[from] != part {
-                after[part].insert(part_of[from] as u32);
+                after[part].insert(PartIndex::new(part_of[from]));
             }
         }
     }
@@ -115,7 +116,7 @@ pub(super) fn order(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation
 fn misplaced(
     e: &Evidence<'_>,
     part_of: &[usize],
-    after: &[BTreeSet<u32>],
+    after: &[BTreeSet<PartIndex>],
     from: usize,
     to: usize,
 ) -> Violation {
@@ -145,11 +146,11 @@ fn misplaced(
     // parts that can be run one after another; the rest are in or behind a circle
     let mut done = BTreeSet::new();
     while let Some(next) = (0..after.len()).find(|&part| {
-        !done.contains(&(part as u32)) && after[part].iter().all(|before| done.contains(before))
+        !done.contains(&PartIndex::new(part)) && after[part].iter().all(|before| done.contains(before))
     }) {
-        done.insert(next as u32);
+        done.insert(PartIndex::new(next));
     }
-    match (0..after.len()).find(|&part| !done.contains(&(part as u32))) {
+    match (0..after.len()).find(|&part| !done.contains(&PartIndex::new(part))) {
         Some(part) => Violation::new(
             ViolationKind::Cyclic,
             format!("part {part} depends on itself by way of other parts"),

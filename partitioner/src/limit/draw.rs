@@ -76,7 +76,7 @@ pub(crate) fn draw(inputs: &Inputs<'_>, plan: &Plan) -> Draw {
     let interval = plan.interval();
     let energy = plan.totals.energy;
     let devices = (0..inputs.targets.len()).map(|device| {
-        let parts = plan.parts.iter().filter(|part| part.device as usize == device);
+        let parts = plan.parts.iter().filter(|part| part.device.index() == device);
         let energies = parts.map(|part| {
             let own = part.cost.energy?;
             Some(u128::from(own.nanojoules()) + u128::from(part.launch_energy.nanojoules()))

@@ -5,6 +5,7 @@
 use super::draw::{self, draw};
 use crate::error::{Error, Repr};
 use crate::held::{Held, Limit};
+use crate::index::DeviceIndex;
 use crate::instance::Inputs;
 use crate::plan::Plan;
 
@@ -14,7 +15,7 @@ pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let line = |limit, device: Option<usize>, most, seen| Held {
         limit,
-        device: device.map(|device| device as u32),
+        device: device.map(DeviceIndex::new),
         most,
         seen,
         free: None,
@@ -50,7 +51,7 @@ pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
     }
     if let Some(limit) = objective.temperature_limit {
         for (device, target) in inputs.targets.iter().enumerate() {
-            if plan.parts.iter().any(|part| part.device as usize == device) {
+            if plan.parts.iter().any(|part| part.device.index() == device) {
                 let heat = target.heat.zip(drawn.devices[device]);
                 let seen = heat.map(|(heat, power)| draw::settles(heat, power));
                 lines.push(line(Limit::Temperature, Some(device), limit.millidegrees(), seen));
@@ -94,7 +95,7 @@ pub(crate) fn miss(inputs: &Inputs<'_>, plan: &Plan) -> Option<u128> {
     let times = |seen: u64, most: u64| u128::from(seen) * 1_000_000 / u128::from(most.max(1));
     let mut worst = 0;
     for over in exceeded(inputs, plan) {
-        let device = over.device.map(|device| device as usize);
+        let device = over.device.map(DeviceIndex::index);
         let cap = caps.iter().find(|cap| cap.device == device);
         let found = match (over.limit, device) {
             (Limit::Memory | Limit::EnergyBudget, _) => return None,

@@ -4,7 +4,7 @@
 //! where a plan offers no place for a mutation.
 
 use crate::world::{Random, World};
-use polychip_partitioner::{Link, Microjoules, Nanos, Plan, Provenance, part_id};
+use polychip_partitioner::{DeviceIndex, Link, Microjoules, Nanos, Plan, Provenance, part_id};
 
 /// Number of kinds of mutations.
 pub(crate) const MUTATIONS: usize = 26;
@@ -59,7 +59,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
         }
         // a part on another device
         8 => {
-            let other = (plan.parts[part].device + 1) % plan.devices.len() as u32;
+            let other = DeviceIndex::new((plan.parts[part].device.index() + 1) % plan.devices.len());
             plan.parts[part].device = other;
             rename(world, &mut plan);
         }
@@ -74,7 +74,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
                 };
                 Some((part, (0..plan.devices.len()).find(refuses)?))
             })?;
-            plan.parts[part].device = device as u32;
+            plan.parts[part].device = DeviceIndex::new(device);
             rename(world, &mut plan);
         }
         // a path leaves a part and returns: two nodes with one of another part between them are joined
@@ -103,7 +103,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
         // a part before one that it needs
         11 => {
             let late = (0..parts).find(|&part| !plan.parts[part].after.is_empty())?;
-            let early = plan.parts[late].after[0] as usize;
+            let early = plan.parts[late].after[0].index();
             plan.parts.swap(early, late);
         }
         12 => plan.version += 1,
@@ -170,7 +170,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
 /// Gives every part the id that its device and nodes have.
 fn rename(world: &World, plan: &mut Plan) {
     for part in &mut plan.parts {
-        part.id = part_id(&world.graph, &plan.devices[part.device as usize], &part.nodes);
+        part.id = part_id(&world.graph, &plan.devices[part.device.index()], &part.nodes);
     }
 }
 

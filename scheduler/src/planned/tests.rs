@@ -39,10 +39,10 @@ fn chain() -> Model {
 
 /// Keeps in the profile that a part takes as long as its nodes and what it loses.
 fn measure(runtime: &Runtime, planned: &Planned, part: &Part, policy: &Policy) {
-    let device = &planned.devices()[part.device as usize];
+    let device = &planned.devices()[part.device.index()];
     let nodes = part.nodes.iter();
     let nodes: Nanos = nodes
-        .filter_map(|node| planned.request().costs.node(*node as usize, part.device as usize))
+        .filter_map(|node| planned.request().costs.node(*node as usize, part.device.index()))
         .try_fold(Nanos::ZERO, |sum, cost| sum.checked_add(cost.time))
         .unwrap();
     let key = PartKey {
@@ -71,7 +71,12 @@ fn a_replan_that_learns_new_parts_charges_no_border_twice() {
 
     let unmeasured = runtime.plan(&model, &policy).unwrap();
     assert_eq!(launch(&unmeasured), 1_000);
-    for part in unmeasured.plan().parts.iter().filter(|part| part.device == 0) {
+    for part in unmeasured
+        .plan()
+        .parts
+        .iter()
+        .filter(|part| part.device.index() == 0)
+    {
         measure(&runtime, &unmeasured, part, &policy);
     }
     let planned = runtime.plan(&model, &policy).unwrap();
@@ -84,7 +89,7 @@ fn a_replan_that_learns_new_parts_charges_no_border_twice() {
             targets[0].refusals[2] = Some(Refusal { code: 13, words });
         })
         .unwrap();
-    let is_new = |part: &&Part| part.device == 0 && part.nodes == [3];
+    let is_new = |part: &&Part| part.device.index() == 0 && part.nodes == [3];
     let new = replanned.plan().parts.iter().find(is_new).expect("a new part");
     assert!(
         replanned.request().costs.part(&[3], 0).is_some(),

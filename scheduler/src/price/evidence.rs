@@ -17,7 +17,7 @@ use std::sync::Arc;
 use polychip_graph::{Graph, Node};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{
-    Cost, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
+    Cost, DeviceIndex, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
 };
 use polychip_profile::predict::Predicted;
 use polychip_profile::{Profile, Summary, work};
@@ -43,7 +43,7 @@ pub(crate) struct Evidence {
     pub(super) links: LinkTable,
     pub(super) layers: Arc<Vec<Layers>>,
     /// Measured parts of plans that were made, by device and nodes.
-    pub(super) parts: BTreeMap<(usize, Vec<u32>), Summary>,
+    pub(super) parts: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
 }
 
 /// What is known of the nodes of one device.
@@ -72,18 +72,19 @@ impl Evidence {
         } = rows;
         let (mut targets, mut layers) = (Vec::new(), Vec::new());
         let mut whole = Whole::default();
-        for (column, device) in devices.iter().enumerate() {
-            begin(column, device.name());
+        for (place, device) in devices.iter().enumerate() {
+            begin(place, device.name());
+            let index = DeviceIndex::new(place);
             let (mut target, stated) = ask(graph, flat, device)?;
             if let Some(launch) = crate::link::known::launch(device, profile) {
                 target.launch = launch;
             }
-            let regression = profile.or_nothing(profile.regression(&device.identity(), &rows.now(column)));
+            let regression = profile.or_nothing(profile.regression(&device.identity(), &rows.now(index)));
             let point = settings.operating_point(device.info().kind);
             layers.push(Layers {
                 stated,
                 predicted: regression.predicted(graph, &device.identity(), &point, &target),
-                whole: whole.of(graph, device, column, &target, rows),
+                whole: whole.of(graph, device, index, &target, rows),
             });
             targets.push(target);
         }
@@ -108,15 +109,14 @@ impl Evidence {
         }
         let mut is_new = false;
         for part in parts {
-            let column = part.device as usize;
             let Some(found) = devices
-                .get(column)
-                .and_then(|device| rows.of(&super::structure(graph, part), device, column))
+                .get(part.device.index())
+                .and_then(|device| rows.of(&super::structure(graph, part), device, part.device))
             else {
                 continue;
             };
             let cost = measured(&found);
-            let before = self.parts.insert((column, part.nodes.clone()), found);
+            let before = self.parts.insert((part.device, part.nodes.clone()), found);
             is_new |= before.is_none_or(|before| measured(&before) != cost);
         }
         is_new
@@ -142,7 +142,7 @@ impl Whole {
         &mut self,
         graph: &Graph,
         device: &Device,
-        column: usize,
+        index: DeviceIndex,
         target: &Target,
         rows: Rows<'_>,
     ) -> Option<Summary> {
@@ -150,7 +150,7 @@ impl Whole {
             return None;
         }
         let structure = self.0.get_or_insert_with(|| super::whole_structure(graph));
-        rows.of(structure, device, column)
+        rows.of(structure, device, index)
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use polychip_partitioner::{Cost, CostTable, Milliwatts, Nanos, Provenance};
+use polychip_partitioner::{Cost, CostTable, DeviceIndex, Milliwatts, Nanos, Provenance};
 use polychip_profile::Summary;
 
 use super::evidence::{Evidence, Layers, measured};
@@ -30,11 +30,11 @@ impl Evidence {
             measured: BTreeMap::new(),
         };
         let all: Vec<u32> = (0..nodes as u32).collect();
-        for (column, layers) in self.layers.iter().enumerate() {
-            let target = &mut prices.targets[column];
+        for (device, layers) in self.layers.iter().enumerate() {
+            let target = &mut prices.targets[device];
             for (node, cost) in layers.stated.iter().enumerate() {
                 if let Some(cost) = cost {
-                    prices.stated.set_node(node, column, *cost);
+                    prices.stated.set_node(node, device, *cost);
                 }
             }
             let mut costs = layers.shared(&all);
@@ -47,18 +47,21 @@ impl Evidence {
                     // what the plugin guessed gives way to what was measured
                     costs.iter_mut().flatten().for_each(|cost| cost.energy = None);
                 }
-                prices.measured.insert((column, all.clone()), whole.clone());
+                let key = (DeviceIndex::new(device), all.clone());
+                prices.measured.insert(key, whole.clone());
             }
             for (node, cost) in costs.into_iter().enumerate() {
                 if let Some(cost) = cost {
-                    prices.costs.set_node(node, column, cost);
+                    prices.costs.set_node(node, device, cost);
                 }
             }
         }
-        for ((column, part), summary) in &self.parts {
+        for ((device, part), summary) in &self.parts {
             let part_nodes: Vec<usize> = part.iter().map(|node| *node as usize).collect();
-            prices.costs.set_part(&part_nodes, *column, measured(summary));
-            prices.measured.insert((*column, part.clone()), summary.clone());
+            prices
+                .costs
+                .set_part(&part_nodes, device.index(), measured(summary));
+            prices.measured.insert((*device, part.clone()), summary.clone());
         }
         self.charge_borders(&mut prices);
         prices
@@ -70,14 +73,14 @@ impl Evidence {
     /// whole model on one device tells nothing of borders.
     fn charge_borders(&self, prices: &mut Prices) {
         let mut lost: Vec<Vec<i128>> = vec![Vec::new(); prices.targets.len()];
-        for ((column, part), summary) in &self.parts {
-            let cost = |node: &u32| prices.costs.node(*node as usize, *column);
+        for ((device, part), summary) in &self.parts {
+            let cost = |node: &u32| prices.costs.node(*node as usize, device.index());
             let summed: Option<i128> = part
                 .iter()
                 .map(|node| Some(i128::from(cost(node)?.time.picoseconds())))
                 .sum();
             if let Some(summed) = summed.filter(|_| part.len() < prices.costs.nodes()) {
-                lost[*column].push(i128::from(summary.p50.picoseconds()) - summed);
+                lost[device.index()].push(i128::from(summary.p50.picoseconds()) - summed);
             }
         }
         for (target, lost) in prices.targets.iter_mut().zip(lost) {
@@ -196,7 +199,8 @@ mod tests {
     fn parts_of_a_device_are_charged_what_its_measured_parts_lose() {
         let mut evidence = evidence(&[(5, 10), (0, 20)], 4);
         // the whole model has no borders
-        evidence.parts.insert((0, vec![0, 1, 2, 3]), summary(90, None));
+        let part = |device: usize, nodes: &[u32]| (DeviceIndex::new(device), nodes.to_vec());
+        evidence.parts.insert(part(0, &[0, 1, 2, 3]), summary(90, None));
         let launches = |evidence: &Evidence| {
             let targets = evidence.resolve().targets.into_iter();
             targets
@@ -205,13 +209,13 @@ mod tests {
         };
         assert_eq!(launches(&evidence), [5, 0]);
         // 20 and 4 beyond their nodes on the one device; faster than its nodes on the other
-        for (part, time) in [((0, vec![0]), 30), ((1, vec![1, 2]), 35), ((0, vec![3]), 14)] {
+        for (part, time) in [(part(0, &[0]), 30), (part(1, &[1, 2]), 35), (part(0, &[3]), 14)] {
             evidence.parts.insert(part, summary(time, None));
         }
         assert_eq!(launches(&evidence), [5 + 12, 0]);
         assert_eq!(launches(&evidence), [5 + 12, 0], "resolved again");
         // a part more, which a replan has learnt
-        evidence.parts.insert((0, vec![1]), summary(13, None));
+        evidence.parts.insert(part(0, &[1]), summary(13, None));
         assert_eq!(launches(&evidence), [5 + 9, 0]);
     }
 

@@ -147,8 +147,8 @@ pub(super) fn all(
     for (place, model) in models.iter().enumerate() {
         let prepared = Prepared::new(&runtime.0, model, policy)?;
         let (graph, prices) = (&prepared.graph, &prepared.evidence.resolve());
-        let nanoseconds = |column: usize, nodes: &[u32]| -> f64 {
-            let cost = |node: &u32| prices.costs.node(*node as usize, column);
+        let nanoseconds = |device: usize, nodes: &[u32]| -> f64 {
+            let cost = |node: &u32| prices.costs.node(*node as usize, device);
             nodes
                 .iter()
                 .filter_map(cost)
@@ -157,16 +157,16 @@ pub(super) fn all(
         };
         let every: Vec<u32> = graph.nodes().map(|(id, _)| id.index() as u32).collect();
         let totals: Vec<f64> = (0..prepared.devices.len())
-            .map(|column| nanoseconds(column, &every).max(1.0))
+            .map(|device| nanoseconds(device, &every).max(1.0))
             .collect();
-        let complete = |column: usize| {
+        let complete = |device: usize| {
             every
                 .iter()
-                .all(|node| prices.targets[column].supports(*node as usize))
+                .all(|node| prices.targets[device].supports(*node as usize))
         };
         let fastest = (0..totals.len())
-            .filter(|&column| complete(column))
-            .map(|column| totals[column]);
+            .filter(|&device| complete(device))
+            .map(|device| totals[device]);
         let fastest = fastest.fold(f64::INFINITY, f64::min);
         let runs = if options.ops {
             segments_and_groups(graph)
@@ -180,8 +180,8 @@ pub(super) fn all(
                 (kind, nodes, part)
             })
             .collect();
-        for (column, device) in prepared.devices.iter().enumerate() {
-            let rivalry = (fastest / totals[column]).min(1.0);
+        for (index, device) in prepared.devices.iter().enumerate() {
+            let rivalry = (fastest / totals[index]).min(1.0);
             let mut add =
                 |kind, part: Graph, fingerprint, model: Model, words: Option<String>, share: f64| {
                     let key = (device.name().to_owned(), fingerprint);
@@ -215,7 +215,7 @@ pub(super) fn all(
                     found.insert(key, candidate);
                 };
             if options.wholes
-                && let Some(part) = alone(graph, prices, column)
+                && let Some(part) = alone(graph, prices, index)
             {
                 let part = price::part_graph(graph, &part);
                 let name = model
@@ -236,9 +236,9 @@ pub(super) fn all(
             for ((kind, nodes, part), structure) in runs.iter().zip(structures) {
                 if nodes
                     .iter()
-                    .all(|node| prices.targets[column].supports(*node as usize))
+                    .all(|node| prices.targets[index].supports(*node as usize))
                 {
-                    let share = nanoseconds(column, nodes) * counts[&structure] / totals[column];
+                    let share = nanoseconds(index, nodes) * counts[&structure] / totals[index];
                     let group = model.part("a fusion group", part.clone());
                     add(*kind, part.clone(), structure, group, None, share);
                 }
@@ -249,13 +249,13 @@ pub(super) fn all(
 }
 
 /// The whole model as one part of a device, as the planner would make it; none where the device cannot run it alone.
-fn alone(graph: &Graph, prices: &price::Prices, column: usize) -> Option<Part> {
+fn alone(graph: &Graph, prices: &price::Prices, device: usize) -> Option<Part> {
     let nodes = 0..graph.node_count();
-    if nodes.is_empty() || !nodes.clone().all(|node| prices.targets[column].supports(node)) {
+    if nodes.is_empty() || !nodes.clone().all(|node| prices.targets[device].supports(node)) {
         return None;
     }
     let options = polychip_partitioner::Options {
-        pins: nodes.map(|node| (node, column)).collect(),
+        pins: nodes.map(|node| (node, device)).collect(),
         ..Default::default()
     };
     let plan = polychip_partitioner::partition(prices.request(graph).with(&options));
@@ -282,7 +282,7 @@ pub(super) fn of_plan(planned: &Planned, policy: &Policy, known: &[Candidate]) -
     let mut found: Vec<Candidate> = Vec::new();
     let total = planned.plan().totals.time.picoseconds().max(1) as f64;
     for part in &planned.plan().parts {
-        let device = &planned.devices()[part.device as usize];
+        let device = &planned.devices()[part.device.index()];
         let graph = price::part_graph(planned.graph(), part);
         let fingerprint = fingerprint::structure(&graph);
         let is_same =

@@ -5,12 +5,14 @@
 //!    the device, the plugin's build and the options; else it is compiled anew and the reason logged.
 //! 2. A device that refuses a part gives its own error; what is done then is `replan`'s matter.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::{CompileOptions, Device, FlatGraph, MappedFile};
-use polychip_partitioner::Part;
+use polychip_partitioner::{DeviceIndex, Part};
 
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
@@ -31,8 +33,8 @@ const NO_FINGERPRINT: [u8; 32] = [0; 32];
 /// Parts that are loaded already, and blobs of parts that are not, by device and nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loaded {
-    parts: Vec<(u32, Vec<u32>, LoadedPart)>,
-    blobs: Vec<(u32, Vec<u32>, Bytes)>,
+    parts: Vec<(DeviceIndex, Vec<u32>, LoadedPart)>,
+    blobs: Vec<(DeviceIndex, Vec<u32>, Bytes)>,
 }
 
 impl Loaded {
@@ -65,7 +67,7 @@ impl Loaded {
     }
 
     /// Lets go of the parts of a device, which a reset has made void; their blobs are kept.
-    pub(crate) fn forget(&mut self, device: u32) {
+    pub(crate) fn forget(&mut self, device: DeviceIndex) {
         for (other, nodes, loaded) in std::mem::take(&mut self.parts) {
             if other != device {
                 self.parts.push((other, nodes, loaded));
@@ -77,8 +79,9 @@ impl Loaded {
 
     /// Lets go of the parts of all devices that are lost or were reset.
     pub(crate) fn forget_void(&mut self, devices: &[Device]) {
-        for (index, device) in (0u32..).zip(devices) {
-            let is_void = |(of, _, part): &(u32, Vec<u32>, LoadedPart)| {
+        for (index, device) in devices.iter().enumerate() {
+            let index = DeviceIndex::new(index);
+            let is_void = |(of, _, part): &(DeviceIndex, Vec<u32>, LoadedPart)| {
                 *of == index && (device.is_quarantined() || part.executable.is_void())
             };
             if self.parts.iter().any(is_void) {
@@ -88,11 +91,11 @@ impl Loaded {
     }
 
     /// Devices with the number of their parts that were loaded before and are to be loaded again.
-    pub(crate) fn missing(&self, planned: &Planned) -> Vec<(usize, usize)> {
-        let mut missing: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
+    pub(crate) fn missing(&self, planned: &Planned) -> Vec<(DeviceIndex, usize)> {
+        let mut missing: std::collections::BTreeMap<DeviceIndex, usize> = std::collections::BTreeMap::new();
         for part in &planned.plan().parts {
             if self.find(part).is_none() && self.blob(part).is_some() {
-                *missing.entry(part.device as usize).or_default() += 1;
+                *missing.entry(part.device).or_default() += 1;
             }
         }
         missing.into_iter().collect()
@@ -113,8 +116,8 @@ pub(crate) fn all(
         if let Some(loaded) = have.find(part) {
             return Ok(loaded.clone());
         }
-        let device = part.device as usize;
-        if let Some(loaded) = planned.model().loaded(&planned.devices()[device], part, settings) {
+        let device = &planned.devices()[part.device.index()];
+        if let Some(loaded) = planned.model().loaded(device, part, settings) {
             return Ok(loaded);
         }
         let graph = part_graph(planned.graph(), part);
@@ -123,7 +126,7 @@ pub(crate) fn all(
             blob: have.blob(part),
             keep: true,
         };
-        let loaded = one(planned, device, &graph, &descriptors, settings, source)?;
+        let loaded = one(planned, part.device, &graph, &descriptors, settings, source)?;
         planned.model().share(part, settings, &loaded);
         Ok(loaded)
     };
@@ -133,29 +136,21 @@ pub(crate) fn all(
     let lanes = std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
         .min(parts.len());
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let mut loaded: Vec<Option<Answer<LoadedPart>>> = Vec::new();
-    loaded.resize_with(parts.len(), || None);
-    let slots = std::sync::Mutex::new(&mut loaded);
-    std::thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    if index >= parts.len() {
-                        break;
-                    }
-                    let result = one(index);
-                    let mut slots = slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    slots[index] = Some(result);
-                }
-            });
-        }
+    // not rayon's pool: a plugin that holds a lock while it waits for rayon would be handed another part's compile
+    let next = AtomicUsize::new(0);
+    let lane = || -> Vec<(usize, Answer<LoadedPart>)> {
+        let taken = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let taken = taken.take_while(|index| *index < parts.len());
+        taken.map(|index| (index, one(index))).collect()
+    };
+    let mut loaded: Vec<(usize, Answer<LoadedPart>)> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        let made = lanes.into_iter().map(|lane| lane.join());
+        made.flat_map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     });
-    loaded
-        .into_iter()
-        .map(|slot| slot.expect("invariant: every part was taken"))
-        .collect()
+    loaded.sort_unstable_by_key(|(index, _)| *index);
+    loaded.into_iter().map(|(_, answer)| answer).collect()
 }
 
 /// Where the blob of a part may come from, and whether it is kept.
@@ -169,7 +164,7 @@ pub(crate) struct Source<'a> {
 /// Compiles and loads one part on one device.
 pub(crate) fn one(
     planned: &Planned,
-    device: usize,
+    device: DeviceIndex,
     graph: &Graph,
     descriptors: &[i64],
     settings: Settings,
@@ -177,7 +172,7 @@ pub(crate) fn one(
 ) -> Answer<LoadedPart> {
     load(
         device,
-        &planned.devices()[device],
+        &planned.devices()[device.index()],
         graph,
         descriptors,
         settings,
@@ -186,7 +181,7 @@ pub(crate) fn one(
 }
 
 fn load(
-    index: usize,
+    index: DeviceIndex,
     device: &Device,
     graph: &Graph,
     descriptors: &[i64],
@@ -300,8 +295,8 @@ fn write(file: &Path, key: &blake3::Hash, payload: &[u8]) -> std::result::Result
         std::fs::create_dir_all(folder).map_err(words)?;
     }
     // written aside and moved, so that nobody ever reads half a file
-    static WRITES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let count = WRITES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let count = WRITES.fetch_add(1, Ordering::Relaxed);
     let aside: PathBuf = file.with_extension(format!("{}-{count}.part", std::process::id()));
     std::fs::write(&aside, bytes)
         .and_then(|()| std::fs::rename(&aside, file))

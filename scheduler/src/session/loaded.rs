@@ -145,7 +145,7 @@ impl LoadedPlan {
     }
 
     fn device(&self, part: &LoadedPart) -> &polychip_host::Device {
-        &self.planned.devices()[part.device]
+        &self.planned.devices()[part.device.index()]
     }
 
     /// The parts that can go on in another plan, and the blobs of the others.

@@ -7,7 +7,7 @@
 //! 3. A precision that the policy does not allow is not used.
 
 use polychip_governor::{Candidate, Load};
-use polychip_partitioner::Objective;
+use polychip_partitioner::{DeviceIndex, Objective};
 
 use crate::planned::Planned;
 use crate::policy::{Aim, Policy, Precision};
@@ -38,7 +38,7 @@ pub(crate) fn candidate(name: &str, planned: &Planned) -> Candidate {
     let plan = planned.plan();
     let mut loads: Vec<Load> = Vec::new();
     for part in &plan.parts {
-        let device = part.device as usize;
+        let device = part.device.index();
         let busy_ns = part
             .cost
             .time
@@ -103,8 +103,8 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
         let settings = policy.settings();
         let toward = |objective: Objective, keep: &dyn Fn(usize) -> bool| {
             let plan = base.toward(shared, settings, objective, |targets| {
-                for (column, target) in targets.iter_mut().enumerate() {
-                    if !keep(column) {
+                for (index, target) in targets.iter_mut().enumerate() {
+                    if !keep(index) {
                         target
                             .quarantined
                             .get_or_insert_with(|| "left out of this plan".to_owned());
@@ -116,15 +116,15 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
         if let Some(planned) = toward(policy.objective_for(Aim::Latency), &|_| true) {
             found.add("fastest", planned, policy.clone());
         }
-        for (column, name) in names.iter().enumerate() {
-            if let Some(planned) = toward(Objective::latency(), &|other| other == column) {
+        for (index, name) in names.iter().enumerate() {
+            if let Some(planned) = toward(Objective::latency(), &|other| other == index) {
                 found.add(&format!("only {name}"), planned, policy.clone());
             }
         }
         if names.len() > 2 {
-            for column in base.used_devices() {
-                if let Some(planned) = toward(Objective::latency(), &|other| other != column) {
-                    found.add(&format!("without {}", names[column]), planned, policy.clone());
+            for index in base.used_devices().into_iter().map(DeviceIndex::index) {
+                if let Some(planned) = toward(Objective::latency(), &|other| other != index) {
+                    found.add(&format!("without {}", names[index]), planned, policy.clone());
                 }
             }
         }

@@ -11,6 +11,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use polychip_partitioner::DeviceIndex;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
 use crate::planned::Planned;
@@ -191,7 +193,7 @@ impl Inner {
                         let words = format!("{parts} part{}", if parts == 1 { "" } else { "s" });
                         self.tell(Event::new(
                             EventKind::Reloaded,
-                            plan.planned.devices()[device].name(),
+                            plan.planned.devices()[device.index()].name(),
                             0,
                             words,
                         ));
@@ -208,13 +210,13 @@ impl Inner {
 
     /// Resets the lost devices of a plan, or plans without those that cannot be or are lost too often.
     fn mend(&self, planned: &mut Planned, policy: &Policy, have: &mut Loaded) -> Result<()> {
-        let mut without: Vec<(usize, String)> = Vec::new();
+        let mut without: Vec<(DeviceIndex, String)> = Vec::new();
         for index in planned.used_devices() {
-            let device = &planned.devices()[index];
+            let device = &planned.devices()[index.index()];
             let name = device.name().to_owned();
             let replaceable = self.policy.may_replan() && planned.can_do_without(index);
             if !device.is_quarantined() {
-                if self.current().left_out[index] && replaceable {
+                if self.current().left_out[index.index()] && replaceable {
                     without.push((index, "it hangs too often".into()));
                 }
                 continue;
@@ -224,14 +226,14 @@ impl Inner {
                 // else it was told when the governor was
                 self.tell(Event::new(EventKind::Lost, &name, 0, words.clone()));
             }
-            let losses = self.count_loss(index);
+            let losses = self.count_loss(index.index());
             if losses > RESETS && replaceable {
                 without.push((index, format!("lost {losses} times of late, at last: {words}")));
                 continue;
             }
             match device.reset_if_quarantined() {
                 Ok(_) => {
-                    have.forget(u32::try_from(index).expect("invariant: devices are counted in 32 bits"));
+                    have.forget(index);
                     self.tell(Event::new(EventKind::Reset, &name, 0, words));
                 }
                 Err(reason) if replaceable => {
@@ -257,12 +259,12 @@ impl Inner {
         let settings = policy.settings();
         let mut next = planned.again(&self.shared, settings, |targets| {
             for (index, words) in &without {
-                targets[*index].quarantined = Some(words.clone());
+                targets[index.index()].quarantined = Some(words.clone());
             }
         })?;
         for (index, words) in without {
             let moved = planned.nodes_on(index);
-            let name = planned.devices()[index].name().to_owned();
+            let name = planned.devices()[index.index()].name().to_owned();
             let event = Event::new(EventKind::Replanned, &name, moved, words);
             self.tell(event.clone());
             next.tell(event);

@@ -136,7 +136,7 @@ impl Wiring {
         let after: Vec<Vec<usize>> = plan
             .parts
             .iter()
-            .map(|part| part.after.iter().map(|index| *index as usize).collect())
+            .map(|part| part.after.iter().map(|part| part.index()).collect())
             .collect();
         let mut parts = Vec::with_capacity(loaded.len());
         for (index, (loaded, described)) in loaded.into_iter().zip(&plan.parts).enumerate() {
@@ -148,8 +148,8 @@ impl Wiring {
                 .collect();
             parts.push(PartWiring {
                 id: described.id.clone(),
-                device: loaded.device,
-                handle: devices[loaded.device].clone(),
+                device: loaded.device.index(),
+                handle: devices[loaded.device.index()].clone(),
                 input_count,
                 output_count: info.outputs as usize,
                 after_here: Vec::new(),

@@ -20,14 +20,14 @@ pub(crate) fn record(
     sensor: &str,
     net_uj: &Interval,
 ) -> Result<bool> {
-    let Some(column) = planned.devices().iter().position(|found| found.name() == device) else {
+    let Some(index) = planned.devices().iter().position(|found| found.name() == device) else {
         return Ok(false);
     };
     let mut parts = planned
         .plan()
         .parts
         .iter()
-        .filter(|part| part.device as usize == column);
+        .filter(|part| part.device.index() == index);
     let (Some(part), None) = (parts.next(), parts.next()) else {
         return Ok(false);
     };
@@ -35,10 +35,10 @@ pub(crate) fn record(
     if !net_uj.mean.is_finite() || net_uj.low <= 0.0 {
         return Ok(false);
     }
-    let found = &planned.devices()[column];
+    let found = &planned.devices()[index];
     let settings = policy.settings();
     let structure = structure(planned.graph(), part);
-    let Some(known) = planned.rows(shared, settings).of(&structure, found, column) else {
+    let Some(known) = planned.rows(shared, settings).of(&structure, found, part.device) else {
         return Ok(false);
     };
     let measurement = Measurement {

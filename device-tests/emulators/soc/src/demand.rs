@@ -75,13 +75,13 @@ impl Demand {
     pub fn new(world: &World, plan: &Plan, inferences: usize) -> Self {
         let mut bytes = 0.0;
         let parts = plan.parts.iter().enumerate().map(|(index, part)| {
-            let unit = part.device as usize;
+            let unit = part.device.index();
             let mut made = Part {
                 unit,
                 launch_ns: part.launch.picoseconds() as f64 / 1e3,
                 compute_ns: 0.0,
                 memory_ns: 0.0,
-                after: part.after.iter().map(|&before| (before as usize, 0.0)).collect(),
+                after: part.after.iter().map(|&before| (before.index(), 0.0)).collect(),
             };
             for &node in &part.nodes {
                 let times = world.times[node as usize][unit];
@@ -94,9 +94,9 @@ impl Demand {
                 let first = crossing
                     .to_parts
                     .first()
-                    .is_some_and(|&part| part as usize == index);
+                    .is_some_and(|&part| part.index() == index);
                 if let Some(from) = crossing.from_part.filter(|_| first)
-                    && let Some(after) = made.after.iter_mut().find(|(before, _)| *before == from as usize)
+                    && let Some(after) = made.after.iter_mut().find(|(before, _)| *before == from.index())
                 {
                     after.1 += crossing.time.picoseconds() as f64 / 1e3;
                 }

@@ -150,7 +150,7 @@ impl Governing {
                 name: ready.name.clone(),
                 devices: used
                     .iter()
-                    .map(|&device| self.devices[device].name().to_owned())
+                    .map(|&device| self.devices[device.index()].name().to_owned())
                     .collect(),
                 predicted_ns: found.latency_ns,
                 predicted_uj: found.energy_uj,

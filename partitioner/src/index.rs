@@ -1,0 +1,56 @@
+//! Places in a plan's lists, each a type of its own.
+//!
+//! Invariant: an index is written as a bare number, in files as in words.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        )]
+        #[serde(transparent)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The index of a place.
+            ///
+            /// # Panics
+            /// The place does not fit 32 bits.
+            #[must_use]
+            pub fn new(index: usize) -> Self {
+                Self(u32::try_from(index).expect("invariant: lists of a plan are counted in 32 bits"))
+            }
+
+            /// The place in the list.
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+index!(
+    /// Place of a device in a plan's list of devices.
+    DeviceIndex
+);
+index!(
+    /// Place of a part in a plan's list of parts.
+    PartIndex
+);
