@@ -29,7 +29,7 @@ pub struct PlanDiff {
     /// Nodes of both plans.
     pub nodes: u32,
     /// Those on another device than before.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedNode>,
     /// Nodes of the new plan alone.
     pub added: Vec<NodeName>,
     /// Nodes of the old plan alone.
@@ -75,7 +75,7 @@ pub struct PartName {
 
 /// A node on another device than before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Moved {
+pub struct MovedNode {
     /// Index in the new plan's canonical order.
     pub node: u32,
     /// Name in the model; empty where neither plan records one.
@@ -162,7 +162,7 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
             continue;
         }
         let record = new.nodes.get(now).or(old.nodes.get(was));
-        moved.push(Moved {
+        moved.push(MovedNode {
             node: now as u32,
             name: record.map_or_else(String::new, |record| record.name.clone()),
             op: record.map_or_else(String::new, |record| record.op.clone()),

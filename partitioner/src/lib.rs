@@ -43,7 +43,7 @@ pub mod unit;
 pub use check::{Violation, ViolationKind, check, check_placement};
 pub use compare::{Comparison, cheapest_per_node, greedy_by_priority};
 pub use cost::{Cost, CostTable, Provenance};
-pub use diff::{Because, Moved, PlanDiff, diff};
+pub use diff::{Because, MovedNode, PlanDiff, diff};
 pub use error::{Error, ErrorKind};
 pub use explain::{Alternative, Counterfactual, Explanation, NodeExplanation, Reason, Unlock, explain};
 pub use fingerprint::model_fingerprint;
