@@ -4,6 +4,8 @@
 //! come out can be run one after the other; all edges lead onwards in `Quotient::order`, so that a path between two
 //! parts is sought among the parts between them only; work is bounded by a count of visits.
 //! Deliberately not here: which device a node runs on (`solve`).
+//!
+//! Own code: no graph of petgraph's merges vertices in place while it keeps an order and counts its visits.
 
 use std::collections::BTreeSet;
 

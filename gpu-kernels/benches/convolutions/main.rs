@@ -3,7 +3,8 @@
 //!
 //! `cargo bench -p polychip-gpu-kernels --bench convolutions -- [--json FILE] [--wide] [--network NAME]`
 //!
-//! A layer's time is that of one of several launches in a row, each of which waits for the one before.
+//! A layer's time is that of one of several launches in a row, each of which waits for the one before. Own code, not
+//! criterion: the clock is the GPU's.
 
 #![allow(clippy::print_stdout)] // the figures are what it is for
 

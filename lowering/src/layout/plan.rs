@@ -97,7 +97,8 @@ fn cost(layouts: &[Layout], flows: &[Flow]) -> u64 {
         .sum()
 }
 
-/// A network of capacities, for a minimum cut by blocking flows (Dinic).
+/// A network of capacities, for a minimum cut by blocking flows (Dinic). Own code: petgraph gives the flow, and which of
+/// all minimum cuts is meant must not hang on its order of edges.
 struct Cut {
     /// Edges that leave each vertex.
     edges_of: Vec<Vec<usize>>,

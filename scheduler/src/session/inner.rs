@@ -4,6 +4,7 @@
 //! 1. A plan is replaced between runs; whoever holds the old one keeps it until its runs have ended.
 //! 2. Inputs and outputs of another session are refused.
 //!
+//! Locks are std's and not parking_lot's, which allocates when a thread first waits: a warm run may not allocate.
 //! Not here: replacing a plan that failed (`recover`), choosing among plans (`govern`).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
