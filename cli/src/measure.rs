@@ -121,6 +121,8 @@ struct Runner {
     session: Session,
     inputs: Vec<polychip::Input>,
     times: Vec<u64>,
+    /// What its last runs make one doubt of its plan.
+    warnings: Vec<polychip::Warning>,
 }
 
 impl Runner {
@@ -150,6 +152,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             session,
             inputs,
             times: Vec::new(),
+            warnings: Vec::new(),
         })
     };
     let (links, links_not_measured) = if arguments.plan.names_of_devices(&runtime).len() > 1 {
@@ -217,10 +220,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let mut candidates = Vec::with_capacity(runners.len());
     let mut warnings = Vec::new();
     for (index, runner) in runners.into_iter().enumerate() {
-        let of_runner = runner.session.report().warnings.into_iter();
-        warnings.extend(of_runner.map(|warning| CandidateWarning {
+        warnings.extend(runner.warnings.iter().map(|warning| CandidateWarning {
             candidate: runner.name.clone(),
-            warning,
+            warning: warning.clone(),
         }));
         let apart = match &exact {
             Some(exact) => deviation(&run_once(&runner.session, &given)?.0, exact),
@@ -280,7 +282,9 @@ fn turns(runners: &mut [Runner], iters: u64) -> anyhow::Result<()> {
         }
         progress.step();
     }
-    for runner in runners.iter() {
+    for runner in runners.iter_mut() {
+        // what is recorded is forgotten
+        runner.warnings = runner.session.report().warnings;
         runner.session.record()?;
     }
     Ok(())

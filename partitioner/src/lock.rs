@@ -60,7 +60,17 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
         let name = lock.devices.get(index)?;
         targets.iter().position(|target| target.name == *name)
     };
-    let nodes: BTreeMap<usize, usize> = pairs(lock, now).into_iter().collect();
+    // a node whose shapes or attributes changed costs something else, and so does a part that holds it
+    let same = |was: usize, is: usize| {
+        let (before, after) = (lock.nodes.get(was), now.nodes.get(is));
+        before
+            .zip(after)
+            .is_some_and(|(before, after)| before.key == after.key)
+    };
+    let nodes: BTreeMap<usize, usize> = pairs(lock, now)
+        .into_iter()
+        .filter(|&(was, is)| same(was, is))
+        .collect();
     let mut found = Figures {
         targets: targets.to_vec(),
         costs: CostTable::new(costs.nodes(), costs.devices()),
@@ -74,14 +84,7 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
         }
     }
     for (&was, &is) in &nodes {
-        // a node whose shapes or attributes changed costs something else
-        let (Some(before), Some(after)) = (lock.nodes.get(was), now.nodes.get(is)) else {
-            continue;
-        };
-        if before.key != after.key {
-            continue;
-        }
-        for (index, offer) in before.offers.iter().enumerate() {
+        for (index, offer) in lock.nodes[was].offers.iter().enumerate() {
             if let (Some(device), Offer::Cost(cost)) = (device(index), offer) {
                 found.costs.set_node(is, device, *cost);
             }
@@ -132,7 +135,7 @@ mod tests {
     use crate::terms::Terms;
     use crate::unit::Nanos;
     use crate::{DeviceIndex, Provenance, Refusal, diff};
-    use polychip_graph::{Graph, Node, Tensor};
+    use polychip_graph::{Graph, Node, Tensor, TensorId};
     use polychip_ops::{DType, Op, TensorType};
 
     fn chain(ops: &[Op]) -> Graph {
@@ -227,6 +230,22 @@ mod tests {
         let again = held(&graph, &world(2, 3, 10), &lock);
         assert_eq!(again.devices_of_nodes(2), lock.devices_of_nodes(2));
         assert_eq!(again.totals, lock.totals);
+    }
+
+    #[test]
+    fn a_part_with_a_node_that_changed_is_not_the_lock_s() {
+        let mut graph = chain(&[Op::Neg, Op::Relu]);
+        let mut then = world(2, 3, 10);
+        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        then.costs.set_part(&[0, 1], 1, cost);
+        let lock = planned(&graph, &then);
+        assert_eq!(lock.devices_of_nodes(2), [Some(DeviceIndex::new(1)); 2]);
+        // a batch of 64
+        for tensor in 0..graph.tensor_count() {
+            graph.tensor_mut(TensorId::new(tensor)).ty = TensorType::known(DType::F32, &[128]);
+        }
+        let again = held(&graph, &world(2, 3, 10), &lock);
+        assert_eq!(again.devices_of_nodes(2), [Some(DeviceIndex::new(0)); 2]);
     }
 
     #[test]

@@ -206,7 +206,13 @@ impl Planned {
             partitioner::check(self.request(), &plan).map_err(|violation| {
                 Error::caused(ErrorKind::BadPlan, self.model.path().display(), violation)
             })?;
-            Ok(Planned { plan, ..self.clone() })
+            // what is to be doubted of this plan is not what is to be doubted of another
+            let warnings = Vec::new();
+            Ok(Planned {
+                plan,
+                warnings,
+                ..self.clone()
+            })
         };
         let found = found.map_err(|error| no_plan(&self.model, &error))?;
         found.plans.into_iter().map(judged).collect()

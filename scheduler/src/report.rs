@@ -133,9 +133,19 @@ impl Report {
         }
         // before the figures are locked, which the governor locks within its own lock
         let governed = inner.governing.as_ref().map(Governing::report);
-        let history = loaded
-            .as_ref()
-            .map(|loaded| loaded.history.lock().unwrap_or_else(PoisonError::into_inner));
+        // runs wait for the history at their end, and what follows may wait for the profile
+        let (latency_median, part_medians) = match &loaded {
+            Some(loaded) => {
+                let history = loaded.history.lock().unwrap_or_else(PoisonError::into_inner);
+                let parts = 0..loaded.wiring.parts.len();
+                (
+                    history.latency_median(),
+                    parts.map(|part| history.part_median(part)).collect(),
+                )
+            }
+            None => (None, Vec::new()),
+        };
+        let part_median = |part: usize| part_medians.get(part).copied().flatten();
         let footprint = loaded.as_ref().map(|loaded| loaded.footprint).unwrap_or_default();
         let copied = loaded.as_ref().map(|loaded| &loaded.wiring.copied);
         let plan = planned.plan();
@@ -151,14 +161,14 @@ impl Report {
                 predicted_ns: part.cost.time.nanoseconds(),
                 provenance: part.cost.provenance.word(),
                 emulated: part.cost.emulated,
-                measured_ns: history.as_ref().and_then(|history| history.part_median(index)),
+                measured_ns: part_median(index),
                 constant_bytes: info.map_or(0, |info| info.constant_bytes),
                 intermediate_bytes: info.map_or(0, |info| info.arena_bytes),
                 cached: loaded.as_ref().is_some_and(|loaded| loaded.is_cached(index)),
             }
         };
         let priced = planned.priced(&inner.shared.profile, settings);
-        let mut warnings = warning::of_runs(priced, |part| history.as_ref()?.part_median(part));
+        let mut warnings = warning::of_runs(priced, part_median);
         warnings.extend(planned.warnings().iter().cloned());
         Report {
             model: planned.model().path().display().to_string(),
@@ -166,7 +176,7 @@ impl Report {
             predicted_ns: plan.totals.time.nanoseconds(),
             provenance: plan.totals.provenance.word(),
             emulated: plan.totals.emulated,
-            measured_ns: history.as_ref().and_then(|history| history.latency_median()),
+            measured_ns: latency_median,
             runs: inner.runs.load(Ordering::Relaxed),
             arena_bytes: footprint.arena_bytes,
             unshared_bytes: footprint.unshared_bytes,

@@ -5,6 +5,7 @@
 //! 1. A prediction that is more than twice as long or short as what was measured is a warning, with the nodes to blame.
 //! 2. A measurement at other settings is named and changes no price.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -140,6 +141,7 @@ pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
         return Vec::new();
     }
     let mut warnings = Vec::new();
+    let groups = Groups::default();
     for (at, part) in priced.plan.parts.iter().enumerate() {
         let device = &priced.devices[part.device.index()];
         match priced.measured.get(&(part.device, part.nodes.clone())) {
@@ -153,6 +155,7 @@ pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
                     (at, part),
                     (predicted, provenance.word(), stated),
                     known.p50.nanoseconds(),
+                    &groups,
                 ));
             }
             None => {
@@ -177,6 +180,7 @@ pub(crate) fn of_plan(priced: Priced<'_>) -> Vec<Warning> {
 /// Parts of a plan whose runs contradict its predictions.
 pub(crate) fn of_runs(priced: Priced<'_>, measured_ns: impl Fn(usize) -> Option<u64>) -> Vec<Warning> {
     let parts = priced.plan.parts.iter().enumerate();
+    let groups = Groups::default();
     parts
         .filter_map(|(at, part)| {
             let cost = &part.cost;
@@ -185,6 +189,7 @@ pub(crate) fn of_runs(priced: Priced<'_>, measured_ns: impl Fn(usize) -> Option<
                 (at, part),
                 (cost.time.nanoseconds(), cost.provenance.word(), priced.costs),
                 measured_ns(at)?,
+                &groups,
             )
         })
         .collect()
@@ -196,6 +201,7 @@ fn mispredicted(
     (at, part): (usize, &Part),
     (predicted_ns, provenance, costs): (u64, &'static str, &CostTable),
     measured_ns: u64,
+    groups: &Groups,
 ) -> Option<Warning> {
     let device = priced.devices.get(part.device.index())?;
     is_far(predicted_ns, measured_ns).then(|| Warning::Mispredicted {
@@ -204,8 +210,25 @@ fn mispredicted(
         predicted_ns,
         provenance,
         measured_ns,
-        nodes: blamed(priced, part, device, costs),
+        nodes: blamed(priced, part, device, costs, groups),
     })
+}
+
+/// The fusion groups of a graph by their first nodes, made when the first part is to blame.
+#[derive(Default)]
+struct Groups(OnceCell<BTreeMap<u32, Vec<u32>>>);
+
+impl Groups {
+    /// Those that lie in a part whole.
+    fn within<'a>(&'a self, graph: &Graph, part: &'a Part) -> impl Iterator<Item = &'a [u32]> {
+        let first = |nodes: Vec<u32>| Some((*nodes.first()?, nodes));
+        let all = || fusion_groups(graph).into_iter().filter_map(first).collect();
+        let groups = self.0.get_or_init(all);
+        let begun = part.nodes.iter().filter_map(|node| groups.get(node));
+        begun
+            .map(Vec::as_slice)
+            .filter(|nodes| nodes.iter().all(|node| part.nodes.binary_search(node).is_ok()))
+    }
 }
 
 /// Time and weakest provenance of some nodes.
@@ -225,7 +248,13 @@ fn sum(costs: &CostTable, device: DeviceIndex, nodes: &[u32]) -> Option<(u64, Pr
 
 /// The nodes to blame: of groups that were measured by themselves those whose prediction is far from that, else those
 /// whose figures rest on the least, the largest first.
-fn blamed(priced: Priced<'_>, part: &Part, device: &Device, costs: &CostTable) -> Vec<BlamedNode> {
+fn blamed(
+    priced: Priced<'_>,
+    part: &Part,
+    device: &Device,
+    costs: &CostTable,
+    all: &Groups,
+) -> Vec<BlamedNode> {
     let Priced {
         graph,
         profile,
@@ -236,14 +265,11 @@ fn blamed(priced: Priced<'_>, part: &Part, device: &Device, costs: &CostTable) -
     let point = settings.operating_point(device.info().kind);
     let mut known: BTreeMap<[u8; 32], Option<u64>> = BTreeMap::new();
     let mut groups: Vec<(u64, Provenance, BlamedNode)> = Vec::new();
-    for nodes in fusion_groups(graph) {
-        if !nodes.iter().all(|node| part.nodes.binary_search(node).is_ok()) {
-            continue;
-        }
-        let Some((predicted_ns, provenance)) = sum(costs, part.device, &nodes) else {
+    for nodes in all.within(graph, part) {
+        let Some((predicted_ns, provenance)) = sum(costs, part.device, nodes) else {
             continue;
         };
-        let structure = structure_of(graph, &nodes);
+        let structure = structure_of(graph, nodes);
         let measured_ns = *known.entry(structure).or_insert_with(|| {
             let key = PartKey {
                 device: &identity,

@@ -203,6 +203,40 @@ fn parts_go_where_they_are_cheapest() {
 }
 
 #[test]
+fn measure_warns_of_what_takes_longer_than_predicted() {
+    let plugins = null_plugin();
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    let slow = "[[device.fault]]\nkind = \"slow\"\ntimes = 1000\n";
+    let warnings = |faults: &str| {
+        let script = format!("null.script=[[device]]\nname = \"npu\"\n{faults}");
+        let plugins = plugins.path().to_str().unwrap();
+        let arguments = [
+            "measure",
+            &model,
+            "--dim",
+            "n=2",
+            "--plugins",
+            plugins,
+            "--set",
+            &script,
+        ];
+        let more = ["--devices", "null", "--iters", "3", "--json"];
+        polychip(&[arguments.as_slice(), &more].concat()).json("measure")["warnings"].clone()
+    };
+    assert_eq!(warnings(""), serde_json::json!([]));
+    let found = warnings(slow);
+    assert_eq!(
+        (&found[0]["kind"], &found[0]["device"]),
+        (&"mispredicted".into(), &"null:0".into()),
+        "{found}"
+    );
+    let [predicted, measured] = ["predicted_ns", "measured_ns"].map(|key| found[0][key].as_u64().unwrap());
+    assert_eq!(measured, 10 * predicted);
+    assert!(!found[0]["nodes"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn measure_tries_the_best_plan_of_several_devices() {
     let plugins = null_plugin();
     let plugins = plugins.path().to_str().unwrap();

@@ -5,7 +5,8 @@
 //! 1. the manifest, the build script and everything under `src` of the plugin and of each crate that it depends on by
 //!    a path, however far below;
 //! 2. the versions of the crates from registries that it is locked to, however far below;
-//! 3. the compiler, its flags, the target and the optimisation, because the same source is another program under others.
+//! 3. the workspace's manifest, which says how each crate is optimised and with which features;
+//! 4. the compiler, its flags, the target and the profile, because the same source is another program under others.
 //!
 //! Invariants:
 //! 1. The same sources give the same id wherever they lie, in whatever order folders list them.
@@ -31,6 +32,8 @@ use hash::Hash;
 const BUILD: &[&str] = &[
     "TARGET",
     "OPT_LEVEL",
+    "PROFILE",
+    "CARGO_CFG_DEBUG_ASSERTIONS",
     "CARGO_ENCODED_RUSTFLAGS",
     "CARGO_CFG_TARGET_FEATURE",
 ];
@@ -52,10 +55,11 @@ pub fn emit() {
         hash.text(name);
         hash.text(&env::var(name).unwrap_or_default());
     }
-    for (name, value) in env::vars() {
-        if name.starts_with("CARGO_FEATURE_") {
+    for (name, value) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_FEATURE_") || name.starts_with("CARGO_PROFILE_") {
             hash.text(&name);
-            hash.text(&value);
+            hash.text(&value.to_string_lossy());
         }
     }
     hash.text(&compiler());
@@ -124,7 +128,11 @@ impl Sources {
                 sources.locked = lock::versions(&text, &ours);
                 sources.shared.push(lock);
             }
-            sources.shared.push(root.join("Cargo.toml"));
+            let manifest = root.join("Cargo.toml");
+            let bytes = fs::read(&manifest)?;
+            let name = (String::new(), "Cargo.toml".to_owned());
+            sources.files.insert(name, bytes);
+            sources.shared.push(manifest);
         }
         Ok(sources)
     }

@@ -53,6 +53,7 @@ fn sources_give_the_same_id_wherever_they_lie() {
 fn each_source_changes_the_id() {
     let before = id(&workspace());
     for file in [
+        "Cargo.toml",
         "plugin/Cargo.toml",
         "plugin/src/lib.rs",
         "plugin/src/a/b.rs",

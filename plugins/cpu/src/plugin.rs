@@ -154,7 +154,7 @@ impl CpuDevice {
             threads => threads,
         };
         let processor = Processor::find();
-        let rates = Rates::of(host, plugin.rates, isa, &processor);
+        let rates = Rates::of(host, plugin.rates, isa, &processor, &plugin.cores);
         let queue = Arc::new(RunQueue::new(host.clone()));
         let info = DeviceInfo {
             shares_host_memory: true,

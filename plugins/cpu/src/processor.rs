@@ -7,8 +7,9 @@
 use std::fs;
 use std::path::Path;
 
-/// Clocks are taken in steps of 100 MHz: makers state no finer ones, and a counter's calibration differs by less.
-const STEP_KHZ: u64 = 100_000;
+/// Clocks are taken in steps of 50 MHz: makers state no finer ones, so that no clock lies between two steps, and a counter's
+/// calibration differs by less.
+const STEP_KHZ: u64 = 50_000;
 /// The clock of a core of which the system says none: that of a server's core at work, and of a phone's big one.
 const USUAL_KHZ: u64 = 2_500_000;
 
@@ -132,6 +133,11 @@ mod tests {
                 Processor::of(&EPYC.replace("5192.27", "5201.10"), sys),
                 "a counter is calibrated anew at each start of the machine"
             );
+            // 2.25 GHz, as of an EPYC 7742
+            for mips in ["4499.90", "4500.10"] {
+                let found = Processor::of(&EPYC.replace("5192.27", mips), sys);
+                assert_eq!(found.nominal_khz, 2_250_000, "{mips}");
+            }
         }
     }
 
@@ -160,7 +166,7 @@ mod tests {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("cpuinfo_max_freq"), format!("{khz}\n")).unwrap();
         }
-        assert_eq!(Processor::of("", sys.path()).nominal_khz, 2_800_000);
+        assert_eq!(Processor::of("", sys.path()).nominal_khz, 2_850_000);
         assert_eq!(Processor::of("", Path::new("/nowhere")).nominal_khz, USUAL_KHZ);
     }
 }

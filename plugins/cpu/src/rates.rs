@@ -4,7 +4,8 @@
 //! 1. Nothing is measured unless the host asks for it (configuration `cpu.rates`): two processes of one machine reckon
 //!    with the same rates, however busy it is.
 //! 2. Stated rates follow from what identifies the processor: maker, family, instruction set, stated clock.
-//! 3. Measured rates are kept by processor, instruction set and build, with the time; those of another are not read.
+//! 3. Measured rates are kept by processor, cores chosen, instruction set and build, with the time; those of another are
+//!    not read.
 //!
 //! Not here: what a part costs at these rates (`estimate`).
 
@@ -18,6 +19,7 @@ use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool};
 use polychip_sdk::{HostServices, RatesWanted};
 
 use crate::blob::BUILD_ID;
+use crate::cores;
 use crate::processor::Processor;
 
 /// Rates of one core.
@@ -56,12 +58,18 @@ const FAMILY_OF_HALVES: u32 = 25;
 
 impl Rates {
     /// The rates of this processor's cores, measured where the host asks for that.
-    pub(crate) fn of(host: &HostServices, wanted: RatesWanted, isa: Isa, processor: &Processor) -> Rates {
+    pub(crate) fn of(
+        host: &HostServices,
+        wanted: RatesWanted,
+        isa: Isa,
+        processor: &Processor,
+        cores: &[usize],
+    ) -> Rates {
         let stated = Rates {
             peaks: Peaks::stated(isa, processor),
             measured_s: None,
         };
-        let key = key(isa, processor);
+        let key = key(isa, processor, &cores::described(cores));
         let kept = || Rates::from_bytes(&host.store_read(&key).ok().flatten()?);
         let known = match wanted {
             RatesWanted::Stated => Some(stated),
@@ -70,7 +78,7 @@ impl Rates {
             RatesWanted::MeasuredAnew => None,
         };
         known.unwrap_or_else(|| {
-            let Some(peaks) = Peaks::measure(isa) else {
+            let Some(peaks) = Peaks::measure(isa, cores) else {
                 return stated;
             };
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -114,7 +122,7 @@ impl Rates {
 }
 
 /// What measured rates are kept under.
-fn key(isa: Isa, processor: &Processor) -> String {
+fn key(isa: Isa, processor: &Processor, cores: &str) -> String {
     let Processor {
         vendor,
         name,
@@ -123,7 +131,7 @@ fn key(isa: Isa, processor: &Processor) -> String {
         family: _,
     } = processor;
     format!(
-        "rates {BUILD_ID} {} {} {vendor} {name} {revision} {nominal_khz}",
+        "rates {BUILD_ID} {} {} {vendor} {name} {revision} {nominal_khz} {cores}",
         isa.name(),
         isa.bytes_name()
     )
@@ -163,10 +171,10 @@ impl Peaks {
     }
 
     /// Products in cache, copies beyond it, sums; none where there is no memory for that.
-    fn measure(isa: Isa) -> Option<Peaks> {
+    fn measure(isa: Isa, cores: &[usize]) -> Option<Peaks> {
         let (m, k, n) = (96, 256, 256);
         let plan = GemmPlan::new(isa, k, n).ok()?;
-        let pool = ThreadPool::new(1);
+        let pool = ThreadPool::pinned(1, cores);
         let b = vec![1.0; k * n];
         let mut packed = AlignedVec::try_zeroed(plan.packed_len())?;
         plan.pack(Matrix::rows(&b, n), None, &mut packed);
@@ -328,16 +336,17 @@ mod tests {
         for change in changed {
             let mut other = one.clone();
             change(&mut other);
-            assert_ne!(key(Isa::SCALAR, &one), key(Isa::SCALAR, &other));
+            assert_ne!(key(Isa::SCALAR, &one, "2x1"), key(Isa::SCALAR, &other, "2x1"));
         }
-        let keys: Vec<String> = Isa::available().iter().map(|isa| key(*isa, &one)).collect();
+        assert_ne!(key(Isa::SCALAR, &one, "2x1"), key(Isa::SCALAR, &one, "2x1@1"));
+        let keys: Vec<String> = Isa::available().iter().map(|isa| key(*isa, &one, "")).collect();
         assert!(keys.iter().enumerate().all(|(at, key)| !keys[..at].contains(key)));
     }
 
     #[test]
     fn a_rate_is_measured_and_near_to_what_is_stated() {
         let (isa, processor) = (Isa::detect(), Processor::find());
-        let (stated, measured) = (Peaks::stated(isa, &processor), Peaks::measure(isa).unwrap());
+        let (stated, measured) = (Peaks::stated(isa, &processor), Peaks::measure(isa, &[]).unwrap());
         eprintln!("stated {stated:?}\nmeasured {measured:?}");
         let ratio = measured.macs_per_s as f64 / stated.macs_per_s as f64;
         // an order of magnitude: an emulated processor is no faster than its emulator

@@ -42,6 +42,8 @@ pub(crate) struct Evidence {
     pub(crate) targets: Vec<Target>,
     pub(super) links: LinkTable,
     pub(super) layers: Arc<Vec<Layers>>,
+    /// The whole model on each device, where that was measured.
+    pub(super) wholes: Vec<Option<Summary>>,
     /// Measured parts of plans that were made, by device and nodes.
     pub(super) parts: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
 }
@@ -53,8 +55,6 @@ pub(super) struct Layers {
     pub(super) stated: Vec<Option<Cost>>,
     /// What the profile predicts and composes.
     pub(super) predicted: Predicted,
-    /// The whole model on this device, where that was measured.
-    pub(super) whole: Option<Summary>,
 }
 
 impl Evidence {
@@ -70,7 +70,7 @@ impl Evidence {
         let Rows {
             profile, settings, ..
         } = rows;
-        let (mut targets, mut layers) = (Vec::new(), Vec::new());
+        let (mut targets, mut layers, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
         let mut whole = Whole::default();
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
@@ -84,14 +84,15 @@ impl Evidence {
             layers.push(Layers {
                 stated,
                 predicted: regression.predicted(graph, &device.identity(), &point, &target),
-                whole: whole.of(graph, device, index, &target, rows),
             });
+            wholes.push(whole.of(graph, device, index, &target, rows));
             targets.push(target);
         }
         Ok(Evidence {
             targets,
             links: links(devices, profile),
             layers: Arc::new(layers),
+            wholes,
             parts: BTreeMap::new(),
         })
     }
@@ -116,6 +117,10 @@ impl Evidence {
                 continue;
             };
             let cost = measured(&found);
+            if part.nodes.len() == graph.node_count() {
+                // measured since, by another session: nodes of it are no cheaper than it is
+                self.wholes[part.device.index()] = Some(found.clone());
+            }
             let before = self.parts.insert((part.device, part.nodes.clone()), found);
             is_new |= before.is_none_or(|before| measured(&before) != cost);
         }

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use polychip_partitioner::{Cost, CostTable, DeviceIndex, Milliwatts, Nanos, Provenance};
+use polychip_partitioner::{Cost, CostTable, DeviceIndex, Microjoules, Milliwatts, Nanos, Provenance};
 use polychip_profile::Summary;
 
 use super::evidence::{Evidence, Layers, measured};
@@ -38,7 +38,7 @@ impl Evidence {
                 }
             }
             let mut costs = layers.shared(&all);
-            let whole = layers.whole.as_ref();
+            let whole = self.wholes[device].as_ref();
             // a plan that gives the device everything is not possible any more where it was refused a node since
             if let Some(whole) = whole.filter(|_| runs_all(target, nodes)) {
                 share_measured(&mut costs, whole.p50);
@@ -124,8 +124,7 @@ fn share(costs: &mut [Option<Cost>], nodes: &[u32], time: f64, provenance: Prove
         };
         // a node that takes nothing at all is one that a plan may put anywhere; `as` saturates
         let picoseconds = ((time * 1e3 * part).round() as u64).max(1);
-        cost.time = Nanos::from_picoseconds(picoseconds);
-        cost.provenance = provenance;
+        *cost = taking(*cost, picoseconds, provenance);
     }
 }
 
@@ -136,8 +135,26 @@ fn share_measured(costs: &mut [Option<Cost>], whole: Nanos) {
     let summed: u128 = costs.iter().flatten().map(time).sum();
     for cost in costs.iter_mut().flatten() {
         let share = time(cost) * u128::from(whole.picoseconds()) / summed.max(1);
-        cost.time = Nanos::from_picoseconds(u64::try_from(share).unwrap_or(u64::MAX));
-        cost.provenance = Provenance::Composed;
+        *cost = taking(
+            *cost,
+            u64::try_from(share).unwrap_or(u64::MAX),
+            Provenance::Composed,
+        );
+    }
+}
+
+/// The cost with another time. Its energy was stated for the old one: the power is what stays.
+fn taking(cost: Cost, picoseconds: u64, provenance: Provenance) -> Cost {
+    let energy = cost.energy.map(|energy| {
+        let before = u128::from(cost.time.picoseconds().max(1));
+        let nanojoules = u128::from(energy.nanojoules()) * u128::from(picoseconds) / before;
+        Microjoules::from_nanojoules(u64::try_from(nanojoules).unwrap_or(u64::MAX))
+    });
+    Cost {
+        time: Nanos::from_picoseconds(picoseconds),
+        energy,
+        provenance,
+        ..cost
     }
 }
 
@@ -191,6 +208,7 @@ mod tests {
             targets: targets.map(|(name, (launch, _))| target(name, *launch)).collect(),
             links: LinkTable::new(devices.len()),
             layers: Arc::new(layers.collect()),
+            wholes: vec![None; devices.len()],
             parts: BTreeMap::new(),
         }
     }
@@ -232,8 +250,7 @@ mod tests {
         layers[0].predicted.groups = vec![(vec![0, 1], 60.0)];
         assert_eq!(cost(&evidence, 0), (30, Provenance::Predicted));
         assert_eq!(cost(&evidence, 2), (10, Provenance::Estimated));
-        let layers = Arc::get_mut(&mut evidence.layers).unwrap();
-        layers[0].whole = Some(summary(160, Some(16)));
+        evidence.wholes[0] = Some(summary(160, Some(16)));
         assert_eq!(cost(&evidence, 0), (60, Provenance::Composed));
         assert_eq!(cost(&evidence, 2), (20, Provenance::Composed));
         // 16 µJ in 160 ns
@@ -244,5 +261,24 @@ mod tests {
         evidence.targets[0].refusals[3] = Some(polychip_partitioner::Refusal { code: 13, words });
         assert_eq!(cost(&evidence, 0), (30, Provenance::Predicted));
         assert_eq!(evidence.resolve().targets[0].power, None);
+    }
+
+    #[test]
+    fn a_node_takes_the_power_that_was_stated_for_as_long_as_it_takes() {
+        let mut evidence = evidence(&[(0, 10)], 2);
+        let layers = Arc::get_mut(&mut evidence.layers).unwrap();
+        for cost in layers[0].stated.iter_mut().flatten() {
+            *cost = cost.with_energy(Microjoules::from_microjoules(3));
+        }
+        let energy = |evidence: &Evidence| {
+            let prices = evidence.resolve();
+            prices.costs.node(0, 0).unwrap().energy.unwrap().nanojoules()
+        };
+        assert_eq!(energy(&evidence), 3_000);
+        let layers = Arc::get_mut(&mut evidence.layers).unwrap();
+        layers[0].predicted.groups = vec![(vec![0, 1], 60.0)];
+        assert_eq!(energy(&evidence), 9_000);
+        evidence.wholes[0] = Some(summary(30, None));
+        assert_eq!(energy(&evidence), 4_500);
     }
 }
