@@ -209,6 +209,20 @@ impl Part {
         producers
     }
 
+    /// The port that is one state with this one between runs. Ports are numbered, inputs first.
+    pub fn state_port(&self, port: usize) -> Option<u32> {
+        let place = |ports: &[TensorIndex], tensor| ports.iter().position(|&port| port == tensor);
+        self.states.iter().find_map(|&(input, output)| {
+            let input = place(&self.inputs, input)?;
+            let output = self.inputs.len() + place(&self.outputs, output)?;
+            match port {
+                port if port == input => Some(output as u32),
+                port if port == output => Some(input as u32),
+                _ => None,
+            }
+        })
+    }
+
     /// Exact extents of a tensor.
     pub fn dims(&self, tensor: TensorIndex) -> Option<&[usize]> {
         self.tensors[tensor].dims.as_deref()

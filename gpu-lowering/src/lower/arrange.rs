@@ -7,9 +7,10 @@ use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::Reason;
 
+use super::builder::Lowering;
 use super::map::wide;
 use super::movement::{around, carried, kept, list};
-use super::{Lowering, ValueId};
+use super::values::ValueId;
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {

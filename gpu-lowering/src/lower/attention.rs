@@ -4,8 +4,9 @@ use polychip_gpu_kernels::{Attention, Mask};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage};
 use polychip_ops::{Attr, AttrKey, AttrValue, Op};
 
-use super::Lowering;
-use super::forms::{Permuted, is_float};
+use super::builder::Lowering;
+use super::places::Permuted;
+use super::values::is_float;
 
 /// `[batch, heads, rows, size]` of an operand, and whether heads lie inside the rows.
 fn heads(dims: &[usize], count: Option<usize>) -> Option<([u64; 4], bool)> {

@@ -4,7 +4,7 @@
 
 use polychip_lowering::{Node, OpClass, Outcome, Refusal, TensorIndex};
 
-use super::Lowering;
+use super::builder::Lowering;
 use super::{
     arrange, attention, conv, elementwise, gather, matmul, movement, norm, pool, quantise, reduce, resize,
 };

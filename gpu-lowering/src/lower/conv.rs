@@ -7,11 +7,12 @@ use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, geometry};
 use polychip_sdk::{EncodingKind, Reason};
 
+use super::builder::{Lowering, of_kernel};
 use super::columns::{self, Piece};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
-use super::forms::{float_bytes, is_float};
 use super::share::Whole;
-use super::{Lowering, ValueId, image, of_kernel};
+use super::values::{ValueId, float_bytes, is_float};
+use super::{encoding, image};
 
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
@@ -484,7 +485,7 @@ fn integers(
     members: &[usize],
     output: TensorIndex,
 ) -> Outcome<bool> {
-    let Some((scale, zero)) = super::quantise::single(l, x) else {
+    let Some((scale, zero)) = encoding::single(l, x) else {
         return Ok(false);
     };
     let scalar = l.stored_scalar(x)?;

@@ -9,8 +9,9 @@ use polychip_gpu_kernels::{Binary, Expression, Scalar, Unary};
 use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, DType, Op, broadcast};
 
-use super::forms::is_float;
-use super::{Lowering, map, quantise, scalar_of};
+use super::builder::Lowering;
+use super::values::{is_float, scalar_of};
+use super::{encoding, map};
 
 /// The expression of several nodes, and the tensors that its operands stand for.
 pub(super) struct Chain {
@@ -345,11 +346,11 @@ fn emit(l: &mut Lowering<'_>, chain: &Chain, output: TensorIndex) -> Outcome<()>
     }
     let expression = rewrite(&chain.expression, &|index| reads[index as usize].clone());
     // a quantised result is rounded by the kernel that computes it
-    if let Some((scale, zero)) = quantise::single(l, output) {
+    if let Some((scale, zero)) = encoding::single(l, output) {
         let to = l.stored_scalar(output)?;
         let (_, target) = l.destination(output, layout, Storage::Stored)?;
         l.define(output, layout, Storage::Stored, target)?;
-        let expression = quantise::encoded(expression, scale, zero, to);
+        let expression = encoding::encoded(expression, scale, zero, to);
         return map::launch(l, &expression, &operands, out, layout, target);
     }
     let target = l.result(output, layout)?;
@@ -372,9 +373,9 @@ fn operand(
     let forms = l.forms[tensor];
     let exists =
         |kind| [Layout::RowMajor, Layout::ChannelsLast].map(|layout| forms.get(layout, kind).is_some());
-    let (kind, read) = match quantise::single(l, tensor) {
+    let (kind, read) = match encoding::single(l, tensor) {
         Some((scale, zero)) if exists(Storage::Real) == [false, false] && !l.part.is_constant(tensor) => {
-            (Storage::Stored, quantise::decoded(read, scale, zero))
+            (Storage::Stored, encoding::decoded(read, scale, zero))
         }
         _ => (Storage::Real, read),
     };

@@ -9,7 +9,8 @@ use polychip_lowering::{Group, Layout, Node, Outcome, Refusal, Storage, TensorIn
 use polychip_ops::Op;
 use polychip_sdk::Reason;
 
-use super::{Lowering, class};
+use super::builder::Lowering;
+use super::{class, values};
 
 impl<'a> Lowering<'a> {
     /// Emits a group.
@@ -91,7 +92,7 @@ impl<'a> Lowering<'a> {
             if t.encoding.is_some() {
                 self.scalar(tensor)?;
             }
-            super::count(dims)?;
+            values::count(dims)?;
         }
         Ok(())
     }

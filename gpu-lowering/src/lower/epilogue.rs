@@ -5,9 +5,10 @@
 use polychip_gpu_kernels::{Epilogue, EpilogueOperand, Expression, Place};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 
+use super::builder::Lowering;
 use super::elementwise::{self, Chain};
-use super::forms::is_float;
-use super::{Lowering, ValueId, quantise};
+use super::encoding;
+use super::values::{ValueId, is_float};
 
 /// How an output is seen as rows and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,11 +127,11 @@ impl EpilogueBuilder {
             .iter()
             .any(|&layout| l.forms[tensor].get(layout, Storage::Real).is_some());
         if let Some((scale, zero)) =
-            quantise::single(l, tensor).filter(|_| !real && !l.part.is_constant(tensor))
+            encoding::single(l, tensor).filter(|_| !real && !l.part.is_constant(tensor))
         {
             let value = l.get(tensor, layout, Storage::Stored)?;
             let stored = self.operand(l, value, place);
-            return Ok(quantise::real(stored, scale, zero));
+            return Ok(encoding::real(stored, scale, zero));
         }
         let value = l.get(tensor, layout, Storage::Real)?;
         Ok(self.operand(l, value, place))
@@ -163,10 +164,10 @@ impl EpilogueBuilder {
             self.expression = elementwise::rewrite(&expression, &|index| reads[index as usize].clone());
         }
         let layout = sheet.layout();
-        let target = if let Some((scale, zero)) = quantise::single(l, output)
+        let target = if let Some((scale, zero)) = encoding::single(l, output)
             && matches!(l.stored_scalar(output)?.bytes(), 1)
         {
-            self.change(|real| quantise::steps(real, scale, zero));
+            self.change(|real| encoding::steps(real, scale, zero));
             let (_, target) = l.destination(output, layout, Storage::Stored)?;
             l.define(output, layout, Storage::Stored, target)?;
             target

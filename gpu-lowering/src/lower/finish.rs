@@ -10,7 +10,8 @@ use polychip_ops::Op;
 use polychip_sdk::arena::{self, Piece};
 use polychip_sdk::{Port, Reason};
 
-use super::{Lowered, Lowering};
+use super::builder::Lowering;
+use crate::blob::Lowered;
 use crate::program::{ALIGN, Home, Program, Value};
 use crate::target::Target;
 
@@ -73,17 +74,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Outcome<Lowered> {
             port.layout = polychip_sdk::Layout::ChannelsLast;
         }
         port.encoding = t.encoding.clone();
-        port.state_port = part.states.iter().find_map(|&(input, output)| {
-            let place = |ports: &[usize], tensor| ports.iter().position(|&port| port == tensor);
-            let (input, output) = (place(&part.inputs, input)?, place(&part.outputs, output)?);
-            if index == input {
-                Some((inputs + output) as u32)
-            } else if index == inputs + output {
-                Some(input as u32)
-            } else {
-                None
-            }
-        });
+        port.state_port = part.state_port(index);
         ports.push(port);
     }
     let arena_bytes = place(&mut l)?;

@@ -4,62 +4,13 @@
 //! 1. A form that is asked for twice is made once.
 //! 2. Where both orders are the same memory, no kernel runs.
 
-use half::f16;
 use polychip_gpu_kernels::Scalar;
-use polychip_lowering::{Forms, Layout, Outcome, Storage, TensorIndex};
-use polychip_ops::DType;
+use polychip_lowering::{Layout, Outcome, Storage, TensorIndex};
 
-use super::{Lowering, ValueId, map};
+use super::builder::Lowering;
+use super::map;
+use super::values::{ValueId, float_bytes, image, is_float};
 use crate::program::Home;
-
-/// Where a tensor exists so far.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Places {
-    forms: Forms<ValueId>,
-    /// The value at an input port, in the port's layout, until it is first read.
-    port: Option<ValueId>,
-    /// The real values in another order of axes, until someone wants them in ONNX order.
-    pub(super) permuted: Option<Permuted>,
-}
-
-/// A tensor that lies as another one whose axes were permuted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Permuted {
-    /// The value; axis `i` of the tensor is axis `order[i]` of it.
-    pub(super) value: ValueId,
-    order: [u8; 8],
-}
-
-impl Permuted {
-    pub(super) fn new(value: ValueId, order: &[usize]) -> Option<Permuted> {
-        let mut all = [0; 8];
-        for (place, &axis) in all.get_mut(..order.len())?.iter_mut().zip(order) {
-            *place = u8::try_from(axis).ok()?;
-        }
-        Some(Permuted { value, order: all })
-    }
-
-    pub(super) fn order(&self, rank: usize) -> Vec<usize> {
-        self.order[..rank].iter().map(|&axis| usize::from(axis)).collect()
-    }
-}
-
-impl Places {
-    pub(super) fn get(&self, layout: Layout, kind: Storage) -> Option<ValueId> {
-        self.forms.get(layout, kind)
-    }
-
-    pub(super) fn set(&mut self, layout: Layout, kind: Storage, value: ValueId) {
-        self.forms.set(layout, kind, value);
-    }
-
-    pub(super) fn forget_real(&mut self) {
-        for layout in [Layout::RowMajor, Layout::ChannelsLast] {
-            self.forms.forget(layout, Storage::Real);
-        }
-        self.permuted = None;
-    }
-}
 
 impl Lowering<'_> {
     /// Makes values of the input ports.
@@ -324,29 +275,4 @@ impl Lowering<'_> {
 
 fn positions(n: usize, s: usize, c: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..n).flat_map(move |n| (0..s).flat_map(move |s| (0..c).map(move |c| (n, s, c))))
-}
-
-/// Floats as bytes of this type.
-pub(super) fn float_bytes(scalar: Scalar, values: &[f32]) -> Vec<u8> {
-    match scalar {
-        Scalar::F16 => values
-            .iter()
-            .flat_map(|&value| f16::from_f32(value).to_le_bytes())
-            .collect(),
-        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-    }
-}
-
-/// Whether a type is one of the floats that kernels compute on.
-pub(super) fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F16)
-}
-
-/// Batch, channels and the product of the spatial extents.
-pub(super) fn image(dims: &[usize]) -> [usize; 3] {
-    match dims {
-        [n, c, spatial @ ..] => [*n, *c, spatial.iter().product()],
-        [n] => [*n, 1, 1],
-        [] => [1, 1, 1],
-    }
 }

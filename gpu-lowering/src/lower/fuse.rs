@@ -5,8 +5,9 @@
 use polychip_lowering::{Epilogue, Fusion, Group, TensorIndex};
 use polychip_ops::Op;
 
-use super::forms::is_float;
-use super::{Lowering, conv, elementwise, matmul};
+use super::builder::Lowering;
+use super::values::is_float;
+use super::{conv, elementwise, matmul};
 
 /// What a group grows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,10 @@ use polychip_gpu_kernels::{Gather, GatherElements, GatherNd, Scalar, ScatterElem
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::Lowering;
+use super::builder::Lowering;
 use super::map::wide;
 use super::movement::carried;
+use super::values::{ValueId, count};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -54,7 +55,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
                 scalar,
                 shape: wide(dims),
                 axis,
-                indices: super::count(places)?,
+                indices: count(places)?,
                 index,
             };
             l.launch(&kernel, &values)?;
@@ -90,7 +91,7 @@ fn scatter(
     node: &Node,
     x: TensorIndex,
     axis: usize,
-    (at, index, places): (super::ValueId, Scalar, &[usize]),
+    (at, index, places): (ValueId, Scalar, &[usize]),
     y: TensorIndex,
 ) -> Outcome<()> {
     let reduction = node.attributes.str(Attr::Reduction).unwrap_or("none");

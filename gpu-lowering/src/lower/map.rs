@@ -3,8 +3,8 @@
 use polychip_gpu_kernels::{Copy, Elementwise, Expression, Operand as Source, Outcome as Written, Transpose};
 use polychip_lowering::{Layout, Outcome, Refusal};
 
-use super::forms::image;
-use super::{Lowering, ValueId, count};
+use super::builder::Lowering;
+use super::values::{ValueId, count, image};
 use crate::program::ALIGN;
 
 /// A tensor that a kernel reads: where each axis of the result, in ONNX order, steps in its memory.

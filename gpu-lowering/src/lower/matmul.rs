@@ -5,10 +5,11 @@ use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, broadcast};
 use polychip_sdk::EncodingKind;
 
+use super::builder::{Lowering, of_kernel};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
-use super::forms::{float_bytes, is_float};
 use super::share::Whole;
-use super::{Lowering, ValueId, columns, of_kernel, quantise};
+use super::values::{ValueId, float_bytes, is_float, scalar_of};
+use super::{columns, encoding};
 
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
@@ -334,13 +335,13 @@ fn integers(
     members: &[usize],
     output: TensorIndex,
 ) -> Outcome<bool> {
-    let Some((scale, zero)) = quantise::single(l, a) else {
+    let Some((scale, zero)) = encoding::single(l, a) else {
         return Ok(false);
     };
     let part = l.part;
     let (kind, right) = (l.stored_scalar(a)?, &part.tensors[b]);
     let is_byte = |scalar| matches!(scalar, Some(Scalar::I8 | Scalar::U8));
-    let right_kind = super::scalar_of(right.dtype);
+    let right_kind = scalar_of(right.dtype);
     if !is_byte(Some(kind))
         || !is_byte(right_kind)
         || shape.transposed_a

@@ -6,8 +6,10 @@ use polychip_gpu_kernels::Scalar;
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::Permuted;
-use super::{Lowering, map};
+use super::builder::Lowering;
+use super::map;
+use super::places::Permuted;
+use super::values::count;
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
@@ -110,7 +112,7 @@ fn sizes(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<bool> {
 /// The same memory under another name or shape.
 fn view(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Outcome<()> {
     let (from, to) = (l.dims(x)?, l.dims(y)?);
-    if super::count(from)? != super::count(to)? {
+    if count(from)? != count(to)? {
         return Err(Refusal::shape(format!("{from:?} is not reshaped to {to:?}")));
     }
     let kind = carried(l, x, y);

@@ -6,10 +6,10 @@ use polychip_gpu_kernels::{Binary, Expression, GroupNorm, LayerNorm, LpNorm, Lrn
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::is_float;
+use super::builder::Lowering;
 use super::map::{self, Operand};
 use super::movement::{around, kept};
-use super::{Lowering, ValueId};
+use super::values::{ValueId, is_float};
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {

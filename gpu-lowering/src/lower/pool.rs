@@ -4,8 +4,9 @@ use polychip_gpu_kernels::{GlobalPool, Pool, PoolKind, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op};
 
-use super::forms::is_float;
-use super::{Lowering, image};
+use super::builder::Lowering;
+use super::image;
+use super::values::is_float;
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {

@@ -4,10 +4,11 @@ use polychip_gpu_kernels::{ArgReduce, PoolKind, Reduce, Reduction, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
-use super::forms::is_float;
+use super::builder::Lowering;
 use super::map::wide;
 use super::movement::kept;
-use super::{Lowering, pool};
+use super::pool;
+use super::values::is_float;
 
 /// Lowers a node of this family.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {

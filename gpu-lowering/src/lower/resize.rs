@@ -4,8 +4,9 @@ use polychip_gpu_kernels::{Coordinates, Interpolation, Resize, ResizeAxis, Round
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, axis};
 
+use super::builder::{Lowering, of_kernel};
+use super::image;
 use super::movement::carried;
-use super::{Lowering, image, of_kernel};
 
 /// Lowers Resize over the last axes of an image.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {

@@ -6,7 +6,8 @@
 
 use polychip_gpu_kernels::{EpilogueOperand, Place, Scalar};
 
-use super::{Lowering, Stored, ValueId};
+use super::builder::Lowering;
+use super::values::{Stored, ValueId};
 use crate::program::{ALIGN, Home};
 
 /// Launches per second that none should fall below.
