@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use polychip_graph::{Graph, Node, Tensor, TensorId};
-use polychip_host::{
-    Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
-};
+use polychip_graph::Graph;
+use polychip_host::{Buffer, Device, ErrorKind, Executable, Host, Submission};
 use polychip_needs::{Need, skipped};
-use polychip_ops::{Attributes, DType, Op, TensorType};
+use polychip_ops::{DType, Op};
+use polychip_parts::{buffers, floats, load, node, numbers, read, tensor, write};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -41,25 +40,13 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn tensor(graph: &mut Graph, name: &str, sizes: &[usize]) -> TensorId {
-    graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, sizes)))
-}
-
-fn node(graph: &mut Graph, op: Op, inputs: &[TensorId], output: TensorId) {
-    let inputs = inputs.iter().copied().map(Some).collect();
-    graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(Attributes::new()));
-}
-
-fn load(device: &Device, graph: &Graph) -> Executable {
-    let flat = FlatGraph::new(graph, &[]).unwrap();
-    let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
-    device.load(blob, &flat, 1).unwrap()
-}
-
 /// `y = relu(x)` of `[4]`.
 fn small() -> Graph {
     let mut graph = Graph::new("small");
-    let (x, y) = (tensor(&mut graph, "x", &[4]), tensor(&mut graph, "y", &[4]));
+    let (x, y) = (
+        tensor(&mut graph, "x", DType::F32, &[4]),
+        tensor(&mut graph, "y", DType::F32, &[4]),
+    );
     node(&mut graph, Op::Relu, &[x], y);
     graph.inputs = vec![x];
     graph.outputs = vec![y];
@@ -69,10 +56,10 @@ fn small() -> Graph {
 /// Products of squares, one after the other.
 fn large(side: usize, count: usize) -> Graph {
     let mut graph = Graph::new("large");
-    let x = tensor(&mut graph, "x", &[side, side]);
+    let x = tensor(&mut graph, "x", DType::F32, &[side, side]);
     let mut last = x;
     for index in 0..count {
-        let next = tensor(&mut graph, &format!("t{index}"), &[side, side]);
+        let next = tensor(&mut graph, &format!("t{index}"), DType::F32, &[side, side]);
         node(&mut graph, Op::MatMul, &[last, x], next);
         last = next;
     }
@@ -83,17 +70,8 @@ fn large(side: usize, count: usize) -> Graph {
 
 fn bound(device: &Device, executable: &Executable) -> (Submission, Vec<Arc<Buffer>>) {
     let mut submission = Submission::new(executable, 4);
-    let mut buffers = Vec::new();
-    for (number, port) in executable.ports().iter().enumerate() {
-        let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
-        submission.bind(number as u32, &buffer, 0).unwrap();
-        buffers.push(buffer);
-    }
+    let buffers = buffers(device, executable, &mut submission);
     (submission, buffers)
-}
-
-fn floats(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 fn run(executable: &Executable, submission: &mut Submission) -> Result<(), ErrorKind> {
@@ -108,11 +86,7 @@ fn reset() {
     let device = &host.devices()[0];
     let executable = load(device, &small());
     let (mut submission, buffers) = bound(device, &executable);
-    let x = floats(&[1.0, -2.0, 3.0, -4.0]);
-    buffers[0]
-        .access(Access::Write, 0, 16)
-        .unwrap()
-        .copy_from_slice(&x);
+    write(&buffers[0], &floats(&[1.0, -2.0, 3.0, -4.0]));
     run(&executable, &mut submission).unwrap();
     device.reset().unwrap();
     assert_eq!(run(&executable, &mut submission), Err(ErrorKind::DeviceLost));
@@ -121,10 +95,9 @@ fn reset() {
     let mut submission = Submission::new(&again, 4);
     submission.bind(0, &buffers[0], 0).unwrap();
     submission.bind(1, &buffers[1], 0).unwrap();
-    buffers[1].access(Access::Write, 0, 16).unwrap().fill(7);
+    write(&buffers[1], &[7; 16]);
     run(&again, &mut submission).unwrap();
-    let y = buffers[1].access(Access::Read, 0, 16).unwrap().to_vec();
-    assert_eq!(y, floats(&[1.0, 0.0, 3.0, 0.0]));
+    assert_eq!(numbers(&read(&buffers[1], 16)), [1.0, 0.0, 3.0, 0.0]);
 }
 
 fn hang() {

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, State, Tensor, TensorId};
-use polychip_host::{
-    Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
-};
+use polychip_graph::{Encoding, EncodingAxis, Graph, State, TensorId};
+use polychip_host::{CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Submission};
 use polychip_needs::{Need, skipped};
-use polychip_ops::{Attributes, DType, Op, TensorType};
+use polychip_ops::{DType, Op};
+use polychip_parts::{buffers, constant, floats, load, node, numbers, read, tensor, write};
 
 /// Where the library is, or why the tests are skipped.
 fn library() -> Result<PathBuf, String> {
@@ -105,36 +104,6 @@ fn missing() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-fn tensor(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize]) -> TensorId {
-    graph.add_tensor(Tensor::new(name, TensorType::known(dtype, sizes)))
-}
-
-fn constant(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize], bytes: Vec<u8>) -> TensorId {
-    let data = Constant {
-        bytes: bytes.into(),
-        file: None,
-    };
-    graph.add_tensor(Tensor::constant(name, TensorType::known(dtype, sizes), data))
-}
-
-fn node(graph: &mut Graph, op: Op, inputs: &[TensorId], output: TensorId) {
-    let inputs = inputs.iter().copied().map(Some).collect();
-    graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(Attributes::new()));
-}
-
-fn floats(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn numbers(bytes: &[u8]) -> Vec<f32> {
-    bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|&bytes| f32::from_le_bytes(bytes))
-        .collect()
-}
-
 /// `y = relu(x + c)`, all of `[4]`, beside a product with weights large enough to be handed over by address.
 fn graph(scale: f32) -> Graph {
     let mut graph = Graph::new("sum");
@@ -153,33 +122,6 @@ fn graph(scale: f32) -> Graph {
     graph.inputs = vec![x];
     graph.outputs = vec![y, z];
     graph
-}
-
-/// Loads a part.
-fn load(device: &Device, graph: &Graph) -> Executable {
-    let flat = FlatGraph::new(graph, &[]).unwrap();
-    let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
-    device.load(blob, &flat, 1).unwrap()
-}
-
-/// A buffer per port.
-fn buffers(device: &Device, executable: &Executable, submission: &mut Submission) -> Vec<Arc<Buffer>> {
-    let mut buffers = Vec::new();
-    for (number, port) in executable.ports().iter().enumerate() {
-        let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
-        submission.bind(number as u32, &buffer, 0).unwrap();
-        buffers.push(buffer);
-    }
-    buffers
-}
-
-fn write(buffer: &Buffer, bytes: &[u8]) {
-    let mut access = buffer.access(Access::Write, 0, bytes.len() as u64).unwrap();
-    access.copy_from_slice(bytes);
-}
-
-fn read(buffer: &Buffer, bytes: usize) -> Vec<u8> {
-    buffer.access(Access::Read, 0, bytes as u64).unwrap().to_vec()
 }
 
 /// Runs the part of [`graph`] on `x` of `[4]`.

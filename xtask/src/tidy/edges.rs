@@ -119,6 +119,7 @@ const FREE: &[&str] = &[
     "polychip-isa-tests",
     "polychip-conformance",
     "polychip-op-bench",
+    "polychip-parts",
     "polychip-plugin-wrong",
     "polychip-emulator-qnn",
     "polychip-emulator-qnn-format",

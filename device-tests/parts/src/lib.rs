@@ -1,0 +1,16 @@
+//! Small parts through the host: what the tests of plugins share.
+//!
+//! Invariant: what fails here fails the test that calls it, at its line.
+//!
+//! Not here: what a plugin does beyond these (its own tests), the whole contract (`polychip-conform`).
+//! Start reading at [`runs_more_than_once`].
+
+#![forbid(unsafe_code)]
+
+mod checks;
+mod graph;
+mod memory;
+
+pub use checks::{cached_bytes_load_and_changed_ones_are_refused, reason, runs_more_than_once, sum};
+pub use graph::{binary, constant, floats, node, numbers, relu_of_sum, tensor};
+pub use memory::{buffers, load, read, write};
