@@ -39,7 +39,7 @@ pub(super) enum Step {
 }
 
 /// Suites that take minutes, or need what is made by Python or fetched: by package and name.
-pub(super) const WHOLE: [(&str, &str); 11] = [
+pub(super) const WHOLE: [(&str, &str); 12] = [
     (DEVICE_TESTS, "damaged_models"),
     (DEVICE_TESTS, "gpu_models"),
     (DEVICE_TESTS, "onnx_backend"),
@@ -51,6 +51,7 @@ pub(super) const WHOLE: [(&str, &str); 11] = [
     (GPU_KERNELS, "kernels"),
     ("polychip-isa-tests", "op_suite"),
     ("polychip-opencl", "kernels"),
+    ("xtask", "new_plugin"),
 ];
 const DEVICE_TESTS: &str = "polychip-device-tests";
 const GPU_KERNELS: &str = "polychip-gpu-kernels";
@@ -131,6 +132,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
             "kernels through OpenCL",
             vec![suite("polychip-opencl", "kernels")],
         ),
+        Check::new("a new plugin conforms", vec![suite("xtask", "new_plugin")]),
         page(),
         Check::cargo("header of the plugin contract", &["xtask", "header"]).needs(
             "cbindgen",

@@ -1,62 +1,87 @@
-//! What the device supports: each refusal with its reason, which `polychip explain` shows.
+//! What the device computes: the one table from which support, estimates and steps come.
 //!
-//! Invariant: what is supported here compiles, loads and runs.
+//! Invariant: a node that [`kernel`] gives a kernel for compiles, loads and runs.
+//!
+//! Not here: what is made of the answers (`lower`).
 
-use polychip_abi::POLYCHIP_MAX_RANK;
-use polychip_ops::{DType, Op};
-use polychip_sdk::{GraphView, NodeView, Reason, Support};
+use polychip_lowering::{Node, OpClass, Outcome, Part, Refusal, TensorIndex};
+use polychip_ops::{DType, Op, axis};
+use polychip_sdk::Reason;
+use polychip_sdk::abi::POLYCHIP_MAX_RANK;
+use serde::{Deserialize, Serialize};
 
-/// Whether the device runs a node.
-pub(crate) fn support(graph: &GraphView<'_>, node: &NodeView<'_>) -> Support {
-    if !matches!(node.op(), Op::Identity | Op::Relu | Op::Add) {
-        return Support::no(Reason::Op, node.op_name().to_owned());
-    }
-    for tensor in node.inputs().chain(node.outputs()).flatten() {
-        let tensor = graph.tensor(tensor);
-        if !tensor.is_plain() {
-            return Support::no(
-                Reason::DType,
-                format!("tensor {} is no plain tensor", tensor.name()),
-            );
-        }
-        if tensor.dtype() != DType::F32 {
-            let what = format!("tensor {} is of {}, not of f32", tensor.name(), tensor.dtype());
-            return Support::no(Reason::DType, what);
-        }
-        if tensor.encoding().is_some() {
-            return Support::no(
-                Reason::Encoding,
-                format!("tensor {} is quantised", tensor.name()),
-            );
-        }
-        let rank = tensor.dims().map_or(0, <[i64]>::len);
-        if rank > POLYCHIP_MAX_RANK {
-            return Support::no(Reason::Rank, format!("rank {rank}; the limit is {POLYCHIP_MAX_RANK}"));
-        }
-        let Some(shape) = tensor.shape().filter(|_| !tensor.is_upper_bound()) else {
-            let what = format!("the shape of tensor {} is known only after the run", tensor.name());
-            return Support::no(Reason::DynamicShape, what);
-        };
-        if elements(&shape).is_none() {
-            let what = format!("tensor {} of shape {shape:?} is too large", tensor.name());
-            return Support::no(Reason::Shape, what);
+/// What a step computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kernel {
+    Copy,
+    Relu,
+    Add,
+}
+
+impl Kernel {
+    /// How many tensors it reads.
+    pub(crate) fn operands(self) -> usize {
+        match self {
+            Kernel::Copy | Kernel::Relu => 1,
+            Kernel::Add => 2,
         }
     }
-    let shape = |place: Option<u32>| place.and_then(|tensor| graph.tensor(tensor).shape());
-    let out = shape(node.output(0));
-    if node.inputs().any(|tensor| shape(tensor) != out) {
-        return Support::no(Reason::Shape, "broadcasting is not offered");
+}
+
+/// The kernel that computes a node; a refusal, whose words `polychip explain` shows, where none does.
+pub(crate) fn kernel(part: &Part, node: &Node) -> Outcome<Kernel> {
+    let kernel = match (OpClass::of(node.op), node.op) {
+        (OpClass::Movement, Op::Identity) => Kernel::Copy,
+        (OpClass::ElementWise, Op::Relu) => Kernel::Relu,
+        (OpClass::ElementWise, Op::Add) => Kernel::Add,
+        _ => return Err(Refusal::op(node.op_name.clone())),
+    };
+    if node.reads().count() != kernel.operands() || node.writes().count() != 1 {
+        return Err(Refusal::op(format!("{} of other operands", node.op_name)));
     }
-    Support::Yes
+    for tensor in node.reads().chain(node.writes()) {
+        holds(part, tensor)?;
+    }
+    let out = node.output(0).and_then(|tensor| part.dims(tensor));
+    if node.reads().any(|tensor| part.dims(tensor) != out) {
+        return Err(Refusal::shape("broadcasting is not offered"));
+    }
+    Ok(kernel)
+}
+
+/// Refuses a tensor that the device's memory does not hold.
+pub(crate) fn holds(part: &Part, tensor: TensorIndex) -> Outcome<()> {
+    let tensor = &part.tensors[tensor];
+    let name = &tensor.name;
+    if !tensor.plain {
+        return Err(Refusal::dtype(format!("tensor {name} is no plain tensor")));
+    }
+    if tensor.dtype != DType::F32 {
+        let words = format!("tensor {name} is of {}, not of f32", tensor.dtype);
+        return Err(Refusal::dtype(words));
+    }
+    if tensor.encoding.is_some() {
+        return Err(Refusal::encoding(format!("tensor {name} is quantised")));
+    }
+    let Some(dims) = &tensor.dims else {
+        let words = format!("the shape of tensor {name} is known only after the run");
+        return Err(Refusal::new(Reason::DynamicShape, words));
+    };
+    if dims.len() > POLYCHIP_MAX_RANK {
+        let words = format!("rank {}; the limit is {POLYCHIP_MAX_RANK}", dims.len());
+        return Err(Refusal::new(Reason::Rank, words));
+    }
+    if elements(dims).is_none() {
+        return Err(Refusal::shape(format!(
+            "tensor {name} of shape {dims:?} is too large"
+        )));
+    }
+    Ok(())
 }
 
 /// Elements of a tensor whose bytes fit the address space.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
-    let count = shape
-        .iter()
-        .try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
-    count
-        .checked_mul(size_of::<f32>())
-        .filter(|&bytes| bytes <= isize::MAX as usize)?;
-    Some(count)
+    let count = axis::product(shape)?;
+    let bytes = DType::F32.byte_len(count)?;
+    isize::try_from(bytes).is_ok().then_some(count)
 }

@@ -11,12 +11,12 @@
 use std::sync::{Arc, Mutex};
 
 use polychip_sdk::{
-    Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Pace, Port, Result, Run, RunContext,
-    RunQueue, Span, Submit,
+    Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Pace, Port, Result, Run,
+    RunContext, RunQueue, Span, Submit,
 };
 
-use crate::caps;
-use crate::lower::{Kernel, Part};
+use crate::caps::{self, Kernel};
+use crate::lower::Program;
 
 /// A run, and the fence that tells its end.
 pub type XyzRun = Run<XyzExecutable>;
@@ -24,7 +24,7 @@ pub type XyzRun = Run<XyzExecutable>;
 /// A loaded part.
 pub struct XyzExecutable {
     queue: Arc<RunQueue<XyzRun>>,
-    part: Part,
+    program: Program,
     ports: Vec<Port>,
     info: ExecutableInfo,
     /// The device's memory: one piece per tensor, constants in place.
@@ -33,12 +33,11 @@ pub struct XyzExecutable {
 }
 
 impl XyzExecutable {
-    pub(crate) fn new(queue: Arc<RunQueue<XyzRun>>, mut part: Part) -> Result<XyzExecutable> {
-        let ports = part.ports()?;
+    pub(crate) fn new(queue: Arc<RunQueue<XyzRun>>, mut program: Program) -> Result<XyzExecutable> {
         let full = |_| Error::new(ErrorKind::OutOfMemory, "no memory for the part's tensors");
-        let mut memory = Vec::with_capacity(part.tensors.len());
+        let mut memory = Vec::with_capacity(program.tensors.len());
         let mut bytes = 0;
-        for shape in &part.tensors {
+        for shape in &program.tensors {
             let elements = caps::elements(shape).expect("invariant: checked when the blob was read");
             let mut tensor = Vec::new();
             tensor.try_reserve_exact(elements).map_err(full)?;
@@ -47,14 +46,14 @@ impl XyzExecutable {
             memory.push(tensor);
         }
         let mut constant_bytes = 0;
-        for (tensor, values) in part.constants.drain(..) {
+        for (&tensor, values) in program.constants.iter().zip(program.values.drain(..)) {
             constant_bytes += size_of_val(&values[..]) as u64;
             memory[tensor] = values;
         }
         Ok(XyzExecutable {
             queue,
-            part,
-            ports,
+            ports: program.ports()?,
+            program,
             info: ExecutableInfo {
                 constant_bytes,
                 arena_bytes: bytes - constant_bytes,
@@ -77,32 +76,33 @@ impl Compute for XyzExecutable {
             .memory
             .lock()
             .map_err(|_| Error::new(ErrorKind::Persistent, "an earlier run of this part failed midway"))?;
-        let (inputs, outputs) = bound.split_at(self.part.inputs.len());
-        for (place, &tensor) in inputs.iter().zip(&self.part.inputs) {
+        let program = &self.program;
+        let (inputs, outputs) = bound.split_at(program.inputs.len());
+        for (place, &tensor) in inputs.iter().zip(&program.inputs) {
             place.copy_out(0, bytemuck::cast_slice_mut(&mut memory[tensor]))?;
         }
-        for step in &self.part.steps {
+        for step in &program.steps {
             run.check_cancelled()?;
             // moved out and back: no allocation, and the inputs can be borrowed beside it
             let mut output = std::mem::take(&mut memory[step.output]);
-            let (left, right) = (&memory[step.left], &memory[step.right]);
+            let input = |place: usize| &memory[step.inputs[place]];
             match step.kernel {
-                Kernel::Identity => output.copy_from_slice(left),
+                Kernel::Copy => output.copy_from_slice(input(0)),
                 Kernel::Relu => {
-                    for (to, &from) in output.iter_mut().zip(left) {
+                    for (to, &from) in output.iter_mut().zip(input(0)) {
                         // NaN stays NaN
                         *to = if from < 0.0 { 0.0 } else { from };
                     }
                 }
                 Kernel::Add => {
-                    for ((to, left), right) in output.iter_mut().zip(left).zip(right) {
+                    for ((to, left), right) in output.iter_mut().zip(input(0)).zip(input(1)) {
                         *to = left + right;
                     }
                 }
             }
             memory[step.output] = output;
         }
-        for (place, &tensor) in outputs.iter().zip(&self.part.outputs) {
+        for (place, &tensor) in outputs.iter().zip(&program.outputs) {
             place.copy_in(bytemuck::cast_slice(&memory[tensor]))?;
         }
         Ok(Span::Call)

@@ -1,7 +1,7 @@
 //! The xyz plugin: one device that computes Identity, Relu and Add on f32.
 //!
 //! Invariants:
-//! 1. `caps` alone says what is supported; `lower` compiles nothing else.
+//! 1. `caps` alone says what is supported; `lower` asks it for support, estimates and blobs alike.
 //! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
 //! 3. A blob holds all that the part needs, so that a cached one loads without the model.
 //!

@@ -1,52 +1,75 @@
-//! Compiling and loading: the part as a list of steps over numbered tensors, and that list as a blob.
+//! Compiling and loading: a part as a list of steps over numbered tensors, and that list as a blob.
 //!
-//! The blob has a section with the fingerprint of the part, one of little-endian `u64` words (tensors, constants,
-//! ports, steps) and one per constant, in their order.
+//! Invariants:
+//! 1. Support, estimates and blobs come from one lowering ([`lower`]), which reads no constant: what is supported
+//!    compiles.
+//! 2. In a [`Program`] every number is that of a tensor, tensors of one step have one shape, and the output of a step is
+//!    none of its inputs; what breaks this is a bad blob.
 //!
-//! Invariant: in a [`Part`] every number is that of a tensor, tensors of one step have one shape, and the
-//! output of a step is none of its inputs; what breaks this is a bad blob.
+//! Not here: which kernel computes a node (`caps`), the part itself (`polychip_lowering::Part`).
 
-use polychip_ops::{DType, Op};
+use std::collections::BTreeSet;
+
+use polychip_lowering::{Extract, Node, Outcome, Part};
+use polychip_ops::DType;
 use polychip_sdk::{
-    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
-    Port, Result, Support,
+    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Cost, Error, ErrorKind, GraphView,
+    LoadSource, LoadedFrom, Port, Result, Support,
 };
+use serde::{Deserialize, Serialize};
 
-use crate::{buffer, caps};
+use crate::caps::{self, Kernel};
+use crate::{buffer, telemetry};
 
 const PROGRAM: u32 = 1;
-const CONSTANT: u32 = 2;
+const CONSTANTS: u32 = 2;
 const CONTENT: u32 = 3;
 
-/// What a step computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kernel {
-    Identity,
-    Relu,
-    Add,
-}
-
 /// One node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) kernel: Kernel,
-    pub(crate) left: usize,
-    /// As `left` for kernels of one input.
-    pub(crate) right: usize,
+    pub(crate) inputs: Vec<usize>,
     pub(crate) output: usize,
 }
 
 /// A part ready to run.
-#[derive(Debug, Default)]
-pub(crate) struct Part {
-    /// Shapes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Program {
+    /// Shapes; those of tensors that no step and no port names are empty.
     pub(crate) tensors: Vec<Vec<usize>>,
-    pub(crate) constants: Vec<(usize, Vec<f32>)>,
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
-    /// Places of inputs and outputs that are one state between runs.
-    pub(crate) states: Vec<(usize, usize)>,
+    /// For each port the one that is one state with it between runs.
+    states: Vec<Option<u32>>,
     pub(crate) steps: Vec<Step>,
+    pub(crate) constants: Vec<usize>,
+    /// Of each constant its elements, once a blob is read.
+    #[serde(skip)]
+    pub(crate) values: Vec<Vec<f32>>,
+}
+
+/// Whether the device runs each node: it is lowered alone.
+pub(crate) fn supports(graph: &GraphView<'_>) -> Vec<Support> {
+    let whole = Part::of(graph, |_| false);
+    let mut extract = Extract::new(&whole);
+    (0..whole.nodes.len())
+        .map(|node| match lower(&resolved(extract.node(node))) {
+            Ok(_) => Support::Yes,
+            Err(refusal) => refusal.support(),
+        })
+        .collect()
+}
+
+/// What each of some parts of a graph is expected to cost; nothing of one that is not supported.
+pub(crate) fn estimate(graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
+    let whole = Part::of(graph, |_| false);
+    let mut extract = Extract::new(&whole);
+    let cost = |nodes: &&[u32]| match lower(&resolved(extract.nodes(nodes))) {
+        Ok(program) => Ok(program.cost()),
+        Err(refusal) => Cost::unknown(refusal.into()),
+    };
+    parts.iter().map(cost).collect()
 }
 
 /// Makes the blob of a part.
@@ -58,76 +81,79 @@ pub(crate) fn compile(
     if let Some(point) = options.operating_point {
         return Err(Error::bad_argument(format!("operating point {point} of 0")));
     }
-    let mut steps = Vec::new();
-    for node in graph.nodes() {
-        if let Support::No { reason, detail } = caps::support(graph, &node) {
-            let what = format!("{} {}: {reason:?}: {detail}", node.op_name(), node.name());
-            return Err(Error::unsupported(what).at_node(node.index()));
-        }
-        let missing = || Error::bad_argument("a tensor of the node is missing").at_node(node.index());
-        let left = node.input(0).ok_or_else(missing)?;
-        let (code, right) = match node.op() {
-            Op::Identity => (0, left),
-            Op::Relu => (1, left),
-            _ => (2, node.input(1).ok_or_else(missing)?),
-        };
-        let output = node.output(0).ok_or_else(missing)?;
-        steps.extend([code, u64::from(left), u64::from(right), u64::from(output)]);
-    }
-
-    let mut words = vec![graph.tensor_count() as u64];
+    let part = resolved(Part::of(graph, |_| false));
+    let program = lower(&part)?;
     let mut constants = Vec::new();
-    for tensor in graph.tensors() {
-        // a tensor that nothing here uses may be of any type and shape: it becomes an empty one
-        let shape = tensor
-            .shape()
-            .filter(|_| tensor.is_plain() && tensor.dtype() == DType::F32)
-            .unwrap_or_else(|| vec![0]);
-        words.push(shape.len() as u64);
-        words.extend(shape.iter().map(|&dim| dim as u64));
-        if let Some(constant) = tensor.constant().filter(|_| tensor.dtype() == DType::F32) {
-            constants.push((u64::from(tensor.index()), constant));
-        }
+    for &tensor in &program.constants {
+        let bytes = part.tensors[tensor].bytes();
+        constants.extend_from_slice(&bytes.expect("invariant: it is constant, and its shape is known"));
     }
-    push_list(&mut words, constants.iter().map(|(tensor, _)| *tensor));
-    for ports in [graph.inputs(), graph.outputs()] {
-        for &tensor in ports {
-            let view = graph.tensor(tensor);
-            if view.dtype() != DType::F32 || view.encoding().is_some() || view.shape().is_none() {
-                let what = format!("tensor {} is no f32 tensor of known shape", view.name());
-                return Err(Error::unsupported(what).at_tensor(tensor));
-            }
-        }
-        push_list(&mut words, ports.iter().map(|&tensor| u64::from(tensor)));
-    }
-    let place = |ports: &[u32], tensor| ports.iter().position(|&port| port == tensor).unwrap_or(0) as u64;
-    let states = graph.states().flat_map(|(input, output)| {
-        [
-            place(graph.inputs(), input),
-            place(graph.outputs(), output),
-        ]
-    });
-    push_list(&mut words, states.collect::<Vec<_>>().into_iter());
-    push_list(&mut words, steps.into_iter());
-
-    let program: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let content = graph.content_fingerprint();
-    let mut blob = BlobWriter::new(build_id)
-        .section(CONTENT, &content)
-        .section(PROGRAM, &program);
-    for (_, constant) in &constants {
-        blob = blob.section(CONSTANT, constant.bytes());
-    }
-    blob.finish()
+    let full = |_| Error::new(ErrorKind::OutOfMemory, "no memory for the blob");
+    BlobWriter::new(build_id)
+        .section(CONTENT, &graph.content_fingerprint())
+        .section(PROGRAM, &postcard::to_stdvec(&program).map_err(full)?)
+        .section(CONSTANTS, &constants)
+        .finish()
 }
 
-fn push_list(words: &mut Vec<u64>, list: impl ExactSizeIterator<Item = u64>) {
-    words.push(list.len() as u64);
-    words.extend(list);
+/// The part with each node that has no kernel, but was recomposed from nodes that have, computed as those.
+fn resolved(part: Part) -> Part {
+    let has = |part: &Part, node: &Node| caps::kernel(part, node).is_ok();
+    let apart: Vec<bool> = part
+        .nodes
+        .iter()
+        .map(|node| {
+            let inner = node.decomposition.as_deref().filter(|_| !has(&part, node));
+            inner.is_some_and(|inner| inner.nodes.iter().all(|node| has(inner, node)))
+        })
+        .collect();
+    part.decomposed(|node| apart[node])
+}
+
+/// Lowers a part.
+fn lower(part: &Part) -> Outcome<Program> {
+    let step = |node: &Node| {
+        let kernel = caps::kernel(part, node).map_err(|refusal| refusal.at(node.index))?;
+        let inputs = node.reads().collect();
+        let output = node.output(0).expect("invariant: a kernel has an output");
+        Ok(Step {
+            kernel,
+            inputs,
+            output,
+        })
+    };
+    let steps = part.nodes.iter().map(step).collect::<Outcome<Vec<Step>>>()?;
+    let ports = || part.inputs.iter().chain(&part.outputs).copied();
+    for tensor in ports() {
+        caps::holds(part, tensor)?;
+    }
+    let used = steps
+        .iter()
+        .flat_map(|step| step.inputs.iter().chain([&step.output]));
+    let used: BTreeSet<usize> = used.copied().chain(ports()).collect();
+    let shape = |tensor| {
+        part.dims(tensor)
+            .filter(|_| used.contains(&tensor))
+            .unwrap_or(&[0])
+    };
+    Ok(Program {
+        tensors: (0..part.tensors.len())
+            .map(|tensor| shape(tensor).to_vec())
+            .collect(),
+        inputs: part.inputs.clone(),
+        outputs: part.outputs.clone(),
+        states: (0..ports().count()).map(|port| part.state_port(port)).collect(),
+        steps,
+        constants: used
+            .into_iter()
+            .filter(|&tensor| part.is_constant(tensor))
+            .collect(),
+        values: Vec::new(),
+    })
 }
 
 /// Makes a part ready to run.
-pub(crate) fn load(build_id: &str, source: LoadSource<'_, AlignedBytes>) -> Result<Part> {
+pub(crate) fn load(build_id: &str, source: LoadSource<'_, AlignedBytes>) -> Result<Program> {
     let content = source.graph.map(|graph| graph.content_fingerprint());
     match source.from {
         LoadedFrom::Blob(blob) => read(build_id, content, &blob),
@@ -135,128 +161,82 @@ pub(crate) fn load(build_id: &str, source: LoadSource<'_, AlignedBytes>) -> Resu
     }
 }
 
-fn read(build_id: &str, content: Option<[u8; 32]>, blob: &[u8]) -> Result<Part> {
+fn read(build_id: &str, content: Option<[u8; 32]>, blob: &[u8]) -> Result<Program> {
     let blob = BlobReader::open(blob, build_id)?;
     let made_of = blob.section(CONTENT)?;
     if content.is_some_and(|content| content != *made_of) {
         return Err(Error::bad_blob("the blob was made of another part"));
     }
-    let mut words = Words(blob.section(PROGRAM)?);
-    let mut part = Part::default();
-    for _ in 0..words.next()? {
-        let shape = words.list()?;
-        caps::elements(&shape).ok_or_else(|| Error::bad_blob("a tensor of the blob is too large"))?;
-        part.tensors.push(shape);
+    let mut program: Program = postcard::from_bytes(blob.section(PROGRAM)?)
+        .map_err(|_| Error::bad_blob("the program of the blob is torn"))?;
+    let mut words = blob.section(CONSTANTS)?.as_chunks().0.iter();
+    for &tensor in &program.constants {
+        let shape = program.tensors.get(tensor);
+        let count = shape
+            .and_then(|shape| caps::elements(shape))
+            .unwrap_or(usize::MAX);
+        let values = words.by_ref().take(count).map(|&word| f32::from_le_bytes(word));
+        program.values.push(values.collect());
     }
-    let mut data = blob
-        .sections()
-        .filter_map(|(kind, bytes)| (kind == CONSTANT).then_some(bytes));
-    for tensor in words.list()? {
-        let bytes = data
-            .next()
-            .ok_or_else(|| Error::bad_blob("a constant of the blob is missing"))?;
-        let values: Vec<f32> = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|word| f32::from_le_bytes(*word))
-            .collect();
-        part.constants.push((tensor, values));
-    }
-    part.inputs = words.list()?;
-    part.outputs = words.list()?;
-    part.states = words
-        .list()?
-        .as_chunks()
-        .0
-        .iter()
-        .map(|&[input, output]| (input, output))
-        .collect();
-    for &[code, left, right, output] in words.list()?.as_chunks().0 {
-        let kernel = match code {
-            0 => Kernel::Identity,
-            1 => Kernel::Relu,
-            2 => Kernel::Add,
-            _ => return Err(Error::bad_blob(format!("the blob has a step of kind {code}"))),
-        };
-        part.steps.push(Step {
-            kernel,
-            left,
-            right,
-            output,
-        });
-    }
-    part.check()?;
-    Ok(part)
+    program.check()?;
+    Ok(program)
 }
 
-/// The words of the program, each read with a check.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn next(&mut self) -> Result<usize> {
-        let (word, rest) = self
-            .0
-            .split_first_chunk()
-            .ok_or_else(|| Error::bad_blob("the program of the blob is torn"))?;
-        self.0 = rest;
-        usize::try_from(u64::from_le_bytes(*word))
-            .map_err(|_| Error::bad_blob("a number of the blob does not fit this machine"))
-    }
-
-    fn list(&mut self) -> Result<Vec<usize>> {
-        let len = self.next()?;
-        (0..len).map(|_| self.next()).collect()
-    }
-}
-
-impl Part {
+impl Program {
     fn check(&self) -> Result<()> {
         let bad = |what: &'static str| Err(Error::bad_blob(what));
         let shape = |tensor: usize| self.tensors.get(tensor);
+        if self.tensors.iter().any(|shape| caps::elements(shape).is_none()) {
+            return bad("a tensor of the blob is too large");
+        }
         let ports = self.inputs.iter().chain(&self.outputs);
-        if ports.into_iter().any(|&tensor| shape(tensor).is_none()) {
+        if ports.clone().any(|&tensor| shape(tensor).is_none()) || ports.count() != self.states.len() {
             return bad("a port of the blob is no tensor");
         }
-        for (tensor, values) in &self.constants {
-            if shape(*tensor).and_then(|shape| caps::elements(shape)) != Some(values.len()) {
+        for (&tensor, values) in self.constants.iter().zip(&self.values) {
+            if shape(tensor).and_then(|shape| caps::elements(shape)) != Some(values.len()) {
                 return bad("a constant of the blob is of another size than its tensor");
             }
         }
-        for step in &self.steps {
-            let of_output = shape(step.output);
-            let fits = of_output.is_some() && shape(step.left) == of_output && shape(step.right) == of_output;
-            if !fits || step.left == step.output || step.right == step.output {
+        for Step {
+            kernel,
+            inputs,
+            output,
+        } in &self.steps
+        {
+            let fits = |&input: &usize| input != *output && shape(input) == shape(*output);
+            let fit = shape(*output).is_some() && inputs.iter().all(fits);
+            if !fit || inputs.len() != kernel.operands() {
                 return bad("a step of the blob does not fit its tensors");
             }
-        }
-        let paired = |&(input, output): &(usize, usize)| {
-            input < self.inputs.len() && output < self.outputs.len()
-        };
-        if !self.states.iter().all(paired) {
-            return bad("a state of the blob is no pair of ports");
         }
         Ok(())
     }
 
     /// The ports: inputs, then outputs, all dense and row-major.
     pub(crate) fn ports(&self) -> Result<Vec<Port>> {
-        let inputs = self.inputs.len();
-        let mut ports = Vec::with_capacity(inputs + self.outputs.len());
-        for (number, &tensor) in self.inputs.iter().chain(&self.outputs).enumerate() {
-            let mut port = Port::dense(number >= inputs, DType::F32, &self.tensors[tensor])?;
-            port.memory_kinds = buffer::KINDS;
-            port.state_port = self.states.iter().find_map(|&(input, output)| {
-                if number == input {
-                    Some((inputs + output) as u32)
-                } else if number == inputs + output {
-                    Some(input as u32)
-                } else {
-                    None
-                }
-            });
-            ports.push(port);
+        let ports = self.inputs.iter().chain(&self.outputs).zip(&self.states);
+        let port = |(number, (&tensor, &state_port)): (usize, (&usize, &Option<u32>))| {
+            Ok(Port {
+                memory_kinds: buffer::KINDS,
+                state_port,
+                ..Port::dense(number >= self.inputs.len(), DType::F32, &self.tensors[tensor])?
+            })
+        };
+        ports.enumerate().map(port).collect()
+    }
+
+    /// What a run is expected to cost: each step reads and writes memory, and computes nothing that takes longer.
+    fn cost(&self) -> Cost {
+        let bytes = |tensor: usize| 4 * caps::elements(&self.tensors[tensor]).unwrap_or(0) as u64;
+        let moved = |step: &Step| bytes(step.output).saturating_mul(1 + step.inputs.len() as u64);
+        let moved = self.steps.iter().map(moved).fold(0u64, u64::saturating_add);
+        let held = (0..self.tensors.len()).map(bytes).fold(0u64, u64::saturating_add);
+        Cost {
+            time_ns: Some((moved as f64 / telemetry::PEAK_BYTES_PER_S as f64 * 1e9) as u64),
+            memory_bytes: Some(held),
+            emulated: true,
+            ..Cost::default()
         }
-        Ok(ports)
     }
 }

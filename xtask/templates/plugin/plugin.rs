@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use polychip_sdk::{
-    AlignedBytes, CompileOptions, Device, DeviceInfo, DeviceKind, Error, GraphView, HostBuffer, HostServices,
-    LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
+    AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView, HostBuffer,
+    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
 };
 
 use crate::exec::{XyzExecutable, XyzRun};
-use crate::{buffer, caps, lower, telemetry};
+use crate::{buffer, lower, telemetry};
 
 /// Part of every cache key: made of the sources. Put the version of the vendor's compiler beside it into blobs, and
 /// into the device's driver.
@@ -79,6 +79,7 @@ impl Device for XyzDevice {
     const OFFERS: Offers = Offers {
         buffer_export: true,
         cancel: true,
+        estimate: true,
         fence_on_signal: true,
         fence_timing: true,
         ..Offers::NONE
@@ -89,7 +90,11 @@ impl Device for XyzDevice {
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
-        Ok(graph.nodes().map(|node| caps::support(graph, &node)).collect())
+        Ok(lower::supports(graph))
+    }
+
+    fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
+        lower::estimate(graph, parts)
     }
 
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
@@ -97,8 +102,8 @@ impl Device for XyzDevice {
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<XyzExecutable>> {
-        let part = lower::load(BUILD_ID, source)?;
-        XyzExecutable::new(Arc::clone(&self.queue), part).map(Arc::new)
+        let program = lower::load(BUILD_ID, source)?;
+        XyzExecutable::new(Arc::clone(&self.queue), program).map(Arc::new)
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {

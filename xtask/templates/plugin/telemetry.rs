@@ -7,5 +7,5 @@
 /// Multiply-adds of f32 per second: what the planner prices by until costs are measured.
 pub(crate) const PEAK_MACS_PER_S: u64 = 1_000_000_000;
 
-/// Bytes moved per second, as above.
+/// Bytes moved per second, as above; estimates go by it.
 pub(crate) const PEAK_BYTES_PER_S: u64 = 1_000_000_000;
