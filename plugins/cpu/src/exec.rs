@@ -273,8 +273,8 @@ impl CpuExecutable {
 
     fn home(&self, port: usize) -> crate::step::Home {
         let value = self.program.ports[port].value;
-        let storage = self.program.values[value.0 as usize].storage;
-        self.program.storages[storage.0 as usize].home.clone()
+        let allocation = self.program.values[value.0 as usize].allocation;
+        self.program.allocations[allocation.0 as usize].home.clone()
     }
 }
 

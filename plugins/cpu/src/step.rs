@@ -1,8 +1,8 @@
-//! The compiled form of a part: values in storages, and steps over them.
+//! The compiled form of a part: values in allocations, and steps over them.
 //!
 //! Invariants:
-//! 1. A value has known extents and bytes in a storage, or it is a boxed tensor in a slot.
-//! 2. Storages in the arena that are alive at one step do not overlap (`arena`), but for a step whose
+//! 1. A value has known extents and bytes in an allocation, or it is a boxed tensor in a slot.
+//! 2. Allocations in the arena that are alive at one step do not overlap (`arena`), but for a step whose
 //!    `shared` is set: its result overwrites its operand.
 //! 3. A step's closure reaches memory only through [`Operands`], by position in `reads` and `writes`.
 //!
@@ -24,9 +24,9 @@ pub(crate) use operands::{Memory, Operands, Plain, Slots, tensor_from_bytes};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ValueId(pub(crate) u32);
 
-/// Index of a storage in [`Program::storages`].
+/// Index of an allocation in [`Program::allocations`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct StorageId(pub(crate) u32);
+pub(crate) struct AllocationId(pub(crate) u32);
 
 /// A tensor in memory.
 #[derive(Debug, Clone)]
@@ -35,15 +35,15 @@ pub(crate) struct Value {
     pub(crate) dtype: DType,
     /// Extents in the order of memory; `None` for a boxed tensor.
     pub(crate) shape: Option<Vec<usize>>,
-    /// Where it starts in the storage, in bytes.
+    /// Where it starts in the allocation, in bytes.
     pub(crate) offset: usize,
     /// Size, in bytes.
     pub(crate) bytes: usize,
     /// Where they are.
-    pub(crate) storage: StorageId,
+    pub(crate) allocation: AllocationId,
 }
 
-/// Where a storage is.
+/// Where an allocation is.
 #[derive(Debug, Clone)]
 pub(crate) enum Home {
     /// In the arena, at an offset in bytes that is planned last.
@@ -62,7 +62,7 @@ pub(crate) enum Home {
 
 /// A piece of memory.
 #[derive(Debug, Clone)]
-pub(crate) struct Storage {
+pub(crate) struct Allocation {
     /// Size.
     pub(crate) bytes: usize,
     /// Place.
@@ -140,8 +140,8 @@ pub(crate) struct PortUse {
 pub(crate) struct Program {
     /// Values.
     pub(crate) values: Vec<Value>,
-    /// Storages.
-    pub(crate) storages: Vec<Storage>,
+    /// Allocations.
+    pub(crate) allocations: Vec<Allocation>,
     /// Steps in order of execution.
     pub(crate) steps: Vec<Step>,
     /// Bytes of the arena.

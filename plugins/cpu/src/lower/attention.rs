@@ -1,16 +1,16 @@
 //! Attention as one step, reading and writing heads where they lie.
 //!
 //! A transposition between `[batch, rows, heads, size]` and `[batch, heads, rows, size]` around an attention is not
-//! computed: [`super::fuse`] finds it by [`turns`], and the strides say the same.
+//! computed: [`super::fuse`] finds it by [`swaps_heads`], and the strides say the same.
 
 use polychip_cpu_kernels::attention::{AttentionParams, AttentionPlan, HeadStrides};
-use polychip_cpu_kernels::gemm::Elements;
+use polychip_lowering::Layout;
 use polychip_ops::{Attr, AttrKey, AttrValue, Op, axis, broadcast};
 use polychip_sdk::Result;
 
-use super::convert::stands_for_f32;
-use super::fuse::Tail;
-use super::{Form, Lowering, kernel_error};
+use super::builder::{Lowering, kernel_error, storage_of};
+use super::encoding::stands_for_f32;
+use super::tail::Tail;
 use crate::part::{Node, Part, TensorIndex};
 use crate::work::Class;
 
@@ -134,20 +134,20 @@ fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
     })
 }
 
-/// Whether this family covers a node.
+/// Whether these kernels cover a node.
 pub(super) fn covers(part: &Part, node: &Node) -> bool {
     params(part, node).is_some()
 }
 
 /// What a transposition of `[batch, rows, heads, size]` and back reads, where the node is one.
-pub(super) fn turns(part: &Part, node: &Node) -> Option<TensorIndex> {
+pub(super) fn swaps_heads(part: &Part, node: &Node) -> Option<TensorIndex> {
     let (x, y) = (node.input(0)?, node.output(0)?);
-    let turns = node.op == Op::Transpose
+    let swaps = node.op == Op::Transpose
         && node.attributes.ints(Attr::Perm) == Some(&[0, 2, 1, 3])
         && part.plain_f32(x)
         && part.plain_f32(y)
         && part.dims(x)?.len() == 4;
-    turns.then_some(x)
+    swaps.then_some(x)
 }
 
 /// Lowers Attention without a cache.
@@ -160,21 +160,21 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         return Ok(false);
     };
     let elements = l.elements(&[q, k, v, y]);
-    let brief = elements == Elements::Bf16;
+    let storage = storage_of(elements);
     let mut reads = Vec::new();
     for (tensor, strides, heads, rows, size) in [
         (q, &mut params.q, params.heads, params.queries, params.size),
         (k, &mut params.k, params.kv_heads, params.keys, params.size),
         (v, &mut params.v, params.kv_heads, params.keys, params.value_size),
     ] {
-        let source = match l.turned[tensor] {
+        let source = match l.transposed[tensor] {
             Some(source) => {
                 *strides = HeadStrides::heads_inside(heads, rows, size);
                 source
             }
             None => tensor,
         };
-        reads.push(l.form_as(source, Form::Rows, brief)?);
+        reads.push(l.read(source, Layout::RowMajor, storage)?);
     }
     let with_mask = match node.input(3) {
         Some(mask) => {
@@ -184,13 +184,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         None => false,
     };
     let target = match tail.output {
-        Some(turned) => {
+        Some(transposed) => {
             params.out = HeadStrides::heads_inside(params.heads, params.queries, params.value_size);
-            turned
+            transposed
         }
         None => y,
     };
-    let output = l.result_near(target, Form::Rows, brief)?;
+    let output = l.write_f32_or(storage, target, Layout::RowMajor)?;
     let plan = AttentionPlan::of(elements, l.isa, params).map_err(kernel_error)?;
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let scores = [params.batch, params.heads, params.queries, params.keys];

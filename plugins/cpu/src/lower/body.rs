@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use polychip_ops::DType;
+use polychip_ops::{DType, Op};
 use polychip_reference::{Body as Callable, EvaluateError, Program, Tensor, evaluate_control};
 use polychip_sdk::{Error, ErrorKind, Result};
 
-use super::{Form, Lowering};
+use super::builder::Lowering;
 use crate::part::Node;
 use crate::step::Operands;
-use crate::work;
+use crate::work::of_body;
 
 /// A body with the places of what it captures among the step's operands.
 struct Body {
@@ -59,6 +59,10 @@ pub(super) fn failure(error: EvaluateError) -> Error {
 
 /// Adds a step that runs a node with bodies.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
+    if !matches!(node.op, Op::If | Op::Loop | Op::Scan | Op::SequenceMap) {
+        let words = format!("{} with body graphs is not computed", node.op_name);
+        return Err(Error::unsupported(words));
+    }
     let mut reads = Vec::new();
     let mut place = |l: &mut Lowering<'_>, t: usize| -> Result<usize> {
         reads.push(l.rows(t)?);
@@ -73,7 +77,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     for (body, program) in node.bodies.iter().zip(l.programs.bodies(node)) {
         let program = program
             .clone()
-            .map_err(|why| Error::unsupported(format!("{}: in the body: {why}", node.op_name)))?;
+            .map_err(|why| Error::unsupported(format!("in the body: {why}")))?;
         let captured = body.captured.iter().map(|t| t.map(|t| place(l, t)).transpose());
         let captured = captured.collect::<Result<_>>()?;
         bodies.push(Body {
@@ -89,12 +93,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     let mut results = Vec::new();
     for (i, output) in node.outputs.iter().enumerate() {
         if let Some(t) = *output {
-            writes.push(l.result(t, Form::Rows)?);
+            writes.push(l.write_rows(t)?);
             results.push(i);
         }
     }
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
-    let work = work::of_body(l.part, l.programs, node);
+    let work = of_body(l.part, l.programs, node);
     let step = l.step(
         node.op.name(),
         &reads,

@@ -1,236 +1,551 @@
-//! Tensors as 8-bit codes: which ones may be, and their forms.
+//! Nodes that are computed in integers, on tensors of 8-bit codes.
 //!
 //! Invariants:
-//! 1. A tensor with a [`Grid`] is rounded to its codes behind the node that computes it, and lives as codes; the f32
-//!    values are made of them where a node wants those.
-//! 2. Codes are unsigned. Signed bytes are flipped to them and back at ports and where a node wants the stored bytes.
+//! 1. A result is within one code of what dequantising, the op in f32 and quantising give.
+//! 2. What a chain computes in integers is decided by [`chain`], which sees all that the kernels need; a chain whose
+//!    inner tensors have encodings is only ever lowered here.
+//!
+//! Not here: codes of more or fewer bits than 8, and ops without an integer form; they compute in f32 between
+//! conversions (`forms`).
 
-use polychip_cpu_kernels::quantised::{self, Codes};
-use polychip_cpu_kernels::transpose::TransposePlan;
-use polychip_ops::DType;
-use polychip_sdk::Result;
+use polychip_cpu_kernels::conv::Window;
+use polychip_cpu_kernels::pool::PoolParams;
+use polychip_cpu_kernels::quantised::{
+    self, Added, AveragePlan, Codes, ConvPlan, Output, Sum, Target, Weights,
+};
+use polychip_cpu_kernels::{Isa, ThreadPool, Unary, elementwise as kernel};
+use polychip_lowering::{Layout, Storage, integers};
+use polychip_ops::{Attr, DType, Op, axis};
+use polychip_sdk::{Constant, Encoding, Result};
 
-use super::{Form, Lowering, channels_last, image, is_trivial, kernel_error};
-use crate::part::{EncodingKind, Part, TensorIndex};
-use crate::step::ValueId;
+use super::builder::{Lowering, image, kernel_error};
+use super::encoding::{Grid, grid, is_rounded, stands_for_f32};
+use super::filter::{Filter, extent, products};
+use super::function::activation;
+use super::steps::{dense, strided};
+use super::tail::{IDENTITY, Tail};
+use super::{conv, window};
+use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::work::Class;
 
-/// One scale and one zero for 8-bit codes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Grid {
-    /// The step.
-    pub(super) scale: f32,
-    /// The code of zero.
-    pub(super) zero: u8,
+/// What a chain of a product writes.
+#[derive(Clone, Copy, PartialEq)]
+enum Result8 {
+    /// Codes, after the limits of an activation.
+    Codes(Grid, Codes),
+    /// f32 between limits.
+    Floats(f32, f32),
 }
 
-impl Grid {
-    /// A step of this grid in steps of another.
-    pub(super) fn over(self, other: Grid) -> f32 {
-        self.scale / other.scale
-    }
-
-    /// All codes.
-    pub(super) fn codes(self) -> Codes {
-        Codes::all(self.zero)
-    }
+/// A product that is computed in integers.
+struct Chain {
+    x: TensorIndex,
+    input: Grid,
+    filter: Filter,
+    bias: Option<TensorIndex>,
+    target: TensorIndex,
+    result: Result8,
+    /// What is added, and the grid that the product is rounded to before.
+    residual: Option<(TensorIndex, Grid, Grid)>,
 }
 
-/// The grid of a tensor of 8-bit codes that stand for f32, where it has one for all elements.
-pub(super) fn grid(part: &Part, tensor: TensorIndex) -> Option<Grid> {
-    let t = &part.tensors[tensor];
-    let encoding = t.encoding.as_ref()?;
-    let top = match t.dtype {
-        DType::U8 => 0,
-        DType::I8 => 128,
+/// Whether `sum = anchor + other` with an encoded tensor between is one chain of integers.
+pub(super) fn adds_residual(part: &Part, node: &Node, sum: &Node, other: TensorIndex) -> Option<TensorIndex> {
+    let output = sum.output(0)?;
+    let tail = Tail {
+        residual: Some(other),
+        output: Some(output),
+        ..Tail::NONE
+    };
+    chain(part, node, &tail).map(|_| output)
+}
+
+fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
+    let (x, w, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
+    let input = grid(part, x)?;
+    let target = tail.output.unwrap_or(y);
+    let (dims, out) = (part.dims(x)?, part.dims(y)?);
+    let constant = |t: TensorIndex| part.tensors[t].is_constant() && stands_for_f32(part, t);
+    if part.dims(target)? != out || out.contains(&0) || dims.contains(&0) {
+        return None;
+    }
+    let whole = |attr, default: f32| node.attributes.float(attr).unwrap_or(default) == 1.0;
+    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
+    let filter = match node.op {
+        Op::Conv if conv::covers(part, node) => Filter::new(part, w, false)?,
+        Op::Gemm
+            if dims.len() == 2
+                && !flag(Attr::TransA)
+                && whole(Attr::Alpha, 1.0)
+                && whole(Attr::Beta, 1.0) =>
+        {
+            Filter::new(part, w, !flag(Attr::TransB))?
+        }
+        Op::MatMul if dims.len() >= 2 => Filter::new(part, w, true)?,
         _ => return None,
     };
-    let zero = encoding.zero_points.first().copied().unwrap_or(0);
-    let zero = u8::try_from(zero.checked_add(top)?).ok()?;
-    let scale = *encoding.scales.first()?;
-    let one = encoding.kind == EncodingKind::PerTensor && encoding.real_dtype == DType::F32;
-    (one && scale.is_normal() && scale > 0.0 && t.dims.is_some()).then_some(Grid { scale, zero })
+    let depth = filter.depth()?;
+    if node.op != Op::Conv {
+        let fits =
+            filter.dims.len() == 2 && dims.last() == Some(&depth) && out.last() == Some(&filter.outputs());
+        if !fits || dims[..dims.len() - 1] != out[..out.len() - 1] {
+            return None;
+        }
+    }
+    let bias = node.input(2).or(tail.bias);
+    let outputs = filter.outputs();
+    let per_output = |t: TensorIndex| {
+        constant(t)
+            && part
+                .dims(t)
+                .is_some_and(|dims| dims.iter().product::<usize>() == outputs)
+    };
+    if !bias.is_none_or(per_output)
+        || tail.after
+        || tail.alpha != 1.0
+        || (node.input(2).is_some() && tail.bias.is_some())
+    {
+        return None;
+    }
+    let (low, high) = match tail.activation {
+        Unary::Identity => (f32::NEG_INFINITY, f32::INFINITY),
+        Unary::Relu => (0.0, f32::INFINITY),
+        Unary::Clip { low, high } if low <= high => (low, high),
+        _ => return None,
+    };
+    let result = match grid(part, target) {
+        Some(grid) => Result8::Codes(grid, clamped(grid, low, high)),
+        None if part.plain_f32(target) => Result8::Floats(low, high),
+        None => return None,
+    };
+    let residual = match tail.residual {
+        None => None,
+        Some(other) => {
+            // depthwise kernels add nothing
+            let dense = node.op != Op::Conv || node.attributes.int(Attr::Group).unwrap_or(1) == 1;
+            let same = part.dims(other)? == out && tail.activation == IDENTITY && other != y;
+            if !dense || !same || !matches!(result, Result8::Codes(..)) {
+                return None;
+            }
+            Some((other, grid(part, other)?, grid(part, y)?))
+        }
+    };
+    Some(Chain {
+        x,
+        input,
+        filter,
+        bias,
+        target,
+        result,
+        residual,
+    })
 }
 
-impl Lowering<'_> {
-    /// Whether a tensor's codes exist channels last but not row-major.
-    pub(super) fn has_channel_codes(&self, tensor: TensorIndex) -> bool {
-        let [rows, channels] = self.forms[tensor].codes;
-        channels.is_some() && rows.is_none()
+/// The codes between two real limits.
+fn clamped(grid: Grid, low: f32, high: f32) -> Codes {
+    let code = |x: f32| ((x / grid.scale).round_ties_even() + f32::from(grid.zero)).clamp(0.0, 255.0) as u8;
+    Codes {
+        zero: grid.zero,
+        low: code(low),
+        high: code(high),
     }
+}
 
-    /// Whether a tensor's codes or what they are made of exist channels last only.
-    pub(super) fn code_form(&self, tensor: TensorIndex) -> Form {
-        if self.has_channel_codes(tensor) || self.is_channels_only(tensor) {
-            Form::Channels
-        } else {
-            Form::Rows
-        }
+/// Lowers a node that has an integer layout.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+    if let Some(chain) = chain(l.part, node, tail) {
+        product(l, node, chain)?;
+        return Ok(true);
     }
-
-    /// A new value for the codes that a node computes.
-    pub(super) fn code_result(&mut self, tensor: TensorIndex, form: Form) -> Result<ValueId> {
-        let dims = self.shape(tensor)?;
-        let shape = if form == Form::Channels {
-            channels_last(dims)
-        } else {
-            dims.to_vec()
-        };
-        let value = self.fresh(DType::U8, shape)?;
-        self.forms[tensor].codes[form as usize] = Some(value);
-        Ok(value)
+    if tail.output.is_some() {
+        return Ok(false);
     }
-
-    /// The codes of a tensor that has a grid.
-    pub(super) fn codes(&mut self, tensor: TensorIndex, form: Form) -> Result<ValueId> {
-        if let Some(value) = self.forms[tensor].codes[form as usize] {
-            return Ok(value);
-        }
-        let dims = self.shape(tensor)?;
-        let other = if form == Form::Rows {
-            Form::Channels
-        } else {
-            Form::Rows
-        };
-        let value = if let Some(from) = self.forms[tensor].codes[other as usize] {
-            let shape = if form == Form::Channels {
-                channels_last(dims)
-            } else {
-                dims.to_vec()
-            };
-            if is_trivial(dims) {
-                self.view(from, shape)
-            } else {
-                let [n, c, spatial] = image(dims)?;
-                let (name, plan) = if form == Form::Rows {
-                    ("codes to row-major", TransposePlan::channels_first(n, c, spatial))
-                } else {
-                    (
-                        "codes to channels last",
-                        TransposePlan::channels_last(n, c, spatial),
-                    )
-                };
-                let result = self.fresh(DType::U8, shape)?;
-                self.transpose(name, plan.map_err(kernel_error)?, from, result);
-                result
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let (Some(from), Some(to)) = (grid(l.part, x), grid(l.part, y)) else {
+        return Ok(false);
+    };
+    if l.shape(x)?.contains(&0) || l.shape(y)?.contains(&0) {
+        return Ok(false);
+    }
+    match node.op {
+        Op::Add | Op::Mul | Op::Sub => two(l, node, y, to),
+        Op::MaxPool | Op::AveragePool | Op::GlobalAveragePool => pool(l, node, (x, from), (y, to)),
+        Op::Identity | Op::Reshape | Op::Flatten | Op::Squeeze | Op::Unsqueeze
+            if is_rounded(l.part, node, y) =>
+        {
+            if node
+                .input(1)
+                .is_some_and(|t| l.part.tensors[t].constant.is_none())
+                || l.shape(x)?.iter().product::<usize>() != l.shape(y)?.iter().product::<usize>()
+            {
+                return Ok(false);
             }
-        } else if self.code_source(tensor) == Some(other) {
-            self.codes(tensor, other)?;
-            return self.codes(tensor, form);
-        } else {
-            self.first_codes(tensor, form)?
-        };
-        self.forms[tensor].codes[form as usize] = Some(value);
-        Ok(value)
-    }
-
-    /// The form in which something exists that codes can be made of.
-    fn code_source(&self, tensor: TensorIndex) -> Option<Form> {
-        let forms = &self.forms[tensor];
-        let rows = forms.stored.is_some() || forms.rows.is_some() || self.part.tensors[tensor].is_constant();
-        match (rows, forms.channels.is_some()) {
-            (true, _) => Some(Form::Rows),
-            (false, true) => Some(Form::Channels),
-            (false, false) => None,
+            let rows = l.read(x, Layout::RowMajor, Storage::Codes)?;
+            let shape = l.shape(y)?.to_vec();
+            let view = l.view(rows, shape);
+            l.places[y].set(Layout::RowMajor, Storage::Codes, view);
+            Ok(true)
         }
+        Op::Concat if is_rounded(l.part, node, y) => concat(l, node, y),
+        _ => table(l, node, (x, from), (y, to)),
     }
+}
 
-    /// Codes made of stored bytes or of f32 values, which exist in this form.
-    fn first_codes(&mut self, tensor: TensorIndex, form: Form) -> Result<ValueId> {
-        let part = self.part;
-        let t = &part.tensors[tensor];
-        let grid = grid(part, tensor).ok_or_else(|| self.not_computed(tensor))?;
-        if form == Form::Rows && (self.forms[tensor].stored.is_some() || t.constant.is_some()) {
-            let stored = match self.forms[tensor].stored {
-                Some(stored) => stored,
-                None => self.constant(tensor)?,
-            };
-            if t.dtype == DType::U8 {
-                return Ok(stored);
+fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
+    let Chain {
+        x,
+        input,
+        filter,
+        bias,
+        target,
+        result,
+        residual,
+    } = chain;
+    let (dims, y) = (l.shape(x)?, l.shape(target)?);
+    let (params, layout) = extent(node, &filter, dims, y)?;
+    let kind = match result {
+        Result8::Codes(..) => Target::Codes,
+        Result8::Floats(..) => Target::Wide,
+    };
+    let plan = ConvPlan::new(l.isa, params, kind).map_err(kernel_error)?;
+    // the product is rounded to this grid first
+    let first = residual.map(|(_, _, between)| between).or(match result {
+        Result8::Codes(grid, _) => Some(grid),
+        Result8::Floats(..) => None,
+    });
+    let bias = bias.map(|b| Bias::new(l, b)).transpose()?;
+    let packer = plan.clone();
+    let packed = l.packed(vec![plan.packed_len()], move |packed| {
+        let outputs = filter.outputs();
+        let step = first.map_or(1.0, |grid| grid.scale);
+        let mut factor = Vec::with_capacity(outputs);
+        let (mut sums, mut shift) = (vec![0; outputs], vec![0.0; outputs]);
+        let whole = bias.as_ref().map(|bias| bias.sums(&filter, input)).transpose()?;
+        for output in 0..outputs {
+            factor.push((f64::from(input.scale) * f64::from(filter.scale(output)) / f64::from(step)) as f32);
+        }
+        match (whole, &bias) {
+            (Some(Some(whole)), _) => sums = whole,
+            (Some(None), Some(bias)) => {
+                for (shift, value) in shift.iter_mut().zip(bias.source.reals()?) {
+                    *shift = value / step;
+                }
             }
-            let result = self.code_result(tensor, form)?;
-            self.flip(stored, result);
-            return Ok(result);
+            _ => {}
         }
-        let real = match form {
-            Form::Rows => self.forms[tensor].rows,
-            Form::Channels => self.forms[tensor].channels,
+        let weights = Weights {
+            values: &filter.values()?,
+            input_zero: input.zero,
+            bias: &sums,
+            factor: &factor,
+            shift: &shift,
         };
-        let real = real.ok_or_else(|| self.not_computed(tensor))?;
-        let result = self.code_result(tensor, form)?;
-        let isa = self.isa;
-        self.step(
-            "quantise",
-            &[real],
-            &[result],
-            None,
-            Box::new(move |o| {
-                quantised::quantise(isa, o.pool, o.read(0), grid.scale, grid.codes(), o.write(0));
-                Ok(())
-            }),
-        )
-        .is(Class::Codes);
-        Ok(result)
-    }
-
-    /// Adds a step between codes and signed bytes.
-    pub(super) fn flip(&mut self, from: ValueId, to: ValueId) {
-        self.step(
-            "flip signs",
-            &[from],
-            &[to],
-            None,
-            Box::new(|o| {
-                quantised::flip(o.pool, o.read(0), o.write(0));
-                Ok(())
-            }),
-        )
-        .is(Class::Codes);
-    }
-
-    /// The f32 values of a tensor whose codes exist or can be made in this form; nothing otherwise.
-    pub(super) fn decoded_codes(&mut self, tensor: TensorIndex, form: Form) -> Result<Option<ValueId>> {
-        let Some(grid) = grid(self.part, tensor) else {
-            return Ok(None);
-        };
-        let exist =
-            self.forms[tensor].codes.iter().any(Option::is_some) || self.forms[tensor].stored.is_some();
-        if !exist {
-            return Ok(None);
-        }
-        let codes = self.codes(tensor, form)?;
-        let shape = self.value_shape(codes).to_vec();
-        let result = self.fresh(DType::F32, shape)?;
-        let isa = self.isa;
-        self.step(
-            "dequantise",
-            &[codes],
-            &[result],
-            None,
-            Box::new(move |o| {
-                quantised::dequantise(isa, o.pool, o.read(0), grid.scale, grid.zero, o.write(0));
-                Ok(())
-            }),
-        )
-        .is(Class::Codes);
-        Ok(Some(result))
-    }
-
-    /// Rounds what a node computed in f32 to codes, which take its place.
-    pub(super) fn round_to_codes(&mut self, tensor: TensorIndex) -> Result<()> {
-        if self.forms[tensor].codes.iter().all(Option::is_none) {
-            if self.code_source(tensor).is_none() {
-                return Ok(());
-            }
-            let form = if self.is_channels_only(tensor) {
-                Form::Channels
-            } else {
-                Form::Rows
-            };
-            self.codes(tensor, form)?;
-        }
-        self.forms[tensor].rows = None;
-        self.forms[tensor].channels = None;
+        packer.pack(&weights, packed);
         Ok(())
+    })?;
+    let mut reads = vec![l.read(x, layout, Storage::Codes)?, packed];
+    if let Some((other, ..)) = residual {
+        reads.push(l.read(other, layout, Storage::Codes)?);
     }
+    let output = match result {
+        Result8::Codes(..) => l.write(target, layout, Storage::Codes)?,
+        Result8::Floats(..) => l.write(target, layout, Storage::Real)?,
+    };
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    let name = if node.op == Op::Conv {
+        "conv of codes"
+    } else {
+        "gemm of codes"
+    };
+    let (class, products) = products(&plan);
+    l.step(
+        name,
+        &reads,
+        &[output],
+        scratch,
+        Box::new(move |o| {
+            let (x, packed) = (o.read::<u8>(0), o.read(1));
+            let added = residual.map(|(_, other, between)| {
+                let Result8::Codes(grid, _) = result else {
+                    unreachable!("invariant: something is added to codes only")
+                };
+                Added {
+                    codes: o.read(2),
+                    factor: other.over(grid),
+                    shift: -f32::from(other.zero) * other.over(grid),
+                    rounded: (between.codes(), between.over(grid)),
+                }
+            });
+            let output = match result {
+                Result8::Codes(_, codes) => Output::Codes(o.write(0), codes),
+                Result8::Floats(low, high) => Output::Floats(o.write(0), low, high),
+            };
+            let scratch = o.scratch(1);
+            plan.run(o.pool, packed, x, input.zero, added, output, scratch);
+            Ok(())
+        }),
+    )
+    .does(class, products);
+    Ok(())
+}
+
+/// A constant that is added per output.
+struct Bias {
+    source: Tensor,
+    /// The integers and their scales, where it is stored so.
+    stored: Option<(Constant, Encoding)>,
+}
+
+impl Bias {
+    fn new(l: &Lowering<'_>, tensor: TensorIndex) -> Result<Self> {
+        let t = &l.part.tensors[tensor];
+        let stored = match (t.dtype, t.constant, &t.encoding) {
+            (DType::I32, Some(constant), Some(encoding)) => Some((constant, encoding.clone())),
+            _ => None,
+        };
+        Ok(Self {
+            source: l.source(tensor)?,
+            stored,
+        })
+    }
+
+    /// The bias in steps of the sums, where it is stored so.
+    fn sums(&self, filter: &Filter, input: Grid) -> Result<Option<Vec<i32>>> {
+        let Some((constant, encoding)) = &self.stored else {
+            return Ok(None);
+        };
+        let scales = &encoding.scales;
+        let same = (0..filter.outputs()).all(|output| {
+            let own = scales.get(if scales.len() == 1 { 0 } else { output });
+            let step = input.scale * filter.scale(output);
+            own.is_some_and(|own| (own - step).abs() <= 1e-6 * step.abs())
+        });
+        if !same || encoding.zero_points.iter().any(|&zero| zero != 0) {
+            return Ok(None);
+        }
+        Ok(Some(integers(DType::I32, filter.outputs(), constant.bytes())?))
+    }
+}
+
+/// Sums, differences and products of two tensors.
+fn two(l: &mut Lowering<'_>, node: &Node, y: TensorIndex, to: Grid) -> Result<bool> {
+    let (Some(a), Some(b)) = (node.input(0), node.input(1)) else {
+        return Ok(false);
+    };
+    let (Some(left), Some(right)) = (grid(l.part, a), grid(l.part, b)) else {
+        return Ok(false);
+    };
+    let (out, isa) = (l.shape(y)?, l.isa);
+    let same = l.shape(a)? == out && l.shape(b)? == out;
+    let layout = l.code_layout(a).max(l.code_layout(b));
+    if node.op == Op::Mul {
+        // the shorter operand is repeated: a value for all, or one per channel of the only image
+        let repeats = |dims: &[usize]| {
+            dims.iter().product::<usize>() == 1
+                || (layout == Layout::ChannelsLast
+                    && dims.len() == out.len()
+                    && dims[0] == 1
+                    && out[0] == 1
+                    && { dims[1] == out[1] && dims[2..].iter().all(|&size| size == 1) })
+        };
+        let (a, b, left, right) = match (l.shape(a)? == out, l.shape(b)? == out) {
+            (true, true) => (a, b, left, right),
+            (true, false) if repeats(l.shape(b)?) => (a, b, left, right),
+            (false, true) if repeats(l.shape(a)?) => (b, a, right, left),
+            _ => return Ok(false),
+        };
+        let one = l.shape(b)?.len() < 3 && l.shape(b)? != out;
+        let reads = [
+            l.read(a, layout, Storage::Codes)?,
+            l.read(b, if one { Layout::RowMajor } else { layout }, Storage::Codes)?,
+        ];
+        let output = l.write(y, layout, Storage::Codes)?;
+        let factor = left.scale * right.scale / to.scale;
+        l.step(
+            "product of codes",
+            &reads,
+            &[output],
+            None,
+            Box::new(move |o| {
+                let (a, b): (&[u8], &[u8]) = (o.read(0), o.read(1));
+                let zeros = [left.zero, right.zero];
+                quantised::multiply(isa, o.pool, (a, b), zeros, factor, to.codes(), o.write(0));
+                Ok(())
+            }),
+        )
+        .is(Class::Codes);
+        return Ok(true);
+    }
+    if !same {
+        return Ok(false);
+    }
+    let sign = if node.op == Op::Sub { -1.0 } else { 1.0 };
+    let (by_a, by_b) = (left.over(to), sign * right.over(to));
+    let sum = Sum {
+        a: by_a,
+        b: by_b,
+        shift: -(f32::from(left.zero) * by_a + f32::from(right.zero) * by_b),
+    };
+    let reads = [
+        l.read(a, layout, Storage::Codes)?,
+        l.read(b, layout, Storage::Codes)?,
+    ];
+    let output = l.write(y, layout, Storage::Codes)?;
+    l.step(
+        "sum of codes",
+        &reads,
+        &[output],
+        None,
+        Box::new(move |o| {
+            quantised::add(isa, o.pool, o.read(0), o.read(1), sum, to.codes(), o.write(0));
+            Ok(())
+        }),
+    )
+    .is(Class::Codes);
+    Ok(true)
+}
+
+/// Pools over windows and whole images.
+fn pool(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    (x, from): (TensorIndex, Grid),
+    (y, to): (TensorIndex, Grid),
+) -> Result<bool> {
+    let dims = l.shape(x)?;
+    if !(3..=5).contains(&dims.len()) || node.output(1).is_some() {
+        return Ok(false);
+    }
+    let maximum = node.op == Op::MaxPool;
+    if maximum && !is_rounded(l.part, node, y) {
+        return Ok(false);
+    }
+    let [n, c, spatial] = image(dims)?;
+    let params = if node.op == Op::GlobalAveragePool {
+        PoolParams {
+            batch: n,
+            channels: c,
+            window: Window::new_2d([1, spatial], [1, 1], [1, spatial], [1, 1], [1, 1], [0, 0]),
+            pads_end: [0; 3],
+        }
+    } else {
+        window::pool(l, node, x, y)?
+    };
+    let isa = l.isa;
+    let count_padding = node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0;
+    let plan = AveragePlan::new(params, count_padding).map_err(kernel_error)?;
+    let (input, output) = (
+        l.read(x, Layout::ChannelsLast, Storage::Codes)?,
+        l.write(y, Layout::ChannelsLast, Storage::Codes)?,
+    );
+    let factor = from.over(to);
+    let seen = window::taps(dims, l.shape(y)?, node);
+    l.step(
+        "pool of codes",
+        &[input],
+        &[output],
+        None,
+        Box::new(move |o| {
+            let (x, y) = (o.read(0), o.write(0));
+            if maximum {
+                quantised::max_pool(isa, o.pool, (n, c), &params.window, x, y);
+            } else {
+                plan.run(isa, o.pool, x, from.zero, factor, to.codes(), y);
+            }
+            Ok(())
+        }),
+    )
+    .does(Class::PoolCodes, seen);
+    Ok(true)
+}
+
+/// Tensors of one grid side by side.
+fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Result<bool> {
+    let inputs: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
+    let out = l.shape(y)?;
+    let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+    let Some(axis) = axis::normalise(along, out.len()) else {
+        return Ok(false);
+    };
+    let (mut layout, mut sum) = (Layout::RowMajor, 0);
+    for &input in &inputs {
+        let dims = l.shape(input)?;
+        let fits = dims.len() == out.len() && (0..out.len()).all(|i| i == axis || dims[i] == out[i]);
+        if grid(l.part, input).is_none() || !fits {
+            return Ok(false);
+        }
+        sum += dims[axis];
+        if l.code_layout(input) == Layout::ChannelsLast {
+            layout = Layout::ChannelsLast;
+        }
+    }
+    if sum != out[axis] {
+        return Ok(false);
+    }
+    let at = layout.place(axis, out.len());
+    let mut values = Vec::new();
+    for &input in &inputs {
+        values.push(l.read(input, layout, Storage::Codes)?);
+    }
+    let result = l.write(y, layout, Storage::Codes)?;
+    let to = dense(l.value_shape(result))?;
+    let mut offset = 0;
+    for value in values {
+        let shape = l.value_shape(value).to_vec();
+        let from = dense(&shape)?;
+        strided(
+            l,
+            "concat of codes",
+            &shape,
+            (value, 0, &from),
+            (result, offset, &to),
+        )?;
+        offset += shape[at] * to[at] as usize;
+    }
+    Ok(true)
+}
+
+/// The table of a function of one code.
+fn tabulate(isa: Isa, function: Unary, from: Grid, to: Grid) -> [u8; 256] {
+    let pool = ThreadPool::new(1);
+    let x: [f32; 256] = std::array::from_fn(|code| (code as f32 - f32::from(from.zero)) * from.scale);
+    let (mut y, mut table) = ([0.0; 256], [0; 256]);
+    kernel::unary(isa, &pool, function, &x, &mut y);
+    quantised::quantise(isa, &pool, &y, to.scale, to.codes(), &mut table);
+    table
+}
+
+/// Functions of one value, by a table of all codes.
+fn table(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    (x, from): (TensorIndex, Grid),
+    (y, to): (TensorIndex, Grid),
+) -> Result<bool> {
+    let Some(function) = activation(l.part, node) else {
+        return Ok(false);
+    };
+    if l.shape(x)? != l.shape(y)? {
+        return Ok(false);
+    }
+    let table = tabulate(l.isa, function, from, to);
+    let layout = l.code_layout(x);
+    let (input, output) = (
+        l.read(x, layout, Storage::Codes)?,
+        l.write(y, layout, Storage::Codes)?,
+    );
+    l.step(
+        "table of codes",
+        &[input],
+        &[output],
+        None,
+        Box::new(move |o| {
+            quantised::map(o.pool, &table, o.read(0), o.write(0));
+            Ok(())
+        }),
+    )
+    .is(Class::Codes);
+    Ok(true)
 }

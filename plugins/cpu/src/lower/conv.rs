@@ -1,19 +1,21 @@
 //! Convolutions with constant weights: channels last, packed weights, everything behind them in the epilogue.
 
-use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan, Window};
-use polychip_cpu_kernels::gemm::Elements;
-use polychip_cpu_kernels::{Epilogue, Residual};
+use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan};
+use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Op, geometry};
 use polychip_sdk::{Error, Result};
 
-use super::convert::stands_for_f32;
-use super::fuse::Tail;
-use super::{Form, Lowering, kernel_error, shape_error};
+use super::builder::{Lowering, kernel_error, shape_error, storage_of};
+use super::encoding::stands_for_f32;
+use super::in_place::InPlaceConcat;
+use super::tail::Tail;
+use super::window::window;
 use crate::part::{Node, Part, Tensor};
+use crate::step::ValueId;
 use crate::work::Class;
 
-/// Whether this family covers a node.
-pub(crate) fn covers(part: &Part, node: &Node) -> bool {
+/// Whether these kernels cover a node.
+pub(super) fn covers(part: &Part, node: &Node) -> bool {
     let covered = || -> Option<bool> {
         let (x, w, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
         let dims = part.dims(x)?;
@@ -33,32 +35,8 @@ pub(crate) fn covers(part: &Part, node: &Node) -> bool {
     covered().unwrap_or(false)
 }
 
-/// A window of 1 to 3 spatial dimensions, extended in front.
-pub(super) fn window(
-    window: &geometry::Window,
-    input: &[usize],
-    placement: &geometry::Placement,
-) -> Result<Window> {
-    let extend = |values: &[usize], fill: usize| -> Result<[usize; 3]> {
-        let mut all = [fill; 3];
-        let first = 3usize
-            .checked_sub(values.len())
-            .ok_or_else(|| Error::unsupported(format!("{} spatial dimensions", values.len())))?;
-        all[first..].copy_from_slice(values);
-        Ok(all)
-    };
-    Ok(Window {
-        input: extend(input, 1)?,
-        output: extend(&placement.output, 1)?,
-        kernel: extend(&window.kernel, 1)?,
-        strides: extend(&window.strides, 1)?,
-        dilations: extend(&window.dilations, 1)?,
-        pads: extend(&placement.begin, 0)?,
-    })
-}
-
 /// Lowers a convolution with its tail.
-pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     let part = l.part;
     if !covers(part, node) {
         return Ok(false);
@@ -91,55 +69,55 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         Some(residual) => l.elements(&[x, y, target, residual]),
         None => l.elements(&[x, y, target]),
     };
-    let brief = elements == Elements::Bf16;
+    let storage = storage_of(elements);
     // what a kernel copies anyway it reads as it is
     let plan = ConvPlan::of(elements, l.isa, params).map_err(kernel_error)?;
-    let as_it_is = plan.reads_f32() && !l.is_brief(x);
+    let input_storage = if plan.reads_f32() && !l.is_bf16(x) {
+        Storage::Real
+    } else {
+        storage
+    };
     // whoever else reads the image wants it channels last
     let planar = plan.planar().is_some() && !l.has_channels(x) && part.uses()[x] == 1;
     let (mut input, mut in_stride) = if planar {
-        (l.form_as(x, Form::Rows, brief && !as_it_is)?, params.in_channels)
+        (l.read(x, Layout::RowMajor, input_storage)?, params.in_channels)
     } else {
-        l.image(x, brief && !as_it_is)?
+        l.image(x, input_storage)?
     };
-    let join = l.joins[target]
-        .filter(|_| part.plain_f32(target))
-        .filter(|join| super::concat::admits(l, *join, brief));
     let mut residual = None;
     let mut beside = None;
     let mut place = None;
-    if let Some(join) = join {
-        let whole = super::concat::begin(l, join, brief)?;
+    if let Some(concat) = l.concat_of(target, storage) {
+        let whole = l.begin_concat(concat, storage)?;
         let fits = match tail.residual {
             None => true,
             Some(tensor) => {
-                let (value, stride) = l.image(tensor, brief)?;
-                beside = super::concat::distance(l, value, whole, join, brief)
-                    .filter(|&first| first >= params.out_channels);
+                let (value, stride) = l.image(tensor, storage)?;
+                beside = distance(l, value, whole, concat).filter(|&first| first >= params.out_channels);
                 residual = Some(value);
-                stride == join.channels && (beside.is_some() || !l.are_together(value, whole))
+                stride == concat.channels && (beside.is_some() || !l.are_together(value, whole))
             }
         };
         if fits {
-            params.out_stride = join.channels;
+            params.out_stride = concat.channels;
             if l.are_together(input, whole) && !planar {
                 (input, in_stride) = (
-                    l.form_as(x, Form::Channels, brief && !as_it_is)?,
+                    l.read(x, Layout::ChannelsLast, input_storage)?,
                     params.in_channels,
                 );
             }
-            place = Some(super::concat::place_of(l, target, join, brief)?);
+            place = Some(l.write_in_place(target, concat, storage)?);
         }
     }
     if place.is_none() {
         beside = None;
         residual = match tail.residual {
-            Some(residual) => Some(l.form_as(residual, Form::Channels, brief)?),
+            Some(residual) => Some(l.read(residual, Layout::ChannelsLast, storage)?),
             None => None,
         };
     }
     params.in_stride = in_stride;
-    let plan = if brief {
+    let plan = if storage == Storage::Bf16 {
         ConvPlan::of(elements, l.isa, params)
     } else {
         let algorithm = l.choices.algorithm(l.algorithms.len(), l.isa, l.pool, &params)?;
@@ -165,24 +143,17 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         // the residual's first channel is where what is written begins
         (Some(_), Some(_), Some(residual)) => residual,
         (Some(place), _, _) => place,
-        (None, _, _) => l.result_as(target, Form::Channels, brief)?,
+        (None, _, _) => l.write(target, Layout::ChannelsLast, storage)?,
     };
     if beside.is_none() {
         reads.extend(residual);
     }
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
-    let epilogue = Epilogue {
-        activation: tail.activation,
-        residual: if tail.after {
-            Residual::AfterActivation
-        } else {
-            Residual::BeforeActivation
-        },
-    };
+    let epilogue = tail.epilogue();
     let has_residual = tail.residual.is_some();
     let class = match (plan.is_depthwise(), plan.algorithm()) {
         (true, _) => Class::Depthwise,
-        (_, Algorithm::Direct) if brief => Class::ProductBf16,
+        (_, Algorithm::Direct) if storage == Storage::Bf16 => Class::ProductBf16,
         (_, Algorithm::Direct) => Class::Product,
         _ => Class::Winograd,
     };
@@ -222,4 +193,12 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     )
     .does(class, products);
     Ok(true)
+}
+
+/// How many elements a place in a concatenation lies behind a value in the same memory.
+fn distance(l: &Lowering<'_>, value: ValueId, whole: ValueId, place: InPlaceConcat) -> Option<usize> {
+    let offset = |value: ValueId| l.values[value.0 as usize].offset;
+    let width = l.width(whole);
+    let bytes = (offset(whole) + place.first * width).checked_sub(offset(value))?;
+    l.are_together(value, whole).then_some(bytes / width)
 }

@@ -1,17 +1,22 @@
-//! Drafts: a part lowered for what it says alone, for support and estimates.
+//! Drafts: a part lowered for what it says alone. Support and estimates are made of one, so what is said to be supported
+//! is what is lowered, and what is priced is what would run.
 //!
 //! Invariants:
 //! 1. The steps of a draft are those that lowering makes of the same part, where it lowers (the tests of lowering compare
 //!    them).
 //! 2. No weight is read or copied for one, and no memory planned: it takes time linear in the nodes.
 //!
-//! Not here: how nodes lower (`lower`), what steps cost (`estimate`).
+//! Not here: how nodes lower (`dispatch`), what steps cost (`estimate`).
 
-use polychip_ops::axis;
-use polychip_sdk::{Error, Result};
+use polychip_lowering::{Outcome, Refusal};
+use polychip_ops::{DType, axis};
+use polychip_sdk::{Error, Reason};
 
-use super::{Forms, Lowering, Options, finish};
-use crate::part::{Part, TensorIndex};
+use super::builder::{Lowering, Options};
+use super::encoding::range;
+use super::places::Places;
+use super::{dispatch, finish, fuse};
+use crate::part::{Node, Part, TensorIndex};
 use crate::step::Step;
 
 /// A terabyte of bytes.
@@ -22,15 +27,16 @@ pub(crate) struct Draft {
     /// The steps in order, whose memory is not planned.
     pub(crate) steps: Vec<Step>,
     /// Per node why it cannot be lowered, where it cannot.
-    pub(crate) refused: Vec<Option<Error>>,
+    pub(crate) refused: Vec<Option<Refusal>>,
 }
 
 /// Lowers a part without reading or copying its weights and without planning memory, whatever of it can be lowered: a
 /// node that is refused has no steps, and who reads what it would give finds a tensor.
 pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
-    let (mut lowering, groups) = Lowering::new(part, options);
+    let (mut lowering, groups) = fuse::begin(part, options);
     lowering.dry = true;
-    let mut refused: Vec<Option<Error>> = part.nodes.iter().map(|_| None).collect();
+    let admitted = part.nodes.iter().map(|node| admit(part, node).err());
+    let mut refused: Vec<Option<Refusal>> = admitted.collect();
     for port in 0..part.inputs.len() {
         if lowering.feed(port).is_err() {
             lowering.stand_in(part.inputs[port]);
@@ -41,16 +47,17 @@ pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
             continue;
         };
         lowering.node = anchor;
+        let node = &part.nodes[anchor];
         let steps = lowering.steps.len();
-        let emitted = within_memory(part, anchor)
-            .and_then(|()| within_memory(part, index))
-            .and_then(|()| lowering.emit(&part.nodes[anchor], tail));
-        if let Err(error) = emitted {
+        if refused[anchor].is_none() && refused[index].is_none() {
+            let emitted = dispatch::emit(&mut lowering, node, tail);
+            refused[anchor] = emitted.err().map(|error| refusal(part, node, &error));
+        }
+        if refused[anchor].is_some() || refused[index].is_some() {
             lowering.steps.truncate(steps);
-            for &tensor in part.nodes[anchor].outputs.iter().chain([&tail.output]).flatten() {
+            for &tensor in node.outputs.iter().chain([&tail.output]).flatten() {
                 lowering.stand_in(tensor);
             }
-            refused[anchor] = Some(error);
         }
     }
     finish::draft(&mut lowering);
@@ -60,18 +67,63 @@ pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
     }
 }
 
-/// Refuses a node that touches a tensor which no machine holds: below that, counts of what a node does fit 64 bits.
-fn within_memory(part: &Part, node: usize) -> Result<()> {
-    let node = &part.nodes[node];
+/// Refuses a node that touches a tensor which nothing could hold, or which no kernel reads.
+fn admit(part: &Part, node: &Node) -> Outcome<()> {
     for tensor in node.reads().chain(node.outputs.iter().copied().flatten()) {
+        encoding(part, tensor)?;
+        port(part, tensor)?;
+        // below this, counts of what a node does fit 64 bits
         let t = &part.tensors[tensor];
         let elements = t.dims.as_ref().map_or(Some(0), |dims| axis::product(dims));
         if elements.is_none_or(|elements| elements > MOST_ELEMENTS) {
             let what = format!("tensor '{}' has more elements than any machine holds", t.name);
-            return Err(Error::unsupported(what).at_tensor(tensor as u32));
+            return Err(Refusal::op(what));
         }
     }
     Ok(())
+}
+
+fn encoding(part: &Part, tensor: TensorIndex) -> Outcome<()> {
+    let t = &part.tensors[tensor];
+    let words = match &t.encoding {
+        Some(encoding) if encoding.real_dtype != DType::F32 => format!(
+            "'{}' is quantised from {}, not f32",
+            t.name,
+            encoding.real_dtype.name()
+        ),
+        Some(_) if range(t.dtype).is_none() => format!("'{}' is quantised to {}", t.name, t.dtype.name()),
+        Some(_) if t.dims.is_none() => format!("'{}' is quantised and of unknown shape", t.name),
+        _ => return Ok(()),
+    };
+    Err(Refusal::encoding(words))
+}
+
+/// Tensors without bounds have no size that a buffer could be bound with; strings are packed.
+fn port(part: &Part, tensor: TensorIndex) -> Outcome<()> {
+    let t = &part.tensors[tensor];
+    let at_port = part.inputs.contains(&tensor) || part.outputs.contains(&tensor);
+    if at_port && t.dtype != DType::String && t.dims.is_none() && t.bounds.is_none() {
+        let words = format!("'{}' at a port has no known bound", t.name);
+        return Err(Refusal::new(Reason::DynamicShape, words));
+    }
+    Ok(())
+}
+
+/// Why a node is refused that cannot be emitted.
+fn refusal(part: &Part, node: &Node, error: &Error) -> Refusal {
+    if !node.bodies.is_empty() {
+        return Refusal::new(Reason::Body, error.to_string());
+    }
+    let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(|t| part.real(t))).collect();
+    let Err(why) = polychip_reference::supported(node.op, &node.attributes, &dtypes) else {
+        return Refusal::op(error.to_string());
+    };
+    let words = why.to_string();
+    if words.starts_with("input ") {
+        Refusal::dtype(words)
+    } else {
+        Refusal::op(words)
+    }
 }
 
 impl Lowering<'_> {
@@ -83,9 +135,6 @@ impl Lowering<'_> {
             _ => None,
         };
         let value = value.unwrap_or_else(|| self.boxed(t.dtype));
-        self.forms[tensor] = Forms {
-            rows: Some(value),
-            ..Forms::default()
-        };
+        self.places[tensor] = Places::at(value);
     }
 }

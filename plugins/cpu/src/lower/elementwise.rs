@@ -1,74 +1,20 @@
 //! Elementwise ops on f32: functions of one value, and of two with broadcasting.
 //!
-//! Invariant: a step keeps the form (row-major or channels last) that its operands already have.
+//! Invariant: a step keeps the layout that its operands already have.
 
-use polychip_cpu_kernels::elementwise::BinaryPlan;
-use polychip_cpu_kernels::{Binary, Unary, elementwise as kernel};
-use polychip_ops::{Attr, Op};
-use polychip_sdk::Result;
+use polychip_cpu_kernels::{Binary, Unary};
+use polychip_lowering::{Layout, Storage};
+use polychip_ops::{DType, Op, broadcast};
+use polychip_sdk::{Error, Result};
 
-use super::{Form, Lowering, channels_last, is_trivial, kernel_error};
+use super::builder::Lowering;
+use super::encoding::stands_for_f32;
+use super::forms::IMAGES;
+use super::function::activation;
+use super::steps;
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
 use crate::work::Class;
-
-/// The function of a node that maps one f32 tensor, where its parameters are constants.
-pub(crate) fn activation(part: &Part, node: &Node) -> Option<Unary> {
-    let alpha = |default: f32| node.attributes.float(Attr::Alpha).unwrap_or(default);
-    if !super::convert::stands_for_f32(part, node.input(0)?) {
-        return None;
-    }
-    Some(match node.op {
-        Op::Abs => Unary::Abs,
-        Op::Neg => Unary::Neg,
-        Op::Relu => Unary::Relu,
-        Op::Clip => {
-            let bound = |i: usize, default: f32| match node.input(i) {
-                None => Some(default),
-                Some(tensor) => part.scalar(tensor).map(|value| value as f32),
-            };
-            let (low, high) = (bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?);
-            if low.is_nan() || high.is_nan() {
-                return None;
-            }
-            Unary::Clip { low, high }
-        }
-        Op::LeakyRelu => Unary::LeakyRelu { alpha: alpha(0.01) },
-        Op::ThresholdedRelu => Unary::ThresholdedRelu { alpha: alpha(1.0) },
-        Op::Exp => Unary::Exp,
-        Op::Log => Unary::Log,
-        Op::Sqrt => Unary::Sqrt,
-        Op::Reciprocal => Unary::Reciprocal,
-        Op::Erf => Unary::Erf,
-        Op::Tanh => Unary::Tanh,
-        Op::Sigmoid => Unary::Sigmoid,
-        Op::Swish => Unary::Swish { alpha: alpha(1.0) },
-        Op::Gelu => match node.attributes.str(Attr::Approximate).unwrap_or("none") {
-            "none" => Unary::Gelu,
-            "tanh" => Unary::GeluTanh,
-            _ => return None,
-        },
-        Op::HardSigmoid => Unary::HardSigmoid {
-            alpha: alpha(0.2),
-            beta: node.attributes.float(Attr::Beta).unwrap_or(0.5),
-        },
-        Op::HardSwish => Unary::HardSwish,
-        Op::Elu => Unary::Elu { alpha: alpha(1.0) },
-        Op::Selu => Unary::Selu {
-            alpha: alpha(1.673_263_2),
-            gamma: node.attributes.float(Attr::Gamma).unwrap_or(1.050_701),
-        },
-        Op::Celu => Unary::Celu { alpha: alpha(1.0) },
-        Op::Softplus => Unary::Softplus,
-        Op::Softsign => Unary::Softsign,
-        Op::Mish => Unary::Mish,
-        Op::Floor => Unary::Floor,
-        Op::Ceil => Unary::Ceil,
-        Op::Round => Unary::Round,
-        Op::Sign => Unary::Sign,
-        _ => return None,
-    })
-}
 
 /// Functions that have no vector kernel: the scalar library's.
 fn scalar(op: Op) -> Option<fn(f32) -> f32> {
@@ -99,9 +45,9 @@ fn binary(op: Op) -> Option<Binary> {
     })
 }
 
-/// Whether this family covers a node whose shapes are known.
-pub(crate) fn covers(part: &Part, node: &Node) -> bool {
-    let f32s = |t: &Option<TensorIndex>| t.is_none_or(|t| super::convert::stands_for_f32(part, t));
+/// Whether these kernels cover a node whose shapes are known.
+pub(super) fn covers(part: &Part, node: &Node) -> bool {
+    let f32s = |t: &Option<TensorIndex>| t.is_none_or(|t| stands_for_f32(part, t));
     if !node.outputs.iter().all(f32s) {
         return false;
     }
@@ -109,8 +55,8 @@ pub(crate) fn covers(part: &Part, node: &Node) -> bool {
         || (node.inputs.iter().all(f32s) && (scalar(node.op).is_some() || binary(node.op).is_some()))
 }
 
-/// Lowers a node of this family.
-pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+/// Lowers a node of this sort.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if !covers(l.part, node) {
         return Ok(false);
     }
@@ -128,12 +74,11 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         let Some(input) = node.input(0) else {
             return Ok(false);
         };
-        let form = if l.is_channels_only(input) {
-            Form::Channels
-        } else {
-            Form::Rows
-        };
-        let (x, y) = (l.form(input, form)?, l.result(output, form)?);
+        let layout = l.layout(input);
+        let (x, y) = (
+            l.read(input, layout, Storage::Real)?,
+            l.write(output, layout, Storage::Real)?,
+        );
         l.step(
             node.op.name(),
             &[x],
@@ -160,18 +105,18 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         [] => return Ok(false),
         [first, second, ref rest @ ..] => {
             // Sum, Min and Max of many: a chain of two at a time
-            let form = choose(l, &inputs, output)?;
+            let layout = choose(l, &inputs, output)?;
             let (a, b) = (
-                operand(l, first, output, form)?,
-                operand(l, second, output, form)?,
+                operand(l, first, output, layout)?,
+                operand(l, second, output, layout)?,
             );
             let mut result = join(l, function, a, b)?;
             for (i, &next) in rest.iter().enumerate() {
-                let b = operand(l, next, output, form)?;
+                let b = operand(l, next, output, layout)?;
                 let last = i + 1 == rest.len();
                 result = if last {
-                    let y = l.result(output, form)?;
-                    emit(l, function, result, b, y)?;
+                    let y = l.write(output, layout, Storage::Real)?;
+                    steps::binary(l, function, result, b, y)?;
                     y
                 } else {
                     join(l, function, result, b)?
@@ -183,12 +128,8 @@ pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 }
 
 fn unary(l: &mut Lowering<'_>, function: Unary, input: TensorIndex, output: TensorIndex) -> Result<()> {
-    let form = if l.is_channels_only(input) {
-        Form::Channels
-    } else {
-        Form::Rows
-    };
-    pass(l, function, input, output, form)
+    let layout = l.layout(input);
+    pass(l, function, input, output, layout)
 }
 
 /// Adds a step for a function of one tensor, in the element type that it has.
@@ -197,77 +138,32 @@ fn pass(
     function: Unary,
     input: TensorIndex,
     output: TensorIndex,
-    form: Form,
+    layout: Layout,
 ) -> Result<()> {
-    let brief = l.stays_brief(input, &[Some(output)]);
+    let storage = l.kept(input, &[Some(output)]);
     let (x, y) = (
-        l.form_as(input, form, brief)?,
-        l.result_near(output, form, brief)?,
+        l.read(input, layout, storage)?,
+        l.write_f32_or(storage, output, layout)?,
     );
-    apply(l, function, x, y);
+    steps::unary(l, function, x, y);
     Ok(())
 }
 
-/// The class of a function's loops.
-fn class_of(function: Unary) -> Class {
-    match function {
-        Unary::Exp
-        | Unary::Log
-        | Unary::Erf
-        | Unary::Tanh
-        | Unary::Sigmoid
-        | Unary::Swish { .. }
-        | Unary::Gelu
-        | Unary::GeluTanh
-        | Unary::Elu { .. }
-        | Unary::Selu { .. }
-        | Unary::Celu { .. }
-        | Unary::Softplus
-        | Unary::Mish => Class::Transcendental,
-        _ => Class::Arithmetic,
-    }
-}
-
-/// Adds a step `y = function(x)`.
-pub(super) fn apply(l: &mut Lowering<'_>, function: Unary, x: ValueId, y: ValueId) {
-    let isa = l.isa;
-    l.step(
-        "unary",
-        &[x],
-        &[y],
-        None,
-        Box::new(move |o| {
-            if o.shared().is_some() {
-                kernel::unary_in_place(isa, o.pool, function, o.slice_mut(0));
-            } else {
-                kernel::unary(isa, o.pool, function, o.slice(0), o.slice_mut(0));
-            }
-            Ok(())
-        }),
-    )
-    .is(class_of(function))
-    .may_share = vec![0];
-}
-
 /// Channels last where an operand of the full rank exists only so; else row-major.
-fn choose(l: &Lowering<'_>, inputs: &[TensorIndex], output: TensorIndex) -> Result<Form> {
+fn choose(l: &Lowering<'_>, inputs: &[TensorIndex], output: TensorIndex) -> Result<Layout> {
     let rank = l.shape(output)?.len();
-    let mut channels = 0;
     for &input in inputs {
-        if l.shape(input)?.len() == rank && l.is_channels_only(input) && !is_trivial(l.shape(input)?) {
-            channels += 1;
+        let dims = l.shape(input)?;
+        if dims.len() == rank && l.is_channels_only(input) && !Layout::is_same(dims) {
+            return Ok(Layout::ChannelsLast);
         }
     }
-    Ok(if channels > 0 && rank >= 3 {
-        Form::Channels
-    } else {
-        Form::Rows
-    })
+    Ok(Layout::RowMajor)
 }
 
-/// An operand in a form, its shape extended to the result's rank where it is channels last.
-fn operand(l: &mut Lowering<'_>, input: TensorIndex, output: TensorIndex, form: Form) -> Result<ValueId> {
-    if form == Form::Rows {
+/// An operand in a layout, its shape extended to the result's rank where it is channels last.
+fn operand(l: &mut Lowering<'_>, input: TensorIndex, output: TensorIndex, layout: Layout) -> Result<ValueId> {
+    if layout == Layout::RowMajor {
         return l.rows(input);
     }
     let rank = l.shape(output)?.len();
@@ -278,14 +174,11 @@ fn operand(l: &mut Lowering<'_>, input: TensorIndex, output: TensorIndex, form: 
     let mut extended = vec![1; rank - dims.len()];
     extended.extend(dims);
     let rows = l.rows(input)?;
-    if is_trivial(&extended) {
-        return Ok(l.view(rows, channels_last(&extended)));
+    if Layout::is_same(&extended) {
+        return Ok(l.view(rows, layout.dims(&extended)));
     }
-    let [n, c, spatial] = super::image(&extended)?;
-    let plan =
-        polychip_cpu_kernels::transpose::TransposePlan::channels_last(n, c, spatial).map_err(kernel_error)?;
-    let result = l.fresh(l.real_dtype(input), channels_last(&extended))?;
-    l.transpose("to channels last", plan, rows, result);
+    let result = l.fresh(l.real_dtype(input), layout.dims(&extended))?;
+    l.relayout(IMAGES, &extended, layout, rows, result)?;
     Ok(result)
 }
 
@@ -296,14 +189,14 @@ fn two(
     b: TensorIndex,
     output: TensorIndex,
 ) -> Result<()> {
-    let form = choose(l, &[a, b], output)?;
+    let layout = choose(l, &[a, b], output)?;
     // a constant of one value on the right becomes a function of one value
     if let (Some(value), Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Pow) =
         (l.part.scalar(b), function)
         && l.shape(a)? == l.shape(output)?
         && let Some(function) = with_constant(function, value as f32)
     {
-        return pass(l, function, a, output, form);
+        return pass(l, function, a, output, layout);
     }
     if let (Some(value), Binary::Add | Binary::Mul | Binary::Sub) = (l.part.scalar(a), function)
         && l.shape(b)? == l.shape(output)?
@@ -323,21 +216,24 @@ fn two(
                 shift: -0.0,
             },
         };
-        return pass(l, function, b, output, form);
+        return pass(l, function, b, output, layout);
     }
     let rank = l.shape(output)?.len();
-    let brief = |t: &TensorIndex| {
-        let extended = form == Form::Channels && l.part.dims(*t).is_none_or(|dims| dims.len() != rank);
-        l.stays_brief(*t, &[Some(output)]) && !extended
+    let stays_bf16 = |&t: &TensorIndex| {
+        let extended = layout == Layout::ChannelsLast && l.part.dims(t).is_none_or(|dims| dims.len() != rank);
+        l.kept(t, &[Some(output)]) == Storage::Bf16 && !extended
     };
-    if [a, b].iter().all(brief) {
-        let (a, b) = (l.brief(a, form)?, l.brief(b, form)?);
-        let y = l.result_as(output, form, true)?;
-        return emit(l, function, a, b, y);
+    if [a, b].iter().all(stays_bf16) {
+        let (a, b) = (
+            l.read(a, layout, Storage::Bf16)?,
+            l.read(b, layout, Storage::Bf16)?,
+        );
+        let y = l.write(output, layout, Storage::Bf16)?;
+        return steps::binary(l, function, a, b, y);
     }
-    let (a, b) = (operand(l, a, output, form)?, operand(l, b, output, form)?);
-    let y = l.result(output, form)?;
-    emit(l, function, a, b, y)
+    let (a, b) = (operand(l, a, output, layout)?, operand(l, b, output, layout)?);
+    let y = l.write(output, layout, Storage::Real)?;
+    steps::binary(l, function, a, b, y)
 }
 
 /// A binary function with a constant on the right, as a function of one value. A product adds minus zero, which
@@ -373,57 +269,9 @@ fn with_constant(function: Binary, value: f32) -> Option<Unary> {
 
 /// A step into a new value of the operands' common shape.
 fn join(l: &mut Lowering<'_>, function: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
-    let shape = polychip_ops::broadcast::shapes(&[l.value_shape(a), l.value_shape(b)])
-        .ok_or_else(|| polychip_sdk::Error::unsupported("shapes do not broadcast together"))?;
-    let y = l.fresh(polychip_ops::DType::F32, shape)?;
-    emit(l, function, a, b, y)?;
+    let shape = broadcast::shapes(&[l.value_shape(a), l.value_shape(b)])
+        .ok_or_else(|| Error::unsupported("shapes do not broadcast together"))?;
+    let y = l.fresh(DType::F32, shape)?;
+    steps::binary(l, function, a, b, y)?;
     Ok(y)
-}
-
-/// Adds a step `y = function(a, b)`.
-pub(super) fn emit(l: &mut Lowering<'_>, function: Binary, a: ValueId, b: ValueId, y: ValueId) -> Result<()> {
-    let isa = l.isa;
-    let (a_shape, b_shape) = (l.value_shape(a).to_vec(), l.value_shape(b).to_vec());
-    let whole = l.value_shape(y).to_vec();
-    let plan = BinaryPlan::new(&a_shape, &b_shape).map_err(kernel_error)?;
-    if plan.output_len() != whole.iter().product::<usize>() {
-        return Err(polychip_sdk::Error::unsupported(format!(
-            "operands {a_shape:?} and {b_shape:?} do not make {whole:?}"
-        )));
-    }
-    let swapped = match function {
-        Binary::Add | Binary::Mul | Binary::Min | Binary::Max => {
-            Some(BinaryPlan::new(&b_shape, &a_shape).map_err(kernel_error)?)
-        }
-        _ => None,
-    };
-    let can_swap = swapped.is_some();
-    let step = l.step(
-        "binary",
-        &[a, b],
-        &[y],
-        None,
-        Box::new(move |o| {
-            match (o.shared(), &swapped) {
-                (Some(0), _) => plan.run_in_place(isa, o.pool, function, o.slice_mut(0), o.slice(1)),
-                (Some(_), Some(swapped)) => {
-                    swapped.run_in_place(isa, o.pool, function, o.slice_mut(0), o.slice(0))
-                }
-                _ => plan.run(isa, o.pool, function, o.slice(0), o.slice(1), o.slice_mut(0)),
-            }
-            Ok(())
-        }),
-    );
-    step.is(if function == Binary::Pow {
-        Class::Power
-    } else {
-        Class::Arithmetic
-    });
-    if a_shape == whole && a != b {
-        step.may_share.push(0);
-    }
-    if can_swap && b_shape == whole && a != b {
-        step.may_share.push(1);
-    }
-    Ok(())
 }

@@ -5,82 +5,58 @@
 //!
 //! Not here: how groups grow (the front end's [`Fusion`]).
 
-use polychip_cpu_kernels::Unary;
 use polychip_lowering::{Epilogue, Fusion, Group};
 use polychip_ops::Op;
 
-use super::brief::Precision;
-use super::{IDENTITY, attention, conv, elementwise, matmul, nibbles, normalise};
+use super::builder::{Lowering, Options};
+use super::encoding::stands_for_f32;
+use super::function::activation;
+use super::precision::Precision;
+use super::tail::{IDENTITY, Sum, Tail};
+use super::{attention, codes, conv, matmul, nibbles, normalise};
 use crate::part::{Node, Part, TensorIndex};
 
-/// What is computed behind an anchor.
-#[derive(Debug, Clone)]
-pub(crate) struct Tail {
-    /// A constant added per output channel or column, as many elements as there are of them.
-    pub(crate) bias: Option<TensorIndex>,
-    /// A tensor of the result's shape that is added.
-    pub(crate) residual: Option<TensorIndex>,
-    /// The residual is added after the activation.
-    pub(crate) after: bool,
-    /// Applied to the sum.
-    pub(crate) activation: Unary,
-    /// Factor of a product of two computed operands.
-    pub(crate) alpha: f32,
-    /// The tensor that comes out, where nodes are fused behind the anchor.
-    pub(crate) output: Option<TensorIndex>,
-    /// The sum that the anchor, a normalisation, makes on its way.
-    pub(crate) sum: Option<Sum>,
-}
-
-/// A sum of two tensors of one shape, made by the normalisation that reads it first.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sum {
-    /// What is added.
-    pub(crate) terms: [TensorIndex; 2],
-    /// Others read the sum, too.
-    pub(crate) kept: bool,
-}
-
-impl Tail {
-    /// Nothing behind the anchor.
-    pub(crate) const NONE: Tail = Tail {
-        bias: None,
-        residual: None,
-        after: false,
-        activation: IDENTITY,
-        alpha: 1.0,
-        output: None,
-        sum: None,
-    };
-}
-
 /// The groups of a part.
-pub(crate) struct Groups {
+pub(super) struct Groups {
     /// Per node: the anchor emitted in its place and what is behind it, or nothing where it is part of a group.
     emitted: Vec<Option<(usize, Tail)>>,
-    /// Per tensor: what an attention reads in its stead, where a transposition of rows and heads would make it.
-    turned: Vec<Option<TensorIndex>>,
+    /// Per tensor: what an attention reads in its stead, where it is a transposed view of that.
+    transposed: Vec<Option<TensorIndex>>,
 }
 
 impl Groups {
-    /// Per tensor what an attention reads in its stead.
-    pub(crate) fn turned(&self) -> &[Option<TensorIndex>] {
-        &self.turned
-    }
-
     /// The anchor that is emitted at the place of a node.
-    pub(crate) fn at(&self, node: usize) -> Option<(usize, &Tail)> {
+    pub(super) fn at(&self, node: usize) -> Option<(usize, &Tail)> {
         self.emitted[node].as_ref().map(|(anchor, tail)| (*anchor, tail))
     }
 }
 
+/// A part of which nothing is lowered yet, and the groups that it will be lowered in.
+pub(super) fn begin<'a>(part: &'a Part, options: &Options<'a>) -> (Lowering<'a>, Groups) {
+    let precision = if options.is_reduced() {
+        Precision::reduced(part, |node| is_product(part, node))
+    } else {
+        Precision::full(part)
+    };
+    let groups = plan(part, &precision);
+    let lowering = Lowering::new(part, options, precision, groups.transposed.clone());
+    (lowering, groups)
+}
+
+/// Whether a node multiplies in bf16 where that is allowed.
+fn is_product(part: &Part, node: &Node) -> bool {
+    conv::covers(part, node)
+        || matmul::covers(part, node) && matmul::worth_bf16(part, node)
+        || attention::covers(part, node)
+}
+
 /// Finds the groups of a part.
-pub(crate) fn plan(part: &Part, precision: &Precision) -> Groups {
+fn plan(part: &Part, precision: &Precision) -> Groups {
     let uses = part.uses();
     let mut fusion = Fusion::new(part);
     let mut groups = Groups {
         emitted: vec![None; part.nodes.len()],
-        turned: vec![None; part.tensors.len()],
+        transposed: vec![None; part.tensors.len()],
     };
     attentions(part, &mut fusion, &mut groups);
     let mut sums: Vec<Option<Sum>> = vec![None; part.nodes.len()];
@@ -144,24 +120,24 @@ fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
         }
         for &tensor in node.inputs.iter().take(3).flatten() {
             if fusion.only_reader(tensor).is_some()
-                && let Some(turn) = fusion.producer(tensor)
-                && let Some(source) = attention::turns(part, &part.nodes[turn])
+                && let Some(transpose) = fusion.producer(tensor)
+                && let Some(source) = attention::swaps_heads(part, &part.nodes[transpose])
             {
-                groups.turned[tensor] = Some(source);
-                fusion.take(turn);
+                groups.transposed[tensor] = Some(source);
+                fusion.take(transpose);
             }
         }
         if let Some(output) = node.output(0)
-            && let Some(turn) = fusion.only_reader(output)
-            && attention::turns(part, &part.nodes[turn]) == Some(output)
+            && let Some(transpose) = fusion.only_reader(output)
+            && attention::swaps_heads(part, &part.nodes[transpose]) == Some(output)
         {
             fusion.take(index);
-            fusion.take(turn);
+            fusion.take(transpose);
             let tail = Tail {
-                output: part.nodes[turn].output(0),
+                output: part.nodes[transpose].output(0),
                 ..Tail::NONE
             };
-            groups.emitted[turn] = Some((index, tail));
+            groups.emitted[transpose] = Some((index, tail));
         }
     }
 }
@@ -193,7 +169,7 @@ fn joined(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, Tail)
     let other = [sum.input(0)?, sum.input(1)?]
         .into_iter()
         .find(|&t| t != current)?;
-    let output = super::quantised::joins_residual(part, node, sum, other)?;
+    let output = codes::adds_residual(part, node, sum, other)?;
     let tail = Tail {
         residual: Some(other),
         output: Some(output),
@@ -239,12 +215,12 @@ impl Epilogue for Kernel<'_> {
         let output = node.output(0)?;
         let mut chain = group.state.clone();
         // an output with an encoding is rounded behind the chain, so it may only be its last tensor
-        let f32_out = super::convert::stands_for_f32(part, output);
+        let f32_out = stands_for_f32(part, output);
         if !f32_out || chain.tail.after || self.uses[current] != 1 || !part.plain_f32(current) {
             return None;
         }
         let bare = chain.tail.activation == IDENTITY;
-        if let Some(activation) = elementwise::activation(part, node) {
+        if let Some(activation) = activation(part, node) {
             if node.input(0) != Some(current) || !bare {
                 return None;
             }
@@ -265,7 +241,7 @@ impl Epilogue for Kernel<'_> {
                     return Some(chain);
                 }
                 let same = part.dims(other)? == part.dims(output)?;
-                if !same || chain.tail.residual.is_some() || !super::convert::stands_for_f32(part, other) {
+                if !same || chain.tail.residual.is_some() || !stands_for_f32(part, other) {
                     return None;
                 }
                 // a product of bf16 adds bf16

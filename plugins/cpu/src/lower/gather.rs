@@ -3,12 +3,12 @@
 use polychip_ops::{Attr, DType, Op, axis, broadcast};
 use polychip_sdk::{Error, ErrorKind, Result};
 
-use super::{Form, Lowering, bytes_of};
+use super::builder::{Lowering, bytes_of};
 use crate::part::{Node, TensorIndex};
 use crate::step::{Home, Operands, Plain, ValueId};
 use crate::work::Class;
 
-/// Lowers a node of this family.
+/// Lowers a node of this sort.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     match node.op {
         Op::Gather => gather(l, node),
@@ -104,7 +104,7 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         None => l.rows(x)?,
     };
     let reads = [source, l.rows(indices)?];
-    let output = l.result(y, Form::Rows)?;
+    let output = l.write_rows(y)?;
     let elements = l.shape(y)?.iter().product();
     let bytes = 2 * bytes_of(l.real_dtype(y), l.shape(y)?)? as u64;
     let class = if long { Class::Copy } else { Class::Select };
@@ -148,8 +148,8 @@ fn constant_in_place(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<Option
     if t.dtype == DType::String || constant.bytes().len() < bytes {
         return Ok(None);
     }
-    let storage = l.storage(bytes, Home::Constant(*constant));
-    Ok(Some(l.value(DType::U8, vec![bytes], bytes, storage)))
+    l.value(DType::U8, vec![bytes], Home::Constant(*constant))
+        .map(Some)
 }
 
 fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -182,7 +182,7 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     let out = if out.is_empty() { vec![1] } else { out };
     let reads = [l.rows(mask)?, l.rows(a)?, l.rows(b)?];
-    let output = l.result(y, Form::Rows)?;
+    let output = l.write_rows(y)?;
     l.step(
         "where",
         &reads,

@@ -8,12 +8,14 @@
 //! Not here: other granularities of scales and zeros, computed right operands; they fall to the reference.
 
 use polychip_cpu_kernels::quantised::{self, Codes, ConvPlan, Output, Target, Weights};
-use polychip_lowering::integers;
+use polychip_lowering::{Layout, Storage, integers};
 use polychip_ops::{DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Error, Result};
 
-use super::quantised::{Filter, extent};
-use super::{Form, Lowering, kernel_error};
+use super::builder::{Lowering, kernel_error};
+use super::encoding::flipped;
+use super::filter::{Filter, extent, products};
+use super::quantise;
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
 use crate::work::Class;
@@ -39,15 +41,6 @@ struct Product {
     bias: Option<TensorIndex>,
     y: TensorIndex,
     finish: Finish,
-}
-
-/// What is added to a byte to make it a code.
-fn flipped(dtype: DType) -> Option<i32> {
-    match dtype {
-        DType::U8 => Some(0),
-        DType::I8 => Some(128),
-        _ => None,
-    }
 }
 
 /// The numbers of a constant: one, or as many as there are outputs.
@@ -163,7 +156,7 @@ fn dynamic(part: &Part, node: &Node) -> Option<[TensorIndex; 2]> {
         .then_some([x, y])
 }
 
-/// Lowers a node of this family.
+/// Lowers a node of this sort.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if let Some([x, y]) = dynamic(l.part, node) {
         lower_dynamic(l, node, x, y)?;
@@ -177,16 +170,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 }
 
 fn lower_dynamic(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<()> {
-    let form = if l.is_channels_only(x) {
-        Form::Channels
-    } else {
-        Form::Rows
-    };
-    let input = l.form(x, form)?;
-    let mut writes = vec![l.result(y, form)?];
+    let layout = l.layout(x);
+    let input = l.read(x, layout, Storage::Real)?;
+    let mut writes = vec![l.write(y, layout, Storage::Real)?];
     for (i, dtype) in [(1, DType::F32), (2, DType::U8)] {
         writes.push(match node.output(i) {
-            Some(t) => l.result(t, Form::Rows)?,
+            Some(t) => l.write_rows(t)?,
             None => l.fresh(dtype, vec![1])?,
         });
     }
@@ -208,14 +197,14 @@ fn lower_dynamic(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorInd
 }
 
 /// The codes of plain bytes: themselves, or signed ones flipped.
-fn codes(l: &mut Lowering<'_>, tensor: TensorIndex, form: Form) -> Result<ValueId> {
-    let bytes = l.form(tensor, form)?;
+fn codes(l: &mut Lowering<'_>, tensor: TensorIndex, layout: Layout) -> Result<ValueId> {
+    let bytes = l.read(tensor, layout, Storage::Real)?;
     if l.dtype(tensor) == DType::U8 {
         return Ok(bytes);
     }
     let shape = l.value_shape(bytes).to_vec();
     let flipped = l.fresh(DType::U8, shape)?;
-    l.flip(bytes, flipped);
+    quantise::flip(l, bytes, flipped);
     Ok(flipped)
 }
 
@@ -228,7 +217,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
         y,
         finish,
     } = product;
-    let (params, form) = extent(node, &filter, l.shape(x)?, l.shape(y)?)?;
+    let (params, layout) = extent(node, &filter, l.shape(x)?, l.shape(y)?)?;
     let (kind, factor, to) = match finish {
         Finish::Sums => (Target::Wide, vec![1.0; filter.outputs()], None),
         Finish::Codes(factor, zero) => (Target::Codes, factor, Some(Codes::all(zero))),
@@ -273,15 +262,15 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
         }
         Ok(())
     })?;
-    let mut reads = vec![codes(l, x, form)?, packed];
+    let mut reads = vec![codes(l, x, layout)?, packed];
     let signed = l.dtype(x) == DType::I8;
     if let Zero::Computed(zero) = zero {
         reads.push(l.rows(zero)?);
     }
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
-    let result = l.result(y, form)?;
+    let result = l.write(y, layout, Storage::Real)?;
     let name = node.op.name();
-    let (class, products) = super::quantised::products(&plan);
+    let (class, products) = products(&plan);
     let Some(to) = to else {
         l.step(
             name,
@@ -330,7 +319,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
     )
     .does(class, products);
     if target != result {
-        l.flip(target, result);
+        quantise::flip(l, target, result);
     }
     Ok(())
 }

@@ -3,14 +3,17 @@
 use polychip_cpu_kernels::gemm::{
     Elements, GemmPlan, MAX_BATCH_DIMS, MatMulParams, MatMulPlan, Matrix, Strides,
 };
-use polychip_cpu_kernels::{Binary, Epilogue, Residual};
-use polychip_ops::{Attr, Op};
+use polychip_cpu_kernels::{Binary, Unary};
+use polychip_lowering::Layout;
+use polychip_ops::{Attr, DType, Op, broadcast};
 use polychip_sdk::{Error, Result};
 
-use super::convert::stands_for_f32;
-use super::fuse::Tail;
-use super::{Form, IDENTITY, Lowering, elementwise, kernel_error};
+use super::builder::{Lowering, kernel_error, storage_of};
+use super::encoding::stands_for_f32;
+use super::steps;
+use super::tail::{IDENTITY, Tail};
 use crate::part::{Node, Part, Tensor};
+use crate::step::ValueId;
 use crate::work::Class;
 
 fn f32s(part: &Part, node: &Node) -> bool {
@@ -22,7 +25,7 @@ fn f32s(part: &Part, node: &Node) -> bool {
 }
 
 /// Whether a node is a product with a constant right operand, and a constant bias or none.
-pub(crate) fn covers_constant(part: &Part, node: &Node) -> bool {
+pub(super) fn covers_constant(part: &Part, node: &Node) -> bool {
     let covered = || -> Option<bool> {
         let (a, b, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
         let constant = |t: usize| part.tensors[t].is_constant();
@@ -51,8 +54,8 @@ pub(crate) fn covers_constant(part: &Part, node: &Node) -> bool {
     covered().unwrap_or(false)
 }
 
-/// Whether this family covers a node.
-pub(crate) fn covers(part: &Part, node: &Node) -> bool {
+/// Whether these kernels cover a node.
+pub(super) fn covers(part: &Part, node: &Node) -> bool {
     covers_constant(part, node) || covers_computed(part, node)
 }
 
@@ -75,8 +78,8 @@ fn covers_computed(part: &Part, node: &Node) -> bool {
 /// Multiplications below which a product takes a microsecond at most in f32: bf16 would cost bits for nothing.
 const WORTH_BF16: usize = 1 << 16;
 
-/// Whether a product that this family covers is one of bf16 where precision may be reduced.
-pub(crate) fn worth_bf16(part: &Part, node: &Node) -> bool {
+/// Whether a product that these kernels cover is one of bf16 where precision may be reduced.
+pub(super) fn worth_bf16(part: &Part, node: &Node) -> bool {
     let dims = |t: Option<usize>| part.dims(t?);
     let (Some(a), Some(y)) = (dims(node.input(0)), dims(node.output(0))) else {
         return false;
@@ -91,7 +94,7 @@ pub(crate) fn worth_bf16(part: &Part, node: &Node) -> bool {
 }
 
 /// Lowers a product with its tail.
-pub(crate) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     if covers_constant(l.part, node) {
         constant(l, node, tail)?;
     } else if covers_computed(l.part, node) {
@@ -150,7 +153,7 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         Some(residual) => l.elements(&[a, y, target, residual]),
         None => l.elements(&[a, y, target]),
     };
-    let brief = elements == Elements::Bf16;
+    let storage = storage_of(elements);
     let plan = GemmPlan::of(elements, l.isa, k, n).map_err(kernel_error)?;
     let (alpha, beta) = (factor(node, Attr::Alpha), factor(node, Attr::Beta));
     let weights = l.source(b)?;
@@ -172,21 +175,14 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         packer.pack(b, bias.as_deref(), target);
         Ok(())
     })?;
-    let input = l.form_as(a, Form::Rows, brief)?;
+    let input = l.read(a, Layout::RowMajor, storage)?;
     let mut reads = vec![input, packed];
     if let Some(residual) = tail.residual {
-        reads.push(l.form_as(residual, Form::Rows, brief)?);
+        reads.push(l.read(residual, Layout::RowMajor, storage)?);
     }
-    let output = l.result_near(target, Form::Rows, brief)?;
+    let output = l.write_f32_or(storage, target, Layout::RowMajor)?;
     let scratch = l.scratch(plan.scratch_len(m, l.pool))?;
-    let epilogue = Epilogue {
-        activation: tail.activation,
-        residual: if tail.after {
-            Residual::AfterActivation
-        } else {
-            Residual::BeforeActivation
-        },
-    };
+    let epilogue = tail.epilogue();
     let has_residual = tail.residual.is_some();
     // a tile of few rows waits for its operands as long as one of four
     let products = m.max(4).saturating_mul(plan.multiply_adds_per_row());
@@ -226,7 +222,7 @@ fn spread(bias: &Tensor, n: usize, beta: f32) -> Result<Vec<f32>> {
 fn batch(dims: &[usize], result: &[usize]) -> Result<[usize; MAX_BATCH_DIMS]> {
     let own = &dims[..dims.len() - 2];
     let matrix = dims[dims.len() - 2] * dims[dims.len() - 1];
-    let strides = polychip_ops::broadcast::strides(own, result)
+    let strides = broadcast::strides(own, result)
         .ok_or_else(|| Error::bad_argument(format!("batch {own:?} does not broadcast to {result:?}")))?;
     let mut all = [0; MAX_BATCH_DIMS];
     let first = MAX_BATCH_DIMS - strides.len();
@@ -264,7 +260,7 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         }
     };
     let ([m, k], [b_k, n]) = (pick(&a_dims, trans_a), pick(&b_dims, trans_b));
-    let whole = polychip_ops::broadcast::shapes(&[&a_dims[..a_rank - 2], &b_dims[..b_rank - 2]]);
+    let whole = broadcast::shapes(&[&a_dims[..a_rank - 2], &b_dims[..b_rank - 2]]);
     let (true, Some(whole)) = (k == b_k, whole) else {
         return Err(Error::bad_argument(format!(
             "no product of {a_dims:?} and {b_dims:?}"
@@ -294,7 +290,7 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         alpha: factor(node, Attr::Alpha) * tail.alpha,
         activation: tail.activation,
     };
-    // a Gemm's C joins behind the product, so its activation must wait
+    // a Gemm's C is added behind the product, so its activation must wait
     let summand = node.input(2).filter(|_| node.op == Op::Gemm);
     let params = MatMulParams {
         activation: if summand.is_some() {
@@ -310,21 +306,24 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     } else {
         l.elements(&[a, b, y, target])
     };
-    let brief = elements == Elements::Bf16;
-    let (a, b) = (l.form_as(a, Form::Rows, brief)?, l.form_as(b, Form::Rows, brief)?);
+    let storage = storage_of(elements);
+    let (a, b) = (
+        l.read(a, Layout::RowMajor, storage)?,
+        l.read(b, Layout::RowMajor, storage)?,
+    );
     let Some(c) = summand else {
-        let output = l.result_near(target, Form::Rows, brief)?;
+        let output = l.write_f32_or(storage, target, Layout::RowMajor)?;
         return product(l, elements, params, a, b, output);
     };
-    let raw = l.fresh(polychip_ops::DType::F32, l.shape(y)?.to_vec())?;
+    let raw = l.fresh(DType::F32, l.shape(y)?.to_vec())?;
     product(l, elements, params, a, b, raw)?;
     let mut c = l.rows(c)?;
     let beta = factor(node, Attr::Beta);
     if beta != 1.0 {
-        let scaled = l.fresh(polychip_ops::DType::F32, l.value_shape(c).to_vec())?;
-        elementwise::apply(
+        let scaled = l.fresh(DType::F32, l.value_shape(c).to_vec())?;
+        steps::unary(
             l,
-            polychip_cpu_kernels::Unary::Affine {
+            Unary::Affine {
                 scale: beta,
                 shift: 0.0,
             },
@@ -334,13 +333,13 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         c = scaled;
     }
     if tail.activation == IDENTITY {
-        let output = l.result(target, Form::Rows)?;
-        return elementwise::emit(l, Binary::Add, raw, c, output);
+        let output = l.write_rows(target)?;
+        return steps::binary(l, Binary::Add, raw, c, output);
     }
-    let sum = l.fresh(polychip_ops::DType::F32, l.shape(y)?.to_vec())?;
-    elementwise::emit(l, Binary::Add, raw, c, sum)?;
-    let output = l.result(target, Form::Rows)?;
-    elementwise::apply(l, tail.activation, sum, output);
+    let sum = l.fresh(DType::F32, l.shape(y)?.to_vec())?;
+    steps::binary(l, Binary::Add, raw, c, sum)?;
+    let output = l.write_rows(target)?;
+    steps::unary(l, tail.activation, sum, output);
     Ok(())
 }
 
@@ -353,13 +352,13 @@ fn class_of(elements: Elements) -> Class {
 }
 
 /// Adds a step for a product of two computed operands.
-pub(super) fn product(
+fn product(
     l: &mut Lowering<'_>,
     elements: Elements,
     params: MatMulParams,
-    a: crate::step::ValueId,
-    b: crate::step::ValueId,
-    c: crate::step::ValueId,
+    a: ValueId,
+    b: ValueId,
+    c: ValueId,
 ) -> Result<()> {
     let plan = MatMulPlan::of(elements, l.isa, params).map_err(kernel_error)?;
     let products = [&params.batch[..], &[params.m, params.k, params.n]].concat();

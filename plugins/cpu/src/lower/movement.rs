@@ -2,17 +2,18 @@
 //!
 //! Invariant: works on elements of 1, 2, 4 and 8 bytes, whatever they mean.
 
-use polychip_cpu_kernels::copy::CopyPlan;
 use polychip_cpu_kernels::transpose::TransposePlan;
+use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, Op, axis, broadcast};
 use polychip_sdk::{Error, Result};
 
-use super::{Form, Lowering, Within, channels_axis, channels_last, is_trivial, kernel_error};
+use super::builder::{Lowering, kernel_error};
+use super::places::Within;
+use super::steps::{self, dense, strided};
 use crate::part::{Node, TensorIndex};
-use crate::step::ValueId;
 use crate::work::Class;
 
-/// Lowers a node of this family.
+/// Lowers a node of this sort.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.outputs.iter().copied().flatten().next()) else {
         return Ok(false);
@@ -37,10 +38,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     l.shape(x)?
                 )));
             }
-            let brief = l.stays_brief(x, &[Some(y)]);
-            let rows = l.form_as(x, Form::Rows, brief)?;
+            let storage = l.kept(x, &[Some(y)]);
+            let rows = l.read(x, Layout::RowMajor, storage)?;
             let view = l.view(rows, shape);
-            l.give(y, Form::Rows, view, brief);
+            l.places[y].set(Layout::RowMajor, storage, view);
             Ok(true)
         }
         Op::Transpose => transpose(l, node, x, y),
@@ -50,15 +51,16 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             let (from, into) = (l.shape(x)?, l.shape(y)?.to_vec());
             let strides = broadcast::strides(from, &into)
                 .ok_or_else(|| Error::bad_argument(format!("{from:?} does not expand to {into:?}")))?;
-            let brief = l.stays_brief(x, &[Some(y)]);
-            let rows = l.form_as(x, Form::Rows, brief)?;
-            let result = l.result_as(y, Form::Rows, brief)?;
+            let strides: Vec<isize> = strides.iter().map(|&stride| stride as isize).collect();
+            let storage = l.kept(x, &[Some(y)]);
+            let rows = l.read(x, Layout::RowMajor, storage)?;
+            let result = l.write(y, Layout::RowMajor, storage)?;
             strided(
                 l,
                 "expand",
                 &into,
-                (rows, 0, &signed(&strides)),
-                (result, 0, &signed(&dense(&into)?)),
+                (rows, 0, &strides),
+                (result, 0, &dense(&into)?),
             )?;
             Ok(true)
         }
@@ -74,63 +76,13 @@ fn trains(l: &Lowering<'_>, node: &Node) -> bool {
 }
 
 fn same(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let brief = l.stays_brief(x, &[Some(y)]);
-    let (form, shape) = if l.is_channels_only(x) {
-        (Form::Channels, channels_last(l.shape(y)?))
-    } else {
-        (Form::Rows, l.shape(y)?.to_vec())
-    };
-    let value = l.form_as(x, form, brief)?;
+    let storage = l.kept(x, &[Some(y)]);
+    let layout = l.layout(x);
+    let shape = layout.dims(l.shape(y)?);
+    let value = l.read(x, layout, storage)?;
     let view = l.view(value, shape);
-    l.give(y, form, view, brief);
+    l.places[y].set(layout, storage, view);
     Ok(true)
-}
-
-fn dense(shape: &[usize]) -> Result<Vec<usize>> {
-    axis::strides(shape)
-        .ok_or_else(|| Error::unsupported(format!("a tensor of shape {shape:?} is too large")))
-}
-
-fn signed(strides: &[usize]) -> Vec<isize> {
-    strides.iter().map(|&stride| stride as isize).collect()
-}
-
-/// Adds a copy between two strided views: value, offset and strides in elements.
-pub(super) fn strided(
-    l: &mut Lowering<'_>,
-    name: &'static str,
-    shape: &[usize],
-    (from, from_offset, from_strides): (ValueId, usize, &[isize]),
-    (to, to_offset, to_strides): (ValueId, usize, &[isize]),
-) -> Result<()> {
-    if shape.contains(&0) {
-        return Ok(());
-    }
-    let plan =
-        CopyPlan::new(shape, from_offset, from_strides, to_offset, to_strides).map_err(kernel_error)?;
-    let width = l.values[from.0 as usize].dtype.byte_width().unwrap_or(1);
-    // rows that lie together are copied as they are
-    let in_order = from_strides.last() == Some(&1) && to_strides.last() == Some(&1);
-    let elements: usize = shape.iter().product();
-    l.step(
-        name,
-        &[from],
-        &[to],
-        None,
-        Box::new(move |o| {
-            match width {
-                1 => plan.run(o.pool, o.read::<u8>(0), o.write::<u8>(0)),
-                2 => plan.run(o.pool, o.read::<u16>(0), o.write::<u16>(0)),
-                4 => plan.run(o.pool, o.read::<u32>(0), o.write::<u32>(0)),
-                _ => plan.run(o.pool, o.read::<u64>(0), o.write::<u64>(0)),
-            }
-            Ok(())
-        }),
-    )
-    .does(if in_order { Class::Copy } else { Class::Permute }, elements)
-    .work
-    .bytes = 2 * (elements * width) as u64;
-    Ok(())
 }
 
 fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
@@ -157,52 +109,31 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     let order = |permutation: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
         permutation.filter(|&axis| dims[axis] != 1).collect()
     };
-    let to_last: Vec<usize> = channels_last(&(0..rank).collect::<Vec<_>>());
-    let brief = l.stays_brief(x, &[Some(y)]);
-    if rank >= 3 && permutation == to_last && l.has_channels(x) {
-        let value = l.form_as(x, Form::Channels, brief)?;
+    let storage = l.kept(x, &[Some(y)]);
+    if rank >= 3 && permutation == Layout::ChannelsLast.permutation(rank) && l.has_channels(x) {
+        let value = l.read(x, Layout::ChannelsLast, storage)?;
         let view = l.view(value, shape);
-        l.give(y, Form::Rows, view, brief);
+        l.places[y].set(Layout::RowMajor, storage, view);
         return Ok(true);
     }
     if order(&mut permutation.iter().copied()).is_sorted() {
-        let value = l.form_as(x, Form::Rows, brief)?;
+        let value = l.read(x, Layout::RowMajor, storage)?;
         let view = l.view(value, shape);
-        l.give(y, Form::Rows, view, brief);
+        l.places[y].set(Layout::RowMajor, storage, view);
         return Ok(true);
     }
-    let mut to_first = vec![0usize, rank.saturating_sub(1)];
-    to_first.extend(1..rank.saturating_sub(1));
-    if rank >= 3 && permutation == to_first && l.wishes[y].is_none() {
+    if rank >= 3 && permutation == Layout::ChannelsLast.to(Layout::RowMajor, rank) && l.wishes[y].is_none() {
         // y's channels-last form is x as it is; it is moved only where someone wants it row-major
-        let value = l.form_as(x, Form::Rows, brief)?;
-        let view = l.view(value, channels_last(&shape));
-        l.give(y, Form::Channels, view, brief);
+        let value = l.read(x, Layout::RowMajor, storage)?;
+        let view = l.view(value, Layout::ChannelsLast.dims(&shape));
+        l.places[y].set(Layout::ChannelsLast, storage, view);
         return Ok(true);
     }
     let plan = TransposePlan::new(dims, &permutation).map_err(kernel_error)?;
-    let rows = l.form_as(x, Form::Rows, brief)?;
-    let result = l.result_as(y, Form::Rows, brief)?;
-    l.transpose("transpose", plan, rows, result);
+    let rows = l.read(x, Layout::RowMajor, storage)?;
+    let result = l.write(y, Layout::RowMajor, storage)?;
+    steps::transpose(l, "transpose", plan, rows, result);
     Ok(true)
-}
-
-/// The form to keep, and the tensor's shape and an axis map in that form.
-pub(super) fn keep(l: &Lowering<'_>, x: TensorIndex) -> Result<(Form, Vec<usize>)> {
-    let dims = l.shape(x)?;
-    Ok(if l.is_channels_only(x) && !is_trivial(dims) {
-        (Form::Channels, channels_last(dims))
-    } else {
-        (Form::Rows, dims.to_vec())
-    })
-}
-
-/// Where an axis of ONNX order stands in a form.
-pub(super) fn place(form: Form, axis: usize, rank: usize) -> usize {
-    match form {
-        Form::Rows => axis,
-        Form::Channels => channels_axis(axis, rank),
-    }
 }
 
 fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
@@ -224,18 +155,14 @@ fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
     let axes = axis::normalise_all(&axes, rank)
         .filter(|axes| axes.len() == starts.len() && steps.len() == starts.len())
         .ok_or_else(|| Error::bad_argument(format!("a slice with axes {axes:?} of rank {rank}")))?;
-    let (form, dims) = keep(l, x)?;
+    let (layout, dims) = l.keep(x)?;
     let out = l.shape(y)?;
-    let out = if form == Form::Channels {
-        channels_last(out)
-    } else {
-        out.to_vec()
-    };
+    let out = layout.dims(out);
     let strides = dense(&dims)?;
-    let mut from = signed(&strides);
+    let mut from = strides.clone();
     let mut offset = 0usize;
     for ((&axis, start), step) in axes.iter().zip(starts).zip(steps) {
-        let at = place(form, axis, rank);
+        let at = layout.place(axis, rank);
         let size = dims[at] as i64;
         let start = if start < 0 {
             start.saturating_add(size)
@@ -243,31 +170,31 @@ fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
             start
         };
         let start = start.clamp(0, if step < 0 { (size - 1).max(0) } else { size });
-        offset += start as usize * strides[at];
+        offset += start as usize * strides[at] as usize;
         let step =
             isize::try_from(step).map_err(|_| Error::unsupported("a step beyond the address space"))?;
         from[at] = from[at].saturating_mul(step);
     }
-    let brief = l.stays_brief(x, &[Some(y)]);
-    let value = l.form_as(x, form, brief)?;
-    let is_piece = from == signed(&strides) && contiguous(&dims, &out);
+    let storage = l.kept(x, &[Some(y)]);
+    let value = l.read(x, layout, storage)?;
+    let is_piece = from == strides && contiguous(&dims, &out);
     if is_piece && l.wishes[y].is_none() && !out.contains(&0) {
         let piece = l.piece(value, offset, out)?;
-        l.give(y, form, piece, brief);
+        l.places[y].set(layout, storage, piece);
         return Ok(true);
     }
-    let result = l.result_as(y, form, brief)?;
+    let result = l.write(y, layout, storage)?;
     strided(
         l,
         "slice",
         &out,
         (value, offset, &from),
-        (result, 0, &signed(&dense(&out)?)),
+        (result, 0, &dense(&out)?),
     )?;
     Ok(true)
 }
 
-/// Whether a box of `part` sizes in a tensor of `dims` is one stretch of memory.
+/// Whether a box of `part` sizes in a tensor of `dims` is one run of memory.
 fn contiguous(dims: &[usize], part: &[usize]) -> bool {
     let Some(first) = dims.iter().zip(part).position(|(whole, part)| whole != part) else {
         return true;
@@ -295,16 +222,16 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
             .collect::<Result<_>>()?,
         None => return Ok(false),
     };
-    let (form, dims) = keep(l, x)?;
-    let at = place(form, axis, rank);
+    let (layout, dims) = l.keep(x)?;
+    let at = layout.place(axis, rank);
     if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(dims[at]) {
         return Err(Error::bad_argument(format!(
             "{dims:?} is not split into {sizes:?}"
         )));
     }
-    let brief = l.stays_brief(x, &node.outputs);
+    let storage = l.kept(x, &node.outputs);
     let plain = |t: TensorIndex| l.part.plain_f32(t) && l.wishes[t].is_none();
-    if form == Form::Channels
+    if layout == Layout::ChannelsLast
         && at == rank - 1
         && sizes.iter().all(|&size| size > 0)
         && !dims.contains(&0)
@@ -312,19 +239,23 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
         && node.outputs.iter().flatten().all(|&t| plain(t))
     {
         // pieces are looked at where they are
-        let (value, stride) = l.image(x, brief)?;
-        let len = l.values[value.0 as usize].bytes / if brief { 2 } else { 4 };
+        let (value, stride) = l.image(x, storage)?;
+        let len = l.values[value.0 as usize].bytes / l.width(value);
         let mut first = 0;
         for (output, &size) in node.outputs.iter().zip(&sizes) {
             if let Some(y) = *output {
                 let value = l.piece(value, first, vec![len - first])?;
-                l.forms[y].within = Some(Within { value, stride, brief });
+                l.places[y].within = Some(Within {
+                    value,
+                    stride,
+                    storage,
+                });
             }
             first += size;
         }
         return Ok(true);
     }
-    let value = l.form_as(x, form, brief)?;
+    let value = l.read(x, layout, storage)?;
     let strides = dense(&dims)?;
     let mut offset = 0;
     for (output, &size) in node.outputs.iter().zip(&sizes) {
@@ -334,20 +265,14 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
             let view = contiguous(&dims, &shape) && l.wishes[y].is_none() && !shape.contains(&0);
             if view {
                 let piece = l.piece(value, offset, shape)?;
-                l.give(y, form, piece, brief);
+                l.places[y].set(layout, storage, piece);
             } else {
-                let result = l.result_as(y, form, brief)?;
-                let to = signed(&dense(&shape)?);
-                strided(
-                    l,
-                    "split",
-                    &shape,
-                    (value, offset, &signed(&strides)),
-                    (result, 0, &to),
-                )?;
+                let result = l.write(y, layout, storage)?;
+                let to = dense(&shape)?;
+                strided(l, "split", &shape, (value, offset, &strides), (result, 0, &to))?;
             }
         }
-        offset += size * strides[at];
+        offset += size * strides[at] as usize;
     }
     Ok(true)
 }
@@ -386,17 +311,13 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
     if !is_f32 && value != 0.0 {
         return Ok(false);
     }
-    let (form, dims) = keep(l, x)?;
+    let (layout, dims) = l.keep(x)?;
     let out = l.shape(y)?;
-    let out = if form == Form::Channels {
-        channels_last(out)
-    } else {
-        out.to_vec()
-    };
+    let out = layout.dims(out);
     let strides = dense(&out)?;
     let mut offset = 0usize;
     for (i, &axis) in axes.iter().enumerate() {
-        let at = place(form, axis, rank);
+        let at = layout.place(axis, rank);
         let (before, after) = (pads[i] as usize, pads[axes.len() + i] as usize);
         if before
             .checked_add(dims[at])
@@ -407,10 +328,10 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
                 "{dims:?} padded by {pads:?} is not {out:?}"
             )));
         }
-        offset += before * strides[at];
+        offset += before * strides[at] as usize;
     }
-    let from = l.form(x, form)?;
-    let result = l.result(y, form)?;
+    let from = l.read(x, layout, Storage::Real)?;
+    let result = l.write(y, layout, Storage::Real)?;
     let word = value as f32;
     l.step(
         "fill",
@@ -431,8 +352,8 @@ fn pad(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
         l,
         "pad",
         &dims,
-        (from, 0, &signed(&dense(&dims)?)),
-        (result, offset, &signed(&strides)),
+        (from, 0, &dense(&dims)?),
+        (result, offset, &strides),
     )?;
     Ok(true)
 }
@@ -469,9 +390,9 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         }
     };
     let plan = TransposePlan::new(&shape, &permutation).map_err(kernel_error)?;
-    let brief = l.stays_brief(x, &[Some(y)]);
-    let rows = l.form_as(x, Form::Rows, brief)?;
-    let result = l.result_as(y, Form::Rows, brief)?;
-    l.transpose("blocks", plan, rows, result);
+    let storage = l.kept(x, &[Some(y)]);
+    let rows = l.read(x, Layout::RowMajor, storage)?;
+    let result = l.write(y, Layout::RowMajor, storage)?;
+    steps::transpose(l, "blocks", plan, rows, result);
     Ok(true)
 }

@@ -7,8 +7,8 @@ use polychip_lowering::integers;
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Result};
 
-use super::convert::stands_for_f32;
-use super::{Form, Lowering, kernel_error};
+use super::builder::{Lowering, kernel_error};
+use super::encoding::stands_for_f32;
 use crate::part::{Node, Part, TensorIndex};
 use crate::work::Class;
 
@@ -73,7 +73,7 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
     })
 }
 
-/// Whether this family covers a node.
+/// Whether these kernels cover a node.
 pub(super) fn covers(part: &Part, node: &Node) -> bool {
     product(part, node).is_some()
 }
@@ -146,7 +146,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     })?;
     let x = l.rows(a)?;
     let scratch = l.scratch(plan.scratch_len(rows, l.pool))?;
-    let result = l.result(y, Form::Rows)?;
+    let result = l.write_rows(y)?;
     l.step(
         "gemm of 4-bit weights",
         &[x, packed],

@@ -3,17 +3,19 @@
 
 use polychip_cpu_kernels::norm::{self as kernel, Norm, NormExtras, NormParams};
 use polychip_cpu_kernels::{Binary, Unary};
+use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::{Error, Result};
 
-use super::convert::stands_for_f32;
-use super::fuse::Tail;
-use super::{Form, Lowering, elementwise, image};
+use super::builder::{Lowering, image};
+use super::encoding::stands_for_f32;
+use super::steps;
+use super::tail::Tail;
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
 use crate::work::Class;
 
-/// Lowers a node of this family.
+/// Lowers a node of this sort.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     let extra = node.outputs.iter().skip(1).any(Option::is_some);
     if extra || node.input(0).is_none() || node.output(0).is_none() || !l.all_f32(node) {
@@ -92,17 +94,17 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, tail: &Tail) -> Result<bo
     let (Some(scale), Some(bias)) = (parameter(l, 1)?, parameter(l, 2)?) else {
         return Ok(false);
     };
-    let mut writes = vec![l.result_near(y, Form::Rows, true)?];
+    let mut writes = vec![l.write_f32_or(Storage::Bf16, y, Layout::RowMajor)?];
     let with_residual = tail.sum.is_some();
     let with_sum = tail.sum.is_some_and(|sum| sum.kept);
     if with_sum {
-        writes.push(l.result(x, Form::Rows)?);
+        writes.push(l.write_rows(x)?);
     }
     let with_rounded = l.reduced && l.part.plain_f32(y) && l.precision.is_both(y);
     if with_rounded {
         let shape = l.shape(y)?.to_vec();
         let rounded = l.fresh(DType::BF16, shape)?;
-        l.give(y, Form::Rows, rounded, true);
+        l.places[y].set(Layout::RowMajor, Storage::Bf16, rounded);
         writes.push(rounded);
     }
     let (isa, epsilon) = (l.isa, epsilon(node));
@@ -177,13 +179,13 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         target.copy_from_slice(&again(true)?);
         Ok(())
     })?;
-    let form = if l.shape(x)?.len() == 2 {
-        Form::Rows
+    let layout = if l.shape(x)?.len() == 2 {
+        Layout::RowMajor
     } else {
-        Form::Channels
+        Layout::ChannelsLast
     };
-    let brief = l.stays_brief(x, &[Some(y)]);
-    let (input, output) = (l.form_as(x, form, brief)?, l.result_as(y, form, brief)?);
+    let storage = l.kept(x, &[Some(y)]);
+    let (input, output) = (l.read(x, layout, storage)?, l.write(y, layout, storage)?);
     let isa = l.isa;
     l.step(
         "scale shift",
@@ -254,9 +256,9 @@ fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>) -> Result<b
     };
     let (scale, bias) = (per_channel(l, scale)?, per_channel(l, bias)?);
     let scaled = l.fresh(DType::F32, dims)?;
-    elementwise::emit(l, Binary::Mul, normal, scale, scaled)?;
-    let output = l.result(y, Form::Rows)?;
-    elementwise::emit(l, Binary::Add, scaled, bias, output)?;
+    steps::binary(l, Binary::Mul, normal, scale, scaled)?;
+    let output = l.write_rows(y)?;
+    steps::binary(l, Binary::Add, scaled, bias, output)?;
     Ok(true)
 }
 
@@ -283,7 +285,7 @@ fn across(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let beta = node.attributes.float(Attr::Beta).unwrap_or(0.75);
     let bias = node.attributes.float(Attr::Bias).unwrap_or(1.0);
     let (before, after) = ((size - 1) / 2, size - 1 - (size - 1) / 2);
-    let (input, output) = (l.channels(x)?, l.result(y, Form::Channels)?);
+    let (input, output) = (l.channels(x)?, l.write_channels(y)?);
     l.step(
         "across channels",
         &[input],

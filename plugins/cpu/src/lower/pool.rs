@@ -1,52 +1,14 @@
 //! Pooling, channels last.
 
-use polychip_cpu_kernels::pool::{PoolParams, PoolPlan, Pooling};
-use polychip_ops::{Attr, Op, geometry};
-use polychip_sdk::{Error, Result};
+use polychip_cpu_kernels::pool::{PoolPlan, Pooling};
+use polychip_lowering::Layout;
+use polychip_ops::{Attr, Op};
+use polychip_sdk::Result;
 
-use super::{Form, Lowering, image, kernel_error, shape_error};
-use crate::part::{Node, TensorIndex};
+use super::builder::{Lowering, image, kernel_error};
+use super::window;
+use crate::part::Node;
 use crate::work::Class;
-
-/// The window of MaxPool or AveragePool.
-pub(super) fn params(l: &Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<PoolParams> {
-    let dims = l.shape(x)?;
-    let [n, c, _] = image(dims)?;
-    let kernel: Vec<usize> = node
-        .attributes
-        .ints(Attr::KernelShape)
-        .unwrap_or(&[])
-        .iter()
-        .map(|&size| usize::try_from(size).unwrap_or(0))
-        .collect();
-    let window = geometry::Window::new(node.op, &node.attributes, &kernel).map_err(shape_error)?;
-    let placement = window.resolve(&dims[2..]).map_err(shape_error)?;
-    if placement.output[..] != l.shape(y)?[2..] {
-        return Err(Error::bad_argument(format!(
-            "pooling {dims:?} does not give {:?}",
-            l.shape(y)?
-        )));
-    }
-    let mut pads_end = [0; 3];
-    pads_end[3 - placement.end.len()..].copy_from_slice(&placement.end);
-    Ok(PoolParams {
-        batch: n,
-        channels: c,
-        window: super::conv::window(&window, &dims[2..], &placement)?,
-        pads_end,
-    })
-}
-
-/// Elements that the windows of a pool see.
-pub(super) fn taps(input: &[usize], output: &[usize], node: &Node) -> usize {
-    match node.attributes.ints(Attr::KernelShape) {
-        Some(kernel) => {
-            let taps: usize = kernel.iter().map(|&size| size.max(1) as usize).product();
-            output.iter().product::<usize>().saturating_mul(taps)
-        }
-        None => input.iter().product(),
-    }
-}
 
 /// Lowers MaxPool, AveragePool and the global pools.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
@@ -75,15 +37,15 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             _ if node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0 => Pooling::AverageCountPadding,
             _ => Pooling::Average,
         };
-        let params = params(l, node, x, y)?;
+        let params = window::pool(l, node, x, y)?;
         (PoolPlan::new(params).map_err(kernel_error)?, pooling)
     };
     let isa = l.isa;
-    let seen = taps(l.shape(x)?, l.shape(y)?, node);
-    let brief = l.stays_brief(x, &[Some(y)]);
-    let (input, stride) = l.image(x, brief)?;
+    let seen = window::taps(l.shape(x)?, l.shape(y)?, node);
+    let storage = l.kept(x, &[Some(y)]);
+    let (input, stride) = l.image(x, storage)?;
     let plan = plan.with_strides(stride, c).map_err(kernel_error)?;
-    let output = l.result_as(y, Form::Channels, brief)?;
+    let output = l.write(y, Layout::ChannelsLast, storage)?;
     l.step(
         "pool",
         &[input],

@@ -1,11 +1,11 @@
-//! Reductions over any set of axes, in the form that the operand has.
+//! Reductions over any set of axes, in the layout that the operand has.
 
 use polychip_cpu_kernels::reduce::{Reduce, ReducePlan};
+use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::{Error, Result};
 
-use super::movement::{keep, place};
-use super::{Form, Lowering, channels_last, kernel_error};
+use super::builder::{Lowering, kernel_error};
 use crate::part::Node;
 use crate::work::Class;
 
@@ -47,21 +47,21 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         axis::normalise_all(&axes, rank)
             .ok_or_else(|| Error::bad_argument(format!("axes {axes:?} of a tensor of rank {rank}")))?
     };
-    let (mut form, mut dims) = keep(l, x)?;
+    let (mut layout, mut dims) = l.keep(x)?;
     // without the reduced axes, what is left of a channels-last tensor is in ONNX order only if one of
     // channels and spatial axes is gone
     let spatial_gone = (2..rank).all(|axis| axes.contains(&axis));
-    if form == Form::Channels && !keeps && !spatial_gone && !axes.contains(&1) {
-        form = Form::Rows;
+    if layout == Layout::ChannelsLast && !keeps && !spatial_gone && !axes.contains(&1) {
+        layout = Layout::RowMajor;
         dims = l.shape(x)?.to_vec();
     }
     let mut reduced = vec![false; rank];
     for &axis in &axes {
-        reduced[place(form, axis, rank)] = true;
+        reduced[layout.place(axis, rank)] = true;
     }
     let plan = ReducePlan::new(&dims, &reduced).map_err(kernel_error)?;
     let isa = l.isa;
-    let input = l.form(x, form)?;
+    let input = l.read(x, layout, Storage::Real)?;
     let out = l.shape(y)?;
     let left: usize = dims
         .iter()
@@ -74,9 +74,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             "reducing {dims:?} over {axes:?} does not give {out:?}"
         )));
     }
-    let target = if keeps { form } else { Form::Rows };
-    let output = l.result(y, target)?;
-    debug_assert!(target == Form::Rows || l.value_shape(output) == channels_last(out));
+    let target = if keeps { layout } else { Layout::RowMajor };
+    let output = l.write(y, target, Storage::Real)?;
+    debug_assert!(target == Layout::RowMajor || l.value_shape(output) == target.dims(out));
     l.step(
         "reduce",
         &[input],

@@ -2,9 +2,9 @@
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
-use super::{Form, Lowering};
+use super::builder::Lowering;
 use crate::part::Node;
-use crate::work;
+use crate::work::of_node;
 
 /// Adds a step that evaluates a node.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
@@ -33,13 +33,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     let mut results = Vec::new();
     for (i, output) in node.outputs.iter().enumerate() {
         if let Some(t) = *output {
-            writes.push(l.result(t, Form::Rows)?);
+            writes.push(l.write_rows(t)?);
             results.push(i);
         }
     }
     let packed = l.containers(node);
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
-    let work = work::of_node(l.part, node);
+    let work = of_node(l.part, node);
     let step = l.step(
         node.op.name(),
         &reads,

@@ -1,10 +1,11 @@
 //! Resize of images, channels last: nearest and linear in two spatial dimensions.
 
+use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::Result;
 
-use super::movement::strided;
-use super::{Form, Lowering, concat};
+use super::builder::Lowering;
+use super::steps::strided;
 use crate::part::{Node, TensorIndex};
 use crate::step::{Operands, Plain};
 use crate::work::Class;
@@ -38,21 +39,20 @@ impl Coordinates {
 fn repeat(
     l: &mut Lowering<'_>,
     (x, y): (TensorIndex, TensorIndex),
-    brief: bool,
+    storage: Storage,
     [lines, width, channels]: [usize; 3],
     [down, across]: [usize; 2],
 ) -> Result<()> {
-    let (mut input, mut stride) = l.image(x, brief)?;
-    let join = l.joins[y].filter(|join| l.part.plain_f32(y) && concat::admits(l, *join, brief));
-    let (output, pixel) = match join {
-        Some(join) => {
-            let whole = concat::begin(l, join, brief)?;
+    let (mut input, mut stride) = l.image(x, storage)?;
+    let (output, pixel) = match l.concat_of(y, storage) {
+        Some(place) => {
+            let whole = l.begin_concat(place, storage)?;
             if l.are_together(input, whole) {
-                (input, stride) = (l.form_as(x, Form::Channels, brief)?, channels);
+                (input, stride) = (l.read(x, Layout::ChannelsLast, storage)?, channels);
             }
-            (concat::place_of(l, y, join, brief)?, join.channels)
+            (l.write_in_place(y, place, storage)?, place.channels)
         }
-        None => (l.result_as(y, Form::Channels, brief)?, channels),
+        None => (l.write(y, Layout::ChannelsLast, storage)?, channels),
     };
     let line = width * across * pixel;
     let from = [width * stride, 0, stride, 0, 1].map(|stride| stride as isize);
@@ -73,10 +73,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     let attributes = &node.attributes;
-    let stretches = attributes.str(Attr::KeepAspectRatioPolicy).unwrap_or("stretch") == "stretch";
+    let fills = attributes.str(Attr::KeepAspectRatioPolicy).unwrap_or("stretch") == "stretch";
     if (n, c) != (out_n, out_c)
         || attributes.int(Attr::Antialias).unwrap_or(0) != 0
-        || !stretches
+        || !fills
         || attributes.get(Attr::Axes).is_some()
         || [h, w, out_h, out_w].contains(&0)
     {
@@ -122,19 +122,19 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     .collect()
             };
             let (rows, columns) = (map(scales[0], h, out_h), map(scales[1], w, out_w));
-            let brief = l.stays_brief(x, &[Some(y)]);
+            let storage = l.kept(x, &[Some(y)]);
             let repeats = |map: &[usize], size: usize| {
                 let times = map.len() / size;
                 (map.len().is_multiple_of(size) && map.iter().enumerate().all(|(i, &from)| from == i / times))
                     .then_some(times)
             };
             if let (Some(down), Some(across)) = (repeats(&rows, h), repeats(&columns, w)) {
-                repeat(l, (x, y), brief, [n * h, w, c], [down, across])?;
+                repeat(l, (x, y), storage, [n * h, w, c], [down, across])?;
                 return Ok(true);
             }
             let (input, output) = (
-                l.form_as(x, Form::Channels, brief)?,
-                l.result_as(y, Form::Channels, brief)?,
+                l.read(x, Layout::ChannelsLast, storage)?,
+                l.write(y, Layout::ChannelsLast, storage)?,
             );
             l.step(
                 "resize nearest",
@@ -158,7 +158,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                             }
                         }
                     }
-                    if brief {
+                    if storage == Storage::Bf16 {
                         nearest::<u16>(o, &rows, &columns, [h, w, c]);
                     } else {
                         nearest::<f32>(o, &rows, &columns, [h, w, c]);
@@ -184,7 +184,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     .collect()
             };
             let (rows, columns) = (map(scales[0], h, out_h), map(scales[1], w, out_w));
-            let (input, output) = (l.channels(x)?, l.result(y, Form::Channels)?);
+            let (input, output) = (l.channels(x)?, l.write_channels(y)?);
             l.step(
                 "resize linear",
                 &[input],

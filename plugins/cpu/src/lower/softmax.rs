@@ -4,8 +4,7 @@ use polychip_cpu_kernels::softmax as kernel;
 use polychip_ops::{Attr, Op, axis};
 use polychip_sdk::{Error, Result};
 
-use super::Lowering;
-use super::movement::{keep, place};
+use super::builder::Lowering;
 use crate::part::Node;
 use crate::work::Class;
 
@@ -24,8 +23,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {rank}")))?;
-    let (form, dims) = keep(l, x)?;
-    let at = place(form, axis, rank);
+    let (layout, dims) = l.keep(x)?;
+    let at = layout.place(axis, rank);
     let sizes = [
         dims[..at].iter().product(),
         dims[at],
@@ -33,8 +32,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     ];
     let isa = l.isa;
     let logarithm = node.op == Op::LogSoftmax;
-    let brief = l.stays_brief(x, &[Some(y)]);
-    let (input, output) = (l.form_as(x, form, brief)?, l.result_as(y, form, brief)?);
+    let storage = l.kept(x, &[Some(y)]);
+    let (input, output) = (l.read(x, layout, storage)?, l.write(y, layout, storage)?);
     let step = l.step(
         "softmax",
         &[input],

@@ -1,4 +1,4 @@
-//! Each family against the reference evaluator, node by node and in small networks.
+//! Each op class against the reference evaluator, node by node and in small networks.
 #![allow(unsafe_code)]
 
 mod convolution;
@@ -317,8 +317,8 @@ fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
             .collect(),
     };
     let slot = |value: crate::step::ValueId| {
-        let storage = program.values[value.0 as usize].storage;
-        match program.storages[storage.0 as usize].home {
+        let allocation = program.values[value.0 as usize].allocation;
+        match program.allocations[allocation.0 as usize].home {
             Home::Slot(slot) => slot,
             _ => panic!("not boxed"),
         }

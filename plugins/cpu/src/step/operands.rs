@@ -1,7 +1,7 @@
 //! What a step sees of memory: its operands as slices.
 //!
 //! Invariants:
-//! 1. Every storage is at least as long as each of its values, and aligned to the value's elements; `bind`
+//! 1. Every allocation is at least as long as each of its values, and aligned to the value's elements; `bind`
 //!    of the executable has checked it for ports.
 //! 2. A result is handed out as a mutable slice once per step, and an operand that the first result
 //!    overwrites is never handed out beside it.
@@ -102,7 +102,7 @@ impl<'a> Operands<'a> {
     }
 
     fn address(&self, value: &Value) -> *mut u8 {
-        let start: *mut u8 = match &self.program.storages[value.storage.0 as usize].home {
+        let start: *mut u8 = match &self.program.allocations[value.allocation.0 as usize].home {
             Home::Arena(offset) => self.memory.arena.wrapping_add(*offset),
             Home::Port(port) => self.memory.ports[*port].0,
             Home::Constant(constant) => constant.bytes().as_ptr().cast_mut(),
@@ -134,8 +134,8 @@ impl<'a> Operands<'a> {
         }
         let address = self.address(value);
         debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
-        // SAFETY: the storage is alive for 'a, long enough and aligned (invariant 1); nobody writes it during the
-        // step, because storages that are alive together do not overlap and the shared operand is excluded above.
+        // SAFETY: the allocation is alive for 'a, long enough and aligned (invariant 1); nobody writes it during the
+        // step, because allocations that are alive together do not overlap and the shared operand is excluded above.
         unsafe { std::slice::from_raw_parts(address.cast::<T>(), value.bytes / size_of::<T>()) }
     }
 
@@ -193,7 +193,7 @@ impl<'a> Operands<'a> {
     /// Operand `i` as a boxed tensor.
     pub(crate) fn tensor(&self, i: usize) -> Result<Tensor> {
         let value = self.value(self.step.reads[i]);
-        match &self.program.storages[value.storage.0 as usize].home {
+        match &self.program.allocations[value.allocation.0 as usize].home {
             Home::Slot(slot) => self.slots[*slot]
                 .clone()
                 .ok_or_else(|| Error::new(ErrorKind::Persistent, "a tensor is used before it is computed")),
@@ -210,7 +210,7 @@ impl<'a> Operands<'a> {
     /// Stores a boxed tensor as result `i`.
     pub(crate) fn store(&mut self, i: usize, tensor: Tensor) -> Result<()> {
         let value = self.value(self.step.writes[i]);
-        match &self.program.storages[value.storage.0 as usize].home {
+        match &self.program.allocations[value.allocation.0 as usize].home {
             Home::Slot(slot) => self.slots[*slot] = Some(tensor),
             _ => {
                 let shape = value.shape.as_deref().unwrap_or(&[]);

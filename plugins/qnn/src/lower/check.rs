@@ -8,7 +8,7 @@
 use polychip_lowering::{Node, Outcome, Refusal};
 use polychip_ops::{InferError, InferInput, Literal, Op, TensorType, Value, infer};
 
-use super::Lower;
+use super::builder::Lower;
 
 /// Larger constants are data, which no shape depends on.
 const MOST_VALUES: usize = 256;

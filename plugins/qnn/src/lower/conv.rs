@@ -12,7 +12,7 @@ use polychip_ops::geometry::{Placement, TransposedWindow, Window};
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Encoding, EncodingKind};
 
-use super::{Domain, Lower, int, pairs, u32s};
+use super::builder::{Domain, Lower, int, pairs, u32s};
 use crate::constant;
 use crate::program::{Param, Quant, TensorId, Type};
 

@@ -7,7 +7,7 @@ use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::Reason;
 
-use super::{Domain, Lower, int};
+use super::builder::{Compute, Domain, Lower, int};
 use crate::program::{Param, Quant, Type};
 
 /// Operations of one operand and no parameters.
@@ -59,100 +59,76 @@ fn binary(op: Op) -> Option<&'static str> {
     })
 }
 
-/// Whether an op is lowered here.
-pub(super) fn is_offered(op: Op) -> bool {
-    unary(op).is_some()
-        || binary(op).is_some()
-        || matches!(
-            op,
-            Op::Clip
-                | Op::Dropout
-                | Op::Elu
-                | Op::Gelu
-                | Op::HardSigmoid
-                | Op::Identity
-                | Op::LeakyRelu
-                | Op::Mean
-                | Op::Mod
-                | Op::Reciprocal
-                | Op::Softplus
-                | Op::Swish
-                | Op::Where
-        )
+/// What lowers an op that is computed element by element.
+pub(super) fn compute<'a>(op: Op) -> Option<Compute<'a>> {
+    let compute: Compute<'a> = match op {
+        Op::Clip => Lower::clip,
+        Op::Dropout | Op::Identity => |l, node, layout, _| l.same(node, layout),
+        Op::Elu => |l, node, layout, _| {
+            let alpha = node.attributes.float(Attr::Alpha).unwrap_or(1.0);
+            l.unary("Elu", vec![("alpha", Param::F32(alpha))], node, layout)
+        },
+        Op::Gelu => Lower::gelu,
+        Op::HardSigmoid => |l, node, layout, _| {
+            let float = |attr, default| Param::F32(node.attributes.float(attr).unwrap_or(default));
+            let params = vec![
+                ("operation", Param::U32(2)),
+                ("alpha", float(Attr::Alpha, 0.2)),
+                ("beta", float(Attr::Beta, 0.5)),
+            ];
+            l.unary("ElementWiseNeuron", params, node, layout)
+        },
+        Op::LeakyRelu => Lower::leaky_relu,
+        Op::Mean => Lower::mean,
+        Op::Mod => Lower::modulo,
+        Op::Reciprocal => |l, node, layout, _| {
+            let params = vec![("operation", Param::U32(10))];
+            l.unary("ElementWiseUnary", params, node, layout)
+        },
+        Op::Softplus => |l, node, layout, _| {
+            let params = vec![("operation", Param::U32(7))];
+            l.unary("ElementWiseNeuron", params, node, layout)
+        },
+        Op::Swish => Lower::swish,
+        Op::Where => Lower::select,
+        _ if unary(op).is_some() || binary(op).is_some() => Lower::named,
+        _ => return None,
+    };
+    Some(compute)
 }
 
 impl Lower<'_> {
-    pub(super) fn elementwise(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
-        let steps = matches!(node.op, Op::Ceil | Op::Floor | Op::Mod | Op::Round);
-        if steps && domain == Domain::Float(Type::Float32) {
-            let what = format!(
-                "{} of f32, which the NPU rounds to 16 bits: a step may fall elsewhere",
-                node.op_name
-            );
-            return Err(Refusal::new(Reason::DType, what));
+    /// An operation that the library has a name for, without parameters.
+    fn named(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
+        if matches!(node.op, Op::Ceil | Op::Floor | Op::Round) {
+            exact_steps(node, domain)?;
         }
-        if let Some(kind) = unary(node.op) {
-            return self.unary(kind, Vec::new(), node, layout);
+        match (unary(node.op), binary(node.op)) {
+            (Some(kind), _) => self.unary(kind, Vec::new(), node, layout),
+            (None, Some(kind)) => self.binary(kind, node, layout, domain),
+            (None, None) => Err(Refusal::op(format!("op not offered: {}", node.op_name))),
         }
-        if let Some(kind) = binary(node.op) {
-            return self.binary(kind, node, layout, domain);
+    }
+
+    fn modulo(&mut self, node: &Node, layout: Layout, domain: Domain) -> Outcome<()> {
+        exact_steps(node, domain)?;
+        let kind = match int(node, Attr::Fmod, 0) {
+            0 => "ElementWiseMod",
+            _ => "ElementWiseFmod",
+        };
+        self.binary(kind, node, layout, domain)
+    }
+
+    fn same(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
+        self.no_output(node, 1)?;
+        if let Some(training) = node.input(2)
+            && self.constant_reals(training)? != [0.0]
+        {
+            return Err(Refusal::attribute("training_mode 1"));
         }
-        match node.op {
-            Op::Mod => {
-                let kind = match int(node, Attr::Fmod, 0) {
-                    0 => "ElementWiseMod",
-                    _ => "ElementWiseFmod",
-                };
-                self.binary(kind, node, layout, domain)
-            }
-            Op::Mean => self.mean(node, layout, domain),
-            Op::Identity | Op::Dropout => {
-                self.no_output(node, 1)?;
-                if let Some(training) = node.input(2)
-                    && self.constant_reals(training)? != [0.0]
-                {
-                    return Err(Refusal::attribute("training_mode 1"));
-                }
-                let input = self.input(node, 0)?;
-                let id = self.read(input, layout)?;
-                self.settle(id, self.output(node, 0)?, layout)
-            }
-            Op::Clip => self.clip(node, layout, domain),
-            Op::Elu => {
-                let alpha = node.attributes.float(Attr::Alpha).unwrap_or(1.0);
-                self.unary("Elu", vec![("alpha", Param::F32(alpha))], node, layout)
-            }
-            Op::Gelu => self.gelu(node, layout, domain),
-            Op::HardSigmoid => {
-                let params = vec![
-                    ("operation", Param::U32(2)),
-                    (
-                        "alpha",
-                        Param::F32(node.attributes.float(Attr::Alpha).unwrap_or(0.2)),
-                    ),
-                    (
-                        "beta",
-                        Param::F32(node.attributes.float(Attr::Beta).unwrap_or(0.5)),
-                    ),
-                ];
-                self.unary("ElementWiseNeuron", params, node, layout)
-            }
-            Op::Softplus => {
-                let params = vec![("operation", Param::U32(7))];
-                self.unary("ElementWiseNeuron", params, node, layout)
-            }
-            Op::Reciprocal => {
-                let params = vec![("operation", Param::U32(10))];
-                self.unary("ElementWiseUnary", params, node, layout)
-            }
-            Op::LeakyRelu => self.leaky_relu(node, layout, domain),
-            Op::Where => self.select(node, layout, domain),
-            Op::Swish => self.swish(node, layout, domain),
-            _ => Err(Refusal::new(
-                Reason::Op,
-                format!("op not offered: {}", node.op_name),
-            )),
-        }
+        let input = self.input(node, 0)?;
+        let id = self.read(input, layout)?;
+        self.settle(id, self.output(node, 0)?, layout)
     }
 
     fn unary(
@@ -328,4 +304,16 @@ impl Lower<'_> {
         self.op("ElementWiseMultiply", Vec::new(), &[from, gate], &[to]);
         Ok(())
     }
+}
+
+/// Refuses a function with steps of f32, which the NPU rounds to 16 bits.
+fn exact_steps(node: &Node, domain: Domain) -> Outcome<()> {
+    if domain != Domain::Float(Type::Float32) {
+        return Ok(());
+    }
+    let what = format!(
+        "{} of f32, which the NPU rounds to 16 bits: a step may fall elsewhere",
+        node.op_name
+    );
+    Err(Refusal::dtype(what))
 }

@@ -7,8 +7,8 @@ use polychip_ops::geometry::{Placement, Window};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::Reason;
 
+use super::builder::{Lower, int, u32s};
 use super::conv::{geometry, two, window_params};
-use super::{Lower, int, u32s};
 use crate::program::{Param, TensorId};
 
 impl Lower<'_> {

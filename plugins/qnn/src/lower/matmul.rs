@@ -6,7 +6,7 @@ use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::Attr;
 use polychip_sdk::Encoding;
 
-use super::{Domain, Lower, int};
+use super::builder::{Domain, Lower, int};
 use crate::program::{Param, Quant, TensorId};
 
 impl Lower<'_> {

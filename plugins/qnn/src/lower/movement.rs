@@ -5,7 +5,7 @@
 use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex, layout};
 use polychip_ops::{Attr, Op};
 
-use super::{Domain, Lower, axis, int, pairs, u32s};
+use super::builder::{Domain, Lower, axis, int, pairs, u32s};
 use crate::constant;
 use crate::program::{Param, Quant, Type};
 

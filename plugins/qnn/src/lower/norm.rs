@@ -7,7 +7,7 @@ use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::Reason;
 
-use super::{Domain, Lower, axis, int, u32s};
+use super::builder::{Domain, Lower, axis, int, u32s};
 use crate::constant;
 use crate::program::{Param, Quant, TensorId, Type};
 

@@ -7,7 +7,7 @@ use polychip_lowering::{Layout, Node, Outcome, Refusal, TensorIndex};
 use polychip_ops::{DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Reason};
 
-use super::{Domain, Lower};
+use super::builder::{Domain, Lower};
 use crate::info;
 use crate::program::Type;
 

@@ -5,7 +5,7 @@
 use polychip_lowering::{Layout, Node, Outcome, Refusal};
 use polychip_ops::{Attr, Op};
 
-use super::{Lower, axis, int, u32s};
+use super::builder::{Lower, axis, int, u32s};
 use crate::program::{Param, Quant, Type};
 
 impl Lower<'_> {

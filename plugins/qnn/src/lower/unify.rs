@@ -6,7 +6,7 @@
 //!
 //! Invariant: a widened operand stands for the same reals as before.
 
-use super::Lower;
+use super::builder::Lower;
 use crate::program::{Quant, Role, TensorId, Type};
 use polychip_lowering::{Outcome, Refusal, TensorIndex};
 

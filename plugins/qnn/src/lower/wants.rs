@@ -15,66 +15,6 @@ const LAST: Want = Want::Fixed(Layout::ChannelsLast);
 /// A transposition costs its bytes and as many as could be moved while it is started.
 const START_BYTES: u64 = 4096;
 
-/// Whether an op is lowered at all, on some types and attributes.
-pub(super) fn is_offered(op: Op) -> bool {
-    super::elementwise::is_offered(op)
-        || matches!(
-            op,
-            Op::ArgMax
-                | Op::ArgMin
-                | Op::AveragePool
-                | Op::BatchNormalization
-                | Op::Cast
-                | Op::Concat
-                | Op::Conv
-                | Op::ConvTranspose
-                | Op::CumSum
-                | Op::DepthToSpace
-                | Op::DequantizeLinear
-                | Op::Expand
-                | Op::Flatten
-                | Op::Gather
-                | Op::GatherElements
-                | Op::GatherND
-                | Op::Gemm
-                | Op::GlobalAveragePool
-                | Op::GlobalMaxPool
-                | Op::GridSample
-                | Op::GroupNormalization
-                | Op::InstanceNormalization
-                | Op::LRN
-                | Op::LayerNormalization
-                | Op::LogSoftmax
-                | Op::LpNormalization
-                | Op::MatMul
-                | Op::MaxPool
-                | Op::Pad
-                | Op::QLinearConv
-                | Op::QLinearMatMul
-                | Op::QuantizeLinear
-                | Op::RMSNormalization
-                | Op::ReduceMax
-                | Op::ReduceMean
-                | Op::ReduceMin
-                | Op::ReduceProd
-                | Op::ReduceSum
-                | Op::ReduceSumSquare
-                | Op::Reshape
-                | Op::Resize
-                | Op::ScatterElements
-                | Op::ScatterND
-                | Op::Slice
-                | Op::Softmax
-                | Op::SpaceToDepth
-                | Op::Split
-                | Op::Squeeze
-                | Op::Tile
-                | Op::TopK
-                | Op::Transpose
-                | Op::Unsqueeze
-        )
-}
-
 /// What a node wants of its inputs and of its outputs.
 pub(super) fn wants(node: &Node, infos: &[Outcome<Info>]) -> (Want, Want) {
     let shape = |tensor: Option<TensorIndex>| {
@@ -144,7 +84,7 @@ pub(super) fn wants(node: &Node, infos: &[Outcome<Info>]) -> (Want, Want) {
     }
 }
 
-/// A transposition of the model is none between the two orders that it joins.
+/// A transposition of the model is none between the two orders it leads from and to.
 fn transposition(node: &Node, rank: usize) -> (Want, Want) {
     let Some(perm) = node.attributes.ints(Attr::Perm) else {
         return (ROW, ROW);

@@ -17,7 +17,7 @@ fn a_residual_block_becomes_four_steps() {
 }
 
 #[test]
-fn a_shortcut_that_is_computed_later_still_joins() {
+fn a_shortcut_that_is_computed_later_is_still_added() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[2, 4, 6, 6]);
     let a = net.conv(x, 12, 3, 2, 1);

@@ -158,22 +158,22 @@ fn attention_of_shared_heads_with_limits() {
 }
 
 #[test]
-fn heads_are_turned_by_strides() {
+fn heads_are_transposed_by_strides() {
     let mut net = Net::default();
-    let turn = |net: &mut Net, x: usize| {
+    let transpose = |net: &mut Net, x: usize| {
         let order = Attributes::new().with_ints(Attr::Perm, &[0, 2, 1, 3]);
         net.node(Op::Transpose, order, &[x])
     };
     let [q, k, v] = [5, 7, 7].map(|rows| net.input(DType::F32, &[2, rows, 3, 4]));
-    let operands = [q, k, v].map(|x| turn(&mut net, x));
+    let operands = [q, k, v].map(|x| transpose(&mut net, x));
     let y = net.node(Op::Attention, Attributes::new(), &operands);
-    let y = turn(&mut net, y);
+    let y = transpose(&mut net, y);
     net.output(y);
     assert_eq!(net.check(1e-5), ["attention"]);
-    // what others read, or is read twice, or is turned otherwise, is computed
+    // what others read, or is read twice, or is transposed otherwise, is computed
     let mut net = Net::default();
     let x = net.input(DType::F32, &[2, 3, 3, 4]);
-    let (shared, read) = (turn(&mut net, x), turn(&mut net, x));
+    let (shared, read) = (transpose(&mut net, x), transpose(&mut net, x));
     let other = net.node(
         Op::Transpose,
         Attributes::new().with_ints(Attr::Perm, &[0, 1, 2, 3]),
@@ -181,8 +181,8 @@ fn heads_are_turned_by_strides() {
     );
     let y = net.node(Op::Attention, Attributes::new(), &[shared, shared, other]);
     net.output(y);
-    let turned = turn(&mut net, y);
-    net.output(turned);
+    let transposed = transpose(&mut net, y);
+    net.output(transposed);
     let y = net.node(Op::Attention, Attributes::new(), &[read, x, x]);
     net.output(y);
     net.output(read);
@@ -267,8 +267,8 @@ fn reduced_precision_keeps_f32_where_sums_grow_and_behind_products() {
             )
         })
         .collect();
-    let (wide, brief) = (DType::F32, DType::BF16);
-    let product = [("gemm", brief, brief, 2), ("gemm", brief, wide, 2)];
+    let (wide, bf16) = (DType::F32, DType::BF16);
+    let product = [("gemm", bf16, bf16, 2), ("gemm", bf16, wide, 2)];
     let both = ("norm", wide, wide, 2);
     let mut want = vec![both];
     for _ in 0..2 {
@@ -278,10 +278,10 @@ fn reduced_precision_keeps_f32_where_sums_grow_and_behind_products() {
     // the last norm behind a sum is read by a norm and a sum, not by a product
     want.pop();
     want.push(("norm", wide, wide, 1));
-    want.push(("norm", wide, brief, 1));
+    want.push(("norm", wide, bf16, 1));
     want.extend(product);
     // the sum is kept for the next one
-    want.push(("norm", wide, brief, 2));
+    want.push(("norm", wide, bf16, 2));
     want.extend(product);
     want.extend([("binary", wide, wide, 1), ("unary", wide, wide, 1)]);
     assert_eq!(steps, want);

@@ -1,0 +1,71 @@
+//! Which kernels a node is given to: the one place that judges it, for support and estimates as for a program.
+//!
+//! Invariants:
+//! 1. Kernels answer `false` for what they do not cover, and have added nothing by then.
+//! 2. What no kernel covers falls to the reference evaluator, never to a wrong answer.
+
+use polychip_lowering::OpClass;
+use polychip_sdk::Result;
+
+use super::builder::Lowering;
+use super::encoding::is_rounded;
+use super::tail::Tail;
+use super::{
+    attention, body, cast, codes, concat, conv, elementwise, gather, integers, matmul, movement, nibbles,
+    normalise, pool, reduce, reference, resize, softmax,
+};
+use crate::part::{Node, TensorIndex};
+
+/// Emits one node with what is fused behind it.
+pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
+    let filled = |t: &Option<TensorIndex>| t.is_some_and(|t| l.part.tensors[t].fill.is_some());
+    if node.outputs.iter().all(filled) {
+        // whoever reads it makes it, as a constant
+        return Ok(());
+    }
+    let done = l.all_known(node) && (codes::lower(l, node, tail)? || by_class(l, node, tail)?);
+    if !done && node.bodies.is_empty() {
+        reference::lower(l, node)?;
+    } else if !done {
+        body::lower(l, node)?;
+    }
+    let outputs: &[_] = match tail.output {
+        Some(output) => &[Some(output)],
+        None => &node.outputs[..],
+    };
+    for &tensor in outputs.iter().flatten() {
+        if !is_rounded(l.part, node, tensor) {
+            l.round_to_encoding(tensor)?;
+        }
+    }
+    Ok(())
+}
+
+/// Emits a node by the kernels of its class; `false` where they do not cover it.
+fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+    Ok(match OpClass::of(node.op) {
+        OpClass::Convolution => integers::lower(l, node)? || conv::lower(l, node, tail)?,
+        OpClass::Product => {
+            integers::lower(l, node)? || nibbles::lower(l, node)? || matmul::lower(l, node, tail)?
+        }
+        OpClass::Attention => attention::lower(l, node, tail)?,
+        OpClass::ElementWise => {
+            elementwise::lower(l, node)? || gather::lower(l, node)? || cast::lower(l, node)?
+        }
+        OpClass::Movement => movement::lower(l, node)? || concat::lower(l, node)?,
+        OpClass::Gather => gather::lower(l, node)?,
+        OpClass::Normalisation => normalise::lower(l, node, tail)? || softmax::lower(l, node)?,
+        OpClass::Reduction => reduce::lower(l, node)?,
+        OpClass::Pooling => pool::lower(l, node)?,
+        OpClass::Resize => resize::lower(l, node)?,
+        OpClass::Quantise => integers::lower(l, node)? || cast::lower(l, node)?,
+        OpClass::Recurrent
+        | OpClass::Control
+        | OpClass::Container
+        | OpClass::Generate
+        | OpClass::Sort
+        | OpClass::Signal
+        | OpClass::Text
+        | OpClass::Other => false,
+    })
+}

@@ -1,0 +1,155 @@
+//! Constant weights of 8 bits, and the plan of a product with them.
+
+use polychip_cpu_kernels::conv::{ConvParams, Window};
+use polychip_cpu_kernels::quantised::ConvPlan;
+use polychip_lowering::{Layout, integers};
+use polychip_ops::{Attr, DType, Op, geometry};
+use polychip_sdk::{Constant, Encoding, EncodingKind, Error, Result};
+
+use super::builder::shape_error;
+use super::window::window;
+use crate::part::{Node, Part, TensorIndex};
+use crate::work::Class;
+
+/// Constant weights of a product, as far as a plan needs them.
+pub(super) struct Filter {
+    dtype: DType,
+    constant: Constant,
+    encoding: Encoding,
+    /// `[out, in, taps...]`, or `[in, out]` where `columns` says so.
+    pub(super) dims: Vec<usize>,
+    columns: bool,
+}
+
+/// Products deeper than this could leave 32 bits.
+const DEEPEST: usize = 30_000;
+
+impl Filter {
+    pub(super) fn outputs(&self) -> usize {
+        self.dims[usize::from(self.columns)]
+    }
+
+    /// The weights of a node, where they are 8-bit constants with a scale for each output or for all.
+    pub(super) fn new(part: &Part, tensor: TensorIndex, columns: bool) -> Option<Self> {
+        let encoding = part.tensors[tensor].encoding.clone()?;
+        Self::of(part, tensor, encoding, columns)
+    }
+
+    /// As [`new`](Self::new), with an encoding that the node states.
+    pub(super) fn of(part: &Part, tensor: TensorIndex, encoding: Encoding, columns: bool) -> Option<Self> {
+        let t = &part.tensors[tensor];
+        let dims = t.dims.clone()?;
+        let axis = usize::from(columns);
+        let outputs = *dims.get(axis)?;
+        let fits = match encoding.kind {
+            EncodingKind::PerTensor => !encoding.scales.is_empty(),
+            EncodingKind::PerAxis { axis: own } => own == axis && encoding.scales.len() == outputs,
+            EncodingKind::PerBlock { .. } => false,
+        };
+        let sound = encoding.scales.iter().all(|scale| scale.is_finite());
+        if !matches!(t.dtype, DType::U8 | DType::I8) || !fits || !sound || encoding.real_dtype != DType::F32 {
+            return None;
+        }
+        let filter = Filter {
+            dtype: t.dtype,
+            constant: t.constant?,
+            encoding,
+            dims,
+            columns,
+        };
+        // a byte of weights is looked at only where it might not fit
+        let plain = t.dtype == DType::I8 && filter.encoding.zero_points.iter().all(|&zero| zero == 0);
+        (plain || filter.values().is_ok()).then_some(filter)
+    }
+
+    /// Products in a sum, where those fit 32 bits.
+    pub(super) fn depth(&self) -> Option<usize> {
+        let depth = if self.columns {
+            self.dims[0]
+        } else {
+            self.dims[1..].iter().product()
+        };
+        (depth < DEEPEST).then_some(depth)
+    }
+
+    pub(super) fn scale(&self, output: usize) -> f32 {
+        let scales = &self.encoding.scales;
+        scales[if scales.len() == 1 { 0 } else { output }]
+    }
+
+    /// The weights less their zeros, `[out, in, taps...]`.
+    pub(super) fn values(&self) -> Result<Vec<i8>> {
+        let count: usize = self.dims.iter().product();
+        let stored = integers(self.dtype, count, self.constant.bytes())?;
+        let outputs = self.outputs();
+        let zeros = &self.encoding.zero_points;
+        let depth = count.checked_div(outputs).unwrap_or(0);
+        let mut values = Vec::with_capacity(count);
+        for output in 0..outputs {
+            let zero = match zeros.len() {
+                0 => 0,
+                1 => zeros[0],
+                _ => zeros[output],
+            };
+            for i in 0..depth {
+                let at = if self.columns {
+                    i * outputs + output
+                } else {
+                    output * depth + i
+                };
+                let value = stored[at].wrapping_sub(zero);
+                values.push(i8::try_from(value).map_err(|_| {
+                    Error::unsupported(format!(
+                        "a weight of {value} less its zero does not fit 8 signed bits"
+                    ))
+                })?);
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// The convolution that a product of `dims` with a filter to `y` is, and the form of its operands.
+pub(super) fn extent(
+    node: &Node,
+    filter: &Filter,
+    dims: &[usize],
+    y: &[usize],
+) -> Result<(ConvParams, Layout)> {
+    if !filter.columns && matches!(node.op, Op::Conv | Op::ConvInteger | Op::QLinearConv) {
+        let groups = usize::try_from(node.attributes.int(Attr::Group).unwrap_or(1))
+            .map_err(|_| Error::unsupported("a negative group count"))?;
+        let shape =
+            geometry::Window::new(Op::Conv, &node.attributes, &filter.dims[2..]).map_err(shape_error)?;
+        let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
+        if placement.output[..] != y[2..]
+            || y[1] != filter.dims[0]
+            || dims[1] != filter.dims[1].saturating_mul(groups)
+        {
+            return Err(Error::bad_argument(format!(
+                "a convolution of {dims:?} with {:?} in {groups} groups does not give {y:?}",
+                filter.dims
+            )));
+        }
+        let window = window(&shape, &dims[2..], &placement)?;
+        let params = ConvParams::dense(dims[0], dims[1], filter.dims[0], groups, window);
+        return Ok((params, Layout::ChannelsLast));
+    }
+    let rows: usize = dims[..dims.len() - 1].iter().product();
+    let window = Window::new_2d([1, rows], [1, rows], [1, 1], [1, 1], [1, 1], [0, 0]);
+    let depth = dims[dims.len() - 1];
+    Ok((
+        ConvParams::dense(1, depth, filter.outputs(), 1, window),
+        Layout::RowMajor,
+    ))
+}
+
+/// The class and number of a plan's multiply-adds.
+pub(super) fn products(plan: &ConvPlan) -> (Class, usize) {
+    let class = if plan.is_depthwise() {
+        Class::DepthwiseCodes
+    } else {
+        Class::ProductCodes
+    };
+    (class, plan.multiply_adds())
+}
