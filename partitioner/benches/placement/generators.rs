@@ -60,10 +60,10 @@ pub(crate) fn llama(layers: usize) -> Structure {
             s.op("Slice", bytes / 4, &[x], bytes / 2),
         );
         let negated = s.op("Neg", bytes / 4, &[high], bytes / 2);
-        let turned = s.op("Concat", bytes / 2, &[negated, low], bytes);
+        let rotated = s.op("Concat", bytes / 2, &[negated, low], bytes);
         let straight = s.op("Mul", bytes / 2, &[x, cos], bytes);
-        let turned = s.op("Mul", bytes / 2, &[turned, sin], bytes);
-        s.op("Add", bytes / 2, &[straight, turned], bytes)
+        let rotated = s.op("Mul", bytes / 2, &[rotated, sin], bytes);
+        s.op("Add", bytes / 2, &[straight, rotated], bytes)
     };
     for _ in 0..layers {
         let h = norm(&mut s, x);
