@@ -1,54 +1,143 @@
-//! Known failures of a plugin: each case by name, each group with a reason.
+//! What a plugin is known not to do right: each case by name, each group with a reason and with what comes of its cases.
 //!
-//! Of a plugin that is made to refuse what it does not do, what no device can run is no failure; then the file says how
-//! many cases pass at least.
+//! A device that says that it cannot ([`Outcome::Refused`]) is honest; one whose answer differs ([`Outcome::Wrong`]) is
+//! not. They are listed apart, and a case that comes to be the other one fails. A case that passes on some machines only
+//! is listed as one that varies: it may pass or be wrong, and counts as none that passes.
+//!
+//! Of a plugin that is made to refuse what it does not do, refusals need no list; then what passes is counted
+//! (`passes`).
 //!
 //! Invariant: a case is listed once, and every reason is stated.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use polychip::ErrorKind;
 use serde::Deserialize;
+
+/// What came of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer is right.
+    Passed,
+    /// No device takes it, which was said before anything was compiled.
+    Refused(String),
+    /// It ends with another error.
+    Failed(String),
+    /// The answer differs.
+    Wrong(String),
+}
+
+impl Outcome {
+    /// What a result is: an error is a wrong answer where it is [`Differs`].
+    #[must_use]
+    pub fn of(result: Result<()>) -> Outcome {
+        let Err(error) = result else {
+            return Outcome::Passed;
+        };
+        let words = format!("{error:#}").replace('\n', " ");
+        let refused = |error: &polychip::Error| error.kind() == ErrorKind::NoDevice;
+        if error.is::<Differs>() {
+            Outcome::Wrong(words)
+        } else if error.downcast_ref().is_some_and(refused) {
+            Outcome::Refused(words)
+        } else {
+            Outcome::Failed(words)
+        }
+    }
+
+    /// Its name among the groups of a file.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Passed => "passed",
+            Outcome::Refused(_) => "refused",
+            Outcome::Failed(_) => "failed",
+            Outcome::Wrong(_) => "wrong",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Passed => f.write_str("passed"),
+            Outcome::Refused(words) | Outcome::Failed(words) | Outcome::Wrong(words) => {
+                write!(f, "{}: {words}", self.name())
+            }
+        }
+    }
+}
+
+/// An answer that differs from the right one, and how.
+#[derive(Debug)]
+pub struct Differs(pub String);
+
+impl fmt::Display for Differs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Differs {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Why what is refused is not listed; all failures are where it is missing.
+    /// Why what is refused is not listed; it is where this is missing.
     refusals: Option<String>,
-    /// By kind of case: how many pass at least.
     #[serde(default)]
-    least: BTreeMap<String, usize>,
+    refused: Vec<Group>,
     #[serde(default)]
-    known: Vec<Known>,
+    failed: Vec<Group>,
+    #[serde(default)]
+    wrong: Vec<Group>,
+    #[serde(default)]
+    varies: Vec<Group>,
 }
+
+/// Listed so: right or wrong, by the machine.
+const VARIES: &str = "varies";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Known {
+struct Group {
     reason: String,
     cases: Vec<String>,
 }
 
-/// Known failures by case, with their reasons.
+/// A case that is listed.
+#[derive(Debug)]
+struct Known {
+    outcome: &'static str,
+    reason: String,
+}
+
+/// Cases that are known not to pass.
 #[derive(Debug, Default)]
 pub struct Expectations {
-    known: BTreeMap<String, String>,
+    /// The file's name, for messages.
+    file: String,
+    known: BTreeMap<String, Known>,
     refusals: Option<String>,
-    least: BTreeMap<String, usize>,
 }
 
 impl Expectations {
-    /// Reads `expectations/PLUGIN.toml`; a plugin without a file has no known failures.
+    /// Reads `expectations/PLUGIN.toml`; of a plugin without a file every case passes.
     ///
     /// # Errors
     /// The file is malformed, a case is listed twice, or a reason is empty.
     pub fn load(plugin: &str) -> Result<Expectations> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("expectations/{plugin}.toml"));
-        if !path.exists() {
-            return Ok(Expectations::default());
-        }
-        Expectations::read(&path)
+        let file = format!("expectations/{plugin}.toml");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+        let read = if path.exists() {
+            Expectations::read(&path)?
+        } else {
+            Expectations::default()
+        };
+        Ok(Expectations { file, ..read })
     }
 
     /// Reads a file.
@@ -56,51 +145,74 @@ impl Expectations {
     /// # Errors
     /// The file cannot be read, is malformed, lists a case twice, or a reason is empty.
     pub fn read(path: &Path) -> Result<Expectations> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        Expectations::parse(&text).with_context(|| path.display().to_string())
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| file.clone())?;
+        let read = Expectations::parse(&text).with_context(|| file.clone())?;
+        Ok(Expectations { file, ..read })
     }
 
     fn parse(text: &str) -> Result<Expectations> {
         let file: File = toml::from_str(text)?;
         let mut cases = BTreeMap::new();
-        ensure!(
-            file.refusals.is_none() || !file.least.is_empty(),
-            "refusals are no failures, so the file must say how many cases pass at least"
-        );
-        for known in file.known {
+        let groups = [
+            ("refused", file.refused),
+            ("failed", file.failed),
+            ("wrong", file.wrong),
+            (VARIES, file.varies),
+        ];
+        for (outcome, group) in groups
+            .into_iter()
+            .flat_map(|(outcome, groups)| groups.into_iter().map(move |group| (outcome, group)))
+        {
             ensure!(
-                !known.reason.trim().is_empty(),
+                !group.reason.trim().is_empty(),
                 "a group of {} cases has no reason",
-                known.cases.len()
+                group.cases.len()
             );
-            for case in known.cases {
-                let before = cases.insert(case.clone(), known.reason.clone());
+            for case in group.cases {
+                let reason = group.reason.clone();
+                let before = cases.insert(case.clone(), Known { outcome, reason });
                 ensure!(before.is_none(), "case {case} is listed twice");
             }
         }
         Ok(Expectations {
+            file: String::new(),
             known: cases,
             refusals: file.refusals,
-            least: file.least,
         })
     }
 
-    /// Why a case is known to fail.
+    /// Holds what came of a case against the list.
+    ///
+    /// # Errors
+    /// It is another thing; the words say what to do.
+    pub fn judge(&self, case: &str, outcome: &Outcome) -> Result<(), String> {
+        let file = &self.file;
+        match (self.known.get(case), outcome) {
+            (None, Outcome::Passed) => Ok(()),
+            (Some(_), Outcome::Passed | Outcome::Wrong(_)) if self.varies(case) => Ok(()),
+            (None, Outcome::Refused(_)) if self.refusals.is_some() => Ok(()),
+            (None, outcome) => Err(outcome.to_string()),
+            (Some(known), found) if known.outcome == found.name() => Ok(()),
+            (Some(Known { outcome, reason }), Outcome::Passed) => Err(format!(
+                "passes, but is listed as {outcome} because of: {reason}; take it off the list in {file}"
+            )),
+            (Some(Known { outcome, reason }), found) => Err(format!(
+                "is listed as {outcome} in {file} because of: {reason}; but it is {found}"
+            )),
+        }
+    }
+
+    /// Whether it depends on the machine that a case passes.
+    #[must_use]
+    pub fn varies(&self, case: &str) -> bool {
+        self.known.get(case).is_some_and(|known| known.outcome == VARIES)
+    }
+
+    /// Why a case is known not to pass.
     #[must_use]
     pub fn reason(&self, case: &str) -> Option<&str> {
-        self.known.get(case).map(String::as_str)
-    }
-
-    /// Why a case that no device can run is no failure, where that is so.
-    #[must_use]
-    pub fn refusals(&self) -> Option<&str> {
-        self.refusals.as_deref()
-    }
-
-    /// How many cases of a kind pass at least.
-    #[must_use]
-    pub fn least(&self, kind: &str) -> usize {
-        self.least.get(kind).copied().unwrap_or(0)
+        self.known.get(case).map(|known| known.reason.as_str())
     }
 
     /// Every case that is listed.
@@ -113,19 +225,44 @@ impl Expectations {
 mod tests {
     use super::*;
 
+    fn group(outcome: &str, reason: &str, cases: &str) -> String {
+        format!("[[{outcome}]]\nreason = \"{reason}\"\ncases = [{cases}]\n")
+    }
+
     #[test]
     fn a_case_is_listed_once_with_a_reason() {
-        let group =
-            |reason: &str, cases: &str| format!("[[known]]\nreason = \"{reason}\"\ncases = [{cases}]\n");
-        let good = Expectations::parse(&group("no strings", "\"a\", \"b\"")).unwrap();
+        let good = Expectations::parse(&group("refused", "no strings", "\"a\", \"b\"")).unwrap();
         assert_eq!((good.reason("a"), good.reason("c")), (Some("no strings"), None));
         assert_eq!(good.cases().count(), 2);
-        assert!(Expectations::parse("refusals = \"they have reasons\"").is_err());
-        let refusing = Expectations::parse("refusals = \"they have reasons\"\n[least]\nnode = 3").unwrap();
+        assert!(Expectations::parse(&group("wrong", " ", "\"a\"")).is_err());
+        let twice = group("refused", "x", "\"a\"") + &group("wrong", "y", "\"a\"");
+        assert!(Expectations::parse(&twice).is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_no_wrong_answer() {
+        let list = Expectations::parse(&group("refused", "no strings", "\"a\"")).unwrap();
+        let (refused, wrong) = (Outcome::Refused("no".into()), Outcome::Wrong("1, not 2".into()));
+        assert!(list.judge("a", &refused).is_ok() && list.judge("b", &Outcome::Passed).is_ok());
+        assert!(list.judge("a", &wrong).unwrap_err().contains("wrong: 1, not 2"));
         assert!(
-            refusing.refusals().is_some() && refusing.least("node") == 3 && refusing.least("simple") == 0
+            list.judge("a", &Outcome::Passed)
+                .unwrap_err()
+                .contains("take it off")
         );
-        assert!(Expectations::parse(&group(" ", "\"a\"")).is_err());
-        assert!(Expectations::parse(&(group("x", "\"a\"") + &group("y", "\"a\""))).is_err());
+        assert!(list.judge("b", &refused).is_err() && list.judge("b", &wrong).is_err());
+        let varying = Expectations::parse(&group("varies", "bf16 by the processor", "\"a\"")).unwrap();
+        assert!(varying.judge("a", &wrong).is_ok() && varying.judge("a", &Outcome::Passed).is_ok());
+        assert!(varying.judge("a", &refused).is_err());
+        let refusing = Expectations::parse("refusals = \"they have reasons\"").unwrap();
+        assert!(refusing.judge("b", &refused).is_ok() && refusing.judge("b", &wrong).is_err());
+    }
+
+    #[test]
+    fn a_result_is_wrong_where_it_differs() {
+        assert_eq!(Outcome::of(Ok(())), Outcome::Passed);
+        let differs = anyhow::Error::from(Differs("1, not 2".into())).context("output y");
+        assert_eq!(Outcome::of(Err(differs)).name(), "wrong");
+        assert_eq!(Outcome::of(Err(anyhow::anyhow!("torn"))).name(), "failed");
     }
 }

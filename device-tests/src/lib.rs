@@ -17,6 +17,7 @@ pub mod model;
 pub mod npy;
 pub mod openvino;
 pub mod part;
+pub mod passes;
 pub mod paths;
 pub mod quantised;
 pub mod suite;

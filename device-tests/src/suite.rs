@@ -1,8 +1,9 @@
 //! The ONNX backend suite on disk, judged through one device: node, simple, pytorch-converted and pytorch-operator cases.
 //!
 //! Invariants:
-//! 1. Every case on disk is a trial and counts; a known failure is one that `expectations/PLUGIN.toml` lists.
-//! 2. A listed case that passes fails, and so does a list that names cases that are not there.
+//! 1. Every case on disk is a trial and counts; what is known not to pass is listed in `expectations/PLUGIN.toml`.
+//! 2. A listed case that passes fails, and so does a list that names cases that are not there, and a whole run in which
+//!    other counts pass than are committed.
 //! 3. A panic fails, listed or not.
 //!
 //! Not here: which devices there are (`tests/onnx_backend.rs`, `isa/`).
@@ -16,15 +17,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
-use polychip::{ErrorKind, Policy, Runtime};
+use polychip::{Policy, Runtime};
 use polychip_graph::onnx::{read_packed, read_tensor};
 use polychip_graph::{Container, Tensor, TensorId};
 use polychip_ops::{DType, Packed};
 
 use crate::compare::{Tolerance, compare};
-use crate::expectations::Expectations;
+use crate::expectations::{Differs, Expectations, Outcome};
 use crate::model::Data;
-use crate::{Need, model, paths, skipped};
+use crate::{Need, model, passes, paths, skipped};
 
 /// The tolerance of ONNX's own runner.
 const TOLERANCE: Tolerance = Tolerance::Elementwise {
@@ -43,6 +44,8 @@ pub struct Suite {
     expectations: Expectations,
     /// What the device is called in names and words.
     label: String,
+    /// What it is called where counts are committed.
+    counted: String,
     /// What stands before the names of its trials.
     prefix: String,
     /// Of how many cases of a kind one is taken: 1 is all.
@@ -72,6 +75,12 @@ impl Suite {
     /// The expectations cannot be read.
     pub fn new(runtime: Runtime, device: &str, setting: &str) -> Result<Suite> {
         let plugin = device.split(':').next().unwrap_or_default();
+        let is_named = |found: &&polychip::Device| found.name() == device;
+        let emulated = runtime
+            .devices()
+            .iter()
+            .find(is_named)
+            .is_some_and(|found| found.info().emulated);
         let (label, prefix) = match setting {
             "" => (device.to_owned(), String::new()),
             setting => (format!("{device} ({setting})"), format!("{setting}/")),
@@ -86,6 +95,7 @@ impl Suite {
                 .replan(false),
             expectations: Expectations::load(plugin)?,
             label,
+            counted: passes::counted(plugin, emulated),
             prefix,
             every: 1,
             passed: Default::default(),
@@ -112,7 +122,7 @@ impl Suite {
 /// Runs the suites; where nothing is filtered, says of each how many cases pass.
 ///
 /// # Errors
-/// The cases cannot be read, a list of known failures names others, or fewer pass than the expectations say.
+/// The cases cannot be read, a list names others, or other counts pass than are committed.
 pub fn run(arguments: &Arguments, suites: Vec<Suite>) -> Result<Conclusion> {
     let folder = paths::suite();
     let suites: Vec<Arc<Suite>> = suites.into_iter().map(Arc::new).collect();
@@ -148,12 +158,12 @@ pub fn run(arguments: &Arguments, suites: Vec<Suite>) -> Result<Conclusion> {
     }
     let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
     let conclusion = libtest_mimic::run(arguments, trials);
-    let mut enough = true;
+    let mut differ = Vec::new();
     for suite in suites.iter().filter(|suite| whole && suite.every == 1) {
-        enough &= suite.figures(totals);
+        differ.extend(suite.figures(totals).err());
     }
-    if !enough {
-        bail!("fewer cases pass than the expectations say");
+    if !differ.is_empty() {
+        bail!(differ.join("\n"));
     }
     Ok(conclusion)
 }
@@ -169,57 +179,39 @@ fn cases(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 impl Suite {
-    /// Says how many cases pass; false where they are too few.
-    fn figures(&self, totals: [usize; 4]) -> bool {
-        let mut enough = true;
+    /// Says how many cases pass, and holds them against those that are committed.
+    fn figures(&self, totals: [usize; 4]) -> Result<(), String> {
+        let mut counts = Vec::new();
         for (index, kind) in KINDS.iter().enumerate() {
             let count = |counts: &[AtomicUsize; 4]| counts[index].load(Ordering::Relaxed);
             let (passed, refused, total) = (count(&self.passed), count(&self.refused), totals[index]);
             let share = 100.0 * passed as f64 / total.max(1) as f64;
-            let mut words = format!(
-                "{}: {kind}: {passed} of {total} cases pass ({share:.1} %)",
-                self.label
+            let label = &self.label;
+            eprintln!(
+                "{label}: {kind}: {passed} of {total} cases pass ({share:.1} %), {refused} are refused"
             );
-            if refused > 0 {
-                words += &format!(", {refused} are refused");
-            }
-            let least = self.expectations.least(kind);
-            if passed < least {
-                enough = false;
-                words += &format!("; error: at least {least} should pass");
-            }
-            eprintln!("{words}");
+            counts.push((*kind, passed));
         }
-        enough
+        passes::check("onnx_backend", &self.counted, &counts)
     }
 
     fn judge(&self, kind: usize, name: &str, folder: &Path) -> Result<(), Failed> {
         let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run(folder)));
-        let result = unwound.unwrap_or_else(|_| Err(anyhow::anyhow!("PANIC")));
-        if result.is_ok() {
-            self.passed[kind].fetch_add(1, Ordering::Relaxed);
-        }
+        let outcome = Outcome::of(unwound.unwrap_or_else(|_| Err(anyhow::anyhow!("PANIC"))));
+        match outcome {
+            Outcome::Passed if self.expectations.varies(name) => 0,
+            Outcome::Passed => self.passed[kind].fetch_add(1, Ordering::Relaxed),
+            Outcome::Refused(_) => self.refused[kind].fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
         if let Some(list) = &self.list {
-            let words = result
-                .as_ref()
-                .map_or_else(|error| format!("{error:#}"), |()| "pass".into());
             let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = writeln!(list, "{name}\t{}", words.replace('\n', " "));
+            let _ = writeln!(list, "{name}\t{outcome}");
         }
-        match (result, self.expectations.reason(name)) {
-            (Ok(()), None) => Ok(()),
-            (Ok(()), Some(reason)) => Err(format!(
-                "passes, but is listed as failing because of: {reason}; take it off the list"
-            )
-            .into()),
-            (Err(error), _) if format!("{error:#}").contains("PANIC") => Err("it panicked".into()),
-            (Err(_), Some(_)) => Ok(()),
-            (Err(error), None) if self.expectations.refusals().is_some() && is_refusal(&error) => {
-                self.refused[kind].fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            (Err(error), None) => Err(format!("{error:#}").into()),
+        if outcome.to_string().contains("PANIC") {
+            return Err("it panicked".into());
         }
+        Ok(self.expectations.judge(name, &outcome)?)
     }
 
     fn run(&self, folder: &Path) -> Result<()> {
@@ -249,10 +241,11 @@ impl Suite {
             let outputs = model::run_on(&self.runtime, &self.policy, &path, &inputs)?;
             let wanted = data(&set, "output", &results)?;
             if outputs.len() != wanted.len() {
-                bail!("{} outputs instead of {}", outputs.len(), wanted.len());
+                let words = format!("{} outputs instead of {}", outputs.len(), wanted.len());
+                return Err(Differs(words).into());
             }
             for ((name, found), wanted) in outputs.iter().zip(&wanted) {
-                judge(found, wanted).map_err(|words| anyhow::anyhow!("output {name:?}: {words}"))?;
+                judge(found, wanted).map_err(|words| Differs(format!("output {name:?}: {words}")))?;
             }
         }
         if sets == 0 {
@@ -260,12 +253,6 @@ impl Suite {
         }
         Ok(())
     }
-}
-
-/// Whether a case failed because no device can run it, which was known before anything was compiled.
-fn is_refusal(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<polychip::Error>();
-    error.is_some_and(|error| error.kind() == ErrorKind::NoDevice)
 }
 
 /// Compares what came out with what should.

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use polychip::{Policy, Precision, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare, cosine, deviation, top};
-use polychip_device_tests::expectations::Expectations;
+use polychip_device_tests::expectations::{Differs, Expectations, Outcome};
 use polychip_device_tests::{Need, gpu, model, npy, paths, suite, turns};
 use polychip_ops::{Literal, Op};
 use serde::Deserialize;
@@ -75,7 +75,7 @@ fn main() -> Result<()> {
         names.push(name.clone());
         let known = Arc::clone(&known);
         trials.push(Trial::test(name.clone(), move || {
-            expected(known.reason(&name), judge())
+            Ok(known.judge(&name, &Outcome::of(judge()))?)
         }));
     };
     for sample in samples(&models.join("expected"))? {
@@ -123,17 +123,6 @@ fn main() -> Result<()> {
         "expectations/gpu-models.toml lists cases that do not exist: {strangers:?}"
     );
     libtest_mimic::run(&arguments, trials).exit()
-}
-
-/// A known failure must fail, all else must not.
-fn expected(known: Option<&str>, result: Result<()>) -> Result<(), Failed> {
-    match (known, result) {
-        (None, result) => result.map_err(|error| format!("{error:#}").into()),
-        (Some(_), Err(_)) => Ok(()),
-        (Some(reason), Ok(())) => {
-            Err(format!("passes, but is listed as failing because of: {reason}; take it off the list").into())
-        }
-    }
 }
 
 fn file_name(path: &Path) -> String {
@@ -236,14 +225,13 @@ impl Case {
             let apart = deviation(found, wanted);
             eprintln!("{}: {output}: deviation {apart:.1e}", file_name(&self.path));
             compare(found, wanted, Tolerance::OfLargest(allowed))
-                .map_err(|words| anyhow::anyhow!("output {output:?}: deviation {apart:.1e}: {words}"))?;
+                .map_err(|words| Differs(format!("output {output:?}: deviation {apart:.1e}: {words}")))?;
             let classes = wanted.shape.len() == 2 && wanted.shape[0] == 1;
-            ensure!(
-                !classes || top(found) == top(wanted),
-                "output {output:?}: the answer is {:?} instead of {:?}",
-                top(found),
-                top(wanted)
-            );
+            let (answer, right) = (top(found), top(wanted));
+            if classes && answer != right {
+                let words = format!("output {output:?}: the answer is {answer:?} instead of {right:?}");
+                return Err(Differs(words).into());
+            }
         }
         Ok(())
     }
@@ -284,11 +272,13 @@ impl Case {
                 .with_context(|| format!("ONNX Runtime has no output {output:?}"))?;
             let cosine = cosine(&found, wanted);
             eprintln!("{name}: {output}: cosine {cosine:.6}");
-            ensure!(
-                cosine >= COSINE,
-                "output {output:?}: cosine {cosine} instead of {COSINE}"
-            );
-            ensure!(top(&found) == top(wanted), "output {output:?}: another answer");
+            if cosine < COSINE {
+                let words = format!("output {output:?}: cosine {cosine} instead of {COSINE}");
+                return Err(Differs(words).into());
+            }
+            if top(&found) != top(wanted) {
+                return Err(Differs(format!("output {output:?}: another answer")).into());
+            }
         }
         Ok(())
     }
