@@ -71,7 +71,6 @@ pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
 fn admit(part: &Part, node: &Node) -> Outcome<()> {
     for tensor in node.reads().chain(node.outputs.iter().copied().flatten()) {
         encoding(part, tensor)?;
-        port(part, tensor)?;
         // below this, counts of what a node does fit 64 bits
         let t = &part.tensors[tensor];
         let elements = t.dims.as_ref().map_or(Some(0), |dims| axis::product(dims));
@@ -96,17 +95,6 @@ fn encoding(part: &Part, tensor: TensorIndex) -> Outcome<()> {
         _ => return Ok(()),
     };
     Err(Refusal::encoding(words))
-}
-
-/// Tensors without bounds have no size that a buffer could be bound with; strings are packed.
-fn port(part: &Part, tensor: TensorIndex) -> Outcome<()> {
-    let t = &part.tensors[tensor];
-    let at_port = part.inputs.contains(&tensor) || part.outputs.contains(&tensor);
-    if at_port && t.dtype != DType::String && t.dims.is_none() && t.bounds.is_none() {
-        let words = format!("'{}' at a port has no known bound", t.name);
-        return Err(Refusal::new(Reason::DynamicShape, words));
-    }
-    Ok(())
 }
 
 /// Why a node is refused that cannot be emitted.
