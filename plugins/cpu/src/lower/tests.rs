@@ -3,6 +3,7 @@
 
 mod convolution;
 mod elementwise;
+mod groups;
 mod integers;
 mod movement;
 mod product;
