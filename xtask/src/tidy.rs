@@ -21,9 +21,6 @@ mod words;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Print every circle of imports that breaks the rule, also those that are known
-    #[arg(long)]
-    circles: bool,
     /// Print every name that holds a word which the glossary rules out, also those that are known
     #[arg(long)]
     words: bool,
@@ -35,9 +32,6 @@ pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
         .manifest_path(root().join("Cargo.toml"))
         .no_deps()
         .exec()?;
-    if options.circles {
-        return circles::print(&metadata);
-    }
     if options.words {
         return words::print();
     }

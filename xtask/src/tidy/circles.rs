@@ -2,7 +2,6 @@
 //!
 //! A circle is a largest set of files of one crate, each of which imports each other one, if over others. Module
 //! `foo.rs` beside `foo/` counts as a file of that folder.
-//! Invariant: `circles.txt` beside this file holds every circle that there is still, and nothing else: it only shrinks.
 //! What counts as an import: [`super::imports`]. Start at [`check`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,56 +13,16 @@ use cargo_metadata::{Metadata, TargetKind};
 use super::imports::{self, Imports};
 use crate::root::root;
 
-/// Circles that there are still, one a line: the crate's folder, then its files.
-const KNOWN: &str = "xtask/src/tidy/circles.txt";
-
 /// Files of one crate that import each other, if over others.
 struct Circle {
     files: BTreeSet<PathBuf>,
     imports: Imports,
 }
 
-/// Checks every crate's circles against the list of known ones.
+/// Checks that no crate has one.
 pub(super) fn check(metadata: &Metadata, findings: &mut Vec<String>) -> Result<()> {
-    let known = std::fs::read_to_string(root().join(KNOWN)).unwrap_or_default();
-    compare(&all(metadata)?, &known, findings);
+    findings.extend(all(metadata)?.iter().map(Circle::told));
     Ok(())
-}
-
-/// Prints every circle with its imports, and the list of all as `circles.txt` holds them.
-pub(super) fn print(metadata: &Metadata) -> Result<()> {
-    let circles = all(metadata)?;
-    for circle in &circles {
-        eprintln!("{}\n", circle.told());
-    }
-    eprintln!("{} circles; as lines of {KNOWN}:", circles.len());
-    for circle in &circles {
-        eprintln!("{}", circle.line());
-    }
-    Ok(())
-}
-
-fn compare(circles: &[Circle], known: &str, findings: &mut Vec<String>) {
-    let mut known: BTreeSet<&str> = known
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .collect();
-    for circle in circles {
-        if !known.remove(circle.line().as_str()) {
-            findings.push(format!(
-                "a circle of imports: move what both need to a file of its own, or to the one below ({KNOWN} lists \
-                 those that there were; where one of them has shrunk, its line becomes `{}`)\n{}",
-                circle.line(),
-                circle.told()
-            ));
-        }
-    }
-    for line in known {
-        findings.push(format!(
-            "{KNOWN}: this circle is no more, or has shrunk: remove the line\n    {line}"
-        ));
-    }
 }
 
 /// The circles of all crates of the workspace: libraries, programs, benchmarks.
@@ -146,15 +105,12 @@ fn is_wrong(files: &BTreeSet<PathBuf>, is_folder: impl Fn(&Path) -> bool) -> boo
 }
 
 impl Circle {
-    /// The circle as a line of the list.
-    fn line(&self) -> String {
-        let files: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
-        files.join(" ")
-    }
-
     /// The circle with what each file imports.
     fn told(&self) -> String {
-        let mut lines = vec![format!("  circle of {} files:", self.files.len())];
+        let mut lines = vec![format!(
+            "a circle of imports of {} files: move what both need to a file of its own, or to the one below",
+            self.files.len()
+        )];
         for ((from, to), names) in &self.imports {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             lines.push(format!(
@@ -201,19 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_known_circles_only_shrinks() {
+    fn a_circle_is_told_with_what_is_imported() {
         let circles = circle(&[("s/a.rs", "s/b.rs"), ("s/b.rs", "s/a.rs")]);
-        let findings = |known: &str| {
-            let mut findings = Vec::new();
-            compare(&circles, known, &mut findings);
-            findings
-        };
-        assert!(findings("# known\ns/a.rs s/b.rs\n").is_empty());
-        assert!(findings("")[0].contains("s/a.rs → s/b.rs: Name"));
-        let shrunk = findings("s/a.rs s/b.rs s/c.rs");
-        assert!(
-            shrunk.len() == 2 && shrunk[1].contains("remove the line"),
-            "{shrunk:?}"
-        );
+        assert!(circles[0].told().contains("s/a.rs → s/b.rs: Name"));
     }
 }

@@ -2,9 +2,9 @@
 //! rate of multiply-adds.
 //!
 //! Invariants:
-//! 1. Prices were read off the op benchmark (`cargo xtask op-bench --profile dev -- --threads 1 --busy`), one per class: of
-//!    223 cases of the usual size the median is off by 1.24 and the worst by 3.4, of 440 ten times smaller and larger by
-//!    1.25 and 6.4. No case has a price of its own.
+//! 1. Prices were read off the op benchmark, one per class, on cases of the usual size by one thread (`cargo xtask op-bench
+//!    -- --threads 1 --busy`). No case has a price of its own. Held against two threads and 440 cases ten times smaller
+//!    and larger, on which nothing was tuned (docs/figures.md).
 //! 2. More work costs more; more threads never cost more than [`DISPATCH_NS`].
 //!
 //! Not here: what a step's work is (`work`).
@@ -84,7 +84,7 @@ fn price(class: Class) -> (Price, Option<f64>) {
         Class::ConvertHalf => (Turn(1.7), None),
         Class::Codes => (Turn(0.2), PASS),
         Class::Dequantise => (Turn(0.15), None),
-        Class::Quantise => (Turn(5.0), None),
+        Class::Quantise => (Turn(2.5), None),
         Class::Reference(turn) => (Turn(reference(turn)), None),
     }
 }
