@@ -18,13 +18,16 @@ impl Tensor {
         polychip_ops::axis::product(self.dims.as_ref()?)
     }
 
-    /// The bytes of a constant; a fill of many elements is written out.
+    /// The bytes of a constant; a fill is written out, where memory holds that.
     pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         if let Some(constant) = &self.constant {
             return Some(Cow::Borrowed(constant.bytes()));
         }
-        let count = self.dims.as_ref()?.iter().product();
-        Some(Cow::Owned(self.fill.as_ref()?.repeat(count)))
+        let (one, count) = (self.fill.as_ref()?, self.elements()?);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(one.len().checked_mul(count)?).ok()?;
+        bytes.extend(std::iter::repeat_n(one, count).flatten());
+        Some(Cow::Owned(bytes))
     }
 
     /// The one value of all elements of a tensor of f32.
@@ -47,7 +50,7 @@ impl Tensor {
     /// Where it is no constant, or of no integers of at most 32 bits.
     pub fn integers(&self) -> Outcome<Vec<i32>> {
         let (bytes, dims) = self.data()?;
-        integers(self.dtype, dims.iter().product(), &bytes)
+        integers(self.dtype, count(dims)?, &bytes)
     }
 
     /// The stored integers and truth values of a constant, whatever their width; `None` for other types.
@@ -64,20 +67,29 @@ impl Tensor {
     /// # Errors
     /// Where it is no constant, or of a type that is not read as f32.
     pub fn reals(&self) -> Outcome<Vec<f32>> {
+        if let (Some(one), Some(dims), None) = (&self.fill, &self.dims, &self.encoding) {
+            // one element is decoded, not each of its copies
+            let mut values = self.decoded(one, &[])?;
+            let elements = count(dims)?;
+            values.try_reserve_exact(elements).map_err(|_| no_memory(dims))?;
+            values.resize(elements, values[0]);
+            return Ok(values);
+        }
         let (bytes, dims) = self.data()?;
-        let elements = polychip_ops::axis::product(dims)
-            .ok_or_else(|| Refusal::shape(format!("a tensor of shape {dims:?} is too large")))?;
-        holds(self.dtype, elements, &bytes)?;
+        self.decoded(&bytes, dims)
+    }
+
+    /// The real values of these bytes.
+    fn decoded(&self, bytes: &[u8], dims: &[usize]) -> Outcome<Vec<f32>> {
+        let elements = count(dims)?;
+        holds(self.dtype, elements, bytes)?;
         let mut values = Vec::new();
-        values.try_reserve_exact(elements).map_err(|_| {
-            let words = format!("no memory for a constant of shape {dims:?}");
-            Refusal::new(Reason::Memory, words)
-        })?;
+        values.try_reserve_exact(elements).map_err(|_| no_memory(dims))?;
         let wrong =
             |other: DType| Refusal::dtype(format!("a constant of {} is not read as f32", other.name()));
         match (&self.encoding, self.dtype, &self.constant) {
             (Some(encoding), dtype, _) => {
-                let stored = integers(dtype, elements, &bytes)?;
+                let stored = integers(dtype, elements, bytes)?;
                 let index = ScaleIndex::new(encoding, dims, Layout::RowMajor)?;
                 index.runs(encoding, elements, |range, scale, zero| {
                     // the difference is taken in integers, which f32 cannot hold
@@ -88,11 +100,9 @@ impl Tensor {
             (None, DType::F32, Some(constant)) => {
                 constant.blocks(|block| values.extend(words_of(block).map(f32::from_le_bytes)));
             }
-            (None, DType::F32, None) => values.extend(words_of(&bytes).map(f32::from_le_bytes)),
-            (None, DType::F16, _) => values.extend(words_of(&bytes).map(|b| f16::from_le_bytes(b).to_f32())),
-            (None, DType::BF16, _) => {
-                values.extend(words_of(&bytes).map(|b| bf16::from_le_bytes(b).to_f32()))
-            }
+            (None, DType::F32, None) => values.extend(words_of(bytes).map(f32::from_le_bytes)),
+            (None, DType::F16, _) => values.extend(words_of(bytes).map(|b| f16::from_le_bytes(b).to_f32())),
+            (None, DType::BF16, _) => values.extend(words_of(bytes).map(|b| bf16::from_le_bytes(b).to_f32())),
             (None, other, _) => return Err(wrong(other)),
         }
         values.truncate(elements);
@@ -100,8 +110,14 @@ impl Tensor {
     }
 
     fn data(&self) -> Outcome<(Cow<'_, [u8]>, &[usize])> {
-        let data = self.bytes().zip(self.dims.as_deref());
-        data.ok_or_else(|| Refusal::constant(format!("tensor '{}' would have to be a constant", self.name)))
+        match (self.bytes(), self.dims.as_deref()) {
+            (Some(bytes), Some(dims)) => Ok((bytes, dims)),
+            (None, Some(dims)) if self.is_constant() => Err(no_memory(dims)),
+            _ => {
+                let words = format!("tensor '{}' would have to be a constant", self.name);
+                Err(Refusal::constant(words))
+            }
+        }
     }
 }
 
@@ -124,6 +140,16 @@ impl Part {
         }
         self.numbers(tensor)?.first().copied()
     }
+}
+
+fn count(dims: &[usize]) -> Outcome<usize> {
+    polychip_ops::axis::product(dims)
+        .ok_or_else(|| Refusal::shape(format!("a tensor of shape {dims:?} is too large")))
+}
+
+fn no_memory(dims: &[usize]) -> Refusal {
+    let words = format!("no memory for a constant of shape {dims:?}");
+    Refusal::new(Reason::Memory, words)
 }
 
 fn words_of<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
@@ -227,6 +253,19 @@ mod tests {
         assert_eq!(filled.fill_f32(), Some(2.5));
         let words = Tensor::new(DType::F32, Some(vec![3])).reals().unwrap_err();
         assert_eq!(words.reason(), Reason::NotConstant);
+    }
+
+    #[test]
+    fn a_fill_beyond_memory_is_refused() {
+        for dims in [vec![1 << 62], vec![1 << 40, 1 << 40]] {
+            let filled = Tensor {
+                fill: Some(2.5f32.to_le_bytes().to_vec()),
+                ..Tensor::new(DType::F32, Some(dims))
+            };
+            assert!(filled.reals().is_err());
+            assert_eq!(filled.integers().unwrap_err().reason(), Reason::Memory);
+            assert_eq!(filled.bytes(), None);
+        }
     }
 
     #[test]
