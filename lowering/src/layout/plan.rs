@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! 1. A fixed want is kept.
-//! 2. The same uses give the same plan: of all minimum cuts the one nearest to "channels last".
+//! 2. The same uses give the same plan: of all minimum cuts the one with the fewest nodes channels last, so that ties and
+//!    nodes that nothing pulls are row-major.
 //!
 //! Not here: what a node wants (each plugin's `lower`).
 
