@@ -6,13 +6,14 @@
 //! 2. A mirrored buffer is copied in `begin_access` and `end_access` only, as memory behind a link must be, and where a
 //!    run asks for its bytes because it cannot bind them.
 //! 3. What the device made of a buffer is made once per opening of the device, and goes before the host's memory.
+//! 4. A reset takes what runs wrote and the host did not read: reading it is an error. What the host wrote stays.
 //!
 //! Not here: how a driver takes memory ([`Side`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, Result};
+use crate::{Access, Buffer, Error, ErrorKind, HostBuffer, Memory, MemoryKind, Result};
 
 /// The device's side of a buffer.
 pub trait Side: Send + Sync + 'static {
@@ -66,6 +67,8 @@ pub struct DeviceBuffer<S: Side> {
     mirrored: bool,
     /// Whether the device wrote to a mirrored buffer since the host read it.
     stale: AtomicBool,
+    /// Whether what the device wrote went with its opening, and nobody wrote anew.
+    lost: AtomicBool,
     /// Whether the host opened a mirrored buffer for writing.
     written: AtomicBool,
 }
@@ -103,6 +106,7 @@ impl<S: Side> DeviceBuffer<S> {
             writable,
             mirrored,
             stale: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             written: AtomicBool::new(false),
         };
         if let Some(opening) = buffer.side.opening() {
@@ -132,6 +136,9 @@ impl<S: Side> DeviceBuffer<S> {
             return Ok(Arc::clone(piece));
         }
         let piece = if self.mirrored {
+            if self.stale.swap(false, Ordering::AcqRel) {
+                self.lost.store(true, Ordering::Release);
+            }
             let piece = self.side.local(opening, self.bytes as u64)?;
             self.side.write(opening, &piece, &self.all()?)?;
             piece
@@ -146,6 +153,7 @@ impl<S: Side> DeviceBuffer<S> {
     /// Says that a run writes to the buffer.
     pub fn set_stale(&self) {
         if self.mirrored {
+            self.lost.store(false, Ordering::Release);
             self.stale.store(true, Ordering::Release);
         }
     }
@@ -164,8 +172,9 @@ impl<S: Side> DeviceBuffer<S> {
     /// # Errors
     /// Where the range leaves the buffer, or the device is lost.
     pub fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
-        self.refresh()?;
+        self.refresh_what_is_left()?;
         self.host.copy_in(offset, from)?;
+        self.lost.store(false, Ordering::Release);
         self.push()
     }
 
@@ -177,13 +186,34 @@ impl<S: Side> DeviceBuffer<S> {
 
     /// Brings what the device wrote to the host's copy.
     fn refresh(&self) -> Result<()> {
-        if !self.mirrored || !self.stale.swap(false, Ordering::AcqRel) {
-            return Ok(());
+        if self.stale.swap(false, Ordering::AcqRel) {
+            self.read_back()
+                .inspect_err(|_| self.stale.store(true, Ordering::Release))?;
         }
-        let Some(opening) = self.side.opening() else {
-            return Ok(());
-        };
-        let piece = self.piece(&opening)?;
+        if self.lost.load(Ordering::Acquire) {
+            return Err(gone());
+        }
+        Ok(())
+    }
+
+    /// The same for who is about to write: what is gone hinders nobody then.
+    fn refresh_what_is_left(&self) -> Result<()> {
+        match self.refresh() {
+            Err(error) if error.kind() == ErrorKind::DeviceLost => {
+                self.stale.store(false, Ordering::Release);
+                self.lost.store(true, Ordering::Release);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn read_back(&self) -> Result<()> {
+        let opening = self.side.opening().ok_or_else(gone)?;
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (_, piece) = view
+            .filter(|(of, _)| *of == S::number(&opening))
+            .ok_or_else(gone)?;
         let mut all = vec![0; self.bytes];
         self.side.read(&opening, &piece, &mut all)?;
         self.host.copy_in(0, &all)
@@ -199,22 +229,38 @@ impl<S: Side> DeviceBuffer<S> {
     }
 }
 
+fn gone() -> Error {
+    Error::new(
+        ErrorKind::DeviceLost,
+        "what a run wrote to the buffer is gone: the device was reset since",
+    )
+}
+
 impl<S: Side> Buffer for DeviceBuffer<S> {
     fn bytes(&self) -> usize {
         self.bytes
     }
 
     fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
-        self.refresh()?;
+        if access.read {
+            self.refresh()?;
+        } else {
+            self.refresh_what_is_left()?;
+        }
+        let data = self.host.begin_access(access, offset, bytes)?;
         if self.mirrored && access.write {
             self.written.store(true, Ordering::Release);
+            if !access.read && bytes == self.bytes {
+                self.lost.store(false, Ordering::Release);
+            }
         }
-        self.host.begin_access(access, offset, bytes)
+        Ok(data)
     }
 
     fn end_access(&self) -> Result<()> {
         if self.written.swap(false, Ordering::AcqRel) {
-            self.push()?;
+            self.push()
+                .inspect_err(|_| self.written.store(true, Ordering::Release))?;
         }
         self.host.end_access()
     }
@@ -230,17 +276,40 @@ impl<S: Side> Buffer for DeviceBuffer<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
-    /// A device whose memory is a vector; number of its opening.
-    struct Far(Arc<u64>);
+    /// A device whose memory is a vector.
+    struct Far {
+        /// Number of its opening.
+        opening: AtomicU64,
+        /// Copies fail.
+        fails: AtomicBool,
+    }
+
+    impl Far {
+        fn new() -> Far {
+            Far {
+                opening: AtomicU64::new(1),
+                fails: AtomicBool::new(false),
+            }
+        }
+
+        fn copied(&self) -> Result<()> {
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Transient, "not now"));
+            }
+            Ok(())
+        }
+    }
 
     impl Side for Far {
         type Opening = u64;
         type Piece = Mutex<Vec<u8>>;
 
         fn opening(&self) -> Option<Arc<u64>> {
-            Some(Arc::clone(&self.0))
+            Some(Arc::new(self.opening.load(Ordering::Relaxed)))
         }
 
         fn number(opening: &u64) -> u64 {
@@ -256,21 +325,94 @@ mod tests {
         }
 
         fn read(&self, _: &Arc<u64>, piece: &Mutex<Vec<u8>>, to: &mut [u8]) -> Result<()> {
+            self.copied()?;
             to.copy_from_slice(&piece.lock().unwrap()[..to.len()]);
             Ok(())
         }
 
         fn write(&self, _: &Arc<u64>, piece: &Mutex<Vec<u8>>, from: &[u8]) -> Result<()> {
+            self.copied()?;
             piece.lock().unwrap()[..from.len()].copy_from_slice(from);
             Ok(())
         }
+    }
+
+    fn mirrored() -> DeviceBuffer<Far> {
+        let host = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 4096, 64)).unwrap();
+        DeviceBuffer::made(Far::new(), host, 3, true).unwrap()
+    }
+
+    fn seen(buffer: &DeviceBuffer<Far>) -> Result<[u8; 3]> {
+        let mut seen = [0; 3];
+        buffer.copy_out(0, &mut seen)?;
+        Ok(seen)
+    }
+
+    fn write(buffer: &DeviceBuffer<Far>, access: Access, bytes: [u8; 3]) -> Result<()> {
+        buffer.begin_access(access, 0, 3)?;
+        buffer.host.copy_in(0, &bytes)?;
+        buffer.end_access()
+    }
+
+    const WRITE: Access = Access {
+        read: false,
+        write: true,
+    };
+
+    #[test]
+    fn a_copy_that_failed_is_made_by_the_next_access() {
+        let buffer = mirrored();
+        let fails = |fails| buffer.side().fails.store(fails, Ordering::Relaxed);
+        let piece = buffer.piece(&Arc::new(1)).unwrap();
+        *piece.lock().unwrap() = vec![7, 8, 9];
+        buffer.set_stale();
+        fails(true);
+        assert!(seen(&buffer).is_err());
+        assert!(seen(&buffer).is_err());
+        fails(false);
+        assert_eq!(seen(&buffer).unwrap(), [7, 8, 9]);
+        buffer.begin_access(Access::BOTH, 0, 3).unwrap();
+        buffer.host.copy_in(0, &[1, 2, 3]).unwrap();
+        fails(true);
+        assert!(buffer.end_access().is_err());
+        fails(false);
+        buffer.begin_access(Access::READ, 0, 3).unwrap();
+        buffer.end_access().unwrap();
+        assert_eq!(*piece.lock().unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_a_run_wrote_is_gone_with_the_opening_and_what_the_host_wrote_is_not() {
+        let buffer = mirrored();
+        let reset = |number| buffer.side().opening.store(number, Ordering::Relaxed);
+        write(&buffer, WRITE, [1, 2, 3]).unwrap();
+        reset(2);
+        assert_eq!(seen(&buffer).unwrap(), [1, 2, 3]);
+        let piece = buffer.piece(&Arc::new(2)).unwrap();
+        *piece.lock().unwrap() = vec![7, 8, 9];
+        buffer.set_stale();
+        reset(3);
+        assert_eq!(seen(&buffer).unwrap_err().kind(), ErrorKind::DeviceLost);
+        // a run that binds it again does not bring back what is gone
+        buffer.piece(&Arc::new(3)).unwrap();
+        assert_eq!(seen(&buffer).unwrap_err().kind(), ErrorKind::DeviceLost);
+        // until it is written anew, by a run or by the host
+        *buffer.piece(&Arc::new(3)).unwrap().lock().unwrap() = vec![4, 5, 6];
+        buffer.set_stale();
+        assert_eq!(seen(&buffer).unwrap(), [4, 5, 6]);
+        buffer.set_stale();
+        reset(4);
+        assert!(write(&buffer, Access::BOTH, [0; 3]).is_err());
+        write(&buffer, WRITE, [1, 1, 2]).unwrap();
+        assert_eq!(seen(&buffer).unwrap(), [1, 1, 2]);
+        assert_eq!(*buffer.piece(&Arc::new(4)).unwrap().lock().unwrap(), [1, 1, 2]);
     }
 
     #[test]
     fn a_mirrored_buffer_is_copied_where_a_side_has_written() {
         let host = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 4096, 64)).unwrap();
         let opening = Arc::new(1);
-        let buffer = DeviceBuffer::made(Far(Arc::clone(&opening)), host, 3, true).unwrap();
+        let buffer = DeviceBuffer::made(Far::new(), host, 3, true).unwrap();
         assert_eq!((buffer.bytes(), buffer.writable()), (3, 256));
         let piece = buffer.piece(&opening).unwrap();
         assert_eq!(*piece.lock().unwrap(), [0, 0, 0]);
@@ -298,9 +440,7 @@ mod tests {
     #[test]
     fn memory_that_a_device_does_not_take_is_refused() {
         let host = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 64, 64)).unwrap();
-        let refused = DeviceBuffer::made(Far(Arc::new(1)), host, 3, false)
-            .err()
-            .unwrap();
-        assert_eq!(refused.kind(), crate::ErrorKind::Unsupported);
+        let refused = DeviceBuffer::made(Far::new(), host, 3, false).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
     }
 }
