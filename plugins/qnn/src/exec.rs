@@ -3,76 +3,56 @@
 //! Invariants:
 //! 1. The library's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
 //! 2. A reset voids what was loaded before it: the host loads the blob again.
-//! 3. Sizes are checked against the ports before each run: the library reads past what is too small.
+//! 3. A run gives the context back however it ends, also where it panics.
+//! 4. Sizes are checked against the ports before each run: the library reads past what is too small.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
 #![allow(unsafe_code, reason = "memory is handed to the vendor's library here")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod lent;
+
+use std::sync::Arc;
 
 use polychip_sdk::{
     Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, Run,
     RunContext, RunQueue, Span, Submit,
 };
 
+use self::lent::Lendable;
 use crate::blob::Part;
-use crate::session::Context;
-use crate::shared::Shared;
+use crate::session::{Context, Session};
 
 /// A run, and the fence that tells its end.
 pub type QnnRun = Run<QnnExecutable>;
 
 /// A loaded part.
 pub struct QnnExecutable {
-    device: Arc<Shared>,
     queue: Arc<RunQueue<QnnRun>>,
     ports: Vec<Port>,
     constant_bytes: u64,
-    state: Mutex<State>,
-    /// The reset that it was loaded after.
-    epoch: u64,
-}
-
-/// The context of a part.
-struct State {
-    /// `None` while it runs, and after a reset.
-    context: Option<Context>,
-    /// A run has it.
-    running: bool,
+    context: Lendable<Context>,
 }
 
 impl QnnExecutable {
     /// Loads a part.
     pub(crate) fn new(
-        device: Arc<Shared>,
+        session: &Arc<Session>,
         queue: Arc<RunQueue<QnnRun>>,
         part: Part,
     ) -> Result<QnnExecutable> {
-        let epoch = device.epoch.now();
-        let context = Context::load(&device.session, &part.binary, &part.tensors, part.inputs)?;
+        let context = Context::load(session, &part.binary, &part.tensors, part.inputs)?;
         Ok(QnnExecutable {
-            device,
             queue,
             ports: part.ports,
             constant_bytes: part.binary.len() as u64,
-            state: Mutex::new(State {
-                context: Some(context),
-                running: false,
-            }),
-            epoch,
+            context: Lendable::new(context),
         })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the context before the device goes. `true` where a run has it, which then ends it.
     pub(crate) fn forget(&self) -> bool {
-        let mut state = self.state();
-        state.context = None;
-        state.running
+        self.context.forget()
     }
 
     fn run_in(&self, context: &mut Context, bound: &[Bound<HostBuffer>]) -> Result<()> {
@@ -102,19 +82,9 @@ impl Compute for QnnExecutable {
                 "the device was reset since the part was loaded",
             )
         };
-        let mut context = {
-            let mut state = self.state();
-            let context = state.context.take().ok_or_else(void)?;
-            state.running = true;
-            context
-        };
-        let result = self.run_in(&mut context, bound);
-        let mut state = self.state();
-        state.running = false;
-        if self.device.epoch.now() == self.epoch {
-            state.context = Some(context);
-        }
-        result.map(|()| Span::Call)
+        let mut lent = self.context.lend().ok_or_else(void)?;
+        lent.with(|context| self.run_in(context, bound))
+            .map(|()| Span::Call)
     }
 }
 

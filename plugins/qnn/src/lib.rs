@@ -26,7 +26,6 @@ mod lower;
 mod plugin;
 mod program;
 mod session;
-mod shared;
 mod soc;
 mod telemetry;
 

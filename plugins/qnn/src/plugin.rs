@@ -20,7 +20,6 @@ use crate::caps::Answers;
 use crate::exec::{QnnExecutable, QnnRun};
 use crate::lower::{self, Target};
 use crate::session::{Power, Session};
-use crate::shared::{Epoch, Shared};
 use crate::soc::{self, Soc};
 use crate::telemetry::{self, EMULATED};
 use crate::{blob, buffer, caps, info};
@@ -83,7 +82,7 @@ pub struct QnnDevice {
     /// First, so that its thread ends before the rest does.
     runner: Runner<QnnRun>,
     queue: Arc<RunQueue<QnnRun>>,
-    shared: Arc<Shared>,
+    session: Arc<Session>,
     loaded: Mutex<Vec<Weak<QnnExecutable>>>,
     answers: Answers,
     target: Target,
@@ -147,10 +146,7 @@ impl QnnDevice {
             info,
             runner: Runner::start(&queue, "polychip-qnn-runs")?,
             queue,
-            shared: Arc::new(Shared {
-                session: Arc::clone(session),
-                epoch: Epoch::default(),
-            }),
+            session: Arc::clone(session),
             loaded: Mutex::new(Vec::new()),
             answers: Answers::new(Arc::clone(session), plugin.host.clone(), target),
             target,
@@ -187,7 +183,7 @@ impl Device for QnnDevice {
     }
 
     fn set_operating_point(&self, index: u32) -> Result<()> {
-        telemetry::set_operating_point(&self.shared.session, self.power.as_ref(), index)
+        telemetry::set_operating_point(&self.session, self.power.as_ref(), index)
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
@@ -246,7 +242,7 @@ impl Device for QnnDevice {
                 refusal.words()
             )),
         })?;
-        let compiled = self.shared.session.compile(&program)?;
+        let compiled = self.session.compile(&program)?;
         blob::write(&self.build_id, graph, &program, &compiled)
     }
 
@@ -259,11 +255,7 @@ impl Device for QnnDevice {
         };
         // locked while the context is made, so that no reset takes the device from under it unseen
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let executable = Arc::new(QnnExecutable::new(
-            Arc::clone(&self.shared),
-            Arc::clone(&self.queue),
-            part,
-        )?);
+        let executable = Arc::new(QnnExecutable::new(&self.session, Arc::clone(&self.queue), part)?);
         loaded.retain(|weak| weak.strong_count() > 0);
         loaded.push(Arc::downgrade(&executable));
         Ok(executable)
@@ -279,7 +271,6 @@ impl Device for QnnDevice {
 
     fn reset(&self) -> Result<()> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        self.shared.epoch.advance();
         let mut left = self.queue.abandon();
         for executable in loaded.iter().filter_map(Weak::upgrade) {
             // one that an earlier reset has left behind may still run
@@ -287,7 +278,7 @@ impl Device for QnnDevice {
         }
         // before the device, which may not come: runs that are queued then still end, with an error
         self.runner.keep_serving()?;
-        self.shared.session.renew_device(left)
+        self.session.renew_device(left)
     }
 }
 
