@@ -17,7 +17,7 @@ use crate::lower::{self, Draft, Options};
 use crate::part::{self, Part, Programs, TensorIndex};
 use crate::rates::Peaks;
 use crate::tune::Choices;
-use crate::work::Work;
+use crate::work::{self, Work};
 
 /// Error of the prices on the op benchmark (`cargo xtask op-bench`), in thousandths: the median case is within it.
 const ERROR_PERMILLE: u32 = 400;
@@ -159,10 +159,7 @@ impl Priced<'_> {
 }
 
 fn elements(part: &Part, tensor: TensorIndex) -> u64 {
-    part.tensors[tensor]
-        .bounds
-        .as_ref()
-        .map_or(0, |dims| dims.iter().product::<usize>() as u64)
+    part.tensors[tensor].bounds.as_deref().map_or(0, work::product)
 }
 
 fn bytes(part: &Part, tensor: TensorIndex) -> u64 {
@@ -224,5 +221,13 @@ mod tests {
         assert!(faster > fastest);
         let [one, two, four] = times(DType::F32);
         assert_eq!((one, two), (two, four));
+    }
+
+    #[test]
+    fn elements_beyond_64_bits_saturate() {
+        let mut part = Part::default();
+        part.tensors
+            .push(Tensor::new(DType::F32, Some(vec![1 << 40, 1 << 40])));
+        assert_eq!((elements(&part, 0), bytes(&part, 0)), (u64::MAX, u64::MAX / 8));
     }
 }

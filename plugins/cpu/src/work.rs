@@ -10,6 +10,11 @@ mod reference;
 
 pub(crate) use reference::{Loop, of_body, of_node};
 
+/// Elements of a tensor of these extents.
+pub(crate) fn product(dims: &[usize]) -> u64 {
+    dims.iter().fold(1, |all, &size| all.saturating_mul(size as u64))
+}
+
 /// A class of loops that one price per unit fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
@@ -115,7 +120,9 @@ pub(crate) struct Boxed {
 impl Boxed {
     /// All of them.
     pub(crate) fn all(&self) -> u64 {
-        self.plain + self.halves_taken + self.halves_given
+        self.plain
+            .saturating_add(self.halves_taken)
+            .saturating_add(self.halves_given)
     }
 }
 

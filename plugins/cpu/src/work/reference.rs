@@ -6,7 +6,7 @@
 
 use polychip_ops::{Attr, DType, Op};
 
-use super::{Boxed, Class, Work};
+use super::{Boxed, Class, Work, product};
 use crate::part::{Node, Part, Programs, TensorIndex};
 
 /// A loop of the reference's kernels: what one turn does.
@@ -75,10 +75,6 @@ fn scalar(part: &Part, tensor: TensorIndex) -> Option<i64> {
         return None;
     }
     part.integers(tensor)?.first().copied()
-}
-
-fn product(dims: &[usize]) -> u64 {
-    dims.iter().fold(1, |all, &size| all.saturating_mul(size as u64))
 }
 
 /// What the evaluator does for a node without bodies.
@@ -297,18 +293,21 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
         Op::RoiAlign => {
             let ratio = int(Attr::SamplingRatio, 0).max(0) as u64;
             // without a ratio, a sample per pixel of the region
-            let samples = if ratio == 0 { 4 } else { ratio * ratio };
+            let samples = if ratio == 0 {
+                4
+            } else {
+                ratio.saturating_mul(ratio)
+            };
             (Loop::Sample, result.saturating_mul(samples).saturating_mul(8))
         }
         Op::MaxRoiPool => {
-            let image: u64 = dims(0).iter().skip(2).map(|&size| size as u64).product();
+            let image = product(dims(0).get(2..).unwrap_or(&[]));
             let cells = node.attributes.ints(Attr::PooledShape).unwrap_or(&[]);
-            let cells: u64 = cells.iter().map(|&size| size.max(1) as u64).product();
+            let cells = cells
+                .iter()
+                .fold(4, |all: u64, &size| all.saturating_mul(size.max(1) as u64));
             // regions are about half as large as the image along each side
-            (
-                Loop::Place,
-                result.saturating_mul((image / (4 * cells.max(1))).max(1)),
-            )
+            (Loop::Place, result.saturating_mul((image / cells).max(1)))
         }
         Op::Resize | Op::Upsample => {
             let cubic = node.attributes.str(Attr::Mode) == Some("cubic");
@@ -351,13 +350,15 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
             let cells = steps.saturating_mul(batch).saturating_mul(directions);
             (
                 Loop::Dot,
-                cells.saturating_mul(rows).saturating_mul(input + hidden),
+                cells
+                    .saturating_mul(rows)
+                    .saturating_mul(input.saturating_add(hidden)),
             )
         }
         Op::Attention => {
             let (q, k) = (dims(0), dims(1));
             let keys = k.len().checked_sub(2).map_or(1, |i| k[i]) as u64;
-            let keys = keys + dims(4).get(2).copied().unwrap_or(0) as u64;
+            let keys = keys.saturating_add(dims(4).get(2).copied().unwrap_or(0) as u64);
             let scores = product(q).saturating_mul(keys);
             (Loop::Dot, scores.saturating_mul(2))
         }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::estimate::{draft, reference_ns};
-use crate::work::{Class, Loop, Work};
+use crate::work::{Boxed as Counted, Class, Loop, Work, of_node};
 
 fn only_step(net: &Net) -> Work {
     let drafted = draft(&net.part, &Programs::default(), Isa::detect());
@@ -93,4 +93,27 @@ fn what_is_refused_has_no_steps_and_what_follows_is_drafted() {
     assert!(drafted.refused[0].is_some() && drafted.refused[1].is_none());
     let nodes: Vec<u32> = drafted.steps.iter().map(|step| step.node).collect();
     assert_eq!(nodes, [1]);
+}
+
+#[test]
+fn counts_beyond_64_bits_saturate() {
+    let roi = |op, attributes| {
+        let mut part = Part::default();
+        for dims in [vec![1, 2, 1 << 33, 1 << 33], vec![1, 5], vec![1, 2, 3, 3]] {
+            part.tensors.push(Tensor::new(DType::F32, Some(dims)));
+        }
+        let mut node = Node::new(op, &[0, 1], &[2]);
+        node.attributes = attributes;
+        of_node(&part, &node).units
+    };
+    let ratio = Attributes::new().with_int(Attr::SamplingRatio, 1 << 40);
+    assert_eq!(roi(Op::RoiAlign, ratio), u64::MAX);
+    let pooled = Attributes::new().with_ints(Attr::PooledShape, &[1 << 31, 1 << 31]);
+    assert_eq!(roi(Op::MaxRoiPool, pooled), 18);
+    let boxed = Counted {
+        plain: u64::MAX,
+        halves_given: 1,
+        ..Counted::default()
+    };
+    assert_eq!(boxed.all(), u64::MAX);
 }
