@@ -121,6 +121,7 @@ fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
         for &tensor in node.inputs.iter().take(3).flatten() {
             if fusion.only_reader(tensor).is_some()
                 && let Some(transpose) = fusion.producer(tensor)
+                && !fusion.is_taken(transpose)
                 && let Some(source) = attention::swaps_heads(part, &part.nodes[transpose])
             {
                 groups.transposed[tensor] = Some(source);
@@ -129,6 +130,7 @@ fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
         }
         if let Some(output) = node.output(0)
             && let Some(transpose) = fusion.only_reader(output)
+            && !fusion.is_taken(transpose)
             && attention::swaps_heads(part, &part.nodes[transpose]) == Some(output)
         {
             fusion.take(index);

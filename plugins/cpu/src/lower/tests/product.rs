@@ -192,6 +192,19 @@ fn heads_are_transposed_by_strides() {
 }
 
 #[test]
+fn a_transpose_between_two_attentions_belongs_to_one_of_them() {
+    let mut net = Net::default();
+    let [q, k, v] = [4, 5, 5].map(|rows| net.input(DType::F32, &[2, 3, rows, 4]));
+    let first = net.node(Op::Attention, Attributes::new(), &[q, k, v]);
+    let order = Attributes::new().with_ints(Attr::Perm, &[0, 2, 1, 3]);
+    let permuted = net.node(Op::Transpose, order, &[first]);
+    let [k, v] = [6, 6].map(|rows| net.input(DType::F32, &[2, 4, rows, 4]));
+    let second = net.node(Op::Attention, Attributes::new(), &[permuted, k, v]);
+    net.output(second);
+    assert_eq!(net.check(1e-5), ["attention"; 2]);
+}
+
+#[test]
 fn attention_that_hides_keys() {
     let mut net = Net::default();
     let q = net.input(DType::F32, &[1, 2, 3, 4]);
