@@ -14,11 +14,12 @@ use super::{columns, encoding};
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
     let real = |i| node.input(i).is_some_and(|t| is_float(l.part.real(t)));
-    let ranked = node
-        .output(0)
-        .and_then(|t| l.part.dims(t))
-        .is_some_and(|dims| !dims.is_empty());
-    real(0) && real(1) && ranked
+    // the last axis of a product with a vector is its rows, which what stands behind would take for columns
+    let is_matrix = |t: Option<TensorIndex>, least| {
+        t.and_then(|t| l.part.dims(t))
+            .is_some_and(|dims| dims.len() >= least)
+    };
+    real(0) && real(1) && is_matrix(node.input(1), 2) && is_matrix(node.output(0), 1)
 }
 
 /// Whether a tensor can be read by the end of a product.

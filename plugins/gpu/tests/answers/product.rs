@@ -11,6 +11,7 @@ use crate::{Test, tests};
 pub(crate) const TESTS: &[Test] = &tests![
     products_with_bias_activation_and_residual,
     batches_broadcast_and_vectors_are_matrices,
+    what_follows_a_product_of_a_vector_broadcasts_over_the_vectors_shape,
     gemm_with_all_its_attributes,
     norms_and_reductions,
     reduced_precision_keeps_ports_and_stays_near,
@@ -22,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &tests![
     attention_with_a_mask,
     an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from,
     attention_between_transposes_of_heads,
+    a_transpose_between_two_attentions,
     a_right_side_that_was_transposed,
 ];
 
@@ -50,6 +52,28 @@ fn batches_broadcast_and_vectors_are_matrices() {
     let v = net.input(&[6]);
     let dot = net.plain(Op::MatMul, &[a, v]);
     net.output(dot);
+    net.check();
+}
+
+fn what_follows_a_product_of_a_vector_broadcasts_over_the_vectors_shape() {
+    let mut net = Net::new();
+    let (a, v) = (net.input(&[2, 3, 4]), net.input(&[4]));
+    let kept = net.weights(&[4]);
+    for right in [v, kept] {
+        let product = net.plain(Op::MatMul, &[a, right]);
+        let last = net.weights(&[3]);
+        let sum = net.plain(Op::Add, &[product, last]);
+        let rows = net.weights(&[2, 1]);
+        let out = net.plain(Op::Mul, &[sum, rows]);
+        net.output(out);
+    }
+    let (u, w) = (net.input(&[4]), net.input(&[2, 4, 5]));
+    let product = net.plain(Op::MatMul, &[u, w]);
+    let last = net.weights(&[5]);
+    let sum = net.plain(Op::Add, &[product, last]);
+    let rows = net.weights(&[2, 1]);
+    let out = net.plain(Op::Mul, &[sum, rows]);
+    net.output(out);
     net.check();
 }
 
@@ -334,6 +358,19 @@ fn attention_between_transposes_of_heads() {
     // read in ONNX order as well
     let relu = net.plain(Op::Relu, &[mixed]);
     net.output(relu);
+    net.check();
+}
+
+fn a_transpose_between_two_attentions() {
+    let mut net = Net::new();
+    let perm = || Attributes::new().with_ints(Attr::Perm, &[0, 2, 1, 3]);
+    let [q, k, v] = [4, 5, 5].map(|rows| net.input(&[2, rows, 3, 4]));
+    let heads = [q, k, v].map(|x| net.node(Op::Transpose, perm(), &[x]));
+    let first = net.plain(Op::Attention, &heads);
+    let permuted = net.node(Op::Transpose, perm(), &[first]);
+    let (k, v) = (net.input(&[2, 4, 6, 4]), net.input(&[2, 4, 6, 4]));
+    let second = net.plain(Op::Attention, &[permuted, k, v]);
+    net.output(second);
     net.check();
 }
 
