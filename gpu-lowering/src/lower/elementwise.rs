@@ -96,6 +96,11 @@ pub(super) fn chain(
         let Some(written) = node.output(0) else {
             return Ok(None);
         };
+        // shaders compute in 32 bits; who reads a narrow integer sees it wrapped, as memory would give it
+        let expression = match scalar_of(l.part.real(written)) {
+            Some(narrow @ (Scalar::I8 | Scalar::U8 | Scalar::I16 | Scalar::U16)) => expression.cast(narrow),
+            _ => expression,
+        };
         inside.push((written, expression));
     }
     let Some((_, expression)) = inside.into_iter().rev().find(|(t, _)| *t == output) else {

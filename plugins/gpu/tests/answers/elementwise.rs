@@ -10,6 +10,7 @@ pub(crate) const TESTS: &[Test] = &tests![
     chains_broadcast_and_leave_once,
     a_tensor_that_is_read_outside_is_kept,
     integers_bools_and_casts,
+    narrow_integers_wrap_inside_a_chain,
     activations_with_attributes,
 ];
 
@@ -50,6 +51,24 @@ fn integers_bools_and_casts() {
     net.output(picked);
     net.output(less);
     net.output(float);
+    net.check();
+}
+
+fn narrow_integers_wrap_inside_a_chain() {
+    let mut net = Net::new();
+    let bytes = net.fed(DType::U8, &[4], vec![0, 1, 200, 255]);
+    let limit = net.fed(DType::U8, &[4], vec![255, 254, 55, 1]);
+    let not = net.plain(Op::BitwiseNot, &[bytes]);
+    let equal = net.plain(Op::Equal, &[not, limit]);
+    net.output(equal);
+    let sum = net.plain(Op::Add, &[bytes, bytes]);
+    let two = net.fed(DType::U8, &[], vec![2]);
+    let half = net.plain(Op::Div, &[sum, two]);
+    net.output(half);
+    let signed = net.fed(DType::I8, &[4], vec![100, 0x9c, 0x80, 5]);
+    let sum = net.plain(Op::Add, &[signed, signed]);
+    let relu = net.plain(Op::Relu, &[sum]);
+    net.output(relu);
     net.check();
 }
 
