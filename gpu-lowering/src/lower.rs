@@ -111,7 +111,7 @@ fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Out
         return Err(Refusal::new(Reason::Body, words).at(node.index));
     }
     let mut lowering = Lowering::new(part, options, target, dry);
-    lowering.wishes = finish::wishes(part, target);
+    lowering.wishes = finish::wishes(part, target, &lowering.layouts);
     lowering.feed()?;
     for (index, group) in fuse::plan(&lowering).into_iter().enumerate() {
         let node = part.nodes[index].index;

@@ -16,7 +16,7 @@ use crate::program::{ALIGN, Home, Program, Value};
 use crate::target::Target;
 
 /// For each tensor the output port in whose memory it should be computed.
-pub(super) fn wishes(part: &Part, target: &Target) -> Vec<Option<usize>> {
+pub(super) fn wishes(part: &Part, target: &Target, layouts: &[Layout]) -> Vec<Option<usize>> {
     let mut wishes = vec![None; part.tensors.len()];
     let readers = part.readers();
     for (port, &tensor) in part.outputs.iter().enumerate() {
@@ -39,7 +39,9 @@ pub(super) fn wishes(part: &Part, target: &Target) -> Vec<Option<usize>> {
             && !part.is_constant(x)
             && part.tensors[x].encoding == part.tensors[y].encoding
         {
-            wishes[x] = wishes[y];
+            // another shape of the same elements lies as the port wants it in ONNX order only
+            let fits = |&port: &usize| layouts[port] == Layout::RowMajor || part.dims(x) == part.dims(y);
+            wishes[x] = wishes[y].filter(fits);
         }
     }
     for &input in &part.inputs {

@@ -87,18 +87,19 @@ impl<'a> Lowering<'a> {
             polychip_sdk::Layout::ChannelsLast => Layout::ChannelsLast,
             _ => Layout::RowMajor,
         };
+        let layouts: Vec<Layout> = options.layouts.iter().map(layout).collect();
         Lowering {
             part,
             programs: options.programs,
             isa: options.isa,
             pool: options.pool,
-            layouts: options.layouts.iter().map(layout).collect(),
             reduced: options.is_reduced(),
             precision,
             transposed,
             choices: options.choices,
             algorithms: Vec::new(),
-            wishes: in_place::ports(part),
+            wishes: in_place::ports(part, &layouts),
+            layouts,
             in_place: in_place::concats(part),
             places: vec![Places::default(); part.tensors.len()],
             values: Vec::new(),

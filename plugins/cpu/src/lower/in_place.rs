@@ -2,6 +2,7 @@
 //!
 //! Not here: whether they are, which who computes them decides (`conv`, `resize`, the builder's `write`).
 
+use polychip_lowering::Layout;
 use polychip_ops::{Attr, Op, axis};
 
 use crate::part::{Node, Part, TensorIndex};
@@ -79,7 +80,7 @@ pub(super) fn concats(part: &Part) -> Vec<Option<InPlaceConcat>> {
 }
 
 /// For each tensor the output port in whose memory it should be computed.
-pub(super) fn ports(part: &Part) -> Vec<Option<usize>> {
+pub(super) fn ports(part: &Part, layouts: &[Layout]) -> Vec<Option<usize>> {
     let mut ports = vec![None; part.tensors.len()];
     let uses = part.uses();
     for (port, &tensor) in part.outputs.iter().enumerate() {
@@ -101,7 +102,9 @@ pub(super) fn ports(part: &Part) -> Vec<Option<usize>> {
             && part.tensors[x].constant.is_none()
             && part.tensors[y].encoding.is_none()
         {
-            ports[x] = ports[y];
+            // another shape of the same elements lies as the port wants it in ONNX order only
+            let fits = |&port: &usize| layouts[port] == Layout::RowMajor || part.dims(x) == part.dims(y);
+            ports[x] = ports[y].filter(fits);
         }
     }
     for &input in &part.inputs {

@@ -2,7 +2,7 @@
 
 use polychip_ops::{Attr, Attributes, DType, Op};
 
-use crate::net::Net;
+use crate::net::{EXACT, Judge, Net};
 use crate::{Test, tests};
 
 /// What is judged here.
@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[Test] = &tests![
     splits_of_bytes,
     joins_pads_tiles_and_gathers,
     images_resized_and_blocks_moved,
+    a_reshape_before_a_port_of_channels_last,
 ];
 
 fn views_transposes_and_slices() {
@@ -108,4 +109,21 @@ fn images_resized_and_blocks_moved() {
     );
     net.output(blocks);
     net.check();
+}
+
+fn a_reshape_before_a_port_of_channels_last() {
+    let mut net = Net::new();
+    let (x, w) = (net.input(&[1, 6]), net.weights(&[6, 48]));
+    let product = net.plain(Op::MatMul, &[x, w]);
+    let shape = net.ints(&[1, 3, 4, 4]);
+    let out = net.plain(Op::Reshape, &[product, shape]);
+    net.output(out);
+    let x = net.input(&[1, 2, 8, 3]);
+    let relu = net.plain(Op::Relu, &[x]);
+    let out = net.plain(Op::Reshape, &[relu, shape]);
+    net.output(out);
+    net.check_as(Judge {
+        channels_last: true,
+        ..EXACT
+    });
 }

@@ -101,3 +101,24 @@ fn filled_tensors_are_constants() {
     net.part.find_fills(|dtype| dtype == DType::F32);
     assert_eq!(net.check(1e-6), ["gemm", "to port"]);
 }
+
+#[test]
+fn a_reshape_before_a_port_of_channels_last() {
+    let mut net = Net::default();
+    let shape = net.ints(&[1, 3, 4, 4]);
+    let x = net.input(DType::F32, &[1, 6]);
+    let w = net.weights(&[6, 48]);
+    let product = net.plain(Op::MatMul, &[x, w]);
+    let y = net.plain(Op::Reshape, &[product, shape]);
+    net.output(y);
+    let want = evaluate(&net.part, &net.fed)[0].to_f64s().unwrap();
+    let pool = ThreadPool::new(1);
+    let program = net.lower(&[Layout::RowMajor, Layout::ChannelsLast], false, &pool);
+    let have = &run(&program, &pool, &net.fed)[0];
+    assert_eq!(have.shape(), [1, 4, 4, 3]);
+    let have = have.to_f64s().unwrap();
+    for (i, have) in have.iter().enumerate() {
+        let want = want[i % 3 * 16 + i / 3];
+        assert!((have - want).abs() < 1e-5, "element {i} is {have}, not {want}");
+    }
+}
