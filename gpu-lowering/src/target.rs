@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polychip_gpu_kernels::{Generate, Kernel, Limits};
+use polychip_gpu_kernels::{Generate, Kernel, Limits, Scalar};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
@@ -25,6 +25,26 @@ pub struct Rates {
     pub launch_ns: u64,
     /// Time of one submission and the wait for it, in nanoseconds.
     pub submit_ns: u64,
+}
+
+impl Rates {
+    /// What decides how launches are cut, of the rates of one scalar: powers of two, so that a measurement that differs
+    /// a little lowers a part to the same launches.
+    pub(crate) fn cutting(&self, scalar: Scalar) -> u64 {
+        let rate = match scalar {
+            Scalar::I8 | Scalar::U8 => self.i8_macs,
+            Scalar::F16 => self.f16_macs,
+            _ => self.f32_macs,
+        };
+        1 << rate.max(1).ilog2()
+    }
+
+    /// The same for all scalars, as a device's settings name it: parts that were cut for other rates are others.
+    #[must_use]
+    pub fn setting(&self) -> String {
+        let log = |scalar| self.cutting(scalar).ilog2().to_string();
+        [Scalar::F32, Scalar::F16, Scalar::I8].map(log).join(",")
+    }
 }
 
 /// What lowering must know of a device.
@@ -52,5 +72,27 @@ impl Target {
             Some(guard) => guard.permit(generator, kernel),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_that_cut_alike_have_one_setting() {
+        let of = |f32_macs| Rates {
+            f32_macs,
+            f16_macs: 2 * f32_macs,
+            i8_macs: 0,
+            memory_bytes: 1,
+            link_bytes: 1,
+            launch_ns: 1,
+            submit_ns: 1,
+        };
+        assert_eq!(of(1 << 40).setting(), "40,41,0");
+        assert_eq!(of((1 << 40) + 12_345).setting(), "40,41,0");
+        assert_eq!(of((1 << 40) + 12_345).cutting(Scalar::F32), 1 << 40);
+        assert_ne!(of((1 << 40) - 1).setting(), of(1 << 40).setting());
     }
 }

@@ -31,12 +31,7 @@ pub(super) struct Whole {
 impl Lowering<'_> {
     /// Units of each share of a launch of this work; nothing where it is short enough.
     pub(super) fn share(&self, scalar: Scalar, work: u64, whole: Whole) -> Option<Vec<u32>> {
-        let rates = &self.target.rates;
-        let rate = match scalar {
-            Scalar::I8 | Scalar::U8 => rates.i8_macs,
-            Scalar::F16 => rates.f16_macs,
-            _ => rates.f32_macs,
-        };
+        let rate = self.target.rates.cutting(scalar);
         let bearable = (rate as f64 * REACHED / PER_SECOND).max(1.0) as u64;
         let shares = work.div_ceil(bearable).min(MOST).min(whole.units.into());
         if work < bearable.saturating_add(bearable / 2) || shares < 2 {

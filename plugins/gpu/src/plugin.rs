@@ -19,7 +19,7 @@ use crate::exec::{GpuExecutable, GpuRun, Runs};
 use crate::shared::{self, Shared};
 use crate::telemetry::Sensors;
 use crate::{buffer, caps, lower};
-use polychip_gpu_lowering::blob;
+use polychip_gpu_lowering::{Target, blob};
 
 /// Part of every cache key. The driver is in the device's info, which keys them too, and in the blobs themselves.
 const BUILD_ID: &str = polychip_sdk::build_id!("gpu");
@@ -52,12 +52,13 @@ struct Settings {
 
 impl Settings {
     /// Those that change how fast parts run, as they come out on a device.
-    fn words(&self, limits: &polychip_gpu_kernels::Limits, imports: MemoryKinds) -> String {
+    fn words(&self, target: &Target, imports: MemoryKinds) -> String {
         polychip_sdk::settings([
-            ("binding_bytes", limits.binding_bytes.to_string()),
+            ("binding_bytes", target.limits.binding_bytes.to_string()),
             ("commands", format!("{:?}", self.commands).to_lowercase()),
             ("guard", on_or_off(self.lowering.guard)),
             ("imports", format!("{:x}", imports.bits())),
+            ("macs_log2", target.rates.setting()),
             (
                 "spin_us",
                 self.spin
@@ -191,7 +192,7 @@ impl GpuDevice {
             memory_bytes: if found.software() { 0 } else { gpu.local_bytes() },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
-            settings: settings.words(&target.limits, import_kinds),
+            settings: settings.words(&target, import_kinds),
             rates_measured_s,
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };

@@ -116,6 +116,7 @@ impl OpenclDevice {
             peak_bytes_per_s: target.rates.memory_bytes,
             settings: polychip_sdk::settings([
                 ("guard", on_or_off(plugin.settings.guard)),
+                ("macs_log2", target.rates.setting()),
                 ("tune", on_or_off(plugin.settings.tune)),
                 ("ticks_per_s", found.ticks_per_s.to_string()),
             ]),
