@@ -186,9 +186,8 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
         kept(l, x)?
     };
     let value = l.get(x, from, kind)?;
-    let (scalar, target) = l.destination(y, Layout::RowMajor, kind)?;
+    let (_, target) = l.destination(y, Layout::RowMajor, kind)?;
     l.define(y, Layout::RowMajor, kind, target)?;
-    let _ = scalar;
     let order: Vec<usize> = order.iter().map(|&axis| from.place(axis, rank)).collect();
     map::permute(l, value, &from.dims(dims), &order, target)
 }
@@ -246,9 +245,8 @@ fn cut(
         return l.define(y, layout, kind, value);
     }
     let value = l.get(x, layout, kind)?;
-    let (scalar, target) = l.destination(y, layout, kind)?;
+    let (_, target) = l.destination(y, layout, kind)?;
     l.define(y, layout, kind, target)?;
-    let _ = scalar;
     let memory = layout.dims(dims);
     let mut step = vec![1i64; rank];
     for axis in (1..rank).rev() {
@@ -337,9 +335,8 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
     };
     let kind = carried(l, x, y);
     let value = l.get(x, Layout::RowMajor, kind)?;
-    let (scalar, target) = l.destination(y, Layout::RowMajor, kind)?;
+    let (_, target) = l.destination(y, Layout::RowMajor, kind)?;
     l.define(y, Layout::RowMajor, kind, target)?;
-    let _ = scalar;
     map::permute(l, value, &shape, &order, target)
 }
 
