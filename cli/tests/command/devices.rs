@@ -225,15 +225,16 @@ fn measure_warns_of_what_takes_longer_than_predicted() {
         polychip(&[arguments.as_slice(), &more].concat()).json("measure")["warnings"].clone()
     };
     assert_eq!(warnings(""), serde_json::json!([]));
-    let found = warnings(slow);
+    let found = &warnings(slow)[0]["warning"];
     assert_eq!(
-        (&found[0]["kind"], &found[0]["device"]),
+        (&found["kind"], &found["device"]),
         (&"mispredicted".into(), &"null:0".into()),
         "{found}"
     );
-    let [predicted, measured] = ["predicted_ns", "measured_ns"].map(|key| found[0][key].as_u64().unwrap());
-    assert_eq!(measured, 10 * predicted);
-    assert!(!found[0]["nodes"].as_array().unwrap().is_empty());
+    let [predicted, measured] = ["predicted_ns", "measured_ns"].map(|key| found[key].as_u64().unwrap());
+    // picoseconds are rounded
+    assert!(measured.abs_diff(10 * predicted) <= 10, "{found}");
+    assert!(!found["nodes"].as_array().unwrap().is_empty());
 }
 
 #[test]
