@@ -57,6 +57,8 @@ struct DeviceLine {
     peak_macs_per_s: Option<u64>,
     /// Peak memory rate, in bytes per second, where stated.
     peak_bytes_per_s: Option<u64>,
+    /// Rate of the bus between memory of the host and the device's own, in bytes per second, where there is one.
+    link_bytes_per_s: Option<u64>,
     /// When these rates were measured, in seconds since 1970; none where they are stated from what the device is.
     rates_measured_s: Option<u64>,
     /// What else changes its speed: cores, threads, instruction set, configuration. Part of what its figures are kept
@@ -266,6 +268,7 @@ impl DeviceLine {
             memory_bytes: info.memory_bytes,
             peak_macs_per_s: info.peak_macs_per_s,
             peak_bytes_per_s: info.peak_bytes_per_s,
+            link_bytes_per_s: info.link_bytes_per_s,
             rates_measured_s: info.rates_measured_s,
             settings: info.settings.clone(),
             shares_host_memory: info.shares_host_memory,
@@ -364,6 +367,11 @@ impl std::fmt::Display for Answer {
                 device
                     .peak_bytes_per_s
                     .map(|rate| format!("{:.1} GB/s {source}", rate as f64 / 1e9)),
+            );
+            facts.extend(
+                device
+                    .link_bytes_per_s
+                    .map(|rate| format!("{:.1} GB/s over the bus {source}", rate as f64 / 1e9)),
             );
             let memory = match (device.shares_host_memory, device.imports_host_memory) {
                 (true, _) => "computes on host memory",

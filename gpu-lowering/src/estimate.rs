@@ -1,6 +1,9 @@
 //! What a part is expected to cost: its launches over the device's rates.
 //!
-//! Invariant: nothing is measured here; the cost carries the error that such an estimate is known to have.
+//! Invariants:
+//! 1. Nothing is measured here; the cost carries the error that such an estimate is known to have.
+//! 2. A device behind a bus pays for it where the whole graph begins and ends. What passes between two parts crosses it
+//!    only where they are on two devices, which the host charges beside the parts.
 
 use polychip_gpu_kernels::Access;
 use polychip_lowering::{Extract, Part};
@@ -27,18 +30,37 @@ pub fn estimate(
     target: &Target,
     emulated: bool,
 ) -> Result<Vec<Cost>> {
-    let whole = Part::of(graph, |_| true);
-    let mut extract = Extract::new(&whole);
+    costs(&Part::of(graph, |_| true), parts, target, emulated)
+}
+
+/// Expected cost of each of some parts of a graph.
+fn costs(whole: &Part, parts: &[&[u32]], target: &Target, emulated: bool) -> Result<Vec<Cost>> {
+    let mut of_graph = vec![false; whole.tensors.len()];
+    for &tensor in whole.inputs.iter().chain(&whole.outputs) {
+        of_graph[tensor] = true;
+    }
+    // a port that another part of the device feeds or reads is no place to copy from or to
+    let within = Target {
+        discrete: false,
+        ..target.clone()
+    };
+    let mut extract = Extract::new(whole);
     let estimate = |nodes: &&[u32]| {
-        lower_dry(extract.nodes(nodes), target)
-            .map(|lowered| cost(&lowered, target, emulated))
+        let (part, ports) = extract.nodes_of(nodes);
+        let far: Vec<bool> = ports
+            .iter()
+            .map(|&tensor| target.discrete && of_graph[tensor])
+            .collect();
+        let target = if far.contains(&true) { target } else { &within };
+        lower_dry(part, target)
+            .map(|lowered| cost(&lowered, target, &far, emulated))
             .or_else(Cost::unknown)
     };
     parts.iter().map(estimate).collect()
 }
 
-/// Expected cost of one run of a lowered part.
-fn cost(lowered: &Lowered, target: &Target, emulated: bool) -> Cost {
+/// Expected cost of one run of a lowered part, of whose ports some lie in memory behind the bus.
+fn cost(lowered: &Lowered, target: &Target, far: &[bool], emulated: bool) -> Cost {
     let rates = &target.rates;
     let per = |amount: u64, rate: u64| amount as f64 / rate.max(1) as f64 * 1e9;
     let mut time_ns = 0.0;
@@ -46,14 +68,16 @@ fn cost(lowered: &Lowered, target: &Target, emulated: bool) -> Cost {
         let kernel = &lowered.program.kernels[step.kernel as usize];
         let (mut memory, mut link) = (0u64, 0u64);
         for (binding, &value) in kernel.bindings.iter().zip(&step.operands) {
-            let far =
-                matches!(lowered.program.values[value as usize].home, Home::Port(..)) && target.discrete;
+            let is_far = match lowered.program.values[value as usize].home {
+                Home::Port(port, _) => far[port as usize],
+                Home::Arena(_) | Home::Constants(_) => false,
+            };
             // a table of constants is read in places, not from end to end
             let bytes = match binding.access {
                 Access::Constant => binding.bytes,
                 Access::Read | Access::Write => binding.bytes.min(kernel.work.saturating_mul(64)),
             };
-            if far {
+            if is_far {
                 link += bytes;
             } else {
                 memory += bytes;
@@ -78,5 +102,70 @@ fn cost(lowered: &Lowered, target: &Target, emulated: bool) -> Cost {
         error_permille: Some(ERROR_PERMILLE),
         emulated,
         ..Cost::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polychip_gpu_kernels::Limits;
+    use polychip_lowering::{Node, Tensor};
+    use polychip_ops::{DType, Op};
+
+    use super::*;
+    use crate::target::Rates;
+
+    const ELEMENTS: usize = 1 << 20;
+    const LINK: u64 = 1_000_000_000;
+
+    fn target(discrete: bool) -> Target {
+        Target {
+            limits: Limits::LEAST,
+            discrete,
+            rates: Rates {
+                f32_macs: 1 << 42,
+                f16_macs: 1 << 42,
+                i8_macs: 1 << 42,
+                memory_bytes: 1_000_000_000_000,
+                link_bytes: LINK,
+                launch_ns: 1_000,
+                submit_ns: 10_000,
+            },
+            guard: None,
+            tuner: None,
+        }
+    }
+
+    /// Four functions of a value, one behind the other.
+    fn chain() -> Part {
+        let ops = [Op::Relu, Op::Neg, Op::Abs, Op::Relu];
+        Part {
+            nodes: (0..ops.len())
+                .map(|i| Node::new(ops[i], &[i], &[i + 1]))
+                .collect(),
+            tensors: (0..=ops.len())
+                .map(|_| Tensor::new(DType::F32, Some(vec![ELEMENTS])))
+                .collect(),
+            inputs: vec![0],
+            outputs: vec![ops.len()],
+            states: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_bus_is_paid_where_the_graph_begins_and_ends() {
+        let parts: [&[u32]; 5] = [&[0], &[1], &[2], &[3], &[0, 1, 2, 3]];
+        let times = |discrete| -> Vec<u64> {
+            let costs = costs(&chain(), &parts, &target(discrete), false).unwrap();
+            costs.iter().map(|cost| cost.time_ns.unwrap()).collect()
+        };
+        let crossing = 4 * ELEMENTS as u64 * 1_000_000_000 / LINK;
+        let (own, shared) = (times(true), times(false));
+        assert!(own[0] > crossing && own[3] > crossing, "{own:?}");
+        assert_eq!(own[1..3], shared[1..3], "no bus within the device");
+        assert!(own[1] < crossing / 10, "{own:?}");
+        assert!((2 * crossing..3 * crossing).contains(&own[4]), "{own:?}");
+        // a plan that gives the device everything is priced node by node, and must come to about the same
+        let summed: u64 = own[..4].iter().sum();
+        assert!(summed < own[4] * 11 / 10 && own[4] < summed * 11 / 10, "{own:?}");
     }
 }

@@ -64,7 +64,8 @@ impl Link {
         }
     }
 
-    /// Memory imported by a handle: a fixed cost and no bytes moved.
+    /// Memory imported by a handle: a fixed cost and no bytes copied. A device behind a bus still reads them across it:
+    /// then the link has bytes per second.
     #[must_use]
     pub fn imported(latency: Nanos) -> Self {
         Self {

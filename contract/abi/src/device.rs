@@ -85,6 +85,11 @@ pub struct polychip_device_info {
     pub settings: polychip_text,
     /// When the peak rates were measured, in seconds since 1970; 0: they are stated, from what identifies the device.
     pub rates_measured_s: u64,
+    /// Rate between memory of the host and the device's own, in bytes per second, of a device that computes in memory
+    /// of its own behind a bus; 0: there is no such bus. Tensors that other devices exchange with it cross it, also
+    /// those that it imports. What is estimated of a part holds this time for the inputs and outputs of the whole graph
+    /// only.
+    pub link_bytes_per_s: u64,
 }
 
 /// A setting of clocks and voltage that the device can be put to.

@@ -121,6 +121,7 @@ impl Device {
             peak_macs_per_s: None,
             peak_bytes_per_s: None,
             rates_measured_s: None,
+            link_bytes_per_s: None,
             settings: String::new(),
             shares_host_memory: false,
             imports_host_memory: false,
@@ -180,6 +181,7 @@ impl Device {
             peak_macs_per_s: known(found.peak_macs_per_s),
             peak_bytes_per_s: known(found.peak_bytes_per_s),
             rates_measured_s: known(found.rates_measured_s),
+            link_bytes_per_s: known(found.link_bytes_per_s),
             settings,
             shares_host_memory: (imports_host_memory || imports_dma_bufs)
                 && found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,

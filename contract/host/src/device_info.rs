@@ -53,6 +53,8 @@ pub struct DeviceInfo {
     pub peak_bytes_per_s: Option<u64>,
     /// When the peak rates were measured, in seconds since 1970; none where they are stated.
     pub rates_measured_s: Option<u64>,
+    /// Rate of the bus between memory of the host and the device's own, in bytes per second, where there is one.
+    pub link_bytes_per_s: Option<u64>,
     /// Everything else that changes the device's speed or its blobs: cores, threads, instruction set, configuration.
     pub settings: String,
     /// Computes on host memory without a copy.

@@ -59,6 +59,8 @@ pub struct DeviceInfo {
     pub settings: String,
     /// When the peak rates were measured, in seconds since 1970; none where they are stated.
     pub rates_measured_s: Option<u64>,
+    /// Rate of the bus between memory of the host and the device's own, in bytes per second; 0 where there is none.
+    pub link_bytes_per_s: u64,
 }
 
 /// The text of what changes a device's speed: words `key=value` in the order of their keys. Blanks in values become `_`.
@@ -245,6 +247,7 @@ impl DeviceInfo {
             peak_bytes_per_s: 0,
             settings: String::new(),
             rates_measured_s: None,
+            link_bytes_per_s: 0,
         }
     }
 }

@@ -41,6 +41,11 @@ impl<'a> Extract<'a> {
     /// Some nodes, in order, with ports around them. An output is what nodes outside read, what leaves the whole part,
     /// and what nobody reads.
     pub fn nodes(&mut self, nodes: &[u32]) -> Part {
+        self.nodes_of(nodes).0
+    }
+
+    /// As [`nodes`](Self::nodes), and for each port, inputs first, the tensor of the whole part that passes it.
+    pub fn nodes_of(&mut self, nodes: &[u32]) -> (Part, Vec<TensorIndex>) {
         let mut order = nodes.to_vec();
         order.sort_unstable();
         order.dedup();
@@ -84,9 +89,11 @@ impl<'a> Extract<'a> {
             of.read == 0 || self.uses[of.original] > of.read
         };
         part.outputs = written.into_iter().filter(leaves).collect();
+        let ports = part.inputs.iter().chain(&part.outputs);
+        let ports = ports.map(|&tensor| seen[tensor].original).collect();
         for of in seen {
             self.places[of.original] = None;
         }
-        part
+        (part, ports)
     }
 }

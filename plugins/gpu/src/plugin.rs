@@ -194,6 +194,11 @@ impl GpuDevice {
             peak_bytes_per_s: target.rates.memory_bytes,
             settings: settings.words(&target, import_kinds),
             rates_measured_s,
+            link_bytes_per_s: if found.discrete() {
+                target.rates.link_bytes
+            } else {
+                0
+            },
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
         // software is slow, and slower on a busy machine, but does not hang

@@ -114,6 +114,11 @@ impl OpenclDevice {
             memory_bytes: if found.software { 0 } else { found.memory_bytes },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
+            link_bytes_per_s: if target.discrete {
+                target.rates.link_bytes
+            } else {
+                0
+            },
             settings: polychip_sdk::settings([
                 ("guard", on_or_off(plugin.settings.guard)),
                 ("macs_log2", target.rates.setting()),

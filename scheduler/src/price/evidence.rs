@@ -242,18 +242,34 @@ fn links(devices: &[Device], profile: &Profile) -> LinkTable {
     for (from, a) in devices.iter().enumerate() {
         for (to, b) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
             let (a, b) = (a.info(), b.info());
+            let bus = bus(a.link_bytes_per_s, b.link_bytes_per_s);
             let link = if a.shares_host_memory && b.shares_host_memory {
                 Link::native(TRANSFER)
             } else if a.imports_memory() && b.imports_memory() {
-                Link::imported(TRANSFER)
+                Link {
+                    bytes_per_second: bus,
+                    ..Link::imported(TRANSFER)
+                }
             } else {
-                Link::copy(TRANSFER, COPY_BYTES_PER_S)
+                Link::copy(TRANSFER, bus.unwrap_or(u64::MAX).min(COPY_BYTES_PER_S))
             };
             let link = crate::link::known::link(&devices[from], &devices[to], link, profile);
             links.set(from, to, link);
         }
     }
     links
+}
+
+/// Bytes per second between two devices, of which either may lie behind a bus: what it imports, it reads across that.
+/// Between two such devices a tensor crosses both.
+fn bus(from: Option<u64>, to: Option<u64>) -> Option<u64> {
+    match (from, to) {
+        (Some(from), Some(to)) => {
+            let both = u128::from(from) * u128::from(to) / (u128::from(from) + u128::from(to)).max(1);
+            Some(u64::try_from(both).unwrap_or(u64::MAX).max(1))
+        }
+        (one, other) => one.or(other),
+    }
 }
 
 /// Words for a reason code, with the device's own detail.
@@ -278,5 +294,20 @@ fn reason_words(code: u32, detail: &str) -> String {
         words.to_owned()
     } else {
         format!("{words}: {detail}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_crosses_the_bus_of_each_device_that_has_one() {
+        assert_eq!(bus(None, None), None);
+        assert_eq!(bus(Some(12), None), Some(12));
+        assert_eq!(bus(None, Some(12)), Some(12));
+        assert_eq!(bus(Some(12), Some(4)), Some(3));
+        assert_eq!(bus(Some(u64::MAX), Some(u64::MAX)), Some(u64::MAX / 2));
+        assert_eq!(bus(Some(1), Some(1)), Some(1));
     }
 }

@@ -112,6 +112,7 @@ pub(crate) unsafe extern "C" fn device_info<D: Device>(
                 peak_bytes_per_s: info.peak_bytes_per_s,
                 settings: to_text(&info.settings),
                 rates_measured_s: info.rates_measured_s.unwrap_or(0),
+                link_bytes_per_s: info.link_bytes_per_s,
                 ..<polychip_device_info as abi::Sized>::sized()
             };
             raw::write(out_info, &record)

@@ -283,6 +283,15 @@ fn device_info(bench: &Bench) -> Judgement {
         "{} bytes a second",
         info.peak_bytes_per_s
     );
+    check!(
+        info.link_bytes_per_s < 1 << 50,
+        "{} bytes a second over the bus",
+        info.link_bytes_per_s
+    );
+    check!(
+        info.link_bytes_per_s == 0 || info.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY == 0,
+        "it shares the host's memory, and states a bus to memory of its own"
+    );
     for _ in 0..10 {
         check!(bench.device.info()? == info, "it says another thing each time");
     }
@@ -352,6 +361,7 @@ fn lasting(info: DeviceFacts) -> DeviceFacts {
         memory_bytes: 0,
         peak_macs_per_s: 0,
         peak_bytes_per_s: 0,
+        link_bytes_per_s: 0,
         ..info
     }
 }
