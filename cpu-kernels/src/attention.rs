@@ -199,7 +199,7 @@ impl AttentionPlan {
     /// If `heads` is no multiple of `kv_heads`, two results share an element, or a size does not fit the address
     /// space.
     pub fn of(elements: Elements, isa: Isa, params: AttentionParams) -> Result<Self, Error> {
-        let p = &params;
+        let (p, isa) = (&params, elements.isa(isa));
         if p.kv_heads == 0 && p.heads > 0 || p.kv_heads > 0 && !p.heads.is_multiple_of(p.kv_heads) {
             let rule = "they must be shared by as many heads of queries each";
             return Err(Error::parameter(NAME, "heads of the keys", p.kv_heads, rule));

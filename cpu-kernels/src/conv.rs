@@ -121,6 +121,7 @@ impl ConvPlan {
 
     fn plan(elements: Elements, isa: Isa, params: ConvParams, algorithm: Algorithm) -> Result<Self, Error> {
         const NAME: &str = "conv";
+        let isa = elements.isa(isa);
         let ConvParams {
             batch,
             in_channels,

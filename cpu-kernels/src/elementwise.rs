@@ -101,7 +101,7 @@ fn run_unary<A: Load, B: Load>(isa: Isa, pool: &ThreadPool, f: Unary, input: *co
     let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
     pool.run(chunks, &|chunk| {
         let range = share(len, chunks, chunk, 64);
-        B::enter(
+        A::enter_with::<B, _, _>(
             isa,
             &unary::Rows {
                 f,

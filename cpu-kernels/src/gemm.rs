@@ -96,6 +96,14 @@ impl Elements {
         4 / self.bytes()
     }
 
+    /// What kernels of these run on, where `f32` is computed on `isa`.
+    pub(crate) fn isa(self, isa: Isa) -> Isa {
+        match self {
+            Elements::F32 => isa,
+            Elements::Bf16 => isa.for_bf16(),
+        }
+    }
+
     /// Panels of words of an operand of `depth` elements.
     pub(crate) fn panels(self, isa: Isa, depth: usize, n: usize) -> Panels {
         match self {
@@ -135,6 +143,7 @@ impl GemmPlan {
     pub fn of(elements: Elements, isa: Isa, k: usize, n: usize) -> Result<Self, Error> {
         let padded = n.checked_add(64).ok_or_else(|| Error::too_large("gemm", "b"))?;
         crate::error::product("gemm", "b", &[k.saturating_add(1), padded])?;
+        let isa = elements.isa(isa);
         Ok(Self {
             isa,
             panels: elements.panels(isa, k, n),
@@ -473,6 +482,7 @@ impl MatMulPlan {
             c,
             ..
         } = params;
+        let isa = elements.isa(isa);
         let batches = crate::error::product(NAME, "the batch", &batch)?;
         for sizes in [
             [batches, m, k],

@@ -247,7 +247,15 @@ impl Isa {
         }
     }
 
-    /// Runs `kernel`, which multiplies or stores bf16, on this instruction set and its extension for that.
+    /// What kernels of bf16 run on: this instruction set where it [multiplies them](Self::has_bf16), else portable
+    /// code. Who plans one packs its weights for this.
+    #[must_use]
+    pub(crate) fn for_bf16(self) -> Isa {
+        if self.has_bf16() { self } else { Isa::SCALAR }
+    }
+
+    /// Runs `kernel`, which reads or stores bf16, on what [`for_bf16`](Self::for_bf16) gives. There is no third form of
+    /// such kernels: nobody takes bf16 where `f32` is faster, and each form is a fifth of what the compiler has to do.
     #[inline]
     pub(crate) fn run_bf16<K: Kernel>(self, kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
@@ -256,7 +264,7 @@ impl Isa {
         {
             return token.enter(kernel);
         }
-        self.run(kernel)
+        scalar::Scalar.enter(kernel)
     }
 
     /// Runs `kernel` on this instruction set.

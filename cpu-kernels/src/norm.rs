@@ -117,7 +117,7 @@ fn typed<E: Load>(
     let (sum, rounded) = (extras.sum.map(Parts::new), extras.rounded.map(Parts::new));
     let output = Parts::new(output);
     pool.run(chunks, &|chunk| {
-        isa.run(&Rows {
+        let kernel = Rows {
             norm: params.norm,
             epsilon: params.epsilon,
             rows: share(rows, chunks, chunk, 1),
@@ -129,7 +129,12 @@ fn typed<E: Load>(
             sum: sum.as_ref().map_or(std::ptr::null_mut(), Parts::as_ptr),
             rounded: rounded.as_ref().map_or(std::ptr::null_mut(), Parts::as_ptr),
             output: output.as_ptr(),
-        });
+        };
+        if rounded.is_some() {
+            bf16::enter(isa, &kernel);
+        } else {
+            E::enter(isa, &kernel);
+        }
     });
 }
 
@@ -247,7 +252,7 @@ impl<E: Load> Kernel for &Rows<E> {
                         y = s.add(y, s.read(self.bias.wrapping_add(c), left));
                     }
                     s.write(to.wrapping_add(c), y, left);
-                    if !self.rounded.is_null() {
+                    if S::BF16 && !self.rounded.is_null() {
                         s.write(self.rounded.wrapping_add(offset + c), y, left);
                     }
                 }
@@ -305,7 +310,7 @@ fn affine<E: Load>(
     let (scale, shift) = (Address(scale.as_ptr()), Address(shift.as_ptr()));
     let (input, output) = (Address(input.as_ptr()), Parts::new(output));
     pool.run(chunks, &|chunk| {
-        isa.run(&Affine {
+        let kernel = Affine {
             rows: share(rows, chunks, chunk, 1),
             columns,
             scale: scale.at(0),
@@ -313,7 +318,8 @@ fn affine<E: Load>(
             activation,
             input: input.at(0),
             output: output.as_ptr(),
-        });
+        };
+        E::enter(isa, &kernel);
     });
 }
 

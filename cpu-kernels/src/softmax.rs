@@ -97,25 +97,27 @@ fn run<A: Load, B: Load>(
     pool.run(chunks, &|chunk| {
         let mine = share(units, chunks, chunk, 1);
         if inner == 1 {
-            isa.run(&Rows {
+            let kernel = Rows {
                 log,
                 axis,
                 rows: mine,
                 input: input.at(0),
                 output: output.as_ptr(),
-            });
+            };
+            A::enter_with::<B, _, _>(isa, &kernel);
             return;
         }
         for unit in mine {
             let first = unit % columns * width;
-            isa.run(&Columns {
+            let kernel = Columns {
                 log,
                 axis,
                 inner,
                 columns: first..(first + width).min(inner),
                 input: input.at(unit / columns * axis * inner),
                 output: output.as_ptr().wrapping_add(unit / columns * axis * inner),
-            });
+            };
+            A::enter_with::<B, _, _>(isa, &kernel);
         }
     });
 }

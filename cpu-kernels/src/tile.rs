@@ -617,6 +617,6 @@ impl<A: Element, E: Load> Kernel for &Block<A, E> {
 /// thread touches these outputs.
 pub(crate) unsafe fn multiply<A: Element, E: Load>(isa: Isa, block: &Block<A, E>) {
     if block.rows > 0 {
-        A::enter(isa, block);
+        A::enter_with::<E, _, _>(isa, block);
     }
 }

@@ -42,6 +42,7 @@ macro_rules! op {
 // SAFETY: the private field makes `detect` and `detect_bf16` the only constructors.
 unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
     const LANES: usize = 16;
+    const BF16: bool = BF16;
     const ROWS: usize = 12;
     const COLUMNS: usize = 2;
     type F = __m512;
@@ -228,21 +229,9 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
     }
     #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, x: Self::F, n: usize) {
-        let halves = if BF16 {
-            // SAFETY: the token proves the feature; both types are 32 bytes of integers.
-            op!(std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(x)))
-        } else {
-            op!({
-                let bits = _mm512_castps_si512(x);
-                // half of the last kept place, less where that place is even
-                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-                let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-                let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
-                // a NaN whose upper half is all zeros would become an infinity
-                let kept = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x40_0000));
-                _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(kept))
-            })
-        };
+        assert!(BF16, "invariant: as in `Load::write`");
+        // SAFETY: the token proves the feature; both types are 32 bytes of integers.
+        let halves = op!(std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(x)));
         // SAFETY: masked lanes are not accessed; the caller promises the others.
         unsafe {
             if n >= 16 {
@@ -254,15 +243,12 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
     }
     #[inline(always)]
     fn dot_bf16(self, sum: Self::F, a: Self::I, b: Self::I) -> Self::F {
-        if BF16 {
-            op!(_mm512_dpbf16_ps(
-                sum,
-                std::mem::transmute::<__m512i, __m512bh>(a),
-                std::mem::transmute::<__m512i, __m512bh>(b)
-            ))
-        } else {
-            super::simd::dot_bf16(self, sum, a, b)
-        }
+        assert!(BF16, "invariant: as in `Load::write`");
+        op!(_mm512_dpbf16_ps(
+            sum,
+            std::mem::transmute::<__m512i, __m512bh>(a),
+            std::mem::transmute::<__m512i, __m512bh>(b)
+        ))
     }
     #[inline(always)]
     fn prefetch(self, p: *const f32) {

@@ -17,6 +17,8 @@ pub(crate) const MOST_LANES: usize = 16;
 pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// Lanes of 32 bits in one vector.
     const LANES: usize;
+    /// Whether kernels of bf16 run on it.
+    const BF16: bool = false;
     /// Rows of the multiplication tile.
     const ROWS: usize;
     /// Vectors across the multiplication tile.
@@ -123,7 +125,9 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// whether values too small to be normal count as zero, are the instruction's.
     #[inline(always)]
     fn dot_bf16(self, sum: Self::F, a: Self::I, b: Self::I) -> Self::F {
-        dot_bf16(self, sum, a, b)
+        let low = |x| self.to_floats(self.shl_i::<16>(x));
+        let high = |x| self.to_floats(self.and_i(x, self.splat_i(-65_536)));
+        self.mul_add(low(a), low(b), self.mul_add(high(a), high(b), sum))
     }
 
     /// The first `n` lanes from `p`, or all where `n` is larger; zero in the others.
@@ -161,14 +165,6 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     }
 }
 
-/// [`Simd::dot_bf16`] without an instruction for it.
-#[inline(always)]
-pub(super) fn dot_bf16<S: Simd>(s: S, sum: S::F, a: S::I, b: S::I) -> S::F {
-    let low = |x| s.to_floats(s.shl_i::<16>(x));
-    let high = |x| s.to_floats(s.and_i(x, s.splat_i(-65_536)));
-    s.mul_add(low(a), low(b), s.mul_add(high(a), high(b), sum))
-}
-
 /// A piece of code that one [`Simd`] entry runs; `run` is always `#[inline(always)]`.
 pub(crate) trait Kernel {
     /// What the kernel returns.
@@ -181,7 +177,7 @@ pub(crate) trait Kernel {
 pub(crate) trait Dispatch: Copy {
     /// Runs `kernel` on the instruction set.
     fn run<K: Kernel>(self, kernel: K) -> K::Output;
-    /// Runs `kernel`, which multiplies or stores bf16, on the instruction set and its extension for that.
+    /// Runs `kernel`, which reads or stores bf16, on the instruction set where it has [`Simd::BF16`], else on portable code.
     fn run_bf16<K: Kernel>(self, kernel: K) -> K::Output;
 }
 
@@ -197,8 +193,17 @@ pub(crate) trait Load: Copy + Send + Sync + 'static {
     /// # Safety
     /// `min(n, LANES)` values are writable at `p`.
     unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize);
-    /// Runs a kernel that multiplies or stores these on an instruction set with the extension for that.
+    /// Runs a kernel that reads or stores these on an instruction set that takes them.
     fn enter<D: Dispatch, K: Kernel>(isa: D, kernel: K) -> K::Output;
+    /// As [`enter`](Self::enter), for a kernel that reads or stores elements of `E` too.
+    #[inline(always)]
+    fn enter_with<E: Load, D: Dispatch, K: Kernel>(isa: D, kernel: K) -> K::Output {
+        if Self::EXACT {
+            E::enter(isa, kernel)
+        } else {
+            Self::enter(isa, kernel)
+        }
+    }
     /// The value of an element.
     fn value(self) -> f32;
     /// The element nearest to a value.
@@ -247,11 +252,13 @@ impl Load for bf16 {
     const EXACT: bool = false;
     #[inline(always)]
     unsafe fn read<S: Simd>(s: S, p: *const Self, n: usize) -> S::F {
+        assert!(S::BF16, "invariant: kernels of bf16 are entered by `Dispatch::run_bf16`");
         // SAFETY: the caller promises as many values as are read; a bf16 is a u16 in memory.
         unsafe { s.load_bf16(p.cast(), n) }
     }
     #[inline(always)]
     unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize) {
+        assert!(S::BF16, "invariant: kernels of bf16 are entered by `Dispatch::run_bf16`");
         // SAFETY: the caller promises as many values as are written; a bf16 is a u16 in memory.
         unsafe { s.store_bf16(p.cast(), x, n) }
     }
