@@ -252,13 +252,19 @@ impl Load for bf16 {
     const EXACT: bool = false;
     #[inline(always)]
     unsafe fn read<S: Simd>(s: S, p: *const Self, n: usize) -> S::F {
-        assert!(S::BF16, "invariant: kernels of bf16 are entered by `Dispatch::run_bf16`");
+        assert!(
+            S::BF16,
+            "invariant: kernels of bf16 are entered by `Dispatch::run_bf16`"
+        );
         // SAFETY: the caller promises as many values as are read; a bf16 is a u16 in memory.
         unsafe { s.load_bf16(p.cast(), n) }
     }
     #[inline(always)]
     unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize) {
-        assert!(S::BF16, "invariant: kernels of bf16 are entered by `Dispatch::run_bf16`");
+        assert!(
+            S::BF16,
+            "invariant: kernels of bf16 are entered by `Dispatch::run_bf16`"
+        );
         // SAFETY: the caller promises as many values as are written; a bf16 is a u16 in memory.
         unsafe { s.store_bf16(p.cast(), x, n) }
     }

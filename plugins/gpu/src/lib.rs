@@ -18,6 +18,7 @@ mod lower;
 mod plugin;
 mod probe;
 mod shared;
+mod stated;
 mod telemetry;
 mod trials;
 

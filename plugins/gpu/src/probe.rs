@@ -2,8 +2,8 @@
 //! link, launches.
 //!
 //! Invariants:
-//! 1. Nothing is measured unless the host asks for it (configuration `gpu.rates`); until then a device has the rates of
-//!    its sort, so that two processes reckon alike.
+//! 1. Nothing is measured unless the host asks for it (configuration `gpu.rates`); until then a device has the rates that
+//!    are stated of it (`stated`), so that two processes reckon alike.
 //! 2. A measured figure is what this plugin's own kernels reach after the clocks have risen, not a data sheet's.
 //! 3. A software GPU is not measured: its figures are nobody's, and an order of magnitude will do.
 //!
@@ -19,9 +19,10 @@ use crate::driver::adapter::Found;
 use crate::driver::gpu::Gpu;
 use crate::driver::memory::{Hosted, Piece};
 use crate::driver::trial::Trial;
+use crate::stated;
 use polychip_gpu_lowering::Rates;
 
-/// The rates of a device, with the time where they were measured, in seconds since 1970: those of its sort, those in the
+/// The rates of a device, with the time where they were measured, in seconds since 1970: those stated of it, those in the
 /// host's store, or measured now and stored, as the host wants.
 pub(crate) fn rates(
     host: &HostServices,
@@ -31,7 +32,7 @@ pub(crate) fn rates(
     gpu: &Arc<Gpu>,
     limits: &Limits,
 ) -> (Rates, Option<u64>) {
-    let usual = usual(found);
+    let usual = stated::rates(found, gpu);
     if found.software() {
         return (usual, None);
     }
@@ -59,26 +60,6 @@ pub(crate) fn rates(
         let _ = host.store_write(&key, &bytes);
     }
     (rates, Some(since.as_secs()))
-}
-
-/// Rates of a GPU of this sort: orders of magnitude.
-fn usual(found: &Found) -> Rates {
-    let (f32_macs, memory_bytes, link_bytes) = if found.software() {
-        (6_000_000_000, 8_000_000_000, 8_000_000_000)
-    } else if found.discrete() {
-        (5_000_000_000_000, 500_000_000_000, 12_000_000_000)
-    } else {
-        (300_000_000_000, 40_000_000_000, 40_000_000_000)
-    };
-    Rates {
-        f32_macs,
-        f16_macs: f32_macs,
-        i8_macs: f32_macs,
-        memory_bytes,
-        link_bytes,
-        launch_ns: if found.software() { 10_000 } else { 4_000 },
-        submit_ns: if found.software() { 80_000 } else { 30_000 },
-    }
 }
 
 /// How long a device works before its clocks count as risen.
@@ -228,7 +209,7 @@ mod tests {
         };
         let found = &found[0];
         let gpu = Gpu::open(found, None, Commands::Recorded).unwrap();
-        let usual = usual(found);
+        let usual = stated::rates(found, &gpu);
         let rates = measure(&gpu, &found.limits(), usual, Duration::ZERO).unwrap();
         let all = [
             rates.f32_macs,

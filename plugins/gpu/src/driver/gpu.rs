@@ -170,6 +170,15 @@ impl Gpu {
         0
     }
 
+    /// Multiply-adds of 32-bit floats per clock, where the driver tells.
+    pub(crate) fn fma_lanes(&self) -> Option<u64> {
+        #[cfg(any(target_os = "linux", target_os = "android", windows))]
+        if let Some(raw) = &self.raw {
+            return raw.fma_lanes;
+        }
+        None
+    }
+
     /// The GPU's time, in ticks, where it can be asked.
     pub(crate) fn ticks(&self) -> Option<u64> {
         #[cfg(any(target_os = "linux", target_os = "android", windows))]

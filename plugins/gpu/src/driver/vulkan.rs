@@ -67,6 +67,8 @@ pub(crate) struct Raw {
     pub(super) dialect: Dialect,
     /// Whether the host may reset queries.
     pub(super) resets_queries: bool,
+    /// Multiply-adds of 32-bit floats per clock, where the driver tells.
+    pub(crate) fma_lanes: Option<u64>,
     /// Launches of one submission, where lanes share a family and the GPU changes between submissions only.
     pub(super) at_once: Option<usize>,
     /// Of each lane: its family and its queue there.
@@ -121,6 +123,57 @@ pub(super) struct Opened {
     pub(super) extensions: Vec<&'static CStr>,
     /// Whether semaphores count.
     pub(super) timelines: bool,
+}
+
+/// Multiply-adds of 32-bit floats per clock of all the units that the driver counts; `has` tells its extensions.
+fn fma_lanes(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    has: impl Fn(&'static CStr) -> bool,
+) -> Option<u64> {
+    let nvidia = has(ash::nv::shader_sm_builtins::NAME);
+    let amd = has(ash::amd::shader_core_properties::NAME);
+    let arm = has(ash::arm::shader_core_properties::NAME) && has(ash::arm::shader_core_builtins::NAME);
+    let mut of_nvidia = vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV::default();
+    let mut of_amd = vk::PhysicalDeviceShaderCorePropertiesAMD::default();
+    let mut of_arm = vk::PhysicalDeviceShaderCorePropertiesARM::default();
+    let mut cores_of_arm = vk::PhysicalDeviceShaderCoreBuiltinsPropertiesARM::default();
+    let mut asked = vk::PhysicalDeviceProperties2::default();
+    if nvidia {
+        asked = asked.push_next(&mut of_nvidia);
+    }
+    if amd {
+        asked = asked.push_next(&mut of_amd);
+    }
+    if arm {
+        asked = asked.push_next(&mut of_arm).push_next(&mut cores_of_arm);
+    }
+    // SAFETY: a live physical device and a chain of structs that live during the call, each of an extension that it has.
+    unsafe { instance.get_physical_device_properties2(physical, &mut asked) };
+    let product = |factors: &[u32]| factors.iter().map(|&factor| u64::from(factor)).product::<u64>();
+    let lanes = if nvidia {
+        // 64 lanes in the multiprocessors of Turing, which hold 32 warps; 128 in those since, but for a few
+        let lanes = if of_nvidia.shader_warps_per_sm <= 32 {
+            64
+        } else {
+            128
+        };
+        product(&[of_nvidia.shader_sm_count, lanes])
+    } else if amd {
+        // sixteen lanes of four units, or 32 of two
+        let units = [
+            of_amd.shader_engine_count,
+            of_amd.shader_arrays_per_engine_count,
+            of_amd.compute_units_per_shader_array,
+        ];
+        product(&units) * 64
+    } else if arm {
+        product(&[cores_of_arm.shader_core_count, of_arm.fma_rate])
+    } else {
+        0
+    };
+    // a driver that counts nothing, or nonsense
+    (64..1 << 20).contains(&lanes).then_some(lanes)
 }
 
 /// Opens the device.
@@ -250,6 +303,7 @@ pub(super) fn open(found: &Found, features: wgpu::Features) -> Result<Opened> {
             bytes: of_bytes.shader_int8 == vk::TRUE,
         },
         resets_queries,
+        fma_lanes: fma_lanes(&instance, physical, |name| capabilities.supports_extension(name)),
         at_once: (queues.len() > of_lanes.len()).then_some(AT_ONCE),
         queues,
         import_alignment: host_properties.min_imported_host_pointer_alignment.max(1),
