@@ -27,6 +27,8 @@ pub struct DeviceFacts {
     pub memory_bytes: u64,
     pub peak_macs_per_s: u64,
     pub peak_bytes_per_s: u64,
+    /// Rate of the bus between the host's memory and its own, in bytes per second; 0 where there is none.
+    pub link_bytes_per_s: u64,
 }
 
 /// What the sensors say: the record as it was filled.
@@ -151,6 +153,7 @@ impl Device {
             memory_bytes: found.memory_bytes,
             peak_macs_per_s: found.peak_macs_per_s,
             peak_bytes_per_s: found.peak_bytes_per_s,
+            link_bytes_per_s: found.link_bytes_per_s,
         })
     }
 
