@@ -1629,6 +1629,11 @@ struct polychip_device_info {
     struct polychip_text settings;
     // When the peak rates were measured, in seconds since 1970; 0: they are stated, from what identifies the device.
     uint64_t rates_measured_s;
+    // Rate between memory of the host and the device's own, in bytes per second, of a device that computes in memory
+    // of its own behind a bus; 0: there is no such bus. Tensors that other devices exchange with it cross it, also
+    // those that it imports. What is estimated of a part holds this time for the inputs and outputs of the whole graph
+    // only.
+    uint64_t link_bytes_per_s;
 };
 
 // A setting of clocks and voltage that the device can be put to.
