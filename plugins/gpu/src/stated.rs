@@ -4,7 +4,7 @@
 //! 1. The same device and driver give the same rates in each process: nothing read here moves with the load.
 //! 2. What a driver does not tell is an order of magnitude of the device's sort.
 //!
-//! Sources: `VK_NV_shader_sm_builtins`, `VK_AMD_shader_core_properties`, `VK_ARM_shader_core_properties`; Linux's
+//! Sources: `VK_NV_shader_sm_builtins`, `VK_AMD_shader_core_properties2`, `VK_ARM_shader_core_properties`; Linux's
 //! `max_link_speed` and `max_link_width` of the PCI device; data sheets for clocks and memory.
 //!
 //! Not here: measuring (`probe`).

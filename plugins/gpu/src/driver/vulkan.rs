@@ -132,10 +132,10 @@ fn fma_lanes(
     has: impl Fn(&'static CStr) -> bool,
 ) -> Option<u64> {
     let nvidia = has(ash::nv::shader_sm_builtins::NAME);
-    let amd = has(ash::amd::shader_core_properties::NAME);
+    let amd = has(ash::amd::shader_core_properties2::NAME);
     let arm = has(ash::arm::shader_core_properties::NAME) && has(ash::arm::shader_core_builtins::NAME);
     let mut of_nvidia = vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV::default();
-    let mut of_amd = vk::PhysicalDeviceShaderCorePropertiesAMD::default();
+    let mut of_amd = vk::PhysicalDeviceShaderCoreProperties2AMD::default();
     let mut of_arm = vk::PhysicalDeviceShaderCorePropertiesARM::default();
     let mut cores_of_arm = vk::PhysicalDeviceShaderCoreBuiltinsPropertiesARM::default();
     let mut asked = vk::PhysicalDeviceProperties2::default();
@@ -160,13 +160,8 @@ fn fma_lanes(
         };
         product(&[of_nvidia.shader_sm_count, lanes])
     } else if amd {
-        // sixteen lanes of four units, or 32 of two
-        let units = [
-            of_amd.shader_engine_count,
-            of_amd.shader_arrays_per_engine_count,
-            of_amd.compute_units_per_shader_array,
-        ];
-        product(&units) * 64
+        // sixteen lanes of four vector units, or 32 of two
+        product(&[of_amd.active_compute_unit_count, 64])
     } else if arm {
         product(&[cores_of_arm.shader_core_count, of_arm.fma_rate])
     } else {
