@@ -117,13 +117,20 @@ const OF_PLUGINS: &[&str] = &[
 const FREE: &[&str] = &[
     "polychip-device-tests",
     "polychip-isa-tests",
+    "polychip-litert-tests",
     "polychip-conformance",
     "polychip-op-bench",
     "polychip-parts",
     "polychip-plugin-wrong",
+    "polychip-emulator-chip",
+    "polychip-emulator-neuron",
+    "polychip-emulator-coreml",
     "polychip-emulator-qnn",
     "polychip-emulator-qnn-format",
     "polychip-emulator-qnn-system",
+    "polychip-emulator-rknn",
+    "polychip-emulator-rknn-api",
+    "polychip-emulator-rknnrt",
     "polychip-soc",
 ];
 

@@ -1,4 +1,5 @@
-//! Manifests: registry versions stand in the root manifest only; lints, edition and MSRV come from it.
+//! Manifests: registry versions stand in the root manifest only; lints, edition and MSRV come from it. Its release profile
+//! inlines kernels.
 //!
 //! One path may stand elsewhere: that from a plugin's library to the plugin in the folder above, so that a new
 //! plugin changes no other file.
@@ -11,6 +12,9 @@ use toml::{Table, Value};
 
 use crate::root::{files, root};
 
+/// Crates whose inner loops are made of small generic functions.
+const INLINED: [&str; 3] = ["polychip-cpu-kernels", "polychip-cpu", "polychip-partitioner"];
+
 const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 /// Checks every manifest of the workspace.
@@ -18,6 +22,7 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
     let workspace: Table = fs::read_to_string(root().join("Cargo.toml"))?
         .parse()
         .context("Cargo.toml")?;
+    inlines(&workspace, findings);
     let excluded: Vec<&str> = workspace
         .get("workspace")
         .and_then(|w| w.get("exclude"))
@@ -35,6 +40,29 @@ pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// That nothing keeps the parts of a kernel apart: without optimisation across the units of a crate, a function that landed in
+/// another unit is called, not inlined, and networks run ten times slower.
+fn inlines(workspace: &Table, findings: &mut Vec<String>) {
+    let release = workspace
+        .get("profile")
+        .and_then(|profile| profile.get("release"));
+    let off = release
+        .and_then(|release| release.get("lto"))
+        .and_then(Value::as_str)
+        == Some("off");
+    let units = |name: &str| {
+        release
+            .and_then(|release| release.get("package")?.get(name)?.get("codegen-units"))
+            .and_then(Value::as_integer)
+    };
+    for name in INLINED.into_iter().filter(|name| off && units(name) != Some(1)) {
+        findings.push(format!(
+            "Cargo.toml: with `lto = \"off\"` in profile.release, {name} must be one unit \
+             (`[profile.release.package.{name}] codegen-units = 1`), or its kernels are not inlined"
+        ));
+    }
 }
 
 fn one(file: &Path, manifest: &Table, findings: &mut Vec<String>) {
@@ -80,6 +108,21 @@ fn one(file: &Path, manifest: &Table, findings: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_in_several_units_are_found() {
+        let profile = |release: &str| {
+            let manifest: Table = format!("[profile.release]\n{release}").parse().unwrap();
+            let mut findings = Vec::new();
+            inlines(&manifest, &mut findings);
+            findings.len()
+        };
+        assert_eq!(profile(""), 0);
+        assert_eq!(profile("lto = \"thin\""), 0);
+        assert_eq!(profile("lto = \"off\""), INLINED.len());
+        let whole = "lto = \"off\"\npackage.polychip-cpu-kernels.codegen-units = 1";
+        assert_eq!(profile(whole), INLINED.len() - 1);
+    }
 
     #[test]
     fn a_version_outside_the_root_manifest_is_found() {
