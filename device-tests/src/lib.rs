@@ -13,6 +13,7 @@
 pub mod compare;
 pub mod expectations;
 pub mod gpu;
+pub mod litert;
 pub mod model;
 pub mod npy;
 pub mod openvino;
@@ -21,6 +22,7 @@ pub mod passes;
 pub mod paths;
 pub mod quantised;
 pub mod suite;
+pub mod tflite;
 pub mod turns;
 
 pub use polychip_needs::{Need, left_out, libraries, skipped};

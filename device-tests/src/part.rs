@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use polychip_graph::{Graph, NodeId, TensorId, extract};
-use polychip_host::{Access, CompileOptions, Device, FlatGraph, MAX_RANK, Memory, Submission};
+use polychip_host::{Access, CompileOptions, Device, Executable, FlatGraph, MAX_RANK, Memory, Submission};
 use polychip_ops::{Literal, axis};
 
 /// Longest that a part may take.
@@ -55,14 +55,21 @@ pub fn run(device: &Device, graph: &Graph, inputs: &[Literal]) -> Result<Vec<Lit
         ..CompileOptions::default()
     };
     let blob = device.compile(&flat, &options)?;
-    let executable = device.load(blob, &flat, 1)?;
+    run_loaded(device, &device.load(blob, &flat, 1)?, inputs)
+}
+
+/// Runs a loaded part.
+///
+/// # Errors
+/// Whatever the device says.
+pub fn run_loaded(device: &Device, executable: &Executable, inputs: &[Literal]) -> Result<Vec<Literal>> {
     let given = executable.info().inputs as usize;
     ensure!(
         given == inputs.len(),
         "{given} inputs instead of {}",
         inputs.len()
     );
-    let mut submission = Submission::new(&executable, 0);
+    let mut submission = Submission::new(executable, 0);
     let mut buffers = Vec::new();
     for (index, port) in executable.ports().iter().enumerate() {
         let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes)?)?);

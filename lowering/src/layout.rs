@@ -4,7 +4,10 @@
 //!
 //! Not here: which node computes in which layout (`plan`).
 
+mod flows;
 pub mod plan;
+
+pub use flows::planned;
 
 /// How the axes of a tensor lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod class;
 mod constant;
 mod form;
@@ -18,6 +19,7 @@ mod part;
 mod refusal;
 mod scales;
 
+pub use check::check;
 pub use class::OpClass;
 pub use constant::integers;
 pub use form::{Forms, Storage};

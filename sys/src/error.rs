@@ -104,6 +104,28 @@ impl Error {
         Cause::MissingCall { call }.into()
     }
 
+    /// The error of a library that is in none of the places tried.
+    #[cfg(feature = "rknn")]
+    pub(crate) fn missing(library: &str, tried: &str, remedy: &str) -> Self {
+        Cause::Missing {
+            library: library.to_owned(),
+            tried: tried.to_owned(),
+            remedy: remedy.to_owned(),
+        }
+        .into()
+    }
+
+    /// The error of a library that the system's loader found by name and that is not the interface wanted.
+    #[cfg(feature = "rknn")]
+    pub(crate) fn unusable(path: impl Into<PathBuf>, reason: String, remedy: &str) -> Self {
+        Cause::WrongInterface {
+            path: path.into(),
+            reason,
+            remedy: remedy.to_owned(),
+        }
+        .into()
+    }
+
     /// The error of a process that holds the vendor's libraries of another folder.
     #[must_use]
     pub fn loaded_elsewhere(wanted: impl Into<PathBuf>, held: impl Into<PathBuf>) -> Self {

@@ -9,13 +9,19 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "coreml")]
+pub mod coreml;
 mod elf;
 mod error;
 mod library;
+#[cfg(feature = "neuron")]
+pub mod neuron;
 #[cfg(feature = "openvino")]
 pub mod openvino;
 #[cfg(feature = "qnn")]
 pub mod qnn;
+#[cfg(feature = "rknn")]
+pub mod rknn;
 
 pub use error::{Error, ErrorKind, Result};
 pub use library::{Library, Place};

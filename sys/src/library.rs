@@ -103,6 +103,34 @@ impl Library {
         }
     }
 
+    /// Opens what the system's loader finds under this name.
+    ///
+    /// # Errors
+    /// The loader's words: there is none, or it is refused.
+    #[cfg(feature = "neuron")]
+    pub(crate) fn open_named(name: &str, remedy: &'static str) -> std::result::Result<Self, String> {
+        // SAFETY: opening a library runs its initialisers; the system's own are trusted as any that it links.
+        match unsafe { libloading::Library::new(name) } {
+            Ok(library) => Ok(Self {
+                path: PathBuf::from(name),
+                handle: Box::leak(Box::new(library)),
+                remedy,
+            }),
+            Err(error) => Err(loader_words(Path::new(name), &error)),
+        }
+    }
+
+    /// The same library once more, for generated declarations that hold what they are made of.
+    ///
+    /// # Errors
+    /// The loader refuses it now.
+    #[cfg(feature = "neuron")]
+    pub(crate) fn again(&self) -> Result<libloading::Library> {
+        // SAFETY: its initialisers have run already.
+        unsafe { libloading::Library::new(&self.path) }
+            .map_err(|error| self.wrong_interface(loader_words(&self.path, &error)))
+    }
+
     /// Opens another library of the same set, from the same folder: two releases do not mix.
     ///
     /// # Errors

@@ -49,6 +49,20 @@ const BINDINGS: &[Binding] = &[
         // one export per call
         options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
     },
+    Binding {
+        header: "sys/headers/neuron.h",
+        output: "sys/src/neuron/bindings.rs",
+        allow: "Neuron.*|NEURON_.*",
+        title: "Declarations of MediaTek's NeuronAdapter",
+        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+    },
+    Binding {
+        header: "sys/headers/rknn.h",
+        output: "sys/src/rknn/bindings.rs",
+        allow: "rknn_.*|RKNN_.*",
+        title: "Declarations of Rockchip's NPU runtime",
+        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+    },
 ];
 
 /// Makes the bindings anew, or compares them.

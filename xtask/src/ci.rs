@@ -31,12 +31,14 @@ use crate::root::root;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 23] = [
+const NEEDS: [&str; 26] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
     "opencl",
     "openvino",
+    "litert",
+    "coremltools",
     "qnn-library",
     "qnn-sdk",
     "models",
@@ -44,6 +46,7 @@ const NEEDS: [&str; 23] = [
     "c++",
     "sanitizers",
     "dma-buf",
+    "rknn-toolkit",
     "browser",
     "cbindgen",
     "bindgen",

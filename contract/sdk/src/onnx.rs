@@ -20,6 +20,23 @@ pub const OPSET: i64 = 28;
 /// The file format's version that brought this opset.
 pub const IR_VERSION: i64 = 13;
 
+/// Which release of ONNX a model says it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Release {
+    /// The opset of ONNX's own ops.
+    pub opset: i64,
+    /// The file format's version.
+    pub ir_version: i64,
+}
+
+impl Release {
+    /// The opset of graphs.
+    pub const NEWEST: Release = Release {
+        opset: OPSET,
+        ir_version: IR_VERSION,
+    };
+}
+
 /// Where large constants stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {
@@ -58,12 +75,22 @@ impl Default for Options<'_> {
 /// `Unsupported` where ONNX cannot say it: an input that is no tensor, constant strings, an encoding that its
 /// quantising ops do not have; or where the model would be longer than protobuf takes.
 pub fn write(graph: &GraphView<'_>, options: &Options<'_>) -> Result<Vec<u8>> {
+    write_as(graph, options, Release::NEWEST)
+}
+
+/// Writes a part for a reader of an older release. Only the header differs: the caller vouches that each node means
+/// in that opset what it means in the newest one, with the same inputs and attributes.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_as(graph: &GraphView<'_>, options: &Options<'_>, release: Release) -> Result<Vec<u8>> {
     write::model(
         graph,
         &write::Nodes::All,
         graph.inputs(),
         graph.outputs(),
         options,
+        release,
     )
 }
 
@@ -91,6 +118,7 @@ pub fn write_node(graph: &GraphView<'_>, node: &NodeView<'_>, options: &Options<
             &inputs,
             &outputs,
             options,
+            Release::NEWEST,
         )?,
         inputs,
         outputs,

@@ -3,7 +3,7 @@
 use polychip_abi as abi;
 use polychip_ops::DType;
 
-use crate::{Encoding, Error, MemoryKind, MemoryKinds, Result};
+use crate::{Encoding, Error, GraphView, MemoryKind, MemoryKinds, Result};
 
 /// How a tensor lies in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -92,6 +92,37 @@ impl Port {
             bytes: bytes as u64,
             encoding: None,
         })
+    }
+
+    /// The ports of a part: inputs, then outputs, dense and row-major, of these memory kinds.
+    ///
+    /// # Errors
+    /// Where a port has no known shape, or is too large.
+    pub fn of_graph(graph: &GraphView<'_>, memory_kinds: MemoryKinds) -> Result<Vec<Port>> {
+        let inputs = graph.inputs().len();
+        let mut ports = Vec::with_capacity(inputs + graph.outputs().len());
+        for (number, &tensor) in graph.inputs().iter().chain(graph.outputs()).enumerate() {
+            let view = graph.tensor(tensor);
+            let shape = view
+                .shape()
+                .ok_or_else(|| Error::unsupported("a port of unknown shape").at_tensor(tensor))?;
+            let mut port = Port::dense(number >= inputs, view.dtype(), &shape)
+                .map_err(|error| error.at_tensor(tensor))?;
+            port.memory_kinds = memory_kinds;
+            port.encoding = view.encoding().map(|encoding| encoding.to_owned());
+            port.state_port = graph.states().find_map(|(input, output)| {
+                let at = |ports: &[u32], tensor| ports.iter().position(|&port| port == tensor);
+                match number.checked_sub(inputs) {
+                    None if tensor == input => {
+                        at(graph.outputs(), output).map(|place| (inputs + place) as u32)
+                    }
+                    Some(_) if tensor == output => at(graph.inputs(), input).map(|place| place as u32),
+                    _ => None,
+                }
+            });
+            ports.push(port);
+        }
+        Ok(ports)
     }
 
     /// The record of the contract, without its encoding.

@@ -67,6 +67,70 @@ fn qnn(folder: &Path, soc: &str, reduced: bool) -> Result<Settings, Failed> {
     Ok(settings)
 }
 
+/// The Neuron plugin on the emulated library.
+fn neuron(reduced: bool) -> Result<Settings, Failed> {
+    let library = libraries::library("polychip-emulator-neuron", "neuron_adapter")?;
+    let folder = library.parent().ok_or("the emulator lies in no folder")?;
+    let mut settings = settings("neuron")?;
+    settings
+        .configuration
+        .insert("lib_dir".into(), folder.display().to_string());
+    settings.reduced = reduced;
+    Ok(settings)
+}
+
+/// A device of the coreml plugin on the emulated Core ML: 0 is the Neural Engine, 1 the GPU.
+fn coreml(device: u32, reduced: bool) -> Result<Settings, Failed> {
+    let library = libraries::library("polychip-emulator-coreml", "CoreML")?;
+    let folder = library.parent().ok_or("the emulator lies in no folder")?;
+    let mut settings = settings("coreml")?;
+    settings.device = Some(device);
+    let configuration = &mut settings.configuration;
+    configuration.insert("lib_dir".into(), folder.display().to_string());
+    if reduced {
+        configuration.insert("precision".into(), "reduced".into());
+        settings.reduced = true;
+    }
+    Ok(settings)
+}
+
+/// The rknn plugin on the emulated runtime, of a board (`rknnrt`) or of a connected one (`rknn_api`): a folder that holds
+/// that library alone. It computes in 16 bits or not at all.
+fn rknn(package: &str, stem: &str, more: &[(&str, &str)]) -> Result<Settings, Failed> {
+    let library = libraries::library(package, stem)?;
+    let compiler = libraries::program("polychip-emulator-rknn", "rknn-toolkit-emulated")?;
+    let name = library.file_name().ok_or("a library has a name")?;
+    let folder = library.with_file_name(format!("only-{stem}"));
+    std::fs::create_dir_all(&folder)?;
+    // another process may make it at the same time
+    let _ = std::os::unix::fs::symlink(&library, folder.join(name));
+    let mut settings = settings("rknn")?;
+    settings.reduced = true;
+    let configuration = [
+        ("lib_dir", &*folder.display().to_string()),
+        ("compiler", &compiler.display().to_string()),
+        ("target_platform", "rk3588"),
+        ("precision", "reduced"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()));
+    settings.configuration.extend(configuration);
+    let more = more
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    settings.configuration.extend(more);
+    Ok(settings)
+}
+
+/// The same on a chip that sees memory otherwise than the processor, with no maintenance but that of accesses.
+fn rknn_incoherent() -> Result<Settings, Failed> {
+    let mut settings = rknn("polychip-emulator-rknnrt", "rknnrt", &[("caches", "access")])?;
+    settings.environment = vec![("POLYCHIP_RKNN_INCOHERENT".into(), "1".into())];
+    settings.selection.tags = ["buffers", "compile", "concurrency", "fences"]
+        .map(str::to_owned)
+        .into();
+    Ok(settings)
+}
+
 /// The OpenVINO plugin on the genuine library, a spread of the cases: each start and each compilation takes
 /// its time.
 fn openvino(folder: &Path, tags: &[&str], sample: usize) -> Result<Settings, Failed> {
@@ -307,6 +371,19 @@ fn main() {
     trials.push(Trial::test("qnn/soc-57-reduced", || {
         conforms("qnn/soc-57-reduced", &qnn(&emulator()?, "57", true)?)
     }));
+    trials.push(Trial::test("neuron", || conforms("neuron", &neuron(false)?)));
+    trials.push(Trial::test("neuron-reduced", || {
+        conforms("neuron-reduced", &neuron(true)?)
+    }));
+    for (name, device, reduced) in [
+        ("coreml/ane", 0, false),
+        ("coreml/ane-reduced", 0, true),
+        ("coreml/gpu", 1, false),
+    ] {
+        trials.push(Trial::test(name, move || {
+            conforms(name, &coreml(device, reduced)?)
+        }));
+    }
     match std::env::var_os("QNN_LIB_DIR").filter(|folder| !folder.is_empty()) {
         // its answers are one chip's per process: each trial has child processes of its own
         Some(folder) => trials.extend(["30", "43", "57"].map(|soc| {
@@ -323,6 +400,18 @@ fn main() {
             ));
         }
     }
+    trials.push(Trial::test("rknn/board", || {
+        conforms("rknn/board", &rknn("polychip-emulator-rknnrt", "rknnrt", &[])?)
+    }));
+    trials.push(Trial::test("rknn/connected", || {
+        conforms(
+            "rknn/connected",
+            &rknn("polychip-emulator-rknn-api", "rknn_api", &[])?,
+        )
+    }));
+    trials.push(Trial::test("rknn/incoherent", || {
+        conforms("rknn/incoherent", &rknn_incoherent()?)
+    }));
     match polychip_device_tests::openvino::library() {
         Ok(folder) => {
             let other = folder.clone();

@@ -30,6 +30,10 @@ pub enum Need {
     Opencl,
     /// Intel's library.
     Openvino,
+    /// Google's LiteRT with its compiler plugins, and trained models.
+    Litert,
+    /// Apple's coremltools in a Python.
+    Coremltools,
     /// Qualcomm's library for this processor.
     QnnLibrary,
     /// Headers of Qualcomm's SDK.
@@ -44,16 +48,20 @@ pub enum Need {
     Sanitizers,
     /// A system and a driver that share dma-bufs.
     DmaBuf,
+    /// Rockchip's toolkit, whose licence a person has accepted.
+    RknnToolkit,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 12] = [
+    pub const ALL: [Need; 15] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
         Need::Opencl,
         Need::Openvino,
+        Need::Litert,
+        Need::Coremltools,
         Need::QnnLibrary,
         Need::QnnSdk,
         Need::Models,
@@ -61,6 +69,7 @@ impl Need {
         Need::Cpp,
         Need::Sanitizers,
         Need::DmaBuf,
+        Need::RknnToolkit,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -72,6 +81,8 @@ impl Need {
             Need::GpuFeature => "gpu-feature",
             Need::Opencl => "opencl",
             Need::Openvino => "openvino",
+            Need::Litert => "litert",
+            Need::Coremltools => "coremltools",
             Need::QnnLibrary => "qnn-library",
             Need::QnnSdk => "qnn-sdk",
             Need::Models => "models",
@@ -79,6 +90,7 @@ impl Need {
             Need::Cpp => "c++",
             Need::Sanitizers => "sanitizers",
             Need::DmaBuf => "dma-buf",
+            Need::RknnToolkit => "rknn-toolkit",
         }
     }
 

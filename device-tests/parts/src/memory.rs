@@ -19,11 +19,15 @@ pub fn load(device: &Device, graph: &Graph) -> Executable {
 /// A buffer for each port, bound to it.
 ///
 /// # Panics
-/// The device does not import memory of the host.
+/// The device neither imports memory of the host nor makes any.
 pub fn buffers(device: &Device, executable: &Executable, submission: &mut Submission) -> Vec<Arc<Buffer>> {
     let mut buffers = Vec::new();
     for (number, port) in (0..).zip(executable.ports()) {
-        let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
+        let buffer = match device.info().imports_memory() {
+            true => device.import_buffer(&Memory::for_devices(port.bytes, [device.info()]).unwrap()),
+            false => device.create_buffer(port.bytes, 64),
+        };
+        let buffer = Arc::new(buffer.unwrap());
         submission.bind(number, &buffer, 0).unwrap();
         buffers.push(buffer);
     }

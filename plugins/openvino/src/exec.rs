@@ -74,7 +74,7 @@ impl OpenvinoExecutable {
         part: Part,
         graph: &GraphView<'_>,
     ) -> Result<OpenvinoExecutable> {
-        let ports = ports(graph)?;
+        let ports = Port::of_graph(graph, buffer::KINDS)?;
         let inputs = graph.inputs().len();
         let mut views = Vec::with_capacity(ports.len());
         let mut spare = Vec::with_capacity(ports.len());
@@ -176,32 +176,6 @@ fn overlaps(one: &Bound, others: &[Bound]) -> bool {
         let other = range(other);
         one.start < other.end && other.start < one.end
     })
-}
-
-/// The ports of a part: dense, row-major, in the graph's order.
-fn ports(graph: &GraphView<'_>) -> Result<Vec<Port>> {
-    let inputs = graph.inputs().len();
-    let mut ports = Vec::with_capacity(inputs + graph.outputs().len());
-    for (number, &tensor) in graph.inputs().iter().chain(graph.outputs()).enumerate() {
-        let view = graph.tensor(tensor);
-        let shape = view
-            .shape()
-            .ok_or_else(|| Error::unsupported("a port of unknown shape").at_tensor(tensor))?;
-        let mut port =
-            Port::dense(number >= inputs, view.dtype(), &shape).map_err(|error| error.at_tensor(tensor))?;
-        port.memory_kinds = buffer::KINDS;
-        port.encoding = view.encoding().map(|encoding| encoding.to_owned());
-        port.state_port = graph.states().find_map(|(input, output)| {
-            let at = |ports: &[u32], tensor| ports.iter().position(|&port| port == tensor);
-            match number.checked_sub(inputs) {
-                None if tensor == input => at(graph.outputs(), output).map(|place| (inputs + place) as u32),
-                Some(_) if tensor == output => at(graph.inputs(), input).map(|place| place as u32),
-                _ => None,
-            }
-        });
-        ports.push(port);
-    }
-    Ok(ports)
 }
 
 impl Compute for OpenvinoExecutable {

@@ -8,7 +8,6 @@
 //! Start reading at [`whole`], then `dispatch`.
 
 mod builder;
-mod check;
 mod conv;
 mod dispatch;
 mod elementwise;

@@ -39,7 +39,8 @@ pub(super) enum Step {
 }
 
 /// Suites that take minutes, or need what is made by Python or fetched: by package and name.
-pub(super) const WHOLE: [(&str, &str); 12] = [
+pub(super) const WHOLE: [(&str, &str); 14] = [
+    (DEVICE_TESTS, "coreml_witness"),
     (DEVICE_TESTS, "damaged_models"),
     (DEVICE_TESTS, "gpu_models"),
     (DEVICE_TESTS, "onnx_backend"),
@@ -50,10 +51,12 @@ pub(super) const WHOLE: [(&str, &str); 12] = [
     (DEVICE_TESTS, "quantised"),
     (GPU_KERNELS, "kernels"),
     ("polychip-isa-tests", "op_suite"),
+    (LITERT_TESTS, "qnn"),
     ("polychip-opencl", "kernels"),
     ("xtask", "new_plugin"),
 ];
 const DEVICE_TESTS: &str = "polychip-device-tests";
+const LITERT_TESTS: &str = "polychip-litert-tests";
 const GPU_KERNELS: &str = "polychip-gpu-kernels";
 
 /// Whether a check of its own runs this suite.
@@ -160,11 +163,16 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
                 "openvino",
                 "qnn_models",
                 "gpu_models",
+                "coreml_witness",
             ]
             .map(|test| suite(DEVICE_TESTS, test))
             .into(),
         )
         .all_steps(),
+        Check::new(
+            "clients of vendors' libraries by others",
+            vec![suite(LITERT_TESTS, "qnn")],
+        ),
         // the lines above run on the widest instruction set only
         Check::new(
             "ONNX backend suite on each other instruction set",

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::remove;
+use super::wheel::remove;
 use crate::root::root;
 
 /// What is taken out of a package.

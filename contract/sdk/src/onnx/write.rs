@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use polychip_ops::{Attr, AttrDefault, AttrKey, AttrValue, DType, Op};
 
 use super::wire::Wire;
-use super::{IR_VERSION, OPSET, Options, Weights};
+use super::{Options, Release, Weights};
 use crate::{BodyView, EncodingKind, EncodingView, Error, GraphView, NodeView, Result, TensorView};
 
 /// Field numbers of ONNX's messages.
@@ -90,9 +90,10 @@ pub(super) fn model(
     inputs: &[u32],
     outputs: &[u32],
     options: &Options<'_>,
+    release: Release,
 ) -> Result<Vec<u8>> {
     let mut wire = Wire::default();
-    wire.int(field::MODEL_IR_VERSION, IR_VERSION);
+    wire.int(field::MODEL_IR_VERSION, release.ir_version);
     wire.text(field::MODEL_PRODUCER, "polychip");
     let mut writer = Writer {
         options: *options,
@@ -140,7 +141,7 @@ pub(super) fn model(
             wire.text(field::OPSET_DOMAIN, domain);
             // graphs do not keep the versions of other domains: the newest of ONNX's own, the first of others
             let version = match *domain {
-                "" => OPSET,
+                "" => release.opset,
                 "ai.onnx.ml" => 5,
                 _ => 1,
             };

@@ -22,6 +22,7 @@ mod real;
 mod recipe;
 mod soc;
 mod support;
+mod trace;
 mod view;
 mod world;
 

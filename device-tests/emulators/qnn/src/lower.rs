@@ -17,7 +17,7 @@ mod resize;
 mod shape;
 
 pub(crate) use activation::operation as activation;
-pub(crate) use conv::geometry;
+pub(crate) use conv::{geometry, scaled_bias};
 pub(crate) use elementwise::operation;
 
 use crate::recipe::Recipe;

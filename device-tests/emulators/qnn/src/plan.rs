@@ -217,6 +217,15 @@ impl Step {
         if support::forced_softmax(&view) {
             force_zero_point(&mut written);
         }
+        let bias = lower::scaled_bias(&view);
+        let mut given = inputs.clone();
+        if let (Some(bias), Some(place)) = (&bias, given.get_mut(2)) {
+            *place = Some(bias);
+        }
+        let view = View {
+            inputs: &given,
+            ..view
+        };
         let compute = compute(&view, &written, half).map_err(wrong)?;
         Ok(Step {
             compute,

@@ -318,9 +318,9 @@ fn check_tensor(view: &View<'_>, tensor: &Tensor, soc: Soc, input: Option<usize>
     if !dtype.is_fixed() {
         return Ok(());
     }
+    // a bias may leave its scale to the product of the others: none is given, or 0
+    let bias = dtype == Sfixed32 && input == Some(2);
     let Some((axis, steps)) = tensor.encoding.steps() else {
-        // a bias may leave its scale to the product of the others
-        let bias = dtype == Sfixed32 && input == Some(2);
         return if bias {
             Ok(())
         } else {
@@ -329,7 +329,7 @@ fn check_tensor(view: &View<'_>, tensor: &Tensor, soc: Soc, input: Option<usize>
     };
     if steps
         .iter()
-        .any(|step| !step.scale.is_finite() || step.scale <= 0.0)
+        .any(|step| !step.scale.is_finite() || step.scale < 0.0 || step.scale == 0.0 && !bias)
     {
         return no("has a scale that is no positive number");
     }

@@ -143,7 +143,8 @@ fn statics_mut(graph: &mut Graph) -> impl Iterator<Item = &mut Tensor> {
 }
 
 /// FNV-1a: enough against accidents, which is all that it is for.
-fn sum(bytes: &[u8]) -> u64 {
+#[must_use]
+pub fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -17,7 +17,7 @@ mod encoding;
 mod node;
 mod tensor;
 
-pub use binary::{Binary, BinaryError, CORE_VERSION, HTP_VERSION, SYSTEM_VERSION, Target};
+pub use binary::{Binary, BinaryError, CORE_VERSION, HTP_VERSION, SYSTEM_VERSION, Target, sum};
 pub use dtype::Dtype;
 pub use encoding::{Encoding, Linear};
 pub use node::{Graph, Node, Param, Scalar};

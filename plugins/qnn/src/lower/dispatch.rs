@@ -71,7 +71,7 @@ pub(super) fn node(l: &mut Lower<'_>, node: &Node, layout: Layout) -> Outcome<()
     for tensor in node.inputs.iter().copied().flatten().chain(node.writes()) {
         l.info(tensor)?;
     }
-    l.check(node)?;
+    polychip_lowering::check(l.part, node)?;
     match rule {
         Rule::Typed(lower) => lower(l, node, layout),
         Rule::Domain(compute) => {

@@ -1,19 +1,15 @@
-//! Which order of axes each node wants, and the plan of a part made from that.
+//! Which order of axes each node wants.
 //!
-//! Invariant: only tensors of three or more axes that are no constants count: others are the same in both
-//! orders, or are transposed when the part is compiled.
+//! Not here: the plan of a part made from that (`polychip_lowering::layout::planned`).
 
 use polychip_lowering::{Layout, Node, Outcome, Part, TensorIndex, layout};
 use polychip_ops::{Attr, Op};
 
 use crate::info::Info;
-use polychip_lowering::layout::plan::{self, Flow, Use, Want};
+use polychip_lowering::layout::plan::Want;
 
 const ROW: Want = Want::Fixed(Layout::RowMajor);
 const LAST: Want = Want::Fixed(Layout::ChannelsLast);
-
-/// A transposition costs its bytes and as many as could be moved while it is started.
-const START_BYTES: u64 = 4096;
 
 /// What a node wants of its inputs and of its outputs.
 pub(super) fn wants(node: &Node, infos: &[Outcome<Info>]) -> (Want, Want) {
@@ -108,63 +104,9 @@ pub(crate) fn is_planned(node: &Node, infos: &[Outcome<Info>]) -> bool {
 
 /// The planned order of each node of a part.
 pub(super) fn layouts(part: &Part, infos: &[Outcome<Info>]) -> Vec<Layout> {
-    let outside = Use { node: 0, want: ROW };
-    let mut flows: Vec<Option<Flow>> = part
-        .tensors
-        .iter()
-        .zip(infos)
-        .map(|(tensor, info)| {
-            let info = info.as_ref().ok()?;
-            if tensor.is_constant() || info.shape.len() < 3 {
-                return None;
-            }
-            let elements: usize = info.shape.iter().product();
-            // where only the names of axes change, a transposition is a reshape
-            let permutation = Layout::ChannelsLast.permutation(info.shape.len());
-            let free = layout::keeps_memory(&info.shape, &permutation);
-            let bytes = if free {
-                0
-            } else {
-                (elements * info.ty.bytes()) as u64
-            };
-            Some(Flow {
-                cost: bytes + if free { 64 } else { START_BYTES },
-                writer: outside,
-                readers: Vec::new(),
-            })
-        })
-        .collect();
-    for node in &part.nodes {
-        let (input, output) = wants(node, infos);
-        let index = node.index as usize;
-        let rank = |tensor: TensorIndex| infos[tensor].as_ref().map_or(0, |info| info.shape.len());
-        let widest = node
-            .writes()
-            .chain(node.inputs.iter().copied().flatten())
-            .map(rank)
-            .max();
-        for tensor in node.inputs.iter().copied().flatten() {
-            if let Some(flow) = &mut flows[tensor] {
-                // an operand that broadcasts to more axes is read row-major and reshaped
-                let narrow = input == Want::Planned && Some(rank(tensor)) != widest;
-                let want = if narrow { ROW } else { input };
-                flow.readers.push(Use { node: index, want });
-            }
-        }
-        for tensor in node.writes() {
-            if let Some(flow) = &mut flows[tensor] {
-                flow.writer = Use {
-                    node: index,
-                    want: output,
-                };
-            }
-        }
-    }
-    for &output in &part.outputs {
-        if let Some(flow) = &mut flows[output] {
-            flow.readers.push(outside);
-        }
-    }
-    let flows: Vec<Flow> = flows.into_iter().flatten().collect();
-    plan::plan(part.nodes.len(), &flows)
+    let extents = |tensor: TensorIndex| {
+        let info = infos[tensor].as_ref().ok()?;
+        Some((&info.shape[..], info.ty.bytes()))
+    };
+    layout::planned(part, extents, |node| wants(node, infos))
 }

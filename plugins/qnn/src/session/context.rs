@@ -1,11 +1,11 @@
 //! Contexts: a program compiled to the library's binary, and a binary loaded to run.
 //!
 //! Invariants:
-//! 1. A program has one graph, named `part`.
+//! 1. A program has one graph, named `part`. A binary has one, of the name that the binary tells.
 //! 2. Ids of ports are read from the loaded binary: they hold for one context only.
 //! 3. The bytes bound to a port are exactly those of its tensor: the library does not look.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -196,8 +196,8 @@ impl Session {
         Ok(binary)
     }
 
-    /// Ids of the ports of a binary, by name, from the System library.
-    fn port_ids(&self, binary: &[u8], ports: &[PortOf]) -> Result<Vec<u32>> {
+    /// The graph of a binary and the ids of its ports, by name, from the System library.
+    fn described(&self, binary: &[u8], ports: &[PortOf]) -> Result<Described> {
         let table = self.qnn.system_table();
         let create = slot!(table, create).map_err(unusable)?;
         let read = slot!(table, get_metadata).map_err(unusable)?;
@@ -214,7 +214,7 @@ impl Session {
             .check(code)
             .map_err(|refused| refused.error("systemContextGetMetadata", ErrorKind::BadBlob))
             // SAFETY: what the library gave on success lives until `free`.
-            .and_then(|()| unsafe { ids(info, ports) });
+            .and_then(|()| unsafe { describe(info, ports) });
         // SAFETY: made above and not used after.
         let _ = unsafe { free(system) };
         result
@@ -228,11 +228,18 @@ fn node_error(error: Error, node: Option<u32>) -> Error {
     }
 }
 
-/// The ids of the ports in what the System library tells of a binary.
+/// What a binary tells of its graph.
+struct Described {
+    graph: CString,
+    /// Of the ports, in their order.
+    ids: Vec<u32>,
+}
+
+/// The graph and the ids of the ports in what the System library tells of a binary.
 ///
 /// # Safety
 /// `info` is null or what the library gave, and lives during the call.
-unsafe fn ids(info: *const qnn::BinaryInfo, ports: &[PortOf]) -> Result<Vec<u32>> {
+unsafe fn describe(info: *const qnn::BinaryInfo, ports: &[PortOf]) -> Result<Described> {
     let bad = |what: &str| Error::bad_blob(format!("the binary's description {what}"));
     if info.is_null() {
         return Err(bad("is missing"));
@@ -250,6 +257,11 @@ unsafe fn ids(info: *const qnn::BinaryInfo, ports: &[PortOf]) -> Result<Vec<u32>
     if !(1..=3).contains(&version) || graph.input_count > MOST_PORTS || graph.output_count > MOST_PORTS {
         return Err(bad(&format!("has a graph of version {version}")));
     }
+    if graph.name.is_null() {
+        return Err(bad("has a graph without a name"));
+    }
+    // SAFETY: a terminated name of the library.
+    let name = unsafe { CStr::from_ptr(graph.name) }.to_owned();
     let mut found = vec![None; ports.len()];
     for (list, count) in [
         (graph.inputs, graph.input_count),
@@ -282,11 +294,12 @@ unsafe fn ids(info: *const qnn::BinaryInfo, ports: &[PortOf]) -> Result<Vec<u32>
             }
         }
     }
-    found
+    let ids = found
         .into_iter()
         .zip(ports)
         .map(|(id, port)| id.ok_or_else(|| bad(&format!("lacks port {}", port.name))))
-        .collect()
+        .collect::<Result<_>>()?;
+    Ok(Described { graph: name, ids })
 }
 
 /// A loaded binary, ready to run.
@@ -314,7 +327,7 @@ impl Context {
         ports: &[PortOf],
         inputs: usize,
     ) -> Result<Context> {
-        let ids = session.port_ids(binary, ports)?;
+        let described = session.described(binary, ports)?;
         let table = session.table();
         let create = slot!(table, create_from_binary).map_err(unusable)?;
         let retrieve = slot!(table, retrieve).map_err(unusable)?;
@@ -344,7 +357,8 @@ impl Context {
             );
             refused.error(&what, ErrorKind::BadBlob)
         })?;
-        let tensors = ids
+        let tensors = described
+            .ids
             .iter()
             .zip(ports)
             .enumerate()
@@ -365,8 +379,8 @@ impl Context {
             bytes: ports.iter().map(|port| port.bytes).collect(),
             inputs,
         };
-        // SAFETY: a live context; the name lives for ever.
-        let code = unsafe { retrieve(context, GRAPH.as_ptr(), &raw mut loaded.graph) };
+        // SAFETY: a live context; the name lives during the call.
+        let code = unsafe { retrieve(context, described.graph.as_ptr(), &raw mut loaded.graph) };
         session
             .check(code)
             .map_err(|refused| refused.error("graphRetrieve", ErrorKind::BadBlob))?;

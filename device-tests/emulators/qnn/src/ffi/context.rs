@@ -16,6 +16,7 @@ use crate::code::{Code, Result};
 use crate::fault::Call;
 use crate::plan::Plan;
 use crate::soc::{DEFAULT, Soc};
+use crate::trace;
 use crate::world::{self, Graph};
 
 pub(super) unsafe extern "C" fn create(
@@ -68,6 +69,7 @@ pub(super) unsafe extern "C" fn get_binary(
                 .cast::<u8>()
                 .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
         };
+        trace::serialised(bytes.len());
         // SAFETY: the client gives a place for it.
         unsafe { give(out, bytes.len() as u64) }
     })

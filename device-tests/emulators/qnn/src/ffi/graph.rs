@@ -18,6 +18,7 @@ use super::{log, read};
 use crate::code::{Code, Result};
 use crate::fault::{self, Call, Effect};
 use crate::plan::{Plan, Values};
+use crate::trace;
 use crate::world::{self, Graph};
 
 pub(super) unsafe extern "C" fn create(
@@ -152,14 +153,16 @@ pub(super) unsafe extern "C" fn add_node(graph: sys::Graph, op: sys::OpConfig) -
             };
             params.push((name, param));
         }
-        description.nodes.push(Node {
+        let node = Node {
             name: op.name,
             package: op.package,
             op: op.kind,
             params,
             inputs,
             outputs,
-        });
+        };
+        trace::added(&description, &node);
+        description.nodes.push(node);
         Ok(())
     })
 }
@@ -193,7 +196,9 @@ pub(super) unsafe extern "C" fn finalize(
             let text = format!("graph {:?} cannot be finalized: {why}", description.name);
             log::emit(sys::POLYCHIP_QNN_LOG_ERROR, &text);
             code
-        })?;
+        });
+        trace::finalized(&description, &plan.as_ref().map(drop).map_err(|&code| code));
+        let plan = plan?;
         if !profile.is_null() {
             world::profile(number(profile))?.finalized(start.elapsed(), graph.context.soc, plan.size());
         }

@@ -19,6 +19,7 @@ use super::{context, device, graph, log, observe, read};
 use crate::code::Code;
 use crate::fault::{self, Call, Effect};
 use crate::support;
+use crate::trace;
 use crate::view::{Refusal, View};
 use crate::world;
 
@@ -126,7 +127,7 @@ unsafe extern "C" fn validate(backend: sys::Backend, op: sys::OpConfig) -> sys::
             inputs: &inputs,
             outputs: &outputs,
         };
-        support::validate(&view, &op.package, world::selected()).map_err(|refusal| {
+        let answer = support::validate(&view, &op.package, world::selected()).map_err(|refusal| {
             let why = match refusal {
                 Refusal::Unknown => format!("op {:?} is not known", op.kind),
                 Refusal::Rule(why) => why,
@@ -137,7 +138,9 @@ unsafe extern "C" fn validate(backend: sys::Backend, op: sys::OpConfig) -> sys::
                 &format!("node {:?} is rejected: {why}", op.name),
             );
             Code::REJECTED
-        })
+        });
+        trace::validated(&op.kind, &answer);
+        answer
     })
 }
 

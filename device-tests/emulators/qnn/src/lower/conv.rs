@@ -2,8 +2,10 @@
 //!
 //! Invariant: images are `[n, h, w, c]`, filters `[kh, kw, in, out]`, weights of a full connection `[units, in]`.
 
+use polychip_emulator_qnn_format::{Dtype, Encoding, Linear, Tensor};
 use polychip_ops::{Attr, AttrValue, Attributes, Op};
 
+use crate::real;
 use crate::recipe::{Recipe, Value, with};
 use crate::view::{Refusal, View};
 
@@ -58,6 +60,43 @@ pub(crate) fn geometry(view: &View<'_>, depthwise: bool) -> Result<Geometry, Ref
         } else {
             view.int("group", 1)?
         },
+    })
+}
+
+/// A bias of whole numbers whose scale is 0 or left out counts in units of the product of both other scales: so LiteRT's
+/// client of the vendor's library has it beside weights with a scale per channel. Given with those scales.
+pub(crate) fn scaled_bias(view: &View<'_>) -> Option<Tensor> {
+    if !matches!(
+        view.op,
+        "Conv2d" | "DepthWiseConv2d" | "TransposeConv2d" | "FullyConnected"
+    ) {
+        return None;
+    }
+    let (x, w, bias) = (view.input(0).ok()?, view.input(1).ok()?, view.input(2).ok()?);
+    let whole = matches!(bias.known_dtype()?, Dtype::Sfixed32 | Dtype::Int32);
+    let scaled = bias
+        .encoding
+        .steps()
+        .is_some_and(|(_, steps)| steps.iter().any(|step| step.scale != 0.0));
+    if !whole || scaled || !x.known_dtype()?.is_fixed() {
+        return None;
+    }
+    let scale = real::one_step(x)?.scale;
+    let (axis, steps) = w.encoding.steps()?;
+    let steps: Vec<Linear> = steps
+        .iter()
+        .map(|step| Linear {
+            scale: scale * step.scale,
+            offset: 0,
+        })
+        .collect();
+    Some(Tensor {
+        dtype: Dtype::Sfixed32.code(),
+        encoding: match axis {
+            Some(_) => Encoding::PerAxis { axis: 0, steps },
+            None => Encoding::PerTensor(*steps.first()?),
+        },
+        ..bias.clone()
     })
 }
 

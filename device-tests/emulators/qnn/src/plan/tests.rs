@@ -7,7 +7,9 @@ use polychip_ops::{Attr, Attributes, Op};
 use polychip_reference::evaluate;
 
 use super::*;
-use crate::operand::{PHONE, close, f32_scalar, flag, float, ints, list, run, run_on, u32_scalar, wave};
+use crate::operand::{
+    Operand, PHONE, close, f32_scalar, flag, float, ints, list, run, run_on, u32_scalar, wave,
+};
 
 /// `[n, h, w, c]` as `[n, c, h, w]`.
 fn turned(values: &[f64], [n, h, w, c]: [usize; 4]) -> Vec<f64> {
@@ -717,5 +719,40 @@ fn the_output_of_a_signed_softmax_is_what_the_vendor_makes_of_it() {
             (good - bad - 0.5).abs() < 1e-9,
             "128 steps of 1/256 off: {good} {bad}"
         );
+    }
+}
+
+#[test]
+fn a_bias_without_a_scale_counts_in_units_of_the_product() {
+    let image = float(&[1, 2, 2, 2], &wave(8)).fixed(Dtype::Sfixed8, 0.01, 3);
+    let rows = float(&[2, 4], &wave(8)).fixed(Dtype::Sfixed8, 0.01, 3);
+    let window = [
+        list("stride", &[2], &[2, 2]),
+        list("pad_amount", &[2, 2], &[0; 4]),
+    ];
+    let scale = 0.01f32 * 0.02;
+    let units = [50.0, -120.0, 700.0];
+    for (op, params, x, weights, output) in [
+        ("FullyConnected", &[][..], rows, vec![3, 4], vec![2, 3]),
+        (
+            "TransposeConv2d",
+            &window[..],
+            image,
+            vec![2, 2, 2, 3],
+            vec![1, 4, 4, 3],
+        ),
+    ] {
+        let count = weights.iter().product::<u32>() as usize;
+        let w = float(&weights, &wave(count))
+            .fixed(Dtype::Sfixed8, 0.02, 0)
+            .constant();
+        let y = float(&output, &[]).fixed(Dtype::Sfixed8, 0.002, 0);
+        let plain = ints(Dtype::Sfixed32, &[3], &units).constant();
+        let real = units.map(|unit| unit * f64::from(scale));
+        let scaled = float(&[3], &real).fixed(Dtype::Sfixed32, scale, 0).constant();
+        let with = |bias: Operand| run(op, params, &[x.clone(), w.clone(), bias], &y);
+        let (plain, scaled) = (with(plain), with(scaled));
+        close(op, &plain, &scaled, 1e-9);
+        assert!(plain.iter().any(|&value| value != 0.0), "{op}");
     }
 }

@@ -1,0 +1,13 @@
+//! What emulated vendor libraries share: programs that the oracle computes, tables of chips, faults on demand.
+//!
+//! Invariants:
+//! 1. Nothing here is shipped, and all that it computes is labelled emulated by who uses it.
+//! 2. Right answers come from the scalar reference alone; a table decides how long they are said to take.
+//!
+//! Not here: any vendor's symbols, layouts, codes or file formats (the emulator of that vendor).
+
+#![forbid(unsafe_code)]
+
+pub mod fault;
+pub mod program;
+pub mod table;

@@ -1,0 +1,140 @@
+//! The operations that LiteRT adds for one op, beside ours for the same op.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use polychip_device_tests::expectations::{Expectations, Outcome};
+use polychip_device_tests::paths;
+
+use crate::client::Client;
+use crate::{ours, trace};
+
+/// Begins a case in the file.
+const CASE: &str = "== ";
+/// Begins our calls, where they differ.
+const OURS: &str = "-- ours\n";
+
+/// What a case came to: LiteRT's calls, and ours where they differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Both {
+    theirs: String,
+    ours: Option<String>,
+}
+
+/// Our calls by case, or why a case has none.
+type Traces = BTreeMap<String, Result<String, String>>;
+
+/// What is committed, and what was found.
+pub(crate) struct Calls {
+    committed: BTreeMap<String, Both>,
+    expectations: Expectations,
+    ours: OnceLock<Result<Traces, String>>,
+    found: Mutex<BTreeMap<String, Both>>,
+    cases: usize,
+}
+
+fn file() -> PathBuf {
+    paths::root().join("device-tests/litert/tests/qnn/golden.txt")
+}
+
+impl Calls {
+    pub(crate) fn new(cases: &[String]) -> Result<Calls> {
+        let expectations = Expectations::load("litert-qnn")?;
+        let strangers: Vec<&str> = expectations
+            .cases()
+            .filter(|known| !cases.iter().any(|case| case == known))
+            .collect();
+        ensure!(
+            strangers.is_empty(),
+            "cases that do not exist are listed: {strangers:?}"
+        );
+        Ok(Calls {
+            committed: parse(&std::fs::read_to_string(file()).unwrap_or_default()),
+            expectations,
+            ours: OnceLock::new(),
+            found: Mutex::default(),
+            cases: cases.len(),
+        })
+    }
+
+    pub(crate) fn judge(&self, client: &Client, case: &str) -> Result<()> {
+        let model = client.ops().join(format!("{case}.tflite"));
+        let compiled = client.compile(case, &model, ours::SOC)?;
+        let theirs = trace::text(&trace::read(&compiled.trace)?.added);
+        let all = self
+            .ours
+            .get_or_init(|| ours::calls(client).map_err(|error| format!("{error:#}")));
+        let all = all.as_ref().map_err(|words| anyhow!(words.clone()))?;
+        let ours = all.get(case).context("our plugin was not asked")?;
+        let outcome = match ours {
+            Err(words) => Outcome::Failed(words.clone()),
+            Ok(ours) if *ours == theirs => Outcome::Passed,
+            Ok(ours) => Outcome::Wrong(format!("LiteRT\n{theirs}ours\n{ours}")),
+        };
+        let both = Both {
+            ours: ours.as_ref().ok().filter(|ours| **ours != theirs).cloned(),
+            theirs,
+        };
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.insert(case.to_owned(), both.clone());
+        drop(found);
+        let judged = self.expectations.judge(case, &outcome);
+        if std::env::var_os("POLYCHIP_BLESS").is_none() {
+            let committed = self.committed.get(case).cloned().unwrap_or_default();
+            ensure!(
+                committed == both,
+                "other calls than in {}; POLYCHIP_BLESS=1 writes them:\n{}instead of\n{}",
+                file().display(),
+                show(&both),
+                show(&committed)
+            );
+        }
+        judged.map_err(|words| anyhow!(words))
+    }
+
+    /// Writes what was found, where that is asked for and all cases ran.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::env::var_os("POLYCHIP_BLESS").is_none() || found.len() != self.cases {
+            return Ok(());
+        }
+        write(&file(), &found)
+    }
+}
+
+fn show(both: &Both) -> String {
+    match &both.ours {
+        Some(ours) => format!("{}{OURS}{ours}", both.theirs),
+        None => both.theirs.clone(),
+    }
+}
+
+fn write(path: &Path, found: &BTreeMap<String, Both>) -> Result<()> {
+    let mut text = String::new();
+    for (case, both) in found {
+        let _ = write!(text, "{CASE}{case}\n{}", show(both));
+    }
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+fn parse(text: &str) -> BTreeMap<String, Both> {
+    let mut cases = BTreeMap::new();
+    for case in text.split(CASE).skip(1) {
+        let (name, calls) = case.split_once('\n').unwrap_or((case, ""));
+        let both = match calls.split_once(OURS) {
+            Some((theirs, ours)) => Both {
+                theirs: theirs.to_owned(),
+                ours: Some(ours.to_owned()),
+            },
+            None => Both {
+                theirs: calls.to_owned(),
+                ours: None,
+            },
+        };
+        cases.insert(name.to_owned(), both);
+    }
+    cases
+}

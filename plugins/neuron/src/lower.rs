@@ -1,0 +1,181 @@
+//! From nodes to operations of the library, as plain data.
+//!
+//! Invariants:
+//! 1. What is not exactly an operation of the library is refused with a reason; nothing is approximated.
+//! 2. A file imports files below its own only: `builder`, then the files of op classes, then `dispatch`.
+//!
+//! Not here: what the library thinks of an operation (`caps`), its calls (`api`).
+//! Start reading at [`whole`], then `dispatch`.
+
+mod builder;
+mod dispatch;
+mod elementwise;
+mod image;
+mod movement;
+mod product;
+mod wants;
+
+use polychip_lowering::{Layout, Node, Outcome, Part, Refusal};
+use polychip_sdk::GraphView;
+
+use builder::Lower;
+
+use crate::info::{self, Info};
+use crate::program::Program;
+
+/// The part that a view shows: nodes that the library has no operation for are computed as what they were made of.
+pub(crate) fn read(graph: &GraphView<'_>) -> Part {
+    let part = Part::of(graph, |_| false);
+    let split: Vec<bool> = part.nodes.iter().map(|node| !dispatch::offers(node.op)).collect();
+    part.decomposed(|index| split[index])
+}
+
+/// What all tensors of a part are, and the planned order of each node.
+pub(crate) struct Plan {
+    pub(crate) infos: Vec<Outcome<Info>>,
+    pub(crate) layouts: Vec<Layout>,
+}
+
+impl Plan {
+    pub(crate) fn of(part: &Part) -> Plan {
+        let infos = info::infos(part);
+        let layouts = wants::layouts(part, &infos);
+        Plan { infos, layouts }
+    }
+}
+
+/// Lowers a part.
+///
+/// # Errors
+/// The node of the call's graph that is refused, and why.
+pub(crate) fn whole(part: &Part, relaxed: bool) -> Result<Program, Refusal> {
+    let plan = Plan::of(part);
+    let mut lower = Lower::new(part, &plan.infos, true);
+    for &input in &part.inputs {
+        lower.port_in(input)?;
+    }
+    for (node, &layout) in part.nodes.iter().zip(&plan.layouts) {
+        dispatch::node(&mut lower, node, layout).map_err(|refusal| refusal.at(node.index))?;
+    }
+    for &output in &part.outputs {
+        lower.port_out(output)?;
+    }
+    let mut program = lower.program;
+    program.relaxed = relaxed;
+    program.fuse();
+    Ok(program)
+}
+
+/// Lowers one node as a part of its own, once in each order that it may be planned in. Without `data`, constants are empty.
+pub(crate) fn alone(part: &Part, infos: &[Outcome<Info>], node: &Node, data: bool) -> Outcome<Vec<Program>> {
+    let orders = match wants::is_planned(node, infos) {
+        true => &[Layout::RowMajor, Layout::ChannelsLast][..],
+        false => &[Layout::RowMajor],
+    };
+    orders
+        .iter()
+        .map(|&layout| in_order(part, infos, node, layout, data))
+        .collect()
+}
+
+fn in_order(
+    part: &Part,
+    infos: &[Outcome<Info>],
+    node: &Node,
+    layout: Layout,
+    data: bool,
+) -> Outcome<Program> {
+    let mut lower = Lower::new(part, infos, data);
+    for (place, input) in node.inputs.iter().enumerate() {
+        if let Some(tensor) = *input
+            && !node.inputs[..place].contains(input)
+            && !part.is_constant(tensor)
+        {
+            lower.port_in(tensor)?;
+        }
+    }
+    dispatch::node(&mut lower, node, layout)?;
+    for output in node.writes() {
+        lower.port_out(output)?;
+    }
+    Ok(lower.program)
+}
+
+#[cfg(test)]
+mod tests {
+    use polychip_lowering::Tensor;
+    use polychip_ops::{Attr, AttrValue, DType, Op};
+    use polychip_sdk::Constant;
+    use polychip_sys::neuron::bindings as sys;
+
+    use super::*;
+
+    /// Weights that live as long as the program.
+    fn filter(out: usize, inner: usize) -> Tensor {
+        let zeros: &'static [u8] = Box::leak(vec![0u8; 4 * 9 * out * inner].into_boxed_slice());
+        let mut tensor = Tensor::new(DType::F32, Some(vec![out, inner, 3, 3]));
+        tensor.constant = Some(Constant::of_static(zeros));
+        tensor
+    }
+
+    /// Two convolutions with a Relu between them.
+    fn chain() -> Part {
+        let image = |channels| Tensor::new(DType::F32, Some(vec![1, channels, 8, 8]));
+        let mut nodes = vec![
+            Node::new(Op::Conv, &[0, 4], &[1]),
+            Node::new(Op::Relu, &[1], &[2]),
+            Node::new(Op::Conv, &[2, 5], &[3]),
+        ];
+        for (index, node) in nodes.iter_mut().enumerate() {
+            node.index = index as u32;
+            if node.op == Op::Conv {
+                node.attributes.set(Attr::Pads, AttrValue::Ints(vec![1, 1, 1, 1]));
+            }
+        }
+        Part {
+            nodes,
+            tensors: vec![image(3), image(4), image(4), image(2), filter(4, 3), filter(2, 4)],
+            inputs: vec![0],
+            outputs: vec![3],
+            states: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn images_stay_channels_last_between_convolutions_and_a_relu_is_the_convolutions_own() {
+        let program = whole(&chain(), false).unwrap();
+        let codes: Vec<u32> = program
+            .operations
+            .iter()
+            .map(|operation| operation.code)
+            .collect();
+        let (turn, conv) = (sys::NEURON_TRANSPOSE, sys::NEURON_CONV_2D);
+        assert_eq!(codes, [turn, conv, conv, turn]);
+        // x, w, b, the code of equal pads, steps, the activation, order, dilations
+        let first = &program.operations[1];
+        let number = |place: usize| {
+            let value = program.operands[first.inputs[place]].value.as_ref().unwrap();
+            value.bytes().to_vec()
+        };
+        assert_eq!(first.inputs.len(), 10);
+        assert_eq!(number(3), 1i32.to_le_bytes());
+        assert_eq!(number(6), (sys::NEURON_FUSED_RELU as i32).to_le_bytes());
+        assert_eq!(number(7), [0]);
+        assert_eq!(program.operands[first.inputs[1]].dims, [4, 3, 3, 3]);
+        assert_eq!(
+            program.operands[program.operations[1].outputs[0]].dims,
+            [1, 8, 8, 4]
+        );
+    }
+
+    #[test]
+    fn an_op_without_a_rule_is_refused_by_its_name() {
+        let mut part = chain();
+        part.nodes[1] = Node {
+            index: 1,
+            ..Node::new(Op::Erf, &[1], &[2])
+        };
+        let refusal = whole(&part, false).unwrap_err();
+        assert!(refusal.words().contains("Erf"), "{}", refusal.words());
+    }
+}

@@ -1,0 +1,306 @@
+//! Loaded parts, and one run of one.
+//!
+//! A part has a context per lane, each on a core of its own; a run takes the next lane. Where the runtime computes on
+//! memory that it is told of, a port uses the buffer in place, or memory of the runtime's with an explicit copy where the
+//! buffer is none that the chip sees; else the runtime copies all tensors.
+//!
+//! Invariants:
+//! 1. The library's calls of a run wait, and may hang: the lane's thread alone makes them, which a reset leaves behind.
+//! 2. Memory is made known once per port and place; a warm run makes none and binds only what changed.
+//! 3. A reset voids what was loaded before it.
+//!
+//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), what is compiled (`lower`).
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use polychip_sdk::{
+    Compute, Error, ErrorKind, Executable, ExecutableInfo, LogLevel, Port, Result, Run, RunContext, RunQueue,
+    Span, Submit,
+};
+
+use crate::buffer::RknnBuffer;
+use crate::driver::{Context, Copies, DeviceMemory, Seen};
+use crate::lower::Part;
+use crate::shared::Shared;
+
+/// Places kept per port and lane: as many as a session binds in turn. The oldest goes first.
+const PLACES: usize = 64;
+
+/// A run, and the fence that tells its end.
+pub type RknnRun = Run<RknnExecutable>;
+type Bound = polychip_sdk::Bound<RknnBuffer>;
+
+/// The lanes of a device.
+pub(crate) type Lanes = Vec<Arc<RunQueue<RknnRun>>>;
+
+/// A buffer's range that the context knows.
+struct Place {
+    buffer: Weak<RknnBuffer>,
+    offset: usize,
+    memory: Arc<DeviceMemory>,
+}
+
+/// A port of one lane.
+struct Seat {
+    seen: Seen,
+    places: Vec<Place>,
+    /// Memory of the runtime's own, for buffers that the chip does not see, and room to copy through.
+    own: Option<(Arc<DeviceMemory>, Vec<u8>)>,
+    /// What the context has now.
+    bound: Option<Arc<DeviceMemory>>,
+}
+
+/// How tensors get to the context of a lane.
+enum Way {
+    /// In place, per port.
+    Shared(Vec<Seat>),
+    /// By the runtime's copies.
+    Copied(Copies),
+}
+
+/// A lane's context. Memory goes before it.
+struct Lane {
+    way: Way,
+    context: Arc<Context>,
+}
+
+/// A loaded part.
+pub struct RknnExecutable {
+    shared: Arc<Shared>,
+    queues: Arc<Lanes>,
+    lanes: Vec<Mutex<Option<Lane>>>,
+    next: Arc<AtomicUsize>,
+    void: AtomicBool,
+    ports: Vec<Port>,
+    inputs: usize,
+    info: ExecutableInfo,
+}
+
+impl RknnExecutable {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        queues: &Arc<Lanes>,
+        next: &Arc<AtomicUsize>,
+        part: Part,
+    ) -> Result<RknnExecutable> {
+        let Part {
+            context,
+            inputs,
+            outputs,
+            ports,
+        } = part;
+        let first = Arc::new(context);
+        let (weights, internal) = first.memory().unwrap_or_default();
+        let several = queues.len() > 1;
+        let mut lanes = Vec::with_capacity(queues.len());
+        for lane in 0..queues.len() {
+            let context = match lane {
+                0 => Arc::clone(&first),
+                _ => Arc::new(first.another()?),
+            };
+            if several {
+                context.set_core(lane)?;
+            }
+            let seats = inputs.iter().chain(&outputs).map(|&seen| Seat {
+                seen,
+                places: Vec::new(),
+                own: None,
+                bound: None,
+            });
+            let way = match shared.driver.library().shares() {
+                true => Way::Shared(seats.collect()),
+                false => Way::Copied(Copies::new(&inputs, &outputs)),
+            };
+            lanes.push(Mutex::new(Some(Lane { way, context })));
+        }
+        Ok(RknnExecutable {
+            shared: Arc::clone(shared),
+            queues: Arc::clone(queues),
+            lanes,
+            next: Arc::clone(next),
+            void: AtomicBool::new(false),
+            ports,
+            inputs: inputs.len(),
+            info: ExecutableInfo {
+                constant_bytes: weights,
+                arena_bytes: internal,
+            },
+        })
+    }
+
+    /// Ends the contexts of a device that is reset, but of lanes whose run does not come back.
+    pub(crate) fn forget(&self) {
+        self.void.store(true, Ordering::Release);
+        for lane in &self.lanes {
+            if let Ok(mut lane) = lane.try_lock() {
+                *lane = None;
+            }
+        }
+    }
+
+    fn lane(&self, number: usize) -> Result<MutexGuard<'_, Option<Lane>>> {
+        if self.void.load(Ordering::Acquire) {
+            return Err(void());
+        }
+        let lane = self.lanes.get(number).ok_or_else(void)?;
+        Ok(lane.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Computes over memory that the context knows.
+    fn in_place(&self, context: &Arc<Context>, seats: &mut [Seat], bound: &[Bound]) -> Result<()> {
+        for (port, (seat, place)) in seats.iter_mut().zip(bound).enumerate() {
+            let bytes = self.ports[port].bytes as usize;
+            let output = port >= self.inputs;
+            let alone = !output || !overlaps(place, bytes, &bound[..self.inputs]);
+            let memory = match place.buffer().is_file() && alone {
+                true => seat.known(context, place, bytes)?,
+                false => {
+                    let (memory, room) = seat.own(context, bytes)?;
+                    if !output {
+                        place.buffer().copy_out(place.offset(), room)?;
+                        memory.copy_in(room)?;
+                        memory.flush()?;
+                    }
+                    Arc::clone(memory)
+                }
+            };
+            seat.bind(memory)?;
+        }
+        context.run()?;
+        for (seat, place) in seats.iter_mut().zip(bound).skip(self.inputs) {
+            if let Some((memory, room)) = seat.used_own() {
+                memory.invalidate()?;
+                memory.copy_out(room)?;
+                place.buffer().copy_in(place.offset(), room)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Seat {
+    /// The memory of a buffer's range.
+    fn known(&mut self, context: &Arc<Context>, place: &Bound, bytes: usize) -> Result<Arc<DeviceMemory>> {
+        let here = |known: &Place| {
+            known.offset == place.offset() && std::ptr::eq(known.buffer.as_ptr(), Arc::as_ptr(place.buffer()))
+        };
+        // a weak pointer keeps the address from being used again
+        if let Some(known) = self.places.iter().find(|known| here(known)) {
+            return Ok(Arc::clone(&known.memory));
+        }
+        self.places.retain(|known| known.buffer.strong_count() > 0);
+        if self.places.len() == PLACES {
+            self.places.remove(0);
+        }
+        let memory = place.buffer().made_known(context, place.offset(), bytes)?;
+        self.places.push(Place {
+            buffer: Arc::downgrade(place.buffer()),
+            offset: place.offset(),
+            memory: Arc::clone(&memory),
+        });
+        Ok(memory)
+    }
+
+    /// Memory of the runtime's own.
+    fn own(&mut self, context: &Arc<Context>, bytes: usize) -> Result<&mut (Arc<DeviceMemory>, Vec<u8>)> {
+        if self.own.is_none() {
+            let memory = Arc::new(DeviceMemory::own(context, bytes)?);
+            self.own = Some((memory, vec![0; bytes]));
+        }
+        self.own.as_mut().ok_or_else(void)
+    }
+
+    /// Memory of the runtime's own, where the run used it.
+    fn used_own(&mut self) -> Option<&mut (Arc<DeviceMemory>, Vec<u8>)> {
+        let bound = self.bound.as_ref()?;
+        self.own.as_mut().filter(|(memory, _)| Arc::ptr_eq(memory, bound))
+    }
+
+    fn bind(&mut self, memory: Arc<DeviceMemory>) -> Result<()> {
+        if self
+            .bound
+            .as_ref()
+            .is_some_and(|bound| Arc::ptr_eq(bound, &memory))
+        {
+            return Ok(());
+        }
+        memory.bind(&self.seen)?;
+        self.bound = Some(memory);
+        Ok(())
+    }
+}
+
+fn void() -> Error {
+    Error::new(
+        ErrorKind::DeviceLost,
+        "the device was reset since the part was loaded",
+    )
+}
+
+/// Whether an output lies on an input, as the two halves of a state may.
+fn overlaps(one: &Bound, bytes: usize, inputs: &[Bound]) -> bool {
+    let range = |bound: &Bound, bytes: usize| {
+        let start = bound
+            .buffer()
+            .address(bound.offset(), 0)
+            .map_or(0, |at| at as usize);
+        start..start.saturating_add(bytes)
+    };
+    let one = range(one, bytes);
+    inputs.iter().any(|input| {
+        let input = range(input, input.bytes());
+        one.start < input.end && input.start < one.end
+    })
+}
+
+impl Compute for RknnExecutable {
+    type Buffer = RknnBuffer;
+    const MAY_HANG: bool = true;
+
+    fn admit(&self, port: u32, bound: &Bound) -> Result<()> {
+        let align = self.ports[port as usize].dtype.byte_width().unwrap_or(1);
+        let address = bound.buffer().address(bound.offset(), 0)? as usize;
+        if address.is_multiple_of(align) {
+            return Ok(());
+        }
+        let what = format!("port {port} lies at no multiple of {align} bytes");
+        Err(Error::bad_argument(what).at_tensor(port))
+    }
+
+    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+        let mut lane = self.lane(run.lane())?;
+        let Lane { way, context } = lane.as_mut().ok_or_else(void)?;
+        match way {
+            Way::Shared(seats) => self.in_place(context, seats, bound)?,
+            Way::Copied(copies) => context.run_copied(copies, |port, bytes| {
+                let place = &bound[port];
+                place.buffer().address(place.offset(), bytes)
+            })?,
+        }
+        if self.shared.settings.times
+            && let Some(times) = context.times()
+        {
+            self.shared.host.log(LogLevel::Info, &times);
+        }
+        Ok(context.run_time_ns().map_or(Span::Call, Span::Device))
+    }
+}
+
+impl Executable for RknnExecutable {
+    type Buffer = RknnBuffer;
+    type Fence = RknnRun;
+
+    fn info(&self) -> ExecutableInfo {
+        self.info
+    }
+
+    fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, RknnBuffer, RknnRun>) -> Result<Arc<RknnRun>> {
+        let lane = self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len();
+        Run::start(self, &self.queues[lane], submit)
+    }
+}

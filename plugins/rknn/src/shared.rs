@@ -1,0 +1,28 @@
+//! What the executables and buffers of a device share with it.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use polychip_sdk::HostServices;
+
+use crate::chip::Chip;
+use crate::driver::Driver;
+use crate::settings::Settings;
+use crate::toolkit::Toolkit;
+
+/// What names a part or a node by what it is.
+pub(crate) type Hash = [u8; 32];
+
+/// What the executables and buffers of a device share with it.
+pub(crate) struct Shared {
+    pub(crate) host: HostServices,
+    pub(crate) driver: Driver,
+    pub(crate) chip: Chip,
+    pub(crate) settings: Settings,
+    /// The compiler, or why there is none.
+    pub(crate) toolkit: Result<Toolkit, String>,
+    /// What blobs are made by: a blob of another toolkit, chip or setting is refused.
+    pub(crate) made_by: String,
+    /// Nanoseconds by node and by part, as the compiler's tables gave them; none until they were asked for.
+    pub(crate) costs: Mutex<Option<BTreeMap<Hash, u64>>>,
+}

@@ -1,0 +1,299 @@
+//! Models, the memory that they are run over, and the compute units that there are.
+//!
+//! Invariants:
+//! 1. An array has the extents and strides that it was made with, over memory that its maker keeps.
+//! 2. A model is used by one thread at a time; Core ML does not say that more may.
+
+#![allow(unsafe_code, reason = "messages are sent here")]
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+
+use super::foundation::{self as ns, Failure};
+use super::library::{Id, Library, send};
+use super::object::Object;
+
+/// Compute units that a model may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(isize)]
+pub enum Units {
+    /// The processor and the GPU.
+    Gpu = 1,
+    /// The processor and the Neural Engine.
+    Ane = 3,
+}
+
+/// A compute unit beside the processor that the system has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// What a model is loaded with to use it.
+    pub units: Units,
+    /// Its cores, where the system tells; 0 where not.
+    pub cores: u32,
+}
+
+/// Type of an array's elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(isize)]
+pub enum DataType {
+    /// 16-bit floats.
+    F16 = 65552,
+    /// 32-bit floats.
+    F32 = 65568,
+    /// 32-bit integers.
+    I32 = 131_104,
+}
+
+/// Elements between two of each axis of a dense array.
+fn strides_of(dims: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; dims.len()];
+    for axis in (1..dims.len()).rev() {
+        strides[axis - 1] = strides[axis] * dims[axis];
+    }
+    strides
+}
+
+/// A dense array over memory of the caller's.
+pub struct Array(Object);
+
+impl Array {
+    /// An array over memory.
+    ///
+    /// # Errors
+    /// Where Core ML refuses the extents.
+    ///
+    /// # Safety
+    /// The memory holds a dense array of these extents and stays as long as the array and all that was made of it.
+    pub unsafe fn over(
+        library: &'static Library,
+        address: *mut u8,
+        dims: &[usize],
+        data: DataType,
+    ) -> Result<Array, Failure> {
+        library.pool(|| {
+            let strides = ns::numbers(library, &strides_of(dims));
+            let dims = ns::numbers(library, dims);
+            let class = library.classes.multi_array.0;
+            let empty = send!(library, class, alloc() -> Id);
+            let mut error: Id = std::ptr::null_mut();
+            let made = send!(
+                library,
+                empty,
+                array_over(
+                    address.cast() => *mut c_void,
+                    dims => Id,
+                    data as isize => isize,
+                    strides => Id,
+                    std::ptr::null_mut() => Id,
+                    &raw mut error => *mut Id
+                ) -> Id
+            );
+            let failed = || Failure::of(library, error, "making an array over memory");
+            Object::owned(library, made).map(Array).ok_or_else(failed)
+        })
+    }
+
+    /// The address of the first element.
+    #[must_use]
+    pub fn address(&self) -> *mut u8 {
+        let library = self.0.library();
+        library
+            .pool(|| send!(library, self.0.id(), data_pointer() -> *mut c_void))
+            .cast()
+    }
+
+    /// Copies a dense array of this type and these extents, `bytes` bytes, to memory; false where it is no such array.
+    ///
+    /// # Safety
+    /// `to` is valid for writing `bytes` bytes, which do not overlap the array.
+    #[must_use]
+    pub unsafe fn copy_to(&self, to: *mut u8, dims: &[usize], data: DataType, bytes: usize) -> bool {
+        let library = self.0.library();
+        let list = |list: Id| -> Vec<usize> {
+            let number = |&id: &Id| usize::try_from(send!(library, id, long_long() -> i64)).unwrap_or(0);
+            ns::items(library, list).iter().map(number).collect()
+        };
+        let dense = library.pool(|| {
+            send!(library, self.0.id(), data_type() -> isize) == data as isize
+                && list(send!(library, self.0.id(), shape() -> Id)) == dims
+                && list(send!(library, self.0.id(), strides() -> Id)) == strides_of(dims)
+        });
+        if dense {
+            // SAFETY: dense extents of the port's hold as many bytes; the caller vouches for `to`.
+            unsafe { std::ptr::copy_nonoverlapping(self.address(), to, bytes) };
+        }
+        dense
+    }
+}
+
+/// Arrays by name: what a model is run over, or what it gave.
+pub struct Features(Object);
+
+impl Features {
+    /// These arrays.
+    ///
+    /// # Errors
+    /// Where Core ML refuses them.
+    pub fn of(library: &'static Library, arrays: &[(&str, &Array)]) -> Result<Features, Failure> {
+        library.pool(|| {
+            let class = library.classes.feature_value.0;
+            let values: Vec<(&str, Id)> = arrays
+                .iter()
+                .map(|&(name, array)| (name, send!(library, class, of_array(array.0.id() => Id) -> Id)))
+                .collect();
+            let pairs = ns::dictionary(library, &values)?;
+            let class = library.classes.features.0;
+            let empty = send!(library, class, alloc() -> Id);
+            let mut error: Id = std::ptr::null_mut();
+            let made = send!(library, empty, features(pairs => Id, &raw mut error => *mut Id) -> Id);
+            let failed = || Failure::of(library, error, "naming the inputs");
+            Object::owned(library, made).map(Features).ok_or_else(failed)
+        })
+    }
+
+    /// The array of this name.
+    #[must_use]
+    pub fn array(&self, name: &str) -> Option<Array> {
+        let library = self.0.library();
+        library.pool(|| {
+            let name = ns::text(library, name).ok()?;
+            let value = send!(library, self.0.id(), feature(name => Id) -> Id);
+            if value.is_null() {
+                return None;
+            }
+            let array = send!(library, value, array_value() -> Id);
+            Object::held(library, array).map(Array)
+        })
+    }
+}
+
+/// How a model is run: which memory its outputs are to be written to.
+pub struct Options(Object);
+
+impl Options {
+    /// Outputs into these arrays.
+    ///
+    /// # Errors
+    /// Where the objects cannot be made.
+    pub fn into(library: &'static Library, backings: &[(&str, &Array)]) -> Result<Options, Failure> {
+        library.pool(|| {
+            let options = ns::new(library, library.classes.options.0)?;
+            let pairs: Vec<(&str, Id)> = backings
+                .iter()
+                .map(|(name, array)| (*name, array.0.id()))
+                .collect();
+            let pairs = ns::dictionary(library, &pairs)?;
+            send!(library, options.id(), set_backings(pairs => Id) -> ());
+            Ok(Options(options))
+        })
+    }
+}
+
+/// A loaded model.
+pub struct Model(Object);
+
+impl Model {
+    /// Compiles a package into a folder that the system chooses, and that the caller removes.
+    ///
+    /// # Errors
+    /// Core ML's words on the package.
+    pub fn compile(library: &'static Library, package: &Path) -> Result<PathBuf, Failure> {
+        library.pool(|| {
+            let address = ns::address(library, package)?;
+            let mut error: Id = std::ptr::null_mut();
+            let class = library.classes.model.0;
+            let compiled = send!(library, class, compile(address => Id, &raw mut error => *mut Id) -> Id);
+            ns::path(library, compiled).ok_or_else(|| Failure::of(library, error, "compiling the model"))
+        })
+    }
+
+    /// Loads a compiled model for these units.
+    ///
+    /// # Errors
+    /// Core ML's words on it.
+    pub fn load(library: &'static Library, compiled: &Path, units: Units) -> Result<Model, Failure> {
+        library.pool(|| {
+            let address = ns::address(library, compiled)?;
+            let configuration = configuration(library, units)?;
+            let mut error: Id = std::ptr::null_mut();
+            let class = library.classes.model.0;
+            let model = send!(
+                library,
+                class,
+                load(address => Id, configuration.id() => Id, &raw mut error => *mut Id) -> Id
+            );
+            let failed = || Failure::of(library, error, "loading the model");
+            Object::held(library, model).map(Model).ok_or_else(failed)
+        })
+    }
+
+    /// Runs the model.
+    ///
+    /// # Errors
+    /// Core ML's words on the run.
+    ///
+    /// # Safety
+    /// Nobody else uses the memory of the outputs' backings, and nobody writes to that of the inputs, until this returns.
+    pub unsafe fn predict(&self, inputs: &Features, options: &Options) -> Result<Features, Failure> {
+        let library = self.0.library();
+        library.pool(|| {
+            let mut error: Id = std::ptr::null_mut();
+            let outputs = send!(
+                library,
+                self.0.id(),
+                predict(inputs.0.id() => Id, options.0.id() => Id, &raw mut error => *mut Id) -> Id
+            );
+            let failed = || Failure::of(library, error, "the run");
+            Object::held(library, outputs).map(Features).ok_or_else(failed)
+        })
+    }
+}
+
+/// A configuration for these units.
+pub(super) fn configuration(library: &'static Library, units: Units) -> Result<Object, Failure> {
+    let configuration = ns::new(library, library.classes.configuration.0)?;
+    send!(library, configuration.id(), set_units(units as isize => isize) -> ());
+    Ok(configuration)
+}
+
+/// What a compute device is; `None` of the processor and of kinds that we do not know.
+pub(super) fn units_of(library: &'static Library, device: Id) -> Option<Units> {
+    if device.is_null() {
+        return None;
+    }
+    let is = |class: Id| send!(library, device, is_kind_of(class => Id) -> u8) != 0;
+    if is(library.classes.ane.0) {
+        Some(Units::Ane)
+    } else if is(library.classes.gpu.0) {
+        Some(Units::Gpu)
+    } else {
+        None
+    }
+}
+
+impl Library {
+    /// The compute units beside the processor: the Neural Engine first, each kind once.
+    #[must_use]
+    pub fn units(&'static self) -> Vec<Found> {
+        self.pool(|| {
+            let class = self.classes.model.0;
+            let devices = ns::items(self, send!(self, class, devices() -> Id));
+            let mut found: Vec<Found> = Vec::new();
+            for wanted in [Units::Ane, Units::Gpu] {
+                let device = devices
+                    .iter()
+                    .find(|&&device| units_of(self, device) == Some(wanted));
+                let Some(&device) = device else { continue };
+                let cores = match wanted {
+                    Units::Ane => send!(self, device, cores() -> isize),
+                    Units::Gpu => 0,
+                };
+                found.push(Found {
+                    units: wanted,
+                    cores: u32::try_from(cores).unwrap_or(0),
+                });
+            }
+            found
+        })
+    }
+}

@@ -1,0 +1,22 @@
+//! Rockchip's NPU runtime: the C library on the board, and the one that forwards to a connected board.
+//!
+//! Invariant: names, layouts and codes are those of release 2.3.2 on 64-bit machines; calls that older or smaller
+//! libraries lack are optional, and known to be there or not.
+//!
+//! Not here: the compiler (`rknn-toolkit2`, a program of its own), products of matrices, ops of one's own.
+//! Start reading at [`Library`].
+
+#[allow(
+    unsafe_code,
+    missing_docs,
+    unused,
+    non_camel_case_types,
+    non_snake_case,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    reason = "generated"
+)]
+pub mod bindings;
+mod library;
+
+pub use library::{BOARD_FILE, HOST_FILE, Library};

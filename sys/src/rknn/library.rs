@@ -1,0 +1,247 @@
+//! Opening Rockchip's runtime: which files are tried, what one must offer, and what more it does.
+//!
+//! Invariants:
+//! 1. A library that is given out has the calls of [`CORE`] and those of one way to hand over tensors, whole: by
+//!    copies, or by memory that both sides know.
+//! 2. The board's own library goes before the one that forwards to a connected board.
+//! 3. A library is never closed: it has threads.
+//!
+//! Not here: whether there is a board, which only `rknn_init` tells.
+
+#![allow(unsafe_code, reason = "a foreign library is opened here")]
+
+use std::path::{Path, PathBuf};
+
+use super::bindings::Symbols;
+use crate::error::{Error, ErrorKind, Result};
+use crate::{Library as File, Place};
+
+/// The runtime on the board.
+pub const BOARD_FILE: &str = "librknnrt.so";
+/// The runtime that forwards calls to `rknn_server` on a board that is connected by USB or network.
+pub const HOST_FILE: &str = "librknn_api.so";
+/// The folder to look in, where nobody says another.
+const VARIABLE: &str = "RKNN_LIB_DIR";
+const REMEDY: &str = "on a Rockchip board install the vendor's librknnrt.so and set RKNN_LIB_DIR to its folder; with a \
+     board connected, librknn_api.so of the Python package rknn-toolkit2";
+/// A symbol of libraries that emulate: no vendor's has it.
+const EMULATED: &str = "polychip_emulates_rknn";
+
+/// The open library.
+pub struct Library {
+    symbols: &'static Symbols,
+    path: PathBuf,
+    emulated: bool,
+}
+
+type Named = (&'static str, fn(&Symbols) -> bool);
+
+/// Calls by the fields of [`Symbols`] that hold them.
+macro_rules! calls {
+    ($($call:ident),* $(,)?) => {
+        &[$((stringify!($call), |symbols: &Symbols| symbols.$call.is_ok()),)*]
+    };
+}
+
+/// Calls without which there is nothing to do.
+const CORE: &[Named] = calls!(rknn_init, rknn_destroy, rknn_query, rknn_run);
+/// Tensors that the library copies.
+const COPIES: &[Named] = calls!(rknn_inputs_set, rknn_outputs_get, rknn_outputs_release);
+/// Tensors in memory that the device knows.
+const SHARED: &[Named] = calls!(rknn_create_mem, rknn_destroy_mem, rknn_set_io_mem);
+/// Memory of others that the device comes to know.
+const IMPORTS: &[Named] = calls!(rknn_create_mem_from_fd);
+/// Caches that the processor cleans when it is done, not the runtime at each run.
+const SYNC: &[Named] = calls!(rknn_mem_sync);
+/// A context per core.
+const LANES: &[Named] = calls!(rknn_dup_context, rknn_set_core_mask);
+
+fn lacks(symbols: &Symbols, calls: &[Named]) -> Option<&'static str> {
+    calls
+        .iter()
+        .find(|(_, there)| !there(symbols))
+        .map(|(name, _)| *name)
+}
+
+impl Library {
+    /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
+    /// `RKNN_LIB_DIR`, else of the system. It stays open for ever.
+    ///
+    /// # Errors
+    /// Where neither file is found, the one found cannot be opened, or it lacks a call that is needed.
+    pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
+        let place = match folder {
+            Some(folder) => Some(Place::new(folder, "the option lib_dir")),
+            None => std::env::var_os(VARIABLE)
+                .filter(|folder| !folder.is_empty())
+                .map(|folder| Place::new(folder, VARIABLE)),
+        };
+        match place {
+            Some(place) => Library::of_place(&place),
+            None => Library::of_system(),
+        }
+    }
+
+    fn of_place(place: &Place) -> Result<&'static Library> {
+        let places = std::slice::from_ref(place);
+        let file = match File::open(BOARD_FILE, places, REMEDY) {
+            Err(error) if error.kind() == ErrorKind::Missing => {
+                // the words name the file that a board has
+                File::open(HOST_FILE, places, REMEDY).map_err(|other| match other.kind() {
+                    ErrorKind::Missing => error,
+                    _ => other,
+                })
+            }
+            other => other,
+        }?;
+        let again = dlopen(file.path()).map_err(|words| file.wrong_interface(words))?;
+        Library::check(again, file.path().to_owned(), |words| file.wrong_interface(words))
+    }
+
+    fn of_system() -> Result<&'static Library> {
+        for name in [BOARD_FILE, HOST_FILE] {
+            if let Ok(library) = dlopen(Path::new(name)) {
+                let refused = |words: String| Error::unusable(name, words, REMEDY);
+                return Library::check(library, PathBuf::from(name), refused);
+            }
+        }
+        Err(Error::missing(
+            BOARD_FILE,
+            "the system's library path, as RKNN_LIB_DIR names no folder",
+            REMEDY,
+        ))
+    }
+
+    fn check(
+        library: libloading::Library,
+        path: PathBuf,
+        refused: impl Fn(String) -> Error,
+    ) -> Result<&'static Library> {
+        // SAFETY: only whether the symbol is there is asked.
+        let emulated = unsafe { library.get::<*const ()>(EMULATED) }.is_ok();
+        // SAFETY: the names stand for the types of our header, as the vendor documents them.
+        let symbols =
+            unsafe { Symbols::from_library(library) }.map_err(|error| refused(error.to_string()))?;
+        // leaked at once: not even a library that is refused is closed
+        let symbols: &'static Symbols = Box::leak(Box::new(symbols));
+        if let Some(call) = lacks(symbols, CORE) {
+            return Err(refused(format!("it has no symbol {call}")));
+        }
+        if let (Some(copy), Some(share)) = (lacks(symbols, COPIES), lacks(symbols, SHARED)) {
+            return Err(refused(format!(
+                "it hands over no tensors: it has neither {copy} nor {share}"
+            )));
+        }
+        Ok(Box::leak(Box::new(Library {
+            symbols,
+            path,
+            emulated,
+        })))
+    }
+
+    /// The calls. Those of [`CORE`] are there; others where the questions below say so.
+    #[must_use]
+    pub fn symbols(&self) -> &'static Symbols {
+        self.symbols
+    }
+
+    /// The file, or the name that the system's loader resolved.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether calls go to a board that is connected.
+    #[must_use]
+    pub fn forwards(&self) -> bool {
+        self.path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(HOST_FILE))
+    }
+
+    /// Whether it says of itself that it emulates a chip.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.emulated
+    }
+
+    /// Whether it copies tensors in and out.
+    #[must_use]
+    pub fn copies(&self) -> bool {
+        lacks(self.symbols, COPIES).is_none()
+    }
+
+    /// Whether it computes on memory that it is told of.
+    #[must_use]
+    pub fn shares(&self) -> bool {
+        lacks(self.symbols, SHARED).is_none()
+    }
+
+    /// Whether it takes memory of others by its descriptor.
+    #[must_use]
+    pub fn imports(&self) -> bool {
+        self.shares() && lacks(self.symbols, IMPORTS).is_none()
+    }
+
+    /// Whether the processor's caches can be kept right by hand.
+    #[must_use]
+    pub fn syncs(&self) -> bool {
+        self.shares() && lacks(self.symbols, SYNC).is_none()
+    }
+
+    /// Whether a part can have a context per core.
+    #[must_use]
+    pub fn has_lanes(&self) -> bool {
+        lacks(self.symbols, LANES).is_none()
+    }
+}
+
+fn dlopen(path: &Path) -> std::result::Result<libloading::Library, String> {
+    // SAFETY: opening runs the library's initialisers. Whoever sets the folder trusts it, as any library that
+    // the system's loader finds.
+    unsafe { libloading::Library::new(path) }.map_err(|error| {
+        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_either_file_names_both_ways_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        let words = error.to_string();
+        for part in [BOARD_FILE, HOST_FILE, "RKNN_LIB_DIR", "lib_dir"] {
+            assert!(words.contains(part), "{words} does not say {part}");
+        }
+    }
+
+    #[test]
+    fn the_boards_library_goes_first_and_what_is_wrong_with_it_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(HOST_FILE), "text").unwrap();
+        let host = Library::open(Some(folder.path())).map(drop).unwrap_err();
+        assert_eq!(host.kind(), ErrorKind::WrongArchitecture);
+        assert!(host.to_string().contains(HOST_FILE), "{host}");
+        std::fs::write(folder.path().join(BOARD_FILE), "text").unwrap();
+        let board = Library::open(Some(folder.path())).map(drop).unwrap_err();
+        assert!(board.to_string().contains(BOARD_FILE), "{board}");
+    }
+
+    #[test]
+    fn a_library_of_another_kind_is_refused_by_the_call_it_lacks() {
+        let Ok(other) = dlopen(Path::new("libm.so.6")) else {
+            return;
+        };
+        let refused = |words: String| Error::unusable("libm.so.6", words, REMEDY);
+        let error = Library::check(other, PathBuf::from("libm.so.6"), refused)
+            .map(drop)
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongInterface);
+        assert!(error.to_string().contains("no symbol rknn_init"), "{error}");
+    }
+}
