@@ -305,7 +305,7 @@ fn fault(kind: &str, more: &str) -> (Runtime, Model) {
 
 #[test]
 fn a_lost_device_fails_the_run_by_name_where_nothing_may_be_tried_again() {
-    let (runtime, model) = fault("lost", ", at = 1");
+    let (runtime, model) = fault("lost", "");
     let policy = Policy::latency().devices(["cpu", "null"]).retry(0);
     let session = runtime.session(&model, policy).unwrap();
     let plan = session.report();
@@ -326,7 +326,7 @@ fn a_lost_device_fails_the_run_by_name_where_nothing_may_be_tried_again() {
 
 #[test]
 fn a_failing_run_names_the_device_and_the_next_one_works() {
-    let (runtime, model) = fault("error", ", at = 1");
+    let (runtime, model) = fault("error", "");
     let session = on(&runtime, &model, &["cpu", "null"]);
     let error = classify(&session).unwrap_err();
     assert!(error.to_string().contains("null:0"), "{error}");
