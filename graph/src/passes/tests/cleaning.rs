@@ -218,3 +218,36 @@ fn bounds_and_unknown_sizes_are_not_equal() {
     let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
     assert!(ops.starts_with(&[Op::NonZero, Op::Reshape]), "{ops:?}");
 }
+
+#[test]
+fn padding_by_a_word_is_written_out() {
+    let mut b = Build::new();
+    let x = b.input("x", &[1, 2, 7, 7]);
+    let w = b.weights("w", &[2, 2, 3, 2]);
+    let word = |word: &str| (Attr::AutoPad, AttrValue::String(word.into()));
+    let two = || (Attr::Strides, ints(&[2, 2]));
+    let upper = b.op_with(Op::Conv, &[x, w], &[word("SAME_UPPER"), two()]);
+    let lower = b.op_with(Op::Conv, &[x, w], &[word("SAME_LOWER"), two()]);
+    let both = b.op(Op::Add, &[upper, lower]);
+    let kernel = || (Attr::KernelShape, ints(&[2, 3]));
+    let pool = b.op_with(Op::AveragePool, &[both], &[kernel(), word("SAME_LOWER")]);
+    let valid = b.op_with(Op::MaxPool, &[pool], &[kernel(), word("VALID")]);
+    let ceil = [kernel(), word("SAME_UPPER"), (Attr::CeilMode, AttrValue::Int(1))];
+    let stays = b.op_with(Op::MaxPool, &[pool], &ceil);
+    let (after, report) = proven(&b.finish(&[valid, stays]), &Options::default());
+    assert_eq!(report.changes("padding"), 4);
+    let pads: Vec<_> = after
+        .nodes()
+        .map(|(_, node)| node.attributes.ints(Attr::Pads))
+        .collect();
+    let upper: &[i64] = &[1, 0, 1, 1];
+    let wanted = [
+        Some(upper),
+        Some(&[1, 1, 1, 0]),
+        None,
+        Some(&[1, 1, 0, 1]),
+        Some(&[0, 0, 0, 0]),
+        None,
+    ];
+    assert_eq!(pads, wanted);
+}
