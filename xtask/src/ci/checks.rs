@@ -39,7 +39,7 @@ pub(super) enum Step {
 }
 
 /// Suites that take minutes, or need what is made by Python or fetched: by package and name.
-pub(super) const WHOLE: [(&str, &str); 14] = [
+pub(super) const WHOLE: [(&str, &str); 15] = [
     (DEVICE_TESTS, "coreml_witness"),
     (DEVICE_TESTS, "damaged_models"),
     (DEVICE_TESTS, "gpu_models"),
@@ -49,6 +49,7 @@ pub(super) const WHOLE: [(&str, &str); 14] = [
     (DEVICE_TESTS, "openvino"),
     (DEVICE_TESTS, "qnn_models"),
     (DEVICE_TESTS, "quantised"),
+    (DEVICE_TESTS, "soc_plans"),
     (GPU_KERNELS, "kernels"),
     ("polychip-isa-tests", "op_suite"),
     (LITERT_TESTS, "qnn"),
@@ -162,6 +163,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
                 "damaged_models",
                 "openvino",
                 "qnn_models",
+                "soc_plans",
                 "gpu_models",
                 "coreml_witness",
             ]
