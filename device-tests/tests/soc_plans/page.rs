@@ -49,7 +49,8 @@ fn text(system: &System, device: &str, sections: &[Section]) -> Result<String> {
     let mut text = format!("# {}: what its NPU takes, and why not the rest\n\n", system.title);
     writeln!(
         text,
-        "`{}:0` is {device:?}, an emulated library of this repository; the CPU is the machine's own. Written by\n\
+        "`{}:0` is {device:?}: an emulator of this repository stands for the vendor's library.\n\
+         The CPU is the machine's own. Written by\n\
          `POLYCHIP_BLESS=1 cargo test -p polychip-device-tests --test soc_plans -- {}`. Parts and crossings are of the\n\
          plan that gives the NPU all that it takes; each plan ran, with the CPU's answers.\n",
         system.plugin, system.file

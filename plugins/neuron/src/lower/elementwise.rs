@@ -67,6 +67,7 @@ pub(super) fn rule<'a>(op: Op) -> Option<Rule<'a>> {
     Some(match op {
         Op::Identity | Op::Dropout => Lower::same,
         Op::Clip => Lower::clip,
+        Op::HardSigmoid => Lower::hard_sigmoid,
         Op::LeakyRelu => Lower::leaky_relu,
         Op::Reciprocal => Lower::reciprocal,
         Op::Where => |l, node, _| l.select(node),
@@ -226,6 +227,26 @@ impl Lower<'_> {
         let alpha = self.one(self.ty(from), alpha, dims.len());
         let out = self.like(sys::NEURON_PRELU, from, &dims, &[from, alpha]);
         self.settle(out, output(node)?, layout)
+    }
+
+    /// `max(0, min(1, alpha x + beta))`, an operation each: the library has none for it.
+    fn hard_sigmoid(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
+        self.takes(On::Floats, node)?;
+        let from = self.read(input(node, 0)?, layout)?;
+        let alpha = node.attributes.float(Attr::Alpha).unwrap_or(0.2);
+        let beta = node.attributes.float(Attr::Beta).unwrap_or(0.5);
+        let (ty, dims) = (self.ty(from), self.dims(from));
+        let mut at = from;
+        for (code, operand) in [(sys::NEURON_MUL, alpha), (sys::NEURON_ADD, beta)] {
+            let operand = self.one(ty, operand, dims.len());
+            let unfused = self.unfused();
+            at = self.like(code, at, &dims, &[at, operand, unfused]);
+        }
+        for (code, bound) in [(sys::NEURON_MAXIMUM, 0.0), (sys::NEURON_MINIMUM, 1.0)] {
+            let bound = self.one(ty, bound, dims.len());
+            at = self.like(code, at, &dims, &[at, bound]);
+        }
+        self.settle(at, output(node)?, layout)
     }
 
     fn reciprocal(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
