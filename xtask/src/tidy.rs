@@ -1,4 +1,4 @@
-//! Conventions as checks: crate edges, circles of imports, what ARCHITECTURE.md states, words, dependencies, files of
+//! Conventions as checks: crate edges, circles of imports, what ARCHITECTURE.md states, the contract's calls, words, dependencies, files of
 //! plugins, file headers, file sizes, safety, and where versions stand.
 //!
 //! Invariant: every finding names the file or crate, the rule and what to do about it; all findings are
@@ -10,6 +10,7 @@ use cargo_metadata::MetadataCommand;
 use crate::root::root;
 
 mod architecture;
+mod calls;
 mod circles;
 mod dependencies;
 mod edges;
@@ -37,6 +38,7 @@ pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
     }
     let mut findings = Vec::new();
     architecture::check(&metadata, chores, &mut findings)?;
+    calls::check(&mut findings)?;
     circles::check(&metadata, &mut findings)?;
     dependencies::check(&metadata, &mut findings)?;
     edges::check(&metadata, &mut findings)?;

@@ -27,7 +27,7 @@ const MODELS: [(&str, &str, &str, usize); 4] = [
 ];
 
 /// Files of models.
-const ENDINGS: [&str; 2] = ["tflite", "onnx"];
+const SUFFIXES: [&str; 2] = ["tflite", "onnx"];
 
 /// The Python whose wheels of models are taken: not all of them have newer ones, and none is run.
 const WHEELS: [&str; 2] = ["--python-version", "3.11"];
@@ -114,7 +114,7 @@ fn keep(from: &Path, to: &Path) -> Result<usize> {
                 open.push(path);
             } else if path
                 .extension()
-                .is_some_and(|extension| ENDINGS.iter().any(|&ending| extension == ending))
+                .is_some_and(|extension| SUFFIXES.iter().any(|&suffix| extension == suffix))
             {
                 let name = path.file_name().context("a file has a name")?;
                 let place = to.join(name);
