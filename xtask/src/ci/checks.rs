@@ -39,7 +39,7 @@ pub(super) enum Step {
 }
 
 /// Suites that take minutes, or need what is made by Python or fetched: by package and name.
-pub(super) const WHOLE: [(&str, &str); 15] = [
+pub(super) const WHOLE: [(&str, &str); 16] = [
     (DEVICE_TESTS, "coreml_witness"),
     (DEVICE_TESTS, "damaged_models"),
     (DEVICE_TESTS, "gpu_models"),
@@ -52,6 +52,7 @@ pub(super) const WHOLE: [(&str, &str); 15] = [
     (DEVICE_TESTS, "soc_plans"),
     (GPU_KERNELS, "kernels"),
     ("polychip-isa-tests", "op_suite"),
+    (LITERT_TESTS, "neuron"),
     (LITERT_TESTS, "qnn"),
     ("polychip-opencl", "kernels"),
     ("xtask", "new_plugin"),
@@ -173,7 +174,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         .all_steps(),
         Check::new(
             "clients of vendors' libraries by others",
-            vec![suite(LITERT_TESTS, "qnn")],
+            vec![suite(LITERT_TESTS, "qnn"), suite(LITERT_TESTS, "neuron")],
         ),
         // the lines above run on the widest instruction set only
         Check::new(

@@ -11,7 +11,7 @@ use polychip_sys::neuron::bindings as sys;
 use crate::code::{Code, Result};
 
 /// The code of the last operation that there is.
-const LAST: u32 = 107;
+const LAST: u32 = 109;
 /// From here on operations are of extensions: they are taken, and none is supported (seen: LiteRT adds 10001).
 const EXTENSIONS: u32 = 10_000;
 

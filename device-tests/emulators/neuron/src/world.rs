@@ -18,6 +18,8 @@ use crate::model::Model;
 /// A compilation.
 #[derive(Default)]
 pub(crate) struct Compilation {
+    /// The number that the client knows the model by, for the trace.
+    pub(crate) of: usize,
     pub(crate) model: Model,
     /// Once it is finished.
     pub(crate) program: Option<Arc<Program>>,

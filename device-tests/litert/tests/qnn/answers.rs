@@ -19,8 +19,10 @@ use polychip_ops::{DType, Literal, Op, TensorType};
 use polychip_sdk::BlobWriter;
 use serde::Deserialize;
 
-use crate::client::Client;
-use crate::ours;
+use polychip_litert_tests::client::Client;
+use polychip_litert_tests::ours;
+
+use crate::VENDOR;
 
 /// Least cosine of an output of a trained model: its floats are computed in 16 bits. The farthest is a mask of
 /// pose_landmark_full, at 0.9981.
@@ -140,12 +142,12 @@ fn each(
     model: &Path,
     judge: impl Fn(&Literal, &Literal) -> Result<(), String>,
 ) -> Result<Index> {
-    let compiled = client.compile(name, model, ours::SOC)?;
+    let compiled = client.compile(name, model, VENDOR.soc)?;
     let folder = client.answers(name, model, &compiled)?;
     let index: Index = serde_json::from_slice(&std::fs::read(folder.join("index.json"))?)?;
     ensure!(!index.pieces.is_empty(), "LiteRT's plugin took nothing");
     let runtime = runtime(client)?;
-    let npu = ours::device(runtime)?;
+    let npu = ours::device(&VENDOR, runtime)?;
     for (number, piece) in index.pieces.iter().enumerate() {
         let binary = std::fs::read(folder.join(format!("{number}.bin")))?;
         let read = |values: &[Value]| -> Result<Vec<Literal>> {
@@ -168,7 +170,7 @@ fn each(
 fn runtime(client: &Client) -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     RUNTIME
-        .get_or_init(|| ours::runtime(client.libraries()).map_err(|error| format!("{error:#}")))
+        .get_or_init(|| crate::runtime(client.libraries()).map_err(|error| format!("{error:#}")))
         .as_ref()
         .map_err(|words| anyhow::anyhow!(words.clone()))
 }

@@ -10,13 +10,9 @@
 //! All libraries are the emulators of this repository: nothing here says how fast a chip is, or what the vendor's own library
 //! refuses. Skipped where `cargo xtask vendor litert` has not been run. `POLYCHIP_BLESS=1` writes what is committed.
 //!
-//! Start reading at `client`.
+//! Start reading at `VENDOR`.
 
 mod answers;
-mod calls;
-mod client;
-mod models;
-mod ours;
 mod trace;
 
 use std::path::Path;
@@ -24,14 +20,60 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
+use polychip::Runtime;
 use polychip_device_tests::litert::Litert;
-use polychip_device_tests::{Need, left_out, skipped};
+use polychip_device_tests::{Need, left_out, libraries, skipped};
+use polychip_litert_tests::client::Client;
+use polychip_litert_tests::{Vendor, calls, models, ours};
 
-use client::Client;
+/// Names that LiteRT's plugin is linked against and calls only where other back ends of the vendor's are asked for.
+const STAND_INS: [&str; 3] = ["libQnnIr.so", "libQnnLpai.so", "libQnnSaver.so"];
+
+/// Qualcomm: Snapdragon 8 Gen 2, 8 Gen 3 and 8 Elite.
+pub(crate) static VENDOR: Vendor = Vendor {
+    suite: "qnn",
+    manufacturer: "Qualcomm",
+    plugin: "qualcomm",
+    socs: &["SM8550", "SM8650", "SM8750"],
+    soc: "SM8650",
+    trace: "POLYCHIP_QNN_TRACE",
+    libraries: link,
+    runtime,
+    device: "qnn:0",
+    operations: |trace| Ok(trace::text(&trace::parse(trace)?.added)),
+    compiled: |trace| {
+        let seen = trace::parse(trace)?;
+        let graphs = seen.finalized.iter().filter(|graph| graph.code == 0).count();
+        Ok((graphs, seen.serialised))
+    },
+};
+
+fn link(folder: &Path) -> Result<()> {
+    let system = libraries::library("polychip-emulator-qnn-system", "QnnSystem")?;
+    let htp = libraries::library("polychip-emulator-qnn", "QnnHtp")?;
+    let link = |to: &Path, name: &str| {
+        std::os::unix::fs::symlink(to, folder.join(name)).with_context(|| format!("linking {name}"))
+    };
+    link(&htp, "libQnnHtp.so")?;
+    link(&system, "libQnnSystem.so")?;
+    // the loader asks for a file of each name and is content with one that it has already
+    STAND_INS.iter().try_for_each(|name| link(&system, name))
+}
+
+/// The runtime with the emulated chip; floats may be computed in 16 bits, as LiteRT has them.
+pub(crate) fn runtime(libraries: &Path) -> Result<Runtime> {
+    Ok(Runtime::builder()
+        .only_given_folders()
+        .link(polychip_qnn::query)
+        .configure("qnn", "soc", VENDOR.soc)
+        .configure("qnn", "precision", "reduced")
+        .configure("qnn", "lib_dir", libraries.display().to_string())
+        .build()?)
+}
 
 fn main() -> Result<()> {
     if let Some(folder) = std::env::var_os(ours::CHILD) {
-        return ours::child(Path::new(&folder));
+        return ours::child(&VENDOR, Path::new(&folder));
     }
     let arguments = Arguments::from_args();
     let litert = match Litert::find() {
@@ -41,13 +83,18 @@ fn main() -> Result<()> {
             libtest_mimic::run(&arguments, trials.into()).exit();
         }
     };
-    let client = Arc::new(Client::new(litert)?);
+    let client = Arc::new(Client::new(&VENDOR, litert)?);
+    let cases = client.cases()?;
+    let models = client.litert.models()?;
+    let names: Vec<String> = models.iter().map(|trained| trained.name.clone()).collect();
+    let calls = Arc::new(calls::Calls::new(&VENDOR, &cases, &names)?);
     let mut trials = Vec::new();
-    for trained in client.litert.models()? {
-        let (also, path) = (Arc::clone(&client), trained.path.clone());
+    for trained in models {
+        let (also, expected) = (Arc::clone(&client), Arc::clone(&calls));
+        let path = trained.path.clone();
         let name = trained.name.clone();
         trials.push(trial(format!("models/{name}"), move || {
-            models::judge(&also, &name, &path)
+            models::judge(&also, &expected, &name, &path)
         }));
         let name = format!("answers/{}", trained.name);
         if let Some(why) = answers::left_out(&trained.name) {
@@ -59,8 +106,6 @@ fn main() -> Result<()> {
             answers::trained(&also, &trained.name, &trained.path)
         }));
     }
-    let cases = client.cases()?;
-    let calls = Arc::new(calls::Calls::new(&cases)?);
     for case in cases {
         let (client, calls) = (Arc::clone(&client), Arc::clone(&calls));
         let (also, name) = (Arc::clone(&client), case.clone());
@@ -72,7 +117,7 @@ fn main() -> Result<()> {
         }));
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
-    calls.finish().context("writing what was found")?;
+    calls.finish(&VENDOR).context("writing what was found")?;
     client.close()?;
     conclusion.exit()
 }

@@ -8,9 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -86,12 +85,6 @@ pub(crate) struct Seen {
     pub(crate) finalized: Vec<Finalized>,
     /// How many binaries were taken.
     pub(crate) serialised: usize,
-}
-
-/// Reads a trace.
-pub(crate) fn read(path: &Path) -> Result<Seen> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    parse(&text).with_context(|| path.display().to_string())
 }
 
 /// Reads lines of a trace.

@@ -50,12 +50,14 @@ fn create(
     if out.is_null() {
         return Err(Code::NULL);
     }
-    let model = lock(&*MODELS.get(number(model))?).clone();
+    let of = number(model);
+    let model = lock(&*MODELS.get(of)?).clone();
     if !model.finished {
         return Err(Code::BAD_STATE);
     }
-    trace::write(|| json!({"call": "NeuronCompilation_create", "options": options}));
+    trace::write(|| json!({"call": "NeuronCompilation_create", "model": of, "options": options}));
     let compilation = Compilation {
+        of,
         model,
         ..Compilation::default()
     };
@@ -242,7 +244,10 @@ unsafe extern "C" fn NeuronCompilation_storeCompiledNetwork(
         if size < network.len() {
             return Err(Code::TOO_SMALL);
         }
-        trace::write(|| json!({"call": "NeuronCompilation_storeCompiledNetwork", "bytes": size}));
+        let of = compilation.of;
+        trace::write(
+            || json!({"call": "NeuronCompilation_storeCompiledNetwork", "model": of, "bytes": size}),
+        );
         // SAFETY: the client's place of so many bytes.
         unsafe { std::ptr::copy_nonoverlapping(network.as_ptr(), buffer.cast(), network.len()) };
         Ok(())

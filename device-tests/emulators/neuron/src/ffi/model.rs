@@ -228,15 +228,14 @@ unsafe extern "C" fn NeuronModel_restoreFromCompiledNetwork(
         world::revive();
         let program = crate::lower::program(&model).map_err(|_| Code::BAD_DATA)?;
         trace::write(|| json!({"call": "NeuronModel_restoreFromCompiledNetwork", "bytes": size}));
+        let of = MODELS.add(Mutex::new(model.clone()));
         let compilation = Compilation {
-            model: model.clone(),
+            of,
+            model,
             program: Some(program.into()),
             network: Some(bytes.into()),
         };
-        let made = (
-            MODELS.add(Mutex::new(model)),
-            COMPILATIONS.add(Mutex::new(compilation)),
-        );
+        let made = (of, COMPILATIONS.add(Mutex::new(compilation)));
         // SAFETY: the client's places; null was checked.
         unsafe { give(model_out, handle(made.0)) }?;
         // SAFETY: as above.

@@ -10,7 +10,7 @@ use polychip_device_tests::expectations::{Expectations, Outcome};
 use polychip_device_tests::paths;
 
 use crate::client::Client;
-use crate::{ours, trace};
+use crate::{Vendor, ours};
 
 /// Begins a case in the file.
 const CASE: &str = "== ";
@@ -28,7 +28,7 @@ struct Both {
 type Traces = BTreeMap<String, Result<String, String>>;
 
 /// What is committed, and what was found.
-pub(crate) struct Calls {
+pub struct Calls {
     committed: BTreeMap<String, Both>,
     expectations: Expectations,
     ours: OnceLock<Result<Traces, String>>,
@@ -36,23 +36,28 @@ pub(crate) struct Calls {
     cases: usize,
 }
 
-fn file() -> PathBuf {
-    paths::root().join("device-tests/litert/tests/qnn/golden.txt")
+fn file(vendor: &Vendor) -> PathBuf {
+    let suite = vendor.suite;
+    paths::root().join(format!("device-tests/litert/tests/{suite}/golden.txt"))
 }
 
 impl Calls {
-    pub(crate) fn new(cases: &[String]) -> Result<Calls> {
-        let expectations = Expectations::load("litert-qnn")?;
+    /// What is committed for these cases, and for these models.
+    ///
+    /// # Errors
+    /// It names others, or cannot be read.
+    pub fn new(vendor: &Vendor, cases: &[String], models: &[String]) -> Result<Calls> {
+        let expectations = Expectations::load(&format!("litert-{}", vendor.suite))?;
         let strangers: Vec<&str> = expectations
             .cases()
-            .filter(|known| !cases.iter().any(|case| case == known))
+            .filter(|known| !cases.iter().chain(models).any(|case| case == known))
             .collect();
         ensure!(
             strangers.is_empty(),
             "cases that do not exist are listed: {strangers:?}"
         );
         Ok(Calls {
-            committed: parse(&std::fs::read_to_string(file()).unwrap_or_default()),
+            committed: parse(&std::fs::read_to_string(file(vendor)).unwrap_or_default()),
             expectations,
             ours: OnceLock::new(),
             found: Mutex::default(),
@@ -60,10 +65,25 @@ impl Calls {
         })
     }
 
-    pub(crate) fn judge(&self, client: &Client, case: &str) -> Result<()> {
+    /// Compares the calls of one case.
+    ///
+    /// # Errors
+    /// They are others than what is committed, or LiteRT fails.
+    pub fn judge(&self, client: &Client, case: &str) -> Result<()> {
         let model = client.ops().join(format!("{case}.tflite"));
-        let compiled = client.compile(case, &model, ours::SOC)?;
-        let theirs = trace::text(&trace::read(&compiled.trace)?.added);
+        // LiteRT fails where its plugin takes nothing of a model
+        let compiled = match client.compile(case, &model, client.vendor.soc) {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.insert(case.to_owned(), Both::default());
+                drop(found);
+                return self.expected(case, &Outcome::Failed(format!("{error:#}")));
+            }
+        };
+        let trace =
+            std::fs::read_to_string(&compiled.trace).with_context(|| compiled.trace.display().to_string())?;
+        let theirs = (client.vendor.operations)(&trace)?;
         let all = self
             .ours
             .get_or_init(|| ours::calls(client).map_err(|error| format!("{error:#}")));
@@ -81,27 +101,39 @@ impl Calls {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.insert(case.to_owned(), both.clone());
         drop(found);
-        let judged = self.expectations.judge(case, &outcome);
+        let judged = self.expected(case, &outcome);
         if std::env::var_os("POLYCHIP_BLESS").is_none() {
             let committed = self.committed.get(case).cloned().unwrap_or_default();
             ensure!(
                 committed == both,
                 "other calls than in {}; POLYCHIP_BLESS=1 writes them:\n{}instead of\n{}",
-                file().display(),
+                file(client.vendor).display(),
                 show(&both),
                 show(&committed)
             );
         }
+        judged
+    }
+
+    /// Whether a case or a model may come to this.
+    ///
+    /// # Errors
+    /// It may not, with what to do about it.
+    pub fn expected(&self, case: &str, outcome: &Outcome) -> Result<()> {
+        let judged = self.expectations.judge(case, outcome);
         judged.map_err(|words| anyhow!(words))
     }
 
     /// Writes what was found, where that is asked for and all cases ran.
-    pub(crate) fn finish(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(&self, vendor: &Vendor) -> Result<()> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if std::env::var_os("POLYCHIP_BLESS").is_none() || found.len() != self.cases {
             return Ok(());
         }
-        write(&file(), &found)
+        write(&file(vendor), &found)
     }
 }
 

@@ -1,4 +1,4 @@
-//! LiteRT with its Qualcomm plugin, and the emulated libraries that it finds.
+//! LiteRT with a vendor's plugin, and the emulated libraries that it finds.
 //!
 //! Invariants:
 //! 1. The libraries are built from the sources as they are, and are the only ones of the vendor's names that are found.
@@ -10,47 +10,45 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, anyhow};
-use polychip_device_tests::libraries;
 use polychip_device_tests::litert::{Job, Litert};
 use tempfile::TempDir;
 
-/// Names that LiteRT's plugin is linked against and calls only where other back ends of the vendor's are asked for.
-const STAND_INS: [&str; 3] = ["libQnnIr.so", "libQnnLpai.so", "libQnnSaver.so"];
+use crate::Vendor;
 
 /// A compiled model, and the calls that it took.
 #[derive(Clone, Debug)]
-pub(crate) struct Compiled {
-    pub(crate) model: PathBuf,
-    pub(crate) trace: PathBuf,
+pub struct Compiled {
+    /// What LiteRT wrote.
+    pub model: PathBuf,
+    /// The emulator's record.
+    pub trace: PathBuf,
 }
 
 type Once = Arc<OnceLock<Result<Compiled, String>>>;
 
 /// LiteRT, the libraries, and what was compiled so far.
-pub(crate) struct Client {
-    pub(crate) litert: Litert,
+pub struct Client {
+    /// Whose plugin it is.
+    pub vendor: &'static Vendor,
+    /// LiteRT.
+    pub litert: Litert,
     folder: TempDir,
     libraries: PathBuf,
     compiled: Mutex<BTreeMap<(String, &'static str), Once>>,
 }
 
 impl Client {
-    pub(crate) fn new(litert: Litert) -> Result<Client> {
+    /// LiteRT with the vendor's libraries.
+    ///
+    /// # Errors
+    /// The emulator cannot be built, or files cannot be written.
+    pub fn new(vendor: &'static Vendor, litert: Litert) -> Result<Client> {
         let folder = tempfile::tempdir()?;
         let libraries = folder.path().join("libraries");
         std::fs::create_dir(&libraries)?;
-        let system = libraries::library("polychip-emulator-qnn-system", "QnnSystem")?;
-        let htp = libraries::library("polychip-emulator-qnn", "QnnHtp")?;
-        let link = |to: &Path, name: &str| {
-            std::os::unix::fs::symlink(to, libraries.join(name)).with_context(|| format!("linking {name}"))
-        };
-        link(&htp, "libQnnHtp.so")?;
-        link(&system, "libQnnSystem.so")?;
-        // the loader asks for a file of each name and is content with one that it has already
-        for name in STAND_INS {
-            link(&system, name)?;
-        }
+        (vendor.libraries)(&libraries)?;
         Ok(Client {
+            vendor,
             litert,
             folder,
             libraries,
@@ -59,17 +57,22 @@ impl Client {
     }
 
     /// The folder of the emulated libraries.
-    pub(crate) fn libraries(&self) -> &Path {
+    #[must_use]
+    pub fn libraries(&self) -> &Path {
         &self.libraries
     }
 
     /// The folder of the models of one op, and theirs.
-    pub(crate) fn ops(&self) -> PathBuf {
+    #[must_use]
+    pub fn ops(&self) -> PathBuf {
         self.folder.path().join("ops")
     }
 
     /// Makes the models of one op and gives their names.
-    pub(crate) fn cases(&self) -> Result<Vec<String>> {
+    ///
+    /// # Errors
+    /// Their script fails.
+    pub fn cases(&self) -> Result<Vec<String>> {
         let folder = self.ops();
         std::fs::create_dir(&folder)?;
         let log = self.folder.path().join("ops.py");
@@ -80,7 +83,10 @@ impl Client {
     }
 
     /// A model compiled for a chip, under a name of its own.
-    pub(crate) fn compile(&self, name: &str, model: &Path, soc: &'static str) -> Result<Compiled> {
+    ///
+    /// # Errors
+    /// LiteRT fails.
+    pub fn compile(&self, name: &str, model: &Path, soc: &'static str) -> Result<Compiled> {
         let once = {
             let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(compiled.entry((name.to_owned(), soc)).or_default())
@@ -95,20 +101,23 @@ impl Client {
         let at = |kind: &str| self.folder.path().join(format!("{plain}-{soc}.{kind}"));
         let (output, trace) = (at("tflite"), at("trace"));
         self.litert.compile(&Job {
-            manufacturer: "Qualcomm",
-            plugin: "qualcomm",
+            manufacturer: self.vendor.manufacturer,
+            plugin: self.vendor.plugin,
             soc,
             model,
             output: &output,
             libraries: std::slice::from_ref(&self.libraries),
-            environment: &[("POLYCHIP_QNN_TRACE", OsString::from(&trace))],
+            environment: &[(self.vendor.trace, OsString::from(&trace))],
             flags: &[],
         })?;
         Ok(Compiled { model: output, trace })
     }
 
     /// LiteRT's own answers for the pieces of a compiled model: a folder that `answers.py` describes.
-    pub(crate) fn answers(&self, name: &str, model: &Path, compiled: &Compiled) -> Result<PathBuf> {
+    ///
+    /// # Errors
+    /// The script fails.
+    pub fn answers(&self, name: &str, model: &Path, compiled: &Compiled) -> Result<PathBuf> {
         let folder = self
             .folder
             .path()
@@ -119,7 +128,10 @@ impl Client {
     }
 
     /// Removes what was made.
-    pub(crate) fn close(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn close(&self) -> Result<()> {
         // the process ends without running destructors
         std::fs::remove_dir_all(self.folder.path()).context("removing what was made")
     }

@@ -1,25 +1,34 @@
-//! Trained models, compiled for three chips.
+//! Trained models, compiled for the vendor's chips.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use polychip_device_tests::expectations::Outcome;
 use polychip_device_tests::{passes, tflite};
 
+use crate::calls::Calls;
 use crate::client::Client;
-use crate::trace;
-
-/// Snapdragon 8 Gen 2, 8 Gen 3 and 8 Elite.
-pub(crate) const SOCS: [&str; 3] = ["SM8550", "SM8650", "SM8750"];
 
 /// How many ops of a model LiteRT's plugin takes on each chip is what is committed.
-pub(crate) fn judge(client: &Client, name: &str, model: &Path) -> Result<()> {
+///
+/// # Errors
+/// It is not, or LiteRT fails.
+pub fn judge(client: &Client, calls: &Calls, name: &str, model: &Path) -> Result<()> {
+    let outcome = match taken(client, name, model) {
+        Ok(()) => Outcome::Passed,
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    };
+    calls.expected(name, &outcome)
+}
+
+fn taken(client: &Client, name: &str, model: &Path) -> Result<()> {
     let count = |path: &Path| -> Result<tflite::Ops> {
         let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
         tflite::ops(&bytes).with_context(|| path.display().to_string())
     };
     let before = count(model)?;
     let mut found = vec![("ops", before.own)];
-    for soc in SOCS {
+    for &soc in client.vendor.socs {
         let compiled = client.compile(name, model, soc)?;
         let after = count(&compiled.model)?;
         ensure!(
@@ -35,13 +44,13 @@ pub(crate) fn judge(client: &Client, name: &str, model: &Path) -> Result<()> {
             after.pieces
         );
         // the library has finalized and serialised what the model holds
-        let seen = trace::read(&compiled.trace)?;
-        let graphs = seen.finalized.iter().filter(|graph| graph.code == 0).count();
+        let trace =
+            std::fs::read_to_string(&compiled.trace).with_context(|| compiled.trace.display().to_string())?;
+        let (graphs, binaries) = (client.vendor.compiled)(&trace)?;
         ensure!(
-            graphs >= after.pieces && (after.pieces == 0 || seen.serialised > 0),
-            "{soc}: {} pieces of {graphs} graphs, {} binaries",
-            after.pieces,
-            seen.serialised
+            graphs >= after.pieces && (after.pieces == 0 || binaries > 0),
+            "{soc}: {} pieces of {graphs} graphs, {binaries} binaries",
+            after.pieces
         );
         eprintln!(
             "{name}, {soc}: {taken} of {} ops in {} pieces",
@@ -49,5 +58,6 @@ pub(crate) fn judge(client: &Client, name: &str, model: &Path) -> Result<()> {
         );
         found.push((soc, taken));
     }
-    passes::check("litert_qnn", name, &found).map_err(|words| anyhow!(words))
+    let suite = format!("litert_{}", client.vendor.suite);
+    passes::check(&suite, name, &found).map_err(|words| anyhow!(words))
 }

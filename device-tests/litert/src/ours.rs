@@ -9,26 +9,25 @@ use polychip::{Device, Policy, Runtime};
 use polychip_device_tests::part;
 use polychip_host::{CompileOptions, FlatGraph};
 
+use crate::Vendor;
 use crate::client::Client;
-use crate::trace;
 
 /// Set for the child: the folder of the models.
-pub(crate) const CHILD: &str = "POLYCHIP_TEST_LITERT_QNN";
+pub const CHILD: &str = "POLYCHIP_TEST_LITERT";
 /// Set for the child: the folder of the libraries.
-const LIBRARIES: &str = "POLYCHIP_TEST_LITERT_QNN_LIBRARIES";
-const TRACE: &str = "POLYCHIP_QNN_TRACE";
+const LIBRARIES: &str = "POLYCHIP_TEST_LITERT_LIBRARIES";
 /// What came of each case, in the folder of the models.
 const RESULTS: &str = "ours.json";
-/// As LiteRT is asked for in `calls`.
-pub(crate) const SOC: &str = "SM8650";
-
 /// The calls of each case as a text, or why there are none.
-pub(crate) fn calls(client: &Client) -> Result<BTreeMap<String, Result<String, String>>> {
+///
+/// # Errors
+/// The process fails.
+pub fn calls(client: &Client) -> Result<BTreeMap<String, Result<String, String>>> {
     let folder = client.ops();
     let output = Command::new(std::env::current_exe()?)
         .env(CHILD, &folder)
         .env(LIBRARIES, client.libraries())
-        .env(TRACE, folder.join("ours.trace"))
+        .env(client.vendor.trace, folder.join("ours.trace"))
         .output()?;
     ensure!(
         output.status.success(),
@@ -41,11 +40,14 @@ pub(crate) fn calls(client: &Client) -> Result<BTreeMap<String, Result<String, S
 }
 
 /// Compiles every case, and writes what was called for it.
-pub(crate) fn child(folder: &Path) -> Result<()> {
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn child(vendor: &Vendor, folder: &Path) -> Result<()> {
     let variable = |name: &str| std::env::var_os(name).with_context(|| format!("{name} is not set"));
-    let (libraries, trace) = (variable(LIBRARIES)?, variable(TRACE)?);
-    let runtime = runtime(Path::new(&libraries))?;
-    let npu = device(&runtime)?;
+    let (libraries, trace) = (variable(LIBRARIES)?, variable(vendor.trace)?);
+    let runtime = (vendor.runtime)(Path::new(&libraries))?;
+    let npu = device(vendor, &runtime)?;
     let names: Vec<String> = serde_json::from_slice(&std::fs::read(folder.join("cases.json"))?)?;
     let mut results = BTreeMap::new();
     let mut before = 0;
@@ -53,39 +55,34 @@ pub(crate) fn child(folder: &Path) -> Result<()> {
         let result = compile(&runtime, npu, &folder.join(format!("{name}.onnx")));
         // each compilation adds to the file, which is written as calls are made
         let text = std::fs::read_to_string(&trace).unwrap_or_default();
-        let added = trace::parse(&text[before..])?.added;
+        let operations = (vendor.operations)(&text[before..])?;
         before = text.len();
         let result = result.map_err(|error| format!("{error:#}"));
-        results.insert(name, result.map(|()| trace::text(&added)));
+        results.insert(name, result.map(|()| operations));
     }
     std::fs::write(folder.join(RESULTS), serde_json::to_vec(&results)?)?;
     Ok(())
 }
 
-/// The runtime with the emulated chip; floats may be computed in 16 bits, as LiteRT has them.
-pub(crate) fn runtime(libraries: &Path) -> Result<Runtime> {
-    Ok(Runtime::builder()
-        .only_given_folders()
-        .link(polychip_qnn::query)
-        .configure("qnn", "soc", SOC)
-        .configure("qnn", "precision", "reduced")
-        .configure("qnn", "lib_dir", libraries.display().to_string())
-        .build()?)
-}
-
 /// The NPU of a runtime.
-pub(crate) fn device(runtime: &Runtime) -> Result<&Device> {
-    let npu = runtime.devices().iter().find(|device| device.name() == "qnn:0");
+///
+/// # Errors
+/// It has none, with the plugin's words.
+pub fn device<'a>(vendor: &Vendor, runtime: &'a Runtime) -> Result<&'a Device> {
+    let npu = runtime
+        .devices()
+        .iter()
+        .find(|device| device.name() == vendor.device);
     npu.with_context(|| {
         let why: Vec<String> = runtime.refusals().iter().map(ToString::to_string).collect();
-        format!("no device qnn:0: {}", why.join("; "))
+        format!("no device {}: {}", vendor.device, why.join("; "))
     })
 }
 
 /// Compiles a model whole.
 fn compile(runtime: &Runtime, npu: &Device, path: &Path) -> Result<()> {
     let model = runtime.load(path)?;
-    let policy = Policy::latency().threads(1).in_flight(1).devices(["qnn:0"]);
+    let policy = Policy::latency().threads(1).in_flight(1).devices([npu.name()]);
     let planned = runtime.plan(&model, &policy)?;
     let graph = planned.graph();
     let whole = part::cut(graph, &graph.node_ids(), &graph.inputs, &graph.outputs)?;
