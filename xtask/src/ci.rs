@@ -69,7 +69,7 @@ pub(crate) struct Options {
     #[arg(long)]
     only: Option<String>,
     /// Seconds of fuzzing per target
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 20)]
     fuzz_seconds: u32,
 }
 
