@@ -32,9 +32,12 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     FAULTS.set_from("POLYCHIP_ATC_FAULTS");
     let mut options: BTreeMap<&str, &str> = BTreeMap::new();
     for argument in arguments {
-        let option = argument.strip_prefix("--").and_then(|option| option.split_once('='));
+        let option = argument
+            .strip_prefix("--")
+            .and_then(|option| option.split_once('='));
         let known = option.filter(|(name, _)| OPTIONS.contains(name));
-        let (name, value) = known.ok_or_else(|| format!("E10035: unknown command line option [{argument}]."))?;
+        let (name, value) =
+            known.ok_or_else(|| format!("E10035: unknown command line option [{argument}]."))?;
         options.insert(name, value);
     }
     let needed = |name: &str| {
@@ -46,21 +49,34 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     };
     let (framework, soc) = (needed("framework")?, needed("soc_version")?);
     if framework != "5" {
-        return Err(bad("framework", framework, "the emulated compiler reads ONNX (5) only"));
+        return Err(bad(
+            "framework",
+            framework,
+            "the emulated compiler reads ONNX (5) only",
+        ));
     }
     if soc != SOC {
-        return Err(bad("soc_version", soc, &format!("the emulated compiler compiles for {SOC} only")));
+        return Err(bad(
+            "soc_version",
+            soc,
+            &format!("the emulated compiler compiles for {SOC} only"),
+        ));
     }
     match options.get("precision_mode").copied().unwrap_or("force_fp16") {
         "force_fp16" | "allow_fp32_to_fp16" | "allow_mix_precision" => {}
         mode => return Err(bad("precision_mode", mode, "16-bit floats are emulated only")),
     }
-    let (from, to) = (needed("model")?, PathBuf::from(format!("{}.om", needed("output")?)));
+    let (from, to) = (
+        needed("model")?,
+        PathBuf::from(format!("{}.om", needed("output")?)),
+    );
     let bytes = std::fs::read(from).map_err(|error| bad("model", from, &error.to_string()))?;
     let graph = model::graph(bytes.clone(), NEWEST).map_err(|words| bad("model", from, &words))?;
     let stated = options.get("input_shape").copied().unwrap_or("");
     shapes(&graph, stated).map_err(|words| bad("input_shape", stated, &words))?;
-    let effect = FAULTS.at("compile", |op| graph.nodes().any(|(_, node)| &*node.op_name == op));
+    let effect = FAULTS.at("compile", |op| {
+        graph.nodes().any(|(_, node)| &*node.op_name == op)
+    });
     match effect {
         None | Some(Effect::Wait(_)) => {}
         Some(Effect::Crash) => std::process::abort(),
@@ -116,15 +132,32 @@ mod tests {
         for (arguments, code, word) in [
             (&["--models=x"][..], "E10035", "--models=x"),
             (&["--framework=5"], "E10004", "--soc_version"),
-            (&["--framework=3", "--soc_version=Ascend310P3"], "E10001", "--framework"),
-            (&["--framework=5", "--soc_version=Ascend310"], "E10001", "--soc_version"),
             (
-                &["--framework=5", "--soc_version=Ascend310P3", "--precision_mode=force_fp32"],
+                &["--framework=3", "--soc_version=Ascend310P3"],
+                "E10001",
+                "--framework",
+            ),
+            (
+                &["--framework=5", "--soc_version=Ascend310"],
+                "E10001",
+                "--soc_version",
+            ),
+            (
+                &[
+                    "--framework=5",
+                    "--soc_version=Ascend310P3",
+                    "--precision_mode=force_fp32",
+                ],
                 "E10001",
                 "--precision_mode",
             ),
             (
-                &["--framework=5", "--soc_version=Ascend310P3", "--model=/nowhere", "--output=/nowhere/x"],
+                &[
+                    "--framework=5",
+                    "--soc_version=Ascend310P3",
+                    "--model=/nowhere",
+                    "--output=/nowhere/x",
+                ],
                 "E10001",
                 "/nowhere",
             ),

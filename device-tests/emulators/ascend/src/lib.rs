@@ -18,6 +18,6 @@
 
 pub mod atc;
 mod board;
-mod ffi;
+pub mod ffi;
 mod stream;
 mod world;

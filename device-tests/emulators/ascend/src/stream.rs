@@ -36,7 +36,7 @@ pub(crate) struct Stream {
 pub(crate) fn synchronize(number: usize) -> Result<(), Code> {
     let (pending, mut now_ns) = world::with(|world| {
         let stream = world.streams.get_mut(&number).ok_or(acl::ACL_RT_OTHER_CONTEXT)?;
-        Ok((std::mem::take(&mut stream.pending), stream.now_ns))
+        Ok::<_, Code>((std::mem::take(&mut stream.pending), stream.now_ns))
     })?;
     let done = pending.into_iter().try_for_each(|command| match command {
         Command::Record(event) => {
@@ -55,7 +55,12 @@ pub(crate) fn synchronize(number: usize) -> Result<(), Code> {
             outputs,
         } => run(&loaded, &inputs, &outputs).map(|ns| now_ns += ns),
     });
-    world::with(|world| world.streams.get_mut(&number).map(|stream| stream.now_ns = now_ns));
+    world::with(|world| {
+        world
+            .streams
+            .get_mut(&number)
+            .map(|stream| stream.now_ns = now_ns)
+    });
     done
 }
 

@@ -42,7 +42,11 @@ impl Loaded {
 
     /// Name of an input or output.
     pub(crate) fn name(&self, output: bool, index: usize) -> Option<&str> {
-        let names = if output { &self.model.names.1 } else { &self.model.names.0 };
+        let names = if output {
+            &self.model.names.1
+        } else {
+            &self.model.names.0
+        };
         names.get(index).map(String::as_str)
     }
 }
@@ -119,7 +123,12 @@ impl World {
         self.streams.retain(|_, stream| stream.context != context);
         self.events.retain(|_, (of, _)| *of != context);
         self.models.retain(|_, model| model.context != context);
-        let left: Vec<usize> = self.memory.iter().filter(|(_, of)| of.context == context).map(|(at, _)| *at).collect();
+        let left: Vec<usize> = self
+            .memory
+            .iter()
+            .filter(|(_, of)| of.context == context)
+            .map(|(at, _)| *at)
+            .collect();
         for address in left {
             self.free(address);
         }
