@@ -274,6 +274,11 @@ impl Test<'_> {
             report.copies,
             report.copied_bytes
         );
+        ensure!(
+            shares || report.copies >= crossings as u64,
+            "{plan}: {} copies are told of {crossings} crossings, though the chip has memory of its own",
+            report.copies
+        );
         eprintln!(
             "{title}, {plan}: {on_npu} nodes on {}, {} parts, {crossings} crossings, {} copies, predicted {:.3} ms (emulated)",
             self.npu.name(),

@@ -5,6 +5,7 @@
 //! 2. Nothing here knows a device: what one can do is an argument.
 //!
 //! Not here: steps, launches or operations (each plugin's `lower`), kernels.
+//! `handed`, a feature, is for plugins that lower nothing themselves: a vendor's compiler reads their parts as ONNX.
 //! Start reading at [`Part`], then [`OpClass`].
 
 #![forbid(unsafe_code)]
@@ -14,6 +15,8 @@ mod class;
 mod constant;
 mod form;
 mod fusion;
+#[cfg(feature = "handed")]
+pub mod handed;
 pub mod layout;
 mod part;
 mod refusal;

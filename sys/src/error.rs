@@ -105,7 +105,7 @@ impl Error {
     }
 
     /// The error of a library that is in none of the places tried.
-    #[cfg(feature = "rknn")]
+    #[cfg(any(feature = "ascend", feature = "rknn"))]
     pub(crate) fn missing(library: &str, tried: &str, remedy: &str) -> Self {
         Cause::Missing {
             library: library.to_owned(),
@@ -116,7 +116,7 @@ impl Error {
     }
 
     /// The error of a library that the system's loader found by name and that is not the interface wanted.
-    #[cfg(feature = "rknn")]
+    #[cfg(any(feature = "ascend", feature = "rknn"))]
     pub(crate) fn unusable(path: impl Into<PathBuf>, reason: String, remedy: &str) -> Self {
         Cause::WrongInterface {
             path: path.into(),

@@ -9,6 +9,8 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "ascend")]
+pub mod ascend;
 #[cfg(feature = "coreml")]
 pub mod coreml;
 mod elf;

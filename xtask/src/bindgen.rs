@@ -63,6 +63,13 @@ const BINDINGS: &[Binding] = &[
         title: "Declarations of Rockchip's NPU runtime",
         options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
     },
+    Binding {
+        header: "sys/headers/ascend.h",
+        output: "sys/src/ascend/bindings.rs",
+        allow: "acl.*|ACL_.*",
+        title: "Declarations of AscendCL",
+        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+    },
 ];
 
 /// Makes the bindings anew, or compares them.

@@ -31,7 +31,7 @@ use crate::root::root;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 26] = [
+const NEEDS: [&str; 27] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -47,6 +47,7 @@ const NEEDS: [&str; 26] = [
     "sanitizers",
     "dma-buf",
     "rknn-toolkit",
+    "ascend-headers",
     "browser",
     "cbindgen",
     "bindgen",

@@ -131,6 +131,23 @@ fn rknn_incoherent() -> Result<Settings, Failed> {
     Ok(settings)
 }
 
+/// The ascend plugin on the emulated library and compiler. It computes in 16 bits or not at all.
+fn ascend() -> Result<Settings, Failed> {
+    let library = libraries::library("polychip-emulator-ascend", "ascendcl")?;
+    let compiler = libraries::program("polychip-emulator-ascend", "atc")?;
+    let folder = library.parent().ok_or("the emulator lies in no folder")?;
+    let mut settings = settings("ascend")?;
+    settings.reduced = true;
+    for (key, value) in [
+        ("lib_dir", folder.display().to_string()),
+        ("atc", compiler.display().to_string()),
+        ("precision", "reduced".to_owned()),
+    ] {
+        settings.configuration.insert(key.to_owned(), value);
+    }
+    Ok(settings)
+}
+
 /// The OpenVINO plugin on the genuine library, a spread of the cases: each start and each compilation takes
 /// its time.
 fn openvino(folder: &Path, tags: &[&str], sample: usize) -> Result<Settings, Failed> {
@@ -412,6 +429,7 @@ fn main() {
     trials.push(Trial::test("rknn/incoherent", || {
         conforms("rknn/incoherent", &rknn_incoherent()?)
     }));
+    trials.push(Trial::test("ascend", || conforms("ascend", &ascend()?)));
     match polychip_device_tests::openvino::library() {
         Ok(folder) => {
             let other = folder.clone();

@@ -50,11 +50,13 @@ pub enum Need {
     DmaBuf,
     /// Rockchip's toolkit, whose licence a person has accepted.
     RknnToolkit,
+    /// Headers of Huawei's AscendCL, whose licence a person has accepted.
+    AscendHeaders,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 15] = [
+    pub const ALL: [Need; 16] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
@@ -70,6 +72,7 @@ impl Need {
         Need::Sanitizers,
         Need::DmaBuf,
         Need::RknnToolkit,
+        Need::AscendHeaders,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -91,6 +94,7 @@ impl Need {
             Need::Sanitizers => "sanitizers",
             Need::DmaBuf => "dma-buf",
             Need::RknnToolkit => "rknn-toolkit",
+            Need::AscendHeaders => "ascend-headers",
         }
     }
 

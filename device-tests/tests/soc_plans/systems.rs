@@ -21,7 +21,7 @@ pub(crate) struct System {
 }
 
 /// All of them.
-pub(crate) const SYSTEMS: [System; 4] = [
+pub(crate) const SYSTEMS: [System; 5] = [
     System {
         file: "snapdragon",
         title: "Snapdragon 8 Gen 3",
@@ -69,6 +69,20 @@ pub(crate) const SYSTEMS: [System; 4] = [
         query: polychip_coreml::query,
         shares_memory: true,
         configuration: || Ok(vec![("lib_dir", folder("polychip-emulator-coreml", "CoreML")?)]),
+    },
+    System {
+        file: "atlas-300i-pro",
+        title: "Atlas 300I Pro (Ascend 310P3)",
+        plugin: "ascend",
+        query: polychip_ascend::query,
+        shares_memory: false,
+        configuration: || {
+            let compiler = libraries::program("polychip-emulator-ascend", "atc")?;
+            Ok(vec![
+                ("lib_dir", folder("polychip-emulator-ascend", "ascendcl")?),
+                ("atc", compiler.display().to_string()),
+            ])
+        },
     },
 ];
 

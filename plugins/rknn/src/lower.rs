@@ -10,17 +10,18 @@
 //!
 //! Not here: the compiler's process (`toolkit`), costs that its table gives (`telemetry`).
 
-use polychip_sdk::onnx::{self, Options, Release, Weights};
+use polychip_lowering::handed::{self, Hash};
+use polychip_sdk::onnx::Release;
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
-    LogLevel, Port, Precision, Result,
+    LogLevel, Port, Result,
 };
 use polychip_sys::rknn::bindings as rk;
 
 use crate::caps;
 use crate::driver::{Context, Seen};
 use crate::settings::Caches;
-use crate::shared::{Hash, Shared};
+use crate::shared::Shared;
 use crate::telemetry;
 use crate::toolkit::MAGIC;
 
@@ -28,7 +29,7 @@ const MODEL: u32 = 1;
 const HASH: u32 = 2;
 
 /// What the toolkit reads at most.
-const READ: Release = Release {
+pub(crate) const READ: Release = Release {
     opset: 19,
     ir_version: 9,
 };
@@ -39,18 +40,6 @@ pub(crate) struct Part {
     pub(crate) inputs: Vec<Seen>,
     pub(crate) outputs: Vec<Seen>,
     pub(crate) ports: Vec<Port>,
-}
-
-/// What a part is: its model without large constants, and the hash of all that it is made of.
-pub(crate) fn hash(graph: &GraphView<'_>) -> Result<Hash> {
-    let options = Options {
-        weights: Weights::Placeholder(1024),
-        decompose: &caps::decompose,
-    };
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&onnx::write_as(graph, &options, READ)?);
-    hasher.update(&graph.content_fingerprint());
-    Ok(*hasher.finalize().as_bytes())
 }
 
 /// What a `.rknn` file carries of a part.
@@ -64,27 +53,13 @@ pub(crate) fn compile(
     graph: &GraphView<'_>,
     options: &CompileOptions,
 ) -> Result<AlignedBytes> {
-    if let Some(point) = options.operating_point {
-        return Err(Error::bad_argument(format!("operating point {point} of 0")));
-    }
-    for node in graph.nodes() {
-        caps::promised(graph, &node)?;
-    }
-    if !shared.settings.reduced && options.precision == Precision::Exact {
-        return Err(Error::unsupported(
-            "the NPU computes f32 in 16 bits, which the session does not allow: ask for reduced precision",
-        ));
-    }
+    caps::RULES.admit(graph, options, shared.settings.reduced)?;
     let toolkit = shared
         .toolkit
         .as_ref()
         .map_err(|why| Error::unsupported(why.clone()))?;
-    let written = Options {
-        weights: Weights::Inline,
-        decompose: &caps::decompose,
-    };
-    let model = onnx::write_as(graph, &written, READ)?;
-    let hash = hash(graph)?;
+    let model = handed::model(graph, READ)?;
+    let hash = handed::hash(graph, READ)?;
     let compiled = toolkit.compile(&model, shared.chip.target, &mark(&hash))?;
     drop(model);
     if let Some(row) = compiled.rows.iter().find(|row| row.is_fallback()) {
@@ -119,7 +94,7 @@ pub(crate) fn load(shared: &Shared, source: LoadSource<'_, AlignedBytes>) -> Res
 
 fn open(shared: &Shared, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
     let blob = BlobReader::open(bytes, &shared.made_by)?;
-    let hash = hash(graph)?;
+    let hash = handed::hash(graph, READ)?;
     if blob.section(HASH)? != hash {
         return Err(Error::bad_blob("the blob was compiled from another part"));
     }
@@ -143,7 +118,7 @@ fn open(shared: &Shared, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
         let words = format!("a part runs on runtime {api}, driver {driver}");
         shared.host.log(LogLevel::Debug, &words);
     }
-    let ports = ports(shared, graph)?;
+    let ports = Port::of_graph(graph, crate::buffer::bindable(shared.driver))?;
     let (inputs, outputs) = (graph.inputs().len(), graph.outputs().len());
     let found = context.counts()?;
     if found != (inputs, outputs) {
@@ -180,27 +155,4 @@ fn agrees(seen: &Seen, dims: &[usize]) -> Result<Seen> {
         )));
     }
     Ok(seen.as_ours(dims))
-}
-
-/// The ports of a part: f32, dense, row-major, in the graph's order.
-fn ports(shared: &Shared, graph: &GraphView<'_>) -> Result<Vec<Port>> {
-    let inputs = graph.inputs().len();
-    let place = |ports: &[u32], tensor: u32| ports.iter().position(|&port| port == tensor);
-    let all = graph.inputs().iter().chain(graph.outputs()).enumerate();
-    all.map(|(number, &tensor)| {
-        let view = graph.tensor(tensor);
-        let shape = view
-            .shape()
-            .ok_or_else(|| Error::unsupported("a port of unknown shape").at_tensor(tensor))?;
-        let output = number >= inputs;
-        let mut port = Port::dense(output, view.dtype(), &shape).map_err(|error| error.at_tensor(tensor))?;
-        port.memory_kinds = crate::buffer::bindable(shared.driver);
-        port.state_port = graph.states().find_map(|(from, to)| match output {
-            true if to == tensor => place(graph.inputs(), from).map(|at| at as u32),
-            false if from == tensor => place(graph.outputs(), to).map(|at| (inputs + at) as u32),
-            _ => None,
-        });
-        Ok(port)
-    })
-    .collect()
 }

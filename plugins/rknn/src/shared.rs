@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use polychip_lowering::handed::Hash;
 use polychip_sdk::HostServices;
 
 use crate::chip::Chip;
 use crate::driver::Driver;
 use crate::settings::Settings;
 use crate::toolkit::Toolkit;
-
-/// What names a part or a node by what it is.
-pub(crate) type Hash = [u8; 32];
 
 /// What the executables and buffers of a device share with it.
 pub(crate) struct Shared {

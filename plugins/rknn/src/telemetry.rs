@@ -10,13 +10,14 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use polychip_ops::{Attr, Op};
+use polychip_lowering::handed::{self, Hash};
 use polychip_sdk::onnx::{self, Options, Weights};
 use polychip_sdk::{Cost, ErrorKind, GraphView, LogLevel, NodeView, Result};
 
-use crate::shared::{Hash, Shared};
+use crate::caps;
+use crate::lower::READ;
+use crate::shared::Shared;
 use crate::toolkit::table::Row;
-use crate::{caps, lower};
 
 /// How far two nets were off the one number that was fitted to them, and then some.
 const OF_TABLE_PERMILLE: u32 = 300;
@@ -33,7 +34,7 @@ const MOST_COSTS: usize = 100_000;
 fn node_hash(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Hash> {
     let options = Options {
         weights: Weights::Placeholder(1024),
-        decompose: &caps::decompose,
+        decompose: &handed::decompose,
     };
     let model = onnx::write_node(graph, node, &options)?;
     Ok(*blake3::hash(&model.bytes).as_bytes())
@@ -103,7 +104,7 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
     };
     if nodes.len() > 1
         && nodes.len() == graph.node_count()
-        && let Ok(part) = lower::hash(graph)
+        && let Ok(part) = handed::hash(graph, READ)
         && let Some(ns) = with(shared, |costs| costs.get(&part).copied())
     {
         return Ok(cost(ns, OF_TABLE_PERMILLE));
@@ -111,7 +112,7 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
     let (mut sum, mut all_known) = (0u64, true);
     for &node in nodes {
         let node = graph.node(node as usize);
-        caps::promised(graph, &node)?;
+        caps::RULES.promised(graph, &node)?;
         let hash = node_hash(graph, &node)?;
         let known = with(shared, |costs| costs.get(&hash).copied());
         all_known &= known.is_some();
@@ -126,36 +127,8 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
 }
 
 fn roofline(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> u64 {
-    let elements = |tensor: u32| -> u64 {
-        let shape = graph.tensor(tensor).shape().unwrap_or_default();
-        shape
-            .iter()
-            .fold(1, |product, &extent| product.saturating_mul(extent as u64))
-    };
-    let tensors = node.inputs().chain(node.outputs()).flatten();
-    let bytes = tensors
-        .map(elements)
-        .fold(0, u64::saturating_add)
-        .saturating_mul(ELEMENT);
-    let made = node.output(0).map_or(0, elements);
-    let shape = |place: usize| node.input(place).and_then(|tensor| graph.tensor(tensor).shape());
-    let terms = match (node.op(), shape(0), shape(1)) {
-        // [m, c / group, h, w]
-        (Op::Conv, _, Some(weights)) => weights[1..].iter().product(),
-        // [c, m / group, h, w], each input element to each place of the kernel
-        (Op::ConvTranspose, Some(from), Some(weights)) => {
-            let all: usize = weights[1..].iter().product();
-            let per_input = from.iter().product::<usize>().saturating_mul(all);
-            return shared.chip.work_ns(per_input as u64, bytes);
-        }
-        (Op::MatMul, Some(from), _) => from.last().copied().unwrap_or(0),
-        (Op::Gemm, Some(from), _) => match node.int(Attr::TransA) {
-            Some(1) => from.first().copied().unwrap_or(0),
-            _ => from.last().copied().unwrap_or(0),
-        },
-        _ => 0,
-    };
-    shared.chip.work_ns(made.saturating_mul(terms as u64), bytes)
+    let work = handed::work(graph, node, ELEMENT);
+    shared.chip.work_ns(work.macs, work.bytes)
 }
 
 fn print(costs: &BTreeMap<Hash, u64>) -> Vec<u8> {

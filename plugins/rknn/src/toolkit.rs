@@ -13,18 +13,19 @@
 
 pub(crate) mod table;
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
+use polychip_lowering::handed::{Child, Folder, read};
 use polychip_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use self::table::Row;
 use crate::settings::Settings;
 
+const PREFIX: &str = "polychip-rknn-";
+const REMEDY: &str = "set python to a Python that has rknn-toolkit2 (or RKNN_PYTHON), or compiler";
 /// The program that a Python runs.
 const SCRIPT: &str = include_str!("toolkit/compile.py");
 /// What a compiled part begins with.
@@ -33,8 +34,6 @@ pub(crate) const MAGIC: &[u8] = b"RKNN";
 const ANSWER_BYTES: u64 = 1 << 20;
 const LOG_BYTES: u64 = 64 << 20;
 const BLOB_BYTES: u64 = u32::MAX as u64;
-/// How often the program's end is looked for, at first and at most.
-const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// The longest that the version may take: a Python reads its packages.
 const VERSION_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -83,35 +82,6 @@ pub(crate) struct Toolkit {
     version: String,
 }
 
-/// The files of one question; they go when it is dropped.
-struct Folder {
-    folder: tempfile::TempDir,
-}
-
-impl Folder {
-    fn new() -> Result<Folder> {
-        let folder = tempfile::Builder::new().prefix("polychip-rknn-").tempdir();
-        let folder =
-            folder.map_err(|error| passing(format!("no folder for the compiler's files: {error}")))?;
-        Ok(Folder { folder })
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
-        let path = self.file(name);
-        std::fs::write(&path, bytes)
-            .map_err(|error| passing(format!("{} cannot be written: {error}", path.display())))?;
-        Ok(path)
-    }
-}
-
-fn passing(words: String) -> Error {
-    Error::new(ErrorKind::Transient, words)
-}
-
 impl Toolkit {
     /// The compiler that the settings name, once it has said its version.
     ///
@@ -142,7 +112,7 @@ impl Toolkit {
     }
 
     fn ask_version(&self) -> Result<String> {
-        let folder = Folder::new()?;
+        let folder = Folder::new(PREFIX)?;
         let patience = self.settings.patience.min(VERSION_PATIENCE);
         let answer = self.ask(&folder, "version", "", "", patience)?;
         let plain = |c: char| c.is_ascii_graphic();
@@ -157,7 +127,7 @@ impl Toolkit {
     /// # Errors
     /// `Unsupported` where the toolkit refuses; `Transient` where the machine failed it; both name the compiler.
     pub(crate) fn compile(&self, model: &[u8], target: &str, mark: &str) -> Result<Compiled> {
-        let folder = Folder::new()?;
+        let folder = Folder::new(PREFIX)?;
         folder.write("part.onnx", model)?;
         self.ask(&folder, "compile", target, mark, self.settings.patience)?;
         let blob = read(&folder.file("part.rknn"), BLOB_BYTES)
@@ -216,10 +186,16 @@ impl Toolkit {
                 command
             }
         };
-        command.arg(&request).current_dir(folder.folder.path());
-        let status = self.run(command, &folder.file("log"), patience)?;
+        command.arg(&request).current_dir(folder.path());
+        let name = self.name();
+        let child = Child {
+            name: &name,
+            remedy: REMEDY,
+            patience,
+        };
+        let status = child.run(command, &folder.file("log"))?;
         let Ok(answer) = read(&result, ANSWER_BYTES) else {
-            return Err(self.ended(status, &folder.file("log")));
+            return Err(child.ended(status, &folder.file("log")));
         };
         let answer: Answer = serde_json::from_slice(&answer).map_err(|error| {
             Error::unsupported(format!("{} answered what is no answer: {error}", self.name()))
@@ -228,60 +204,6 @@ impl Toolkit {
             return Ok(answer);
         }
         Err(self.refused(&answer))
-    }
-
-    /// Starts the program, its words into a file, and waits for its end; what it started ends with it.
-    fn run(&self, mut command: Command, log: &Path, patience: Duration) -> Result<ExitStatus> {
-        let to_log = || -> std::io::Result<(File, File)> {
-            let file = File::create(log)?;
-            Ok((file.try_clone()?, file))
-        };
-        let (out, err) = to_log().map_err(|error| passing(format!("{}: {error}", log.display())))?;
-        command.stdin(Stdio::null()).stdout(out).stderr(err);
-        #[cfg(unix)]
-        {
-            // a group of its own, so that its end is the end of all of it
-            std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        }
-        let child = command.spawn().map_err(|error| {
-            Error::unsupported(format!(
-                "{} cannot be started ({error}): set python to a Python that has rknn-toolkit2 (or RKNN_PYTHON), or compiler",
-                self.name()
-            ))
-        })?;
-        let mut child = Ended(child);
-        let start = Instant::now();
-        let mut look = LOOK.0;
-        loop {
-            match child.0.try_wait() {
-                Ok(Some(status)) => return Ok(status),
-                Ok(None) => {}
-                Err(error) => return Err(passing(format!("{} is lost: {error}", self.name()))),
-            }
-            if start.elapsed() >= patience {
-                return Err(Error::unsupported(format!(
-                    "{} took more than {} s and was ended: raise timeout_s",
-                    self.name(),
-                    patience.as_secs()
-                )));
-            }
-            std::thread::sleep(look);
-            look = (look * 2).min(LOOK.1);
-        }
-    }
-
-    /// The error of a program that ended without an answer.
-    fn ended(&self, status: ExitStatus, log: &Path) -> Error {
-        let last = read(log, LOG_BYTES).unwrap_or_default();
-        let last = String::from_utf8_lossy(&last);
-        let last = last.lines().rev().find(|line| !line.trim().is_empty());
-        let last = last.map_or("nothing".to_owned(), |line| {
-            line.trim().chars().take(200).collect()
-        });
-        Error::unsupported(format!(
-            "{} ended ({status}) without an answer; it said last: {last}",
-            self.name()
-        ))
     }
 
     /// The error of a program that says that it failed.
@@ -300,38 +222,4 @@ impl Toolkit {
             }
         }
     }
-}
-
-/// A program that is ended with all that it started when this is dropped.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        {
-            let group = i32::try_from(self.0.id()).ok();
-            if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
-                // the group outlives its first process where that left others behind
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            }
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A file of the program's, up to a limit.
-fn read(path: &Path, most: u64) -> std::result::Result<Vec<u8>, String> {
-    let words = |error: std::io::Error| error.to_string();
-    // opening a pipe would wait for its other end
-    if !std::fs::metadata(path).map_err(words)?.is_file() {
-        return Err("it is no file".to_owned());
-    }
-    let file = File::open(path).map_err(words)?;
-    let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes).map_err(words)?;
-    if bytes.len() as u64 > most {
-        return Err(format!("it is longer than {most} bytes"));
-    }
-    Ok(bytes)
 }

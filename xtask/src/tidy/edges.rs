@@ -122,6 +122,7 @@ const FREE: &[&str] = &[
     "polychip-op-bench",
     "polychip-parts",
     "polychip-plugin-wrong",
+    "polychip-emulator-ascend",
     "polychip-emulator-chip",
     "polychip-emulator-neuron",
     "polychip-emulator-coreml",

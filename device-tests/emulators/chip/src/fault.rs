@@ -134,6 +134,18 @@ impl Faults {
         effect
     }
 
+    /// What happens at a call, once its waiting is over; a call that is to crash does not come back.
+    pub fn act(&self, call: &str) -> Option<Effect> {
+        match self.at(call, |_| false)? {
+            Effect::Wait(time) => {
+                self.wait(time);
+                None
+            }
+            Effect::Crash => std::process::abort(),
+            other => Some(other),
+        }
+    }
+
     /// Spends the time of [`Effect::Wait`].
     pub fn wait(&self, wait: Wait) {
         match wait {

@@ -4,10 +4,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use polychip_emulator_chip::fault::{Effect, Faults};
+use polychip_emulator_chip::file::Magic;
+use polychip_emulator_chip::model::Newest;
 use polychip_emulator_chip::table::{Chip, Heat, Spent, Width, Work};
+use serde::{Deserialize, Serialize};
 
 /// The chip that the files are made for.
 pub(crate) const TARGET: &str = "rk3588";
+/// What they begin with.
+pub(crate) const MAGIC: &Magic = b"RKNNEMU1";
+/// What the toolkit reads at most.
+pub(crate) const NEWEST: Newest = Newest { opset: 19, ir: 11 };
+
+/// What stands at their end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Description {
+    pub(crate) target_platform: String,
+    pub(crate) version: String,
+    pub(crate) custom_string: String,
+}
 
 /// Calls of the runtime that can be made to fail.
 const CALLS: &[&str] = &[
@@ -72,14 +87,7 @@ pub(crate) fn cycles(macs: u64, bytes: u64) -> (u64, u64) {
 
 /// What happens at a call, once its waiting is over; a call that is to crash does not come back.
 pub(crate) fn fault(call: &str) -> Option<Effect> {
-    match faults().at(call, |_| false)? {
-        Effect::Wait(time) => {
-            faults().wait(time);
-            None
-        }
-        Effect::Crash => std::process::abort(),
-        other => Some(other),
-    }
+    faults().act(call)
 }
 
 #[cfg(test)]

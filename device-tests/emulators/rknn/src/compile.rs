@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use polychip_emulator_chip::fault::{Effect, Faults};
+use polychip_emulator_chip::file;
+use polychip_emulator_chip::model::{self, Model};
 use polychip_graph::{Graph, Node, NodeId};
 use polychip_ops::{Attr, Op};
 use serde::{Deserialize, Serialize};
 
-use crate::board::{self, TARGET};
-use crate::file::{self, Description};
-use crate::model::{self, Model};
+use crate::board::{self, Description, MAGIC, NEWEST, TARGET};
 
 /// The release that it says it is, and that nobody takes for the vendor's.
 const VERSION: &str = "2.5.0-emulated";
@@ -119,7 +119,7 @@ fn compile(request: &Request, log: &mut String) -> Result<(), Refused> {
     if let Some(dtype) = &request.quantized_dtype {
         return Err(Refused::Words("build", format!("{dtype} is not emulated")));
     }
-    let graph = model::graph(bytes.clone()).map_err(at("load"))?;
+    let graph = model::graph(bytes.clone(), NEWEST).map_err(at("load"))?;
     injected("compile", |op| {
         graph.nodes().any(|(_, node)| &*node.op_name == op)
     })?;
@@ -136,7 +136,7 @@ fn compile(request: &Request, log: &mut String) -> Result<(), Refused> {
         version: VERSION.to_owned(),
         custom_string: request.custom_string.clone(),
     };
-    let file = file::write(&bytes, &description).map_err(at("export"))?;
+    let file = file::write(MAGIC, &bytes, &description).map_err(at("export"))?;
     std::fs::write(&request.blob, file).map_err(|error| Refused::Words("export", error.to_string()))
 }
 

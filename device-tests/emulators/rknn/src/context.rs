@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip_emulator_chip::fault::Effect;
+use polychip_emulator_chip::model::Model;
 use polychip_emulator_chip::program::Spec;
 use polychip_ops::DType;
 use polychip_sys::rknn::bindings as rk;
 
 use crate::board;
-use crate::model::Model;
 use crate::world::{self, COUNTS};
 
 /// How a port's elements stand in memory.

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use polychip_emulator_chip::fault::Effect;
+use polychip_emulator_chip::file;
+use polychip_emulator_chip::model::{self, Model};
 use polychip_sys::rknn::bindings as rk;
 
-use crate::board::{self, TARGET};
+use crate::board::{self, Description, MAGIC, NEWEST, TARGET};
 use crate::context::{Context, Form};
-use crate::file;
-use crate::model::{self, Model};
 use crate::world::{self, COUNTS};
 
 type Done = Result<(), i32>;
@@ -76,11 +76,11 @@ pub unsafe fn rknn_init(
             // SAFETY: readable as the caller says.
             size => unsafe { std::slice::from_raw_parts(model.cast::<u8>(), size as usize) }.to_vec(),
         };
-        let parts = file::read(&bytes).ok_or(rk::RKNN_BAD_MODEL)?;
+        let parts = file::read::<Description>(MAGIC, &bytes).ok_or(rk::RKNN_BAD_MODEL)?;
         if parts.description.target_platform != TARGET {
             return Err(rk::RKNN_OTHER_PLATFORM);
         }
-        let graph = model::graph(parts.model).map_err(|_| rk::RKNN_BAD_MODEL)?;
+        let graph = model::graph(parts.model, NEWEST).map_err(|_| rk::RKNN_BAD_MODEL)?;
         let model = Model::new(&graph, parts.description.custom_string).map_err(|_| rk::RKNN_BAD_MODEL)?;
         let number = world::add(Context::new(Arc::new(model), flags));
         // SAFETY: writable as the caller says.

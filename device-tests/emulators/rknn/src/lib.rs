@@ -22,9 +22,7 @@ mod board;
 pub mod compile;
 mod context;
 pub mod ffi;
-mod file;
 mod memory;
-mod model;
 mod world;
 
 #[doc(hidden)]

@@ -1,37 +1,47 @@
-//! An ONNX model as steps over 16-bit floats.
+//! An ONNX model, as a vendor's compiler is handed one, as steps over 16-bit floats.
 //!
 //! Invariant: every tensor of reals that a node writes, and every constant of reals, is rounded to 16 bits.
 
 use std::collections::BTreeMap;
 
-use polychip_emulator_chip::program::{Builder, Id, Program, Spec};
+use crate::program::{Builder, Id, Program, Spec};
 use polychip_graph::{Graph, TensorId, infer, onnx};
 use polychip_ops::DType;
 
-/// What the toolkit reads at most.
-const NEWEST_OPSET: i64 = 19;
-const NEWEST_IR: i64 = 11;
+/// What a compiler reads at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Newest {
+    /// The opset of ONNX's own ops.
+    pub opset: i64,
+    /// The file format's version.
+    pub ir: i64,
+}
 
 /// A model ready to run.
-pub(crate) struct Model {
-    pub(crate) program: Program,
+pub struct Model {
+    /// Its steps.
+    pub program: Program,
     /// Names of inputs and outputs.
-    pub(crate) names: (Vec<String>, Vec<String>),
+    pub names: (Vec<String>, Vec<String>),
     /// What the compiler was told to write into the file.
-    pub(crate) mark: String,
+    pub mark: String,
     /// Bytes of constants and of tensors in between, on the chip.
-    pub(crate) memory: (u32, u32),
+    pub memory: (u32, u32),
 }
 
 /// The graph of a model, with all shapes known.
-pub(crate) fn graph(bytes: Vec<u8>) -> Result<Graph, String> {
+///
+/// # Errors
+/// The bytes are no model, it is of a newer release, or a shape in it cannot be inferred.
+pub fn graph(bytes: Vec<u8>, newest: Newest) -> Result<Graph, String> {
     let words = |error: polychip_graph::Error| error.to_string();
     let header = onnx::read_header(bytes.clone().into()).map_err(words)?;
     let opset = header.opsets.get("").copied().unwrap_or(0);
     let ir = header.ir_version.unwrap_or(0);
-    if opset > NEWEST_OPSET || ir > NEWEST_IR {
+    if opset > newest.opset || ir > newest.ir {
         return Err(format!(
-            "opset {opset} in format {ir}: at most {NEWEST_OPSET} in {NEWEST_IR} are read"
+            "opset {opset} in format {ir}: at most {} in {} are read",
+            newest.opset, newest.ir
         ));
     }
     let mut graph =
@@ -41,7 +51,10 @@ pub(crate) fn graph(bytes: Vec<u8>) -> Result<Graph, String> {
 }
 
 /// Extents of a tensor.
-pub(crate) fn shape(graph: &Graph, id: TensorId) -> Result<Vec<usize>, String> {
+///
+/// # Errors
+/// They are not known.
+pub fn shape(graph: &Graph, id: TensorId) -> Result<Vec<usize>, String> {
     let tensor = graph.tensor(id);
     tensor
         .ty
@@ -60,7 +73,10 @@ fn spec(graph: &Graph, id: TensorId) -> Result<Spec, String> {
 
 impl Model {
     /// Makes a model of a graph.
-    pub(crate) fn new(graph: &Graph, mark: String) -> Result<Model, String> {
+    ///
+    /// # Errors
+    /// A node or tensor that has no steps; it is named.
+    pub fn new(graph: &Graph, mark: String) -> Result<Model, String> {
         let mut builder = Builder::default();
         let mut ids: BTreeMap<TensorId, Id> = BTreeMap::new();
         let (mut weights, mut between) = (0u64, 0u64);

@@ -1,0 +1,63 @@
+//! Files of emulated compilers: the vendor's mark, the ONNX model, and a description in JSON at the end.
+//!
+//! Layout: the vendor's four letters, `EMU1`, bytes of the model as u64 (little-endian), the model, the description.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// What a file begins with: a vendor's letters, and that it is emulated.
+pub type Magic = [u8; 8];
+
+const HEAD: usize = size_of::<Magic>() + size_of::<u64>();
+
+/// A file's parts.
+pub struct Parts<D> {
+    /// The ONNX model.
+    pub model: Vec<u8>,
+    /// What stands at the end.
+    pub description: D,
+}
+
+/// A file.
+///
+/// # Errors
+/// The description is none that JSON can say.
+pub fn write(magic: &Magic, model: &[u8], description: &impl Serialize) -> Result<Vec<u8>, String> {
+    let tail = serde_json::to_vec(description).map_err(|error| error.to_string())?;
+    Ok([magic, &(model.len() as u64).to_le_bytes()[..], model, &tail].concat())
+}
+
+/// The parts of a file; none where it is none of ours.
+#[must_use]
+pub fn read<D: DeserializeOwned>(wanted: &Magic, bytes: &[u8]) -> Option<Parts<D>> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let (magic, length) = head.split_at(wanted.len());
+    let length = u64::from_le_bytes(length.try_into().ok()?);
+    let (model, tail) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    if magic != wanted {
+        return None;
+    }
+    Some(Parts {
+        model: model.to_vec(),
+        description: serde_json::from_slice(tail).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_comes_back_and_a_torn_one_does_not() {
+        let magic = b"TESTEMU1";
+        let file = write(magic, b"model", &vec!["chip", "mark"]).unwrap();
+        let parts = read::<Vec<String>>(magic, &file).unwrap();
+        assert_eq!(
+            (&parts.model[..], &*parts.description[1]),
+            (&b"model"[..], "mark")
+        );
+        assert!(read::<Vec<String>>(b"ELSEEMU1", &file).is_none());
+        for cut in 0..file.len() {
+            assert!(read::<Vec<String>>(magic, &file[..cut]).is_none(), "{cut}");
+        }
+    }
+}

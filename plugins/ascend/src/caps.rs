@@ -1,0 +1,127 @@
+//! What the boards support: a table of our own, of what the vendor's compiler is known to take.
+//!
+//! The compiler is not asked here: it takes seconds per question. A part whose nodes are all in the table is compiled; what
+//! the compiler then refuses is refused by its words in `lower`, and the host plans anew.
+//! What of a node is asked beside its op stands in `polychip_lowering::handed`.
+//!
+//! Ops whose answers jump (Ceil, Floor, Round, Sign) are not in it: what 16 bits round before is off by one behind them.
+//!
+//! Invariant: an op is in the table only where it means in opset 18, the newest that the compiler reads, what it means in
+//! the newest one, with the same inputs and attributes.
+
+use polychip_lowering::handed::{Outcome, Rules, refuse};
+use polychip_ops::{Attr, Op};
+use polychip_sdk::{CompileOptions, GraphView, NodeView, Reason, Result, Support};
+
+use crate::shared::Common;
+
+/// What the compiler may be given.
+const RULES: Rules = Rules {
+    // what the vendor's list of ops states for most
+    axes: 8,
+    constants,
+    quantised: "scales of a model's own are not proved to be kept",
+};
+
+/// Answers for all nodes of a graph.
+pub(crate) fn support(common: &Common, graph: &GraphView<'_>) -> Vec<Support> {
+    let answer = |node| match ours(graph, &node).and_then(|()| allowed(common)) {
+        Ok(()) => Support::Yes,
+        Err((reason, detail)) => Support::no(reason, detail),
+    };
+    graph.nodes().map(answer).collect()
+}
+
+/// Whether a part may be compiled, in a session that lets f32 be computed in 16 bits or does not.
+pub(crate) fn admit(common: &Common, graph: &GraphView<'_>, options: &CompileOptions) -> Result<()> {
+    graph.nodes().try_for_each(|node| promised(graph, &node))?;
+    RULES.admit(graph, options, common.settings.reduced)
+}
+
+/// A node that is not supported, as an error.
+pub(crate) fn promised(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<()> {
+    RULES.promised(graph, node)?;
+    younger(node).map_err(|(_, detail)| polychip_sdk::Error::unsupported(detail).at_node(node.index()))
+}
+
+/// What holds for the whole device.
+fn allowed(common: &Common) -> Outcome {
+    match &common.atc {
+        _ if !common.settings.reduced => refuse(
+            Reason::DType,
+            "f32: the cores compute it in 16 bits, which needs precision=reduced",
+        ),
+        Err(why) => refuse(Reason::Vendor, format!("no compiler: {why}")),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn ours(graph: &GraphView<'_>, node: &NodeView<'_>) -> Outcome {
+    RULES.check(graph, node)?;
+    younger(node)
+}
+
+/// An attribute that opset 18 does not have.
+fn younger(node: &NodeView<'_>) -> Outcome {
+    match node.op() {
+        Op::AveragePool if node.ints(Attr::Dilations).is_some() => {
+            refuse(Reason::Attribute, "dilations, which opset 18 has not")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Inputs of an op that must be constants; none for an op that is not offered.
+fn constants(op: Op) -> Option<&'static [usize]> {
+    use Op::*;
+
+    let of_data: &[Op] = &[
+        Abs,
+        Add,
+        AveragePool,
+        Concat,
+        Cos,
+        DepthToSpace,
+        Div,
+        Elu,
+        Erf,
+        Exp,
+        Flatten,
+        Gelu,
+        GlobalAveragePool,
+        GlobalMaxPool,
+        HardSigmoid,
+        HardSwish,
+        LeakyRelu,
+        Log,
+        MatMul,
+        Max,
+        MaxPool,
+        Min,
+        Mul,
+        Neg,
+        Pow,
+        Reciprocal,
+        Relu,
+        Sigmoid,
+        Sin,
+        Softmax,
+        Softplus,
+        Sqrt,
+        Sub,
+        Tanh,
+        Transpose,
+    ];
+    let of_axes: &[Op] = &[
+        PRelu, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Reshape, Split, Squeeze, Tile, Unsqueeze, Expand,
+    ];
+    let of_weights: &[Op] = &[Clip, Conv, ConvTranspose, Gemm, LayerNormalization];
+    match op {
+        op if of_data.contains(&op) => Some(&[]),
+        op if of_axes.contains(&op) => Some(&[1]),
+        op if of_weights.contains(&op) => Some(&[1, 2]),
+        Resize => Some(&[1, 2, 3]),
+        BatchNormalization | Slice => Some(&[1, 2, 3, 4]),
+        _ => None,
+    }
+}
