@@ -134,18 +134,15 @@ impl Compute for AscendExecutable {
                     .filter_map(|port| Some((port, spare[port].as_ref()?)))
                     .filter(|(port, _)| !pieces[*port].1)
             };
+            let bytes = |port: usize| self.ports[port].bytes as usize;
             for (port, own) in copied(0..self.inputs) {
-                own.copy_from(
-                    0,
-                    &pieces[port].0,
-                    bound[port].offset(),
-                    self.ports[port].bytes as usize,
-                )?;
+                let from = (&*pieces[port].0, bound[port].offset());
+                own.copy_from(&self.opening, 0, from, bytes(port))?;
             }
             model.enqueue()?;
             for (port, own) in copied(self.inputs..bound.len()) {
-                let bytes = self.ports[port].bytes as usize;
-                pieces[port].0.copy_from(bound[port].offset(), own, 0, bytes)?;
+                let to = &pieces[port].0;
+                to.copy_from(&self.opening, bound[port].offset(), (own, 0), bytes(port))?;
             }
             Ok(())
         })?;

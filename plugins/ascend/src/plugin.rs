@@ -208,8 +208,7 @@ impl Device for AscendDevice {
         let copied = old.copied();
         let words = format!("reset of {} after copies of {copied:?} bytes", self.info.name);
         self.shared.common.host.log(LogLevel::Debug, &words);
-        self.shared
-            .reopened(Opening::new(self.shared.common.driver, self.board)?);
+        self.shared.reopened(old.anew(self.board)?);
         self.runner.keep_serving()
     }
 

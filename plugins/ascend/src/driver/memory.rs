@@ -90,16 +90,22 @@ impl Piece {
         self.opening.driver.check("aclrtMemcpy", code)
     }
 
-    /// Enqueues a copy of a range of other memory of this board to a range of this, on the stream of runs.
-    pub(crate) fn copy_from(&self, at: usize, from: &Piece, offset: usize, bytes: usize) -> Result<()> {
+    /// Enqueues a copy of a range of other memory of this board to a range of this, on an opening's stream of runs.
+    pub(crate) fn copy_from(
+        &self,
+        opening: &Opening,
+        at: usize,
+        (from, offset): (&Piece, usize),
+        bytes: usize,
+    ) -> Result<()> {
         let (to, from) = (self.address(at, bytes)?, from.address(offset, bytes)?);
         let kind = acl::ACL_COPY_DEVICE_TO_DEVICE;
-        self.opening.count(kind, bytes);
-        let symbols = self.opening.driver.library.symbols();
-        let stream = self.opening.stream();
+        opening.count(kind, bytes);
+        let symbols = opening.driver.library.symbols();
+        let stream = opening.stream();
         // SAFETY: both in range, and held by the run until the stream was waited for.
         let code = unsafe { symbols.aclrtMemcpyAsync(to, bytes, from, bytes, kind as i32, stream) };
-        self.opening.driver.check("aclrtMemcpyAsync", code)
+        opening.driver.check("aclrtMemcpyAsync", code)
     }
 }
 

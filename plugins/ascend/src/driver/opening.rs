@@ -1,4 +1,5 @@
-//! A board's opening: a context, a stream, two events for times; a reset makes another.
+//! A board's opening: a context, a stream, two events for times; a reset makes another, over the same memory where the board
+//! kept it (memory is the device's, whatever context asked for it).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use polychip_sys::ascend::bindings as acl;
 
 use super::Driver;
 
-/// Numbers the openings of the process.
+/// Numbers the memories of the process.
 static MADE: AtomicU64 = AtomicU64::new(1);
 
 /// Bytes that crossed the link or were copied on the board.
@@ -22,6 +23,8 @@ pub(crate) struct Copied {
 pub struct Opening {
     pub(super) driver: Driver,
     number: u64,
+    /// Whether the board said that it is lost, its memory with it.
+    dead: AtomicBool,
     context: acl::aclrtContext,
     stream: acl::aclrtStream,
     /// Recorded before a run and after it.
@@ -38,9 +41,22 @@ unsafe impl Sync for Opening {}
 impl Opening {
     /// Opens a board.
     pub(crate) fn new(driver: Driver, board: i32) -> Result<Opening> {
+        Opening::over(driver, board, MADE.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Opens the board anew, after a reset; what lies in its memory stays, unless the board lost it.
+    pub(crate) fn anew(&self, board: i32) -> Result<Opening> {
+        match self.dead.load(Ordering::Acquire) || self.enter().is_err() {
+            true => Opening::new(self.driver, board),
+            false => Opening::over(self.driver, board, self.number),
+        }
+    }
+
+    fn over(driver: Driver, board: i32, number: u64) -> Result<Opening> {
         let mut opening = Opening {
             driver,
-            number: MADE.fetch_add(1, Ordering::Relaxed),
+            number,
+            dead: AtomicBool::new(false),
             context: std::ptr::null_mut(),
             stream: std::ptr::null_mut(),
             events: [std::ptr::null_mut(); 2],
@@ -62,7 +78,7 @@ impl Opening {
         Ok(opening)
     }
 
-    /// Which opening of the process it is.
+    /// Which memory it is: openings of a board that kept its memory have the same number.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -123,6 +139,14 @@ impl Opening {
     /// What was enqueued failed, or the board is lost.
     pub(crate) fn timed(&self, enqueue: impl FnOnce() -> Result<()>) -> Result<u64> {
         self.alive()?;
+        self.run(enqueue).inspect_err(|error| {
+            if error.kind() == ErrorKind::DeviceLost {
+                self.dead.store(true, Ordering::Release);
+            }
+        })
+    }
+
+    fn run(&self, enqueue: impl FnOnce() -> Result<()>) -> Result<u64> {
         self.enter()?;
         let [start, end] = self.events;
         self.record(start)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polychip_host::{CompileOptions, ErrorKind, FlatGraph, Submission};
-use polychip_parts::{buffers, load, relu_of_sum};
+use polychip_parts::{buffers, floats, load, numbers, read, relu_of_sum, write};
 
 use crate::board::{Board, PATIENCE, run};
 
@@ -99,4 +99,43 @@ fn a_run_that_hangs_is_left_behind() {
     // lets the thread that was left behind go; what its run held stays, as the SDK says
     board.faults("");
     drop((held, executable));
+}
+
+/// What a run wrote before a reset is read after it; what a lost board held is gone, by name.
+#[test]
+fn buffers_outlive_a_reset_and_no_loss() {
+    let board = Board::new();
+    let device = board.device(&[]);
+    for (lost, rule) in [(false, ""), (true, "run:2=lost")] {
+        board.faults(rule);
+        let executable = load(&device, &relu_of_sum());
+        let mut submission = Submission::new(&executable, 4);
+        let held = buffers(&device, &executable, &mut submission);
+        write(&held[0], &floats(&[1.0; 4]));
+        executable
+            .execute(&mut submission, &[])
+            .unwrap()
+            .wait(PATIENCE)
+            .unwrap();
+        if lost {
+            let mut other = Submission::new(&executable, 4);
+            let _held = buffers(&device, &executable, &mut other);
+            executable
+                .execute(&mut other, &[])
+                .unwrap()
+                .wait(PATIENCE)
+                .unwrap_err();
+        }
+        device.reset().unwrap();
+        if lost {
+            let gone = held[1]
+                .access(polychip_host::Access::Read, 0, 16)
+                .map(drop)
+                .unwrap_err();
+            assert_eq!(gone.kind(), ErrorKind::DeviceLost, "{gone}");
+        } else {
+            assert_eq!(numbers(&read(&held[1], 16))[0], 2.0);
+        }
+    }
+    board.faults("");
 }

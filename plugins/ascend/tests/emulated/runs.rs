@@ -202,3 +202,30 @@ fn an_estimate_is_a_roofline() {
     assert_eq!(one.time_ns, Some(20_480));
     assert_eq!(two.time_ns, Some(40_960));
 }
+
+/// An output that lies on an input goes through memory of the part's: one copy on the board, and it is counted.
+#[test]
+fn an_output_on_its_input_is_copied_on_the_board_and_right() {
+    let board = Board::new();
+    let device = board.device(&[]);
+    let executable = load(&device, &relu_of_sum());
+    let mut submission = Submission::new(&executable, 4);
+    let held = buffers(&device, &executable, &mut submission);
+    submission.bind(1, &held[0], 0).unwrap();
+    write(&held[0], &floats(&[5.0; 4]));
+    let before = board.counts();
+    for _ in 0..2 {
+        executable
+            .execute(&mut submission, &[])
+            .unwrap()
+            .wait(PATIENCE)
+            .unwrap();
+    }
+    let after = board.counts();
+    assert_eq!(after.on_board_bytes - before.on_board_bytes, 2 * 16);
+    assert_eq!(
+        (after.to_board_bytes, after.from_board_bytes),
+        (before.to_board_bytes, before.from_board_bytes)
+    );
+    assert_eq!(numbers(&read(&held[0], 16))[0], 7.0);
+}
