@@ -140,6 +140,21 @@ impl Expectations {
         Ok(Expectations { file, ..read })
     }
 
+    /// These, and those of another file, which lists other cases.
+    ///
+    /// # Errors
+    /// The other file is malformed, or a case is in both.
+    pub fn and(mut self, other: &str) -> Result<Expectations> {
+        for (case, known) in Expectations::load(other)?.known {
+            ensure!(
+                self.known.insert(case.clone(), known).is_none(),
+                "case {case} is listed in {} and in expectations/{other}.toml",
+                self.file
+            );
+        }
+        Ok(self)
+    }
+
     /// Reads a file.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod emulated;
 pub mod expectations;
 pub mod gpu;
 pub mod litert;

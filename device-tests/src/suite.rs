@@ -1,7 +1,8 @@
 //! The ONNX backend suite on disk, judged through one device: node, simple, pytorch-converted and pytorch-operator cases.
 //!
 //! Invariants:
-//! 1. Every case on disk is a trial and counts; what is known not to pass is listed in `expectations/PLUGIN.toml`.
+//! 1. Every case on disk is a trial and counts; what is known not to pass is listed in `expectations/PLUGIN.toml`, or
+//!    for all plugins in `reading.toml`.
 //! 2. A listed case that passes fails, and so does a list that names cases that are not there, and a whole run in which
 //!    other counts pass than are committed.
 //! 3. A panic fails, listed or not.
@@ -32,6 +33,8 @@ const TOLERANCE: Tolerance = Tolerance::Elementwise {
     relative: 1e-3,
     absolute: 1e-7,
 };
+/// What a device is allowed that computes in 16-bit floats (11 significant bits).
+const REDUCED: Tolerance = Tolerance::OfLargest(1e-2);
 const KINDS: [&str; 4] = ["node", "simple", "pytorch-converted", "pytorch-operator"];
 
 /// Results of cases, written as they come.
@@ -50,6 +53,7 @@ pub struct Suite {
     prefix: String,
     /// Of how many cases of a kind one is taken: 1 is all.
     every: usize,
+    tolerance: Tolerance,
     passed: [AtomicUsize; 4],
     refused: [AtomicUsize; 4],
     list: Option<List>,
@@ -93,11 +97,12 @@ impl Suite {
                 .in_flight(1)
                 // what a device takes it must compile: nothing moves
                 .replan(false),
-            expectations: Expectations::load(plugin)?,
+            expectations: Expectations::load(plugin)?.and("reading")?,
             label,
             counted: passes::counted(plugin, emulated),
             prefix,
             every: 1,
+            tolerance: TOLERANCE,
             passed: Default::default(),
             refused: Default::default(),
             list: None,
@@ -108,6 +113,13 @@ impl Suite {
     #[must_use]
     pub fn listed(mut self, list: Option<List>) -> Suite {
         self.list = list;
+        self
+    }
+
+    /// Judges a device that was told that it may compute in 16-bit floats.
+    #[must_use]
+    pub fn reduced(mut self) -> Suite {
+        self.tolerance = REDUCED;
         self
     }
 
@@ -245,7 +257,8 @@ impl Suite {
                 return Err(Differs(words).into());
             }
             for ((name, found), wanted) in outputs.iter().zip(&wanted) {
-                judge(found, wanted).map_err(|words| Differs(format!("output {name:?}: {words}")))?;
+                judge(found, wanted, self.tolerance)
+                    .map_err(|words| Differs(format!("output {name:?}: {words}")))?;
             }
         }
         if sets == 0 {
@@ -256,9 +269,9 @@ impl Suite {
 }
 
 /// Compares what came out with what should.
-fn judge(found: &Data, wanted: &Data) -> std::result::Result<(), String> {
+fn judge(found: &Data, wanted: &Data, tolerance: Tolerance) -> std::result::Result<(), String> {
     match (found, wanted) {
-        (Data::Tensor(found), Data::Tensor(wanted)) => compare(found, wanted, TOLERANCE),
+        (Data::Tensor(found), Data::Tensor(wanted)) => compare(found, wanted, tolerance),
         (Data::Packed(found), Data::Packed(wanted)) => {
             let (ours, theirs) = (found.tensors(), wanted.tensors());
             if discriminant(found) != discriminant(wanted) || ours.len() != theirs.len() {
@@ -266,7 +279,7 @@ fn judge(found: &Data, wanted: &Data) -> std::result::Result<(), String> {
             }
             for (index, (found, wanted)) in ours.iter().zip(theirs).enumerate() {
                 if wanted.dtype != DType::String {
-                    compare(found, wanted, TOLERANCE).map_err(|words| format!("tensor {index}: {words}"))?;
+                    compare(found, wanted, tolerance).map_err(|words| format!("tensor {index}: {words}"))?;
                 } else if found != wanted {
                     return Err(format!("{:?} instead of {:?}", found.strings(), wanted.strings()));
                 }

@@ -1,15 +1,26 @@
 //! The ONNX backend suite against a device: node, simple, pytorch-converted and pytorch-operator cases.
 //!
-//! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`; `openvino:0` and `gpu:0` are linked here);
-//! `POLYCHIP_SUITE_LIST=FILE` also writes each case's result there. Known failures stand in `expectations/PLUGIN.toml`; one that passes fails here.
+//! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`; `openvino:0`, `gpu:0` and the first of each plugin that has
+//! an emulated library are linked here); `POLYCHIP_SUITE_LIST=FILE` also writes each case's result there. Known failures
+//! stand in `expectations/PLUGIN.toml`; one that passes fails here. An emulated chip may compute in 16-bit floats: most
+//! NPUs do nothing else.
 
 use std::sync::{Arc, Mutex};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
-use polychip::Runtime;
+use polychip::{Query, Runtime};
 use polychip_device_tests::suite::{self, Suite};
-use polychip_device_tests::{Need, gpu, openvino};
+use polychip_device_tests::{Need, emulated, gpu, openvino};
+
+/// The plugins whose library is emulated here.
+const EMULATED: [(&str, Query); emulated::PLUGINS.len()] = [
+    ("ascend", polychip_ascend::query),
+    ("coreml", polychip_coreml::query),
+    ("neuron", polychip_neuron::query),
+    ("qnn", polychip_qnn::query),
+    ("rknn", polychip_rknn::query),
+];
 
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
@@ -34,10 +45,28 @@ fn main() -> Result<()> {
     if plugin == "gpu" {
         runtime = runtime.link(polychip_gpu::query);
     }
+    let emulated = EMULATED.iter().find(|(name, _)| *name == plugin);
+    if let Some((_, query)) = emulated {
+        runtime = runtime
+            .only_given_folders()
+            .link(*query)
+            .configure(plugin, "precision", "reduced");
+        for (key, value) in emulated::configuration(plugin)? {
+            runtime = runtime.configure(plugin, key, value);
+        }
+    }
     let runtime = runtime.build()?;
     if let Some(why) = gpu::missing(&runtime).filter(|_| plugin == "gpu") {
         suite::skip(&arguments, Need::Vulkan, &why);
     }
-    let suite = Suite::new(runtime, &device, "")?.listed(list.map(|file| Arc::new(Mutex::new(file))));
+    if emulated.is_some() {
+        let found = runtime.devices().iter().find(|found| found.name() == device);
+        let found = found.with_context(|| format!("no device {device}: {:?}", runtime.refusals()))?;
+        ensure!(found.info().emulated, "{device} is not labelled as emulated");
+    }
+    let mut suite = Suite::new(runtime, &device, "")?.listed(list.map(|file| Arc::new(Mutex::new(file))));
+    if emulated.is_some() {
+        suite = suite.reduced();
+    }
     suite::run(&arguments, vec![suite])?.exit()
 }

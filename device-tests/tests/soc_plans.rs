@@ -27,7 +27,7 @@ use libtest_mimic::{Arguments, Trial};
 use polychip::{Device, Model, Planned, Policy, Runtime};
 use polychip_device_tests::compare::cosine;
 use polychip_device_tests::litert::Litert;
-use polychip_device_tests::{Need, model, paths, skipped};
+use polychip_device_tests::{Need, emulated, model, paths, skipped};
 use polychip_graph::Graph;
 use polychip_ops::{DType, Dim, Literal, Op};
 use rand::{RngExt, SeedableRng};
@@ -94,7 +94,7 @@ fn child(system: &System) -> Result<()> {
         .only_given_folders()
         .link(system.query)
         .configure(system.plugin, "precision", "reduced");
-    for (key, value) in (system.configuration)()? {
+    for (key, value) in emulated::configuration(system.plugin)? {
         builder = builder.configure(system.plugin, key, value);
     }
     let runtime = builder.build()?;

@@ -12,7 +12,7 @@ use polychip_conformance::groups::GROUPS;
 use polychip_conformance::run::{self, Settings};
 use polychip_conformance::verdict::Verdict;
 use polychip_device_tests::expectations::Expectations;
-use polychip_device_tests::{Need, libraries, passes, skipped};
+use polychip_device_tests::{Need, emulated, libraries, passes, skipped};
 
 fn program() -> PathBuf {
     env!("CARGO_BIN_EXE_polychip-conform").into()
@@ -41,23 +41,12 @@ fn conforms(trial: &str, settings: &Settings) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The folder with the emulator's libraries.
-fn emulator() -> Result<PathBuf, Failed> {
-    libraries::library("polychip-emulator-qnn-system", "QnnSystem")?;
-    let library = libraries::library("polychip-emulator-qnn", "QnnHtp")?;
-    Ok(library
-        .parent()
-        .ok_or("the emulator lies in no folder")?
-        .to_owned())
-}
-
-/// The QNN plugin for a chip, on the libraries of a folder.
-fn qnn(folder: &Path, soc: &str, reduced: bool) -> Result<Settings, Failed> {
-    let mut settings = settings("qnn")?;
+/// A plugin on its emulated library; `reduced` asks for 16-bit arithmetic.
+fn emulated(plugin: &str, reduced: bool) -> Result<Settings, Failed> {
+    let mut settings = settings(plugin)?;
     settings
         .configuration
-        .insert("lib_dir".into(), folder.display().to_string());
-    settings.configuration.insert("soc".into(), soc.into());
+        .extend(owned(emulated::configuration(plugin)?));
     if reduced {
         settings.reduced = true;
         settings
@@ -67,84 +56,52 @@ fn qnn(folder: &Path, soc: &str, reduced: bool) -> Result<Settings, Failed> {
     Ok(settings)
 }
 
-/// The Neuron plugin on the emulated library.
-fn neuron(reduced: bool) -> Result<Settings, Failed> {
-    let library = libraries::library("polychip-emulator-neuron", "neuron_adapter")?;
-    let folder = library.parent().ok_or("the emulator lies in no folder")?;
-    let mut settings = settings("neuron")?;
+fn owned(pairs: Vec<(&'static str, String)>) -> impl Iterator<Item = (String, String)> {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value))
+}
+
+/// The QNN plugin for a chip.
+fn qnn(soc: &str, reduced: bool) -> Result<Settings, Failed> {
+    let mut settings = emulated("qnn", reduced)?;
+    settings.configuration.insert("soc".into(), soc.into());
+    Ok(settings)
+}
+
+/// The same on the vendor's library of a folder.
+fn vendors_qnn(folder: &str, soc: &str) -> Result<Settings, Failed> {
+    let mut settings = settings("qnn")?;
+    let pairs = [("lib_dir", folder), ("soc", soc)];
     settings
         .configuration
-        .insert("lib_dir".into(), folder.display().to_string());
-    settings.reduced = reduced;
+        .extend(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
     Ok(settings)
 }
 
-/// A device of the coreml plugin on the emulated Core ML: 0 is the Neural Engine, 1 the GPU.
+/// A device of the coreml plugin: 0 is the Neural Engine, 1 the GPU.
 fn coreml(device: u32, reduced: bool) -> Result<Settings, Failed> {
-    let library = libraries::library("polychip-emulator-coreml", "CoreML")?;
-    let folder = library.parent().ok_or("the emulator lies in no folder")?;
-    let mut settings = settings("coreml")?;
+    let mut settings = emulated("coreml", reduced)?;
     settings.device = Some(device);
-    let configuration = &mut settings.configuration;
-    configuration.insert("lib_dir".into(), folder.display().to_string());
-    if reduced {
-        configuration.insert("precision".into(), "reduced".into());
-        settings.reduced = true;
-    }
     Ok(settings)
 }
 
-/// The rknn plugin on the emulated runtime, of a board (`rknnrt`) or of a connected one (`rknn_api`): a folder that holds
-/// that library alone. It computes in 16 bits or not at all.
-fn rknn(package: &str, stem: &str, more: &[(&str, &str)]) -> Result<Settings, Failed> {
-    let library = libraries::library(package, stem)?;
-    let compiler = libraries::program("polychip-emulator-rknn", "rknn-toolkit-emulated")?;
-    let name = library.file_name().ok_or("a library has a name")?;
-    let folder = library.with_file_name(format!("only-{stem}"));
-    std::fs::create_dir_all(&folder)?;
-    // another process may make it at the same time
-    let _ = std::os::unix::fs::symlink(&library, folder.join(name));
-    let mut settings = settings("rknn")?;
-    settings.reduced = true;
-    let configuration = [
-        ("lib_dir", &*folder.display().to_string()),
-        ("compiler", &compiler.display().to_string()),
-        ("target_platform", "rk3588"),
-        ("precision", "reduced"),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()));
-    settings.configuration.extend(configuration);
-    let more = more
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    settings.configuration.extend(more);
+/// The rknn plugin on the emulated runtime, of a board (`rknnrt`) or of a connected one (`rknn_api`). It computes in 16
+/// bits or not at all.
+fn rknn(package: &str, stem: &str) -> Result<Settings, Failed> {
+    let mut settings = emulated("rknn", true)?;
+    settings
+        .configuration
+        .extend(owned(emulated::rknn(package, stem)?));
     Ok(settings)
 }
 
 /// The same on a chip that sees memory otherwise than the processor, with no maintenance but that of accesses.
 fn rknn_incoherent() -> Result<Settings, Failed> {
-    let mut settings = rknn("polychip-emulator-rknnrt", "rknnrt", &[("caches", "access")])?;
+    let mut settings = rknn("polychip-emulator-rknnrt", "rknnrt")?;
+    settings.configuration.insert("caches".into(), "access".into());
     settings.environment = vec![("POLYCHIP_RKNN_INCOHERENT".into(), "1".into())];
     settings.selection.tags = ["buffers", "compile", "concurrency", "fences"]
         .map(str::to_owned)
         .into();
-    Ok(settings)
-}
-
-/// The ascend plugin on the emulated library and compiler. It computes in 16 bits or not at all.
-fn ascend() -> Result<Settings, Failed> {
-    let library = libraries::library("polychip-emulator-ascend", "ascendcl")?;
-    let compiler = libraries::program("polychip-emulator-ascend", "atc")?;
-    let folder = library.parent().ok_or("the emulator lies in no folder")?;
-    let mut settings = settings("ascend")?;
-    settings.reduced = true;
-    for (key, value) in [
-        ("lib_dir", folder.display().to_string()),
-        ("atc", compiler.display().to_string()),
-        ("precision", "reduced".to_owned()),
-    ] {
-        settings.configuration.insert(key.to_owned(), value);
-    }
     Ok(settings)
 }
 
@@ -382,15 +339,17 @@ fn main() {
     for soc in ["30", "43", "57"] {
         let name = format!("qnn/soc-{soc}");
         trials.push(Trial::test(name.clone(), move || {
-            conforms(&name, &qnn(&emulator()?, soc, false)?)
+            conforms(&name, &qnn(soc, false)?)
         }));
     }
     trials.push(Trial::test("qnn/soc-57-reduced", || {
-        conforms("qnn/soc-57-reduced", &qnn(&emulator()?, "57", true)?)
+        conforms("qnn/soc-57-reduced", &qnn("57", true)?)
     }));
-    trials.push(Trial::test("neuron", || conforms("neuron", &neuron(false)?)));
+    trials.push(Trial::test("neuron", || {
+        conforms("neuron", &emulated("neuron", false)?)
+    }));
     trials.push(Trial::test("neuron-reduced", || {
-        conforms("neuron-reduced", &neuron(true)?)
+        conforms("neuron-reduced", &emulated("neuron", true)?)
     }));
     for (name, device, reduced) in [
         ("coreml/ane", 0, false),
@@ -401,13 +360,17 @@ fn main() {
             conforms(name, &coreml(device, reduced)?)
         }));
     }
-    match std::env::var_os("QNN_LIB_DIR").filter(|folder| !folder.is_empty()) {
+    match std::env::var_os("QNN_LIB_DIR")
+        .map(PathBuf::from)
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         // its answers are one chip's per process: each trial has child processes of its own
         Some(folder) => trials.extend(["30", "43", "57"].map(|soc| {
-            let (folder, name) = (folder.clone(), format!("qnn/vendor-library/soc-{soc}"));
-            Trial::test(name.clone(), move || {
-                conforms(&name, &qnn(Path::new(&folder), soc, false)?)
-            })
+            let (folder, name) = (
+                folder.display().to_string(),
+                format!("qnn/vendor-library/soc-{soc}"),
+            );
+            Trial::test(name.clone(), move || conforms(&name, &vendors_qnn(&folder, soc)?))
         })),
         None => {
             trials.push(skipped(
@@ -418,18 +381,17 @@ fn main() {
         }
     }
     trials.push(Trial::test("rknn/board", || {
-        conforms("rknn/board", &rknn("polychip-emulator-rknnrt", "rknnrt", &[])?)
+        conforms("rknn/board", &rknn("polychip-emulator-rknnrt", "rknnrt")?)
     }));
     trials.push(Trial::test("rknn/connected", || {
-        conforms(
-            "rknn/connected",
-            &rknn("polychip-emulator-rknn-api", "rknn_api", &[])?,
-        )
+        conforms("rknn/connected", &rknn("polychip-emulator-rknn-api", "rknn_api")?)
     }));
     trials.push(Trial::test("rknn/incoherent", || {
         conforms("rknn/incoherent", &rknn_incoherent()?)
     }));
-    trials.push(Trial::test("ascend", || conforms("ascend", &ascend()?)));
+    trials.push(Trial::test("ascend", || {
+        conforms("ascend", &emulated("ascend", true)?)
+    }));
     match polychip_device_tests::openvino::library() {
         Ok(folder) => {
             let other = folder.clone();

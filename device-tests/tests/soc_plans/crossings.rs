@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libloading::Library;
 use polychip::{Policy, Report, Runtime};
 use polychip_device_tests::compare::cosine;
-use polychip_device_tests::{libraries, model, paths};
+use polychip_device_tests::{emulated, libraries, model, paths};
 
 use crate::systems::{SYSTEMS, System};
 use crate::{COSINE, filled};
@@ -86,7 +86,7 @@ fn alternate(caches: &str) -> Result<Told> {
         builder = builder
             .link(system.query)
             .configure(system.plugin, "precision", "reduced");
-        for (key, value) in (system.configuration)()? {
+        for (key, value) in emulated::configuration(system.plugin)? {
             builder = builder.configure(system.plugin, key, value);
         }
     }

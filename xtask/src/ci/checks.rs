@@ -216,6 +216,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         arm(),
         backend_suite("ONNX backend suite through OpenVINO", "openvino:0"),
         backend_suite("ONNX backend suite through the GPU", "gpu:0"),
+        emulated_backend_suites(),
         newer_mesa(),
         miri(),
         fuzz(fuzz_seconds),
@@ -262,6 +263,18 @@ fn backend_suite(name: &'static str, device: &str) -> Check {
         environment: vec![("POLYCHIP_SUITE_DEVICE", device.to_owned())],
     };
     Check::new(name, vec![step])
+}
+
+/// The same through each plugin whose library is emulated.
+fn emulated_backend_suites() -> Check {
+    let step = |plugin: &str| Step::Suite {
+        package: DEVICE_TESTS,
+        test: "onnx_backend",
+        arguments: &[],
+        environment: vec![("POLYCHIP_SUITE_DEVICE", format!("{plugin}:0"))],
+    };
+    let steps = ["ascend", "coreml", "neuron", "qnn", "rknn"].map(step);
+    Check::new("ONNX backend suite through emulated libraries", steps.into()).all_steps()
 }
 
 /// Some of the GPU's suites through another version of Vulkan's driver in software: not all, for its compiler takes

@@ -241,7 +241,8 @@ impl Lower<'_> {
             return Err(Refusal::shape(format!("an image of {shape:?}")));
         }
         let (kind, size) = match (node.op, node.attributes.str(Attr::Mode).unwrap_or("DCR")) {
-            (Op::SpaceToDepth, _) => ("space_to_depth", "block_size"),
+            (Op::SpaceToDepth, "DCR") => ("space_to_depth", "block_size"),
+            (Op::SpaceToDepth, "CRD") => ("pixel_unshuffle", "downscale_factor"),
             (_, "DCR") => ("depth_to_space", "block_size"),
             (_, "CRD") => ("pixel_shuffle", "upscale_factor"),
             (_, other) => return Err(Refusal::attribute(format!("mode {other}"))),

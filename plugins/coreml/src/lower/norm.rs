@@ -66,8 +66,11 @@ impl Lower<'_> {
         let out = if node.op == Op::Softmax {
             self.like("softmax", x, vec![("axis", Arg::Int(axis as i32))])
         } else {
-            let sum = self.reduced("reduce_log_sum_exp", x, &[axis]);
-            self.two("sub", x, sum)?
+            // the largest goes first: x − ln Σ exp x of 16-bit floats loses what large ones differ by
+            let largest = self.reduced("reduce_max", x, &[axis]);
+            let below = self.two("sub", x, largest)?;
+            let sum = self.reduced("reduce_log_sum_exp", below, &[axis]);
+            self.two("sub", below, sum)?
         };
         self.settle(output, out)
     }

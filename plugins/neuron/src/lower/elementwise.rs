@@ -168,6 +168,11 @@ impl Lower<'_> {
     }
 
     fn same(&mut self, node: &Node, layout: Layout) -> Outcome<()> {
+        if let Some(training) = node.input(2)
+            && self.part.scalar(training) != Some(0.0)
+        {
+            return Err(Refusal::attribute("training_mode 1"));
+        }
         let from = self.read(input(node, 0)?, layout)?;
         self.settle(from, output(node)?, layout)
     }
