@@ -178,7 +178,6 @@ fn ops(python: &Path) -> Result<()> {
         "upsample_nearest_neighbor",
         "depth_to_space",
         "pixel_shuffle",
-        "pixel_unshuffle",
         "space_to_depth",
     ] {
         ensure!(

@@ -241,8 +241,7 @@ impl Lower<'_> {
             return Err(Refusal::shape(format!("an image of {shape:?}")));
         }
         let (kind, size) = match (node.op, node.attributes.str(Attr::Mode).unwrap_or("DCR")) {
-            (Op::SpaceToDepth, "DCR") => ("space_to_depth", "block_size"),
-            (Op::SpaceToDepth, "CRD") => ("pixel_unshuffle", "downscale_factor"),
+            (Op::SpaceToDepth, "DCR" | "CRD") => ("space_to_depth", "block_size"),
             (_, "DCR") => ("depth_to_space", "block_size"),
             (_, "CRD") => ("pixel_shuffle", "upscale_factor"),
             (_, other) => return Err(Refusal::attribute(format!("mode {other}"))),
@@ -253,7 +252,16 @@ impl Lower<'_> {
             (size, Arg::Int(int(node, Attr::Blocksize, 1) as i32)),
         ];
         let (ty, dims) = (self.ty_of(x), self.dims(output)?);
-        let out = self.op(kind, args, ty, &dims);
+        let mut out = self.op(kind, args, ty, &dims);
+        if node.op == Op::SpaceToDepth && node.attributes.str(Attr::Mode) == Some("CRD") {
+            // a block's places inside each channel, not around them (`pixel_unshuffle` would do it, of an unsigned factor)
+            let places = dims[1] / shape[1];
+            let apart = self.reshaped(out, &[dims[0], places, shape[1], dims[2], dims[3]]);
+            let turned = [dims[0], shape[1], places, dims[2], dims[3]];
+            let args = vec![("x", Arg::Value(apart)), ("perm", Arg::Ints(vec![0, 2, 1, 3, 4]))];
+            let turned = self.op("transpose", args, ty, &turned);
+            out = self.reshaped(turned, &dims);
+        }
         self.settle(output, out)
     }
 }

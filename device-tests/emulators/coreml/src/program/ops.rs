@@ -459,11 +459,10 @@ fn movement(maker: &mut Maker<'_>, operation: &Operation, args: &Args<'_>, ty: T
                 operation,
             )
         }
-        "depth_to_space" | "pixel_shuffle" | "pixel_unshuffle" | "space_to_depth" => {
+        "depth_to_space" | "pixel_shuffle" | "space_to_depth" => {
             let x = maker.arg(args, "x")?;
             let (op, size, mode) = match &*operation.kind {
                 "pixel_shuffle" => (Op::DepthToSpace, "upscale_factor", "CRD"),
-                "pixel_unshuffle" => (Op::SpaceToDepth, "downscale_factor", "CRD"),
                 "depth_to_space" => (Op::DepthToSpace, "block_size", "DCR"),
                 _ => (Op::SpaceToDepth, "block_size", "DCR"),
             };
