@@ -257,10 +257,10 @@ impl Lower<'_> {
             // a block's places inside each channel, not around them (`pixel_unshuffle` would do it, of an unsigned factor)
             let places = dims[1] / shape[1];
             let apart = self.reshaped(out, &[dims[0], places, shape[1], dims[2], dims[3]]);
-            let turned = [dims[0], shape[1], places, dims[2], dims[3]];
+            let swapped = [dims[0], shape[1], places, dims[2], dims[3]];
             let args = vec![("x", Arg::Value(apart)), ("perm", Arg::Ints(vec![0, 2, 1, 3, 4]))];
-            let turned = self.op("transpose", args, ty, &turned);
-            out = self.reshaped(turned, &dims);
+            let grouped = self.op("transpose", args, ty, &swapped);
+            out = self.reshaped(grouped, &dims);
         }
         self.settle(output, out)
     }
