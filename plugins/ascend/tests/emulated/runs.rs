@@ -49,7 +49,7 @@ fn a_product_gives_its_answer_in_sixteen_bits() {
     assert!(rounded, "the cores round to 16 bits");
     let counts = board.counts();
     assert!(
-        counts.runs > 0 && counts.nanoseconds > 30_000 && counts.nanojoules > 0,
+        counts.runs > 0 && counts.nanoseconds >= 30_000 && counts.nanojoules > 0,
         "{counts:?}"
     );
     drop((executable, device));
