@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use polychip_needs::libraries;
 
 /// The plugins of which there is one.
-pub const PLUGINS: [&str; 5] = ["ascend", "coreml", "neuron", "qnn", "rknn"];
+pub const PLUGINS: [&str; 6] = ["ascend", "coreml", "neuron", "nnrt", "qnn", "rknn"];
 
 /// What the plugin's configuration must say so that it opens the emulated library, and compiles for the chip that plans
 /// and conformance are shown for.
@@ -23,6 +23,10 @@ pub fn configuration(plugin: &str) -> Result<Vec<(&'static str, String)>> {
         ],
         "coreml" => vec![("lib_dir", folder("polychip-emulator-coreml", "CoreML")?)],
         "neuron" => vec![("lib_dir", folder("polychip-emulator-neuron", "neuron_adapter")?)],
+        "nnrt" => vec![(
+            "lib_dir",
+            folder("polychip-emulator-nnrt", "neural_network_runtime")?,
+        )],
         "qnn" => {
             folder("polychip-emulator-qnn-system", "QnnSystem")?;
             vec![

@@ -18,6 +18,7 @@ const EMULATED: [(&str, Query); emulated::PLUGINS.len()] = [
     ("ascend", polychip_ascend::query),
     ("coreml", polychip_coreml::query),
     ("neuron", polychip_neuron::query),
+    ("nnrt", polychip_nnrt::query),
     ("qnn", polychip_qnn::query),
     ("rknn", polychip_rknn::query),
 ];

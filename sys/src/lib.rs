@@ -18,6 +18,8 @@ mod error;
 mod library;
 #[cfg(feature = "neuron")]
 pub mod neuron;
+#[cfg(feature = "nnrt")]
+pub mod nnrt;
 #[cfg(feature = "openvino")]
 pub mod openvino;
 #[cfg(feature = "qnn")]

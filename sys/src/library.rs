@@ -107,7 +107,7 @@ impl Library {
     ///
     /// # Errors
     /// The loader's words: there is none, or it is refused.
-    #[cfg(feature = "neuron")]
+    #[cfg(any(feature = "neuron", feature = "nnrt"))]
     pub(crate) fn open_named(name: &str, remedy: &'static str) -> std::result::Result<Self, String> {
         // SAFETY: opening a library runs its initialisers; the system's own are trusted as any that it links.
         match unsafe { libloading::Library::new(name) } {
@@ -124,7 +124,7 @@ impl Library {
     ///
     /// # Errors
     /// The loader refuses it now.
-    #[cfg(feature = "neuron")]
+    #[cfg(any(feature = "neuron", feature = "nnrt"))]
     pub(crate) fn again(&self) -> Result<libloading::Library> {
         // SAFETY: its initialisers have run already.
         unsafe { libloading::Library::new(&self.path) }

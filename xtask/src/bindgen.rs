@@ -57,6 +57,13 @@ const BINDINGS: &[Binding] = &[
         options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
     },
     Binding {
+        header: "sys/headers/nnrt.h",
+        output: "sys/src/nnrt/bindings.rs",
+        allow: "OH_NN.*|NN_.*",
+        title: "Declarations of OpenHarmony's Neural Network Runtime",
+        options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
+    },
+    Binding {
         header: "sys/headers/rknn.h",
         output: "sys/src/rknn/bindings.rs",
         allow: "rknn_.*|RKNN_.*",

@@ -389,6 +389,12 @@ fn main() {
     trials.push(Trial::test("rknn/incoherent", || {
         conforms("rknn/incoherent", &rknn_incoherent()?)
     }));
+    trials.push(Trial::test("nnrt", || {
+        conforms("nnrt", &emulated("nnrt", false)?)
+    }));
+    trials.push(Trial::test("nnrt-reduced", || {
+        conforms("nnrt-reduced", &emulated("nnrt", true)?)
+    }));
     trials.push(Trial::test("ascend", || {
         conforms("ascend", &emulated("ascend", true)?)
     }));

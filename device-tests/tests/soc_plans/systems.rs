@@ -15,7 +15,7 @@ pub(crate) struct System {
 }
 
 /// All of them.
-pub(crate) const SYSTEMS: [System; 5] = [
+pub(crate) const SYSTEMS: [System; 6] = [
     System {
         file: "snapdragon",
         title: "Snapdragon 8 Gen 3",
@@ -35,6 +35,13 @@ pub(crate) const SYSTEMS: [System; 5] = [
         title: "RK3588",
         plugin: "rknn",
         query: polychip_rknn::query,
+        shares_memory: true,
+    },
+    System {
+        file: "kirin-9010",
+        title: "Kirin 9010",
+        plugin: "nnrt",
+        query: polychip_nnrt::query,
         shares_memory: true,
     },
     System {

@@ -273,7 +273,7 @@ fn emulated_backend_suites() -> Check {
         arguments: &[],
         environment: vec![("POLYCHIP_SUITE_DEVICE", format!("{plugin}:0"))],
     };
-    let steps = ["ascend", "coreml", "neuron", "qnn", "rknn"].map(step);
+    let steps = ["ascend", "coreml", "neuron", "nnrt", "qnn", "rknn"].map(step);
     Check::new("ONNX backend suite through emulated libraries", steps.into()).all_steps()
 }
 

@@ -125,6 +125,7 @@ const FREE: &[&str] = &[
     "polychip-emulator-ascend",
     "polychip-emulator-chip",
     "polychip-emulator-neuron",
+    "polychip-emulator-nnrt",
     "polychip-emulator-coreml",
     "polychip-emulator-qnn",
     "polychip-emulator-qnn-format",

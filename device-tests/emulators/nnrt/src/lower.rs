@@ -1,0 +1,250 @@
+//! Operations as steps of the op table: images are moved to channels first and back.
+//!
+//! Invariants:
+//! 1. An operation has the parameters that it may have, of the types that the runtime's checks ask for, or it is refused.
+//! 2. Results are rounded where a tensor of the model holds them; with 16-bit floats allowed, to those.
+//!
+//! Start reading at [`program`].
+
+mod images;
+mod params;
+mod plain;
+
+use polychip_emulator_chip::program::{Builder, Id, Program, Spec};
+use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op};
+use polychip_sys::nnrt::bindings as sys;
+
+use crate::model::{Model, Operation, Tensor};
+use crate::world::{Code, Result};
+use params::Params;
+
+/// Why an operation is refused, in words for a person who debugs.
+pub(crate) type Outcome<T> = std::result::Result<T, String>;
+
+/// A model on its way to a program.
+struct Lower<'a> {
+    model: &'a Model,
+    builder: Builder,
+    ids: Vec<Option<Id>>,
+    operation: &'a Operation,
+}
+
+fn spec(tensor: &Tensor) -> Outcome<Spec> {
+    let dtype = match tensor.ty {
+        sys::OH_NN_FLOAT32 => DType::F32,
+        sys::OH_NN_FLOAT16 => DType::F16,
+        sys::OH_NN_INT32 => DType::I32,
+        sys::OH_NN_INT64 => DType::I64,
+        sys::OH_NN_BOOL => DType::Bool,
+        ty => return Err(format!("tensors of type {ty} are not computed on")),
+    };
+    Ok(Spec::plain(dtype, tensor.shape()))
+}
+
+/// A model as a program.
+pub(crate) fn program(model: &Model) -> Outcome<Program> {
+    let nothing = Operation {
+        code: 0,
+        params: Vec::new(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+    };
+    let mut lower = Lower {
+        model,
+        builder: Builder::default(),
+        ids: vec![None; model.tensors.len()],
+        operation: &nothing,
+    };
+    let mut ports = Vec::new();
+    for &input in &model.inputs {
+        let id = lower.builder.tensor(spec(&model.tensors[input as usize])?);
+        lower.ids[input as usize] = Some(id);
+        ports.push(id);
+    }
+    for operation in &model.operations {
+        lower.operation = operation;
+        lower
+            .step_of()
+            .map_err(|why| format!("operation {}: {why}", operation.code))?;
+    }
+    let outputs: Option<Vec<Id>> = model.outputs.iter().map(|&id| lower.ids[id as usize]).collect();
+    lower
+        .builder
+        .finish(&ports, &outputs.ok_or("an output is made by nothing")?)
+}
+
+/// That an operation has parameters of its own, of their types.
+pub(crate) fn checked(model: &Model, operation: &Operation) -> Result<()> {
+    Params::of(model, operation).map(drop).map_err(|why| {
+        eprintln!("emulated libneural_network_runtime: {why}");
+        Code::INVALID
+    })
+}
+
+/// Whether an operation is one that the chip computes, beside the others of its model.
+pub(crate) fn supports(model: &Model, operation: &Operation) -> bool {
+    let mut alone = Model {
+        tensors: model.tensors.clone(),
+        operations: vec![operation.clone()],
+        outputs: operation.outputs.clone(),
+        ..Model::default()
+    };
+    for &input in &operation.inputs {
+        if model.tensors[input as usize].value.is_none() && !alone.inputs.contains(&input) {
+            alone.inputs.push(input);
+        }
+    }
+    program(&alone).is_ok()
+}
+
+/// Integers as an attribute.
+fn ints(values: impl IntoIterator<Item = i64>) -> AttrValue {
+    AttrValue::Ints(values.into_iter().collect())
+}
+
+impl Lower<'_> {
+    fn params(&self) -> Outcome<Params> {
+        Params::of(self.model, self.operation)
+    }
+
+    fn tensor(&self, place: usize) -> Outcome<&Tensor> {
+        let id = self.operation.inputs.get(place);
+        let id = id.ok_or_else(|| format!("input {place} is left out"))?;
+        Ok(&self.model.tensors[*id as usize])
+    }
+
+    fn shape(&self, place: usize) -> Outcome<Vec<usize>> {
+        Ok(self.tensor(place)?.shape())
+    }
+
+    fn out(&self) -> &Tensor {
+        &self.model.tensors[self.operation.outputs[0] as usize]
+    }
+
+    /// That there are so many inputs.
+    fn takes(&self, count: usize) -> Outcome<()> {
+        match self.operation.inputs.len() == count {
+            true => Ok(()),
+            false => Err(format!("{} inputs, not {count}", self.operation.inputs.len())),
+        }
+    }
+
+    /// A constant list of whole numbers.
+    fn list(&self, place: usize) -> Outcome<Vec<i64>> {
+        let tensor = self.tensor(place)?;
+        match (tensor.ty, tensor.value.as_deref()) {
+            (sys::OH_NN_INT32, Some(bytes)) => {
+                let words = bytes.as_chunks::<4>().0.iter();
+                Ok(words.map(|word| i32::from_le_bytes(*word).into()).collect())
+            }
+            (ty, _) => Err(format!("input {place} of type {ty} is no known list")),
+        }
+    }
+
+    /// A tensor as a value of the program.
+    fn value(&mut self, place: usize) -> Outcome<Id> {
+        let id = self.operation.inputs.get(place).copied();
+        let index = id.ok_or_else(|| format!("input {place} is left out"))? as usize;
+        if let Some(id) = self.ids[index] {
+            return Ok(id);
+        }
+        let tensor = &self.model.tensors[index];
+        let bytes = tensor.value.as_deref();
+        let bytes = bytes.ok_or_else(|| format!("input {place} is made by nothing"))?;
+        let id = self.builder.constant(spec(tensor)?, bytes)?;
+        self.ids[index] = Some(id);
+        Ok(id)
+    }
+
+    /// Integers that are a step's operand.
+    fn known(&mut self, values: &[i64]) -> Outcome<Id> {
+        self.builder.literal(&Literal::i64s(values))
+    }
+
+    fn step(&mut self, op: Op, attributes: Attributes, inputs: &[Id]) -> Id {
+        self.builder.step(op, attributes, inputs)
+    }
+
+    /// That operand and result are of floats of one type.
+    fn floats(&self, place: usize) -> Outcome<()> {
+        let (from, to) = (self.tensor(place)?.ty, self.out().ty);
+        match from == to && matches!(from, sys::OH_NN_FLOAT32 | sys::OH_NN_FLOAT16) {
+            true => Ok(()),
+            false => Err(format!(
+                "types {from} and {to} where floats of one type are wanted"
+            )),
+        }
+    }
+
+    /// What is done to a result: nothing, Relu, Relu6.
+    fn activated(&mut self, value: Id, activation: Option<u8>) -> Outcome<Id> {
+        match u32::from(activation.unwrap_or(0)) {
+            sys::OH_NN_FUSED_NONE => Ok(value),
+            sys::OH_NN_FUSED_RELU => Ok(self.step(Op::Relu, Attributes::new(), &[value])),
+            sys::OH_NN_FUSED_RELU6 => {
+                let low = self.builder.literal(&Literal::scalar_f32(0.0))?;
+                let high = self.builder.literal(&Literal::scalar_f32(6.0))?;
+                Ok(self.step(Op::Clip, Attributes::new(), &[value, low, high]))
+            }
+            code => Err(format!("activation {code}")),
+        }
+    }
+
+    /// Stores a value as an output; one of other extents fails when it runs.
+    fn give(&mut self, value: Id, place: usize) -> Outcome<()> {
+        let id = self.operation.outputs.get(place).copied();
+        let index = id.ok_or_else(|| format!("output {place} is left out"))? as usize;
+        let spec = spec(&self.model.tensors[index])?;
+        let value = if self.model.reduced && spec.dtype == DType::F32 {
+            let half = self.builder.tensor(Spec::plain(DType::F16, spec.shape.clone()));
+            self.builder.copy_to(value, half);
+            half
+        } else {
+            value
+        };
+        let out = self.builder.tensor(spec);
+        self.builder.copy_to(value, out);
+        self.ids[index] = Some(out);
+        Ok(())
+    }
+
+    /// The operation as steps.
+    fn step_of(&mut self) -> Outcome<()> {
+        match self.operation.code {
+            sys::OH_NN_OPS_CONV2D | sys::OH_NN_OPS_DEPTHWISE_CONV2D_NATIVE => self.conv(),
+            sys::OH_NN_OPS_AVG_POOL | sys::OH_NN_OPS_MAX_POOL => self.pool(),
+            sys::OH_NN_OPS_RESIZE_BILINEAR => self.resize(),
+            sys::OH_NN_OPS_DEPTH_TO_SPACE | sys::OH_NN_OPS_SPACE_TO_DEPTH => self.blocks(),
+            sys::OH_NN_OPS_BATCH_NORM => self.batch_norm(),
+            sys::OH_NN_OPS_LAYER_NORM => self.layer_norm(),
+            sys::OH_NN_OPS_FULL_CONNECTION => self.connected(),
+            sys::OH_NN_OPS_MATMUL => self.matmul(),
+            sys::OH_NN_OPS_SOFTMAX | sys::OH_NN_OPS_LOG_SOFTMAX => self.softmax(),
+            sys::OH_NN_OPS_REDUCE_MEAN
+            | sys::OH_NN_OPS_REDUCE_PROD
+            | sys::OH_NN_OPS_REDUCE_MAX
+            | sys::OH_NN_OPS_REDUCE_MIN
+            | sys::OH_NN_OPS_REDUCE_SUM => self.reduce(),
+            sys::OH_NN_OPS_RESHAPE => self.reshape(),
+            sys::OH_NN_OPS_TRANSPOSE => self.transpose(),
+            sys::OH_NN_OPS_CONCAT => self.concat(),
+            sys::OH_NN_OPS_SPLIT => self.split(),
+            sys::OH_NN_OPS_SLICE => self.slice(),
+            sys::OH_NN_OPS_STRIDED_SLICE => self.strided_slice(),
+            sys::OH_NN_OPS_PAD => self.pad(),
+            sys::OH_NN_OPS_TILE => self.tile(),
+            sys::OH_NN_OPS_GATHER => self.gather(),
+            sys::OH_NN_OPS_SELECT => self.select(),
+            code => self.elementwise(code),
+        }
+    }
+}
+
+/// The axis from the front.
+fn from_front(axis: i64, rank: usize) -> Outcome<usize> {
+    polychip_ops::axis::normalise(axis, rank).ok_or_else(|| format!("axis {axis} of {rank}"))
+}
+
+fn with_axis(axis: usize) -> Attributes {
+    Attributes::new().with_int(Attr::Axis, axis as i64)
+}

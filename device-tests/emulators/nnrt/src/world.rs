@@ -1,0 +1,164 @@
+//! Everything that clients hold handles of, and what is global to the process.
+//!
+//! Invariants:
+//! 1. No lock of the world is held while a network runs or a fault waits.
+//! 2. What is compiled outlives its model's handle: it has a copy.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use polychip_emulator_chip::fault::{Effect, Faults};
+use polychip_emulator_chip::program::Program;
+use polychip_emulator_chip::table::{Chip, Heat};
+use polychip_sys::nnrt::bindings as sys;
+
+use crate::model::{Model, Tensor};
+
+/// Why a call fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Code(pub(crate) i32);
+
+pub(crate) type Result<T> = std::result::Result<T, Code>;
+
+impl Code {
+    pub(crate) const FAILED: Code = Code(sys::OH_NN_FAILED as i32);
+    pub(crate) const INVALID: Code = Code(sys::OH_NN_INVALID_PARAMETER as i32);
+    pub(crate) const FORBIDDEN: Code = Code(sys::OH_NN_OPERATION_FORBIDDEN as i32);
+    pub(crate) const LOST: Code = Code(sys::OH_NN_UNAVAILABLE_DEVICE as i32);
+}
+
+/// The NPU's number, and that of a CPU beside it.
+pub(crate) const DEVICES: [usize; 2] = [4_611, 4_612];
+
+/// A model in the making, and the answers that a client reads in place.
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub(crate) model: Model,
+    pub(crate) answers: Vec<bool>,
+}
+
+/// A compilation.
+#[derive(Default)]
+pub(crate) struct Compilation {
+    pub(crate) model: Option<Model>,
+    pub(crate) device: Option<usize>,
+    pub(crate) reduced: bool,
+    /// Once it is built.
+    pub(crate) built: Option<Arc<Built>>,
+}
+
+/// What was built.
+pub(crate) struct Built {
+    pub(crate) model: Model,
+    pub(crate) program: Program,
+}
+
+/// A tensor over mapped memory.
+pub(crate) struct Mapped {
+    pub(crate) tensor: Tensor,
+    pub(crate) map: memmap2::MmapRaw,
+    pub(crate) offset: usize,
+}
+
+/// Objects of one kind by their handles.
+pub(crate) struct Handles<T>(Mutex<BTreeMap<usize, Arc<T>>>);
+
+static NEXT: AtomicUsize = AtomicUsize::new(0x7000_0000);
+
+impl<T> Handles<T> {
+    const fn new() -> Handles<T> {
+        Handles(Mutex::new(BTreeMap::new()))
+    }
+
+    pub(crate) fn add(&self, object: T) -> usize {
+        let handle = NEXT.fetch_add(16, Ordering::Relaxed);
+        lock(&self.0).insert(handle, Arc::new(object));
+        handle
+    }
+
+    /// The object of a handle; null and ended ones are invalid parameters.
+    pub(crate) fn get(&self, handle: usize) -> Result<Arc<T>> {
+        lock(&self.0).get(&handle).cloned().ok_or(Code::INVALID)
+    }
+
+    pub(crate) fn end(&self, handle: usize) {
+        // dropped behind the lock: memory is unmapped then
+        let ended = lock(&self.0).remove(&handle);
+        drop(ended);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
+pub(crate) static DESCRIPTIONS: Handles<Mutex<Tensor>> = Handles::new();
+pub(crate) static MODELS: Handles<Mutex<Draft>> = Handles::new();
+pub(crate) static COMPILATIONS: Handles<Mutex<Compilation>> = Handles::new();
+pub(crate) static EXECUTORS: Handles<Arc<Built>> = Handles::new();
+pub(crate) static TENSORS: Handles<Mapped> = Handles::new();
+
+/// Names of calls that faults may name.
+const CALLS: &[&str] = &["model", "available", "build", "export", "import", "tensor", "run"];
+
+pub(crate) static FAULTS: LazyLock<Faults> = LazyLock::new(|| {
+    let faults = Faults::new(CALLS);
+    faults.set_from("POLYCHIP_NNRT_FAULTS");
+    faults
+});
+
+/// The chip is gone until something is built anew.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// The chip, and how warm it is.
+pub(crate) static CHIP: LazyLock<Chip> = LazyLock::new(|| {
+    Chip::parse(include_str!("../tables/kirin9010.toml")).expect("invariant: a test reads the table")
+});
+pub(crate) static HEAT: Mutex<Heat> = Mutex::new(Heat::cold());
+
+/// Locks an object.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What happens at a call that concerns these operations, before it does anything: `true` where it writes half of each
+/// output.
+pub(crate) fn fault(call: &str, operations: &[u32]) -> Result<bool> {
+    let concerns = |name: &str| operations.iter().any(|code| code.to_string() == name);
+    match FAULTS.at(call, concerns) {
+        None => Ok(false),
+        Some(Effect::Wrong) => Ok(true),
+        Some(Effect::Wait(time)) => {
+            FAULTS.wait(time);
+            Ok(false)
+        }
+        Some(Effect::Fail(code)) => Err(Code(i32::try_from(code).unwrap_or(Code::FAILED.0))),
+        Some(Effect::Lost) => {
+            LOST.store(true, Ordering::Release);
+            Err(Code::LOST)
+        }
+        Some(Effect::Crash) => std::process::abort(),
+    }
+}
+
+/// Something is built: the chip is there again.
+pub(crate) fn revive() {
+    LOST.store(false, Ordering::Release);
+}
+
+/// That the chip is there.
+pub(crate) fn alive() -> Result<()> {
+    match LOST.load(Ordering::Acquire) {
+        true => Err(Code::LOST),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_table_is_read() {
+        assert!(super::CHIP.name.contains("emulated"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Buffers: memory that host and runtime share behind a descriptor.
+//!
+//! Invariant: what a run is told of is the file that the host maps: nothing is copied.
+//!
+//! Not here: cache maintenance of dma-bufs (`polychip_sdk::HostBuffer`).
+
+#![allow(unsafe_code, reason = "the host's descriptors are held here")]
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
+
+use crate::plugin::EMULATED;
+
+/// Memory kinds that are taken without a copy: on a phone, memory of the NPU's reach only.
+pub(crate) const KINDS: MemoryKinds = if EMULATED {
+    MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf])
+} else {
+    MemoryKinds::of(&[MemoryKind::DmaBuf])
+};
+
+/// A buffer.
+pub struct NnrtBuffer {
+    host: HostBuffer,
+    file: OwnedFd,
+    /// Where in the file it begins.
+    start: usize,
+    /// Never given twice.
+    number: u64,
+}
+
+impl NnrtBuffer {
+    fn new(host: HostBuffer, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let fd = memory
+            .fd()
+            .and_then(|fd| i32::try_from(fd).ok())
+            .filter(|&fd| fd >= 0);
+        let fd = fd.ok_or_else(|| Error::bad_argument("memory without a descriptor"))?;
+        // SAFETY: open during this call: the host's by the contract, or the buffer's own.
+        let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+        let file = file.map_err(|error| Error::unsupported(format!("a descriptor is not held: {error}")))?;
+        let start = usize::try_from(memory.offset())
+            .map_err(|_| Error::bad_argument("memory beyond the address space"))?;
+        Ok(Arc::new(NnrtBuffer {
+            host,
+            file,
+            start,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+        }))
+    }
+
+    /// A buffer of the wanted kind; where the kind is not said, of one that the runtime takes.
+    ///
+    /// # Errors
+    /// Where memory runs out, or the kind is none of the runtime's.
+    pub(crate) fn create(wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
+        let kind = match wanted.kind() {
+            MemoryKind::Host if EMULATED => MemoryKind::Memfd,
+            kind if KINDS.contains(kind) => kind,
+            kind => {
+                return Err(Error::unsupported(format!(
+                    "buffers of kind {kind:?} are not the chip's"
+                )));
+            }
+        };
+        let host = HostBuffer::create(&Memory::wanted(kind, wanted.bytes(), wanted.alignment()))?;
+        let memory = host.export(kind)?;
+        NnrtBuffer::new(host, &memory)
+    }
+
+    /// A buffer over memory of the host.
+    ///
+    /// # Errors
+    /// `Unsupported` where the kind is none of the runtime's.
+    pub(crate) fn import(memory: &Memory) -> Result<Arc<NnrtBuffer>> {
+        if !KINDS.contains(memory.kind()) {
+            let what = format!("memory of kind {:?} would be copied", memory.kind());
+            return Err(Error::unsupported(what));
+        }
+        NnrtBuffer::new(HostBuffer::import(memory)?, memory)
+    }
+
+    /// The file, where in it a range begins, and how long the file is at least.
+    ///
+    /// # Errors
+    /// Where the range leaves the buffer.
+    pub(crate) fn range(&self, offset: usize, bytes: usize) -> Result<(&OwnedFd, usize, usize)> {
+        if offset
+            .checked_add(bytes)
+            .is_none_or(|end| end > self.host.bytes())
+        {
+            return Err(Error::bad_argument("a port is bound past the end of its buffer"));
+        }
+        Ok((&self.file, self.start + offset, self.start + self.host.bytes()))
+    }
+
+    /// What names it among all that there ever were.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The memory as the host sees it.
+    pub(crate) fn host(&self) -> &HostBuffer {
+        &self.host
+    }
+}
+
+impl Buffer for NnrtBuffer {
+    fn bytes(&self) -> usize {
+        self.host.bytes()
+    }
+
+    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
+        self.host.begin_access(access, offset, bytes)
+    }
+
+    fn end_access(&self) -> Result<()> {
+        self.host.end_access()
+    }
+
+    fn export(&self, kind: MemoryKind) -> Result<Memory> {
+        self.host.export(kind)
+    }
+}

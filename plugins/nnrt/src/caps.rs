@@ -1,0 +1,99 @@
+//! What the chip supports: our own rules first, then the runtime's word for each operation that a node becomes.
+//!
+//! Invariant: yes is said only where every operation of the node, in each order that it may be planned in, was accepted.
+//!
+//! Not here: how nodes become operations (`lower`). The runtime may yet refuse a part as a whole: then it is planned anew.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use polychip_lowering::{Outcome, Part, Refusal};
+use polychip_sdk::{Reason, Support};
+
+use crate::api::Api;
+use crate::program::Program;
+use crate::{info, lower};
+
+/// The runtime's answers so far: yes, or in which words not.
+#[derive(Default)]
+pub(crate) struct Answers(Mutex<BTreeMap<[u8; 32], Option<String>>>);
+
+impl Answers {
+    /// Whether the chip runs each node of a graph of so many nodes.
+    pub(crate) fn support(&self, api: &Api, part: &Part, nodes: usize, reduced: bool) -> Vec<Support> {
+        let infos = info::infos(part);
+        let lowered: Vec<Outcome<Vec<Program>>> = part
+            .nodes
+            .iter()
+            .map(|node| {
+                let mut programs = lower::alone(part, &infos, node)?;
+                programs.iter_mut().for_each(|program| program.reduced = reduced);
+                Ok(programs)
+            })
+            .collect();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ask(api, lowered.iter().flatten().flatten(), &mut known, reduced);
+        let mut answers = vec![Support::Yes; nodes];
+        for (node, programs) in part.nodes.iter().zip(lowered) {
+            let refusal = programs.and_then(|programs| {
+                for program in &programs {
+                    for operation in &program.operations {
+                        if let Some(Some(words)) = known.get(&program.key(operation)) {
+                            let what = format!("operation {}: {words}", operation.code);
+                            return Err(Refusal::new(Reason::Vendor, what));
+                        }
+                    }
+                }
+                Ok(())
+            });
+            // a node that was decomposed has several answers
+            let place = &mut answers[node.index as usize];
+            if let (Err(refusal), Support::Yes) = (refusal, &*place) {
+                *place = refusal.support();
+            }
+        }
+        answers
+    }
+
+    /// Asks what is new: all in one model, or each alone where the runtime takes not even the question.
+    fn ask<'a>(
+        &self,
+        api: &Api,
+        programs: impl Iterator<Item = &'a Program>,
+        known: &mut BTreeMap<[u8; 32], Option<String>>,
+        reduced: bool,
+    ) {
+        let fresh = || Program {
+            reduced,
+            ..Program::default()
+        };
+        let (mut all, mut keys) = (fresh(), Vec::new());
+        for program in programs {
+            for operation in &program.operations {
+                let key = program.key(operation);
+                if !known.contains_key(&key) && !keys.contains(&key) {
+                    all.ask(program, operation);
+                    keys.push(key);
+                }
+            }
+        }
+        if keys.is_empty() {
+            return;
+        }
+        let said = |yes: bool| (!yes).then(|| "the runtime says no".to_owned());
+        match api.ask(&all) {
+            Ok(answers) => known.extend(keys.into_iter().zip(answers.into_iter().map(said))),
+            Err(_) => {
+                for (operation, key) in all.operations.iter().zip(keys) {
+                    let mut alone = fresh();
+                    alone.ask(&all, operation);
+                    let answer = match api.ask(&alone) {
+                        Ok(answers) => said(answers == [true]),
+                        Err(error) => Some(error.to_string()),
+                    };
+                    known.insert(key, answer);
+                }
+            }
+        }
+    }
+}

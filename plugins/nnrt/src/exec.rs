@@ -1,0 +1,195 @@
+//! Loaded parts and their runs.
+//!
+//! Invariants:
+//! 1. The runtime's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
+//! 2. A reset voids what was loaded before it: the host loads the blob again.
+//! 3. A tensor is made once per port and place that is bound; a warm run makes none.
+//! 4. A state is computed beside its input, which it may lie on, and copied behind the run.
+//!
+//! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
+
+#![allow(unsafe_code, reason = "memory that the runtime has ended with is read here")]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use polychip_sdk::{
+    Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Memory, MemoryKind, Port,
+    Result, Run, RunContext, RunQueue, Span, Submit,
+};
+
+use crate::api::{Api, Compilation, Executor, RunTensor};
+use crate::buffer::NnrtBuffer;
+use crate::program::Tensor;
+
+/// A run, and the fence that tells its end.
+pub type NnrtRun = Run<NnrtExecutable>;
+
+/// Places kept per port: as many as a session binds in turn. The oldest goes first.
+const PLACES: usize = 32;
+
+/// A range of a buffer as a tensor of the runtime's.
+struct Place {
+    buffer: u64,
+    offset: usize,
+    tensor: RunTensor,
+}
+
+/// What one run at a time has.
+struct Seat {
+    /// Before the executor: tensors are the device's.
+    places: Vec<VecDeque<Place>>,
+    /// Per port that is the new value of a state: memory of its own.
+    spare: Vec<Option<Arc<NnrtBuffer>>>,
+    executor: Executor,
+}
+
+/// A loaded part.
+pub struct NnrtExecutable {
+    api: Api,
+    queue: Arc<RunQueue<NnrtRun>>,
+    /// Raised by a reset: parts loaded before are void.
+    resets: Arc<AtomicU64>,
+    loaded_at: u64,
+    ports: Vec<Port>,
+    tensors: Vec<Tensor>,
+    constant_bytes: u64,
+    seat: Mutex<Seat>,
+}
+
+impl NnrtExecutable {
+    /// A compiled part, whose ports are `ports` and, to the runtime, `tensors`.
+    pub(crate) fn new(
+        api: Api,
+        queue: &Arc<RunQueue<NnrtRun>>,
+        resets: &Arc<AtomicU64>,
+        ports: Vec<Port>,
+        tensors: Vec<Tensor>,
+        compilation: Compilation,
+        constant_bytes: u64,
+    ) -> Result<NnrtExecutable> {
+        let outputs = ports.iter().filter(|port| port.output).count();
+        let executor = compilation.executor((ports.len() - outputs, outputs))?;
+        let spare = ports.iter().map(|port| {
+            let state = port.output && port.state_port.is_some();
+            let wanted = Memory::wanted(MemoryKind::Host, port.bytes, 64);
+            state.then(|| NnrtBuffer::create(&wanted)).transpose()
+        });
+        let seat = Seat {
+            places: ports.iter().map(|_| VecDeque::new()).collect(),
+            spare: spare.collect::<Result<_>>()?,
+            executor,
+        };
+        Ok(NnrtExecutable {
+            api,
+            queue: Arc::clone(queue),
+            resets: Arc::clone(resets),
+            loaded_at: resets.load(Ordering::Acquire),
+            ports,
+            tensors,
+            constant_bytes,
+            seat: Mutex::new(seat),
+        })
+    }
+
+    /// The place of a port's list that holds a range as a tensor, made where there is none.
+    fn place(
+        &self,
+        places: &mut VecDeque<Place>,
+        port: usize,
+        buffer: &NnrtBuffer,
+        offset: usize,
+    ) -> Result<usize> {
+        // before anything that is kept: an earlier binding says nothing of this one's range
+        let (file, start, whole) = buffer.range(offset, self.ports[port].bytes as usize)?;
+        let number = buffer.number();
+        let known = places
+            .iter()
+            .position(|place| (place.buffer, place.offset) == (number, offset));
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        if places.len() == PLACES {
+            places.pop_front();
+        }
+        places.push_back(Place {
+            buffer: number,
+            offset,
+            tensor: self.api.tensor(&self.tensors[port], file, start, whole)?,
+        });
+        Ok(places.len() - 1)
+    }
+}
+
+impl Compute for NnrtExecutable {
+    type Buffer = NnrtBuffer;
+    const MAY_HANG: bool = true;
+
+    fn compute(&self, bound: &[Bound<NnrtBuffer>], _run: &RunContext<'_>) -> Result<Span> {
+        if self.loaded_at != self.resets.load(Ordering::Acquire) {
+            let what = "the device was reset since the part was loaded";
+            return Err(Error::new(ErrorKind::DeviceLost, what));
+        }
+        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
+        let Seat {
+            places,
+            spare,
+            executor,
+        } = &mut *seat;
+        let mut chosen = [0; 128];
+        if bound.len() > chosen.len() {
+            return Err(Error::unsupported(format!("{} ports", bound.len())));
+        }
+        for (port, bound) in bound.iter().enumerate() {
+            let (buffer, offset): (&NnrtBuffer, usize) = match &spare[port] {
+                Some(spare) => (spare, 0),
+                None => (bound.buffer(), bound.offset()),
+            };
+            chosen[port] = self.place(&mut places[port], port, buffer, offset)?;
+        }
+        let mut sides = (Vec::with_capacity(bound.len()), Vec::with_capacity(bound.len()));
+        for (port, places) in self
+            .ports
+            .iter()
+            .zip(&*places)
+            .zip(chosen)
+            .map(|((port, places), at)| (port, &places[at]))
+        {
+            match port.output {
+                true => sides.1.push(&places.tensor),
+                false => sides.0.push(&places.tensor),
+            }
+        }
+        executor.run(&sides.0, &sides.1)?;
+        for (bound, spare) in bound.iter().zip(&*spare) {
+            let Some(spare) = spare else { continue };
+            let bytes = bound.bytes().min(spare.bytes());
+            // SAFETY: the runtime has ended with it, and nobody else has it.
+            let new = unsafe { spare.host().slice(0, bytes) }?;
+            bound.buffer().host().copy_in(bound.offset(), new)?;
+        }
+        Ok(Span::Call)
+    }
+}
+
+impl Executable for NnrtExecutable {
+    type Buffer = NnrtBuffer;
+    type Fence = NnrtRun;
+
+    fn info(&self) -> ExecutableInfo {
+        ExecutableInfo {
+            constant_bytes: self.constant_bytes,
+            // the runtime does not say what it keeps between layers
+            arena_bytes: 0,
+        }
+    }
+
+    fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, NnrtBuffer, NnrtRun>) -> Result<Arc<NnrtRun>> {
+        Run::start(self, &self.queue, submit)
+    }
+}

@@ -1,0 +1,295 @@
+//! The plugin and its devices: the NPUs that the runtime names.
+//!
+//! Invariants:
+//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
+//! 2. The runtime's CPUs and GPUs are none of ours: they have plugins.
+//! 3. A reset ends all runs and voids loaded parts. A run that hangs in the runtime is left behind with its thread and its
+//!    part: nobody can end it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use polychip_sdk::{
+    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Device, DeviceInfo, DeviceKind, Error,
+    ErrorKind, GraphView, HostBuffer, HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, Plugin,
+    PluginInfo, Port, Precision, Result, RunQueue, Runner, Support,
+};
+use polychip_sys::nnrt::Library;
+use polychip_sys::nnrt::bindings as sys;
+
+use crate::api::{self, Api, Found, Settings};
+use crate::buffer::{self, NnrtBuffer};
+use crate::caps::Answers;
+use crate::exec::{NnrtExecutable, NnrtRun};
+use crate::lower;
+use crate::program::{Program, Tensor};
+use crate::soc::{self, SOCS, Soc};
+
+/// Part of every cache key, beside the device's name and settings.
+const BUILD_ID: &str = polychip_sdk::build_id!("nnrt");
+
+/// Whether the library of this machine drives no chip: no x86 machine has one.
+pub(crate) const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
+
+/// Sections of a blob: what it was made of, the ports as the runtime has them, and what was compiled, or the program where
+/// the runtime exports nothing.
+const CONTENT: u32 = 1;
+const PORTS: u32 = 2;
+const COMPILED: u32 = 3;
+const PROGRAM: u32 = 4;
+const REDUCED: u32 = 5;
+
+/// The plugin.
+pub struct NnrtPlugin {
+    host: HostServices,
+    library: &'static Library,
+    devices: Vec<Found>,
+    settings: Settings,
+    soc: Soc,
+    reduced: bool,
+}
+
+/// Which of some words a setting of the host's is; the first where it is left out.
+fn word(host: &HostServices, key: &str, words: &[&str]) -> Result<usize> {
+    let Some(text) = host.configuration(key) else {
+        return Ok(0);
+    };
+    let place = words.iter().position(|word| *word == text.trim());
+    place.ok_or_else(|| Error::bad_argument(format!("{key} {text:?} is none of {}", words.join(", "))))
+}
+
+impl Plugin for NnrtPlugin {
+    type Device = NnrtDevice;
+    const INFO: PluginInfo = PluginInfo {
+        name: "nnrt",
+        version: env!("CARGO_PKG_VERSION"),
+        build_id: BUILD_ID,
+    };
+
+    fn create(host: HostServices) -> Result<Self> {
+        let soc = match host.configuration("soc") {
+            Some(text) => soc::find(&text).map_err(Error::bad_argument)?,
+            None => SOCS[0],
+        };
+        let reduced = word(&host, "precision", &["exact", "reduced"])? == 1;
+        // codes 4 to 1, and 3 to 1
+        let performance = word(&host, "performance", &["extreme", "high", "medium", "low"])?;
+        let priority = word(&host, "priority", &["high", "medium", "low"])?;
+        let settings = Settings {
+            performance: 4 - performance as u32,
+            priority: 3 - priority as u32,
+        };
+        let folder = host.configuration("lib_dir");
+        let library = Library::open(folder.as_deref().map(Path::new))
+            .map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;
+        let is_npu = |found: &Found| !matches!(found.kind, sys::OH_NN_CPU | sys::OH_NN_GPU);
+        let mut devices = api::devices(library)?;
+        let all = devices.len();
+        devices.retain(is_npu);
+        if devices.is_empty() {
+            let what = format!(
+                "the Neural Network Runtime ({}) knows {all} devices, none of them an NPU",
+                library.path().display()
+            );
+            return Err(Error::new(ErrorKind::Persistent, what));
+        }
+        host.log(
+            LogLevel::Info,
+            &format!("{} knows {} NPUs", library.path().display(), devices.len()),
+        );
+        Ok(NnrtPlugin {
+            host,
+            library,
+            devices,
+            settings,
+            soc,
+            reduced,
+        })
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(self.devices.len() as u32)
+    }
+
+    fn open(&self, index: u32) -> Result<NnrtDevice> {
+        match self.devices.get(index as usize) {
+            Some(found) => NnrtDevice::new(self, found),
+            None => Err(Error::bad_argument(format!(
+                "device {index} of {}",
+                self.devices.len()
+            ))),
+        }
+    }
+}
+
+/// A device.
+pub struct NnrtDevice {
+    info: DeviceInfo,
+    /// First, so that its thread ends before the rest does.
+    runner: Runner<NnrtRun>,
+    queue: Arc<RunQueue<NnrtRun>>,
+    api: Api,
+    resets: Arc<AtomicU64>,
+    answers: Answers,
+    reduced: bool,
+    made_by: String,
+}
+
+impl NnrtDevice {
+    fn new(plugin: &NnrtPlugin, found: &Found) -> Result<NnrtDevice> {
+        let Settings {
+            performance,
+            priority,
+        } = plugin.settings;
+        let Soc { name, trade, .. } = plugin.soc;
+        let said = polychip_sdk::settings([
+            ("performance", performance.to_string()),
+            (
+                "precision",
+                if plugin.reduced { "reduced" } else { "exact" }.to_owned(),
+            ),
+            ("priority", priority.to_string()),
+            ("soc", name.to_owned()),
+        ]);
+        let title = match EMULATED {
+            true => format!("{trade} NPU, host library (x86)"),
+            false => format!("{trade} NPU"),
+        };
+        let queue = Arc::new(RunQueue::new(plugin.host.clone()));
+        Ok(NnrtDevice {
+            info: DeviceInfo {
+                emulated: EMULATED,
+                // files that host and chip map, not the host's memory as such
+                shares_host_memory: true,
+                serial: true,
+                import_kinds: buffer::KINDS,
+                export_kinds: HostBuffer::KINDS,
+                import_alignment: 1,
+                vendor: "Huawei".to_owned(),
+                soc: name.to_owned(),
+                driver: found.name.clone(),
+                peak_macs_per_s: plugin.soc.macs_per_s,
+                peak_bytes_per_s: plugin.soc.bytes_per_s,
+                settings: said.clone(),
+                ..DeviceInfo::new(DeviceKind::Npu, title)
+            },
+            runner: Runner::start(&queue, "polychip-nnrt-runs")?,
+            queue,
+            api: Api::new(plugin.library, found.id, plugin.settings),
+            resets: Arc::new(AtomicU64::new(0)),
+            answers: Answers::default(),
+            reduced: plugin.reduced,
+            made_by: format!("{BUILD_ID} {} {said}", found.name),
+        })
+    }
+}
+
+/// What a blob keeps of a program's ports.
+fn ports_of(program: &Program) -> Vec<Tensor> {
+    let ports = program.inputs.iter().chain(&program.outputs);
+    ports.map(|&id| program.tensors[id].clone()).collect()
+}
+
+/// Something as a blob's section.
+fn packed(value: &impl serde::Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(value).map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))
+}
+
+/// What [`packed`] gave.
+fn unpacked<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|error| Error::bad_blob(error.to_string()))
+}
+
+impl Device for NnrtDevice {
+    type Blob = AlignedBytes;
+    type Executable = NnrtExecutable;
+    type Buffer = NnrtBuffer;
+    type Fence = NnrtRun;
+    const OFFERS: Offers = Offers {
+        buffer_export: true,
+        cancel: true,
+        device_reset: true,
+        fence_on_signal: true,
+        fence_timing: !EMULATED,
+        ..Offers::NONE
+    };
+
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
+        let part = lower::read(graph);
+        Ok(self
+            .answers
+            .support(&self.api, &part, graph.nodes().count(), self.reduced))
+    }
+
+    fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
+        let mut program = lower::whole(&lower::read(graph))?;
+        program.reduced = self.reduced || options.precision == Precision::Reduced;
+        let compilation = self.api.compile(&program)?;
+        let constants = program.tensors.iter().flat_map(|tensor| &tensor.value);
+        let constants: usize = constants.map(Vec::len).sum();
+        let exported = self.api.export(&compilation, constants)?;
+        let kept = match &exported {
+            Some(_) => Vec::new(),
+            None => packed(&program)?,
+        };
+        BlobWriter::new(&self.made_by)
+            .section(CONTENT, &graph.content_fingerprint())
+            .section(PORTS, &packed(&ports_of(&program))?)
+            .section(REDUCED, &[u8::from(program.reduced)])
+            .section(COMPILED, &exported.unwrap_or_default())
+            .section(PROGRAM, &kept)
+            .finish()
+    }
+
+    fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<NnrtExecutable>> {
+        let graph = source
+            .graph
+            .ok_or_else(|| Error::bad_argument("a blob is loaded beside the part it was compiled from"))?;
+        let bytes: &[u8] = match &source.from {
+            LoadedFrom::Blob(bytes) => bytes,
+            LoadedFrom::Bytes(bytes) => Constant::bytes(bytes),
+        };
+        let blob = BlobReader::open(bytes, &self.made_by)?;
+        let ports = Port::of_graph(&graph, buffer::KINDS)?;
+        let tensors: Vec<Tensor> = unpacked(blob.section(PORTS)?)?;
+        if blob.section(CONTENT)? != graph.content_fingerprint() || tensors.len() != ports.len() {
+            return Err(Error::bad_blob("the blob was made of another part"));
+        }
+        let compiled = blob.section(COMPILED)?;
+        let compilation = if compiled.is_empty() {
+            self.api.compile(&unpacked(blob.section(PROGRAM)?)?)?
+        } else {
+            self.api.import(compiled, blob.section(REDUCED)? == [1])?
+        };
+        let bytes = compiled.len() as u64;
+        let loaded = NnrtExecutable::new(
+            self.api,
+            &self.queue,
+            &self.resets,
+            ports,
+            tensors,
+            compilation,
+            bytes,
+        )?;
+        Ok(Arc::new(loaded))
+    }
+
+    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
+        NnrtBuffer::create(wanted)
+    }
+
+    fn buffer_import(&self, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
+        NnrtBuffer::import(memory)
+    }
+
+    fn reset(&self) -> Result<()> {
+        self.resets.fetch_add(1, Ordering::AcqRel);
+        self.queue.abandon();
+        self.runner.keep_serving()
+    }
+}

@@ -1,0 +1,894 @@
+//! Declarations of OpenHarmony's Neural Network Runtime: made by `cargo xtask bindgen` from `sys/headers/nnrt.h`, never edited.
+//!
+//! Sizes and offsets are checked at compile time against those that the C compiler gave.
+
+#[repr(C)]
+#[derive(Debug)]
+pub struct OH_NNModel {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug)]
+pub struct OH_NNCompilation {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug)]
+pub struct OH_NNExecutor {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug)]
+pub struct NN_TensorDesc {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug)]
+pub struct NN_Tensor {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct OH_NN_UInt32Array {
+    pub data: *mut u32,
+    pub size: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of OH_NN_UInt32Array"][::core::mem::size_of::<OH_NN_UInt32Array>() - 16usize];
+    ["Alignment of OH_NN_UInt32Array"][::core::mem::align_of::<OH_NN_UInt32Array>() - 8usize];
+    ["Offset of field: OH_NN_UInt32Array::data"][::core::mem::offset_of!(OH_NN_UInt32Array, data) - 0usize];
+    ["Offset of field: OH_NN_UInt32Array::size"][::core::mem::offset_of!(OH_NN_UInt32Array, size) - 8usize];
+};
+pub const OH_NN_SUCCESS: _bindgen_ty_1 = 0;
+pub const OH_NN_FAILED: _bindgen_ty_1 = 1;
+pub const OH_NN_INVALID_PARAMETER: _bindgen_ty_1 = 2;
+pub const OH_NN_MEMORY_ERROR: _bindgen_ty_1 = 3;
+pub const OH_NN_OPERATION_FORBIDDEN: _bindgen_ty_1 = 4;
+pub const OH_NN_NULL_PTR: _bindgen_ty_1 = 5;
+pub const OH_NN_INVALID_FILE: _bindgen_ty_1 = 6;
+pub const OH_NN_INVALID_PATH: _bindgen_ty_1 = 8;
+pub const OH_NN_TIMEOUT: _bindgen_ty_1 = 9;
+pub const OH_NN_UNSUPPORTED: _bindgen_ty_1 = 10;
+pub const OH_NN_CONNECTION_EXCEPTION: _bindgen_ty_1 = 11;
+pub const OH_NN_SAVE_CACHE_EXCEPTION: _bindgen_ty_1 = 12;
+pub const OH_NN_DYNAMIC_SHAPE: _bindgen_ty_1 = 13;
+pub const OH_NN_UNAVAILABLE_DEVICE: _bindgen_ty_1 = 14;
+pub type _bindgen_ty_1 = ::core::ffi::c_uint;
+pub const OH_NN_OTHERS: _bindgen_ty_2 = 0;
+pub const OH_NN_CPU: _bindgen_ty_2 = 1;
+pub const OH_NN_GPU: _bindgen_ty_2 = 2;
+pub const OH_NN_ACCELERATOR: _bindgen_ty_2 = 3;
+pub type _bindgen_ty_2 = ::core::ffi::c_uint;
+pub const OH_NN_FUSED_NONE: _bindgen_ty_3 = 0;
+pub const OH_NN_FUSED_RELU: _bindgen_ty_3 = 1;
+pub const OH_NN_FUSED_RELU6: _bindgen_ty_3 = 2;
+pub type _bindgen_ty_3 = ::core::ffi::c_uint;
+pub const OH_NN_FORMAT_NONE: _bindgen_ty_4 = 0;
+pub const OH_NN_FORMAT_NCHW: _bindgen_ty_4 = 1;
+pub const OH_NN_FORMAT_NHWC: _bindgen_ty_4 = 2;
+pub const OH_NN_FORMAT_ND: _bindgen_ty_4 = 3;
+pub type _bindgen_ty_4 = ::core::ffi::c_uint;
+pub const OH_NN_UNKNOWN: _bindgen_ty_5 = 0;
+pub const OH_NN_BOOL: _bindgen_ty_5 = 1;
+pub const OH_NN_INT8: _bindgen_ty_5 = 2;
+pub const OH_NN_INT16: _bindgen_ty_5 = 3;
+pub const OH_NN_INT32: _bindgen_ty_5 = 4;
+pub const OH_NN_INT64: _bindgen_ty_5 = 5;
+pub const OH_NN_UINT8: _bindgen_ty_5 = 6;
+pub const OH_NN_UINT16: _bindgen_ty_5 = 7;
+pub const OH_NN_UINT32: _bindgen_ty_5 = 8;
+pub const OH_NN_UINT64: _bindgen_ty_5 = 9;
+pub const OH_NN_FLOAT16: _bindgen_ty_5 = 10;
+pub const OH_NN_FLOAT32: _bindgen_ty_5 = 11;
+pub const OH_NN_FLOAT64: _bindgen_ty_5 = 12;
+pub type _bindgen_ty_5 = ::core::ffi::c_uint;
+pub const OH_NN_OPS_ADD: _bindgen_ty_6 = 1;
+pub const OH_NN_OPS_AVG_POOL: _bindgen_ty_6 = 2;
+pub const OH_NN_OPS_BATCH_NORM: _bindgen_ty_6 = 3;
+pub const OH_NN_OPS_CONCAT: _bindgen_ty_6 = 7;
+pub const OH_NN_OPS_CONV2D: _bindgen_ty_6 = 8;
+pub const OH_NN_OPS_DEPTHWISE_CONV2D_NATIVE: _bindgen_ty_6 = 10;
+pub const OH_NN_OPS_DIV: _bindgen_ty_6 = 11;
+pub const OH_NN_OPS_FULL_CONNECTION: _bindgen_ty_6 = 15;
+pub const OH_NN_OPS_GATHER: _bindgen_ty_6 = 16;
+pub const OH_NN_OPS_HSWISH: _bindgen_ty_6 = 17;
+pub const OH_NN_OPS_LESS_EQUAL: _bindgen_ty_6 = 18;
+pub const OH_NN_OPS_MATMUL: _bindgen_ty_6 = 19;
+pub const OH_NN_OPS_MAXIMUM: _bindgen_ty_6 = 20;
+pub const OH_NN_OPS_MAX_POOL: _bindgen_ty_6 = 21;
+pub const OH_NN_OPS_MUL: _bindgen_ty_6 = 22;
+pub const OH_NN_OPS_PAD: _bindgen_ty_6 = 24;
+pub const OH_NN_OPS_POW: _bindgen_ty_6 = 25;
+pub const OH_NN_OPS_SIGMOID: _bindgen_ty_6 = 28;
+pub const OH_NN_OPS_SLICE: _bindgen_ty_6 = 29;
+pub const OH_NN_OPS_SOFTMAX: _bindgen_ty_6 = 30;
+pub const OH_NN_OPS_SPLIT: _bindgen_ty_6 = 32;
+pub const OH_NN_OPS_SQRT: _bindgen_ty_6 = 33;
+pub const OH_NN_OPS_STRIDED_SLICE: _bindgen_ty_6 = 37;
+pub const OH_NN_OPS_SUB: _bindgen_ty_6 = 38;
+pub const OH_NN_OPS_TANH: _bindgen_ty_6 = 39;
+pub const OH_NN_OPS_TILE: _bindgen_ty_6 = 40;
+pub const OH_NN_OPS_TRANSPOSE: _bindgen_ty_6 = 41;
+pub const OH_NN_OPS_REDUCE_MEAN: _bindgen_ty_6 = 42;
+pub const OH_NN_OPS_RESIZE_BILINEAR: _bindgen_ty_6 = 43;
+pub const OH_NN_OPS_RESHAPE: _bindgen_ty_6 = 45;
+pub const OH_NN_OPS_PRELU: _bindgen_ty_6 = 46;
+pub const OH_NN_OPS_RELU: _bindgen_ty_6 = 47;
+pub const OH_NN_OPS_RELU6: _bindgen_ty_6 = 48;
+pub const OH_NN_OPS_LAYER_NORM: _bindgen_ty_6 = 49;
+pub const OH_NN_OPS_REDUCE_PROD: _bindgen_ty_6 = 50;
+pub const OH_NN_OPS_ABS: _bindgen_ty_6 = 58;
+pub const OH_NN_OPS_ERF: _bindgen_ty_6 = 59;
+pub const OH_NN_OPS_EXP: _bindgen_ty_6 = 60;
+pub const OH_NN_OPS_LESS: _bindgen_ty_6 = 61;
+pub const OH_NN_OPS_SELECT: _bindgen_ty_6 = 62;
+pub const OH_NN_OPS_DEPTH_TO_SPACE: _bindgen_ty_6 = 65;
+pub const OH_NN_OPS_EQUAL: _bindgen_ty_6 = 70;
+pub const OH_NN_OPS_GREATER: _bindgen_ty_6 = 71;
+pub const OH_NN_OPS_GREATER_EQUAL: _bindgen_ty_6 = 73;
+pub const OH_NN_OPS_LEAKY_RELU: _bindgen_ty_6 = 74;
+pub const OH_NN_OPS_CLIP: _bindgen_ty_6 = 76;
+pub const OH_NN_OPS_COS: _bindgen_ty_6 = 79;
+pub const OH_NN_OPS_LOG: _bindgen_ty_6 = 80;
+pub const OH_NN_OPS_LOGICAL_AND: _bindgen_ty_6 = 81;
+pub const OH_NN_OPS_LOGICAL_NOT: _bindgen_ty_6 = 82;
+pub const OH_NN_OPS_NEG: _bindgen_ty_6 = 84;
+pub const OH_NN_OPS_RECIPROCAL: _bindgen_ty_6 = 85;
+pub const OH_NN_OPS_SIN: _bindgen_ty_6 = 86;
+pub const OH_NN_OPS_LOGICAL_OR: _bindgen_ty_6 = 89;
+pub const OH_NN_OPS_CEIL: _bindgen_ty_6 = 90;
+pub const OH_NN_OPS_FLOOR: _bindgen_ty_6 = 93;
+pub const OH_NN_OPS_LOG_SOFTMAX: _bindgen_ty_6 = 95;
+pub const OH_NN_OPS_MINIMUM: _bindgen_ty_6 = 97;
+pub const OH_NN_OPS_REDUCE_MAX: _bindgen_ty_6 = 99;
+pub const OH_NN_OPS_REDUCE_MIN: _bindgen_ty_6 = 100;
+pub const OH_NN_OPS_REDUCE_SUM: _bindgen_ty_6 = 101;
+pub const OH_NN_OPS_SPACE_TO_DEPTH: _bindgen_ty_6 = 104;
+pub type _bindgen_ty_6 = ::core::ffi::c_uint;
+pub const OH_NN_TENSOR: _bindgen_ty_7 = 0;
+pub const OH_NN_ADD_ACTIVATIONTYPE: _bindgen_ty_7 = 1;
+pub const OH_NN_AVG_POOL_KERNEL_SIZE: _bindgen_ty_7 = 2;
+pub const OH_NN_AVG_POOL_STRIDE: _bindgen_ty_7 = 3;
+pub const OH_NN_AVG_POOL_PAD: _bindgen_ty_7 = 5;
+pub const OH_NN_AVG_POOL_ACTIVATION_TYPE: _bindgen_ty_7 = 6;
+pub const OH_NN_BATCH_NORM_EPSILON: _bindgen_ty_7 = 7;
+pub const OH_NN_CONCAT_AXIS: _bindgen_ty_7 = 10;
+pub const OH_NN_CONV2D_STRIDES: _bindgen_ty_7 = 11;
+pub const OH_NN_CONV2D_PAD: _bindgen_ty_7 = 12;
+pub const OH_NN_CONV2D_DILATION: _bindgen_ty_7 = 13;
+pub const OH_NN_CONV2D_ACTIVATION_TYPE: _bindgen_ty_7 = 15;
+pub const OH_NN_CONV2D_GROUP: _bindgen_ty_7 = 16;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_STRIDES: _bindgen_ty_7 = 24;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_PAD: _bindgen_ty_7 = 25;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_DILATION: _bindgen_ty_7 = 26;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_ACTIVATION_TYPE: _bindgen_ty_7 = 28;
+pub const OH_NN_DIV_ACTIVATIONTYPE: _bindgen_ty_7 = 29;
+pub const OH_NN_FULL_CONNECTION_ACTIVATIONTYPE: _bindgen_ty_7 = 32;
+pub const OH_NN_MATMUL_TRANSPOSE_A: _bindgen_ty_7 = 33;
+pub const OH_NN_MATMUL_TRANSPOSE_B: _bindgen_ty_7 = 34;
+pub const OH_NN_MATMUL_ACTIVATION_TYPE: _bindgen_ty_7 = 35;
+pub const OH_NN_MAX_POOL_KERNEL_SIZE: _bindgen_ty_7 = 36;
+pub const OH_NN_MAX_POOL_STRIDE: _bindgen_ty_7 = 37;
+pub const OH_NN_MAX_POOL_PAD: _bindgen_ty_7 = 39;
+pub const OH_NN_MAX_POOL_ACTIVATION_TYPE: _bindgen_ty_7 = 40;
+pub const OH_NN_MUL_ACTIVATION_TYPE: _bindgen_ty_7 = 41;
+pub const OH_NN_PAD_CONSTANT_VALUE: _bindgen_ty_7 = 43;
+pub const OH_NN_SOFTMAX_AXIS: _bindgen_ty_7 = 46;
+pub const OH_NN_SPLIT_AXIS: _bindgen_ty_7 = 49;
+pub const OH_NN_SPLIT_OUTPUT_NUM: _bindgen_ty_7 = 50;
+pub const OH_NN_SPLIT_SIZE_SPLITS: _bindgen_ty_7 = 51;
+pub const OH_NN_STRIDED_SLICE_BEGIN_MASK: _bindgen_ty_7 = 54;
+pub const OH_NN_STRIDED_SLICE_END_MASK: _bindgen_ty_7 = 55;
+pub const OH_NN_STRIDED_SLICE_ELLIPSIS_MASK: _bindgen_ty_7 = 56;
+pub const OH_NN_STRIDED_SLICE_NEW_AXIS_MASK: _bindgen_ty_7 = 57;
+pub const OH_NN_STRIDED_SLICE_SHRINK_AXIS_MASK: _bindgen_ty_7 = 58;
+pub const OH_NN_SUB_ACTIVATIONTYPE: _bindgen_ty_7 = 59;
+pub const OH_NN_REDUCE_MEAN_KEEP_DIMS: _bindgen_ty_7 = 60;
+pub const OH_NN_RESIZE_BILINEAR_NEW_HEIGHT: _bindgen_ty_7 = 61;
+pub const OH_NN_RESIZE_BILINEAR_NEW_WIDTH: _bindgen_ty_7 = 62;
+pub const OH_NN_RESIZE_BILINEAR_PRESERVE_ASPECT_RATIO: _bindgen_ty_7 = 63;
+pub const OH_NN_RESIZE_BILINEAR_COORDINATE_TRANSFORM_MODE: _bindgen_ty_7 = 64;
+pub const OH_NN_RESIZE_BILINEAR_EXCLUDE_OUTSIDE: _bindgen_ty_7 = 65;
+pub const OH_NN_LAYER_NORM_BEGIN_NORM_AXIS: _bindgen_ty_7 = 66;
+pub const OH_NN_LAYER_NORM_EPSILON: _bindgen_ty_7 = 67;
+pub const OH_NN_LAYER_NORM_BEGIN_PARAM_AXIS: _bindgen_ty_7 = 68;
+pub const OH_NN_REDUCE_PROD_KEEP_DIMS: _bindgen_ty_7 = 70;
+pub const OH_NN_DEPTH_TO_SPACE_BLOCK_SIZE: _bindgen_ty_7 = 80;
+pub const OH_NN_DEPTH_TO_SPACE_MODE: _bindgen_ty_7 = 81;
+pub const OH_NN_LEAKY_RELU_NEGATIVE_SLOPE: _bindgen_ty_7 = 92;
+pub const OH_NN_CLIP_MAX: _bindgen_ty_7 = 103;
+pub const OH_NN_CLIP_MIN: _bindgen_ty_7 = 104;
+pub const OH_NN_AVG_POOL_ROUND_MODE: _bindgen_ty_7 = 109;
+pub const OH_NN_MAX_POOL_ROUND_MODE: _bindgen_ty_7 = 114;
+pub const OH_NN_FULL_CONNECTION_HAS_BIAS: _bindgen_ty_7 = 111;
+pub const OH_NN_PAD_PADDING_MODE: _bindgen_ty_7 = 116;
+pub const OH_NN_LOG_SOFTMAX_AXIS: _bindgen_ty_7 = 144;
+pub const OH_NN_SPACE_TO_DEPTH_BLOCK_SIZE: _bindgen_ty_7 = 150;
+pub const OH_NN_REDUCE_MAX_KEEP_DIMS: _bindgen_ty_7 = 151;
+pub const OH_NN_REDUCE_MIN_KEEP_DIMS: _bindgen_ty_7 = 154;
+pub const OH_NN_REDUCE_SUM_KEEP_DIMS: _bindgen_ty_7 = 157;
+pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+pub struct Symbols {
+    __library: ::libloading::Library,
+    pub OH_NNDevice_GetAllDevicesID: Result<
+        unsafe extern "C" fn(ids: *mut *const usize, count: *mut u32) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNDevice_GetName: Result<
+        unsafe extern "C" fn(id: usize, name: *mut *const ::core::ffi::c_char) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNDevice_GetType: Result<
+        unsafe extern "C" fn(id: usize, type_: *mut ::core::ffi::c_int) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNTensorDesc_Create: Result<unsafe extern "C" fn() -> *mut NN_TensorDesc, ::libloading::Error>,
+    pub OH_NNTensorDesc_Destroy: Result<
+        unsafe extern "C" fn(desc: *mut *mut NN_TensorDesc) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNTensorDesc_SetDataType: Result<
+        unsafe extern "C" fn(desc: *mut NN_TensorDesc, type_: ::core::ffi::c_int) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNTensorDesc_SetShape: Result<
+        unsafe extern "C" fn(desc: *mut NN_TensorDesc, shape: *const i32, count: usize) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNTensorDesc_SetFormat: Result<
+        unsafe extern "C" fn(desc: *mut NN_TensorDesc, format: ::core::ffi::c_int) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNTensorDesc_GetByteSize: Result<
+        unsafe extern "C" fn(desc: *const NN_TensorDesc, bytes: *mut usize) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNModel_Construct: Result<unsafe extern "C" fn() -> *mut OH_NNModel, ::libloading::Error>,
+    pub OH_NNModel_Destroy: Result<unsafe extern "C" fn(model: *mut *mut OH_NNModel), ::libloading::Error>,
+    pub OH_NNModel_AddTensorToModel: Result<
+        unsafe extern "C" fn(model: *mut OH_NNModel, desc: *const NN_TensorDesc) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNModel_SetTensorType: Result<
+        unsafe extern "C" fn(
+            model: *mut OH_NNModel,
+            index: u32,
+            role: ::core::ffi::c_int,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNModel_SetTensorData: Result<
+        unsafe extern "C" fn(
+            model: *mut OH_NNModel,
+            index: u32,
+            data: *const ::core::ffi::c_void,
+            bytes: usize,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNModel_AddOperation: Result<
+        unsafe extern "C" fn(
+            model: *mut OH_NNModel,
+            operation: ::core::ffi::c_int,
+            params: *const OH_NN_UInt32Array,
+            inputs: *const OH_NN_UInt32Array,
+            outputs: *const OH_NN_UInt32Array,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNModel_SpecifyInputsAndOutputs: Result<
+        unsafe extern "C" fn(
+            model: *mut OH_NNModel,
+            inputs: *const OH_NN_UInt32Array,
+            outputs: *const OH_NN_UInt32Array,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNModel_Finish:
+        Result<unsafe extern "C" fn(model: *mut OH_NNModel) -> ::core::ffi::c_int, ::libloading::Error>,
+    pub OH_NNModel_GetAvailableOperations: Result<
+        unsafe extern "C" fn(
+            model: *mut OH_NNModel,
+            id: usize,
+            available: *mut *const bool,
+            count: *mut u32,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNCompilation_Construct:
+        Result<unsafe extern "C" fn(model: *const OH_NNModel) -> *mut OH_NNCompilation, ::libloading::Error>,
+    pub OH_NNCompilation_ConstructForCache:
+        Result<unsafe extern "C" fn() -> *mut OH_NNCompilation, ::libloading::Error>,
+    pub OH_NNCompilation_Destroy:
+        Result<unsafe extern "C" fn(compilation: *mut *mut OH_NNCompilation), ::libloading::Error>,
+    pub OH_NNCompilation_SetDevice: Result<
+        unsafe extern "C" fn(compilation: *mut OH_NNCompilation, id: usize) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNCompilation_SetPerformanceMode: Result<
+        unsafe extern "C" fn(
+            compilation: *mut OH_NNCompilation,
+            mode: ::core::ffi::c_int,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNCompilation_SetPriority: Result<
+        unsafe extern "C" fn(
+            compilation: *mut OH_NNCompilation,
+            priority: ::core::ffi::c_int,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNCompilation_EnableFloat16: Result<
+        unsafe extern "C" fn(compilation: *mut OH_NNCompilation, enable: bool) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNCompilation_Build: Result<
+        unsafe extern "C" fn(compilation: *mut OH_NNCompilation) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNCompilation_ExportCacheToBuffer: Result<
+        unsafe extern "C" fn(
+            compilation: *mut OH_NNCompilation,
+            place: *const ::core::ffi::c_void,
+            bytes: usize,
+            used: *mut usize,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNCompilation_ImportCacheFromBuffer: Result<
+        unsafe extern "C" fn(
+            compilation: *mut OH_NNCompilation,
+            data: *const ::core::ffi::c_void,
+            bytes: usize,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNTensor_CreateWithFd: Result<
+        unsafe extern "C" fn(
+            id: usize,
+            desc: *mut NN_TensorDesc,
+            fd: ::core::ffi::c_int,
+            bytes: usize,
+            offset: usize,
+        ) -> *mut NN_Tensor,
+        ::libloading::Error,
+    >,
+    pub OH_NNTensor_Destroy:
+        Result<unsafe extern "C" fn(tensor: *mut *mut NN_Tensor) -> ::core::ffi::c_int, ::libloading::Error>,
+    pub OH_NNExecutor_Construct: Result<
+        unsafe extern "C" fn(compilation: *mut OH_NNCompilation) -> *mut OH_NNExecutor,
+        ::libloading::Error,
+    >,
+    pub OH_NNExecutor_Destroy:
+        Result<unsafe extern "C" fn(executor: *mut *mut OH_NNExecutor), ::libloading::Error>,
+    pub OH_NNExecutor_GetInputCount: Result<
+        unsafe extern "C" fn(executor: *const OH_NNExecutor, count: *mut usize) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNExecutor_GetOutputCount: Result<
+        unsafe extern "C" fn(executor: *const OH_NNExecutor, count: *mut usize) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNExecutor_RunSync: Result<
+        unsafe extern "C" fn(
+            executor: *mut OH_NNExecutor,
+            inputs: *mut *mut NN_Tensor,
+            input_count: usize,
+            outputs: *mut *mut NN_Tensor,
+            output_count: usize,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+}
+impl Symbols {
+    pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
+    where
+        P: AsRef<::std::ffi::OsStr>,
+    {
+        let path = path.as_ref();
+        let library = unsafe { ::libloading::Library::new(path) }?;
+        unsafe { Self::from_library(library) }
+    }
+    pub unsafe fn from_library<L>(library: L) -> Result<Self, ::libloading::Error>
+    where
+        L: Into<::libloading::Library>,
+    {
+        let __library = library.into();
+        let OH_NNDevice_GetAllDevicesID =
+            unsafe { __library.get(b"OH_NNDevice_GetAllDevicesID\0") }.map(|sym| *sym);
+        let OH_NNDevice_GetName = unsafe { __library.get(b"OH_NNDevice_GetName\0") }.map(|sym| *sym);
+        let OH_NNDevice_GetType = unsafe { __library.get(b"OH_NNDevice_GetType\0") }.map(|sym| *sym);
+        let OH_NNTensorDesc_Create = unsafe { __library.get(b"OH_NNTensorDesc_Create\0") }.map(|sym| *sym);
+        let OH_NNTensorDesc_Destroy = unsafe { __library.get(b"OH_NNTensorDesc_Destroy\0") }.map(|sym| *sym);
+        let OH_NNTensorDesc_SetDataType =
+            unsafe { __library.get(b"OH_NNTensorDesc_SetDataType\0") }.map(|sym| *sym);
+        let OH_NNTensorDesc_SetShape =
+            unsafe { __library.get(b"OH_NNTensorDesc_SetShape\0") }.map(|sym| *sym);
+        let OH_NNTensorDesc_SetFormat =
+            unsafe { __library.get(b"OH_NNTensorDesc_SetFormat\0") }.map(|sym| *sym);
+        let OH_NNTensorDesc_GetByteSize =
+            unsafe { __library.get(b"OH_NNTensorDesc_GetByteSize\0") }.map(|sym| *sym);
+        let OH_NNModel_Construct = unsafe { __library.get(b"OH_NNModel_Construct\0") }.map(|sym| *sym);
+        let OH_NNModel_Destroy = unsafe { __library.get(b"OH_NNModel_Destroy\0") }.map(|sym| *sym);
+        let OH_NNModel_AddTensorToModel =
+            unsafe { __library.get(b"OH_NNModel_AddTensorToModel\0") }.map(|sym| *sym);
+        let OH_NNModel_SetTensorType =
+            unsafe { __library.get(b"OH_NNModel_SetTensorType\0") }.map(|sym| *sym);
+        let OH_NNModel_SetTensorData =
+            unsafe { __library.get(b"OH_NNModel_SetTensorData\0") }.map(|sym| *sym);
+        let OH_NNModel_AddOperation = unsafe { __library.get(b"OH_NNModel_AddOperation\0") }.map(|sym| *sym);
+        let OH_NNModel_SpecifyInputsAndOutputs =
+            unsafe { __library.get(b"OH_NNModel_SpecifyInputsAndOutputs\0") }.map(|sym| *sym);
+        let OH_NNModel_Finish = unsafe { __library.get(b"OH_NNModel_Finish\0") }.map(|sym| *sym);
+        let OH_NNModel_GetAvailableOperations =
+            unsafe { __library.get(b"OH_NNModel_GetAvailableOperations\0") }.map(|sym| *sym);
+        let OH_NNCompilation_Construct =
+            unsafe { __library.get(b"OH_NNCompilation_Construct\0") }.map(|sym| *sym);
+        let OH_NNCompilation_ConstructForCache =
+            unsafe { __library.get(b"OH_NNCompilation_ConstructForCache\0") }.map(|sym| *sym);
+        let OH_NNCompilation_Destroy =
+            unsafe { __library.get(b"OH_NNCompilation_Destroy\0") }.map(|sym| *sym);
+        let OH_NNCompilation_SetDevice =
+            unsafe { __library.get(b"OH_NNCompilation_SetDevice\0") }.map(|sym| *sym);
+        let OH_NNCompilation_SetPerformanceMode =
+            unsafe { __library.get(b"OH_NNCompilation_SetPerformanceMode\0") }.map(|sym| *sym);
+        let OH_NNCompilation_SetPriority =
+            unsafe { __library.get(b"OH_NNCompilation_SetPriority\0") }.map(|sym| *sym);
+        let OH_NNCompilation_EnableFloat16 =
+            unsafe { __library.get(b"OH_NNCompilation_EnableFloat16\0") }.map(|sym| *sym);
+        let OH_NNCompilation_Build = unsafe { __library.get(b"OH_NNCompilation_Build\0") }.map(|sym| *sym);
+        let OH_NNCompilation_ExportCacheToBuffer =
+            unsafe { __library.get(b"OH_NNCompilation_ExportCacheToBuffer\0") }.map(|sym| *sym);
+        let OH_NNCompilation_ImportCacheFromBuffer =
+            unsafe { __library.get(b"OH_NNCompilation_ImportCacheFromBuffer\0") }.map(|sym| *sym);
+        let OH_NNTensor_CreateWithFd =
+            unsafe { __library.get(b"OH_NNTensor_CreateWithFd\0") }.map(|sym| *sym);
+        let OH_NNTensor_Destroy = unsafe { __library.get(b"OH_NNTensor_Destroy\0") }.map(|sym| *sym);
+        let OH_NNExecutor_Construct = unsafe { __library.get(b"OH_NNExecutor_Construct\0") }.map(|sym| *sym);
+        let OH_NNExecutor_Destroy = unsafe { __library.get(b"OH_NNExecutor_Destroy\0") }.map(|sym| *sym);
+        let OH_NNExecutor_GetInputCount =
+            unsafe { __library.get(b"OH_NNExecutor_GetInputCount\0") }.map(|sym| *sym);
+        let OH_NNExecutor_GetOutputCount =
+            unsafe { __library.get(b"OH_NNExecutor_GetOutputCount\0") }.map(|sym| *sym);
+        let OH_NNExecutor_RunSync = unsafe { __library.get(b"OH_NNExecutor_RunSync\0") }.map(|sym| *sym);
+        Ok(Symbols {
+            __library,
+            OH_NNDevice_GetAllDevicesID,
+            OH_NNDevice_GetName,
+            OH_NNDevice_GetType,
+            OH_NNTensorDesc_Create,
+            OH_NNTensorDesc_Destroy,
+            OH_NNTensorDesc_SetDataType,
+            OH_NNTensorDesc_SetShape,
+            OH_NNTensorDesc_SetFormat,
+            OH_NNTensorDesc_GetByteSize,
+            OH_NNModel_Construct,
+            OH_NNModel_Destroy,
+            OH_NNModel_AddTensorToModel,
+            OH_NNModel_SetTensorType,
+            OH_NNModel_SetTensorData,
+            OH_NNModel_AddOperation,
+            OH_NNModel_SpecifyInputsAndOutputs,
+            OH_NNModel_Finish,
+            OH_NNModel_GetAvailableOperations,
+            OH_NNCompilation_Construct,
+            OH_NNCompilation_ConstructForCache,
+            OH_NNCompilation_Destroy,
+            OH_NNCompilation_SetDevice,
+            OH_NNCompilation_SetPerformanceMode,
+            OH_NNCompilation_SetPriority,
+            OH_NNCompilation_EnableFloat16,
+            OH_NNCompilation_Build,
+            OH_NNCompilation_ExportCacheToBuffer,
+            OH_NNCompilation_ImportCacheFromBuffer,
+            OH_NNTensor_CreateWithFd,
+            OH_NNTensor_Destroy,
+            OH_NNExecutor_Construct,
+            OH_NNExecutor_Destroy,
+            OH_NNExecutor_GetInputCount,
+            OH_NNExecutor_GetOutputCount,
+            OH_NNExecutor_RunSync,
+        })
+    }
+    pub unsafe fn OH_NNDevice_GetAllDevicesID(
+        &self,
+        ids: *mut *const usize,
+        count: *mut u32,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNDevice_GetAllDevicesID
+                .as_ref()
+                .expect("Expected function, got error."))(ids, count)
+        }
+    }
+    pub unsafe fn OH_NNDevice_GetName(
+        &self,
+        id: usize,
+        name: *mut *const ::core::ffi::c_char,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNDevice_GetName
+                .as_ref()
+                .expect("Expected function, got error."))(id, name)
+        }
+    }
+    pub unsafe fn OH_NNDevice_GetType(
+        &self,
+        id: usize,
+        type_: *mut ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNDevice_GetType
+                .as_ref()
+                .expect("Expected function, got error."))(id, type_)
+        }
+    }
+    pub unsafe fn OH_NNTensorDesc_Create(&self) -> *mut NN_TensorDesc {
+        unsafe {
+            (self
+                .OH_NNTensorDesc_Create
+                .as_ref()
+                .expect("Expected function, got error."))()
+        }
+    }
+    pub unsafe fn OH_NNTensorDesc_Destroy(&self, desc: *mut *mut NN_TensorDesc) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNTensorDesc_Destroy
+                .as_ref()
+                .expect("Expected function, got error."))(desc)
+        }
+    }
+    pub unsafe fn OH_NNTensorDesc_SetDataType(
+        &self,
+        desc: *mut NN_TensorDesc,
+        type_: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNTensorDesc_SetDataType
+                .as_ref()
+                .expect("Expected function, got error."))(desc, type_)
+        }
+    }
+    pub unsafe fn OH_NNTensorDesc_SetShape(
+        &self,
+        desc: *mut NN_TensorDesc,
+        shape: *const i32,
+        count: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNTensorDesc_SetShape
+                .as_ref()
+                .expect("Expected function, got error."))(desc, shape, count)
+        }
+    }
+    pub unsafe fn OH_NNTensorDesc_SetFormat(
+        &self,
+        desc: *mut NN_TensorDesc,
+        format: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNTensorDesc_SetFormat
+                .as_ref()
+                .expect("Expected function, got error."))(desc, format)
+        }
+    }
+    pub unsafe fn OH_NNTensorDesc_GetByteSize(
+        &self,
+        desc: *const NN_TensorDesc,
+        bytes: *mut usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNTensorDesc_GetByteSize
+                .as_ref()
+                .expect("Expected function, got error."))(desc, bytes)
+        }
+    }
+    pub unsafe fn OH_NNModel_Construct(&self) -> *mut OH_NNModel {
+        unsafe {
+            (self
+                .OH_NNModel_Construct
+                .as_ref()
+                .expect("Expected function, got error."))()
+        }
+    }
+    pub unsafe fn OH_NNModel_Destroy(&self, model: *mut *mut OH_NNModel) {
+        unsafe {
+            (self
+                .OH_NNModel_Destroy
+                .as_ref()
+                .expect("Expected function, got error."))(model)
+        }
+    }
+    pub unsafe fn OH_NNModel_AddTensorToModel(
+        &self,
+        model: *mut OH_NNModel,
+        desc: *const NN_TensorDesc,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_AddTensorToModel
+                .as_ref()
+                .expect("Expected function, got error."))(model, desc)
+        }
+    }
+    pub unsafe fn OH_NNModel_SetTensorType(
+        &self,
+        model: *mut OH_NNModel,
+        index: u32,
+        role: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_SetTensorType
+                .as_ref()
+                .expect("Expected function, got error."))(model, index, role)
+        }
+    }
+    pub unsafe fn OH_NNModel_SetTensorData(
+        &self,
+        model: *mut OH_NNModel,
+        index: u32,
+        data: *const ::core::ffi::c_void,
+        bytes: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_SetTensorData
+                .as_ref()
+                .expect("Expected function, got error."))(model, index, data, bytes)
+        }
+    }
+    pub unsafe fn OH_NNModel_AddOperation(
+        &self,
+        model: *mut OH_NNModel,
+        operation: ::core::ffi::c_int,
+        params: *const OH_NN_UInt32Array,
+        inputs: *const OH_NN_UInt32Array,
+        outputs: *const OH_NN_UInt32Array,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_AddOperation
+                .as_ref()
+                .expect("Expected function, got error."))(
+                model, operation, params, inputs, outputs
+            )
+        }
+    }
+    pub unsafe fn OH_NNModel_SpecifyInputsAndOutputs(
+        &self,
+        model: *mut OH_NNModel,
+        inputs: *const OH_NN_UInt32Array,
+        outputs: *const OH_NN_UInt32Array,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_SpecifyInputsAndOutputs
+                .as_ref()
+                .expect("Expected function, got error."))(model, inputs, outputs)
+        }
+    }
+    pub unsafe fn OH_NNModel_Finish(&self, model: *mut OH_NNModel) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_Finish
+                .as_ref()
+                .expect("Expected function, got error."))(model)
+        }
+    }
+    pub unsafe fn OH_NNModel_GetAvailableOperations(
+        &self,
+        model: *mut OH_NNModel,
+        id: usize,
+        available: *mut *const bool,
+        count: *mut u32,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_GetAvailableOperations
+                .as_ref()
+                .expect("Expected function, got error."))(model, id, available, count)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_Construct(&self, model: *const OH_NNModel) -> *mut OH_NNCompilation {
+        unsafe {
+            (self
+                .OH_NNCompilation_Construct
+                .as_ref()
+                .expect("Expected function, got error."))(model)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_ConstructForCache(&self) -> *mut OH_NNCompilation {
+        unsafe {
+            (self
+                .OH_NNCompilation_ConstructForCache
+                .as_ref()
+                .expect("Expected function, got error."))()
+        }
+    }
+    pub unsafe fn OH_NNCompilation_Destroy(&self, compilation: *mut *mut OH_NNCompilation) {
+        unsafe {
+            (self
+                .OH_NNCompilation_Destroy
+                .as_ref()
+                .expect("Expected function, got error."))(compilation)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_SetDevice(
+        &self,
+        compilation: *mut OH_NNCompilation,
+        id: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNCompilation_SetDevice
+                .as_ref()
+                .expect("Expected function, got error."))(compilation, id)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_SetPerformanceMode(
+        &self,
+        compilation: *mut OH_NNCompilation,
+        mode: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNCompilation_SetPerformanceMode
+                .as_ref()
+                .expect("Expected function, got error."))(compilation, mode)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_SetPriority(
+        &self,
+        compilation: *mut OH_NNCompilation,
+        priority: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNCompilation_SetPriority
+                .as_ref()
+                .expect("Expected function, got error."))(compilation, priority)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_EnableFloat16(
+        &self,
+        compilation: *mut OH_NNCompilation,
+        enable: bool,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNCompilation_EnableFloat16
+                .as_ref()
+                .expect("Expected function, got error."))(compilation, enable)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_Build(&self, compilation: *mut OH_NNCompilation) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNCompilation_Build
+                .as_ref()
+                .expect("Expected function, got error."))(compilation)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_ExportCacheToBuffer(
+        &self,
+        compilation: *mut OH_NNCompilation,
+        place: *const ::core::ffi::c_void,
+        bytes: usize,
+        used: *mut usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNCompilation_ExportCacheToBuffer
+                .as_ref()
+                .expect("Expected function, got error."))(compilation, place, bytes, used)
+        }
+    }
+    pub unsafe fn OH_NNCompilation_ImportCacheFromBuffer(
+        &self,
+        compilation: *mut OH_NNCompilation,
+        data: *const ::core::ffi::c_void,
+        bytes: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNCompilation_ImportCacheFromBuffer
+                .as_ref()
+                .expect("Expected function, got error."))(compilation, data, bytes)
+        }
+    }
+    pub unsafe fn OH_NNTensor_CreateWithFd(
+        &self,
+        id: usize,
+        desc: *mut NN_TensorDesc,
+        fd: ::core::ffi::c_int,
+        bytes: usize,
+        offset: usize,
+    ) -> *mut NN_Tensor {
+        unsafe {
+            (self
+                .OH_NNTensor_CreateWithFd
+                .as_ref()
+                .expect("Expected function, got error."))(id, desc, fd, bytes, offset)
+        }
+    }
+    pub unsafe fn OH_NNTensor_Destroy(&self, tensor: *mut *mut NN_Tensor) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNTensor_Destroy
+                .as_ref()
+                .expect("Expected function, got error."))(tensor)
+        }
+    }
+    pub unsafe fn OH_NNExecutor_Construct(&self, compilation: *mut OH_NNCompilation) -> *mut OH_NNExecutor {
+        unsafe {
+            (self
+                .OH_NNExecutor_Construct
+                .as_ref()
+                .expect("Expected function, got error."))(compilation)
+        }
+    }
+    pub unsafe fn OH_NNExecutor_Destroy(&self, executor: *mut *mut OH_NNExecutor) {
+        unsafe {
+            (self
+                .OH_NNExecutor_Destroy
+                .as_ref()
+                .expect("Expected function, got error."))(executor)
+        }
+    }
+    pub unsafe fn OH_NNExecutor_GetInputCount(
+        &self,
+        executor: *const OH_NNExecutor,
+        count: *mut usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNExecutor_GetInputCount
+                .as_ref()
+                .expect("Expected function, got error."))(executor, count)
+        }
+    }
+    pub unsafe fn OH_NNExecutor_GetOutputCount(
+        &self,
+        executor: *const OH_NNExecutor,
+        count: *mut usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNExecutor_GetOutputCount
+                .as_ref()
+                .expect("Expected function, got error."))(executor, count)
+        }
+    }
+    pub unsafe fn OH_NNExecutor_RunSync(
+        &self,
+        executor: *mut OH_NNExecutor,
+        inputs: *mut *mut NN_Tensor,
+        input_count: usize,
+        outputs: *mut *mut NN_Tensor,
+        output_count: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNExecutor_RunSync
+                .as_ref()
+                .expect("Expected function, got error."))(
+                executor,
+                inputs,
+                input_count,
+                outputs,
+                output_count,
+            )
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Opening the runtime: where it is looked for, and what it must offer.
+//!
+//! Invariant: a library that is given out has every call that [`NEEDED`] lists; it is never closed.
+//!
+//! Not here: whether there is a chip, which `OH_NNDevice_GetAllDevicesID` tells.
+
+#![allow(unsafe_code, reason = "a foreign library is opened here")]
+
+use std::path::{Path, PathBuf};
+
+use super::bindings::Symbols;
+use crate::error::{Cause, Result};
+use crate::{Library as File, Place};
+
+/// The file that builds graphs; the calls of compilations and runs are in `libneural_network_core.so`, which it loads.
+pub const FILE: &str = "libneural_network_runtime.so";
+/// The variable that names the folder.
+pub const LIB_DIR: &str = "NNRT_LIB_DIR";
+
+const REMEDY: &str = "on HarmonyOS and OpenHarmony the system has it (API level 12 or later); elsewhere set NNRT_LIB_DIR, or the \
+                      option lib_dir, to its folder";
+
+/// The open library.
+pub struct Library {
+    symbols: &'static Symbols,
+    path: PathBuf,
+}
+
+/// A call, and whether the library has it.
+type Named = (&'static str, fn(&Symbols) -> bool);
+
+/// Names a call by the field of [`Symbols`] that holds it.
+macro_rules! calls {
+    ($($call:ident),* $(,)?) => {
+        &[$((stringify!($call), |symbols: &Symbols| symbols.$call.is_ok()),)*]
+    };
+}
+
+/// Calls without which there is nothing to do; exporting and importing compiled parts is optional.
+const NEEDED: &[Named] = calls!(
+    OH_NNDevice_GetAllDevicesID,
+    OH_NNDevice_GetName,
+    OH_NNDevice_GetType,
+    OH_NNTensorDesc_Create,
+    OH_NNTensorDesc_Destroy,
+    OH_NNTensorDesc_SetDataType,
+    OH_NNTensorDesc_SetShape,
+    OH_NNTensorDesc_SetFormat,
+    OH_NNModel_Construct,
+    OH_NNModel_Destroy,
+    OH_NNModel_AddTensorToModel,
+    OH_NNModel_SetTensorType,
+    OH_NNModel_SetTensorData,
+    OH_NNModel_AddOperation,
+    OH_NNModel_SpecifyInputsAndOutputs,
+    OH_NNModel_Finish,
+    OH_NNModel_GetAvailableOperations,
+    OH_NNCompilation_Construct,
+    OH_NNCompilation_Destroy,
+    OH_NNCompilation_SetDevice,
+    OH_NNCompilation_SetPerformanceMode,
+    OH_NNCompilation_SetPriority,
+    OH_NNCompilation_EnableFloat16,
+    OH_NNCompilation_Build,
+    OH_NNTensor_CreateWithFd,
+    OH_NNTensor_Destroy,
+    OH_NNExecutor_Construct,
+    OH_NNExecutor_Destroy,
+    OH_NNExecutor_GetInputCount,
+    OH_NNExecutor_GetOutputCount,
+    OH_NNExecutor_RunSync,
+);
+
+impl Library {
+    /// Opens the library: of `folder` where one is given, else of the folder that the environment names as `NNRT_LIB_DIR`,
+    /// else of the system. It stays open for ever.
+    ///
+    /// # Errors
+    /// It is not found, cannot be opened, or lacks a call that is needed.
+    pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
+        let place = match folder {
+            Some(folder) => Some(Place::new(folder, "the option `lib_dir`")),
+            None => std::env::var_os(LIB_DIR)
+                .filter(|folder| !folder.is_empty())
+                .map(|folder| Place::new(PathBuf::from(folder), LIB_DIR)),
+        };
+        let file = match place {
+            Some(place) => File::open(FILE, std::slice::from_ref(&place), REMEDY)?,
+            None => File::open_named(FILE, REMEDY).map_err(|words| Cause::Missing {
+                library: FILE.to_owned(),
+                tried: format!("the system's folders ({words})"),
+                remedy: REMEDY.to_owned(),
+            })?,
+        };
+        // SAFETY: the names stand for the types of our header, which is the library's interface.
+        let symbols = unsafe { Symbols::from_library(file.again()?) };
+        let symbols = symbols.map_err(|error| file.wrong_interface(error.to_string()))?;
+        // leaked at once: not even a library that is refused is closed
+        let symbols: &'static Symbols = Box::leak(Box::new(symbols));
+        if let Some((call, _)) = NEEDED.iter().find(|(_, there)| !there(symbols)) {
+            return Err(file.wrong_interface(format!("it has no symbol {call}")));
+        }
+        Ok(Box::leak(Box::new(Library {
+            symbols,
+            path: file.path().to_owned(),
+        })))
+    }
+
+    /// The calls. Those that are needed are there.
+    #[must_use]
+    pub fn symbols(&self) -> &'static Symbols {
+        self.symbols
+    }
+
+    /// The file, or the name that the system's loader resolved.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_folder_without_it_and_a_file_that_is_none_are_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        let words = error.to_string();
+        for part in [FILE, LIB_DIR, "HarmonyOS"] {
+            assert!(words.contains(part), "{words} does not say {part}");
+        }
+        std::fs::write(folder.path().join(FILE), "no library").unwrap();
+        let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongArchitecture);
+    }
+}
