@@ -152,7 +152,9 @@ impl HostBuffer {
                         Error::new(ErrorKind::OutOfMemory, format!("no memory file: {error}"))
                     })?;
                 let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+                // a file may be longer than what there is room for
                 HostBuffer::map(descriptor, 0, bytes, Some(file))
+                    .map_err(|error| Error::new(ErrorKind::OutOfMemory, error.to_string()))
             }
             kind => Err(Error::unsupported(format!(
                 "buffers of kind {kind:?} are not made here"

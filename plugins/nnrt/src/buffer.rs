@@ -21,6 +21,9 @@ pub(crate) const KINDS: MemoryKinds = if EMULATED {
     MemoryKinds::of(&[MemoryKind::DmaBuf])
 };
 
+/// Alignment of mappings.
+const PAGE: u64 = 4096;
+
 /// A buffer.
 pub struct NnrtBuffer {
     host: HostBuffer,
@@ -66,6 +69,13 @@ impl NnrtBuffer {
                 )));
             }
         };
+        if wanted.alignment() > PAGE {
+            let what = format!(
+                "a buffer aligned to {} bytes: files lie on pages",
+                wanted.alignment()
+            );
+            return Err(Error::unsupported(what));
+        }
         let host = HostBuffer::create(&Memory::wanted(kind, wanted.bytes(), wanted.alignment()))?;
         let memory = host.export(kind)?;
         NnrtBuffer::new(host, &memory)
