@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
-use crate::plugin::EMULATED;
+use crate::telemetry::EMULATED;
 
 /// Memory kinds that are taken without a copy: on a phone, memory of the NPU's reach only.
 pub(crate) const KINDS: MemoryKinds = if EMULATED {

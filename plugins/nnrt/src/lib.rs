@@ -19,7 +19,7 @@ mod info;
 mod lower;
 mod plugin;
 mod program;
-mod soc;
+mod telemetry;
 
 pub use buffer::NnrtBuffer;
 pub use exec::{NnrtExecutable, NnrtRun};

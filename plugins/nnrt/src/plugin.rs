@@ -24,13 +24,10 @@ use crate::caps::Answers;
 use crate::exec::{NnrtExecutable, NnrtRun};
 use crate::lower;
 use crate::program::{Program, Tensor};
-use crate::soc::{self, SOCS, Soc};
+use crate::telemetry::{self, EMULATED, SOCS, Soc};
 
 /// Part of every cache key, beside the device's name and settings.
 const BUILD_ID: &str = polychip_sdk::build_id!("nnrt");
-
-/// Whether the library of this machine drives no chip: no x86 machine has one.
-pub(crate) const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
 
 /// Sections of a blob: what it was made of, the ports as the runtime has them, and what was compiled, or the program where
 /// the runtime exports nothing.
@@ -69,7 +66,7 @@ impl Plugin for NnrtPlugin {
 
     fn create(host: HostServices) -> Result<Self> {
         let soc = match host.configuration("soc") {
-            Some(text) => soc::find(&text).map_err(Error::bad_argument)?,
+            Some(text) => telemetry::find(&text).map_err(Error::bad_argument)?,
             None => SOCS[0],
         };
         let reduced = word(&host, "precision", &["exact", "reduced"])? == 1;

@@ -12,7 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use polychip_sys::nnrt::bindings as sys;
 
-use crate::world::{self, Code, DEVICES, Result};
+use crate::code::{Code, Result};
+use crate::world::{self, DEVICES};
 
 /// Runs the body of a call that gives a code.
 fn guard(body: impl FnOnce() -> Result<()>) -> c_int {
@@ -101,7 +102,8 @@ unsafe extern "C" fn OH_NNDevice_GetName(id: usize, name: *mut *const c_char) ->
 #[unsafe(no_mangle)]
 unsafe extern "C" fn OH_NNDevice_GetType(id: usize, kind: *mut c_int) -> c_int {
     guard(|| {
-        let kinds = [sys::OH_NN_ACCELERATOR, sys::OH_NN_CPU];
+        // what computes networks alone, and a processor
+        let kinds = [3, sys::OH_NN_CPU];
         let place = DEVICES.iter().position(|own| *own == id).ok_or(Code::FAILED)?;
         // SAFETY: as above.
         unsafe { give(kind, kinds[place] as c_int) }

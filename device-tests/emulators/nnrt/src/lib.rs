@@ -15,6 +15,7 @@
 
 #![deny(unsafe_code)]
 
+mod code;
 mod ffi;
 mod lower;
 mod model;

@@ -14,8 +14,8 @@ use polychip_emulator_chip::program::{Builder, Id, Program, Spec};
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op};
 use polychip_sys::nnrt::bindings as sys;
 
+use crate::code::{Code, Result};
 use crate::model::{Model, Operation, Tensor};
-use crate::world::{Code, Result};
 use params::Params;
 
 /// Why an operation is refused, in words for a person who debugs.
@@ -247,4 +247,33 @@ fn from_front(axis: i64, rank: usize) -> Outcome<usize> {
 
 fn with_axis(axis: usize) -> Attributes {
     Attributes::new().with_int(Attr::Axis, axis as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_one_of_its_operation_and_of_its_type() {
+        let param = |ty: u32, bytes: usize| Model {
+            tensors: vec![Tensor {
+                ty,
+                role: sys::OH_NN_SOFTMAX_AXIS,
+                value: Some(vec![0; bytes]),
+                ..Tensor::default()
+            }],
+            ..Model::default()
+        };
+        let with = |code| Operation {
+            code,
+            params: vec![0],
+            inputs: vec![],
+            outputs: vec![],
+        };
+        let long = param(sys::OH_NN_INT64, 8);
+        assert_eq!(checked(&long, &with(sys::OH_NN_OPS_SOFTMAX)), Ok(()));
+        assert_eq!(checked(&long, &with(sys::OH_NN_OPS_RELU)), Err(Code::INVALID));
+        let int = param(sys::OH_NN_INT32, 4);
+        assert_eq!(checked(&int, &with(sys::OH_NN_OPS_SOFTMAX)), Err(Code::INVALID));
+    }
 }

@@ -11,22 +11,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use polychip_emulator_chip::fault::{Effect, Faults};
 use polychip_emulator_chip::program::Program;
 use polychip_emulator_chip::table::{Chip, Heat};
-use polychip_sys::nnrt::bindings as sys;
 
+use crate::code::{Code, Result};
 use crate::model::{Model, Tensor};
-
-/// Why a call fails.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Code(pub(crate) i32);
-
-pub(crate) type Result<T> = std::result::Result<T, Code>;
-
-impl Code {
-    pub(crate) const FAILED: Code = Code(sys::OH_NN_FAILED as i32);
-    pub(crate) const INVALID: Code = Code(sys::OH_NN_INVALID_PARAMETER as i32);
-    pub(crate) const FORBIDDEN: Code = Code(sys::OH_NN_OPERATION_FORBIDDEN as i32);
-    pub(crate) const LOST: Code = Code(sys::OH_NN_UNAVAILABLE_DEVICE as i32);
-}
 
 /// The NPU's number, and that of a CPU beside it.
 pub(crate) const DEVICES: [usize; 2] = [4_611, 4_612];

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use polychip_sys::nnrt::bindings as sys;
 
 use super::{elements, end, give, guard, object};
-use crate::world::{self, Built, COMPILATIONS, Code, Compilation, DEVICES, MODELS, Result, fault, lock};
+use crate::code::{Code, Result};
+use crate::world::{self, Built, COMPILATIONS, Compilation, DEVICES, MODELS, fault, lock};
 use crate::{lower, model};
 
 /// Changes a compilation that is not built.

@@ -8,9 +8,10 @@ use std::sync::Mutex;
 use polychip_sys::nnrt::bindings as sys;
 
 use super::{elements, end, give, guard, object};
+use crate::code::{Code, Result};
 use crate::lower;
 use crate::model::{Model, Operation, Tensor};
-use crate::world::{Code, DESCRIPTIONS, DEVICES, Draft, MODELS, Result, fault, lock};
+use crate::world::{DESCRIPTIONS, DEVICES, Draft, MODELS, fault, lock};
 
 fn describe(desc: *const sys::NN_TensorDesc, change: impl FnOnce(&mut Tensor) -> Result<()>) -> c_int {
     guard(|| change(&mut lock(&*DESCRIPTIONS.get(desc.addr())?)))
@@ -147,12 +148,14 @@ unsafe extern "C" fn OH_NNModel_AddOperation(
     change(model, |model| {
         // SAFETY: the client's lists.
         let (params, inputs, outputs) = unsafe { (places(params)?, places(inputs)?, places(outputs)?) };
-        model.add_operation(Operation {
+        let operation = Operation {
             code: u32::try_from(operation).map_err(|_| Code::INVALID)?,
             params,
             inputs,
             outputs,
-        })
+        };
+        model.add_operation(operation.clone())?;
+        lower::checked(model, &operation)
     })
 }
 

@@ -11,8 +11,9 @@ use polychip_emulator_chip::table::Width;
 use polychip_sys::nnrt::bindings as sys;
 
 use super::{elements, end, give, guard, object};
+use crate::code::{Code, Result};
 use crate::world::{
-    self, Built, COMPILATIONS, Code, DESCRIPTIONS, DEVICES, EXECUTORS, Mapped, Result, TENSORS, fault, lock,
+    self, Built, COMPILATIONS, DESCRIPTIONS, DEVICES, EXECUTORS, Mapped, TENSORS, fault, lock,
 };
 
 #[unsafe(no_mangle)]

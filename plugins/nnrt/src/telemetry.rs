@@ -1,8 +1,13 @@
-//! The chips: names, and rates for the planner until something is measured.
+//! What the device's figures are worth: the chips by name, with rates for the planner until something is measured.
 //!
 //! Huawei publishes no rates of its phones' NPUs, so that these are orders of magnitude: 16-bit multiply-adds of the NPU as
 //! benchmarks of the chips' generation place them, and the peak rate of the memory that phones of the chip are built with.
-//! They only order plans.
+//! They only order plans. The runtime has no sensors that a program may read, so there is no telemetry call.
+//!
+//! Invariant: an emulated device measures nothing: its times are those of the computer that emulates.
+
+/// Whether the library of this machine drives no chip: no x86 machine has one.
+pub(crate) const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
 
 /// One system on chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
