@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use polychip_abi as abi;
 
-use crate::{Constant, GraphView, Layout, Result};
+use crate::{Constant, Error, GraphView, Layout, Result};
 
 /// How exactly to compute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -71,6 +71,23 @@ pub struct LoadSource<'a, B> {
     pub graph: Option<GraphView<'a>>,
     /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
     pub threads: u32,
+}
+
+impl<B: std::ops::Deref<Target = [u8]>> LoadSource<'_, B> {
+    /// The part and the blob's bytes, for plugins that need the part to load it.
+    ///
+    /// # Errors
+    /// The host gives no part.
+    pub fn with_part(&self) -> Result<(&GraphView<'_>, &[u8])> {
+        let graph = self.graph.as_ref();
+        let graph = graph
+            .ok_or_else(|| Error::bad_argument("a blob is loaded beside the part it was compiled from"))?;
+        let bytes = match &self.from {
+            LoadedFrom::Blob(bytes) => bytes,
+            LoadedFrom::Bytes(bytes) => Constant::bytes(bytes),
+        };
+        Ok((graph, bytes))
+    }
 }
 
 impl<B: Blob> Blob for Arc<B> {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use polychip_sdk::{
-    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Device, DeviceInfo, DeviceKind, Error,
-    ErrorKind, GraphView, HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, OperatingPoint,
-    Plugin, PluginInfo, Port, Precision, Result, RunQueue, Runner, Support,
+    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind,
+    GraphView, HostServices, LoadSource, LogLevel, Memory, Offers, OperatingPoint, Plugin, PluginInfo, Port,
+    Precision, Result, RunQueue, Runner, Support,
 };
 use polychip_sys::neuron::Library;
 use polychip_sys::neuron::bindings as sys;
@@ -246,15 +246,9 @@ impl Device for NeuronDevice {
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<NeuronExecutable>> {
-        let graph = source
-            .graph
-            .ok_or_else(|| Error::bad_argument("a blob is loaded beside the part it was compiled from"))?;
-        let bytes: &[u8] = match &source.from {
-            LoadedFrom::Blob(bytes) => bytes,
-            LoadedFrom::Bytes(bytes) => Constant::bytes(bytes),
-        };
+        let (graph, bytes) = source.with_part()?;
         let blob = BlobReader::open(bytes, &self.made_by)?;
-        let ports = Port::of_graph(&graph, buffer::PORTS)?;
+        let ports = Port::of_graph(graph, buffer::PORTS)?;
         if blob.section(CONTENT)? != graph.content_fingerprint() || blob.section(PORTS)? != told(&ports) {
             return Err(Error::bad_blob("the blob was made of another part"));
         }

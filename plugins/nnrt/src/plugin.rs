@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip_sdk::{
-    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Device, DeviceInfo, DeviceKind, Error,
-    ErrorKind, GraphView, HostBuffer, HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, Plugin,
-    PluginInfo, Port, Precision, Result, RunQueue, Runner, Support,
+    AlignedBytes, BlobReader, BlobWriter, CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind,
+    GraphView, HostBuffer, HostServices, LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Port,
+    Precision, Result, RunQueue, Runner, Support,
 };
 use polychip_sys::nnrt::Library;
 use polychip_sys::nnrt::bindings as sys;
@@ -244,15 +244,9 @@ impl Device for NnrtDevice {
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<NnrtExecutable>> {
-        let graph = source
-            .graph
-            .ok_or_else(|| Error::bad_argument("a blob is loaded beside the part it was compiled from"))?;
-        let bytes: &[u8] = match &source.from {
-            LoadedFrom::Blob(bytes) => bytes,
-            LoadedFrom::Bytes(bytes) => Constant::bytes(bytes),
-        };
+        let (graph, bytes) = source.with_part()?;
         let blob = BlobReader::open(bytes, &self.made_by)?;
-        let ports = Port::of_graph(&graph, buffer::KINDS)?;
+        let ports = Port::of_graph(graph, buffer::KINDS)?;
         let tensors: Vec<Tensor> = unpacked(blob.section(PORTS)?)?;
         if blob.section(CONTENT)? != graph.content_fingerprint() || tensors.len() != ports.len() {
             return Err(Error::bad_blob("the blob was made of another part"));

@@ -45,11 +45,10 @@ pub(super) fn offers(op: Op) -> bool {
 /// Lowers one node in its planned order.
 pub(super) fn node(l: &mut Lower<'_>, node: &Node, layout: Layout) -> Outcome<()> {
     l.node = Some(node.index);
-    if !node.bodies.is_empty() {
-        return Err(Refusal::new(Reason::Body, node.op_name.clone()));
-    }
-    let Some(rule) = rule(node.op) else {
-        return Err(Refusal::op(node.op_name.clone()));
+    let rule = match rule(node.op) {
+        Some(rule) if node.bodies.is_empty() => rule,
+        Some(_) => return Err(Refusal::new(Reason::Body, node.op_name.clone())),
+        None => return Err(Refusal::op(node.op_name.clone())),
     };
     for tensor in node.reads().chain(node.writes()) {
         l.info(tensor)?;
