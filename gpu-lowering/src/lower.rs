@@ -41,7 +41,7 @@ mod share;
 mod values;
 
 use polychip_lowering::{Extract, Outcome, Part, Refusal};
-use polychip_sdk::{CompileOptions, Error, GraphView, Reason, Result, Support};
+use polychip_sdk::{CompileOptions, Error, GraphView, PortRequest, Reason, Result, Support};
 
 use crate::blob::Lowered;
 use crate::target::Target;
@@ -59,12 +59,19 @@ pub fn lower(graph: &GraphView<'_>, options: &CompileOptions, target: &Target) -
     Ok(run(&part, options, target, false)?)
 }
 
-/// Lowers a part without reading its weights: for estimates.
+/// Lowers a part without reading its weights, with these ports channels last: for estimates.
 ///
 /// # Errors
 /// As [`lower`].
-pub(crate) fn lower_dry(part: Part, target: &Target) -> Result<Lowered> {
-    let options = CompileOptions::default();
+pub(crate) fn lower_dry(part: Part, channels_last: &[u32], target: &Target) -> Result<Lowered> {
+    let request = |&port: &u32| PortRequest {
+        port,
+        layout: polychip_sdk::Layout::ChannelsLast,
+    };
+    let options = CompileOptions {
+        ports: channels_last.iter().map(request).collect(),
+        ..CompileOptions::default()
+    };
     let part = resolved(part, &options, target);
     Ok(run(&part, &options, target, true)?)
 }
