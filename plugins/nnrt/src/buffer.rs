@@ -8,7 +8,6 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
@@ -30,13 +29,10 @@ pub struct NnrtBuffer {
     file: OwnedFd,
     /// Where in the file it begins.
     start: usize,
-    /// Never given twice.
-    number: u64,
 }
 
 impl NnrtBuffer {
     fn new(host: HostBuffer, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let fd = memory
             .fd()
             .and_then(|fd| i32::try_from(fd).ok())
@@ -47,12 +43,7 @@ impl NnrtBuffer {
         let file = file.map_err(|error| Error::unsupported(format!("a descriptor is not held: {error}")))?;
         let start = usize::try_from(memory.offset())
             .map_err(|_| Error::bad_argument("memory beyond the address space"))?;
-        Ok(Arc::new(NnrtBuffer {
-            host,
-            file,
-            start,
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-        }))
+        Ok(Arc::new(NnrtBuffer { host, file, start }))
     }
 
     /// A buffer of the wanted kind; where the kind is not said, of one that the runtime takes.
@@ -105,11 +96,6 @@ impl NnrtBuffer {
             return Err(Error::bad_argument("a port is bound past the end of its buffer"));
         }
         Ok((&self.file, self.start + offset, self.start + self.host.bytes()))
-    }
-
-    /// What names it among all that there ever were.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// The memory as the host sees it.

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::{
     Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Memory, MemoryKind, Port,
@@ -31,7 +31,7 @@ const PLACES: usize = 32;
 
 /// A range of a buffer as a tensor of the runtime's.
 struct Place {
-    buffer: u64,
+    buffer: Weak<NnrtBuffer>,
     offset: usize,
     tensor: RunTensor,
 }
@@ -98,23 +98,22 @@ impl NnrtExecutable {
         &self,
         places: &mut VecDeque<Place>,
         port: usize,
-        buffer: &NnrtBuffer,
+        buffer: &Arc<NnrtBuffer>,
         offset: usize,
     ) -> Result<usize> {
         // before anything that is kept: an earlier binding says nothing of this one's range
         let (file, start, whole) = buffer.range(offset, self.ports[port].bytes as usize)?;
-        let number = buffer.number();
-        let known = places
-            .iter()
-            .position(|place| (place.buffer, place.offset) == (number, offset));
-        if let Some(known) = known {
+        let is_it = |place: &Place| place.offset == offset && place.buffer.as_ptr() == Arc::as_ptr(buffer);
+        if let Some(known) = places.iter().position(is_it) {
             return Ok(known);
         }
+        // a tensor keeps the file's memory: not for buffers that are gone
+        places.retain(|place| place.buffer.strong_count() > 0);
         if places.len() == PLACES {
             places.pop_front();
         }
         places.push_back(Place {
-            buffer: number,
+            buffer: Arc::downgrade(buffer),
             offset,
             tensor: self.api.tensor(&self.tensors[port], file, start, whole)?,
         });
@@ -142,7 +141,7 @@ impl Compute for NnrtExecutable {
             return Err(Error::unsupported(format!("{} ports", bound.len())));
         }
         for (port, bound) in bound.iter().enumerate() {
-            let (buffer, offset): (&NnrtBuffer, usize) = match &spare[port] {
+            let (buffer, offset) = match &spare[port] {
                 Some(spare) => (spare, 0),
                 None => (bound.buffer(), bound.offset()),
             };
