@@ -132,7 +132,7 @@ const FURTHER: f64 = 0.55;
 ///
 /// Virtual machines do not tell which of their processors are threads of one core (a Xeon of 16 such says one thread per
 /// core, and ResNet-50 is 5.5 times as fast on 8 and 10.2 times on 16), and memory is everybody's.
-fn workers(threads: usize) -> f64 {
+fn speedup(threads: usize) -> f64 {
     let threads = threads.max(1) as f64;
     threads.min(2.0) + FURTHER * (threads - 2.0).max(0.0)
 }
@@ -162,7 +162,7 @@ impl Peaks {
             busy.max(pace * CACHED_NS * bytes.min(CACHE_BYTES))
         };
         let time = time + 1e9 * (bytes - CACHE_BYTES).max(0.0) / self.bytes_per_s as f64;
-        let shared = alone.map_or(1.0, |alone| (turns / alone).clamp(1.0, workers(threads)));
+        let shared = alone.map_or(1.0, |alone| (turns / alone).clamp(1.0, speedup(threads)));
         let dispatch = if shared > 1.0 { DISPATCH_NS } else { 0.0 };
         pace * (STEP_NS + dispatch) + time / shared
     }
