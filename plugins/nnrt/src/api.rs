@@ -139,7 +139,11 @@ pub(crate) fn devices(library: &Library) -> Result<Vec<Found>> {
 /// An argument of places.
 fn list(ids: &mut [u32]) -> sys::OH_NN_UInt32Array {
     sys::OH_NN_UInt32Array {
-        data: ids.as_mut_ptr(),
+        // the runtime refuses an address of no places
+        data: match ids.is_empty() {
+            true => ptr::null_mut(),
+            false => ids.as_mut_ptr(),
+        },
         size: ids.len() as u32,
     }
 }
@@ -174,17 +178,18 @@ impl Api {
             true => sys::OH_NN_FORMAT_NHWC,
             false => sys::OH_NN_FORMAT_NONE,
         };
-        // SAFETY: a live description, and a list that lives during the call.
-        let codes = unsafe {
-            [
-                symbols.OH_NNTensorDesc_SetDataType(raw, tensor.code as c_int),
-                symbols.OH_NNTensorDesc_SetShape(raw, shape.as_ptr(), shape.len()),
-                symbols.OH_NNTensorDesc_SetFormat(raw, format as c_int),
-            ]
-        };
-        for (code, call) in codes.into_iter().zip(["SetDataType", "SetShape", "SetFormat"]) {
-            check(code, &format!("OH_NNTensorDesc_{call}"))?;
+        // SAFETY: a live description.
+        let code = unsafe { symbols.OH_NNTensorDesc_SetDataType(raw, tensor.code as c_int) };
+        check(code, "OH_NNTensorDesc_SetDataType")?;
+        // a single parameter has no shape: the runtime refuses to be told of none
+        if !shape.is_empty() {
+            // SAFETY: as above; the list lives during the call.
+            let code = unsafe { symbols.OH_NNTensorDesc_SetShape(raw, shape.as_ptr(), shape.len()) };
+            check(code, "OH_NNTensorDesc_SetShape")?;
         }
+        // SAFETY: as above.
+        let code = unsafe { symbols.OH_NNTensorDesc_SetFormat(raw, format as c_int) };
+        check(code, "OH_NNTensorDesc_SetFormat")?;
         Ok(described)
     }
 

@@ -45,6 +45,10 @@ unsafe extern "C" fn OH_NNTensorDesc_SetShape(
     count: usize,
 ) -> c_int {
     describe(desc, |tensor| {
+        // as the runtime's core: what has no shape is not told of one
+        if count == 0 {
+            return Err(Code::INVALID);
+        }
         // SAFETY: the client's list of so many.
         tensor.dims = unsafe { elements(shape, count) }?.to_vec();
         Ok(())
@@ -133,6 +137,10 @@ unsafe extern "C" fn OH_NNModel_SetTensorData(
 unsafe fn places(list: *const sys::OH_NN_UInt32Array) -> Result<Vec<u32>> {
     // SAFETY: as the caller promises.
     let list = unsafe { list.as_ref() }.ok_or(Code::INVALID)?;
+    // as the runtime's validation: of no places there is no address
+    if list.size == 0 && !list.data.is_null() {
+        return Err(Code::INVALID);
+    }
     // SAFETY: as above.
     Ok(unsafe { elements(list.data.cast_const(), list.size as usize) }?.to_vec())
 }
