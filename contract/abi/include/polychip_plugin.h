@@ -1962,8 +1962,8 @@ struct polychip_port {
     uint32_t rank;
     // The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     uint32_t state_port;
-    // Alignment of the first element, in bytes: a power of two, at most 256, on which the runtime places
-    // tensors.
+    // Alignment of the first element, in bytes: a power of two, at most 65536, the largest page. The runtime places
+    // tensors at multiples of 256 and of this.
     uint32_t alignment;
     // Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.
     uint32_t memory_kinds;

@@ -42,8 +42,8 @@ pub struct polychip_port {
     pub rank: u32,
     /// The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     pub state_port: u32,
-    /// Alignment of the first element, in bytes: a power of two, at most 256, on which the runtime places
-    /// tensors.
+    /// Alignment of the first element, in bytes: a power of two, at most 65536, the largest page. The runtime places
+    /// tensors at multiples of 256 and of this.
     pub alignment: u32,
     /// Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.
     pub memory_kinds: u32,

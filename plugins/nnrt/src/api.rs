@@ -24,11 +24,11 @@ const EXPORT: usize = 1 << 20;
 /// More than this no part's bytes take.
 const MOST_EXPORTED: usize = 4 << 30;
 
-/// How compilations are made.
+/// How compilations are made. What nobody chose is left to the driver: one that has no such choice refuses to build with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    pub(crate) performance: u32,
-    pub(crate) priority: u32,
+    pub(crate) performance: Option<u32>,
+    pub(crate) priority: Option<u32>,
 }
 
 /// A device that the runtime knows.
@@ -283,18 +283,27 @@ impl Api {
 
     fn set(&self, compilation: &Compilation, reduced: bool) -> Result<()> {
         let (symbols, raw) = (self.symbols(), compilation.raw);
-        // SAFETY: a live compilation that is not built.
-        let codes = unsafe {
-            [
-                symbols.OH_NNCompilation_SetDevice(raw, self.device),
-                symbols.OH_NNCompilation_SetPerformanceMode(raw, self.settings.performance as c_int),
-                symbols.OH_NNCompilation_SetPriority(raw, self.settings.priority as c_int),
-                symbols.OH_NNCompilation_EnableFloat16(raw, reduced),
-            ]
-        };
-        let calls = ["SetDevice", "SetPerformanceMode", "SetPriority", "EnableFloat16"];
-        for (code, call) in codes.into_iter().zip(calls) {
-            check(code, &format!("OH_NNCompilation_{call}"))?;
+        let Settings {
+            performance,
+            priority,
+        } = self.settings;
+        // SAFETY: a live compilation that is not built, here and below.
+        let code = unsafe { symbols.OH_NNCompilation_SetDevice(raw, self.device) };
+        check(code, "OH_NNCompilation_SetDevice")?;
+        if let Some(mode) = performance {
+            // SAFETY: as above.
+            let code = unsafe { symbols.OH_NNCompilation_SetPerformanceMode(raw, mode as c_int) };
+            check(code, "OH_NNCompilation_SetPerformanceMode")?;
+        }
+        if let Some(priority) = priority {
+            // SAFETY: as above.
+            let code = unsafe { symbols.OH_NNCompilation_SetPriority(raw, priority as c_int) };
+            check(code, "OH_NNCompilation_SetPriority")?;
+        }
+        if reduced {
+            // SAFETY: as above.
+            let code = unsafe { symbols.OH_NNCompilation_EnableFloat16(raw, true) };
+            check(code, "OH_NNCompilation_EnableFloat16")?;
         }
         Ok(())
     }
@@ -552,26 +561,17 @@ impl Executor {
     /// # Errors
     /// What the runtime says.
     pub(crate) fn run(&mut self, inputs: &[&RunTensor], outputs: &[&RunTensor]) -> Result<()> {
-        const MOST: usize = 64;
-        let (mut from, mut to) = ([ptr::null_mut(); MOST], [ptr::null_mut(); MOST]);
-        if inputs.len() > MOST || outputs.len() > MOST {
-            return Err(Error::unsupported(format!("more than {MOST} ports on a side")));
-        }
-        let sides = [(&mut from, inputs), (&mut to, outputs)];
-        for (places, tensors) in sides {
-            for (place, tensor) in places.iter_mut().zip(tensors) {
-                *place = tensor.raw;
-            }
-        }
+        let handles = |tensors: &[&RunTensor]| tensors.iter().map(|tensor| tensor.raw).collect();
+        let (mut from, mut to): (Vec<_>, Vec<_>) = (handles(inputs), handles(outputs));
         // SAFETY: live objects; both lists hold as many tensors as is said. The host binds memory to no two runs of which one
         // writes.
         let code = unsafe {
             self.compilation.symbols.OH_NNExecutor_RunSync(
                 self.raw,
                 from.as_mut_ptr(),
-                inputs.len(),
+                from.len(),
                 to.as_mut_ptr(),
-                outputs.len(),
+                to.len(),
             )
         };
         check(code, "OH_NNExecutor_RunSync")

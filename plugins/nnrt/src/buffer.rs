@@ -20,8 +20,8 @@ pub(crate) const KINDS: MemoryKinds = if EMULATED {
     MemoryKinds::of(&[MemoryKind::DmaBuf])
 };
 
-/// Alignment of mappings.
-const PAGE: u64 = 4096;
+/// Alignment of mappings, and so of what is bound.
+pub(crate) const PAGE: u64 = 4096;
 
 /// A buffer.
 pub struct NnrtBuffer {

@@ -4,7 +4,7 @@
 //!
 //! Not here: how nodes become operations (`lower`). The runtime may yet refuse a part as a whole: then it is planned anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use polychip_lowering::{Outcome, Part, Refusal};
@@ -67,11 +67,11 @@ impl Answers {
             reduced,
             ..Program::default()
         };
-        let (mut all, mut keys) = (fresh(), Vec::new());
+        let (mut all, mut keys, mut asked) = (fresh(), Vec::new(), BTreeSet::new());
         for program in programs {
             for operation in &program.operations {
                 let key = program.key(operation);
-                if !known.contains_key(&key) && !keys.contains(&key) {
+                if !known.contains_key(&key) && asked.insert(key) {
                     all.ask(program, operation);
                     keys.push(key);
                 }

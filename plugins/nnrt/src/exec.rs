@@ -53,6 +53,7 @@ pub struct NnrtExecutable {
     resets: Arc<AtomicU64>,
     loaded_at: u64,
     ports: Vec<Port>,
+    inputs: usize,
     tensors: Vec<Tensor>,
     constant_bytes: u64,
     seat: Mutex<Seat>,
@@ -69,8 +70,8 @@ impl NnrtExecutable {
         compilation: Compilation,
         constant_bytes: u64,
     ) -> Result<NnrtExecutable> {
-        let outputs = ports.iter().filter(|port| port.output).count();
-        let executor = compilation.executor((ports.len() - outputs, outputs))?;
+        let inputs = ports.iter().take_while(|port| !port.output).count();
+        let executor = compilation.executor((inputs, ports.len() - inputs))?;
         let spare = ports.iter().map(|port| {
             let state = port.output && port.state_port.is_some();
             let wanted = Memory::wanted(MemoryKind::Host, port.bytes, 64);
@@ -87,6 +88,7 @@ impl NnrtExecutable {
             resets: Arc::clone(resets),
             loaded_at: resets.load(Ordering::Acquire),
             ports,
+            inputs,
             tensors,
             constant_bytes,
             seat: Mutex::new(seat),
@@ -136,31 +138,18 @@ impl Compute for NnrtExecutable {
             spare,
             executor,
         } = &mut *seat;
-        let mut chosen = [0; 128];
-        if bound.len() > chosen.len() {
-            return Err(Error::unsupported(format!("{} ports", bound.len())));
-        }
-        for (port, bound) in bound.iter().enumerate() {
-            let (buffer, offset) = match &spare[port] {
+        let mut tensors = Vec::with_capacity(bound.len());
+        for ((port, places), (bound, spare)) in places.iter_mut().enumerate().zip(bound.iter().zip(&*spare)) {
+            let (buffer, offset) = match spare {
                 Some(spare) => (spare, 0),
                 None => (bound.buffer(), bound.offset()),
             };
-            chosen[port] = self.place(&mut places[port], port, buffer, offset)?;
+            let at = self.place(places, port, buffer, offset)?;
+            tensors.push(&places[at].tensor);
         }
-        let mut sides = (Vec::with_capacity(bound.len()), Vec::with_capacity(bound.len()));
-        for (port, places) in self
-            .ports
-            .iter()
-            .zip(&*places)
-            .zip(chosen)
-            .map(|((port, places), at)| (port, &places[at]))
-        {
-            match port.output {
-                true => sides.1.push(&places.tensor),
-                false => sides.0.push(&places.tensor),
-            }
-        }
-        executor.run(&sides.0, &sides.1)?;
+        // inputs come first
+        let (inputs, outputs) = tensors.split_at(self.inputs);
+        executor.run(inputs, outputs)?;
         for (bound, spare) in bound.iter().zip(&*spare) {
             let Some(spare) = spare else { continue };
             let bytes = bound.bytes().min(spare.bytes());

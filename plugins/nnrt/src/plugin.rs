@@ -70,12 +70,14 @@ impl Plugin for NnrtPlugin {
             None => SOCS[0],
         };
         let reduced = word(&host, "precision", &["exact", "reduced"])? == 1;
-        // codes 4 to 1, and 3 to 1
-        let performance = word(&host, "performance", &["extreme", "high", "medium", "low"])?;
-        let priority = word(&host, "priority", &["high", "medium", "low"])?;
+        // the runtime's codes are places in these lists, of which the first leaves the choice to the driver
+        let chosen = |key, words: &[&str]| -> Result<Option<u32>> {
+            let place = word(&host, key, words)? as u32;
+            Ok((place > 0).then_some(place))
+        };
         let settings = Settings {
-            performance: 4 - performance as u32,
-            priority: 3 - priority as u32,
+            performance: chosen("performance", &["driver", "low", "medium", "high", "extreme"])?,
+            priority: chosen("priority", &["driver", "low", "medium", "high"])?,
         };
         let folder = host.configuration("lib_dir");
         let library = Library::open(folder.as_deref().map(Path::new))
@@ -141,12 +143,12 @@ impl NnrtDevice {
         } = plugin.settings;
         let Soc { name, trade, .. } = plugin.soc;
         let said = polychip_sdk::settings([
-            ("performance", performance.to_string()),
+            ("performance", performance.unwrap_or(0).to_string()),
             (
                 "precision",
                 if plugin.reduced { "reduced" } else { "exact" }.to_owned(),
             ),
-            ("priority", priority.to_string()),
+            ("priority", priority.unwrap_or(0).to_string()),
             ("soc", name.to_owned()),
         ]);
         let title = match EMULATED {
@@ -162,7 +164,7 @@ impl NnrtDevice {
                 serial: true,
                 import_kinds: buffer::KINDS,
                 export_kinds: HostBuffer::KINDS,
-                import_alignment: 1,
+                import_alignment: buffer::PAGE as u32,
                 vendor: "Huawei".to_owned(),
                 soc: name.to_owned(),
                 driver: found.name.clone(),
@@ -246,7 +248,11 @@ impl Device for NnrtDevice {
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<NnrtExecutable>> {
         let (graph, bytes) = source.with_part()?;
         let blob = BlobReader::open(bytes, &self.made_by)?;
-        let ports = Port::of_graph(graph, buffer::KINDS)?;
+        let mut ports = Port::of_graph(graph, buffer::KINDS)?;
+        for port in &mut ports {
+            // the runtime maps a tensor's file from where it begins
+            port.alignment = buffer::PAGE as u32;
+        }
         let tensors: Vec<Tensor> = unpacked(blob.section(PORTS)?)?;
         if blob.section(CONTENT)? != graph.content_fingerprint() || tensors.len() != ports.len() {
             return Err(Error::bad_blob("the blob was made of another part"));

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Two tensors overlap only where every part that uses one ends before the other's writer starts,
 //!    whatever the order in which independent parts run.
-//! 2. Offsets are multiples of [`ALIGNMENT`].
+//! 2. Offsets are multiples of [`ALIGNMENT`], and of what the tensor's ports ask.
 
 /// Alignment of every tensor: what GPUs ask of the offset of a binding at most, and more than a cache line or the
 /// widest vector.
@@ -14,6 +14,8 @@ pub(crate) const ALIGNMENT: u64 = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Resident {
     pub(crate) bytes: u64,
+    /// What its ports ask, a power of two.
+    pub(crate) alignment: u64,
     /// The part that writes it.
     pub(crate) writer: usize,
     /// The parts that read it.
@@ -58,7 +60,7 @@ pub(crate) fn place(residents: &[Resident], after: &[Vec<usize>]) -> Layout {
             if offset + resident.bytes <= start {
                 break;
             }
-            offset = offset.max(stop.next_multiple_of(ALIGNMENT));
+            offset = offset.max(stop.next_multiple_of(ALIGNMENT.max(resident.alignment)));
         }
         offsets[index] = offset;
         end = end.max(offset + resident.bytes);
@@ -90,6 +92,7 @@ mod tests {
     fn resident(bytes: u64, writer: usize, readers: &[usize]) -> Resident {
         Resident {
             bytes,
+            alignment: 1,
             writer,
             readers: readers.to_vec(),
         }
@@ -121,6 +124,16 @@ mod tests {
         assert_eq!(layout.bytes, 576);
     }
 
+    #[test]
+    fn a_port_that_asks_for_a_page_has_one() {
+        let paged = Resident {
+            alignment: 4096,
+            ..resident(10, 1, &[2])
+        };
+        let layout = place(&[resident(300, 0, &[1]), paged], &[vec![], vec![0], vec![1]]);
+        assert_eq!(layout.offsets, [0, 4096]);
+    }
+
     proptest::proptest! {
         #[test]
         fn tensors_that_may_live_together_never_overlap(seed in proptest::prelude::any::<u64>()) {
@@ -138,7 +151,7 @@ mod tests {
             for writer in 0..parts - 1 {
                 let readers: Vec<usize> = (writer + 1..parts).filter(|part| after[*part].contains(&writer)).collect();
                 if !readers.is_empty() {
-                    residents.push(Resident { bytes: 1 + next(300), writer, readers });
+                    residents.push(Resident { bytes: 1 + next(300), alignment: 1, writer, readers });
                 }
             }
             let layout = place(&residents, &after);

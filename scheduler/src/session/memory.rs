@@ -50,6 +50,11 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Sl
         .iter()
         .map(|tensor| Resident {
             bytes: tensor.bytes,
+            alignment: std::iter::once(&tensor.writer)
+                .chain(&tensor.readers)
+                .map(|&(part, port)| wiring.parts[part].executable.ports()[port as usize].alignment)
+                .max()
+                .unwrap_or(1),
             writer: tensor.writer.0,
             readers: tensor.readers.iter().map(|(part, _)| *part).collect(),
         })

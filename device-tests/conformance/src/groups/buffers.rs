@@ -450,24 +450,26 @@ fn offset(bench: &Bench) -> Judgement {
     let buffers = problem.buffers(&executable)?;
     let mut bound = bindings(&executable, &buffers);
     let number = problem.inputs.len();
-    let bytes = executable.ports()[number].bytes;
-    let large = bench.device.create_buffer(bytes + 512, 64)?;
-    large.write(0, &vec![0x5A; bytes as usize + 512])?;
+    let port = &executable.ports()[number];
+    let (bytes, before) = (port.bytes, port.alignment.max(256));
+    let (whole, start) = (bytes + 2 * before, before as usize);
+    let large = bench.device.create_buffer(whole, before)?;
+    large.write(0, &vec![0x5A; whole as usize])?;
     bound[number] = Binding {
         buffer: Arc::clone(&large),
-        offset: 256,
+        offset: before,
         bytes,
     };
     let fence = executable.execute_bound(&bound, &[])?;
     fence.wait()?;
-    let all = large.read(0, bytes + 512)?;
-    let around = all[..256].iter().chain(&all[256 + bytes as usize..]);
+    let all = large.read(0, whole)?;
+    let around = all[..start].iter().chain(&all[start + bytes as usize..]);
     check!(
         around.copied().all(|byte| byte == 0x5A),
         "it wrote outside of the bound range"
     );
     let inside = bench.device.create_buffer(bytes, 64)?;
-    inside.write(0, &all[256..256 + bytes as usize])?;
+    inside.write(0, &all[start..start + bytes as usize])?;
     let mut buffers = buffers;
     buffers[number] = inside;
     problem.judge(&fence, &executable, &buffers, &bench.tolerances())

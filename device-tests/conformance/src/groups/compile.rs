@@ -167,8 +167,8 @@ fn ports(bench: &Bench) -> Judgement {
             port.bytes
         );
         check!(
-            port.alignment.is_power_of_two() && port.alignment <= 256,
-            "port {index} wants alignment {}: a power of two up to 64 is allowed",
+            port.alignment.is_power_of_two() && port.alignment <= 65536,
+            "port {index} wants alignment {}: a power of two up to 65536 is allowed",
             port.alignment
         );
         check!(port.memory_kinds != 0, "port {index} can be bound to no memory");

@@ -16,6 +16,8 @@ use crate::world::{
     self, Built, COMPILATIONS, DESCRIPTIONS, DEVICES, EXECUTORS, Mapped, TENSORS, fault, lock,
 };
 
+const PAGE: usize = 4096;
+
 #[unsafe(no_mangle)]
 extern "C" fn OH_NNTensor_CreateWithFd(
     id: usize,
@@ -30,6 +32,10 @@ extern "C" fn OH_NNTensor_CreateWithFd(
         let fits = offset.checked_add(wanted).is_some_and(|end| end <= bytes);
         if !DEVICES.contains(&id) || fd < 0 || !fits {
             return Err(Code::INVALID);
+        }
+        // the runtime maps from the offset on, which a system does at pages only
+        if !offset.is_multiple_of(PAGE) {
+            return Err(Code::FAILED);
         }
         fault("tensor", &[])?;
         let map = memmap2::MmapOptions::new().len(bytes).map_raw(fd);
