@@ -1,5 +1,6 @@
 //! Graphs written as ONNX models and read back: the same canonical graph, on every model of the ONNX backend suite
-//! and on whole models; and ONNX's own checker takes what was written.
+//! and on whole models; and ONNX's own checker takes what was written. Quantised models written with fake quantisation give
+//! what the models themselves give, in ONNX Runtime.
 //!
 //! Skipped, with the reason, where the suite or Python is not there.
 
@@ -9,12 +10,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip::Runtime;
+use polychip::{Policy, Runtime};
 use polychip_device_tests::{Need, paths, skipped};
 use polychip_graph::{Graph, TensorId, fingerprint, text};
 use polychip_host::FlatGraph;
 use polychip_ops::{AttrDefault, AttrKey, AttrValue, Dim, Op};
-use polychip_sdk::onnx::{self, Options};
+use polychip_sdk::onnx::{self, Options, Release};
 use polychip_sdk::{ErrorKind, GraphView};
 
 /// Written models that are checked by ONNX's own checker in one process.
@@ -29,6 +30,35 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob('*.onnx')):
         print(path.name, str(error).replace(chr(10), ' ')[:300])
 sys.exit(1 if bad else 0)
 ";
+
+/// Runs pairs `N.onnx` and `N.fake.onnx` in ONNX Runtime, as they stand, on the same noise.
+const TWINS: &str = "
+import pathlib, sys, numpy, onnxruntime
+bad = 0
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(path), options, providers=['CPUExecutionProvider'])
+for fake in sorted(pathlib.Path(sys.argv[1]).glob('*.fake.onnx')):
+    model = fake.with_name(fake.name.replace('.fake', ''))
+    one, two = session(model), session(fake)
+    noise = numpy.random.default_rng(7)
+    feeds = ({}, {})
+    for ours, twin in zip(one.get_inputs(), two.get_inputs()):
+        value = noise.standard_normal(twin.shape, dtype=numpy.float32)
+        feeds[0][ours.name] = feeds[1][twin.name] = value
+    for wanted, found in zip(one.run(None, feeds[0]), two.run(None, feeds[1])):
+        if not numpy.array_equal(wanted, found):
+            bad += 1
+            print(model.name, abs(wanted - found).max(), 'of', abs(wanted).max())
+sys.exit(1 if bad else 0)
+";
+
+/// A release that vendors' compilers read, and ONNX Runtime too.
+const READ: Release = Release {
+    opset: 19,
+    ir_version: 9,
+};
 
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
@@ -51,7 +81,46 @@ fn main() -> Result<()> {
     } else {
         trials.push(skipped("suite", Need::Models, paths::NO_SUITE));
     }
+    match python().is_file() {
+        true => trials.push(Trial::test("fake quantisation", || failed(twins()))),
+        false => trials.push(skipped(
+            "fake quantisation",
+            Need::Python,
+            &format!("{} is not there", python().display()),
+        )),
+    }
     libtest_mimic::run(&arguments, trials).exit()
+}
+
+/// Quantised models with f32 at all ports, and their twins.
+fn twins() -> Result<()> {
+    let runtime = Runtime::builder().only_given_folders().build()?;
+    let folder = tempfile::tempdir()?;
+    let mut models = vec![paths::root().join("models/shapes/shapes-int8.onnx")];
+    let generated = paths::models().join("quantised/mobilenet_v2_u8.onnx");
+    models.extend(generated.is_file().then_some(generated));
+    for (index, path) in models.iter().enumerate() {
+        let model = runtime.load(path)?;
+        let sizes = model
+            .graph()
+            .inputs
+            .iter()
+            .flat_map(|&id| &model.graph().tensor(id).ty.shape);
+        let sizes = sizes.flatten().filter_map(|dim| match dim {
+            Dim::Symbol(name) => Some((name.to_string(), 1)),
+            _ => None,
+        });
+        let model = model.bind(sizes.collect::<BTreeMap<_, _>>())?;
+        let options = Options {
+            quantised: onnx::Quantised::Fake,
+            ..Options::default()
+        };
+        let planned = runtime.plan(&model, &Policy::default())?;
+        let twin = write_with(planned.graph(), &options, READ)?;
+        std::fs::write(folder.path().join(format!("{index}.fake.onnx")), twin)?;
+        std::fs::copy(path, folder.path().join(format!("{index}.onnx")))?;
+    }
+    script(&python(), TWINS, folder.path()).context("the twins differ")
 }
 
 fn failed(result: Result<()>) -> Result<(), Failed> {
@@ -131,11 +200,15 @@ fn python() -> PathBuf {
 }
 
 fn write(graph: &Graph) -> polychip_sdk::Result<Vec<u8>> {
+    write_with(graph, &Options::default(), Release::NEWEST)
+}
+
+fn write_with(graph: &Graph, options: &Options<'_>, release: Release) -> polychip_sdk::Result<Vec<u8>> {
     let flat = FlatGraph::new(graph, &[])
         .map_err(|error| polychip_sdk::Error::unsupported(format!("not flat: {error}")))?;
     // SAFETY: the flat graph outlives the view, and nobody writes to it.
     let view = unsafe { GraphView::new(flat.raw()) }?;
-    onnx::write(&view, &Options::default())
+    onnx::write_as(&view, options, release)
 }
 
 /// The graph with what a model does not say taken away (groups, names of sizes, what a node was recomposed from), and what a writer
@@ -193,14 +266,19 @@ fn plain(graph: &mut Graph) {
 
 /// Asks ONNX's own checker.
 fn check(python: &Path, folder: &Path) -> Result<()> {
+    script(python, CHECKER, folder).context("ONNX's checker refuses")
+}
+
+/// Runs a script on a folder; what it prints is the error where it fails.
+fn script(python: &Path, script: &str, folder: &Path) -> Result<()> {
     let output = Command::new(python)
-        .args(["-c", CHECKER])
+        .args(["-c", script])
         .arg(folder)
         .output()
         .context("Python")?;
     ensure!(
         output.status.success(),
-        "ONNX's checker refuses:\n{}{}",
+        "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );

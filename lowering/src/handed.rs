@@ -1,6 +1,9 @@
 //! Parts that are handed to a vendor's compiler as ONNX models: what such a compiler may be given, what names a part, what
 //! its work is, and the compiler's process.
 //!
+//! Quantised tensors are written as fake quantisation (`onnx::Quantised::Fake`), which is what such compilers read of models that
+//! were quantised before.
+//!
 //! Invariant: nothing here knows a vendor: which ops, in which release of ONNX, by which program, are arguments.
 //!
 //! Not here: writing the model (`polychip_sdk::onnx`), the compiler's command line and answers (each plugin).
@@ -10,7 +13,7 @@ mod rules;
 mod work;
 
 pub use child::{Child, Folder, read};
-pub use rules::{Outcome, Rules, decompose, refuse};
+pub use rules::{Outcome, Quantised, Rules, decompose, refuse, rounds};
 pub use work::{Work, work};
 
 use polychip_sdk::onnx::{self, Options, Release, Weights};
@@ -26,6 +29,7 @@ pub type Hash = [u8; 32];
 pub fn hash(graph: &GraphView<'_>, release: Release) -> Result<Hash> {
     let options = Options {
         weights: Weights::Placeholder(1024),
+        quantised: onnx::Quantised::Fake,
         decompose: &decompose,
     };
     let mut hasher = blake3::Hasher::new();
@@ -41,6 +45,7 @@ pub fn hash(graph: &GraphView<'_>, release: Release) -> Result<Hash> {
 pub fn model(graph: &GraphView<'_>, release: Release) -> Result<Vec<u8>> {
     let options = Options {
         weights: Weights::Inline,
+        quantised: onnx::Quantised::Fake,
         decompose: &decompose,
     };
     onnx::write_as(graph, &options, release)

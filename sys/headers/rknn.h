@@ -73,6 +73,13 @@ enum {
     RKNN_ORDER_UNDEFINED = 3,
 };
 
+/* how integers stand for reals: qnt_type */
+enum {
+    RKNN_QUANT_NONE = 0,
+    RKNN_QUANT_DFP = 1,
+    RKNN_QUANT_AFFINE = 2,
+};
+
 /* cores of set_core_mask: their sum */
 enum {
     RKNN_CORE_AUTO = 0,

@@ -29,8 +29,9 @@ const READ: Release = Release {
     opset: 19,
     ir_version: 9,
 };
-/// The least cosine between the simulator's outputs, in 16-bit floats, and ONNX Runtime's.
-const COSINE: f64 = 0.9999;
+/// The least cosine between the simulator's outputs and ONNX Runtime's, in 16-bit floats and in bytes, of which a step more or
+/// less is right.
+const COSINE: [f64; 2] = [0.9999, 0.999];
 /// Chips that each net is compiled for.
 const TARGETS: [&str; 3] = ["rk3588", "rk3576", "rk3566"];
 
@@ -115,7 +116,11 @@ fn model(graph: &Graph) -> Result<Vec<u8>> {
     let flat = FlatGraph::new(graph, &[])?;
     // SAFETY: the flat graph outlives the view, and nobody writes to it.
     let view = unsafe { GraphView::new(flat.raw()) }?;
-    Ok(onnx::write_as(&view, &Options::default(), READ)?)
+    let options = Options {
+        quantised: onnx::Quantised::Fake,
+        ..Options::default()
+    };
+    Ok(onnx::write_as(&view, &options, READ)?)
 }
 
 /// The toolkit compiles the net, and its simulator gives ONNX Runtime's numbers.
@@ -181,7 +186,8 @@ fn compiles(python: &Path, net: &Graph, target: &str) -> Result<()> {
             anyhow::bail!("{line}");
         };
         eprintln!("{target}: cosine {cosine:.7}, max |a - b| {largest:.2e} of {scale:.2e}");
-        ensure!(cosine >= COSINE, "cosine {cosine}");
+        let bytes = net.tensors().any(|(_, tensor)| tensor.encoding.is_some());
+        ensure!(cosine >= COSINE[usize::from(bytes)], "cosine {cosine}");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The nets that the toolkit compiles: small, with weights from a sine, and with what the facts say of the toolkit in them.
 
-use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
+use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
 use polychip_ops::{Attr, AttrValue, DType, Op, TensorType};
 
 /// A graph in the making.
@@ -164,11 +164,57 @@ fn transformer() -> Graph {
     net.finish(y)
 }
 
+/// Convolutions of bytes, a sum beside them and a mean, between reals: scales of the model's own, of weights one a channel.
+fn integers() -> Graph {
+    let mut net = Net::new("integers");
+    let encode = |net: &mut Net, id: TensorId, axis: EncodingAxis, scales: Vec<f32>| {
+        let tensor = net.graph.tensor_mut(id);
+        tensor.encoding = Some(Encoding {
+            axis,
+            zero_points: vec![3; if axis == EncodingAxis::PerTensor { 1 } else { 0 }],
+            scales,
+            real: DType::F32,
+        });
+    };
+    let bytes = |net: &mut Net, id: TensorId, scale: f32| {
+        net.graph.tensor_mut(id).ty.dtype = DType::I8;
+        encode(net, id, EncodingAxis::PerTensor, vec![scale]);
+    };
+    let convolution = |net: &mut Net, x: TensorId, from: usize, scale: f32| {
+        let weights: Vec<u8> = (0..16 * from * 9).map(|at| ((at * 37) % 251) as u8).collect();
+        let w = net.constant(DType::I8, &[16, from, 3, 3], weights);
+        let scales = (0..16).map(|channel| 0.001 + 0.0001 * channel as f32).collect();
+        encode(net, w, EncodingAxis::PerAxis(0), scales);
+        let b = net.weights(&[16], 4);
+        let set = [(Attr::Pads, AttrValue::Ints(vec![1, 1, 1, 1]))];
+        let y = net.node(Op::Conv, &[x, w, b], &[1, 16, 32, 32], &set);
+        bytes(net, y, scale);
+        y
+    };
+    let border = |net: &mut Net, op: Op, x: TensorId, sizes: &[usize], scale: f32| {
+        let s = net.constant(DType::F32, &[], scale.to_le_bytes().to_vec());
+        let z = net.constant(DType::I8, &[], vec![3]);
+        net.node(op, &[x, s, z], sizes, &[])
+    };
+    let x = net.input(&[1, 3, 32, 32]);
+    let q = border(&mut net, Op::QuantizeLinear, x, &[1, 3, 32, 32], 0.03);
+    bytes(&mut net, q, 0.03);
+    let first = convolution(&mut net, q, 3, 0.05);
+    let second = convolution(&mut net, first, 16, 0.06);
+    let sum = net.node(Op::Add, &[first, second], &[1, 16, 32, 32], &[]);
+    bytes(&mut net, sum, 0.08);
+    let mean = net.node(Op::GlobalAveragePool, &[sum], &[1, 16, 1, 1], &[]);
+    bytes(&mut net, mean, 0.02);
+    let y = border(&mut net, Op::DequantizeLinear, mean, &[1, 16, 1, 1], 0.02);
+    net.finish(y)
+}
+
 /// All nets, by name.
 pub(super) fn all() -> Vec<(&'static str, Graph)> {
     vec![
         ("plain", plain()),
         ("separable", separable()),
         ("transformer", transformer()),
+        ("integers", integers()),
     ]
 }

@@ -1,15 +1,25 @@
-//! What a compiler that computes f32 in 16-bit floats may be given, of what it is known to take.
-//!
-//! Quantised tensors are refused: such a compiler finds scales of its own, and whether it keeps those of a model that
-//! quantises is not proved. So are element types but f32.
+//! What a compiler that computes f32 in 16-bit floats may be given, of what it is known to take: f32, and integers of 8 bits
+//! that stand for reals where it keeps their scales.
 //!
 //! Invariant: the first reason that is true is given.
 
 use polychip_ops::{Attr, AttrValue, DType, Op};
-use polychip_sdk::{CompileOptions, Error, GraphView, NodeView, Precision, Reason, Result, TensorView};
+use polychip_sdk::{
+    CompileOptions, EncodingKind, EncodingView, Error, GraphView, NodeView, Precision, Reason, Result,
+    TensorView,
+};
 
 /// Taken, or why not.
 pub type Outcome = std::result::Result<(), (Reason, String)>;
+
+/// What becomes of quantised tensors.
+#[derive(Debug, Clone, Copy)]
+pub enum Quantised {
+    /// They are refused, for this reason.
+    Refused(&'static str),
+    /// Scales of a model are kept for these ops: bytes with one scale, constants of them with one per index of an axis too.
+    Kept(fn(Op) -> bool),
+}
 
 /// What one compiler may be given.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +28,8 @@ pub struct Rules {
     pub axes: usize,
     /// Inputs of an op that must be constants; none for an op that is not offered.
     pub constants: fn(Op) -> Option<&'static [usize]>,
-    /// Why a quantised tensor is not taken.
-    pub quantised: &'static str,
+    /// What becomes of quantised tensors.
+    pub quantised: Quantised,
 }
 
 impl Rules {
@@ -34,7 +44,7 @@ impl Rules {
         })
     }
 
-    /// Whether a part may be compiled: each node, and f32 in 16 bits where `reduced` or the session allow that.
+    /// Whether a part may be compiled: each node, and f32, where it has any, in 16 bits where `reduced` or the session allow that.
     ///
     /// # Errors
     /// `Unsupported`, with the first node that is not taken, or that f32 is to stay f32.
@@ -45,7 +55,8 @@ impl Rules {
         for node in graph.nodes() {
             self.promised(graph, &node)?;
         }
-        if !reduced && options.precision == Precision::Exact {
+        let rounds = graph.nodes().any(|node| rounds(graph, &node));
+        if rounds && !reduced && options.precision == Precision::Exact {
             return Err(Error::unsupported(
                 "the NPU computes f32 in 16 bits, which the session does not allow: ask for reduced precision",
             ));
@@ -65,15 +76,17 @@ impl Rules {
             return refuse(Reason::Body, "bodies are not handed over");
         }
         let constants = (self.constants)(node.op()).ok_or_else(|| (Reason::Op, node.op_name().to_owned()))?;
+        let borders = matches!(node.op(), Op::QuantizeLinear | Op::DequantizeLinear);
         for (place, tensor) in node.inputs().enumerate() {
             let Some(tensor) = tensor.map(|tensor| graph.tensor(tensor)) else {
                 continue;
             };
-            if tensor.is_constant() && place > 0 && matches!(tensor.dtype(), DType::I64 | DType::I32) {
-                // axes, extents and the like
+            let plain = tensor.is_constant() && place > 0 && tensor.encoding().is_none();
+            if plain && (borders || matches!(tensor.dtype(), DType::I64 | DType::I32)) {
+                // axes, extents, scales and the like
                 continue;
             }
-            self.real(&tensor)?;
+            self.real(node, &tensor)?;
             if !tensor.is_constant() && constants.contains(&place) {
                 return refuse(Reason::NotConstant, format!("input {place}"));
             }
@@ -86,22 +99,45 @@ impl Rules {
             return refuse(Reason::NotConstant, "an input that is no constant is needed");
         }
         for tensor in node.outputs().flatten() {
-            self.real(&graph.tensor(tensor))?;
+            self.real(node, &graph.tensor(tensor))?;
         }
         attributes(graph, node)
     }
 
+    /// Whether a tensor's integers may be handed over.
+    fn integers(&self, node: &NodeView<'_>, tensor: &TensorView<'_>, encoding: &EncodingView<'_>) -> Outcome {
+        let name = tensor.name();
+        let refused = |what: &str| refuse(Reason::Encoding, format!("tensor {name}: {what}"));
+        let offered = match self.quantised {
+            Quantised::Refused(why) => return refused(why),
+            Quantised::Kept(offered) => offered,
+        };
+        if !offered(node.op()) {
+            return refused(&format!("{} of integers", node.op_name()));
+        }
+        let constant = tensor.is_constant();
+        match (tensor.dtype(), encoding.kind()) {
+            _ if encoding.real_dtype() != DType::F32 => refused("it stands for other reals than f32"),
+            (DType::I8 | DType::U8, EncodingKind::PerTensor) => Ok(()),
+            (DType::I8 | DType::U8 | DType::I32, EncodingKind::PerTensor | EncodingKind::PerAxis { .. })
+                if constant =>
+            {
+                Ok(())
+            }
+            (DType::I8 | DType::U8, _) => refused("more than one scale"),
+            (dtype, _) => refused(&format!("{dtype} that stands for reals")),
+        }
+    }
+
     /// A tensor that the chip computes on.
-    fn real(&self, tensor: &TensorView<'_>) -> Outcome {
+    fn real(&self, node: &NodeView<'_>, tensor: &TensorView<'_>) -> Outcome {
         let name = tensor.name();
         if !tensor.is_plain() {
             return refuse(Reason::DType, format!("tensor {name} is no plain tensor"));
         }
-        if tensor.encoding().is_some() {
-            let what = format!("tensor {name}: {}", self.quantised);
-            return refuse(Reason::Encoding, what);
-        }
-        if tensor.dtype() != DType::F32 {
+        if let Some(encoding) = tensor.encoding() {
+            self.integers(node, tensor, &encoding)?;
+        } else if tensor.dtype() != DType::F32 {
             return refuse(Reason::DType, format!("tensor {name} is of {}", tensor.dtype()));
         }
         let Some(shape) = tensor.shape().filter(|_| !tensor.is_upper_bound()) else {
@@ -131,6 +167,16 @@ impl Rules {
             ),
         }
     }
+}
+
+/// Whether a node reads or writes f32 that is computed, which the chip rounds to 16 bits; one that does not has integers alone.
+#[must_use]
+pub fn rounds(graph: &GraphView<'_>, node: &NodeView<'_>) -> bool {
+    let mut tensors = node.inputs().chain(node.outputs()).flatten();
+    tensors.any(|tensor| {
+        let tensor = graph.tensor(tensor);
+        !tensor.is_constant() && tensor.encoding().is_none()
+    })
 }
 
 /// Whether a node is written as the nodes that it was recomposed from: what older opsets have no op for.

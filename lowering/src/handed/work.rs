@@ -12,9 +12,9 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// A node's work on a chip that has elements of so many bytes.
+/// A node's work on a chip that has reals of so many bytes, and integers that stand for reals as they are.
 #[must_use]
-pub fn work(graph: &GraphView<'_>, node: &NodeView<'_>, element_bytes: u64) -> Work {
+pub fn work(graph: &GraphView<'_>, node: &NodeView<'_>, real_bytes: u64) -> Work {
     let elements = |tensor: u32| -> u64 {
         let shape = graph.tensor(tensor).shape().unwrap_or_default();
         shape
@@ -22,10 +22,14 @@ pub fn work(graph: &GraphView<'_>, node: &NodeView<'_>, element_bytes: u64) -> W
             .fold(1, |product, &extent| product.saturating_mul(extent as u64))
     };
     let tensors = node.inputs().chain(node.outputs()).flatten();
+    let width = |tensor: u32| {
+        let tensor = graph.tensor(tensor);
+        let stored = tensor.encoding().and_then(|_| tensor.dtype().byte_width());
+        stored.map_or(real_bytes, |width| width as u64)
+    };
     let bytes = tensors
-        .map(elements)
-        .fold(0, u64::saturating_add)
-        .saturating_mul(element_bytes);
+        .map(|tensor| elements(tensor).saturating_mul(width(tensor)))
+        .fold(0, u64::saturating_add);
     let made = node.output(0).map_or(0, elements);
     let shape = |place: usize| node.input(place).and_then(|tensor| graph.tensor(tensor).shape());
     let terms = match (node.op(), shape(0), shape(1)) {

@@ -9,7 +9,7 @@
 //! Invariant: an op is in the table only where it means in opset 18, the newest that the compiler reads, what it means in
 //! the newest one, with the same inputs and attributes.
 
-use polychip_lowering::handed::{Outcome, Rules, refuse};
+use polychip_lowering::handed::{Outcome, Quantised, Rules, refuse};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::{CompileOptions, GraphView, NodeView, Reason, Result, Support};
 
@@ -20,7 +20,7 @@ const RULES: Rules = Rules {
     // what the vendor's list of ops states for most
     axes: 8,
     constants,
-    quantised: "scales of a model's own are not proved to be kept",
+    quantised: Quantised::Refused("scales of a model's own are not proved to be kept"),
 };
 
 /// Answers for all nodes of a graph.

@@ -135,6 +135,7 @@ fn question(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Result<H
     let options = Options {
         weights: Weights::Placeholder(model::LARGE),
         decompose: &model::decompose,
+        ..Options::default()
     };
     match onnx::write_node(graph, node, &options) {
         Ok(model) => Ok(*blake3::hash(&model.bytes).as_bytes()),
@@ -147,6 +148,7 @@ fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Su
     let options = Options {
         weights: model::weights(&shared.vendor),
         decompose: &model::decompose,
+        ..Options::default()
     };
     let refused = |error: polychip_sdk::Error| match error.kind() {
         ErrorKind::OutOfMemory | ErrorKind::DeviceLost | ErrorKind::Transient => Err(error),

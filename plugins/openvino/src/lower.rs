@@ -54,6 +54,7 @@ fn text(graph: &GraphView<'_>) -> Result<Vec<u8>> {
     let options = Options {
         weights: Weights::Placeholder(LARGE),
         decompose: &model::decompose,
+        ..Options::default()
     };
     onnx::write(graph, &options)
 }
@@ -77,6 +78,7 @@ fn build(
     let options = Options {
         weights: weights(&shared.vendor),
         decompose: &model::decompose,
+        ..Options::default()
     };
     let bytes = onnx::write(graph, &options)?;
     let core = &shared.vendor.core;

@@ -6,10 +6,13 @@
 //!
 //! What of a node is asked beside its op stands in `polychip_lowering::handed`.
 //!
+//! Integers of 8 bits keep their scales: the toolkit's list of ops has QuantizeLinear and DequantizeLinear, and builds such a model
+//! without quantising it (`do_quantization=False`). What it makes of ports is checked where a part is loaded.
+//!
 //! Invariant: an op is in the table only where it means in opset 19, which the toolkit reads, what it means in the newest one,
 //!    with the same inputs and attributes.
 
-use polychip_lowering::handed::{Outcome, Rules};
+use polychip_lowering::handed::{Outcome, Quantised, Rules, rounds};
 use polychip_ops::Op;
 use polychip_sdk::{GraphView, NodeView, Reason, Support};
 
@@ -19,7 +22,7 @@ use crate::shared::Shared;
 pub(crate) const RULES: Rules = Rules {
     axes: 4,
     constants,
-    quantised: "the toolkit would find scales of its own",
+    quantised: Quantised::Kept(integers),
 };
 
 /// Answers for all nodes of a graph.
@@ -33,7 +36,11 @@ pub(crate) fn support(shared: &Shared, graph: &GraphView<'_>) -> Vec<Support> {
 
 fn node_support(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Outcome {
     RULES.check(graph, node)?;
-    if !shared.settings.reduced {
+    if shared.settings.quantise.is_some() && is_quantised(graph, node) {
+        let what = "quantized_dtype lets the toolkit find scales, and the model has its own";
+        return Err((Reason::Encoding, what.to_owned()));
+    }
+    if !shared.settings.reduced && rounds(graph, node) {
         let what = "f32: the NPU computes it in 16 bits, which needs precision=reduced";
         return Err((Reason::DType, what.to_owned()));
     }
@@ -41,6 +48,29 @@ fn node_support(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> 
         Ok(_) => Ok(()),
         Err(why) => Err((Reason::Vendor, format!("no compiler: {why}"))),
     }
+}
+
+/// Whether a node reads or writes integers that stand for reals, other than constants.
+pub(crate) fn is_quantised(graph: &GraphView<'_>, node: &NodeView<'_>) -> bool {
+    let mut tensors = node.inputs().chain(node.outputs()).flatten();
+    tensors.any(|tensor| {
+        let tensor = graph.tensor(tensor);
+        !tensor.is_constant() && tensor.encoding().is_some()
+    })
+}
+
+/// Whether the op may have integers that stand for reals; norms and sums stay in floats.
+fn integers(op: Op) -> bool {
+    !matches!(
+        op,
+        Op::BatchNormalization
+            | Op::Gelu
+            | Op::LayerNormalization
+            | Op::ReduceMax
+            | Op::ReduceMean
+            | Op::ReduceMin
+            | Op::ReduceSum
+    )
 }
 
 /// Inputs of an op that must be constants; none for an op that is not offered.
@@ -76,6 +106,7 @@ fn constants(op: Op) -> Option<&'static [usize]> {
         | Op::Transpose => &[],
         Op::PRelu | Op::ReduceMean | Op::ReduceMax | Op::ReduceMin | Op::ReduceSum => &[1],
         Op::Reshape | Op::Split | Op::Squeeze | Op::Unsqueeze => &[1],
+        Op::DequantizeLinear | Op::QuantizeLinear => &[1, 2],
         Op::Clip | Op::Conv | Op::ConvTranspose | Op::Gemm | Op::LayerNormalization => &[1, 2],
         Op::Resize => &[1, 2, 3],
         Op::BatchNormalization | Op::Slice => &[1, 2, 3, 4],

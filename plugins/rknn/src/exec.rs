@@ -2,7 +2,8 @@
 //!
 //! A part has a context per lane, each on a core of its own; a run takes the next lane. Where the runtime computes on
 //! memory that it is told of, a port uses the buffer in place, or memory of the runtime's with an explicit copy where the
-//! buffer is none that the chip sees; else the runtime copies all tensors.
+//! buffer is none that the chip sees; else the runtime copies all tensors. Ports of integers that stand for reals are
+//! converted: the runtime's f32 is the one form of them that its manual describes for both ways.
 //!
 //! Invariants:
 //! 1. The library's calls of a run wait, and may hang: the lane's thread alone makes them, which a reset leaves behind.
@@ -20,6 +21,7 @@ use polychip_sdk::{
 };
 
 use crate::buffer::RknnBuffer;
+use crate::convert::Linear;
 use crate::driver::{Context, Copies, DeviceMemory, Seen};
 use crate::lower::Part;
 use crate::shared::Shared;
@@ -41,12 +43,19 @@ struct Place {
     memory: Arc<DeviceMemory>,
 }
 
+/// Room to copy through, and to convert where a port is of integers that stand for reals: the runtime is given f32.
+struct Room {
+    stored: Vec<u8>,
+    reals: Option<(Linear, Vec<u8>)>,
+}
+
 /// A port of one lane.
 struct Seat {
     seen: Seen,
+    linear: Option<Linear>,
     places: Vec<Place>,
-    /// Memory of the runtime's own, for buffers that the chip does not see, and room to copy through.
-    own: Option<(Arc<DeviceMemory>, Vec<u8>)>,
+    /// Memory of the runtime's own, for buffers that the chip does not see.
+    own: Option<(Arc<DeviceMemory>, Room)>,
     /// What the context has now.
     bound: Option<Arc<DeviceMemory>>,
 }
@@ -55,8 +64,8 @@ struct Seat {
 enum Way {
     /// In place, per port.
     Shared(Vec<Seat>),
-    /// By the runtime's copies.
-    Copied(Copies),
+    /// By the runtime's copies; a port of integers by way of a room.
+    Copied(Copies, Vec<Option<Room>>),
 }
 
 /// A lane's context. Memory goes before it.
@@ -89,6 +98,7 @@ impl RknnExecutable {
             inputs,
             outputs,
             ports,
+            linears,
         } = part;
         let first = Arc::new(context);
         let (weights, internal) = first.memory().unwrap_or_default();
@@ -102,15 +112,26 @@ impl RknnExecutable {
             if several {
                 context.set_core(lane)?;
             }
-            let seats = inputs.iter().chain(&outputs).map(|&seen| Seat {
-                seen,
-                places: Vec::new(),
-                own: None,
-                bound: None,
-            });
+            let seats = inputs
+                .iter()
+                .chain(&outputs)
+                .zip(&linears)
+                .map(|(&seen, &linear)| Seat {
+                    seen,
+                    linear,
+                    places: Vec::new(),
+                    own: None,
+                    bound: None,
+                });
             let way = match shared.driver.library().shares() {
                 true => Way::Shared(seats.collect()),
-                false => Way::Copied(Copies::new(&inputs, &outputs)),
+                false => {
+                    let room = |(port, &linear): (&Port, &Option<Linear>)| {
+                        linear.map(|linear| Room::new(port.bytes as usize, Some(linear)))
+                    };
+                    let rooms = ports.iter().zip(&linears).map(room);
+                    Way::Copied(Copies::new(&inputs, &outputs), rooms.collect())
+                }
             };
             lanes.push(Mutex::new(Some(Lane { way, context })));
         }
@@ -153,13 +174,12 @@ impl RknnExecutable {
             let bytes = self.ports[port].bytes as usize;
             let output = port >= self.inputs;
             let alone = !output || !overlaps(place, bytes, &bound[..self.inputs]);
-            let memory = match place.buffer().is_file() && alone {
+            let memory = match place.buffer().is_file() && alone && seat.linear.is_none() {
                 true => seat.known(context, place, bytes)?,
                 false => {
                     let (memory, room) = seat.own(context, bytes)?;
                     if !output {
-                        place.buffer().copy_out(place.offset(), room)?;
-                        memory.copy_in(room)?;
+                        memory.copy_in(room.taken(place)?)?;
                         memory.flush()?;
                     }
                     Arc::clone(memory)
@@ -171,11 +191,46 @@ impl RknnExecutable {
         for (seat, place) in seats.iter_mut().zip(bound).skip(self.inputs) {
             if let Some((memory, room)) = seat.used_own() {
                 memory.invalidate()?;
-                memory.copy_out(room)?;
-                place.buffer().copy_in(place.offset(), room)?;
+                memory.copy_out(room.ours())?;
+                room.given(place)?;
             }
         }
         Ok(())
+    }
+}
+
+impl Room {
+    /// Room for a port's stored bytes.
+    fn new(bytes: usize, linear: Option<Linear>) -> Room {
+        Room {
+            stored: vec![0; bytes],
+            reals: linear.map(|linear| (linear, vec![0; Linear::REAL_BYTES * bytes])),
+        }
+    }
+
+    /// What the runtime has of the port.
+    fn ours(&mut self) -> &mut [u8] {
+        match &mut self.reals {
+            Some((_, reals)) => reals,
+            None => &mut self.stored,
+        }
+    }
+
+    /// An input, as the runtime has it.
+    fn taken(&mut self, from: &Bound) -> Result<&mut [u8]> {
+        from.buffer().copy_out(from.offset(), &mut self.stored)?;
+        if let Some((linear, reals)) = &mut self.reals {
+            linear.reals(&self.stored, reals);
+        }
+        Ok(self.ours())
+    }
+
+    /// Gives an output that the runtime has written.
+    fn given(&mut self, to: &Bound) -> Result<()> {
+        if let Some((linear, reals)) = &self.reals {
+            linear.stored(reals, &mut self.stored);
+        }
+        to.buffer().copy_in(to.offset(), &self.stored)
     }
 }
 
@@ -203,16 +258,17 @@ impl Seat {
     }
 
     /// Memory of the runtime's own.
-    fn own(&mut self, context: &Arc<Context>, bytes: usize) -> Result<&mut (Arc<DeviceMemory>, Vec<u8>)> {
+    fn own(&mut self, context: &Arc<Context>, bytes: usize) -> Result<&mut (Arc<DeviceMemory>, Room)> {
         if self.own.is_none() {
-            let memory = Arc::new(DeviceMemory::own(context, bytes)?);
-            self.own = Some((memory, vec![0; bytes]));
+            let mut room = Room::new(bytes, self.linear);
+            let memory = Arc::new(DeviceMemory::own(context, room.ours().len())?);
+            self.own = Some((memory, room));
         }
         self.own.as_mut().ok_or_else(void)
     }
 
     /// Memory of the runtime's own, where the run used it.
-    fn used_own(&mut self) -> Option<&mut (Arc<DeviceMemory>, Vec<u8>)> {
+    fn used_own(&mut self) -> Option<&mut (Arc<DeviceMemory>, Room)> {
         let bound = self.bound.as_ref()?;
         self.own.as_mut().filter(|(memory, _)| Arc::ptr_eq(memory, bound))
     }
@@ -273,10 +329,23 @@ impl Compute for RknnExecutable {
         let Lane { way, context } = lane.as_mut().ok_or_else(void)?;
         match way {
             Way::Shared(seats) => self.in_place(context, seats, bound)?,
-            Way::Copied(copies) => context.run_copied(copies, |port, bytes| {
-                let place = &bound[port];
-                place.buffer().address(place.offset(), bytes)
-            })?,
+            Way::Copied(copies, rooms) => {
+                for (room, place) in rooms.iter_mut().zip(bound).take(self.inputs) {
+                    if let Some(room) = room {
+                        room.taken(place)?;
+                    }
+                }
+                // a room has as many bytes as the runtime's port, whose elements were counted when it was loaded
+                context.run_copied(copies, |port, bytes| match &mut rooms[port] {
+                    Some(room) => Ok(room.ours().as_mut_ptr()),
+                    None => bound[port].buffer().address(bound[port].offset(), bytes),
+                })?;
+                for (room, place) in rooms.iter_mut().zip(bound).skip(self.inputs) {
+                    if let Some(room) = room {
+                        room.given(place)?;
+                    }
+                }
+            }
         }
         if self.shared.settings.times
             && let Some(times) = context.times()

@@ -15,6 +15,7 @@
 mod buffer;
 mod caps;
 mod chip;
+mod convert;
 mod driver;
 mod exec;
 mod lower;

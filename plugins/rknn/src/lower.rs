@@ -5,20 +5,23 @@
 //!
 //! Invariants:
 //! 1. What is loaded has the inputs and outputs that the graph says, in number, extents and elements.
-//! 2. A part of which the toolkit puts a layer on a processor is refused, and the layer named: the host's own devices do
+//! 2. Integers that the chip has at a port have the scale and the zero point that the model says.
+//! 3. A part of which the toolkit puts a layer on a processor is refused, and the layer named: the host's own devices do
 //!    that work, or say so.
 //!
 //! Not here: the compiler's process (`toolkit`), costs that its table gives (`telemetry`).
 
 use polychip_lowering::handed::{self, Hash};
+use polychip_ops::Op;
 use polychip_sdk::onnx::Release;
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
-    LogLevel, Port, Result,
+    LogLevel, MemoryKind, MemoryKinds, NodeView, Port, Result,
 };
 use polychip_sys::rknn::bindings as rk;
 
 use crate::caps;
+use crate::convert::Linear;
 use crate::driver::{Context, Seen};
 use crate::settings::Caches;
 use crate::shared::Shared;
@@ -40,6 +43,8 @@ pub(crate) struct Part {
     pub(crate) inputs: Vec<Seen>,
     pub(crate) outputs: Vec<Seen>,
     pub(crate) ports: Vec<Port>,
+    /// The encodings of ports that are converted.
+    pub(crate) linears: Vec<Option<Linear>>,
 }
 
 /// What a `.rknn` file carries of a part.
@@ -118,7 +123,19 @@ fn open(shared: &Shared, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
         let words = format!("a part runs on runtime {api}, driver {driver}");
         shared.host.log(LogLevel::Debug, &words);
     }
-    let ports = Port::of_graph(graph, crate::buffer::bindable(shared.driver))?;
+    let mut ports = Port::of_graph(graph, crate::buffer::bindable(shared.driver))?;
+    let tensors = graph.inputs().iter().chain(graph.outputs());
+    let linears: Vec<Option<Linear>> = tensors
+        .map(|&tensor| Linear::of_tensor(&graph.tensor(tensor)))
+        .collect();
+    for (port, _) in ports
+        .iter_mut()
+        .zip(&linears)
+        .filter(|(_, linear)| linear.is_some())
+    {
+        // converted at each run
+        port.memory_kinds = MemoryKinds::of(&[MemoryKind::Host]);
+    }
     let (inputs, outputs) = (graph.inputs().len(), graph.outputs().len());
     let found = context.counts()?;
     if found != (inputs, outputs) {
@@ -134,11 +151,27 @@ fn open(shared: &Shared, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
             .collect()
     };
     let (of_inputs, of_outputs) = ports.split_at(inputs);
+    let (inputs, outputs) = (seen(false, inputs, of_inputs)?, seen(true, outputs, of_outputs)?);
+    if shared.settings.quantise.is_none() {
+        let tensors = graph.inputs().iter().chain(graph.outputs());
+        for (seen, &tensor) in inputs.iter().chain(&outputs).zip(tensors) {
+            keeps_scales(seen, graph, tensor)?;
+        }
+    }
     Ok(Part {
-        inputs: seen(false, inputs, of_inputs)?,
-        outputs: seen(true, outputs, of_outputs)?,
+        inputs: inputs
+            .iter()
+            .zip(of_inputs)
+            .map(|(seen, port)| seen.as_ours(&port.dims))
+            .collect(),
+        outputs: outputs
+            .iter()
+            .zip(of_outputs)
+            .map(|(seen, port)| seen.as_ours(&port.dims))
+            .collect(),
         context,
         ports,
+        linears,
     })
 }
 
@@ -154,5 +187,35 @@ fn agrees(seen: &Seen, dims: &[usize]) -> Result<Seen> {
             "the toolkit made a port of {found:?} of one of {dims:?}"
         )));
     }
-    Ok(seen.as_ours(dims))
+    Ok(*seen)
+}
+
+/// Whether the chip's integers at a port are those that the model has there, or, where the port is of reals, that the model
+/// quantises it to or makes it of.
+fn keeps_scales(seen: &Seen, graph: &GraphView<'_>, tensor: u32) -> Result<()> {
+    let Some((scale, zero)) = seen.scale() else {
+        // reals on the chip hold what any integers stand for
+        return Ok(());
+    };
+    let borders = |node: &NodeView<'_>, op: Op| node.op() == op && graph.tensor(tensor).encoding().is_none();
+    let behind = graph.nodes().filter_map(|node| {
+        let (from, to) = (node.input(0), node.output(0));
+        match () {
+            () if borders(&node, Op::QuantizeLinear) && from == Some(tensor) => to,
+            () if borders(&node, Op::DequantizeLinear) && to == Some(tensor) => from,
+            () => None,
+        }
+    });
+    let known = std::iter::once(tensor).chain(behind);
+    let kept = known
+        .filter_map(|tensor| Linear::of_tensor(&graph.tensor(tensor)))
+        .any(|linear| linear.is(scale, zero));
+    if kept {
+        return Ok(());
+    }
+    let name = graph.tensor(tensor).name().to_owned();
+    let what = format!(
+        "the toolkit gave port {name} a scale of {scale} and a zero point of {zero} that the model does not have there"
+    );
+    Err(Error::unsupported(what).at_tensor(tensor))
 }

@@ -23,7 +23,7 @@ use crate::toolkit::table::Row;
 const OF_TABLE_PERMILLE: u32 = 300;
 /// A roofline forgets all but arithmetic and traffic.
 const OF_ROOFLINE_PERMILLE: u32 = 700;
-/// Bytes of an element on the chip.
+/// Bytes of a real on the chip.
 const ELEMENT: u64 = 2;
 /// A line of the store: hash in hex, blank, number.
 const HEX: usize = 64;
@@ -35,6 +35,7 @@ fn node_hash(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Hash> {
     let options = Options {
         weights: Weights::Placeholder(1024),
         decompose: &handed::decompose,
+        ..Options::default()
     };
     let model = onnx::write_node(graph, node, &options)?;
     Ok(*blake3::hash(&model.bytes).as_bytes())
@@ -128,7 +129,13 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
 
 fn roofline(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> u64 {
     let work = handed::work(graph, node, ELEMENT);
-    shared.chip.work_ns(work.macs, work.bytes)
+    // two products of bytes in the place of one of 16 bits
+    let macs = if caps::is_quantised(graph, node) {
+        work.macs / 2
+    } else {
+        work.macs
+    };
+    shared.chip.work_ns(macs, work.bytes)
 }
 
 fn print(costs: &BTreeMap<Hash, u64>) -> Vec<u8> {

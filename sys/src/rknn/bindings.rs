@@ -49,14 +49,18 @@ pub const RKNN_ORDER_NHWC: _bindgen_ty_6 = 1;
 pub const RKNN_ORDER_NC1HWC2: _bindgen_ty_6 = 2;
 pub const RKNN_ORDER_UNDEFINED: _bindgen_ty_6 = 3;
 pub type _bindgen_ty_6 = ::core::ffi::c_uint;
-pub const RKNN_CORE_AUTO: _bindgen_ty_7 = 0;
-pub const RKNN_CORE_0: _bindgen_ty_7 = 1;
-pub const RKNN_CORE_1: _bindgen_ty_7 = 2;
-pub const RKNN_CORE_2: _bindgen_ty_7 = 4;
+pub const RKNN_QUANT_NONE: _bindgen_ty_7 = 0;
+pub const RKNN_QUANT_DFP: _bindgen_ty_7 = 1;
+pub const RKNN_QUANT_AFFINE: _bindgen_ty_7 = 2;
 pub type _bindgen_ty_7 = ::core::ffi::c_uint;
-pub const RKNN_SYNC_TO_DEVICE: _bindgen_ty_8 = 1;
-pub const RKNN_SYNC_FROM_DEVICE: _bindgen_ty_8 = 2;
+pub const RKNN_CORE_AUTO: _bindgen_ty_8 = 0;
+pub const RKNN_CORE_0: _bindgen_ty_8 = 1;
+pub const RKNN_CORE_1: _bindgen_ty_8 = 2;
+pub const RKNN_CORE_2: _bindgen_ty_8 = 4;
 pub type _bindgen_ty_8 = ::core::ffi::c_uint;
+pub const RKNN_SYNC_TO_DEVICE: _bindgen_ty_9 = 1;
+pub const RKNN_SYNC_FROM_DEVICE: _bindgen_ty_9 = 2;
+pub type _bindgen_ty_9 = ::core::ffi::c_uint;
 pub type rknn_context = u64;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -4,77 +4,19 @@
 //! 1. A name is written once per model: inner graphs add the path of their nodes to it.
 //! 2. An encoded tensor is stored under its own name; who computes on it reads `NAME.real`, dequantised where it
 //!    is first read, and who makes it writes `NAME.exact`, quantised at once.
+//! 3. Where quantisation is fake, ports stand as what they are for: `i0` and `o0` are f32, `i0.q` and `o0.q` are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_ops::{Attr, AttrDefault, AttrKey, AttrValue, DType, Op};
 
+use super::message::{attribute, cast, simple};
+use super::options::{Options, Quantised, Release, Weights};
+use super::quantise::{cast_tail, constant, quantising, stored_dtype};
+use super::schema::{field, kind};
 use super::wire::Wire;
-use super::{Options, Release, Weights};
-use crate::{BodyView, EncodingKind, EncodingView, Error, GraphView, NodeView, Result, TensorView};
+use crate::{BodyView, EncodingView, Error, GraphView, NodeView, Result, TensorView};
 
-/// Field numbers of ONNX's messages.
-mod field {
-    pub(super) const MODEL_IR_VERSION: u32 = 1;
-    pub(super) const MODEL_PRODUCER: u32 = 2;
-    pub(super) const MODEL_GRAPH: u32 = 7;
-    pub(super) const MODEL_OPSET: u32 = 8;
-    pub(super) const OPSET_DOMAIN: u32 = 1;
-    pub(super) const OPSET_VERSION: u32 = 2;
-    pub(super) const GRAPH_NODE: u32 = 1;
-    pub(super) const GRAPH_NAME: u32 = 2;
-    pub(super) const GRAPH_INITIALIZER: u32 = 5;
-    pub(super) const GRAPH_INPUT: u32 = 11;
-    pub(super) const GRAPH_OUTPUT: u32 = 12;
-    pub(super) const NODE_INPUT: u32 = 1;
-    pub(super) const NODE_OUTPUT: u32 = 2;
-    pub(super) const NODE_NAME: u32 = 3;
-    pub(super) const NODE_OP: u32 = 4;
-    pub(super) const NODE_ATTRIBUTE: u32 = 5;
-    pub(super) const NODE_DOMAIN: u32 = 7;
-    pub(super) const ATTRIBUTE_NAME: u32 = 1;
-    pub(super) const ATTRIBUTE_FLOAT: u32 = 2;
-    pub(super) const ATTRIBUTE_INT: u32 = 3;
-    pub(super) const ATTRIBUTE_TEXT: u32 = 4;
-    pub(super) const ATTRIBUTE_TENSOR: u32 = 5;
-    pub(super) const ATTRIBUTE_GRAPH: u32 = 6;
-    pub(super) const ATTRIBUTE_FLOATS: u32 = 7;
-    pub(super) const ATTRIBUTE_INTS: u32 = 8;
-    pub(super) const ATTRIBUTE_TEXTS: u32 = 9;
-    pub(super) const ATTRIBUTE_TYPE: u32 = 20;
-    pub(super) const VALUE_NAME: u32 = 1;
-    pub(super) const VALUE_TYPE: u32 = 2;
-    pub(super) const TYPE_TENSOR: u32 = 1;
-    pub(super) const TENSOR_TYPE_ELEMENT: u32 = 1;
-    pub(super) const TENSOR_TYPE_SHAPE: u32 = 2;
-    pub(super) const SHAPE_DIM: u32 = 1;
-    pub(super) const DIM_VALUE: u32 = 1;
-    pub(super) const TENSOR_DIMS: u32 = 1;
-    pub(super) const TENSOR_ELEMENT: u32 = 2;
-    pub(super) const TENSOR_NAME: u32 = 8;
-    pub(super) const TENSOR_RAW: u32 = 9;
-    pub(super) const TENSOR_EXTERNAL: u32 = 13;
-    pub(super) const TENSOR_LOCATION: u32 = 14;
-    pub(super) const PAIR_KEY: u32 = 1;
-    pub(super) const PAIR_VALUE: u32 = 2;
-}
-
-/// Kinds of attribute, as `ATTRIBUTE_TYPE` says them.
-mod kind {
-    pub(super) const FLOAT: i64 = 1;
-    pub(super) const INT: i64 = 2;
-    pub(super) const TEXT: i64 = 3;
-    pub(super) const TENSOR: i64 = 4;
-    pub(super) const GRAPH: i64 = 5;
-    pub(super) const FLOATS: i64 = 6;
-    pub(super) const INTS: i64 = 7;
-    pub(super) const TEXTS: i64 = 8;
-}
-
-/// `TENSOR_LOCATION` of a tensor whose elements stand elsewhere.
-const EXTERNAL: i64 = 1;
-/// Location that says: the offset is an address of this process.
-const ADDRESS: &str = "*/_ORT_MEM_ADDR_/*";
 /// Bodies in bodies are checked to be fewer when the view is made; decompositions are not nested deeper.
 const DEEPEST: usize = 32;
 
@@ -102,20 +44,22 @@ pub(super) fn model(
     };
     wire.message(field::MODEL_GRAPH, |wire| {
         let mut scope = Scope::new(graph, String::new());
-        for (place, &tensor) in inputs.iter().enumerate() {
-            scope.names.insert(tensor, format!("i{place}"));
-        }
         wire.text(field::GRAPH_NAME, "part");
-        for &tensor in inputs {
-            value(
-                wire,
-                field::GRAPH_INPUT,
-                &scope.name(tensor),
-                &graph.tensor(tensor),
-                true,
-            )?;
+        for (place, &tensor) in inputs.iter().enumerate() {
+            let (name, view) = (format!("i{place}"), graph.tensor(tensor));
+            let dtype = writer.port_dtype(&view);
+            value(wire, field::GRAPH_INPUT, &name, &view, dtype, true)?;
+            scope.names.insert(tensor, writer.stored_port(&name, &view));
         }
-        let copies = scope.name_outputs(outputs);
+        for (place, &tensor) in inputs.iter().enumerate() {
+            let view = graph.tensor(tensor);
+            if let Some(encoding) = writer.faked(&view) {
+                let (from, to) = (format!("i{place}"), scope.name(tensor));
+                let fake = Quantised::Fake;
+                quantising(wire, "QuantizeLinear", &view, &encoding, fake, &from, &to)?;
+            }
+        }
+        let copies = scope.name_outputs(outputs, writer.options.quantised);
         match nodes {
             Nodes::All => {
                 for node in graph.nodes() {
@@ -190,14 +134,17 @@ impl<'g, 'a> Scope<'g, 'a> {
 
     /// Gives outputs their names. Says of each whether it must be copied: it is an input, a constant, of the
     /// graph around, or given twice.
-    fn name_outputs(&mut self, outputs: &[u32]) -> Vec<bool> {
+    fn name_outputs(&mut self, outputs: &[u32], quantised: Quantised) -> Vec<bool> {
         let mut copies = Vec::with_capacity(outputs.len());
         for (place, &tensor) in outputs.iter().enumerate() {
             let copy = self.names.contains_key(&tensor)
                 || self.graph.inputs().contains(&tensor)
                 || self.graph.tensor(tensor).is_constant();
             if !copy {
-                self.names.insert(tensor, format!("{}o{place}", self.prefix));
+                let name = format!("{}o{place}", self.prefix);
+                let fake = quantised == Quantised::Fake && self.graph.tensor(tensor).encoding().is_some();
+                self.names
+                    .insert(tensor, if fake { format!("{name}.q") } else { name });
             }
             copies.push(copy);
         }
@@ -227,13 +174,36 @@ fn on_stored(op: Op) -> bool {
 }
 
 impl<'a> Writer<'a, '_> {
+    /// The encoding of a port that stands as f32 in the model.
+    fn faked<'v>(&self, tensor: &TensorView<'v>) -> Option<EncodingView<'v>> {
+        tensor
+            .encoding()
+            .filter(|_| self.options.quantised == Quantised::Fake)
+    }
+
+    fn port_dtype(&self, tensor: &TensorView<'_>) -> DType {
+        self.faked(tensor).map_or(tensor.dtype(), |_| DType::F32)
+    }
+
+    /// The name of a port's stored elements.
+    fn stored_port(&self, name: &str, tensor: &TensorView<'_>) -> String {
+        self.faked(tensor)
+            .map_or(name.to_owned(), |_| format!("{name}.q"))
+    }
+
     /// The name of a tensor's stored elements; writes the constant where it is one.
     fn stored(&mut self, wire: &mut Wire, scope: &mut Scope<'_, 'a>, tensor: u32) -> Result<String> {
         let name = scope.name(tensor);
         let view = scope.graph.tensor(tensor);
         // one that the graph around names is written there
         if view.is_constant() && !scope.names.contains_key(&tensor) && scope.constants.insert(tensor) {
-            constant(wire, field::GRAPH_INITIALIZER, &name, &view, self.options.weights)?;
+            constant(
+                wire,
+                field::GRAPH_INITIALIZER,
+                &name,
+                &view,
+                (self.options.weights, self.options.quantised),
+            )?;
         }
         Ok(name)
     }
@@ -245,11 +215,23 @@ impl<'a> Writer<'a, '_> {
         let Some(encoding) = view.encoding() else {
             return Ok(stored);
         };
+        if stored_dtype(&view, self.options.quantised) == encoding.real_dtype() {
+            return Ok(stored);
+        }
         let real = format!("{}.real", scope.numbered(tensor));
         if scope.reals.insert(tensor) {
             let tail = cast_tail(&real, &encoding);
             let name = tail.as_deref().unwrap_or(&real);
-            quantising(wire, "DequantizeLinear", &view, &encoding, &stored, name)?;
+            let quantised = self.options.quantised;
+            quantising(
+                wire,
+                "DequantizeLinear",
+                &view,
+                &encoding,
+                quantised,
+                &stored,
+                name,
+            )?;
             if let Some(from) = &tail {
                 cast(wire, from, &real, encoding.real_dtype())?;
             }
@@ -331,11 +313,40 @@ impl<'a> Writer<'a, '_> {
             cast(wire, &exact, head, DType::F32)?;
         }
         let from = head.as_deref().unwrap_or(&exact);
-        quantising(wire, "QuantizeLinear", &view, &encoding, from, &name)
+        let quantised = self.options.quantised;
+        quantising(wire, "QuantizeLinear", &view, &encoding, quantised, from, &name)
+    }
+
+    /// A node that quantises or dequantises, by the encoding of the tensor that it is about.
+    fn bordering(&mut self, wire: &mut Wire, scope: &mut Scope<'_, 'a>, node: &NodeView<'a>) -> Result<()> {
+        let quantises = node.op() == Op::QuantizeLinear;
+        let (Some(from), Some(to)) = (node.input(0), node.output(0)) else {
+            return Err(Error::unsupported(format!("{} without a tensor", node.op_name())));
+        };
+        let about = scope.graph.tensor(if quantises { to } else { from });
+        let encoding = about.encoding().ok_or_else(|| {
+            Error::unsupported(format!(
+                "tensor {} is of integers that stand for nothing",
+                about.name()
+            ))
+        })?;
+        let (from, to) = (self.stored(wire, scope, from)?, scope.name(to));
+        quantising(
+            wire,
+            node.op().name(),
+            &about,
+            &encoding,
+            Quantised::Fake,
+            &from,
+            &to,
+        )
     }
 
     fn primitive(&mut self, wire: &mut Wire, scope: &mut Scope<'_, 'a>, node: &NodeView<'a>) -> Result<()> {
         let stored = on_stored(node.op());
+        if stored && self.options.quantised == Quantised::Fake {
+            return self.bordering(wire, scope, node);
+        }
         let mut inputs = Vec::new();
         for input in node.inputs() {
             inputs.push(match input {
@@ -390,7 +401,8 @@ impl<'a> Writer<'a, '_> {
                     Some(tensor) => wire.message(field::NODE_ATTRIBUTE, |wire| {
                         wire.text(field::ATTRIBUTE_NAME, name);
                         wire.int(field::ATTRIBUTE_TYPE, kind::TENSOR);
-                        constant(wire, field::ATTRIBUTE_TENSOR, "", &tensor, Weights::Inline)
+                        let as_stored = (Weights::Inline, Quantised::Stored);
+                        constant(wire, field::ATTRIBUTE_TENSOR, "", &tensor, as_stored)
                     })?,
                     None => attribute(wire, name, &view.value())?,
                 }
@@ -437,16 +449,11 @@ impl<'a> Writer<'a, '_> {
         wire.text(field::GRAPH_NAME, &scope.prefix);
         for &tensor in graph.inputs() {
             if !scope.names.contains_key(&tensor) {
-                value(
-                    wire,
-                    field::GRAPH_INPUT,
-                    &scope.name(tensor),
-                    &graph.tensor(tensor),
-                    false,
-                )?;
+                let (name, view) = (scope.name(tensor), graph.tensor(tensor));
+                value(wire, field::GRAPH_INPUT, &name, &view, view.dtype(), false)?;
             }
         }
-        let copies = scope.name_outputs(graph.outputs());
+        let copies = scope.name_outputs(graph.outputs(), Quantised::Stored);
         for node in graph.nodes() {
             self.node(wire, &mut scope, &node)?;
         }
@@ -464,17 +471,17 @@ impl<'a> Writer<'a, '_> {
     ) -> Result<()> {
         for (place, (&tensor, &copy)) in outputs.iter().zip(copies).enumerate() {
             let name = format!("{}o{place}", scope.prefix);
-            if copy {
+            let view = scope.graph.tensor(tensor);
+            let faked = self.faked(&view).filter(|_| typed);
+            if let Some(encoding) = &faked {
+                let (from, fake) = (self.stored(wire, scope, tensor)?, Quantised::Fake);
+                quantising(wire, "DequantizeLinear", &view, encoding, fake, &from, &name)?;
+            } else if copy {
                 let from = self.stored(wire, scope, tensor)?;
                 simple(wire, &format!("{name}.copy"), "Identity", &[&from], &name, &[])?;
             }
-            value(
-                wire,
-                field::GRAPH_OUTPUT,
-                &name,
-                &scope.graph.tensor(tensor),
-                typed,
-            )?;
+            let dtype = faked.map_or(view.dtype(), |_| DType::F32);
+            value(wire, field::GRAPH_OUTPUT, &name, &view, dtype, typed)?;
         }
         Ok(())
     }
@@ -506,223 +513,15 @@ fn defaults(node: &NodeView<'_>) -> Vec<(Attr, AttrValue)> {
         .collect()
 }
 
-fn attribute(wire: &mut Wire, name: &str, value: &AttrValue) -> Result<()> {
-    wire.message(field::NODE_ATTRIBUTE, |wire| {
-        wire.text(field::ATTRIBUTE_NAME, name);
-        let kind = match value {
-            AttrValue::Int(value) => {
-                wire.int(field::ATTRIBUTE_INT, *value);
-                kind::INT
-            }
-            AttrValue::Float(value) => {
-                wire.float(field::ATTRIBUTE_FLOAT, *value);
-                kind::FLOAT
-            }
-            AttrValue::String(text) => {
-                wire.text(field::ATTRIBUTE_TEXT, text);
-                kind::TEXT
-            }
-            AttrValue::Ints(values) => {
-                for &value in values {
-                    wire.int(field::ATTRIBUTE_INTS, value);
-                }
-                kind::INTS
-            }
-            AttrValue::Floats(values) => {
-                for &value in values {
-                    wire.float(field::ATTRIBUTE_FLOATS, value);
-                }
-                kind::FLOATS
-            }
-            AttrValue::Strings(texts) => {
-                for text in texts {
-                    wire.text(field::ATTRIBUTE_TEXTS, text);
-                }
-                kind::TEXTS
-            }
-            // those of nodes are written from their views
-            AttrValue::Tensor(literal) => {
-                wire.message(field::ATTRIBUTE_TENSOR, |wire| {
-                    head(wire, "", literal.dtype, &literal.shape);
-                    wire.bytes(field::TENSOR_RAW, &literal.bytes)
-                })?;
-                kind::TENSOR
-            }
-        };
-        wire.int(field::ATTRIBUTE_TYPE, kind);
-        Ok(())
-    })
-}
-
-/// A node of one output that the graph does not have.
-fn simple(
-    wire: &mut Wire,
-    name: &str,
-    op: &str,
-    inputs: &[&str],
-    output: &str,
-    attributes: &[(&str, i64)],
-) -> Result<()> {
-    wire.message(field::GRAPH_NODE, |wire| {
-        for input in inputs {
-            wire.text(field::NODE_INPUT, input);
-        }
-        wire.text(field::NODE_OUTPUT, output);
-        wire.text(field::NODE_NAME, name);
-        wire.text(field::NODE_OP, op);
-        attributes
-            .iter()
-            .try_for_each(|&(name, value)| attribute(wire, name, &AttrValue::Int(value)))
-    })
-}
-
-fn cast(wire: &mut Wire, from: &str, to: &str, dtype: DType) -> Result<()> {
-    let to_attribute = [(Attr::To.name(), i64::from(dtype.code()))];
-    simple(wire, &format!("{to}.cast"), "Cast", &[from], to, &to_attribute)
-}
-
-/// Scales are f32: a tensor that stands for another float type is cast between.
-fn cast_tail(name: &str, encoding: &EncodingView<'_>) -> Option<String> {
-    (encoding.real_dtype() != DType::F32).then(|| format!("{name}.f32"))
-}
-
-/// A QuantizeLinear or DequantizeLinear with its constants.
-fn quantising(
-    wire: &mut Wire,
-    op: &str,
-    tensor: &TensorView<'_>,
-    encoding: &EncodingView<'_>,
-    from: &str,
-    to: &str,
-) -> Result<()> {
-    let unsupported = |what: &str| {
-        Error::unsupported(format!("the encoding of tensor {}: {what}", tensor.name()))
-            .at_tensor(tensor.index())
-    };
-    let dtype = tensor.dtype();
-    if dtype == DType::I32 && op == "QuantizeLinear" {
-        return Err(unsupported("ONNX quantises nothing to i32"));
-    }
-    let (scales, zero_points) = (encoding.scales(), encoding.zero_points());
-    let mut attributes = Vec::new();
-    let dims: Vec<usize> = match encoding.kind() {
-        EncodingKind::PerTensor => Vec::new(),
-        EncodingKind::PerAxis { axis } => {
-            attributes.push((Attr::Axis.name(), axis as i64));
-            vec![scales.len()]
-        }
-        EncodingKind::PerBlock { axis, block } => {
-            attributes.push((Attr::Axis.name(), axis as i64));
-            attributes.push((Attr::BlockSize.name(), block as i64));
-            let mut dims = tensor
-                .shape()
-                .ok_or_else(|| unsupported("blocks of an unknown shape"))?;
-            let along = dims.get_mut(axis).ok_or_else(|| unsupported("no such axis"))?;
-            *along = along.div_ceil(block.max(1));
-            dims
-        }
-    };
-    if dims.iter().product::<usize>() != scales.len() {
-        return Err(unsupported("the number of scales is not that of its blocks"));
-    }
-    let scale = format!("{to}.scale");
-    wire.message(field::GRAPH_INITIALIZER, |wire| {
-        head(wire, &scale, DType::F32, &dims);
-        let bytes: Vec<u8> = scales.iter().flat_map(|scale| scale.to_le_bytes()).collect();
-        wire.bytes(field::TENSOR_RAW, &bytes)
-    })?;
-    let zero = format!("{to}.zero");
-    let mut inputs = vec![from, &*scale];
-    // where it may be left out it says the type
-    if dtype != DType::I32 {
-        let values = match zero_points {
-            [] => vec![0; scales.len()],
-            given => given.to_vec(),
-        };
-        let bytes = packed(dtype, &values).ok_or_else(|| unsupported("zero points of this type"))?;
-        wire.message(field::GRAPH_INITIALIZER, |wire| {
-            head(wire, &zero, dtype, &dims);
-            wire.bytes(field::TENSOR_RAW, &bytes)
-        })?;
-        inputs.push(&zero);
-    } else if zero_points.iter().any(|&zero| zero != 0) {
-        return Err(unsupported("zero points of i32"));
-    }
-    simple(wire, &format!("{to}.{op}"), op, &inputs, to, &attributes)
-}
-
-/// Integers as raw data of a type.
-fn packed(dtype: DType, values: &[i32]) -> Option<Vec<u8>> {
-    let bits = dtype.bits()?;
-    let integer = matches!(
-        dtype,
-        DType::U2 | DType::I2 | DType::U4 | DType::I4 | DType::U8 | DType::I8 | DType::U16 | DType::I16
-    );
-    let float8 = dtype.is_float() && values.iter().all(|&value| value == 0);
-    if !integer && !float8 {
-        return None;
-    }
-    let mut bytes = vec![0u8; dtype.byte_len(values.len())?];
-    for (index, &value) in values.iter().enumerate() {
-        let at = index * bits;
-        if bits >= 8 {
-            let width = bits / 8;
-            bytes[at / 8..at / 8 + width].copy_from_slice(&value.to_le_bytes()[..width]);
-        } else {
-            bytes[at / 8] |= (value as u8 & ((1 << bits) - 1)) << (at % 8);
-        }
-    }
-    Some(bytes)
-}
-
-/// Dims, element type and name of a tensor.
-fn head(wire: &mut Wire, name: &str, dtype: DType, dims: &[usize]) {
-    for &dim in dims {
-        wire.int(field::TENSOR_DIMS, dim as i64);
-    }
-    wire.int(field::TENSOR_ELEMENT, i64::from(dtype.code()));
-    if !name.is_empty() {
-        wire.text(field::TENSOR_NAME, name);
-    }
-}
-
-/// A constant.
-fn constant(wire: &mut Wire, at: u32, name: &str, tensor: &TensorView<'_>, weights: Weights) -> Result<()> {
-    let refused = |what: &str| {
-        Error::unsupported(format!("constant {} {what}", tensor.name())).at_tensor(tensor.index())
-    };
-    if tensor.dtype() == DType::String {
-        return Err(refused("is of strings"));
-    }
-    let dims = tensor.shape().ok_or_else(|| refused("has no known shape"))?;
-    let data = tensor.constant().ok_or_else(|| refused("has no data"))?;
-    let bytes = data.bytes();
-    wire.message(at, |wire| {
-        head(wire, name, tensor.dtype(), &dims);
-        let address = match weights {
-            Weights::Address(least) if bytes.len() >= least.max(1) => bytes.as_ptr() as usize,
-            Weights::Placeholder(least) if bytes.len() >= least.max(1) => 1,
-            _ => return wire.bytes(field::TENSOR_RAW, bytes),
-        };
-        let pairs = [
-            ("location", ADDRESS.to_owned()),
-            ("offset", address.to_string()),
-            ("length", bytes.len().to_string()),
-        ];
-        for (key, value) in &pairs {
-            wire.message(field::TENSOR_EXTERNAL, |wire| {
-                wire.text(field::PAIR_KEY, key);
-                wire.text(field::PAIR_VALUE, value);
-                Ok(())
-            })?;
-        }
-        wire.int(field::TENSOR_LOCATION, EXTERNAL);
-        Ok(())
-    })
-}
-
 /// An input or output with its type; one that is no tensor is refused where the type is `needed`.
-fn value(wire: &mut Wire, at: u32, name: &str, tensor: &TensorView<'_>, needed: bool) -> Result<()> {
+fn value(
+    wire: &mut Wire,
+    at: u32,
+    name: &str,
+    tensor: &TensorView<'_>,
+    dtype: DType,
+    needed: bool,
+) -> Result<()> {
     if !tensor.is_plain() && needed {
         let what = format!("tensor {} is no plain tensor", tensor.name());
         return Err(Error::unsupported(what).at_tensor(tensor.index()));
@@ -734,7 +533,7 @@ fn value(wire: &mut Wire, at: u32, name: &str, tensor: &TensorView<'_>, needed: 
         }
         wire.message(field::VALUE_TYPE, |wire| {
             wire.message(field::TYPE_TENSOR, |wire| {
-                wire.int(field::TENSOR_TYPE_ELEMENT, i64::from(tensor.dtype().code()));
+                wire.int(field::TENSOR_TYPE_ELEMENT, i64::from(dtype.code()));
                 let Some(dims) = tensor.dims() else {
                     return Ok(());
                 };

@@ -1,12 +1,16 @@
-//! An ONNX model, as a vendor's compiler is handed one, as steps over 16-bit floats.
+//! An ONNX model, as a vendor's compiler is handed one, as steps over 16-bit floats, and over integers where the model says by
+//! fake quantisation which tensors are of integers.
 //!
-//! Invariant: every tensor of reals that a node writes, and every constant of reals, is rounded to 16 bits.
+//! Invariants:
+//! 1. Every tensor of reals that a node writes, and every constant of reals, is rounded to 16 bits, but what stands for integers.
+//! 2. What is dequantised, and what is made to be quantised at once, is rounded by nothing but that: the chip's sums are wide.
 
 use std::collections::BTreeMap;
 
-use crate::program::{Builder, Id, Program, Spec};
-use polychip_graph::{Graph, TensorId, infer, onnx};
-use polychip_ops::DType;
+use polychip_graph::{Graph, Node, NodeId, TensorId, infer, onnx};
+use polychip_ops::{Attr, AttrValue, DType, Op};
+
+use crate::program::{Builder, Id, Linear, Program, Spec};
 
 /// What a compiler reads at most.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +31,8 @@ pub struct Model {
     pub mark: String,
     /// Bytes of constants and of tensors in between, on the chip.
     pub memory: (u32, u32),
+    /// Whether its products are of integers.
+    pub integers: bool,
 }
 
 /// The graph of a model, with all shapes known.
@@ -71,6 +77,79 @@ fn spec(graph: &Graph, id: TensorId) -> Result<Spec, String> {
     Ok(Spec::plain(dtype, shape(graph, id)?))
 }
 
+/// The scale and the zero point that a node quantises or dequantises by, and the type of its integers.
+///
+/// # Errors
+/// They are not constants, or are none of signed bytes.
+fn linear(graph: &Graph, node: &Node) -> Result<(DType, Linear), String> {
+    let constant = |place: usize| {
+        let id = node.input(place)?;
+        let data = graph.tensor(id).data.as_ref()?;
+        Some((graph.tensor(id).ty.dtype, &data.bytes[..]))
+    };
+    let name = &node.name;
+    let (_, scales) = constant(1).ok_or_else(|| format!("{name} has no constant scale"))?;
+    let (dtype, zeros) = constant(2).ok_or_else(|| format!("{name} has no constant zero point"))?;
+    if dtype != DType::I8 {
+        return Err(format!("{name} is about {dtype}: signed bytes are taken"));
+    }
+    let scales: Vec<f32> = scales
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        .collect();
+    let axis = match node.attributes.get(Attr::Axis) {
+        Some(AttrValue::Int(axis)) if scales.len() > 1 => usize::try_from(*axis).ok(),
+        _ => None,
+    };
+    Ok((
+        dtype,
+        Linear {
+            axis,
+            zero_points: zeros.iter().map(|&byte| i32::from(byte as i8)).collect(),
+            scales,
+        },
+    ))
+}
+
+/// Whether a tensor is what integers stand for.
+#[must_use]
+pub fn is_dequantised(graph: &Graph, id: TensorId) -> bool {
+    let made = graph.producer(id).map(|node| graph.node(node).op);
+    made == Some(Op::DequantizeLinear)
+}
+
+fn is_product_of_integers(graph: &Graph, node: &Node) -> bool {
+    let product = matches!(node.op, Op::Conv | Op::ConvTranspose | Op::Gemm | Op::MatMul);
+    product && node.input(0).is_some_and(|id| is_dequantised(graph, id))
+}
+
+/// Whether a constant is a scale, or a bias of integers, which the chip has as an integer of 32 bits.
+fn stays_exact(graph: &Graph, id: TensorId) -> bool {
+    let exact = |node: &Node| match node.op {
+        Op::QuantizeLinear | Op::DequantizeLinear => node.input(1) == Some(id),
+        _ => node.input(2) == Some(id) && is_product_of_integers(graph, node),
+    };
+    let mut readers = graph
+        .consumers(id)
+        .iter()
+        .map(|&node| graph.node(node))
+        .peekable();
+    graph.tensor(id).ty.dtype == DType::F32 && readers.peek().is_some() && readers.all(exact)
+}
+
+/// What quantises a tensor that nothing else reads, or makes it of integers.
+///
+/// # Errors
+/// As [`linear`].
+fn fake(graph: &Graph, id: TensorId) -> Result<Option<(DType, Linear)>, String> {
+    let of = |node: NodeId, op: Op| Some(graph.node(node)).filter(|node| node.op == op);
+    let made = graph.producer(id).and_then(|node| of(node, Op::DequantizeLinear));
+    let read = graph
+        .only_consumer(id)
+        .and_then(|node| of(node, Op::QuantizeLinear));
+    made.or(read).map(|node| linear(graph, node)).transpose()
+}
+
 impl Model {
     /// Makes a model of a graph.
     ///
@@ -89,8 +168,29 @@ impl Model {
                 continue;
             }
             let on_chip = spec(graph, id)?;
+            let faked = fake(graph, id)?;
+            let is_port = graph.is_input(id) || graph.is_output(id);
+            if let Some((dtype, linear)) = faked.filter(|_| tensor.data.is_none()) {
+                // its integers are counted where they stand
+                let made = if is_port {
+                    let encoding = Some(linear);
+                    builder.tensor(Spec {
+                        dtype,
+                        encoding,
+                        ..on_chip
+                    })
+                } else {
+                    builder.between()
+                };
+                ids.insert(id, made);
+                continue;
+            }
             let bytes = on_chip.bytes() as u64;
             let made = match &tensor.data {
+                Some(data) if stays_exact(graph, id) => {
+                    let exact = Spec::plain(DType::F32, on_chip.shape.clone());
+                    builder.constant(exact, &data.bytes)?
+                }
                 Some(data) if on_chip.dtype == DType::F16 => {
                     let exact = Spec::plain(DType::F32, on_chip.shape.clone()).load(&data.bytes)?;
                     let rounded = on_chip.store(&exact)?;
@@ -123,6 +223,7 @@ impl Model {
             let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
             builder.step_to(node.op, node.attributes.clone(), &inputs, &outputs);
         }
+        let integers = graph.nodes().any(|(_, node)| is_product_of_integers(graph, node));
         let ports = |list: &[TensorId]| list.iter().map(|&id| of(id)).collect::<Result<Vec<_>, _>>();
         let names = |list: &[TensorId]| -> Vec<String> {
             list.iter().map(|&id| graph.tensor(id).name.clone()).collect()
@@ -132,6 +233,7 @@ impl Model {
             names: (names(&graph.inputs), names(&graph.outputs)),
             mark,
             memory: (narrow(weights), narrow(between)),
+            integers,
         })
     }
 }

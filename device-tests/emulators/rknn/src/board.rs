@@ -74,14 +74,18 @@ pub(crate) fn set_incoherent(on: bool) {
 }
 
 /// What a run costs the chip, which is warmer afterwards.
-pub(crate) fn spend(work: Work) -> Spent {
+pub(crate) fn spend(work: Work, integers: bool) -> Spent {
     let mut heat = HEAT.lock().unwrap_or_else(PoisonError::into_inner);
-    heat.run(&CHIP, work, Width::Bits16)
+    heat.run(&CHIP, work, width(integers))
 }
 
-/// What work costs the cold chip: cycles of arithmetic and of memory, at 1 GHz.
-pub(crate) fn cycles(macs: u64, bytes: u64) -> (u64, u64) {
-    let arithmetic = macs as f64 / CHIP.macs_per_ns[Width::Bits16 as usize];
+fn width(integers: bool) -> Width {
+    if integers { Width::Bits8 } else { Width::Bits16 }
+}
+
+/// What work costs the cold chip: cycles of memory and of arithmetic, at 1 GHz.
+pub(crate) fn cycles(macs: u64, bytes: u64, integers: bool) -> (u64, u64) {
+    let arithmetic = macs as f64 / CHIP.macs_per_ns[width(integers) as usize];
     ((bytes as f64 / CHIP.bytes_per_ns) as u64, arithmetic as u64)
 }
 
@@ -96,12 +100,16 @@ mod tests {
 
     #[test]
     fn the_table_is_one() {
-        let first = spend(Work {
-            macs: 1_024_000,
-            bytes: 1000,
-        });
+        let first = spend(
+            Work {
+                macs: 1_024_000,
+                bytes: 1000,
+            },
+            false,
+        );
         assert!(first.ns > 60_000 && first.nj > 0.0);
         // the vendor's count for the same convolution in integers of 8 bits, doubled
-        assert_eq!(cycles(451_584 * 1024, 0), (0, 2 * 451_584));
+        assert_eq!(cycles(451_584 * 1024, 0, true), (0, 451_584));
+        assert_eq!(cycles(451_584 * 1024, 0, false), (0, 2 * 451_584));
     }
 }

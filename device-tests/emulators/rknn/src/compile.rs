@@ -161,7 +161,7 @@ fn is_of_gelu(graph: &Graph, node: &Node) -> bool {
 
 /// The table of layers, in the form of the vendor's log.
 fn table(graph: &Graph, log: &mut String) -> Result<(), String> {
-    let mut rows: Vec<[String; 6]> = Vec::new();
+    let mut rows: Vec<[String; 7]> = Vec::new();
     let shapes = |ids: &mut dyn Iterator<Item = polychip_graph::TensorId>| -> Result<String, String> {
         let text = ids.map(|id| {
             let extents = model::shape(graph, id)?;
@@ -172,9 +172,11 @@ fn table(graph: &Graph, log: &mut String) -> Result<(), String> {
     };
     let mut fused: Vec<NodeId> = Vec::new();
     for (id, node) in graph.nodes() {
-        if fused.contains(&id) {
+        if fused.contains(&id) || matches!(node.op, Op::QuantizeLinear | Op::DequantizeLinear) {
+            // fake quantisation is no layer
             continue;
         }
+        let integers = node.input(0).is_some_and(|id| model::is_dequantised(graph, id));
         let output = node
             .outputs
             .first()
@@ -196,14 +198,16 @@ fn table(graph: &Graph, log: &mut String) -> Result<(), String> {
         };
         let mut bytes = 0u64;
         for tensor in node.inputs.iter().chain(&node.outputs).flatten() {
-            bytes += 2 * model::shape(graph, *tensor)?.iter().product::<usize>() as u64;
+            let width = if integers { 1 } else { 2 };
+            bytes += width * model::shape(graph, *tensor)?.iter().product::<usize>() as u64;
         }
         let (memory, arithmetic) = match macs(graph, node)? {
             0 => (0, 0),
-            macs => board::cycles(macs, bytes),
+            macs => board::cycles(macs, bytes, integers),
         };
         rows.push([
             name,
+            if integers { "INT8" } else { "FLOAT16" }.to_owned(),
             if fallen { "CPU" } else { "NPU" }.to_owned(),
             format!(
                 "{}    {}",
@@ -222,10 +226,10 @@ fn table(graph: &Graph, log: &mut String) -> Result<(), String> {
     };
     line(heading.to_owned());
     line("0    InputOperator    FLOAT16  CPU    \\    (1)    0/0/0    0    InputOperator:i0".to_owned());
-    for (number, [op, target, shapes, cycles, kilobytes, name]) in rows.iter().enumerate() {
+    for (number, [op, dtype, target, shapes, cycles, kilobytes, name]) in rows.iter().enumerate() {
         let number = number + 1;
         line(format!(
-            "{number:<4} {op:<16} FLOAT16  {target:<6} {shapes}    {cycles:<24} {kilobytes:<12} {name}"
+            "{number:<4} {op:<16} {dtype:<8} {target:<6} {shapes}    {cycles:<24} {kilobytes:<12} {name}"
         ));
     }
     let _ = writeln!(log, "Unkown op target: 0");

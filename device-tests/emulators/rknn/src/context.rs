@@ -22,7 +22,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// The form of a type and an order; none that is not emulated.
+    /// The form of a type and an order; none that is not emulated: integers that the chip has are handed over and given as
+    /// reals.
     pub(crate) fn of(dtype: i32, order: i32) -> Option<Form> {
         let dtype = match u32::try_from(dtype).ok()? {
             rk::RKNN_TYPE_F32 => DType::F32,
@@ -229,7 +230,7 @@ impl Context {
             .program
             .run(&inputs_of_run)
             .map_err(|_| rk::RKNN_FAIL)?;
-        let spent = board::spend(work);
+        let spent = board::spend(work, self.model.integers);
         COUNTS.runs.fetch_add(1, Ordering::Relaxed);
         COUNTS.nanoseconds.fetch_add(spent.ns, Ordering::Relaxed);
         COUNTS.nanojoules.fetch_add(spent.nj as u64, Ordering::Relaxed);

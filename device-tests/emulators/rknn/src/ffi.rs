@@ -141,6 +141,7 @@ fn attr(context: &Context, output: bool, index: u32) -> Result<rk::rknn_tensor_a
         index as usize
     };
     let spec = context.spec(port).ok_or(rk::RKNN_BAD_PARAMETER)?;
+    let encoding = spec.encoding.as_ref();
     let planes = spec.shape.len() == 4;
     let mut shape = spec.shape.clone();
     let order = match (planes, output) {
@@ -163,11 +164,17 @@ fn attr(context: &Context, output: bool, index: u32) -> Result<rk::rknn_tensor_a
         n_elems: spec.elements() as u32,
         size: spec.bytes() as u32,
         fmt: order as i32,
-        type_: rk::RKNN_TYPE_F16 as i32,
-        qnt_type: 0,
+        type_: match encoding {
+            Some(_) => rk::RKNN_TYPE_I8,
+            None => rk::RKNN_TYPE_F16,
+        } as i32,
+        qnt_type: match encoding {
+            Some(_) => rk::RKNN_QUANT_AFFINE,
+            None => rk::RKNN_QUANT_NONE,
+        } as i32,
         fl: 0,
-        zp: 0,
-        scale: 1.0,
+        zp: encoding.map_or(0, |encoding| encoding.zero_points[0]),
+        scale: encoding.map_or(1.0, |encoding| encoding.scales[0]),
         w_stride: 0,
         size_with_stride: spec.bytes() as u32,
         pass_through: 0,
@@ -191,7 +198,7 @@ pub unsafe fn rknn_query(number: u64, command: i32, info: *mut c_void, size: u32
         Ok(())
     }
     guard(|| {
-        fault("query")?;
+        let effect = fault("query")?;
         let context = context(number)?;
         if info.is_null() {
             return Err(rk::RKNN_BAD_PARAMETER);
@@ -213,7 +220,11 @@ pub unsafe fn rknn_query(number: u64, command: i32, info: *mut c_void, size: u32
                         return Err(rk::RKNN_BAD_PARAMETER);
                     }
                     let index = (*info.cast::<rk::rknn_tensor_attr>()).index;
-                    give(info, size, attr(&context, ask == rk::RKNN_ASK_OUTPUT, index)?)
+                    let mut attr = attr(&context, ask == rk::RKNN_ASK_OUTPUT, index)?;
+                    if effect == Some(Effect::Wrong) {
+                        attr.scale *= 2.0;
+                    }
+                    give(info, size, attr)
                 }
                 rk::RKNN_ASK_TIMES => {
                     let (at, length) = context.times().ok_or(rk::RKNN_FAIL)?;

@@ -32,6 +32,13 @@ impl Seen {
         self.0.fmt == rk::RKNN_ORDER_NHWC as i32
     }
 
+    /// Scale and zero point of the integers that the chip has; none where it has reals.
+    pub(crate) fn scale(&self) -> Option<(f32, i32)> {
+        let affine = self.0.qnt_type == rk::RKNN_QUANT_AFFINE as i32;
+        let bytes = [rk::RKNN_TYPE_I8, rk::RKNN_TYPE_U8].contains(&(self.0.type_ as u32));
+        (affine && bytes).then_some((self.0.scale, self.0.zp))
+    }
+
     /// Asks for f32 in the graph's own order: the runtime converts from and to what the chip has.
     pub(crate) fn as_ours(mut self, dims: &[usize]) -> Seen {
         for (to, &from) in self.0.dims.iter_mut().zip(dims) {
@@ -237,7 +244,7 @@ impl Context {
     pub(crate) fn run_copied(
         &self,
         copies: &mut Copies,
-        place: impl Fn(usize, usize) -> Result<*mut u8>,
+        mut place: impl FnMut(usize, usize) -> Result<*mut u8>,
     ) -> Result<()> {
         let symbols = self.driver.library.symbols();
         let count = copies.inputs.len();

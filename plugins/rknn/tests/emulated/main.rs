@@ -6,6 +6,7 @@
 mod board;
 mod compiler;
 mod faults;
+mod integers;
 mod memory;
 mod refusals;
 mod runs;
