@@ -538,6 +538,24 @@ typedef struct polychip_qnn_memory_descriptor {
   polychip_qnn_memory_source source;
 } polychip_qnn_memory_descriptor;
 
+/* What `custom` points to for the HTP [C]: memory behind a descriptor, from `offset` on; `size` is that of all of it. Public
+ * clients find that the HTP takes dma-bufs in this form and in no other. */
+enum {
+  POLYCHIP_QNN_HTP_MEMORY_QURT = 0,
+  POLYCHIP_QNN_HTP_MEMORY_SHARED = 1
+};
+
+typedef struct polychip_qnn_htp_shared {
+  int32_t fd;
+  uint64_t offset;
+} polychip_qnn_htp_shared;
+
+typedef struct polychip_qnn_htp_memory {
+  uint32_t kind;
+  uint64_t size;
+  polychip_qnn_htp_shared shared;
+} polychip_qnn_htp_memory;
+
 /* ---- Callbacks [M] ------------------------------------------------------------------------------ */
 
 /* `arguments` is a va_list; on x86_64 and AArch64 Linux it travels as one opaque pointer, which vsnprintf

@@ -164,6 +164,7 @@ impl Device {
         let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
         let imports_host_memory =
             takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= memory::page_bytes();
+        let imports_memory_files = memory::HAS_FILES && takes(abi::POLYCHIP_MEMORY_MEMFD);
         let imports_dma_bufs = takes(abi::POLYCHIP_MEMORY_DMA_BUF) && !DmaBufSource::available().is_empty();
         open.info = DeviceInfo {
             kind: match found.kind {
@@ -183,10 +184,10 @@ impl Device {
             rates_measured_s: known(found.rates_measured_s),
             link_bytes_per_s: known(found.link_bytes_per_s),
             settings,
-            shares_host_memory: (imports_host_memory || imports_dma_bufs)
+            shares_host_memory: (imports_host_memory || imports_memory_files || imports_dma_bufs)
                 && found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,
             imports_host_memory,
-            imports_memory_files: memory::HAS_FILES && takes(abi::POLYCHIP_MEMORY_MEMFD),
+            imports_memory_files,
             imports_dma_bufs,
             emulated: found.flags & abi::POLYCHIP_DEVICE_EMULATED != 0,
         };

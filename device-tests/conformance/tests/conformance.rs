@@ -67,6 +67,16 @@ fn qnn(soc: &str, reduced: bool) -> Result<Settings, Failed> {
     Ok(settings)
 }
 
+/// The same on a library that registers memory, as a chip's does.
+fn qnn_registered() -> Result<Settings, Failed> {
+    let mut settings = qnn("57", false)?;
+    settings
+        .configuration
+        .insert("memory".into(), "registered".into());
+    settings.environment = vec![("POLYCHIP_QNN_REGISTERS".into(), "1".into())];
+    Ok(settings)
+}
+
 /// The same on the vendor's library of a folder.
 fn vendors_qnn(folder: &str, soc: &str) -> Result<Settings, Failed> {
     let mut settings = settings("qnn")?;
@@ -342,6 +352,9 @@ fn main() {
             conforms(&name, &qnn(soc, false)?)
         }));
     }
+    trials.push(Trial::test("qnn/registered", || {
+        conforms("qnn/registered", &qnn_registered()?)
+    }));
     trials.push(Trial::test("qnn/soc-57-reduced", || {
         conforms("qnn/soc-57-reduced", &qnn("57", true)?)
     }));

@@ -116,7 +116,7 @@ pub(crate) fn read(build_id: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) 
             .collect::<Result<_>>()?;
         let mut port = Port::dense(number >= inputs, dtype, &dims)?;
         port.alignment = 1;
-        port.memory_kinds = buffer::KINDS;
+        port.memory_kinds = buffer::PORTS;
         port.state_port = (state != u32::MAX).then_some(state);
         if words.next()? == 1 {
             let scale = f32::from_bits(words.next()?);

@@ -1,21 +1,122 @@
-//! Buffers: plain host memory, made by the SDK.
+//! Buffers: memory behind a descriptor, which the chip reaches where contexts register it, and plain host memory, which the
+//! library is given by its address and copies.
 //!
-//! Not here: the buffer itself (`polychip_sdk::HostBuffer`). A device with memory of its own has its own type
-//! here, whose `begin_access` and `end_access` keep the caches right: they are the only place for that.
+//! Not here: cache maintenance of dma-bufs (`polychip_sdk::HostBuffer`), what contexts know (`exec`).
 
+#![allow(unsafe_code, reason = "the host's descriptors are held here")]
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use polychip_sdk::{HostBuffer, Memory, MemoryKinds, Result};
+use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
-/// Memory kinds that ports can be bound to.
-pub(crate) const KINDS: MemoryKinds = HostBuffer::KINDS;
+use crate::session::Range;
+use crate::telemetry::EMULATED;
 
-/// Makes a buffer.
-pub(crate) fn create(wanted: &Memory) -> Result<Arc<HostBuffer>> {
-    HostBuffer::create(wanted).map(Arc::new)
+/// Memory kinds that ports can be bound to: of `Host` and `Memfd`, a chip's library copies.
+pub(crate) const PORTS: MemoryKinds =
+    MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf]);
+
+/// How the library gets at memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By its address: a chip's library copies.
+    Address,
+    /// By its descriptor, registered with a context: the chip has it in place.
+    Registered,
 }
 
-/// Takes over memory of the host without a copy.
-pub(crate) fn import(memory: &Memory) -> Result<Arc<HostBuffer>> {
-    HostBuffer::import(memory).map(Arc::new)
+impl Way {
+    /// Kinds that are taken without a copy.
+    pub(crate) fn imports(self) -> MemoryKinds {
+        match (self, EMULATED) {
+            (Way::Address, true) => HostBuffer::KINDS,
+            // a chip's library would copy each
+            (Way::Address, false) => MemoryKinds::of(&[]),
+            (Way::Registered, true) => MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf]),
+            (Way::Registered, false) => MemoryKinds::of(&[MemoryKind::DmaBuf]),
+        }
+    }
+}
+
+/// A buffer.
+pub struct QnnBuffer {
+    host: HostBuffer,
+    /// The memory's descriptor, where the buffer begins in it, and how much it holds up to the buffer's end.
+    file: Option<(OwnedFd, u64, u64)>,
+}
+
+impl QnnBuffer {
+    /// Makes a buffer.
+    pub(crate) fn create(way: Way, wanted: &Memory) -> Result<Arc<QnnBuffer>> {
+        let host = HostBuffer::create(wanted)?;
+        let file = match (way, wanted.kind()) {
+            (Way::Address, _) | (_, MemoryKind::Host) => None,
+            (Way::Registered, kind) => hold(&host.export(kind)?)?,
+        };
+        Ok(Arc::new(QnnBuffer { host, file }))
+    }
+
+    /// Takes over memory of the host without a copy.
+    pub(crate) fn import(way: Way, memory: &Memory) -> Result<Arc<QnnBuffer>> {
+        if !way.imports().contains(memory.kind()) {
+            let what = format!("memory of kind {:?} would be copied", memory.kind());
+            return Err(Error::unsupported(what));
+        }
+        let file = match way {
+            Way::Address => None,
+            Way::Registered => hold(memory)?,
+        };
+        let host = HostBuffer::import(memory)?;
+        Ok(Arc::new(QnnBuffer { host, file }))
+    }
+
+    /// The range from `offset` on, where contexts can know it.
+    pub(crate) fn range(&self, offset: usize) -> Option<Range> {
+        let (fd, start, whole) = self.file.as_ref()?;
+        Some(Range {
+            fd: fd.as_raw_fd(),
+            offset: start + offset as u64,
+            whole: *whole,
+        })
+    }
+
+    /// The host's view of it.
+    pub(crate) fn host(&self) -> &HostBuffer {
+        &self.host
+    }
+}
+
+/// A descriptor of our own for that of a memory, which is open during the call.
+fn hold(memory: &Memory) -> Result<Option<(OwnedFd, u64, u64)>> {
+    let fd = memory
+        .fd()
+        .and_then(|fd| i32::try_from(fd).ok())
+        .filter(|&fd| fd >= 0);
+    let fd = fd.ok_or_else(|| Error::bad_argument("memory has no descriptor"))?;
+    // SAFETY: the host's or the buffer's own, open during this call by the contract.
+    let held = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    let held =
+        held.map_err(|error| Error::unsupported(format!("the memory's file cannot be held: {error}")))?;
+    let end = memory.offset().checked_add(memory.bytes());
+    let end = end.ok_or_else(|| Error::bad_argument("memory to import leaves the address space"))?;
+    Ok(Some((held, memory.offset(), end)))
+}
+
+impl Buffer for QnnBuffer {
+    fn bytes(&self) -> usize {
+        self.host.bytes()
+    }
+
+    fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8> {
+        self.host.begin_access(access, offset, bytes)
+    }
+
+    fn end_access(&self) -> Result<()> {
+        self.host.end_access()
+    }
+
+    fn export(&self, kind: MemoryKind) -> Result<Memory> {
+        self.host.export(kind)
+    }
 }

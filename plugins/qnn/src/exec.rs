@@ -5,6 +5,7 @@
 //! 2. A reset voids what was loaded before it: the host loads the blob again.
 //! 3. A run gives the context back however it ends, also where it panics.
 //! 4. Sizes are checked against the ports before each run: the library reads past what is too small.
+//! 5. Memory is registered once per port and place; a warm run registers none.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -12,26 +13,45 @@
 
 mod lent;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use polychip_sdk::{
-    Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Port, Result, Run,
-    RunContext, RunQueue, Span, Submit,
+    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Port, Result, Run, RunContext,
+    RunQueue, Span, Submit,
 };
 
 use self::lent::Lendable;
 use crate::blob::Part;
-use crate::session::{Context, Session};
+use crate::buffer::QnnBuffer;
+use crate::session::{Context, Registered, Session};
+
+/// Places kept per port: as many as a session binds in turn. The oldest goes first.
+const PLACES: usize = 64;
 
 /// A run, and the fence that tells its end.
 pub type QnnRun = Run<QnnExecutable>;
+type Bound = polychip_sdk::Bound<QnnBuffer>;
+
+/// A buffer's range that the context knows.
+struct Place {
+    buffer: Weak<QnnBuffer>,
+    offset: usize,
+    memory: Registered,
+}
+
+/// What one run at a time has.
+struct Seat {
+    /// Per port; before the context, which outlives what it knows.
+    places: Vec<Vec<Place>>,
+    context: Context,
+}
 
 /// A loaded part.
 pub struct QnnExecutable {
     queue: Arc<RunQueue<QnnRun>>,
     ports: Vec<Port>,
     constant_bytes: u64,
-    context: Lendable<Context>,
+    seat: Lendable<Seat>,
 }
 
 impl QnnExecutable {
@@ -42,20 +62,21 @@ impl QnnExecutable {
         part: Part,
     ) -> Result<QnnExecutable> {
         let context = Context::load(session, &part.binary, &part.tensors, part.inputs)?;
+        let places = part.ports.iter().map(|_| Vec::new()).collect();
         Ok(QnnExecutable {
             queue,
             ports: part.ports,
             constant_bytes: part.binary.len() as u64,
-            context: Lendable::new(context),
+            seat: Lendable::new(Seat { places, context }),
         })
     }
 
     /// Ends the context before the device goes. `true` where a run has it, which then ends it.
     pub(crate) fn forget(&self) -> bool {
-        self.context.forget()
+        self.seat.forget()
     }
 
-    fn run_in(&self, context: &mut Context, bound: &[Bound<HostBuffer>]) -> Result<()> {
+    fn run_in(&self, Seat { places, context }: &mut Seat, bound: &[Bound]) -> Result<()> {
         for (port, bound) in bound.iter().enumerate() {
             // fits, as a port was made of a tensor of this many bytes
             let bytes = self.ports[port].bytes as usize;
@@ -63,7 +84,16 @@ impl QnnExecutable {
             if bound.offset().checked_add(bytes).is_none_or(|end| end > size) {
                 return Err(Error::bad_argument("a port is bound past the end of its buffer"));
             }
-            context.bind(port, bound.address(), bytes)?;
+            match bound.buffer().range(bound.offset()) {
+                Some(range) => {
+                    let known = known(&mut places[port], bound, || context.register(port, range))?;
+                    context.bind_known(port, known);
+                }
+                None => {
+                    let address = bound.buffer().host().as_ptr().wrapping_add(bound.offset());
+                    context.bind(port, address, bytes)?;
+                }
+            }
         }
         // SAFETY: every port was bound above to a range inside a buffer that is held until the run has ended;
         // the host binds memory to no two runs of which one writes.
@@ -71,25 +101,49 @@ impl QnnExecutable {
     }
 }
 
+/// The memory of a bound range, registered where the context does not know it.
+fn known<'a>(
+    places: &'a mut Vec<Place>,
+    bound: &Bound,
+    register: impl FnOnce() -> Result<Registered>,
+) -> Result<&'a Registered> {
+    // a weak pointer keeps the address from being used again
+    let here = |place: &Place| {
+        place.offset == bound.offset() && std::ptr::eq(place.buffer.as_ptr(), Arc::as_ptr(bound.buffer()))
+    };
+    if let Some(at) = places.iter().position(here) {
+        return Ok(&places[at].memory);
+    }
+    places.retain(|place| place.buffer.strong_count() > 0);
+    if places.len() == PLACES {
+        places.remove(0);
+    }
+    places.push(Place {
+        buffer: Arc::downgrade(bound.buffer()),
+        offset: bound.offset(),
+        memory: register()?,
+    });
+    Ok(&places[places.len() - 1].memory)
+}
+
 impl Compute for QnnExecutable {
-    type Buffer = HostBuffer;
+    type Buffer = QnnBuffer;
     const MAY_HANG: bool = true;
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[Bound], _run: &RunContext<'_>) -> Result<Span> {
         let void = || {
             Error::new(
                 ErrorKind::DeviceLost,
                 "the device was reset since the part was loaded",
             )
         };
-        let mut lent = self.context.lend().ok_or_else(void)?;
-        lent.with(|context| self.run_in(context, bound))
-            .map(|()| Span::Call)
+        let mut lent = self.seat.lend().ok_or_else(void)?;
+        lent.with(|seat| self.run_in(seat, bound)).map(|()| Span::Call)
     }
 }
 
 impl Executable for QnnExecutable {
-    type Buffer = HostBuffer;
+    type Buffer = QnnBuffer;
     type Fence = QnnRun;
 
     fn info(&self) -> ExecutableInfo {
@@ -103,7 +157,7 @@ impl Executable for QnnExecutable {
         &self.ports
     }
 
-    fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, QnnRun>) -> Result<Arc<QnnRun>> {
+    fn execute(self: &Arc<Self>, submit: &Submit<'_, QnnBuffer, QnnRun>) -> Result<Arc<QnnRun>> {
         Run::start(self, &self.queue, submit)
     }
 }

@@ -16,13 +16,14 @@ use polychip_sdk::{
     Precision, Result, RunQueue, Runner, Support,
 };
 
+use crate::buffer::{QnnBuffer, Way};
 use crate::caps::Answers;
 use crate::exec::{QnnExecutable, QnnRun};
 use crate::lower::{self, Target};
 use crate::session::{Power, Session};
 use crate::soc::{self, Soc};
 use crate::telemetry::{self, EMULATED};
-use crate::{blob, buffer, caps, info};
+use crate::{blob, caps, info};
 
 /// Part of every cache key, beside the library's own build.
 const BUILD_ID: &str = polychip_sdk::build_id!("qnn");
@@ -31,6 +32,7 @@ const BUILD_ID: &str = polychip_sdk::build_id!("qnn");
 pub struct QnnPlugin {
     host: HostServices,
     session: Arc<Session>,
+    way: Way,
     reduced: bool,
 }
 
@@ -55,10 +57,26 @@ impl Plugin for QnnPlugin {
                 return Err(Error::bad_argument(text));
             }
         };
+        let stated = match host.configuration("memory").as_deref() {
+            None => None,
+            Some("address") => Some(Way::Address),
+            Some("registered") => Some(Way::Registered),
+            Some(other) => {
+                let text = format!("memory {other:?} is neither \"address\" nor \"registered\"");
+                return Err(Error::bad_argument(text));
+            }
+        };
         let folder = host.configuration("lib_dir");
         let session = Session::open(folder.as_deref().map(Path::new), soc, &host)?;
+        let way = match stated {
+            Some(way) => way,
+            // an x86 library computes on the host's memory as it is, and registers none
+            None if session.registers() && !EMULATED => Way::Registered,
+            None => Way::Address,
+        };
         Ok(QnnPlugin {
             host,
+            way,
             session: Arc::new(session),
             reduced,
         })
@@ -89,6 +107,7 @@ pub struct QnnDevice {
     build_id: String,
     power: Option<Power>,
     points: Vec<OperatingPoint>,
+    way: Way,
 }
 
 impl Drop for QnnPlugin {
@@ -109,11 +128,11 @@ impl QnnDevice {
         };
         let info = DeviceInfo {
             emulated: EMULATED,
-            // an x86 library computes in place; a chip has its own memory behind the driver
-            shares_host_memory: EMULATED,
+            // an x86 library computes in place; a chip's does on what it registers, and copies what it is given by address
+            shares_host_memory: EMULATED || plugin.way == Way::Registered,
             serial: true,
-            import_kinds: buffer::KINDS,
-            export_kinds: buffer::KINDS,
+            import_kinds: plugin.way.imports(),
+            export_kinds: HostBuffer::KINDS,
             import_alignment: 1,
             vendor: "Qualcomm".to_owned(),
             soc: if soc.name.is_empty() {
@@ -126,6 +145,14 @@ impl QnnDevice {
             peak_macs_per_s: soc.macs_per_s,
             peak_bytes_per_s: soc.bytes_per_s,
             settings: polychip_sdk::settings([
+                (
+                    "memory",
+                    match plugin.way {
+                        Way::Address => "address",
+                        Way::Registered => "registered",
+                    }
+                    .to_owned(),
+                ),
                 (
                     "precision",
                     if plugin.reduced { "reduced" } else { "exact" }.to_owned(),
@@ -153,6 +180,7 @@ impl QnnDevice {
             build_id: format!("{BUILD_ID} {} soc {}", session.version(), soc.id),
             power,
             points,
+            way: plugin.way,
         })
     }
 }
@@ -160,7 +188,7 @@ impl QnnDevice {
 impl Device for QnnDevice {
     type Blob = AlignedBytes;
     type Executable = QnnExecutable;
-    type Buffer = HostBuffer;
+    type Buffer = QnnBuffer;
     type Fence = QnnRun;
     const OFFERS: Offers = Offers {
         operating_points: true,
@@ -261,12 +289,12 @@ impl Device for QnnDevice {
         Ok(executable)
     }
 
-    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
-        buffer::create(wanted)
+    fn buffer_create(&self, wanted: &Memory) -> Result<Arc<QnnBuffer>> {
+        QnnBuffer::create(self.way, wanted)
     }
 
-    fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
-        buffer::import(memory)
+    fn buffer_import(&self, memory: &Memory) -> Result<Arc<QnnBuffer>> {
+        QnnBuffer::import(self.way, memory)
     }
 
     fn reset(&self) -> Result<()> {

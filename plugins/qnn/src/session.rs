@@ -7,9 +7,11 @@
 mod context;
 mod library;
 mod log;
+mod memory;
 mod power;
 mod raw;
 
 pub(crate) use context::{Compiled, Context, PortOf};
 pub(crate) use library::{Refused, Session};
+pub(crate) use memory::{Range, Registered};
 pub(crate) use power::{MODES, Power};

@@ -1180,6 +1180,42 @@ const _: () = {
     ["Offset of field: polychip_qnn_memory_descriptor::source"]
         [::core::mem::offset_of!(polychip_qnn_memory_descriptor, source) - 32usize];
 };
+pub const POLYCHIP_QNN_HTP_MEMORY_QURT: _bindgen_ty_16 = 0;
+pub const POLYCHIP_QNN_HTP_MEMORY_SHARED: _bindgen_ty_16 = 1;
+pub type _bindgen_ty_16 = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct polychip_qnn_htp_shared {
+    pub fd: i32,
+    pub offset: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of polychip_qnn_htp_shared"][::core::mem::size_of::<polychip_qnn_htp_shared>() - 16usize];
+    ["Alignment of polychip_qnn_htp_shared"][::core::mem::align_of::<polychip_qnn_htp_shared>() - 8usize];
+    ["Offset of field: polychip_qnn_htp_shared::fd"]
+        [::core::mem::offset_of!(polychip_qnn_htp_shared, fd) - 0usize];
+    ["Offset of field: polychip_qnn_htp_shared::offset"]
+        [::core::mem::offset_of!(polychip_qnn_htp_shared, offset) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct polychip_qnn_htp_memory {
+    pub kind: u32,
+    pub size: u64,
+    pub shared: polychip_qnn_htp_shared,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of polychip_qnn_htp_memory"][::core::mem::size_of::<polychip_qnn_htp_memory>() - 32usize];
+    ["Alignment of polychip_qnn_htp_memory"][::core::mem::align_of::<polychip_qnn_htp_memory>() - 8usize];
+    ["Offset of field: polychip_qnn_htp_memory::kind"]
+        [::core::mem::offset_of!(polychip_qnn_htp_memory, kind) - 0usize];
+    ["Offset of field: polychip_qnn_htp_memory::size"]
+        [::core::mem::offset_of!(polychip_qnn_htp_memory, size) - 8usize];
+    ["Offset of field: polychip_qnn_htp_memory::shared"]
+        [::core::mem::offset_of!(polychip_qnn_htp_memory, shared) - 16usize];
+};
 pub type polychip_qnn_log_callback = ::core::option::Option<
     unsafe extern "C" fn(
         format: *const ::core::ffi::c_char,
@@ -1574,13 +1610,13 @@ pub type polychip_qnn_get_providers = ::core::option::Option<
         out_count: *mut u32,
     ) -> polychip_qnn_error,
 >;
-pub const POLYCHIP_QNN_BINARY_INFO_V1: _bindgen_ty_16 = 1;
-pub const POLYCHIP_QNN_BINARY_INFO_V2: _bindgen_ty_16 = 2;
-pub const POLYCHIP_QNN_BINARY_INFO_V3: _bindgen_ty_16 = 3;
-pub const POLYCHIP_QNN_GRAPH_INFO_V1: _bindgen_ty_16 = 1;
-pub const POLYCHIP_QNN_GRAPH_INFO_V2: _bindgen_ty_16 = 2;
-pub const POLYCHIP_QNN_GRAPH_INFO_V3: _bindgen_ty_16 = 3;
-pub type _bindgen_ty_16 = ::core::ffi::c_uint;
+pub const POLYCHIP_QNN_BINARY_INFO_V1: _bindgen_ty_17 = 1;
+pub const POLYCHIP_QNN_BINARY_INFO_V2: _bindgen_ty_17 = 2;
+pub const POLYCHIP_QNN_BINARY_INFO_V3: _bindgen_ty_17 = 3;
+pub const POLYCHIP_QNN_GRAPH_INFO_V1: _bindgen_ty_17 = 1;
+pub const POLYCHIP_QNN_GRAPH_INFO_V2: _bindgen_ty_17 = 2;
+pub const POLYCHIP_QNN_GRAPH_INFO_V3: _bindgen_ty_17 = 3;
+pub type _bindgen_ty_17 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct polychip_qnn_graph_info_v1 {

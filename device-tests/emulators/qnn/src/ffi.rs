@@ -12,8 +12,12 @@ mod device;
 mod graph;
 mod guard;
 mod log;
+mod memory;
 mod observe;
 mod read;
 mod table;
 
-pub use table::{QnnInterface_getProviders, polychip_emulator_qnn_faults, polychip_emulator_qnn_live};
+pub use table::{
+    QnnInterface_getProviders, polychip_emulator_qnn_addressed, polychip_emulator_qnn_faults,
+    polychip_emulator_qnn_live,
+};

@@ -26,4 +26,7 @@ mod trace;
 mod view;
 mod world;
 
-pub use ffi::{QnnInterface_getProviders, polychip_emulator_qnn_faults, polychip_emulator_qnn_live};
+pub use ffi::{
+    QnnInterface_getProviders, polychip_emulator_qnn_addressed, polychip_emulator_qnn_faults,
+    polychip_emulator_qnn_live,
+};

@@ -86,6 +86,11 @@ impl Graph {
         }
     }
 
+    /// The handle of its context.
+    pub(crate) fn context_handle(&self) -> usize {
+        self.context_handle
+    }
+
     /// Its tensors and nodes.
     pub(crate) fn description(&self) -> MutexGuard<'_, Description> {
         self.description.lock().unwrap_or_else(PoisonError::into_inner)
@@ -104,6 +109,7 @@ struct World {
     contexts: BTreeMap<usize, Arc<Context>>,
     graphs: BTreeMap<usize, Arc<Graph>>,
     profiles: BTreeMap<usize, Arc<Profile>>,
+    memories: BTreeMap<usize, Arc<Known>>,
     selected: Option<Soc>,
 }
 
@@ -311,6 +317,31 @@ pub(crate) fn binary(context_handle: usize) -> Result<Arc<[u8]>> {
     Ok(bytes)
 }
 
+/// Memory that a context knows.
+pub(crate) struct Known {
+    pub(crate) context: usize,
+    pub(crate) map: memmap2::MmapRaw,
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Makes memory known.
+pub(crate) fn add_memory(known: Known) -> usize {
+    let at = handle();
+    world().memories.insert(at, Arc::new(known));
+    at
+}
+
+/// Memory that is known.
+pub(crate) fn memory(at: usize) -> Result<Arc<Known>> {
+    world().memories.get(&at).cloned().ok_or(Code::ARGUMENT)
+}
+
+/// Forgets memory.
+pub(crate) fn end_memory(at: usize) -> Result<()> {
+    world().memories.remove(&at).map(drop).ok_or(Code::ARGUMENT)
+}
+
 /// A new profile.
 pub(crate) fn create_profile(level: u32) -> usize {
     let at = handle();
@@ -333,7 +364,7 @@ pub(crate) fn free_profile(at: usize) -> Result<()> {
     world().profiles.remove(&at).map(drop).ok_or(Code::PROFILE)
 }
 
-/// What lives, for tests of leaks: backends, devices, contexts, graphs, tensors, profiles; else 0.
+/// What lives, for tests of leaks: backends, devices, contexts, graphs, tensors, profiles, memories; else 0.
 pub(crate) fn live(kind: u32) -> u64 {
     let world = world();
     match kind {
@@ -343,6 +374,7 @@ pub(crate) fn live(kind: u32) -> u64 {
         3 => world.graphs.len() as u64,
         4 => TENSORS.load(Ordering::Relaxed),
         5 => world.profiles.len() as u64,
+        6 => world.memories.len() as u64,
         _ => 0,
     }
 }

@@ -15,6 +15,7 @@ use polychip_sys::qnn;
 use polychip_sys::slot;
 
 use super::library::{Refused, Session, lock, unusable};
+use super::memory::{Range, Registered};
 use super::raw::{self, Raw, Thing};
 use crate::program::{Program, Type};
 
@@ -309,7 +310,8 @@ pub(crate) struct Context {
     graph: qnn::Graph,
     /// Tensors of a run: inputs, then outputs.
     tensors: Vec<qnn::Tensor>,
-    bytes: Vec<usize>,
+    /// Type and bytes of each port.
+    ports: Vec<(Type, usize)>,
     inputs: usize,
 }
 
@@ -376,7 +378,7 @@ impl Context {
             context,
             graph: ptr::null_mut(),
             tensors,
-            bytes: ports.iter().map(|port| port.bytes).collect(),
+            ports: ports.iter().map(|port| (port.ty, port.bytes)).collect(),
             inputs,
         };
         // SAFETY: a live context; the name lives during the call.
@@ -392,13 +394,27 @@ impl Context {
     /// # Errors
     /// Where `bytes` is not exactly what the port holds.
     pub(crate) fn bind(&mut self, port: usize, data: *mut u8, bytes: usize) -> Result<()> {
-        if self.bytes.get(port) != Some(&bytes) {
+        if self.ports.get(port).map(|port| port.1) != Some(bytes) {
             return Err(Error::bad_argument(
                 "a port is bound to another number of bytes than it holds",
             ));
         }
         raw::bind(&mut self.tensors[port], data, bytes);
         Ok(())
+    }
+
+    /// Makes a range known that holds a port's elements. It must go before the context does.
+    ///
+    /// # Errors
+    /// Where the library does not take it.
+    pub(crate) fn register(&self, port: usize, range: Range) -> Result<Registered> {
+        let (ty, bytes) = self.ports[port];
+        self.session.register(self.context, range, ty, bytes)
+    }
+
+    /// Points a port to memory that was made known for it.
+    pub(crate) fn bind_known(&mut self, port: usize, memory: &Registered) {
+        raw::bind_known(&mut self.tensors[port], memory.handle());
     }
 
     /// Runs the graph and waits for it.

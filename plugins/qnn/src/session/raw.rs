@@ -307,5 +307,12 @@ pub(super) fn bound(id: u32, kind: u32, ty: Type) -> qnn::Tensor {
 
 /// Points a tensor of a run to its elements.
 pub(super) fn bind(tensor: &mut qnn::Tensor, data: *mut u8, bytes: usize) {
+    tensor.tensor.v1.memory_type = qnn::POLYCHIP_QNN_MEMORY_RAW;
     tensor.tensor.v1.memory = memory(data.cast(), bytes);
+}
+
+/// Points a tensor of a run to memory that the context knows.
+pub(super) fn bind_known(tensor: &mut qnn::Tensor, handle: qnn::Memory) {
+    tensor.tensor.v1.memory_type = qnn::POLYCHIP_QNN_MEMORY_HANDLE;
+    tensor.tensor.v1.memory = qnn::polychip_qnn_tensor_memory { handle };
 }

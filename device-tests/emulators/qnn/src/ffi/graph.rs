@@ -14,7 +14,7 @@ use polychip_emulator_qnn_format::{Graph as Description, Kind, Node, Param, Tens
 use polychip_sys::qnn as sys;
 
 use super::guard::{fault as general_fault, give, guard, handle, number};
-use super::{log, read};
+use super::{log, memory, read};
 use crate::code::{Code, Result};
 use crate::fault::{self, Call, Effect};
 use crate::plan::{Plan, Values};
@@ -253,8 +253,10 @@ pub(super) unsafe extern "C" fn execute(
         for given in inputs {
             let known = expect(&plan, given, Kind::is_input)?;
             // SAFETY: the client's buffer holds the bytes that it says.
-            let bytes =
-                unsafe { read::contents(read::shared(given)?, known.byte_len().ok_or(Code::TENSOR)?) }?;
+            let bytes = unsafe {
+                let place = memory::place(graph.context_handle(), read::shared(given)?)?;
+                read::bytes(place, known.byte_len().ok_or(Code::TENSOR)?)
+            };
             values.insert(known.id, bytes.into());
         }
         if plan.inputs().any(|tensor| !values.contains_key(&tensor.id)) {
@@ -263,7 +265,10 @@ pub(super) unsafe extern "C" fn execute(
         let mut places = Vec::with_capacity(outputs.len());
         for given in outputs {
             let known = expect(&plan, given, Kind::is_output)?;
-            places.push((known.id, read::buffer(read::shared(given)?)?));
+            places.push((
+                known.id,
+                memory::place(graph.context_handle(), read::shared(given)?)?,
+            ));
         }
         let mut part = 1;
         match fault::at(Call::Execute, |name| plan.has_op(name)) {
@@ -304,11 +309,11 @@ fn expect<'a>(plan: &'a Plan, given: &sys::Tensor, kind: fn(Kind) -> bool) -> Re
 ///
 /// # Safety
 /// `data` is null or valid for writing `size` bytes.
-unsafe fn write(data: *mut c_void, size: usize, bytes: &[u8]) {
+unsafe fn write(data: *mut u8, size: usize, bytes: &[u8]) {
     if !data.is_null() {
         let count = bytes.len().min(size);
         // SAFETY: the caller vouches for `size` bytes; ours do not lie in them.
-        unsafe { data.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), count) };
+        unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), count) };
     }
 }
 

@@ -77,14 +77,23 @@ pub(super) fn buffer(v1: &sys::TensorV1) -> Result<(*mut c_void, usize)> {
 /// The buffer of `v1` holds the bytes that it says.
 pub(super) unsafe fn contents(v1: &sys::TensorV1, wanted: usize) -> Result<Vec<u8>> {
     let (data, size) = buffer(v1)?;
+    // SAFETY: as the caller vouches.
+    Ok(unsafe { bytes((data.cast(), size), wanted) })
+}
+
+/// `wanted` of the bytes at a place; what it lacks is zero.
+///
+/// # Safety
+/// The place is null or holds the bytes that it says.
+pub(super) unsafe fn bytes((data, size): (*mut u8, usize), wanted: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(wanted);
     if !data.is_null() {
         // SAFETY: the caller vouches for `size` bytes.
-        let given = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size.min(wanted)) };
+        let given = unsafe { std::slice::from_raw_parts(data.cast_const(), size.min(wanted)) };
         bytes.extend_from_slice(given);
     }
     bytes.resize(wanted, 0);
-    Ok(bytes)
+    bytes
 }
 
 /// A tensor's description; with its values where it is constant and gives them.

@@ -15,7 +15,7 @@ use polychip_emulator_qnn_format::{CORE_VERSION, HTP_VERSION};
 use polychip_sys::qnn as sys;
 
 use super::guard::{fault as general_fault, give, guard, handle, number};
-use super::{context, device, graph, log, observe, read};
+use super::{context, device, graph, log, memory, observe, read};
 use crate::code::Code;
 use crate::fault::{self, Call, Effect};
 use crate::support;
@@ -155,19 +155,6 @@ unsafe extern "C" fn error_message(error: sys::Code, out: *mut *const c_char) ->
     })
 }
 
-unsafe extern "C" fn memory_register(
-    _context: sys::Context,
-    _descriptors: *const sys::MemoryDescriptor,
-    _count: u32,
-    _out: *mut sys::Memory,
-) -> sys::Code {
-    Code::NOT_SUPPORTED.0
-}
-
-unsafe extern "C" fn memory_deregister(_handles: *const sys::Memory, _count: u32) -> sys::Code {
-    Code::NOT_SUPPORTED.0
-}
-
 unsafe extern "C" fn signal_create(
     _backend: sys::Backend,
     _config: *const *const sys::Config,
@@ -252,8 +239,8 @@ fn table() -> sys::Table {
         profile_event_data: Some(observe::event_data),
         reserved_33: stub(),
         profile_free: Some(observe::free),
-        memory_register: Some(memory_register),
-        memory_deregister: Some(memory_deregister),
+        memory_register: Some(memory::register),
+        memory_deregister: Some(memory::deregister),
         platform_info: Some(device::platform_info),
         platform_info_free: Some(device::platform_info_free),
         infrastructure: Some(device::infrastructure),
@@ -306,8 +293,14 @@ pub unsafe extern "C" fn polychip_emulator_qnn_faults(rules: *const c_char) -> i
     fault::set(&text).map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// How many objects live: 0 backends, 1 devices, 2 contexts, 3 graphs, 4 tensors, 5 profiles.
+/// How many objects live: 0 backends, 1 devices, 2 contexts, 3 graphs, 4 tensors, 5 profiles, 6 registered memories.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulator_qnn_live(kind: u32) -> u64 {
     world::live(kind)
+}
+
+/// Bytes that executes were given by their address, which a chip's library copies.
+#[unsafe(no_mangle)]
+pub extern "C" fn polychip_emulator_qnn_addressed() -> u64 {
+    memory::addressed()
 }
