@@ -1,4 +1,5 @@
-//! Memory that the NPU's library knows by its descriptor: used in place, registered once, and given back.
+//! What stands while a part is loaded: memory that the NPU's library knows by its descriptor, used in place, registered once and
+//! given back, and a vote for its clocks.
 //!
 //! Invariants:
 //! 1. The emulator registers memory as a chip's library does, which it is told before it is opened: this program's only test.
@@ -44,6 +45,17 @@ impl Emulator {
         };
         bytes.unwrap()()
     }
+}
+
+/// The highest corner that is voted for.
+fn corner(emulator: &Emulator) -> u32 {
+    // SAFETY: the emulator's own export, of this type.
+    let corner = unsafe {
+        emulator
+            .0
+            .get::<extern "C" fn() -> u32>(b"polychip_emulator_qnn_corner")
+    };
+    corner.unwrap()()
 }
 
 fn loaded(device: &Device) -> Executable {
@@ -101,6 +113,8 @@ fn memory_is_registered_once_and_used_in_place() {
         "the answer says nothing"
     );
 
+    drop(by_address);
+    assert_eq!(corner(&emulator), 0, "a vote outlived what was loaded");
     let before = emulator.addressed();
     let host = device::host("SM8650", &[("memory", "registered")]);
     assert_eq!(host.refusals(), []);
@@ -117,6 +131,35 @@ fn memory_is_registered_once_and_used_in_place() {
     // what is bound anew takes the place of memory that is gone
     assert_eq!(imported(&device, &executable, 1), wanted);
     assert_eq!(emulator.memories(), executable.ports().len() as u64);
+    let point = |name: &str| {
+        let points = device.operating_points().unwrap();
+        points.iter().position(|point| point.name == name).unwrap() as u32
+    };
+    let usual = corner(&emulator);
+    device.set_operating_point(point("burst")).unwrap();
+    let burst = corner(&emulator);
+    device.set_operating_point(point("power_saver")).unwrap();
+    let saving = corner(&emulator);
+    assert!(
+        burst > usual && usual > saving && saving > 0,
+        "{burst} {usual} {saving}"
+    );
     drop(executable);
-    assert_eq!(emulator.memories(), 0);
+    assert_eq!((emulator.memories(), corner(&emulator)), (0, 0));
+    // the mode that was chosen last holds for what is loaded next
+    let executable = loaded(&device);
+    assert_eq!(corner(&emulator), saving);
+    drop(executable);
+    let left = device::host("SM8650", &[("performance", "driver")]).devices()[0].clone();
+    let executable = loaded(&left);
+    assert_eq!(corner(&emulator), 0);
+    drop(executable);
+    let words = format!(
+        "{:?}",
+        device::host("SM8650", &[("performance", "warp")]).refusals()
+    );
+    assert!(
+        words.contains("warp") && words.contains("sustained_high_performance"),
+        "{words}"
+    );
 }

@@ -23,7 +23,7 @@ use polychip_sdk::{
 use self::lent::Lendable;
 use crate::blob::Part;
 use crate::buffer::QnnBuffer;
-use crate::session::{Context, Registered, Session};
+use crate::session::{Context, Power, Registered, Session};
 
 /// Places kept per port: as many as a session binds in turn. The oldest goes first.
 const PLACES: usize = 64;
@@ -52,6 +52,8 @@ pub struct QnnExecutable {
     ports: Vec<Port>,
     constant_bytes: u64,
     seat: Lendable<Seat>,
+    /// The vote that stands while the part is loaded.
+    _vote: Option<Arc<Power>>,
 }
 
 impl QnnExecutable {
@@ -60,6 +62,7 @@ impl QnnExecutable {
         session: &Arc<Session>,
         queue: Arc<RunQueue<QnnRun>>,
         part: Part,
+        vote: Option<Arc<Power>>,
     ) -> Result<QnnExecutable> {
         let context = Context::load(session, &part.binary, &part.tensors, part.inputs)?;
         let places = part.ports.iter().map(|_| Vec::new()).collect();
@@ -68,6 +71,7 @@ impl QnnExecutable {
             ports: part.ports,
             constant_bytes: part.binary.len() as u64,
             seat: Lendable::new(Seat { places, context }),
+            _vote: vote,
         })
     }
 

@@ -20,7 +20,7 @@ use crate::buffer::{QnnBuffer, Way};
 use crate::caps::Answers;
 use crate::exec::{QnnExecutable, QnnRun};
 use crate::lower::{self, Target};
-use crate::session::{Power, Session};
+use crate::session::{Mode, Session, Votes};
 use crate::soc::{self, Soc};
 use crate::telemetry::{self, EMULATED};
 use crate::{blob, caps, info};
@@ -32,6 +32,7 @@ const BUILD_ID: &str = polychip_sdk::build_id!("qnn");
 pub struct QnnPlugin {
     host: HostServices,
     session: Arc<Session>,
+    mode: Option<&'static Mode>,
     way: Way,
     reduced: bool,
 }
@@ -66,6 +67,7 @@ impl Plugin for QnnPlugin {
                 return Err(Error::bad_argument(text));
             }
         };
+        let mode = telemetry::chosen(&host)?;
         let folder = host.configuration("lib_dir");
         let session = Session::open(folder.as_deref().map(Path::new), soc, &host)?;
         let way = match stated {
@@ -76,6 +78,7 @@ impl Plugin for QnnPlugin {
         };
         Ok(QnnPlugin {
             host,
+            mode,
             way,
             session: Arc::new(session),
             reduced,
@@ -105,7 +108,7 @@ pub struct QnnDevice {
     answers: Answers,
     target: Target,
     build_id: String,
-    power: Option<Power>,
+    votes: Option<Votes>,
     points: Vec<OperatingPoint>,
     way: Way,
 }
@@ -154,6 +157,10 @@ impl QnnDevice {
                     .to_owned(),
                 ),
                 (
+                    "performance",
+                    plugin.mode.map_or("driver", |mode| mode.name).to_owned(),
+                ),
+                (
                     "precision",
                     if plugin.reduced { "reduced" } else { "exact" }.to_owned(),
                 ),
@@ -167,8 +174,8 @@ impl QnnDevice {
             wide_scales: caps::takes_wide_scales(session),
         };
         let queue = Arc::new(RunQueue::new(plugin.host.clone()));
-        let power = Power::find(session);
-        let points = telemetry::operating_points(power.as_ref());
+        let votes = Votes::of(session, plugin.mode);
+        let points = telemetry::operating_points(votes.as_ref());
         Ok(QnnDevice {
             info,
             runner: Runner::start(&queue, "polychip-qnn-runs")?,
@@ -178,7 +185,7 @@ impl QnnDevice {
             answers: Answers::new(Arc::clone(session), plugin.host.clone(), target),
             target,
             build_id: format!("{BUILD_ID} {} soc {}", session.version(), soc.id),
-            power,
+            votes,
             points,
             way: plugin.way,
         })
@@ -211,7 +218,7 @@ impl Device for QnnDevice {
     }
 
     fn set_operating_point(&self, index: u32) -> Result<()> {
-        telemetry::set_operating_point(&self.session, self.power.as_ref(), index)
+        telemetry::set_operating_point(self.votes.as_ref(), index)
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
@@ -281,9 +288,18 @@ impl Device for QnnDevice {
                 blob::read(&self.build_id, Constant::bytes(&bytes), source.graph.as_ref())?
             }
         };
+        let vote = match &self.votes {
+            Some(votes) => votes.stand()?,
+            None => None,
+        };
         // locked while the context is made, so that no reset takes the device from under it unseen
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let executable = Arc::new(QnnExecutable::new(&self.session, Arc::clone(&self.queue), part)?);
+        let executable = Arc::new(QnnExecutable::new(
+            &self.session,
+            Arc::clone(&self.queue),
+            part,
+            vote,
+        )?);
         loaded.retain(|weak| weak.strong_count() > 0);
         loaded.push(Arc::downgrade(&executable));
         Ok(executable)

@@ -14,4 +14,4 @@ mod raw;
 pub(crate) use context::{Compiled, Context, PortOf};
 pub(crate) use library::{Refused, Session};
 pub(crate) use memory::{Range, Registered};
-pub(crate) use power::{MODES, Power};
+pub(crate) use power::{MODES, Mode, Power, Votes};

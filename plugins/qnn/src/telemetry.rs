@@ -6,31 +6,50 @@
 //! Not here: spans of runs (`polychip_sdk::Run`), the votes themselves (`session`). The library has no sensors that a
 //! program may read, so there is no telemetry call.
 
-use polychip_sdk::{Error, OperatingPoint, Result};
+use polychip_sdk::{Error, HostServices, OperatingPoint, Result};
 
-use crate::session::{MODES, Power, Session};
+use crate::session::{MODES, Mode, Votes};
 
 /// Whether the vendor's library for this machine is an emulator.
 pub(crate) const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
+/// What is voted for where nobody chose: the clocks that latency is measured at, without the last corner's heat.
+const USUAL: &str = "high_performance";
+
+/// The mode that a configuration names; none where it leaves the library to itself.
+pub(crate) fn chosen(host: &HostServices) -> Result<Option<&'static Mode>> {
+    let wanted = host.configuration("performance");
+    let wanted = wanted.as_deref().unwrap_or(USUAL);
+    if wanted == "driver" {
+        return Ok(None);
+    }
+    let found = MODES.iter().find(|mode| mode.name == wanted);
+    found.map(Some).ok_or_else(|| {
+        let names: Vec<&str> = MODES.iter().map(|mode| mode.name).collect();
+        Error::bad_argument(format!(
+            "performance {wanted:?} is none of driver, {}",
+            names.join(", ")
+        ))
+    })
+}
 
 /// The settings that the library offers.
-pub(crate) fn operating_points(power: Option<&Power>) -> Vec<OperatingPoint> {
+pub(crate) fn operating_points(votes: Option<&Votes>) -> Vec<OperatingPoint> {
     let point = |name: &str| OperatingPoint {
         name: name.to_owned(),
         frequency_khz: 0,
         power_mw: 0,
     };
-    match power {
+    match votes {
         Some(_) => MODES.iter().map(|mode| point(mode.name)).collect(),
         None => Vec::new(),
     }
 }
 
 /// Puts the device to a setting.
-pub(crate) fn set_operating_point(session: &Session, power: Option<&Power>, index: u32) -> Result<()> {
-    let power = power.ok_or_else(|| Error::unsupported("the library has no calls to set power"))?;
+pub(crate) fn set_operating_point(votes: Option<&Votes>, index: u32) -> Result<()> {
+    let votes = votes.ok_or_else(|| Error::unsupported("the library has no calls to set power"))?;
     let mode = MODES
         .get(index as usize)
         .ok_or_else(|| Error::bad_argument(format!("operating point {index} of {}", MODES.len())))?;
-    power.set(session, mode)
+    votes.choose(mode)
 }

@@ -27,6 +27,6 @@ mod view;
 mod world;
 
 pub use ffi::{
-    QnnInterface_getProviders, polychip_emulator_qnn_addressed, polychip_emulator_qnn_faults,
-    polychip_emulator_qnn_live,
+    QnnInterface_getProviders, polychip_emulator_qnn_addressed, polychip_emulator_qnn_corner,
+    polychip_emulator_qnn_faults, polychip_emulator_qnn_live,
 };

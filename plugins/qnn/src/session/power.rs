@@ -1,13 +1,14 @@
 //! Performance modes of the NPU as operating points: votes on clocks and sleep.
 //!
 //! Invariants:
-//! 1. A vote stands until the next one, or until the session ends.
+//! 1. A vote stands as long as anything is loaded, and in the mode that was chosen last.
 //! 2. Where the library has no such calls, there are no operating points.
 //!
 //! The modes are those that public clients of the library offer. A mode's power and clock are not stated by
 //! the library, so they are 0: not known.
 
 use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::{Error, ErrorKind, Result};
 use polychip_sys::qnn;
@@ -72,7 +73,67 @@ pub(crate) const MODES: &[Mode] = &[
     ),
 ];
 
-/// The calls that vote.
+/// The mode of votes, and the one that stands.
+pub(crate) struct Votes {
+    session: Arc<Session>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None where the library is left to itself.
+    mode: Option<&'static Mode>,
+    standing: Weak<Power>,
+}
+
+impl Votes {
+    /// Votes of a session; none where the library has no such calls.
+    pub(crate) fn of(session: &Arc<Session>, mode: Option<&'static Mode>) -> Option<Votes> {
+        Power::find(session)?;
+        Some(Votes {
+            session: Arc::clone(session),
+            state: Mutex::new(State {
+                mode,
+                standing: Weak::new(),
+            }),
+        })
+    }
+
+    /// A vote that stands as long as the result lives; none where no mode was chosen.
+    ///
+    /// # Errors
+    /// Where the library refuses.
+    pub(crate) fn stand(&self) -> Result<Option<Arc<Power>>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mode) = state.mode else {
+            return Ok(None);
+        };
+        if let Some(standing) = state.standing.upgrade() {
+            return Ok(Some(standing));
+        }
+        let Some(power) = Power::find(&self.session) else {
+            return Ok(None);
+        };
+        power.set(&self.session, mode)?;
+        let power = Arc::new(power);
+        state.standing = Arc::downgrade(&power);
+        Ok(Some(power))
+    }
+
+    /// Chooses the mode, for the vote that stands and those to come.
+    ///
+    /// # Errors
+    /// Where the library refuses.
+    pub(crate) fn choose(&self, mode: &'static Mode) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(standing) = state.standing.upgrade() {
+            standing.set(&self.session, mode)?;
+        }
+        state.mode = Some(mode);
+        Ok(())
+    }
+}
+
+/// The calls that vote, and one vote.
 pub(crate) struct Power {
     infrastructure: &'static qnn::HtpInfrastructure,
     id: u32,
@@ -85,7 +146,7 @@ unsafe impl Sync for Power {}
 
 impl Power {
     /// The calls of a library that has them.
-    pub(crate) fn find(session: &Session) -> Option<Power> {
+    fn find(session: &Session) -> Option<Power> {
         let read = session.table().infrastructure?;
         let mut found = ptr::null();
         // SAFETY: the place for the address is ours.
@@ -110,7 +171,7 @@ impl Power {
     ///
     /// # Errors
     /// Where the library refuses.
-    pub(crate) fn set(&self, session: &Session, mode: &Mode) -> Result<()> {
+    fn set(&self, session: &Session, mode: &Mode) -> Result<()> {
         let set = self
             .infrastructure
             .set_power_config

@@ -7,10 +7,12 @@
 
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use polychip_sys::qnn as sys;
 
@@ -172,19 +174,46 @@ pub(super) unsafe extern "C" fn device_info(
     })
 }
 
+/// Who may vote, and for which corner of the core's clock.
+static VOTES: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
+
+fn votes() -> MutexGuard<'static, BTreeMap<u32, u32>> {
+    VOTES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The highest corner that is voted for; 0 where none is.
+pub(super) fn corner() -> u32 {
+    votes().values().copied().max().unwrap_or(0)
+}
+
 unsafe extern "C" fn create_power_config(_device: u32, _part: u32, out: *mut u32) -> sys::Code {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
     guard(|| {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        votes().insert(id, 0);
         // SAFETY: the client gives a place for the number.
-        unsafe { give(out, 1) }
+        unsafe { give(out, id) }
     })
 }
 
-unsafe extern "C" fn destroy_power_config(_id: u32) -> sys::Code {
-    0
+unsafe extern "C" fn destroy_power_config(id: u32) -> sys::Code {
+    guard(|| votes().remove(&id).map(drop).ok_or(Code::ARGUMENT))
 }
 
-unsafe extern "C" fn set_power_config(_id: u32, _list: *const *const sys::HtpPowerConfig) -> sys::Code {
-    0
+unsafe extern "C" fn set_power_config(id: u32, list: *const *const sys::HtpPowerConfig) -> sys::Code {
+    guard(|| {
+        let mut place = list;
+        // SAFETY: the client's list ends in null, where there is one.
+        while let Some(config) = unsafe { place.as_ref().and_then(|config| config.as_ref()) } {
+            if config.option == sys::POLYCHIP_QNN_HTP_POWER_DCVS_V3 {
+                // SAFETY: the option says that the union holds this.
+                let corner = unsafe { config.value.dcvs_v3.core_target };
+                *votes().get_mut(&id).ok_or(Code::ARGUMENT)? = corner;
+            }
+            place = place.wrapping_add(1);
+        }
+        Ok(())
+    })
 }
 
 struct Infrastructure(sys::HtpInfrastructure);
@@ -192,7 +221,7 @@ struct Infrastructure(sys::HtpInfrastructure);
 // SAFETY: constant function pointers.
 unsafe impl Sync for Infrastructure {}
 
-/// Power calls succeed and have no effect.
+/// Votes are kept and counted, and change no time.
 static INFRASTRUCTURE: Infrastructure = Infrastructure(sys::HtpInfrastructure {
     kind: sys::POLYCHIP_QNN_HTP_INFRASTRUCTURE_PERF,
     create_power_config: Some(create_power_config),

@@ -299,6 +299,12 @@ pub extern "C" fn polychip_emulator_qnn_live(kind: u32) -> u64 {
     world::live(kind)
 }
 
+/// The highest corner of the clock that is voted for; 0 where none is.
+#[unsafe(no_mangle)]
+pub extern "C" fn polychip_emulator_qnn_corner() -> u32 {
+    device::corner()
+}
+
 /// Bytes that executes were given by their address, which a chip's library copies.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulator_qnn_addressed() -> u64 {
