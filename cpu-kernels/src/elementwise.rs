@@ -15,6 +15,7 @@ pub use function::{Binary, Unary};
 use crate::copy::{Loops, Nest};
 use crate::isa::Load;
 use crate::threads::{Address, Parts, share};
+use crate::typed::{Row, Rows};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 
 /// What is added to the result of a product, and when.
@@ -253,6 +254,30 @@ impl BinaryPlan {
         }
     }
 
+    /// `output = f(a, b)` by rows, of any element types.
+    ///
+    /// # Panics
+    /// If a slice's length is not that of its planned shape.
+    pub fn rows<T: Copy + Sync, U: Copy + Send>(
+        &self,
+        pool: &ThreadPool,
+        f: Rows<T, U>,
+        a: &[T],
+        b: &[T],
+        output: &mut [U],
+    ) {
+        assert_eq!(a.len(), self.a_len, "rows: length of a");
+        assert_eq!(b.len(), self.b_len, "rows: length of b");
+        assert_eq!(output.len(), self.output_len(), "rows: length of the output");
+        let out = Parts::new(output);
+        self.loops
+            .for_each_run(pool, CHUNK, &|[at_a, at_b, at_out], len, [a_step, b_step, _]| {
+                // SAFETY: pieces of the loops share the output out.
+                let y = unsafe { out.part(at_out as usize, len) };
+                f(y, row(a, at_a, a_step, len), row(b, at_b, b_step, len));
+            });
+    }
+
     /// `a` and `b` are the starts of operands of the planned shapes; `a` may be `output` itself.
     fn go<E: Load>(
         &self,
@@ -283,6 +308,15 @@ impl BinaryPlan {
                 );
             },
         );
+    }
+}
+
+/// What a row of the result reads of an operand.
+fn row<T: Copy>(x: &[T], at: isize, step: isize, len: usize) -> Row<'_, T> {
+    let at = at as usize;
+    match step {
+        1 => Row::Many(&x[at..at + len]),
+        _ => Row::One(x[at]),
     }
 }
 

@@ -47,6 +47,7 @@ pub mod reference;
 pub mod softmax;
 pub mod threads;
 pub mod transpose;
+pub mod typed;
 
 mod error;
 mod math;

@@ -46,11 +46,13 @@ mod quantise;
 mod reduce;
 mod reference;
 mod resize;
+mod selection;
 mod softmax;
 mod steps;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod window;
 
 pub(crate) use builder::Options;

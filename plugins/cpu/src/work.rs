@@ -62,9 +62,13 @@ pub(crate) enum Class {
     Select,
     /// Elements of an image that is made larger or smaller, by how many pixels each is made of.
     Resize,
+    /// Elements of integers, truth values or f64 through an arithmetic function or a comparison, in plain loops.
+    Typed,
+    /// Integers that are divided, and remainders, one by one.
+    TypedDivide,
     /// Elements whose type changes.
     Convert,
-    /// Elements between floats of 16 and of 32 bits, one by one.
+    /// Elements between floats of 16 and of 32 bits, and from floats to integers, one by one.
     ConvertHalf,
     /// Elements between real values and bytes, in vectors.
     Codes,

@@ -80,6 +80,8 @@ fn price(class: Class) -> (Price, Option<f64>) {
         Class::PoolCodes => (Turn(0.1), PASS),
         Class::Select => (Turn(3.0), None),
         Class::Resize => (Turn(0.9), None),
+        Class::Typed => (Turn(0.06), PASS),
+        Class::TypedDivide => (Turn(2.5), None),
         Class::Convert => (Turn(0.12), None),
         Class::ConvertHalf => (Turn(1.7), None),
         Class::Codes => (Turn(0.2), PASS),

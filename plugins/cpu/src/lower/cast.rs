@@ -9,7 +9,7 @@ use polychip_sdk::Result;
 
 use super::builder::Lowering;
 use super::encoding::{range, stands_for_f32};
-use super::quantise::{FromLossy, dequantise, quantise};
+use super::quantise::{dequantise, quantise};
 use crate::part::{Encoding, EncodingKind, Node, Part};
 use crate::step::{Operands, Plain};
 use crate::work::Class;
@@ -120,33 +120,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if node.attributes.int(Attr::To) != Some(i64::from(to.code())) {
         return Ok(false);
     }
-    fn plain<A: Plain, B: Plain + FromLossy<A>>(o: &mut Operands<'_>) {
-        for (y, &x) in o.write::<B>(0).iter_mut().zip(o.read::<A>(0)) {
-            *y = B::from_lossy(x);
-        }
-    }
-    fn is_true<A: Plain + Default + PartialEq>(o: &mut Operands<'_>) {
-        for (y, &x) in o.write::<u8>(0).iter_mut().zip(o.read::<A>(0)) {
-            *y = u8::from(x != A::default());
-        }
-    }
-    use DType::{BF16, Bool, F16, F32, I8, I32, I64, U8};
+    use DType::{BF16, F16, F32};
     let run: fn(&mut Operands<'_>) = match (from, to) {
-        (F32, F32) => plain::<f32, f32>,
-        (I64, I64) => plain::<i64, i64>,
-        (I32, I32) => plain::<i32, i32>,
-        (I64, F32) => plain::<i64, f32>,
-        (I32, F32) => plain::<i32, f32>,
-        (U8 | Bool, F32) => plain::<u8, f32>,
-        (I8, F32) => plain::<i8, f32>,
-        (U8 | Bool, I32) => plain::<u8, i32>,
-        (U8 | Bool, I64) => plain::<u8, i64>,
-        (I32, I64) => plain::<i32, i64>,
-        (I64, I32) => plain::<i64, i32>,
-        (F32, Bool) => is_true::<f32>,
-        (I32, Bool) => is_true::<i32>,
-        (I64, Bool) => is_true::<i64>,
-        (U8, Bool) => is_true::<u8>,
         (F16, F32) => |o| {
             for (y, &x) in o.write::<f32>(0).iter_mut().zip(o.read::<u16>(0)) {
                 *y = f16::from_bits(x).to_f32();
@@ -167,7 +142,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 *y = bf16::from_f32(x).to_bits();
             }
         },
-        _ => return Ok(false),
+        _ => match numbers(from, to) {
+            Some(run) => run,
+            None => return Ok(false),
+        },
     };
     let layout = l.layout(x);
     let (input, output) = (
@@ -186,7 +164,61 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     )
     .is(match (from, to) {
         (F16 | BF16, F32) | (F32, F16 | BF16) => Class::ConvertHalf,
+        (from, to) if from.is_float() && !to.is_float() && to != DType::Bool => Class::ConvertHalf,
         _ => Class::Convert,
     });
     Ok(true)
+}
+
+/// The conversion between two types of numbers or truth values: floats are cut off towards zero, integers wrap.
+fn numbers(from: DType, to: DType) -> Option<fn(&mut Operands<'_>)> {
+    fn each<A: Plain, B: Plain>(o: &mut Operands<'_>, f: impl Fn(A) -> B) {
+        for (y, &x) in o.write::<B>(0).iter_mut().zip(o.read::<A>(0)) {
+            *y = f(x);
+        }
+    }
+    macro_rules! to {
+        ($from:ty, $way:ty) => {
+            match to {
+                DType::Bool => |o| each::<$from, u8>(o, |x| u8::from(x != <$from>::default())),
+                DType::I8 => |o| each::<$from, i8>(o, |x| x as $way as i8),
+                DType::I16 => |o| each::<$from, i16>(o, |x| x as $way as i16),
+                DType::I32 => |o| each::<$from, i32>(o, |x| x as $way as i32),
+                DType::I64 => |o| each::<$from, i64>(o, |x| x as $way as i64),
+                DType::U8 => |o| each::<$from, u8>(o, |x| x as $way as u8),
+                DType::U16 => |o| each::<$from, u16>(o, |x| x as $way as u16),
+                DType::U32 => |o| each::<$from, u32>(o, |x| x as $way as u32),
+                DType::U64 => |o| each::<$from, u64>(o, |x| x as $way as u64),
+                DType::F32 => |o| each::<$from, f32>(o, |x| x as f32),
+                DType::F64 => |o| each::<$from, f64>(o, |x| x as f64),
+                _ => return None,
+            }
+        };
+    }
+    Some(match from {
+        // a truth value is 0 or 1, whatever its byte is
+        DType::Bool if to != DType::Bool => match to {
+            DType::I8 | DType::U8 => |o| each::<u8, u8>(o, |x| u8::from(x != 0)),
+            DType::I16 | DType::U16 => |o| each::<u8, u16>(o, |x| u16::from(x != 0)),
+            DType::I32 | DType::U32 => |o| each::<u8, u32>(o, |x| u32::from(x != 0)),
+            DType::I64 | DType::U64 => |o| each::<u8, u64>(o, |x| u64::from(x != 0)),
+            DType::F32 => |o| each::<u8, f32>(o, |x| f32::from(u8::from(x != 0))),
+            DType::F64 => |o| each::<u8, f64>(o, |x| f64::from(u8::from(x != 0))),
+            _ => return None,
+        },
+        DType::Bool | DType::U8 => to!(u8, u8),
+        DType::I8 => to!(i8, i8),
+        DType::I16 => to!(i16, i16),
+        DType::I32 => to!(i32, i32),
+        DType::I64 => to!(i64, i64),
+        DType::U16 => to!(u16, u16),
+        DType::U32 => to!(u32, u32),
+        DType::U64 => to!(u64, u64),
+        // what is negative wraps, as an integer does; what no integer of 64 bits holds is the nearest one
+        DType::F32 if to == DType::U64 => |o| each::<f32, u64>(o, |x| (x as i64 as u64).max(x as u64)),
+        DType::F64 if to == DType::U64 => |o| each::<f64, u64>(o, |x| (x as i64 as u64).max(x as u64)),
+        DType::F32 => to!(f32, i64),
+        DType::F64 => to!(f64, i64),
+        _ => return None,
+    })
 }

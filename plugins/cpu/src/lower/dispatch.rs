@@ -12,7 +12,7 @@ use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
     attention, body, cast, codes, concat, conv, elementwise, gather, integers, matmul, movement, nibbles,
-    normalise, pool, reduce, reference, resize, softmax,
+    normalise, pool, reduce, reference, resize, selection, softmax, typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -23,7 +23,8 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()>
         // whoever reads it makes it, as a constant
         return Ok(());
     }
-    let done = l.all_known(node) && (codes::lower(l, node, tail)? || by_class(l, node, tail)?);
+    let done = l.all_known(node)
+        && (codes::lower(l, node, tail)? || by_class(l, node, tail)? || selection::lower(l, node)?);
     if !done && node.bodies.is_empty() {
         reference::lower(l, node)?;
     } else if !done {
@@ -50,7 +51,10 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         }
         OpClass::Attention => attention::lower(l, node, tail)?,
         OpClass::ElementWise => {
-            elementwise::lower(l, node)? || gather::lower(l, node)? || cast::lower(l, node)?
+            elementwise::lower(l, node)?
+                || gather::lower(l, node)?
+                || cast::lower(l, node)?
+                || typed::lower(l, node)?
         }
         OpClass::Movement => movement::lower(l, node)? || concat::lower(l, node)?,
         OpClass::Gather => gather::lower(l, node)?,

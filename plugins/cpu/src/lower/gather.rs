@@ -1,5 +1,6 @@
 //! Gather of whole slices along an axis, and Where.
 
+use polychip_cpu_kernels::typed::{Row, select};
 use polychip_ops::{Attr, DType, Op, axis, broadcast};
 use polychip_sdk::{Error, ErrorKind, Result};
 
@@ -163,10 +164,10 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     }
     let width = dtype.byte_width();
-    if !matches!(width, Some(1 | 4 | 8)) {
+    if !matches!(width, Some(1 | 2 | 4 | 8)) {
         return Ok(false);
     }
-    let out = l.shape(y)?.to_vec();
+    let mut out = l.shape(y)?.to_vec();
     let mut strides = Vec::new();
     for t in [mask, a, b] {
         let from = l.shape(t)?;
@@ -180,7 +181,12 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         }
         strides.push(own);
     }
-    let out = if out.is_empty() { vec![1] } else { out };
+    let same = [mask, a, b].iter().all(|&t| l.part.dims(t) == Some(&out[..]));
+    if same || out.is_empty() {
+        // one row
+        out = vec![out.iter().product()];
+        strides = vec![vec![usize::from(same)]; 3];
+    }
     let reads = [l.rows(mask)?, l.rows(a)?, l.rows(b)?];
     let output = l.write_rows(y)?;
     l.step(
@@ -191,13 +197,14 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         Box::new(move |o| {
             match width {
                 Some(1) => each::<u8>(o, &out, &strides),
+                Some(2) => each::<u16>(o, &out, &strides),
                 Some(4) => each::<u32>(o, &out, &strides),
                 _ => each::<u64>(o, &out, &strides),
             }
             Ok(())
         }),
     )
-    .is(Class::Select);
+    .is(Class::Typed);
     Ok(true)
 }
 
@@ -219,9 +226,15 @@ fn each<T: Plain>(o: &mut Operands<'_>, out: &[usize], strides: &[Vec<usize>]) {
                 *start += at * strides[axis];
             }
         }
-        for (i, y) in y.iter_mut().enumerate() {
-            let at = |operand: usize| start[operand] + i * step[operand];
-            *y = if mask[at(0)] != 0 { a[at(1)] } else { b[at(2)] };
+        let many = |operand: usize| (step[operand] == 1).then(|| start[operand]..start[operand] + row);
+        fn of<T: Copy>(x: &[T], many: Option<std::ops::Range<usize>>, one: usize) -> Row<'_, T> {
+            many.map_or_else(|| Row::One(x[one]), |range| Row::Many(&x[range]))
         }
+        select(
+            y,
+            of(mask, many(0), start[0]),
+            of(a, many(1), start[1]),
+            of(b, many(2), start[2]),
+        );
     }
 }

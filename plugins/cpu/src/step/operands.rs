@@ -40,6 +40,8 @@ unsafe impl Plain for u64 {}
 // SAFETY: every bit pattern is a value.
 unsafe impl Plain for i64 {}
 // SAFETY: every bit pattern is a value.
+unsafe impl Plain for f64 {}
+// SAFETY: every bit pattern is a value.
 unsafe impl Plain for bf16 {}
 
 /// Boxed tensors of a run.

@@ -1,0 +1,481 @@
+//! Elementwise functions of integers, truth values and `f64`, and what `f32` has beside its vector kernels, with broadcasting.
+//!
+//! 1. Integers wrap; a quotient or remainder by zero is 0, and a shift by more than the width has only the sign left.
+//! 2. A truth value is a byte: any but 0 is true, and results are 0 or 1.
+//! 3. Loops are plain ones over slices, which the compiler makes vectors of: such elements wait for memory, not for arithmetic.
+//!
+//! Not here: functions of `f32` and `bf16` ([`crate::elementwise`]), conversions between types.
+#![allow(unsafe_code)]
+
+use crate::ThreadPool;
+use crate::elementwise::CHUNK;
+use crate::threads::{Parts, share};
+
+/// A function of two numbers of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `a + b`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a × b`
+    Mul,
+    /// `a / b`, of integers towards zero
+    Div,
+    /// The greater one; NaN where one is NaN
+    Max,
+    /// The lesser one; NaN where one is NaN
+    Min,
+    /// The remainder with the sign of the divisor
+    Mod,
+    /// The remainder with the sign of the dividend
+    Fmod,
+}
+
+/// A function of the bits of two integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bitwise {
+    /// Bits of both
+    And,
+    /// Bits of one or both
+    Or,
+    /// Bits of one alone
+    Xor,
+    /// `a` moved up by `b` bits
+    ShiftLeft,
+    /// `a` moved down by `b` bits
+    ShiftRight,
+}
+
+/// A function of two truth values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logic {
+    /// Both hold
+    And,
+    /// One or both hold
+    Or,
+    /// One holds
+    Xor,
+    /// Both hold, or none does
+    Equal,
+}
+
+/// A comparison of two numbers; none with NaN holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `a = b`
+    Equal,
+    /// `a < b`
+    Less,
+    /// `a ≤ b`
+    LessOrEqual,
+    /// `a > b`
+    Greater,
+    /// `a ≥ b`
+    GreaterOrEqual,
+}
+
+/// A function of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Single {
+    /// The number without its sign
+    Abs,
+    /// The number with the other sign
+    Neg,
+    /// -1, 0 or 1; NaN of NaN
+    Sign,
+}
+
+/// What a row of a result reads of an operand.
+#[derive(Debug, Clone, Copy)]
+pub enum Row<'a, T> {
+    /// One value for all of the row.
+    One(T),
+    /// As many values as the row has.
+    Many(&'a [T]),
+}
+
+/// A function of two operands, over rows.
+pub type Rows<T, U> = fn(&mut [U], Row<'_, T>, Row<'_, T>);
+/// A function of one operand, over a slice.
+pub type Pass<T, U> = fn(&mut [U], &[T]);
+
+#[inline(always)]
+fn zip<T: Copy, U: Copy>(y: &mut [U], a: Row<'_, T>, b: Row<'_, T>, f: impl Fn(T, T) -> U) {
+    match (a, b) {
+        (Row::Many(a), Row::Many(b)) => {
+            for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                *y = f(a, b);
+            }
+        }
+        (Row::Many(a), Row::One(b)) => {
+            for (y, &a) in y.iter_mut().zip(a) {
+                *y = f(a, b);
+            }
+        }
+        (Row::One(a), Row::Many(b)) => {
+            for (y, &b) in y.iter_mut().zip(b) {
+                *y = f(a, b);
+            }
+        }
+        (Row::One(a), Row::One(b)) => y.fill(f(a, b)),
+    }
+}
+
+#[inline(always)]
+fn map<T: Copy, U>(y: &mut [U], x: &[T], f: impl Fn(T) -> U) {
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = f(x);
+    }
+}
+
+/// A type of numbers that these functions are of.
+pub trait Number: Copy + Send + Sync + 'static {
+    /// A function over rows.
+    fn arithmetic(f: Arithmetic) -> Rows<Self, Self>;
+    /// A function of bits over rows; none of floats.
+    fn bitwise(f: Bitwise) -> Option<Rows<Self, Self>>;
+    /// A comparison over rows, as truth values.
+    fn comparison(f: Comparison) -> Rows<Self, u8>;
+    /// A function over a slice.
+    fn single(f: Single) -> Pass<Self, Self>;
+    /// All bits inverted; none of floats.
+    fn inverted() -> Option<Pass<Self, Self>>;
+    /// `y = min(max(x, low), high)`, where a limit may be left out; NaN stays.
+    fn clip(y: &mut [Self], x: &[Self], low: Option<Self>, high: Option<Self>);
+}
+
+macro_rules! comparisons {
+    () => {
+        fn comparison(f: Comparison) -> Rows<Self, u8> {
+            match f {
+                Comparison::Equal => |y, a, b| zip(y, a, b, |a, b| u8::from(a == b)),
+                Comparison::Less => |y, a, b| zip(y, a, b, |a, b| u8::from(a < b)),
+                Comparison::LessOrEqual => |y, a, b| zip(y, a, b, |a, b| u8::from(a <= b)),
+                Comparison::Greater => |y, a, b| zip(y, a, b, |a, b| u8::from(a > b)),
+                Comparison::GreaterOrEqual => |y, a, b| zip(y, a, b, |a, b| u8::from(a >= b)),
+            }
+        }
+    };
+}
+
+macro_rules! integers {
+    ($($t:ident: $abs:expr, $sign:expr, $spent:expr, $floor:expr;)*) => {$(
+        impl Number for $t {
+            fn arithmetic(f: Arithmetic) -> Rows<$t, $t> {
+                match f {
+                    Arithmetic::Add => |y, a, b| zip(y, a, b, $t::wrapping_add),
+                    Arithmetic::Sub => |y, a, b| zip(y, a, b, $t::wrapping_sub),
+                    Arithmetic::Mul => |y, a, b| zip(y, a, b, $t::wrapping_mul),
+                    Arithmetic::Div => |y, a, b| zip(y, a, b, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+                    Arithmetic::Max => |y, a, b| zip(y, a, b, Ord::max),
+                    Arithmetic::Min => |y, a, b| zip(y, a, b, Ord::min),
+                    Arithmetic::Mod => |y, a, b| zip(y, a, b, $floor),
+                    Arithmetic::Fmod => |y, a, b| zip(y, a, b, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
+                }
+            }
+            fn bitwise(f: Bitwise) -> Option<Rows<$t, $t>> {
+                Some(match f {
+                    Bitwise::And => |y, a, b| zip(y, a, b, |a, b| a & b),
+                    Bitwise::Or => |y, a, b| zip(y, a, b, |a, b| a | b),
+                    Bitwise::Xor => |y, a, b| zip(y, a, b, |a, b| a ^ b),
+                    Bitwise::ShiftLeft => |y, a, b| zip(y, a, b, |a, b| {
+                        u32::try_from(b).ok().and_then(|b| a.checked_shl(b)).unwrap_or(0)
+                    }),
+                    Bitwise::ShiftRight => |y, a, b| zip(y, a, b, |a, b| {
+                        u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or_else(|| $spent(a))
+                    }),
+                })
+            }
+            comparisons!();
+            fn single(f: Single) -> Pass<$t, $t> {
+                match f {
+                    Single::Abs => |y, x| map(y, x, $abs),
+                    Single::Neg => |y, x| map(y, x, $t::wrapping_neg),
+                    Single::Sign => |y, x| map(y, x, $sign),
+                }
+            }
+            fn inverted() -> Option<Pass<$t, $t>> {
+                Some(|y, x| map(y, x, |x| !x))
+            }
+            fn clip(y: &mut [$t], x: &[$t], low: Option<$t>, high: Option<$t>) {
+                let (low, high) = (low.unwrap_or($t::MIN), high.unwrap_or($t::MAX));
+                map(y, x, |x| x.max(low).min(high));
+            }
+        }
+    )*};
+}
+
+/// The remainder with the sign of the divisor.
+macro_rules! floored {
+    (signed) => {
+        |a, b| {
+            if b == 0 {
+                return 0;
+            }
+            let r = a.wrapping_rem(b);
+            if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
+        }
+    };
+    (unsigned) => {
+        |a, b| if b == 0 { 0 } else { a % b }
+    };
+}
+
+integers! {
+    i8: i8::wrapping_abs, i8::signum, |a: i8| a >> (i8::BITS - 1), floored!(signed);
+    i16: i16::wrapping_abs, i16::signum, |a: i16| a >> (i16::BITS - 1), floored!(signed);
+    i32: i32::wrapping_abs, i32::signum, |a: i32| a >> (i32::BITS - 1), floored!(signed);
+    i64: i64::wrapping_abs, i64::signum, |a: i64| a >> (i64::BITS - 1), floored!(signed);
+    u8: |x| x, |x: u8| x.min(1), |_: u8| 0, floored!(unsigned);
+    u16: |x| x, |x: u16| x.min(1), |_: u16| 0, floored!(unsigned);
+    u32: |x| x, |x: u32| x.min(1), |_: u32| 0, floored!(unsigned);
+    u64: |x| x, |x: u64| x.min(1), |_: u64| 0, floored!(unsigned);
+}
+
+macro_rules! floats {
+    ($($t:ident)*) => {$(
+        impl Number for $t {
+            fn arithmetic(f: Arithmetic) -> Rows<$t, $t> {
+                match f {
+                    Arithmetic::Add => |y, a, b| zip(y, a, b, |a, b| a + b),
+                    Arithmetic::Sub => |y, a, b| zip(y, a, b, |a, b| a - b),
+                    Arithmetic::Mul => |y, a, b| zip(y, a, b, |a, b| a * b),
+                    Arithmetic::Div => |y, a, b| zip(y, a, b, |a, b| a / b),
+                    Arithmetic::Max => |y, a, b| zip(y, a, b, |a, b| if a.is_nan() || a > b { a } else { b }),
+                    Arithmetic::Min => |y, a, b| zip(y, a, b, |a, b| if a.is_nan() || a < b { a } else { b }),
+                    Arithmetic::Mod => |y, a, b| zip(y, a, b, |a, b| {
+                        let r = a % b;
+                        if r == 0.0 {
+                            (0.0 as $t).copysign(b)
+                        } else if (r < 0.0) != (b < 0.0) {
+                            r + b
+                        } else {
+                            r
+                        }
+                    }),
+                    Arithmetic::Fmod => |y, a, b| zip(y, a, b, |a, b| a % b),
+                }
+            }
+            fn bitwise(_: Bitwise) -> Option<Rows<$t, $t>> {
+                None
+            }
+            comparisons!();
+            fn single(f: Single) -> Pass<$t, $t> {
+                match f {
+                    Single::Abs => |y, x| map(y, x, $t::abs),
+                    Single::Neg => |y, x| map(y, x, |x| -x),
+                    Single::Sign => |y, x| map(y, x, |x| {
+                        if x == 0.0 || x.is_nan() { x } else { x.signum() }
+                    }),
+                }
+            }
+            fn inverted() -> Option<Pass<$t, $t>> {
+                None
+            }
+            fn clip(y: &mut [$t], x: &[$t], low: Option<$t>, high: Option<$t>) {
+                let (low, high) = (low.unwrap_or($t::NEG_INFINITY), high.unwrap_or($t::INFINITY));
+                map(y, x, |x| {
+                    let x = if x.is_nan() || x > low { x } else { low };
+                    if x.is_nan() || x < high { x } else { high }
+                });
+            }
+        }
+    )*};
+}
+
+floats! { f32 f64 }
+
+/// A function of truth values over rows.
+#[must_use]
+pub fn logic(f: Logic) -> Rows<u8, u8> {
+    match f {
+        Logic::And => |y, a, b| zip(y, a, b, |a, b| u8::from(a != 0) & u8::from(b != 0)),
+        Logic::Or => |y, a, b| zip(y, a, b, |a, b| u8::from(a | b != 0)),
+        Logic::Xor => |y, a, b| zip(y, a, b, |a, b| u8::from((a != 0) != (b != 0))),
+        Logic::Equal => |y, a, b| zip(y, a, b, |a, b| u8::from((a != 0) == (b != 0))),
+    }
+}
+
+/// Whether each truth value does not hold.
+pub fn not(y: &mut [u8], x: &[u8]) {
+    map(y, x, |x| u8::from(x == 0));
+}
+
+/// Whether each number is NaN: none equals itself.
+pub fn is_nan<T: Copy + PartialEq>(y: &mut [u8], x: &[T]) {
+    #[allow(clippy::eq_op, reason = "NaN is what does not equal itself")]
+    map(y, x, |x| u8::from(x != x));
+}
+
+/// `y[i] = a[i]` where `mask[i]` holds, else `b[i]`.
+pub fn select<T: Copy>(y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_, T>) {
+    let mask = match mask {
+        Row::Many(mask) => mask,
+        Row::One(mask) => {
+            return match if mask != 0 { a } else { b } {
+                Row::One(value) => y.fill(value),
+                Row::Many(values) => y.copy_from_slice(values),
+            };
+        }
+    };
+    match (a, b) {
+        (Row::Many(a), Row::Many(b)) => {
+            for (((y, &mask), &a), &b) in y.iter_mut().zip(mask).zip(a).zip(b) {
+                *y = if mask != 0 { a } else { b };
+            }
+        }
+        (Row::Many(a), Row::One(b)) => {
+            for ((y, &mask), &a) in y.iter_mut().zip(mask).zip(a) {
+                *y = if mask != 0 { a } else { b };
+            }
+        }
+        (Row::One(a), Row::Many(b)) => {
+            for ((y, &mask), &b) in y.iter_mut().zip(mask).zip(b) {
+                *y = if mask != 0 { a } else { b };
+            }
+        }
+        (Row::One(a), Row::One(b)) => map(y, mask, |mask| if mask != 0 { a } else { b }),
+    }
+}
+
+/// A function of one operand over a tensor, on all threads of the pool.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn pass<T: Copy + Sync, U: Copy + Send>(
+    pool: &ThreadPool,
+    f: &(impl Fn(&mut [U], &[T]) + Sync),
+    x: &[T],
+    y: &mut [U],
+) {
+    assert_eq!(x.len(), y.len(), "pass: lengths differ");
+    let len = y.len();
+    let parts = Parts::new(y);
+    let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
+    pool.run(chunks, &|chunk| {
+        let range = share(len, chunks, chunk, 64);
+        // SAFETY: chunks share the output out.
+        f(unsafe { parts.part(range.start, range.len()) }, &x[range]);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elementwise::BinaryPlan;
+    use crate::reference::{self, Tensor};
+
+    /// Numbers at the ends of the type, around zero, and between.
+    const NUMBERS: [i128; 12] = [i128::MIN, -128, -7, -2, -1, 0, 1, 2, 3, 5, 127, i128::MAX];
+
+    macro_rules! against_the_oracle {
+        ($($name:ident: $t:ident $element:ident,)*) => {$(
+            #[test]
+            fn $name() {
+                use reference::{Element, elementwise::Binary, compare};
+                let values: Vec<$t> = NUMBERS.iter().map(|&n| n.clamp($t::MIN as i128, $t::MAX as i128) as $t).collect();
+                let tensor = |shape: &[usize]| {
+                    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                    Tensor::from_bytes(Element::$element, shape.to_vec(), &bytes).unwrap()
+                };
+                let (rows, columns) = (tensor(&[12, 1]), tensor(&[12]));
+                let plan = BinaryPlan::new(&[12, 1], &[12]).unwrap();
+                let pool = ThreadPool::new(1);
+                for (ours, theirs) in [
+                    (Arithmetic::Add, Binary::Add), (Arithmetic::Sub, Binary::Sub), (Arithmetic::Mul, Binary::Mul),
+                    (Arithmetic::Div, Binary::Div), (Arithmetic::Max, Binary::Max), (Arithmetic::Min, Binary::Min),
+                    (Arithmetic::Mod, Binary::Mod), (Arithmetic::Fmod, Binary::Fmod),
+                ] {
+                    let mut y = vec![0 as $t; 144];
+                    plan.rows(&pool, <$t>::arithmetic(ours), &values, &values, &mut y);
+                    let bytes: Vec<u8> = y.iter().flat_map(|v| v.to_le_bytes()).collect();
+                    let wanted = reference::elementwise::binary(theirs, &rows, &columns).unwrap();
+                    assert_eq!(bytes, wanted.to_bytes(), "{ours:?}");
+                }
+                for (ours, theirs) in [
+                    (Bitwise::And, Binary::BitAnd), (Bitwise::Or, Binary::BitOr), (Bitwise::Xor, Binary::BitXor),
+                    (Bitwise::ShiftLeft, Binary::ShiftLeft), (Bitwise::ShiftRight, Binary::ShiftRight),
+                ] {
+                    let mut y = vec![0 as $t; 144];
+                    plan.rows(&pool, <$t>::bitwise(ours).unwrap(), &values, &values, &mut y);
+                    let bytes: Vec<u8> = y.iter().flat_map(|v| v.to_le_bytes()).collect();
+                    let wanted = reference::elementwise::binary(theirs, &rows, &columns).unwrap();
+                    assert_eq!(bytes, wanted.to_bytes(), "{ours:?}");
+                }
+                for (ours, theirs) in [
+                    (Comparison::Equal, compare::Comparison::Equal), (Comparison::Less, compare::Comparison::Less),
+                    (Comparison::GreaterOrEqual, compare::Comparison::GreaterOrEqual),
+                ] {
+                    let mut y = vec![0u8; 144];
+                    plan.rows(&pool, <$t>::comparison(ours), &values, &values, &mut y);
+                    assert_eq!(y, compare::compare(theirs, &rows, &columns).unwrap().to_bytes(), "{ours:?}");
+                }
+                for (ours, theirs) in [
+                    (Single::Abs, reference::elementwise::Unary::Abs), (Single::Neg, reference::elementwise::Unary::Neg),
+                    (Single::Sign, reference::elementwise::Unary::Sign),
+                ] {
+                    let mut y = vec![0 as $t; 12];
+                    pass(&pool, &<$t>::single(ours), &values, &mut y);
+                    let bytes: Vec<u8> = y.iter().flat_map(|v| v.to_le_bytes()).collect();
+                    let wanted = reference::elementwise::unary(theirs, &columns).unwrap();
+                    assert_eq!(bytes, wanted.to_bytes(), "{ours:?}");
+                }
+            }
+        )*};
+    }
+
+    against_the_oracle! {
+        of_i8: i8 I8, of_i16: i16 I16, of_i32: i32 I32, of_i64: i64 I64,
+        of_u8: u8 U8, of_u16: u16 U16, of_u32: u32 U32, of_u64: u64 U64,
+    }
+
+    #[test]
+    fn operands_repeat_in_every_way() {
+        let pool = ThreadPool::new(2);
+        let sum = |a: &[usize], b: &[usize]| {
+            let plan = BinaryPlan::new(a, b).unwrap();
+            let count = |shape: &[usize]| shape.iter().product::<usize>() as i64;
+            let (x, z): (Vec<i64>, Vec<i64>) =
+                ((0..count(a)).collect(), (0..count(b)).map(|v| 100 * v).collect());
+            let mut y = vec![-1; plan.output_len()];
+            plan.rows(&pool, i64::arithmetic(Arithmetic::Add), &x, &z, &mut y);
+            y
+        };
+        assert_eq!(sum(&[2, 1], &[3]), [0, 100, 200, 1, 101, 201]);
+        assert_eq!(sum(&[2, 3], &[]), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(sum(&[], &[2]), [0, 100]);
+        assert_eq!(sum(&[], &[]), [0]);
+        assert_eq!(sum(&[2, 1, 2], &[2, 1]), [0, 1, 100, 101, 2, 3, 102, 103]);
+        assert_eq!(sum(&[0, 3], &[3]), []);
+    }
+
+    #[test]
+    fn nan_is_kept_and_equals_nothing() {
+        let nan = f64::NAN;
+        let mut y = [0.0; 2];
+        f64::arithmetic(Arithmetic::Max)(&mut y, Row::Many(&[nan, 1.0]), Row::Many(&[1.0, nan]));
+        assert!(y.iter().all(|y| y.is_nan()));
+        f64::clip(&mut y, &[nan, 5.0], Some(0.0), Some(2.0));
+        assert!(y[0].is_nan() && y[1] == 2.0);
+        let mut same = [9; 2];
+        f64::comparison(Comparison::Equal)(&mut same, Row::Many(&[nan, 1.0]), Row::Many(&[nan, 1.0]));
+        assert_eq!(same, [0, 1]);
+        is_nan(&mut same, &[nan, 1.0]);
+        assert_eq!(same, [1, 0]);
+    }
+
+    #[test]
+    fn any_byte_but_zero_is_true() {
+        let mut y = [9; 4];
+        let (a, b) = (Row::Many(&[0u8, 2, 4, 0][..]), Row::Many(&[0u8, 1, 0, 8][..]));
+        logic(Logic::And)(&mut y, a, b);
+        assert_eq!(y, [0, 1, 0, 0]);
+        logic(Logic::Xor)(&mut y, a, b);
+        assert_eq!(y, [0, 0, 1, 1]);
+        logic(Logic::Equal)(&mut y, a, b);
+        assert_eq!(y, [1, 1, 0, 0]);
+        select(&mut y, a, Row::One(5), Row::Many(&[1, 2, 3, 4]));
+        assert_eq!(y, [1, 5, 5, 4]);
+    }
+}

@@ -1,0 +1,266 @@
+//! Elementwise ops on integers, truth values and f64, and what f32 has beside its vector kernels: comparisons, remainders, tests.
+//!
+//! Invariant: a result has the bits that the reference evaluator gives.
+//!
+//! Not here: f32 and what stands for it in its vector kernels (`elementwise`), conversions (`cast`).
+
+use polychip_cpu_kernels::elementwise::BinaryPlan;
+use polychip_cpu_kernels::typed::{self, Arithmetic, Bitwise, Comparison, Logic, Number, Pass, Rows, Single};
+use polychip_ops::{Attr, DType, Op, broadcast};
+use polychip_sdk::{Error, Result};
+
+use super::builder::{Lowering, kernel_error};
+use crate::part::{Node, TensorIndex};
+use crate::step::{Plain, ValueId};
+use crate::work::Class;
+
+/// What a node computes.
+#[derive(Clone, Copy)]
+enum Function {
+    Pair(Pair),
+    Single(Single),
+    /// Bits or truth values inverted.
+    Not,
+    IsNan,
+    Clip,
+}
+
+#[derive(Clone, Copy)]
+enum Pair {
+    Arithmetic(Arithmetic),
+    Bitwise(Bitwise),
+    Logic(Logic),
+    Comparison(Comparison),
+}
+
+fn function(node: &Node, dtype: DType) -> Option<Function> {
+    let arithmetic = |f| Some(Function::Pair(Pair::Arithmetic(f)));
+    let bitwise = |f| Some(Function::Pair(Pair::Bitwise(f)));
+    let logic = |f| Some(Function::Pair(Pair::Logic(f)));
+    let comparison = |f| Some(Function::Pair(Pair::Comparison(f)));
+    let truth = dtype == DType::Bool;
+    match node.op {
+        Op::And => logic(Logic::And),
+        Op::Or => logic(Logic::Or),
+        Op::Xor => logic(Logic::Xor),
+        Op::Equal if truth => logic(Logic::Equal),
+        Op::Not => Some(Function::Not),
+        _ if truth => None,
+        Op::Add => arithmetic(Arithmetic::Add),
+        Op::Sub => arithmetic(Arithmetic::Sub),
+        Op::Mul => arithmetic(Arithmetic::Mul),
+        Op::Div => arithmetic(Arithmetic::Div),
+        Op::Max => arithmetic(Arithmetic::Max),
+        Op::Min => arithmetic(Arithmetic::Min),
+        Op::Mod => arithmetic(match node.attributes.int(Attr::Fmod).unwrap_or(0) {
+            0 => Arithmetic::Mod,
+            _ => Arithmetic::Fmod,
+        }),
+        Op::BitwiseAnd => bitwise(Bitwise::And),
+        Op::BitwiseOr => bitwise(Bitwise::Or),
+        Op::BitwiseXor => bitwise(Bitwise::Xor),
+        Op::BitShift => match node.attributes.str(Attr::Direction)? {
+            "LEFT" => bitwise(Bitwise::ShiftLeft),
+            "RIGHT" => bitwise(Bitwise::ShiftRight),
+            _ => None,
+        },
+        Op::BitwiseNot => Some(Function::Not),
+        Op::Equal => comparison(Comparison::Equal),
+        Op::Less => comparison(Comparison::Less),
+        Op::LessOrEqual => comparison(Comparison::LessOrEqual),
+        Op::Greater => comparison(Comparison::Greater),
+        Op::GreaterOrEqual => comparison(Comparison::GreaterOrEqual),
+        Op::Abs => Some(Function::Single(Single::Abs)),
+        Op::Neg => Some(Function::Single(Single::Neg)),
+        Op::Sign => Some(Function::Single(Single::Sign)),
+        Op::IsNaN => Some(Function::IsNan),
+        Op::Clip => Some(Function::Clip),
+        _ => None,
+    }
+}
+
+/// Lowers a node of this sort.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(first), Some(output)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let plain = |t: &TensorIndex| l.part.tensors[*t].encoding.is_none();
+    let (Some(function), true) = (
+        function(node, l.dtype(first)),
+        node.reads().chain([output]).all(|t| plain(&t)),
+    ) else {
+        return Ok(false);
+    };
+    match l.dtype(first) {
+        DType::Bool => of_truth(l, function, node, output),
+        DType::I8 => of::<i8>(l, function, node, output),
+        DType::I16 => of::<i16>(l, function, node, output),
+        DType::I32 => of::<i32>(l, function, node, output),
+        DType::I64 => of::<i64>(l, function, node, output),
+        DType::U8 => of::<u8>(l, function, node, output),
+        DType::U16 => of::<u16>(l, function, node, output),
+        DType::U32 => of::<u32>(l, function, node, output),
+        DType::U64 => of::<u64>(l, function, node, output),
+        DType::F32 => of::<f32>(l, function, node, output),
+        DType::F64 => of::<f64>(l, function, node, output),
+        _ => Ok(false),
+    }
+}
+
+fn of_truth(l: &mut Lowering<'_>, function: Function, node: &Node, output: TensorIndex) -> Result<bool> {
+    match function {
+        Function::Pair(Pair::Logic(f)) => pairs(l, node, output, typed::logic(f), Class::Typed),
+        Function::Not => single(l, node, output, typed::not),
+        _ => Ok(false),
+    }
+}
+
+/// Lowers a function of numbers of one type; `false` where that type has none.
+fn of<T: Plain + Number + PartialEq>(
+    l: &mut Lowering<'_>,
+    function: Function,
+    node: &Node,
+    output: TensorIndex,
+) -> Result<bool> {
+    match function {
+        Function::Pair(Pair::Arithmetic(f)) => {
+            let class = match f {
+                Arithmetic::Div | Arithmetic::Mod | Arithmetic::Fmod => Class::TypedDivide,
+                _ => Class::Typed,
+            };
+            pairs(l, node, output, T::arithmetic(f), class)
+        }
+        Function::Pair(Pair::Bitwise(f)) => match T::bitwise(f) {
+            Some(f) => pairs(l, node, output, f, Class::Typed),
+            None => Ok(false),
+        },
+        Function::Pair(Pair::Comparison(f)) => pairs(l, node, output, T::comparison(f), Class::Typed),
+        Function::Pair(Pair::Logic(_)) => Ok(false),
+        Function::Single(f) => single(l, node, output, T::single(f)),
+        Function::Not => match T::inverted() {
+            Some(f) => single(l, node, output, f),
+            None => Ok(false),
+        },
+        Function::IsNan => single(l, node, output, typed::is_nan::<T> as Pass<T, u8>),
+        Function::Clip => clip::<T>(l, node, output),
+    }
+}
+
+/// A chain of a function of two: one step for two operands, more for more, of which results have the operands' type.
+fn pairs<T: Plain, U: Plain>(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    output: TensorIndex,
+    f: Rows<T, U>,
+    class: Class,
+) -> Result<bool> {
+    let operands: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
+    let [first, between @ .., last] = &operands[..] else {
+        return Ok(false);
+    };
+    if !between.is_empty() && size_of::<T>() != size_of::<U>() {
+        return Ok(false);
+    }
+    let mut left = l.rows(*first)?;
+    for &next in between {
+        let right = l.rows(next)?;
+        let shape = broadcast::shapes(&[l.value_shape(left), l.value_shape(right)])
+            .ok_or_else(|| Error::unsupported("shapes do not broadcast together"))?;
+        let sum = l.fresh(l.dtype(*first), shape)?;
+        pair(l, (node.op.name(), class), f, [left, right], sum)?;
+        left = sum;
+    }
+    let right = l.rows(*last)?;
+    let to = l.write_rows(output)?;
+    pair(l, (node.op.name(), class), f, [left, right], to)?;
+    Ok(true)
+}
+
+fn pair<T: Plain, U: Plain>(
+    l: &mut Lowering<'_>,
+    (name, class): (&'static str, Class),
+    f: Rows<T, U>,
+    [a, b]: [ValueId; 2],
+    y: ValueId,
+) -> Result<()> {
+    let plan = BinaryPlan::new(l.value_shape(a), l.value_shape(b)).map_err(kernel_error)?;
+    if plan.output_len() != l.value_shape(y).iter().product::<usize>() {
+        return Err(Error::unsupported(format!(
+            "operands {:?} and {:?} do not make {:?}",
+            l.value_shape(a),
+            l.value_shape(b),
+            l.value_shape(y)
+        )));
+    }
+    l.step(
+        name,
+        &[a, b],
+        &[y],
+        None,
+        Box::new(move |o| {
+            plan.rows(o.pool, f, o.read::<T>(0), o.read::<T>(1), o.write::<U>(0));
+            Ok(())
+        }),
+    )
+    .is(class);
+    Ok(())
+}
+
+fn single<T: Plain, U: Plain>(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    output: TensorIndex,
+    f: Pass<T, U>,
+) -> Result<bool> {
+    let Some(input) = node.input(0) else {
+        return Ok(false);
+    };
+    let (x, y) = (l.rows(input)?, l.write_rows(output)?);
+    l.step(
+        node.op.name(),
+        &[x],
+        &[y],
+        None,
+        Box::new(move |o| {
+            typed::pass(o.pool, &f, o.read::<T>(0), o.write::<U>(0));
+            Ok(())
+        }),
+    )
+    .is(Class::Typed);
+    Ok(true)
+}
+
+/// Clip, whose limits may be computed.
+fn clip<T: Plain + Number>(l: &mut Lowering<'_>, node: &Node, output: TensorIndex) -> Result<bool> {
+    let Some(input) = node.input(0) else {
+        return Ok(false);
+    };
+    let (x, y) = (l.rows(input)?, l.write_rows(output)?);
+    let mut reads = vec![x];
+    let mut limit = |l: &mut Lowering<'_>, place: usize| -> Result<Option<usize>> {
+        let Some(tensor) = node.input(place) else {
+            return Ok(None);
+        };
+        if l.shape(tensor)?.iter().product::<usize>() != 1 {
+            return Err(Error::bad_argument("a limit of Clip is no scalar"));
+        }
+        reads.push(l.rows(tensor)?);
+        Ok(Some(reads.len() - 1))
+    };
+    let (low, high) = (limit(l, 1)?, limit(l, 2)?);
+    l.step(
+        "Clip",
+        &reads,
+        &[y],
+        None,
+        Box::new(move |o| {
+            let one = |place: Option<usize>| place.map(|place| o.read::<T>(place)[0]);
+            let (low, high) = (one(low), one(high));
+            let (x, y) = (o.read::<T>(0), o.write::<T>(0));
+            typed::pass(o.pool, &|y: &mut [T], x: &[T]| T::clip(y, x, low, high), x, y);
+            Ok(())
+        }),
+    )
+    .is(Class::Typed);
+    Ok(true)
+}
