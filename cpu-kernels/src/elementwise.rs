@@ -14,7 +14,7 @@ pub use function::{Binary, Unary};
 
 use crate::copy::{Loops, Nest};
 use crate::isa::Load;
-use crate::threads::{Address, Parts, share};
+use crate::threads::{Address, CHUNK, Parts, share};
 use crate::typed::{Row, Rows};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 
@@ -55,9 +55,6 @@ impl Epilogue {
         }
     }
 }
-
-/// Elements that one chunk of an elementwise step handles: some microseconds of arithmetic.
-pub(crate) const CHUNK: usize = 16 * 1024;
 
 /// `output[i] = f(input[i])`; the identity converts between element types.
 ///

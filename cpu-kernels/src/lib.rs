@@ -46,6 +46,7 @@ pub mod reduce;
 pub mod reference;
 pub mod softmax;
 pub mod threads;
+pub mod top_k;
 pub mod transpose;
 pub mod typed;
 

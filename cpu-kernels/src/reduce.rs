@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::copy::{Loops, Nest};
-use crate::elementwise::CHUNK;
 use crate::isa::{Kernel, Simd};
+use crate::threads::CHUNK;
 use crate::threads::{Address, Parts};
 use crate::{Error, Isa, ThreadPool};
 

@@ -484,6 +484,9 @@ impl<'a, T> Parts<'a, T> {
     }
 }
 
+/// Elements that one chunk of an elementwise step handles: some microseconds of arithmetic.
+pub(crate) const CHUNK: usize = 16 * 1024;
+
 /// The range of chunk `chunk`, when `len` items are cut into `chunks` parts of nearly equal length that start at
 /// multiples of `align`.
 pub(crate) fn share(len: usize, chunks: usize, chunk: usize, align: usize) -> std::ops::Range<usize> {

@@ -8,8 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::ThreadPool;
-use crate::elementwise::CHUNK;
-use crate::threads::{Parts, share};
+use crate::threads::{CHUNK, Parts, share};
 
 /// A function of two numbers of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -48,6 +48,7 @@ mod reference;
 mod resize;
 mod selection;
 mod softmax;
+mod sort;
 mod steps;
 mod tail;
 #[cfg(test)]

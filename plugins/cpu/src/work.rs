@@ -64,6 +64,8 @@ pub(crate) enum Class {
     Resize,
     /// Elements of integers, truth values or f64 through an arithmetic function or a comparison, in plain loops.
     Typed,
+    /// Elements that are held against the best so far.
+    Order,
     /// Integers that are divided, and remainders, one by one.
     TypedDivide,
     /// Elements whose type changes.

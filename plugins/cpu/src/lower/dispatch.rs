@@ -12,7 +12,7 @@ use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
     attention, body, cast, codes, concat, conv, elementwise, gather, integers, matmul, movement, nibbles,
-    normalise, pool, reduce, reference, resize, selection, softmax, typed,
+    normalise, pool, reduce, reference, resize, selection, softmax, sort, typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -62,12 +62,12 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         OpClass::Reduction => reduce::lower(l, node)?,
         OpClass::Pooling => pool::lower(l, node)?,
         OpClass::Resize => resize::lower(l, node)?,
+        OpClass::Sort => sort::lower(l, node)?,
         OpClass::Quantise => integers::lower(l, node)? || cast::lower(l, node)?,
         OpClass::Recurrent
         | OpClass::Control
         | OpClass::Container
         | OpClass::Generate
-        | OpClass::Sort
         | OpClass::Signal
         | OpClass::Text
         | OpClass::Other => false,

