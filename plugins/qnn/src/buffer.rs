@@ -51,8 +51,9 @@ impl QnnBuffer {
     pub(crate) fn create(way: Way, wanted: &Memory) -> Result<Arc<QnnBuffer>> {
         let host = HostBuffer::create(wanted)?;
         let file = match (way, wanted.kind()) {
-            (Way::Address, _) | (_, MemoryKind::Host) => None,
-            (Way::Registered, kind) => hold(&host.export(kind)?)?,
+            // what a chip does not register is handed over by address
+            (Way::Registered, kind) if way.imports().contains(kind) => hold(&host.export(kind)?)?,
+            _ => None,
         };
         Ok(Arc::new(QnnBuffer { host, file }))
     }
