@@ -7,8 +7,7 @@
 
 use crate::copy::{Loops, Nest};
 use crate::isa::{Kernel, Simd};
-use crate::threads::CHUNK;
-use crate::threads::{Address, Parts};
+use crate::threads::{Address, CHUNK, Parts};
 use crate::{Error, Isa, ThreadPool};
 
 /// Which reduction.

@@ -1,7 +1,8 @@
 //! The k largest or smallest elements of rows.
 //!
 //! 1. Equal elements keep the order of their indices; NaN counts as larger than any number, and zeros of both signs are equal.
-//! 2. A row is read once: the best so far are a heap whose worst element the next one is held against.
+//! 2. A row is read once: the best so far are a heap whose worst element the next one is held against. It lies in the caller's
+//!    memory, which the standard library's does not.
 
 use half::{bf16, f16};
 

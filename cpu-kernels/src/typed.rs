@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::ThreadPool;
+pub use crate::reference::compare::Comparison;
 use crate::threads::{CHUNK, Parts, share};
 
 /// A function of two numbers of one type.
@@ -57,21 +58,6 @@ pub enum Logic {
     Xor,
     /// Both hold, or none does
     Equal,
-}
-
-/// A comparison of two numbers; none with NaN holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// `a = b`
-    Equal,
-    /// `a < b`
-    Less,
-    /// `a ≤ b`
-    LessOrEqual,
-    /// `a > b`
-    Greater,
-    /// `a ≥ b`
-    GreaterOrEqual,
 }
 
 /// A function of one number.
@@ -402,13 +388,13 @@ mod tests {
                     let wanted = reference::elementwise::binary(theirs, &rows, &columns).unwrap();
                     assert_eq!(bytes, wanted.to_bytes(), "{ours:?}");
                 }
-                for (ours, theirs) in [
-                    (Comparison::Equal, compare::Comparison::Equal), (Comparison::Less, compare::Comparison::Less),
-                    (Comparison::GreaterOrEqual, compare::Comparison::GreaterOrEqual),
+                for f in [
+                    Comparison::Equal, Comparison::Less, Comparison::LessOrEqual, Comparison::Greater,
+                    Comparison::GreaterOrEqual,
                 ] {
                     let mut y = vec![0u8; 144];
-                    plan.rows(&pool, <$t>::comparison(ours), &values, &values, &mut y);
-                    assert_eq!(y, compare::compare(theirs, &rows, &columns).unwrap().to_bytes(), "{ours:?}");
+                    plan.rows(&pool, <$t>::comparison(f), &values, &values, &mut y);
+                    assert_eq!(y, compare::compare(f, &rows, &columns).unwrap().to_bytes(), "{f:?}");
                 }
                 for (ours, theirs) in [
                     (Single::Abs, reference::elementwise::Unary::Abs), (Single::Neg, reference::elementwise::Unary::Neg),

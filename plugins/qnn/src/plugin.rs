@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use polychip_lowering::{Layout, Node, Refusal};
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Constant, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView,
-    HostBuffer, HostServices, LoadSource, LoadedFrom, Memory, Offers, OperatingPoint, Plugin, PluginInfo,
-    Precision, Result, RunQueue, Runner, Support,
+    HostBuffer, HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, OperatingPoint, Plugin,
+    PluginInfo, Precision, Result, RunQueue, Runner, Support,
 };
 
 use crate::buffer::{QnnBuffer, Way};
@@ -108,6 +108,7 @@ pub struct QnnDevice {
     answers: Answers,
     target: Target,
     build_id: String,
+    host: HostServices,
     votes: Option<Votes>,
     points: Vec<OperatingPoint>,
     way: Way,
@@ -185,6 +186,7 @@ impl QnnDevice {
             answers: Answers::new(Arc::clone(session), plugin.host.clone(), target),
             target,
             build_id: format!("{BUILD_ID} {} soc {}", session.version(), soc.id),
+            host: plugin.host.clone(),
             votes,
             points,
             way: plugin.way,
@@ -288,10 +290,13 @@ impl Device for QnnDevice {
                 blob::read(&self.build_id, Constant::bytes(&bytes), source.graph.as_ref())?
             }
         };
-        let vote = match &self.votes {
-            Some(votes) => votes.stand()?,
-            None => None,
-        };
+        let vote = self.votes.as_ref().map(Votes::stand).transpose();
+        let vote = vote.map(Option::flatten).unwrap_or_else(|error| {
+            // slower clocks are no reason not to run
+            let words = format!("no vote for the NPU's clocks: {error}");
+            self.host.log(LogLevel::Warn, &words);
+            None
+        });
         // locked while the context is made, so that no reset takes the device from under it unseen
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let executable = Arc::new(QnnExecutable::new(

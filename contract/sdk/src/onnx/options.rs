@@ -46,7 +46,8 @@ pub enum Quantised {
     Stored,
     /// As training that knows of the quantisation leaves it: every port is f32, quantised and dequantised behind an input and
     /// before an output; bytes without a sign are moved by 128, with their zero points, so that all integers of 8 bits are
-    /// signed; constants of 32 bits, which are biases, are what they stand for.
+    /// signed; constants of 32 bits, which are biases, are what they stand for. Nodes that quantise are named after their
+    /// tensors.
     Fake,
 }
 

@@ -172,7 +172,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let elements: usize = l.shape(y)?.iter().product();
     let places = match l.dry {
         true => Places::Runs(Vec::new()),
-        false => places(l.part, node, x, elements)?,
+        false => match places(l.part, node, x, elements) {
+            Ok(places) => places,
+            // an index that is out of range, say: the run tells
+            Err(_) => return Ok(false),
+        },
     };
     // before the places are known, the op alone says whether they lie apart
     let scattered = matches!(places, Places::Each(_)) || (l.dry && node.op == Op::GatherElements);

@@ -128,7 +128,7 @@ fn of<T: Plain + Number + PartialEq>(
                 Arithmetic::Div | Arithmetic::Mod | Arithmetic::Fmod => Class::TypedDivide,
                 _ => Class::Typed,
             };
-            pairs(l, node, output, T::arithmetic(f), class)
+            chain(l, node, output, T::arithmetic(f), class)
         }
         Function::Pair(Pair::Bitwise(f)) => match T::bitwise(f) {
             Some(f) => pairs(l, node, output, f, Class::Typed),
@@ -146,7 +146,7 @@ fn of<T: Plain + Number + PartialEq>(
     }
 }
 
-/// A chain of a function of two: one step for two operands, more for more, of which results have the operands' type.
+/// A function of two operands.
 fn pairs<T: Plain, U: Plain>(
     l: &mut Lowering<'_>,
     node: &Node,
@@ -155,20 +155,35 @@ fn pairs<T: Plain, U: Plain>(
     class: Class,
 ) -> Result<bool> {
     let operands: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
+    let [a, b] = operands[..] else {
+        return Ok(false);
+    };
+    let (a, b) = (l.rows(a)?, l.rows(b)?);
+    let to = l.write_rows(output)?;
+    pair(l, (node.op.name(), class), f, [a, b], to)?;
+    Ok(true)
+}
+
+/// A function of two or more operands, two at a time.
+fn chain<T: Plain>(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    output: TensorIndex,
+    f: Rows<T, T>,
+    class: Class,
+) -> Result<bool> {
+    let operands: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
     let [first, between @ .., last] = &operands[..] else {
         return Ok(false);
     };
-    if !between.is_empty() && size_of::<T>() != size_of::<U>() {
-        return Ok(false);
-    }
     let mut left = l.rows(*first)?;
     for &next in between {
         let right = l.rows(next)?;
         let shape = broadcast::shapes(&[l.value_shape(left), l.value_shape(right)])
             .ok_or_else(|| Error::unsupported("shapes do not broadcast together"))?;
-        let sum = l.fresh(l.dtype(*first), shape)?;
-        pair(l, (node.op.name(), class), f, [left, right], sum)?;
-        left = sum;
+        let sofar = l.fresh(l.dtype(*first), shape)?;
+        pair(l, (node.op.name(), class), f, [left, right], sofar)?;
+        left = sofar;
     }
     let right = l.rows(*last)?;
     let to = l.write_rows(output)?;
