@@ -9,7 +9,7 @@ use polychip_ops::{Attr, AttrKey, AttrValue, Op, axis, broadcast};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error, storage_of};
-use super::encoding::stands_for_f32;
+use super::encoding::{is_unrounded, stands_for_f32};
 use super::tail::Tail;
 use crate::part::{Node, Part, TensorIndex};
 use crate::work::Class;
@@ -144,8 +144,8 @@ pub(super) fn swaps_heads(part: &Part, node: &Node) -> Option<TensorIndex> {
     let (x, y) = (node.input(0)?, node.output(0)?);
     let swaps = node.op == Op::Transpose
         && node.attributes.ints(Attr::Perm) == Some(&[0, 2, 1, 3])
-        && part.plain_f32(x)
-        && part.plain_f32(y)
+        && is_unrounded(part, x)
+        && is_unrounded(part, y)
         && part.dims(x)?.len() == 4;
     swaps.then_some(x)
 }

@@ -65,7 +65,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     }
     let mut reads = Vec::new();
     let mut place = |l: &mut Lowering<'_>, t: usize| -> Result<usize> {
-        reads.push(l.rows(t)?);
+        reads.push(l.as_is(t)?);
         Ok(reads.len() - 1)
     };
     let mut places = Vec::new();
@@ -93,7 +93,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     let mut results = Vec::new();
     for (i, output) in node.outputs.iter().enumerate() {
         if let Some(t) = *output {
-            writes.push(l.write_rows(t)?);
+            writes.push(l.write_as_is(t)?);
             results.push(i);
         }
     }

@@ -12,6 +12,7 @@ use polychip_lowering::{Layout, Storage};
 use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 
+use super::encoding::is_half;
 use super::in_place::{self, InPlaceConcat};
 use super::places::Places;
 use super::precision::Precision;
@@ -126,9 +127,9 @@ impl<'a> Lowering<'a> {
         let layout = self.layouts[port];
         let shape = layout.dims(self.shape(tensor)?);
         let value = self.value(t.dtype, shape, Home::Port(port))?;
-        match t.encoding {
-            Some(_) => self.places[tensor].set(Layout::RowMajor, Storage::Stored, value),
-            None => self.places[tensor].set(layout, Storage::Real, value),
+        match self.at_port(tensor) {
+            Storage::Stored => self.places[tensor].set(Layout::RowMajor, Storage::Stored, value),
+            storage => self.places[tensor].set(layout, storage, value),
         }
         Ok(())
     }
@@ -171,13 +172,35 @@ impl<'a> Lowering<'a> {
         let t = &self.part.tensors[tensor];
         match &t.encoding {
             Some(encoding) => encoding.real_dtype == DType::F32,
-            None => t.dtype == DType::F32,
+            None => t.dtype == DType::F32 || is_half(self.part, tensor),
+        }
+    }
+
+    /// The storage in which a tensor passes a port.
+    pub(super) fn at_port(&self, tensor: TensorIndex) -> Storage {
+        if self.part.tensors[tensor].encoding.is_some() || is_half(self.part, tensor) {
+            Storage::Stored
+        } else {
+            Storage::Real
+        }
+    }
+
+    /// The storage in which a tensor has the type that ops see and the model states.
+    pub(super) fn stated(&self, tensor: TensorIndex) -> Storage {
+        if is_half(self.part, tensor) {
+            Storage::Stored
+        } else {
+            Storage::Real
         }
     }
 
     /// Type of the values that an op sees.
     pub(super) fn real_dtype(&self, tensor: TensorIndex) -> DType {
-        self.part.real(tensor)
+        if is_half(self.part, tensor) {
+            DType::F32
+        } else {
+            self.part.real(tensor)
+        }
     }
 
     /// Whether every given input and output is f32 to the op.
@@ -245,6 +268,18 @@ impl<'a> Lowering<'a> {
             Storage::Bf16
         } else {
             Storage::Real
+        }
+    }
+
+    /// In what a node moves elements of `x`: as [`kept`](Self::kept), but 16-bit floats as they are stored, where they are
+    /// not f32 already.
+    pub(super) fn moved_as(&self, x: TensorIndex, outputs: &[Option<TensorIndex>]) -> Storage {
+        let alike = |&y: &TensorIndex| is_half(self.part, y) && self.dtype(y) == self.dtype(x);
+        let exists = self.has_channels(x) || self.places[x].get(Layout::RowMajor, Storage::Real).is_some();
+        if is_half(self.part, x) && !exists && outputs.iter().flatten().all(alike) {
+            Storage::Stored
+        } else {
+            self.kept(x, outputs)
         }
     }
 
@@ -452,7 +487,7 @@ impl<'a> Lowering<'a> {
         }
         let dims = self.shape(tensor)?;
         let fits = |&port: &usize| {
-            storage == Storage::Real
+            storage == self.at_port(tensor)
                 && t.encoding.is_none()
                 && (Layout::is_same(dims) || self.layouts[port] == layout)
         };
@@ -467,6 +502,11 @@ impl<'a> Lowering<'a> {
     /// The value in which a node computes a tensor's real values, row-major.
     pub(super) fn write_rows(&mut self, tensor: TensorIndex) -> Result<ValueId> {
         self.write(tensor, Layout::RowMajor, Storage::Real)
+    }
+
+    /// The value in which a node computes a tensor in the type that the model states, row-major.
+    pub(super) fn write_as_is(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        self.write(tensor, Layout::RowMajor, self.stated(tensor))
     }
 
     /// The value in which a node computes a tensor's real values, channels last.
@@ -493,7 +533,7 @@ impl<'a> Lowering<'a> {
     /// A new value for another form of a computed tensor: in its output port's memory where that wants this form.
     pub(super) fn target(&mut self, tensor: TensorIndex, layout: Layout) -> Result<ValueId> {
         let home = match self.wishes[tensor] {
-            Some(port) if self.layouts[port] == layout && self.part.tensors[tensor].encoding.is_none() => {
+            Some(port) if self.layouts[port] == layout && self.at_port(tensor) == Storage::Real => {
                 Home::Port(port)
             }
             _ => Home::Arena(0),

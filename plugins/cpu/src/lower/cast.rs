@@ -2,16 +2,16 @@
 //!
 //! Not here: what an encoding of a tensor means (`encoding`), and how its forms are made (`forms`).
 
-use half::{bf16, f16};
-use polychip_lowering::Storage;
+use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
 use super::encoding::{range, stands_for_f32};
 use super::quantise::{dequantise, quantise};
-use crate::part::{Encoding, EncodingKind, Node, Part};
-use crate::step::{Operands, Plain};
+use super::steps;
+use crate::part::{Encoding, EncodingKind, Node, Part, TensorIndex};
+use crate::step::{Operands, Plain, Step, ValueId};
 use crate::work::Class;
 
 /// The encoding that QuantizeLinear or DequantizeLinear states with constants, for a tensor of `dims`.
@@ -120,38 +120,91 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if node.attributes.int(Attr::To) != Some(i64::from(to.code())) {
         return Ok(false);
     }
-    use DType::{BF16, F16, F32};
-    let run: fn(&mut Operands<'_>) = match (from, to) {
-        (F16, F32) => |o| {
-            for (y, &x) in o.write::<f32>(0).iter_mut().zip(o.read::<u16>(0)) {
-                *y = f16::from_bits(x).to_f32();
-            }
-        },
-        (BF16, F32) => |o| {
-            for (y, &x) in o.write::<f32>(0).iter_mut().zip(o.read::<u16>(0)) {
-                *y = bf16::from_bits(x).to_f32();
-            }
-        },
-        (F32, F16) => |o| {
-            for (y, &x) in o.write::<u16>(0).iter_mut().zip(o.read::<f32>(0)) {
-                *y = f16::from_f32(x).to_bits();
-            }
-        },
-        (F32, BF16) => |o| {
-            for (y, &x) in o.write::<u16>(0).iter_mut().zip(o.read::<f32>(0)) {
-                *y = bf16::from_f32(x).to_bits();
-            }
-        },
-        _ => match numbers(from, to) {
-            Some(run) => run,
-            None => return Ok(false),
-        },
-    };
+    let half = |dtype| matches!(dtype, DType::F16 | DType::BF16);
+    match (from, to) {
+        _ if half(from) && half(to) && from == to => {
+            let value = l.as_is(x)?;
+            let shape = l.value_shape(value).to_vec();
+            let view = l.view(value, shape);
+            l.places[y].set(Layout::RowMajor, Storage::Stored, view);
+        }
+        (_, DType::F32) if half(from) => widened(l, x, y)?,
+        _ if half(to) && (half(from) || from == DType::F32) => rounded(l, x, y)?,
+        _ if half(from) => {
+            // the number that 16 bits hold is cut off, not the one that they were rounded from
+            let Some(run) = numbers(DType::F32, to) else {
+                return Ok(false);
+            };
+            let stored = l.as_is(x)?;
+            let wide = l.fresh(DType::F32, l.shape(x)?.to_vec())?;
+            steps::widen(l, stored, wide);
+            let output = l.write_rows(y)?;
+            convert(l, run, wide, output).is(class(DType::F32, to));
+        }
+        _ if half(to) => {
+            // what f32 does not hold exactly would be rounded twice
+            let exact = to == DType::F16 || from.byte_width().is_some_and(|width| width <= 2);
+            let Some(run) = numbers(from, DType::F32).filter(|_| exact && from != DType::F64) else {
+                return Ok(false);
+            };
+            let input = l.rows(x)?;
+            let wide = l.fresh(DType::F32, l.shape(x)?.to_vec())?;
+            convert(l, run, input, wide).is(class(from, DType::F32));
+            let output = l.write_as_is(y)?;
+            steps::narrow(l, wide, output);
+        }
+        _ => {
+            let Some(run) = numbers(from, to) else {
+                return Ok(false);
+            };
+            let layout = l.layout(x);
+            let input = l.read(x, layout, Storage::Real)?;
+            let output = l.write(y, layout, Storage::Real)?;
+            convert(l, run, input, output).is(class(from, to));
+        }
+    }
+    Ok(true)
+}
+
+/// f32 of 16-bit floats: what they were computed as, where they were.
+fn widened(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<()> {
+    if l.has_channels(x) || l.places[x].get(Layout::RowMajor, Storage::Stored).is_none() {
+        let layout = l.layout(x);
+        let value = l.read(x, layout, Storage::Real)?;
+        let shape = l.value_shape(value).to_vec();
+        let view = l.view(value, shape);
+        l.places[y].set(layout, Storage::Real, view);
+        return Ok(());
+    }
+    let (input, output) = (l.as_is(x)?, l.write_rows(y)?);
+    steps::widen(l, input, output);
+    Ok(())
+}
+
+/// Values rounded to 16 bits; images stay channels last.
+fn rounded(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<()> {
     let layout = l.layout(x);
-    let (input, output) = (
-        l.read(x, layout, Storage::Real)?,
-        l.write(y, layout, Storage::Real)?,
-    );
+    let input = l.read(x, layout, Storage::Real)?;
+    if layout == Layout::RowMajor {
+        let output = l.write_as_is(y)?;
+        steps::narrow(l, input, output);
+        return Ok(());
+    }
+    let shape = l.value_shape(input).to_vec();
+    let narrow = l.fresh(l.dtype(y), shape)?;
+    steps::narrow(l, input, narrow);
+    let output = l.write(y, layout, Storage::Real)?;
+    steps::widen(l, narrow, output);
+    Ok(())
+}
+
+/// Adds a conversion's step.
+fn convert<'l>(
+    l: &'l mut Lowering<'_>,
+    run: fn(&mut Operands<'_>),
+    input: ValueId,
+    output: ValueId,
+) -> &'l mut Step {
     l.step(
         "cast",
         &[input],
@@ -162,12 +215,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             Ok(())
         }),
     )
-    .is(match (from, to) {
-        (F16 | BF16, F32) | (F32, F16 | BF16) => Class::ConvertHalf,
-        (from, to) if from.is_float() && !to.is_float() && to != DType::Bool => Class::ConvertHalf,
-        _ => Class::Convert,
-    });
-    Ok(true)
+}
+
+fn class(from: DType, to: DType) -> Class {
+    if from.is_float() && !to.is_float() && to != DType::Bool {
+        Class::ConvertHalf
+    } else {
+        Class::Convert
+    }
 }
 
 /// The conversion between two types of numbers or truth values: floats are cut off towards zero, integers wrap.

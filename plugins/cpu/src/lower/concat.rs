@@ -36,7 +36,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     } else {
         l.may_be_bf16(y) && inputs.iter().any(|&t| l.is_bf16(t))
     };
-    let storage = if is_bf16 { Storage::Bf16 } else { Storage::Real };
+    let as_stored = |&t: &TensorIndex| l.moved_as(t, &[Some(y)]) == Storage::Stored;
+    let storage = if is_bf16 {
+        Storage::Bf16
+    } else if !l.has_channels(y) && inputs.iter().all(as_stored) {
+        Storage::Stored
+    } else {
+        Storage::Real
+    };
     let begun = l.places[y].get(Layout::ChannelsLast, storage);
     let mut layout = if begun.is_some() {
         Layout::ChannelsLast

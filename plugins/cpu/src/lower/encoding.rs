@@ -9,12 +9,23 @@ use polychip_ops::{DType, Op};
 
 use crate::part::{EncodingKind, Node, Part, TensorIndex};
 
-/// Whether an op sees f32 values: f32 itself, or integers with an encoding of f32.
+/// Whether a tensor is stored as 16-bit floats, which kernels compute on as f32.
+pub(super) fn is_half(part: &Part, tensor: TensorIndex) -> bool {
+    let t = &part.tensors[tensor];
+    matches!(t.dtype, DType::F16 | DType::BF16) && t.dims.is_some() && t.encoding.is_none() && !t.packed
+}
+
+/// Whether an op sees f32 values that nothing rounds behind it: f32 of known shape, or floats of 16 bits.
+pub(super) fn is_unrounded(part: &Part, tensor: TensorIndex) -> bool {
+    part.plain_f32(tensor) || is_half(part, tensor)
+}
+
+/// Whether an op sees f32 values: f32 itself, 16-bit floats, or integers with an encoding of f32.
 pub(super) fn stands_for_f32(part: &Part, tensor: TensorIndex) -> bool {
     let t = &part.tensors[tensor];
     match &t.encoding {
         Some(encoding) => encoding.real_dtype == DType::F32 && range(t.dtype).is_some(),
-        None => t.dtype == DType::F32,
+        None => t.dtype == DType::F32 || is_half(part, tensor),
     }
 }
 

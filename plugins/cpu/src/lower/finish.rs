@@ -87,10 +87,10 @@ fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<Port
             packed: packed(l.part, tensor),
         });
     }
-    let t = &l.part.tensors[tensor];
-    let (layout, storage) = match t.encoding {
-        Some(_) => (Layout::RowMajor, Storage::Stored),
-        None => (l.layouts[port], Storage::Real),
+    let storage = l.at_port(tensor);
+    let layout = match storage {
+        Storage::Stored => Layout::RowMajor,
+        _ => l.layouts[port],
     };
     let value = l.read(tensor, layout, storage)?;
     let at = &l.values[value.0 as usize];

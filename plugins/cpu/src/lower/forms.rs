@@ -7,7 +7,9 @@
 //! 3. An op on quantised tensors means dequantise, op, quantise: behind each op the values of a quantised result are
 //!    rounded to what its integers can hold ([`Lowering::round_to_encoding`]), so that every later reader sees those. A
 //!    tensor with one 8-bit grid lives as codes from then on.
-//! 4. Who does not ask for a part of a wider image by [`Lowering::image`] gets a dense copy, made once.
+//! 4. 16-bit floats ([`is_half`]) are computed on as f32 and rounded where they are stored: at ports, by Cast, and for whoever
+//!    reads elements as they are ([`Lowering::as_is`]). Between two ops they are not.
+//! 5. Who does not ask for a part of a wider image by [`Lowering::image`] gets a dense copy, made once.
 //!
 //! Not here: the steps (`steps`, `quantise`), where results go (the builder's `write`).
 
@@ -18,7 +20,7 @@ use polychip_ops::DType;
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, image, kernel_error};
-use super::encoding::grid;
+use super::encoding::{grid, is_half, is_unrounded};
 use super::in_place::InPlaceConcat;
 use super::places::Within;
 use super::{quantise, steps};
@@ -39,9 +41,16 @@ impl Lowering<'_> {
         self.read(tensor, ChannelsLast, Real)
     }
 
-    /// The tensor in a form. As it is stored, it is row-major, and what has no encoding is its real values.
+    /// The elements of a tensor in the type that the model states, row-major; of a quantised one the real values.
+    pub(super) fn as_is(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        self.read(tensor, RowMajor, self.stated(tensor))
+    }
+
+    /// The tensor in a form. As it is stored, it is row-major, and what has no encoding is its real values, but for 16-bit
+    /// floats.
     pub(super) fn read(&mut self, tensor: TensorIndex, layout: Layout, storage: Storage) -> Result<ValueId> {
-        if storage == Stored && self.part.tensors[tensor].encoding.is_none() {
+        let half = is_half(self.part, tensor);
+        if storage == Stored && self.part.tensors[tensor].encoding.is_none() && !half {
             return self.read(tensor, layout, Real);
         }
         if let Some(value) = self.places[tensor].get(layout, storage) {
@@ -54,6 +63,10 @@ impl Lowering<'_> {
             }
         }
         let value = match (storage, layout) {
+            (Real, RowMajor) if half && self.places[tensor].get(ChannelsLast, Real).is_none() => {
+                self.widened_half(tensor)?
+            }
+            (Stored, _) if half => self.narrowed_half(tensor)?,
             (Real, _) if self.is_bf16(tensor) => self.widened(tensor, layout)?,
             (Real, RowMajor) => self.real_rows(tensor)?,
             (Real, ChannelsLast) => self.real_channels(tensor)?,
@@ -111,6 +124,41 @@ impl Lowering<'_> {
         let result = self.target(tensor, ChannelsLast)?;
         self.relayout(IMAGES, dims, ChannelsLast, rows, result)?;
         Ok(result)
+    }
+
+    /// f32 of stored 16-bit floats.
+    fn widened_half(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        if self.part.tensors[tensor].is_constant() {
+            return self.decoded_constant(tensor, RowMajor);
+        }
+        let stored = self.places[tensor].get(RowMajor, Stored);
+        let stored = stored.ok_or_else(|| self.not_computed(tensor))?;
+        let shape = self.value_shape(stored).to_vec();
+        let result = self.fresh(DType::F32, shape)?;
+        steps::widen(self, stored, result);
+        Ok(result)
+    }
+
+    /// The stored 16-bit floats of a tensor, in the memory of its output port where it has one.
+    fn narrowed_half(&mut self, tensor: TensorIndex) -> Result<ValueId> {
+        let t = &self.part.tensors[tensor];
+        if t.constant.is_some() {
+            return self.constant(tensor);
+        }
+        let real = self.rows(tensor)?;
+        let home = self.own_port(tensor);
+        let result = self.value(t.dtype, self.shape(tensor)?.to_vec(), home)?;
+        steps::narrow(self, real, result);
+        Ok(result)
+    }
+
+    /// The memory of a tensor's own output port, else the arena: a wish that came through a view is for another tensor's.
+    fn own_port(&self, tensor: TensorIndex) -> Home {
+        let inputs = self.part.inputs.len();
+        match self.wishes[tensor] {
+            Some(port) if self.part.outputs.get(port - inputs) == Some(&tensor) => Home::Port(port),
+            _ => Home::Arena(0),
+        }
     }
 
     /// f32 of bf16, in the memory of the tensor's output port where that wants this form.
@@ -231,12 +279,7 @@ impl Lowering<'_> {
         let encoding = t.encoding.clone();
         let encoding = encoding.expect("invariant: asked of quantised tensors only");
         let real = self.rows(tensor)?;
-        let inputs = self.part.inputs.len();
-        let home = match self.wishes[tensor] {
-            // a wish that came through a view is for the memory of another tensor
-            Some(port) if self.part.outputs.get(port - inputs) == Some(&tensor) => Home::Port(port),
-            _ => Home::Arena(0),
-        };
+        let home = self.own_port(tensor);
         let result = self.value(t.dtype, dims.to_vec(), home)?;
         quantise::quantise(self, t.dtype, dims, encoding, real, result)?;
         Ok(result)
@@ -376,7 +419,7 @@ impl Lowering<'_> {
     pub(super) fn concat_of(&self, tensor: TensorIndex, storage: Storage) -> Option<InPlaceConcat> {
         let admits =
             |output: TensorIndex| !self.has_channels(output) || self.is_bf16(output) == (storage == Bf16);
-        self.in_place[tensor].filter(|place| self.part.plain_f32(tensor) && admits(place.output))
+        self.in_place[tensor].filter(|place| is_unrounded(self.part, tensor) && admits(place.output))
     }
 
     /// The concatenation's result, channels last.

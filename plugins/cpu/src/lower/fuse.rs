@@ -9,7 +9,7 @@ use polychip_lowering::{Epilogue, Fusion, Group};
 use polychip_ops::Op;
 
 use super::builder::{Lowering, Options};
-use super::encoding::stands_for_f32;
+use super::encoding::{is_unrounded, stands_for_f32};
 use super::function::activation;
 use super::precision::Precision;
 use super::tail::{IDENTITY, Sum, Tail};
@@ -153,9 +153,9 @@ fn normalised(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, [
     let norm = *fusion.readers(sum).first()?;
     let alike = [a, b]
         .iter()
-        .all(|&t| part.plain_f32(t) && part.dims(t) == part.dims(sum));
+        .all(|&t| is_unrounded(part, t) && part.dims(t) == part.dims(sum));
     let adds = alike
-        && part.plain_f32(sum)
+        && is_unrounded(part, sum)
         && part.nodes[norm].input(0) == Some(sum)
         && normalise::adds(part, &part.nodes[norm]);
     adds.then_some((norm, [a, b]))
@@ -218,7 +218,7 @@ impl Epilogue for Kernel<'_> {
         let mut chain = group.state.clone();
         // an output with an encoding is rounded behind the chain, so it may only be its last tensor
         let f32_out = stands_for_f32(part, output);
-        if !f32_out || chain.tail.after || self.uses[current] != 1 || !part.plain_f32(current) {
+        if !f32_out || chain.tail.after || self.uses[current] != 1 || !is_unrounded(part, current) {
             return None;
         }
         let bare = chain.tail.activation == IDENTITY;
@@ -260,7 +260,7 @@ impl Epilogue for Kernel<'_> {
                     (a, b) if b == current && a != current => (a, false),
                     _ => return None,
                 };
-                if !part.plain_f32(other) || (node.op == Op::Div && !is_left) {
+                if !is_unrounded(part, other) || (node.op == Op::Div && !is_left) {
                     return None;
                 }
                 let factor = part.scalar(other)?;
@@ -284,7 +284,8 @@ impl Kernel<'_> {
         let (Some(dims), Some(shape)) = (part.dims(tensor), part.dims(output)) else {
             return false;
         };
-        if part.tensors[tensor].constant.is_none() || !part.plain_f32(tensor) || dims.len() > shape.len() {
+        if part.tensors[tensor].constant.is_none() || !is_unrounded(part, tensor) || dims.len() > shape.len()
+        {
             return false;
         }
         let axis = if self.anchor == Anchor::Conv {

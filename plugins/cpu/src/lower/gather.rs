@@ -1,6 +1,7 @@
 //! Gather of whole slices along an axis, and Where.
 
 use polychip_cpu_kernels::typed::{Row, select};
+use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis, broadcast};
 use polychip_sdk::{Error, ErrorKind, Result};
 
@@ -66,13 +67,18 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, dims.len())
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {}", dims.len())))?;
-    let width = l.real_dtype(x).byte_width();
+    let storage = match l.moved_as(x, &[Some(y)]) {
+        Storage::Stored => Storage::Stored,
+        _ => Storage::Real,
+    };
+    let dtype = l.stored_as(x, storage);
+    let width = dtype.byte_width();
     let wide = match l.dtype(indices) {
         DType::I64 => true,
         DType::I32 => false,
         _ => return Ok(false),
     };
-    if !matches!(width, Some(1 | 2 | 4 | 8)) || l.real_dtype(x) != l.real_dtype(y) {
+    if !matches!(width, Some(1 | 2 | 4 | 8)) || dtype != l.stored_as(y, storage) {
         return Ok(false);
     }
     let shape = Gather {
@@ -89,7 +95,12 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     // rows of bytes are copied from anywhere: the model's memory need not be aligned, nor all of it touched
     let long = shape.inner * width.unwrap_or(1) >= LONG;
-    let in_place = if long { constant_in_place(l, x)? } else { None };
+    let is_stored = l.dtype(x) == dtype;
+    let in_place = if long && is_stored {
+        constant_in_place(l, x)?
+    } else {
+        None
+    };
     let (width, shape) = match (in_place, width) {
         (Some(_), Some(bytes)) => (
             Some(1),
@@ -102,12 +113,12 @@ fn gather(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let source = match in_place {
         Some(value) => value,
-        None => l.rows(x)?,
+        None => l.read(x, Layout::RowMajor, storage)?,
     };
     let reads = [source, l.rows(indices)?];
-    let output = l.write_rows(y)?;
+    let output = l.write(y, Layout::RowMajor, storage)?;
     let elements = l.shape(y)?.iter().product();
-    let bytes = 2 * bytes_of(l.real_dtype(y), l.shape(y)?)? as u64;
+    let bytes = 2 * bytes_of(dtype, l.shape(y)?)? as u64;
     let class = if long { Class::Copy } else { Class::Select };
     l.step(
         "gather",
@@ -163,7 +174,12 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if l.dtype(mask) != DType::Bool || l.real_dtype(a) != dtype || l.real_dtype(b) != dtype {
         return Ok(false);
     }
-    let width = dtype.byte_width();
+    let storages = [a, b].map(|t| l.moved_as(t, &[Some(y)]));
+    let storage = match storages {
+        [Storage::Stored, Storage::Stored] => Storage::Stored,
+        _ => Storage::Real,
+    };
+    let width = l.stored_as(y, storage).byte_width();
     if !matches!(width, Some(1 | 2 | 4 | 8)) {
         return Ok(false);
     }
@@ -187,8 +203,12 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         out = vec![out.iter().product()];
         strides = vec![vec![usize::from(same)]; 3];
     }
-    let reads = [l.rows(mask)?, l.rows(a)?, l.rows(b)?];
-    let output = l.write_rows(y)?;
+    let reads = [
+        l.rows(mask)?,
+        l.read(a, Layout::RowMajor, storage)?,
+        l.read(b, Layout::RowMajor, storage)?,
+    ];
+    let output = l.write(y, Layout::RowMajor, storage)?;
     l.step(
         "where",
         &reads,

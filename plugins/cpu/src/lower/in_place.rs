@@ -5,6 +5,7 @@
 use polychip_lowering::Layout;
 use polychip_ops::{Attr, Op, axis};
 
+use super::encoding::is_unrounded;
 use crate::part::{Node, Part, TensorIndex};
 
 /// A tensor's channels in a concatenation of images.
@@ -28,11 +29,11 @@ pub(super) fn concats(part: &Part) -> Vec<Option<InPlaceConcat>> {
         (3..=5).contains(&dims.len()) && axis::normalise(along, dims.len()) == Some(1)
     };
     for node in part.nodes.iter().filter(|node| node.op == Op::Concat) {
-        let Some(output) = node.output(0).filter(|&t| part.plain_f32(t)) else {
+        let Some(output) = node.output(0).filter(|&t| is_unrounded(part, t)) else {
             continue;
         };
         let dims = part.dims(output).unwrap_or(&[]);
-        if !along_channels(node, dims) || !node.inputs.iter().flatten().all(|&t| part.plain_f32(t)) {
+        if !along_channels(node, dims) || !node.inputs.iter().flatten().all(|&t| is_unrounded(part, t)) {
             continue;
         }
         let mut first = 0;
@@ -51,7 +52,7 @@ pub(super) fn concats(part: &Part) -> Vec<Option<InPlaceConcat>> {
         }
     }
     for node in part.nodes.iter().filter(|node| node.op == Op::Split) {
-        let Some(x) = node.input(0).filter(|&x| part.plain_f32(x)) else {
+        let Some(x) = node.input(0).filter(|&x| is_unrounded(part, x)) else {
             continue;
         };
         let whole = part.dims(x).unwrap_or(&[]);

@@ -8,6 +8,7 @@ use polychip_ops::{Attr, Op, axis, broadcast};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
+use super::encoding::is_unrounded;
 use super::places::Within;
 use super::steps::{self, dense, strided};
 use crate::part::{Node, TensorIndex};
@@ -38,7 +39,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     l.shape(x)?
                 )));
             }
-            let storage = l.kept(x, &[Some(y)]);
+            let storage = l.moved_as(x, &[Some(y)]);
             let rows = l.read(x, Layout::RowMajor, storage)?;
             let view = l.view(rows, shape);
             l.places[y].set(Layout::RowMajor, storage, view);
@@ -52,7 +53,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             let strides = broadcast::strides(from, &into)
                 .ok_or_else(|| Error::bad_argument(format!("{from:?} does not expand to {into:?}")))?;
             let strides: Vec<isize> = strides.iter().map(|&stride| stride as isize).collect();
-            let storage = l.kept(x, &[Some(y)]);
+            let storage = l.moved_as(x, &[Some(y)]);
             let rows = l.read(x, Layout::RowMajor, storage)?;
             let result = l.write(y, Layout::RowMajor, storage)?;
             strided(
@@ -76,7 +77,7 @@ fn trains(l: &Lowering<'_>, node: &Node) -> bool {
 }
 
 fn same(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let storage = l.kept(x, &[Some(y)]);
+    let storage = l.moved_as(x, &[Some(y)]);
     let layout = l.layout(x);
     let shape = layout.dims(l.shape(y)?);
     let value = l.read(x, layout, storage)?;
@@ -109,7 +110,7 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     let order = |permutation: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
         permutation.filter(|&axis| dims[axis] != 1).collect()
     };
-    let storage = l.kept(x, &[Some(y)]);
+    let storage = l.moved_as(x, &[Some(y)]);
     if rank >= 3 && permutation == Layout::ChannelsLast.permutation(rank) && l.has_channels(x) {
         let value = l.read(x, Layout::ChannelsLast, storage)?;
         let view = l.view(value, shape);
@@ -124,6 +125,11 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     }
     if rank >= 3 && permutation == Layout::ChannelsLast.to(Layout::RowMajor, rank) && l.wishes[y].is_none() {
         // y's channels-last form is x as it is; it is moved only where someone wants it row-major
+        let storage = match storage {
+            // stored elements are in ONNX order
+            Storage::Stored => Storage::Real,
+            other => other,
+        };
         let value = l.read(x, Layout::RowMajor, storage)?;
         let view = l.view(value, Layout::ChannelsLast.dims(&shape));
         l.places[y].set(Layout::ChannelsLast, storage, view);
@@ -175,7 +181,7 @@ fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
             isize::try_from(step).map_err(|_| Error::unsupported("a step beyond the address space"))?;
         from[at] = from[at].saturating_mul(step);
     }
-    let storage = l.kept(x, &[Some(y)]);
+    let storage = l.moved_as(x, &[Some(y)]);
     let value = l.read(x, layout, storage)?;
     let is_piece = from == strides && contiguous(&dims, &out);
     if is_piece && l.wishes[y].is_none() && !out.contains(&0) {
@@ -229,13 +235,13 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
             "{dims:?} is not split into {sizes:?}"
         )));
     }
-    let storage = l.kept(x, &node.outputs);
-    let plain = |t: TensorIndex| l.part.plain_f32(t) && l.wishes[t].is_none();
+    let storage = l.moved_as(x, &node.outputs);
+    let plain = |t: TensorIndex| is_unrounded(l.part, t) && l.wishes[t].is_none();
     if layout == Layout::ChannelsLast
         && at == rank - 1
         && sizes.iter().all(|&size| size > 0)
         && !dims.contains(&0)
-        && l.part.plain_f32(x)
+        && is_unrounded(l.part, x)
         && node.outputs.iter().flatten().all(|&t| plain(t))
     {
         // pieces are looked at where they are
@@ -390,7 +396,7 @@ fn blocks(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> 
         }
     };
     let plan = TransposePlan::new(&shape, &permutation).map_err(kernel_error)?;
-    let storage = l.kept(x, &[Some(y)]);
+    let storage = l.moved_as(x, &[Some(y)]);
     let rows = l.read(x, Layout::RowMajor, storage)?;
     let result = l.write(y, Layout::RowMajor, storage)?;
     steps::transpose(l, "blocks", plan, rows, result);

@@ -8,7 +8,7 @@ use crate::work::of_node;
 
 /// Adds a step that evaluates a node.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
-    let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(|t| l.real_dtype(t))).collect();
+    let dtypes: Vec<_> = node.inputs.iter().map(|t| t.map(|t| l.part.real(t))).collect();
     let parts = match polychip_reference::supported(node.op, &node.attributes, &dtypes) {
         Ok(()) => None,
         Err(reason) => Some(
@@ -23,7 +23,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     for input in &node.inputs {
         places.push(match *input {
             Some(t) => {
-                reads.push(l.rows(t)?);
+                reads.push(l.as_is(t)?);
                 Some(reads.len() - 1)
             }
             None => None,
@@ -33,7 +33,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     let mut results = Vec::new();
     for (i, output) in node.outputs.iter().enumerate() {
         if let Some(t) = *output {
-            writes.push(l.write_rows(t)?);
+            writes.push(l.write_as_is(t)?);
             results.push(i);
         }
     }

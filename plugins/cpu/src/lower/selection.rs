@@ -180,7 +180,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     // before the places are known, the op alone says whether they lie apart
     let scattered = matches!(places, Places::Each(_)) || (l.dry && node.op == Op::GatherElements);
-    let (from, to) = (l.rows(x)?, l.write_rows(y)?);
+    let (from, to) = (l.as_is(x)?, l.write_as_is(y)?);
     let width = l.width(from);
     l.step(
         node.op.name(),

@@ -93,9 +93,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         DType::U64 => |rows, o| rows.run::<u64, u64>(o, |v| v),
         _ => return Ok(false),
     };
-    let input = l.rows(x)?;
+    let input = l.as_is(x)?;
     let found = match values {
-        Some(values) => l.write_rows(values)?,
+        Some(values) => l.write_as_is(values)?,
         None => l.fresh(l.dtype(x), to.clone())?,
     };
     let indices = match places {

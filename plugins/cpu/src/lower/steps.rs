@@ -2,10 +2,12 @@
 //!
 //! Not here: which values they run over (`forms`, and each op class).
 
+use half::slice::HalfBitsSliceExt;
 use polychip_cpu_kernels::copy::CopyPlan;
 use polychip_cpu_kernels::elementwise::BinaryPlan;
 use polychip_cpu_kernels::transpose::TransposePlan;
-use polychip_cpu_kernels::{Binary, Unary, elementwise as kernel};
+use polychip_cpu_kernels::{Binary, Unary, convert, elementwise as kernel, typed};
+use polychip_ops::DType;
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -107,6 +109,44 @@ fn class_of(function: Unary) -> Class {
         | Unary::Mish => Class::Transcendental,
         _ => Class::Arithmetic,
     }
+}
+
+/// Adds a step that makes f32 of 16-bit floats.
+pub(super) fn widen(l: &mut Lowering<'_>, x: ValueId, y: ValueId) {
+    let run: fn(&mut [f32], &[u16]) = match l.values[x.0 as usize].dtype {
+        DType::F16 => |y, x| convert::f16_to_f32(x.reinterpret_cast(), y),
+        _ => |y, x| convert::bf16_to_f32(x.reinterpret_cast(), y),
+    };
+    l.step(
+        "widen",
+        &[x],
+        &[y],
+        None,
+        Box::new(move |o| {
+            typed::pass(o.pool, &run, o.read::<u16>(0), o.write::<f32>(0));
+            Ok(())
+        }),
+    )
+    .is(Class::Convert);
+}
+
+/// Adds a step that rounds f32 to 16-bit floats.
+pub(super) fn narrow(l: &mut Lowering<'_>, x: ValueId, y: ValueId) {
+    let run: fn(&mut [u16], &[f32]) = match l.values[y.0 as usize].dtype {
+        DType::F16 => |y, x| convert::f32_to_f16(x, y.reinterpret_cast_mut()),
+        _ => |y, x| convert::f32_to_bf16(x, y.reinterpret_cast_mut()),
+    };
+    l.step(
+        "narrow",
+        &[x],
+        &[y],
+        None,
+        Box::new(move |o| {
+            typed::pass(o.pool, &run, o.read::<f32>(0), o.write::<u16>(0));
+            Ok(())
+        }),
+    )
+    .is(Class::Convert);
 }
 
 /// Adds a step `y = function(x)`.

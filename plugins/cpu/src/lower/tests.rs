@@ -4,6 +4,7 @@
 mod convolution;
 mod elementwise;
 mod groups;
+mod half;
 mod integers;
 mod movement;
 mod product;

@@ -86,12 +86,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let plain = |t: &TensorIndex| l.part.tensors[*t].encoding.is_none();
     let (Some(function), true) = (
-        function(node, l.dtype(first)),
+        function(node, l.real_dtype(first)),
         node.reads().chain([output]).all(|t| plain(&t)),
     ) else {
         return Ok(false);
     };
-    match l.dtype(first) {
+    match l.real_dtype(first) {
         DType::Bool => of_truth(l, function, node, output),
         DType::I8 => of::<i8>(l, function, node, output),
         DType::I16 => of::<i16>(l, function, node, output),
@@ -181,7 +181,7 @@ fn chain<T: Plain>(
         let right = l.rows(next)?;
         let shape = broadcast::shapes(&[l.value_shape(left), l.value_shape(right)])
             .ok_or_else(|| Error::unsupported("shapes do not broadcast together"))?;
-        let sofar = l.fresh(l.dtype(*first), shape)?;
+        let sofar = l.fresh(l.real_dtype(*first), shape)?;
         pair(l, (node.op.name(), class), f, [left, right], sofar)?;
         left = sofar;
     }
