@@ -79,12 +79,12 @@ fn a_table_is_read_as_it_is_stored_and_as_f32() {
     let table = net.boxed(DType::F16, &[6, 40]);
     let table = net.constant(&table);
     let x = net.input(DType::F16, &[3, 40]);
-    let turned = net.node(
+    let transposed = net.node(
         Op::Transpose,
         Attributes::new().with_ints(Attr::Perm, &[1, 0]),
         &[table],
     );
-    let scores = net.plain(Op::MatMul, &[x, turned]);
+    let scores = net.plain(Op::MatMul, &[x, transposed]);
     let doubled = net.plain(Op::Add, &[table, table]);
     let at = net.ints(&[4, 2]);
     let rows = net.plain(Op::Gather, &[table, at]);
