@@ -42,6 +42,7 @@ pub mod norm;
 pub mod peak;
 pub mod pool;
 pub mod quantised;
+pub mod recurrent;
 pub mod reduce;
 pub mod reference;
 pub mod softmax;

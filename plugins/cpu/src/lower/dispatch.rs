@@ -11,8 +11,9 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, conv, elementwise, gather, integers, matmul, movement, nibbles,
-    normalise, pool, reduce, reference, resize, selection, softmax, sort, typed,
+    attention, body, cast, codes, concat, conv, conv_transpose, elementwise, gather, integers, matmul,
+    movement, nibbles, normalise, pool, recurrent, reduce, reference, resize, selection, softmax, sort,
+    typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -45,7 +46,9 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()>
 /// Emits a node by the kernels of its class; `false` where they do not cover it.
 fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     Ok(match OpClass::of(node.op) {
-        OpClass::Convolution => integers::lower(l, node)? || conv::lower(l, node, tail)?,
+        OpClass::Convolution => {
+            integers::lower(l, node)? || conv::lower(l, node, tail)? || conv_transpose::lower(l, node)?
+        }
         OpClass::Product => {
             integers::lower(l, node)? || nibbles::lower(l, node)? || matmul::lower(l, node, tail)?
         }
@@ -64,8 +67,8 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         OpClass::Resize => resize::lower(l, node)?,
         OpClass::Sort => sort::lower(l, node)?,
         OpClass::Quantise => integers::lower(l, node)? || cast::lower(l, node)?,
-        OpClass::Recurrent
-        | OpClass::Control
+        OpClass::Recurrent => recurrent::lower(l, node)?,
+        OpClass::Control
         | OpClass::Container
         | OpClass::Generate
         | OpClass::Signal

@@ -9,6 +9,7 @@ mod integers;
 mod movement;
 mod product;
 mod quantised;
+mod recurrent;
 mod reduction;
 mod work;
 

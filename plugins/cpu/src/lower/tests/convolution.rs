@@ -272,3 +272,103 @@ proptest! {
         net.check(1e-5);
     }
 }
+
+#[test]
+fn transposed_convolutions_of_every_geometry() {
+    use Attr::{Dilations, OutputPadding, OutputShape, Pads, Strides};
+    /// Image, weights, groups and attributes.
+    type Case = (
+        &'static [usize],
+        &'static [usize],
+        i64,
+        &'static [(Attr, &'static [i64])],
+    );
+    let cases: &[Case] = &[
+        (&[1, 3, 5, 4], &[3, 2, 2, 2], 1, &[(Strides, &[2, 2])]),
+        (
+            &[2, 8, 6, 7],
+            &[8, 8, 4, 4],
+            1,
+            &[(Strides, &[2, 2]), (Pads, &[1, 1, 1, 1])],
+        ),
+        (
+            &[1, 4, 5, 5],
+            &[4, 3, 3, 3],
+            1,
+            &[
+                (Strides, &[2, 2]),
+                (Pads, &[1, 1, 1, 1]),
+                (OutputPadding, &[1, 1]),
+            ],
+        ),
+        (&[1, 4, 5, 6], &[4, 3, 3, 3], 1, &[]),
+        (&[1, 4, 5, 6], &[4, 3, 3, 3], 1, &[(Pads, &[1, 0, 2, 1])]),
+        (
+            &[1, 6, 5, 6],
+            &[6, 2, 3, 2],
+            2,
+            &[(Strides, &[1, 3]), (Dilations, &[2, 2])],
+        ),
+        (
+            &[1, 6, 4, 3],
+            &[6, 2, 3, 4],
+            3,
+            &[(Strides, &[3, 2]), (Dilations, &[2, 3])],
+        ),
+        // strides wider than the kernel leave gaps; pads deeper than a phase reaches
+        (&[1, 2, 3, 3], &[2, 2, 2, 1], 1, &[(Strides, &[4, 3])]),
+        (
+            &[1, 2, 6, 6],
+            &[2, 2, 3, 3],
+            1,
+            &[(Strides, &[2, 2]), (Pads, &[2, 2, 2, 2])],
+        ),
+        (
+            &[1, 2, 9, 9],
+            &[2, 3, 2, 2],
+            1,
+            &[(Strides, &[2, 2]), (Pads, &[5, 3, 4, 2])],
+        ),
+        (&[1, 4, 5, 5], &[4, 1, 3, 3], 4, &[(Strides, &[2, 2])]),
+        (
+            &[1, 3, 5, 4],
+            &[3, 2, 3, 3],
+            1,
+            &[(Strides, &[2, 2]), (OutputShape, &[10, 8])],
+        ),
+        (
+            &[1, 3, 5, 4],
+            &[3, 2, 3, 3],
+            1,
+            &[(Strides, &[2, 2]), (OutputShape, &[14, 13])],
+        ),
+        (&[2, 5, 11], &[5, 3, 16], 1, &[(Strides, &[8]), (Pads, &[4, 4])]),
+        (&[1, 2, 3, 4, 3], &[2, 3, 2, 3, 2], 1, &[(Strides, &[2, 1, 3])]),
+    ];
+    for (image, weights, groups, lists) in cases {
+        for with_bias in [false, true] {
+            for dtype in [DType::F32, DType::F16] {
+                let mut net = Net::default();
+                let x = net.input(dtype, image);
+                let w = net.boxed(dtype, weights);
+                let w = net.constant(&w);
+                let mut inputs = vec![x, w];
+                if with_bias {
+                    let bias = net.boxed(dtype, &[weights[1] * *groups as usize]);
+                    inputs.push(net.constant(&bias));
+                }
+                let mut attributes = Attributes::new().with_int(Attr::Group, *groups);
+                for (attr, values) in *lists {
+                    attributes = attributes.with_ints(*attr, values);
+                }
+                let y = net.node(Op::ConvTranspose, attributes, &inputs);
+                // read in the layout of kernels, and in that of a port
+                let z = net.plain(Op::Relu, &[y]);
+                net.output(z);
+                net.output(y);
+                let steps = net.check(if dtype == DType::F32 { 1e-5 } else { 3e-3 });
+                assert!(steps.contains(&"conv"), "{image:?} {weights:?}: {steps:?}");
+            }
+        }
+    }
+}

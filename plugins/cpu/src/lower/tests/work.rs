@@ -25,8 +25,9 @@ fn recurrent(op: Op, gates: usize, outputs: usize) -> Net {
     let (steps, input, hidden) = (50, 64, 32);
     let mut net = Net::default();
     let x = net.input(DType::F32, &[steps, 1, input]);
-    let w = net.weights(&[1, gates * hidden, input]);
-    let r = net.weights(&[1, gates * hidden, hidden]);
+    // of weights that are computed, so that the reference evaluator has it
+    let w = net.input(DType::F32, &[1, gates * hidden, input]);
+    let r = net.input(DType::F32, &[1, gates * hidden, hidden]);
     let attributes = Attributes::new().with_int(Attr::HiddenSize, hidden as i64);
     let results = net.nodes(op, attributes, &[Some(x), Some(w), Some(r)], outputs);
     for result in results {

@@ -1,0 +1,291 @@
+//! LSTM, GRU and RNN with constant weights: each direction is one step, which loops over the sequence.
+//!
+//! Not here: peepholes, clipping, lengths of single sequences, weights that are computed; those are the reference's.
+
+use polychip_cpu_kernels::Unary;
+use polychip_cpu_kernels::recurrent::{Cell, RecurrentParams, RecurrentPlan, Sequence, Weights};
+use polychip_ops::{Attr, DType, Op};
+use polychip_sdk::Result;
+
+use super::builder::{Lowering, kernel_error};
+use super::encoding::stands_for_f32;
+use crate::part::{Node, Part, Tensor, TensorIndex};
+use crate::step::{Operands, ValueId};
+use crate::work::Class;
+
+/// A function of gates, by ONNX's name.
+fn function(name: &str) -> Option<Unary> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "sigmoid" => Unary::Sigmoid,
+        "tanh" => Unary::Tanh,
+        "relu" => Unary::Relu,
+        "softsign" => Unary::Softsign,
+        "softplus" => Unary::Softplus,
+        _ => return None,
+    })
+}
+
+/// The functions of one direction.
+fn functions(node: &Node, cell: Cell, direction: usize) -> Option<[Unary; 3]> {
+    let (defaults, count) = match cell {
+        Cell::Lstm => ([Unary::Sigmoid, Unary::Tanh, Unary::Tanh], 3),
+        Cell::Gru { .. } => ([Unary::Sigmoid, Unary::Tanh, Unary::Tanh], 2),
+        Cell::Rnn => ([Unary::Tanh; 3], 1),
+    };
+    let Some(names) = node
+        .attributes
+        .strings(Attr::Activations)
+        .filter(|names| !names.is_empty())
+    else {
+        return Some(defaults);
+    };
+    let mut functions = defaults;
+    for (to, name) in functions
+        .iter_mut()
+        .zip(names.get(direction * count..(direction + 1) * count)?)
+    {
+        *to = function(name)?;
+    }
+    Some(functions)
+}
+
+/// A layer of these kernels.
+struct Layer {
+    cell: Cell,
+    directions: usize,
+    steps: usize,
+    batch: usize,
+    input: usize,
+    hidden: usize,
+    batch_first: bool,
+    /// Whether the only direction is backwards.
+    reverse: bool,
+}
+
+fn layer(part: &Part, node: &Node) -> Option<Layer> {
+    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
+    let cell = match node.op {
+        Op::LSTM if !flag(Attr::InputForget) && node.input(7).is_none() => Cell::Lstm,
+        Op::GRU => Cell::Gru {
+            linear_before_reset: flag(Attr::LinearBeforeReset),
+        },
+        Op::RNN => Cell::Rnn,
+        _ => return None,
+    };
+    let other = [Attr::Clip, Attr::ActivationAlpha, Attr::ActivationBeta];
+    if other.iter().any(|&attr| node.attributes.get(attr).is_some()) {
+        return None;
+    }
+    let (directions, reverse) = match node.attributes.str(Attr::Direction).unwrap_or("forward") {
+        "forward" => (1, false),
+        "reverse" => (1, true),
+        "bidirectional" => (2, false),
+        _ => return None,
+    };
+    let batch_first = flag(Attr::Layout);
+    let &[first, second, input] = part.dims(node.input(0)?)? else {
+        return None;
+    };
+    let (steps, batch) = if batch_first {
+        (second, first)
+    } else {
+        (first, second)
+    };
+    let &[_, _, hidden] = part.dims(node.input(2)?)? else {
+        return None;
+    };
+    let gates = cell.gates() * hidden;
+    let shaped = |i: usize, shape: &[usize]| node.input(i).is_none_or(|t| part.dims(t) == Some(shape));
+    let state = match batch_first {
+        false => [directions, batch, hidden],
+        true => [batch, directions, hidden],
+    };
+    let constant = |i: usize| node.input(i).is_none_or(|t| part.is_constant(t));
+    let floats = |t: Option<TensorIndex>| t.is_none_or(|t| stands_for_f32(part, t));
+    let lengths = node.input(4).is_none_or(|t| {
+        let lengths = part.integers(t);
+        lengths.is_some_and(|lengths| lengths.iter().all(|&length| length == steps as i64))
+    });
+    let fits = shaped(1, &[directions, gates, input])
+        && shaped(2, &[directions, gates, hidden])
+        && shaped(3, &[directions, 2 * gates])
+        && shaped(5, &state)
+        && shaped(6, &state)
+        && (1..=3).all(constant)
+        && lengths
+        && [0, 1, 2, 3, 5, 6].iter().all(|&i| floats(node.input(i)))
+        && node.outputs.iter().all(|&t| floats(t))
+        && [steps, batch, input, hidden].iter().all(|&size| size > 0)
+        // states of one direction lie together
+        && (!batch_first || directions == 1);
+    fits.then_some(Layer {
+        cell,
+        directions,
+        steps,
+        batch,
+        input,
+        hidden,
+        batch_first,
+        reverse,
+    })
+}
+
+/// Lowers a recurrent layer.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let Some(layer) = layer(l.part, node) else {
+        return Ok(false);
+    };
+    let (Some(x), Some(w), Some(r)) = (node.input(0), node.input(1), node.input(2)) else {
+        return Ok(false);
+    };
+    let mut plans = Vec::new();
+    for direction in 0..layer.directions {
+        let Some(functions) = functions(node, layer.cell, direction) else {
+            return Ok(false);
+        };
+        let params = RecurrentParams {
+            cell: layer.cell,
+            steps: layer.steps,
+            batch: layer.batch,
+            input: layer.input,
+            hidden: layer.hidden,
+            batch_first: layer.batch_first,
+            reverse: layer.reverse || direction == 1,
+            functions,
+        };
+        plans.push(RecurrentPlan::new(l.isa, params).map_err(kernel_error)?);
+    }
+    let weights = [Some(w), Some(r), node.input(3)];
+    let weights = weights.map(|t| t.map(|t| l.source(t)).transpose());
+    let [w, r, b] = weights;
+    let (Some(w), Some(r), b) = (w?, r?, b?) else {
+        return Ok(false);
+    };
+    let input = l.rows(x)?;
+    let state = |l: &mut Lowering<'_>, i: usize| node.input(i).map(|t| l.rows(t)).transpose();
+    let initial = [state(l, 5)?, state(l, 6)?];
+    let (states, is_lstm) = (
+        layer.directions * layer.batch * layer.hidden,
+        layer.cell == Cell::Lstm,
+    );
+    let last = |l: &mut Lowering<'_>, i: usize| match node.output(i) {
+        Some(t) => l.write_rows(t),
+        None => l.fresh(DType::F32, vec![states]),
+    };
+    let mut ends = vec![last(l, 1)?];
+    if is_lstm {
+        ends.push(last(l, 2)?);
+    }
+    let all = node.output(0).map(|t| l.write_rows(t)).transpose()?;
+    for (direction, plan) in plans.into_iter().enumerate() {
+        let (packer, directions) = (plan.clone(), layer.directions);
+        let (w, r, b) = (w.clone(), r.clone(), b.clone());
+        let packed = l.packed(vec![plan.packed_len()], move |target| {
+            let b = b.as_ref().map(Tensor::reals).transpose()?;
+            let (w, r) = (w.reals()?, r.reals()?);
+            fn own(values: &[f32], directions: usize, direction: usize) -> &[f32] {
+                let len = values.len() / directions;
+                &values[direction * len..(direction + 1) * len]
+            }
+            let weights = Weights {
+                input: own(&w, directions, direction),
+                state: own(&r, directions, direction),
+                bias: b.as_deref().map(|b| own(b, directions, direction)),
+            };
+            packer.pack(weights, target);
+            Ok(())
+        })?;
+        let values = Values {
+            reads: [input, packed],
+            initial,
+            ends: &ends,
+            all,
+        };
+        run(l, &layer, direction, plan, &values)?;
+    }
+    Ok(true)
+}
+
+/// What a direction reads and writes.
+struct Values<'a> {
+    reads: [ValueId; 2],
+    initial: [Option<ValueId>; 2],
+    /// The last state of all directions, and of an LSTM the last cells.
+    ends: &'a [ValueId],
+    all: Option<ValueId>,
+}
+
+fn run(
+    l: &mut Lowering<'_>,
+    layer: &Layer,
+    direction: usize,
+    plan: RecurrentPlan,
+    values: &Values<'_>,
+) -> Result<()> {
+    let mut reads = values.reads.to_vec();
+    let places = values.initial.map(|value| {
+        value.map(|value| {
+            reads.push(value);
+            reads.len() - 1
+        })
+    });
+    let mut writes = values.ends.to_vec();
+    writes.extend(values.all);
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    let &Layer {
+        directions,
+        steps,
+        batch,
+        hidden,
+        batch_first,
+        ..
+    } = layer;
+    let (is_lstm, has_all) = (values.ends.len() == 2, values.all.is_some());
+    let own = direction * batch * hidden..(direction + 1) * batch * hidden;
+    // where the results of a step and of a sequence begin
+    let (first, step, sequence) = if batch_first {
+        (
+            direction * hidden,
+            directions * hidden,
+            steps * directions * hidden,
+        )
+    } else {
+        (own.start, directions * batch * hidden, hidden)
+    };
+    let (inputs, state) = plan.multiply_adds();
+    // a tile of few rows waits for its operands as long as one of four
+    let products = state.saturating_mul(steps.saturating_mul(batch.max(4)));
+    l.step(
+        "recurrent",
+        &reads,
+        &writes,
+        scratch,
+        Box::new(move |o| {
+            let begin = |o: &Operands<'_>, place: Option<usize>, state: &mut [f32]| match place {
+                Some(place) => state.copy_from_slice(&o.read::<f32>(place)[own.clone()]),
+                None => state.fill(0.0),
+            };
+            let h = &mut o.write::<f32>(0)[own.clone()];
+            begin(o, places[0], h);
+            let c: &mut [f32] = if is_lstm {
+                let c = &mut o.write::<f32>(1)[own.clone()];
+                begin(o, places[1], c);
+                c
+            } else {
+                &mut []
+            };
+            let at = 1 + usize::from(is_lstm);
+            let y = has_all.then(|| Sequence {
+                data: o.write::<f32>(at),
+                first,
+                step,
+                batch: sequence,
+            });
+            let scratch = o.scratch(at + usize::from(has_all));
+            plan.run(o.pool, o.read(1), o.read(0), h, c, y, scratch);
+            Ok(())
+        }),
+    )
+    .does(Class::Product, inputs.saturating_add(products));
+    Ok(())
+}
