@@ -31,6 +31,7 @@ mod encoding;
 mod filter;
 mod finish;
 mod forms;
+mod fourier;
 mod function;
 mod fuse;
 mod gather;

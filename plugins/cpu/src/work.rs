@@ -68,6 +68,8 @@ pub(crate) enum Class {
     Order,
     /// Integers that are divided, and remainders, one by one.
     TypedDivide,
+    /// Elements of Fourier transforms, times the logarithm of their lengths.
+    Fourier,
     /// Elements whose type changes.
     Convert,
     /// Elements between floats of 16 and of 32 bits, and from floats to integers, one by one.

@@ -11,9 +11,9 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, conv, conv_transpose, elementwise, gather, integers, matmul,
-    movement, nibbles, normalise, pool, recurrent, reduce, reference, resize, selection, softmax, sort,
-    typed,
+    attention, body, cast, codes, concat, conv, conv_transpose, elementwise, fourier, gather, integers,
+    matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize, selection, softmax,
+    sort, typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -67,12 +67,8 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         OpClass::Resize => resize::lower(l, node)?,
         OpClass::Sort => sort::lower(l, node)?,
         OpClass::Quantise => integers::lower(l, node)? || cast::lower(l, node)?,
+        OpClass::Signal => fourier::lower(l, node)?,
         OpClass::Recurrent => recurrent::lower(l, node)?,
-        OpClass::Control
-        | OpClass::Container
-        | OpClass::Generate
-        | OpClass::Signal
-        | OpClass::Text
-        | OpClass::Other => false,
+        OpClass::Control | OpClass::Container | OpClass::Generate | OpClass::Text | OpClass::Other => false,
     })
 }

@@ -3,6 +3,7 @@
 
 mod convolution;
 mod elementwise;
+mod fourier;
 mod groups;
 mod half;
 mod integers;
