@@ -63,7 +63,7 @@ fn frames_of_a_signal_with_and_without_a_window() {
         let y = net.nodes(Op::STFT, attributes, &inputs, 1)[0];
         net.output(y);
         net.check(1e-5);
-        let program = net.lower(&vec![Layout::RowMajor; 2], false, &ThreadPool::new(1));
+        let program = net.lower(&[Layout::RowMajor; 2], false, &ThreadPool::new(1));
         assert!(
             program.steps.iter().all(|step| !step.work.class.is_reference()),
             "{:?}",
