@@ -26,6 +26,7 @@ mod conv;
 mod conv_transpose;
 mod dispatch;
 mod draft;
+mod einsum;
 mod elementwise;
 mod encoding;
 mod filter;

@@ -11,9 +11,9 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, conv, conv_transpose, elementwise, fourier, gather, integers,
-    matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize, selection, softmax,
-    sort, typed,
+    attention, body, cast, codes, concat, conv, conv_transpose, einsum, elementwise, fourier, gather,
+    integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize, selection,
+    softmax, sort, typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -50,7 +50,10 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
             integers::lower(l, node)? || conv::lower(l, node, tail)? || conv_transpose::lower(l, node)?
         }
         OpClass::Product => {
-            integers::lower(l, node)? || nibbles::lower(l, node)? || matmul::lower(l, node, tail)?
+            integers::lower(l, node)?
+                || nibbles::lower(l, node)?
+                || matmul::lower(l, node, tail)?
+                || einsum::lower(l, node)?
         }
         OpClass::Attention => attention::lower(l, node, tail)?,
         OpClass::ElementWise => {

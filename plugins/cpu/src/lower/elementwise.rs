@@ -33,7 +33,7 @@ fn scalar(op: Op) -> Option<fn(f32) -> f32> {
 
 fn binary(op: Op) -> Option<Binary> {
     Some(match op {
-        Op::Add | Op::Sum => Binary::Add,
+        Op::Add | Op::Sum | Op::Mean => Binary::Add,
         Op::Sub => Binary::Sub,
         Op::Mul => Binary::Mul,
         Op::Div => Binary::Div,
@@ -101,19 +101,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let inputs: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
     match inputs[..] {
         [single] => unary(l, Unary::Identity, single, output)?,
-        [a, b] => two(l, function, a, b, output)?,
+        [a, b] if node.op != Op::Mean => two(l, function, a, b, output)?,
         [] => return Ok(false),
         [first, second, ref rest @ ..] => {
-            // Sum, Min and Max of many: a chain of two at a time
+            // Sum, Mean, Min and Max of many: a chain of two at a time
             let layout = choose(l, &inputs, output)?;
             let (a, b) = (
                 operand(l, first, output, layout)?,
                 operand(l, second, output, layout)?,
             );
             let mut result = join(l, function, a, b)?;
+            let scale = (node.op == Op::Mean).then(|| 1.0 / inputs.len() as f32);
             for (i, &next) in rest.iter().enumerate() {
                 let b = operand(l, next, output, layout)?;
-                let last = i + 1 == rest.len();
+                let last = i + 1 == rest.len() && scale.is_none();
                 result = if last {
                     let y = l.write(output, layout, Storage::Real)?;
                     steps::binary(l, function, result, b, y)?;
@@ -121,6 +122,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                 } else {
                     join(l, function, result, b)?
                 };
+            }
+            if let Some(scale) = scale {
+                let y = l.write(output, layout, Storage::Real)?;
+                steps::unary(l, Unary::Affine { scale, shift: -0.0 }, result, y);
             }
         }
     }

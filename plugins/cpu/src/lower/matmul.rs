@@ -352,7 +352,7 @@ fn class_of(elements: Elements) -> Class {
 }
 
 /// Adds a step for a product of two computed operands.
-fn product(
+pub(super) fn product(
     l: &mut Lowering<'_>,
     elements: Elements,
     params: MatMulParams,

@@ -179,7 +179,20 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         target.copy_from_slice(&again(true)?);
         Ok(())
     })?;
-    let layout = if l.shape(x)?.len() == 2 {
+    let rank = l.shape(x)?.len();
+    if rank > 2 && !l.has_channels(x) {
+        // an image in ONNX order stays so
+        let mut shape = vec![1; rank - 1];
+        shape[0] = channels;
+        let (scale, shift) = (l.view(scale, shape.clone()), l.view(shift, shape));
+        let input = l.rows(x)?;
+        let scaled = l.fresh(DType::F32, l.shape(x)?.to_vec())?;
+        steps::binary(l, Binary::Mul, input, scale, scaled)?;
+        let output = l.write_rows(y)?;
+        steps::binary(l, Binary::Add, scaled, shift, output)?;
+        return Ok(true);
+    }
+    let layout = if rank == 2 {
         Layout::RowMajor
     } else {
         Layout::ChannelsLast

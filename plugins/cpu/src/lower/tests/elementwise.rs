@@ -71,3 +71,21 @@ proptest! {
         prop_assert!(steps.len() == 1);
     }
 }
+
+#[test]
+fn means_of_any_number_of_tensors() {
+    for count in [1, 2, 3, 5] {
+        for dtype in [DType::F32, DType::F16] {
+            let mut net = Net::default();
+            let shapes = [&[2, 3, 4, 5][..], &[3, 1, 1], &[2, 3, 4, 5], &[5], &[1, 3, 4, 5]];
+            let inputs: Vec<usize> = shapes[..count]
+                .iter()
+                .map(|shape| net.input(dtype, shape))
+                .collect();
+            let y = net.plain(Op::Mean, &inputs);
+            net.output(y);
+            let steps = net.check(2e-3);
+            assert!(!steps.contains(&"Mean"), "{steps:?}");
+        }
+    }
+}

@@ -335,3 +335,46 @@ fn reduced_precision_keeps_bf16_between_products_and_f32_at_ports() {
         assert_eq!(program.steps.len(), steps.len());
     }
 }
+
+#[test]
+fn sums_of_einstein_are_products() {
+    for (equation, shapes, by_kernel) in [
+        ("ij,jk->ik", &[&[5, 7][..], &[7, 3]][..], true),
+        ("ij,jk", &[&[5, 7], &[7, 3]], true),
+        ("ij,jk->ki", &[&[5, 7], &[7, 3]], true),
+        ("bqhd,bkhd->bhqk", &[&[2, 3, 4, 5], &[2, 6, 4, 5]], true),
+        ("bhqk,bkhd->bqhd", &[&[2, 4, 3, 6], &[2, 6, 4, 5]], true),
+        ("bnc, cde -> bnde", &[&[2, 3, 4], &[4, 5, 6]], true),
+        ("abc,bcd->ad", &[&[2, 3, 4], &[3, 4, 5]], true),
+        ("abc,cbd->ad", &[&[2, 3, 4], &[4, 3, 5]], true),
+        ("abc,cbd->da", &[&[2, 3, 4], &[4, 3, 5]], true),
+        ("i,j->ij", &[&[5], &[4]], true),
+        ("i,i->", &[&[5], &[5]], true),
+        ("ij,ij->ij", &[&[3, 4], &[3, 4]], true),
+        ("ij,ij->ji", &[&[3, 4], &[3, 4]], true),
+        ("ia,ja->aij", &[&[3, 4], &[5, 4]], true),
+        ("abcd,abcd->dcba", &[&[2, 3, 2, 4], &[2, 3, 2, 4]], true),
+        ("abx,yab->xby", &[&[2, 3, 4], &[5, 2, 3]], true),
+        ("ij,k->ijk", &[&[3, 4], &[1]], true),
+        ("ij->ji", &[&[3, 4]], true),
+        ("abc->cab", &[&[3, 4, 5]], true),
+        ("ii->i", &[&[3, 3]], false),
+        ("ij->i", &[&[3, 4]], false),
+        ("ij,kl->ik", &[&[3, 4], &[2, 5]], false),
+        ("...i,ij->...j", &[&[2, 3, 4], &[4, 5]], false),
+        ("a,ab,b->a", &[&[3], &[3, 4], &[4]], false),
+    ] {
+        for dtype in [DType::F32, DType::F16] {
+            let mut net = Net::default();
+            let inputs: Vec<usize> = shapes.iter().map(|shape| net.input(dtype, shape)).collect();
+            let y = net.node(
+                Op::Einsum,
+                Attributes::new().with_str(Attr::Equation, equation),
+                &inputs,
+            );
+            net.output(y);
+            let steps = net.check(if dtype == DType::F32 { 1e-5 } else { 3e-3 });
+            assert_eq!(!steps.contains(&"Einsum"), by_kernel, "{equation}: {steps:?}");
+        }
+    }
+}

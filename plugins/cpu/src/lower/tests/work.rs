@@ -43,6 +43,7 @@ fn recurrent_layers_are_priced_by_their_products() {
     check(&recurrent(Op::RNN, 1, 2), Loop::Dot, 50 * 32 * 96);
 }
 
+/// Of f64, which the reference evaluator has.
 #[test]
 fn an_einstein_sum_is_priced_by_all_its_labels() {
     for (equation, a, b, units, results) in [
@@ -63,7 +64,7 @@ fn an_einstein_sum_is_priced_by_all_its_labels() {
         ),
     ] {
         let mut net = Net::default();
-        let inputs = [net.input(DType::F32, &a), net.input(DType::F32, &b)];
+        let inputs = [net.input(DType::F64, &a), net.input(DType::F64, &b)];
         let attributes = Attributes::new().with(Attr::Equation, AttrValue::String(equation.into()));
         let y = net.node(Op::Einsum, attributes, &inputs);
         net.output(y);
