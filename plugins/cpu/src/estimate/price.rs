@@ -82,7 +82,7 @@ fn price(class: Class) -> (Price, Option<f64>) {
         Class::Resize => (Turn(0.9), None),
         Class::Typed => (Turn(0.06), PASS),
         Class::Order => (Turn(0.7), None),
-        Class::Fourier => (Turn(1.0), None),
+        Class::Fourier => (Turn(0.27), None),
         Class::TypedDivide => (Turn(2.5), None),
         Class::Convert => (Turn(0.12), None),
         Class::ConvertHalf => (Turn(1.7), None),
