@@ -85,15 +85,15 @@ impl FourierPlan {
     /// Works out a transform.
     ///
     /// # Errors
-    /// Where there is no element or no bin, or more bins than elements.
+    /// Where there is no element, more than 2^20, or more bins than elements.
     pub fn new(params: FourierParams) -> Result<Self, Error> {
         let FourierParams { length, bins, .. } = params;
-        if length == 0 || length > 1 << 28 {
+        if length == 0 || length > 1 << 20 {
             return Err(Error::parameter(
                 "fourier",
                 "length",
                 length,
-                "it must be 1 to 2^28",
+                "it must be 1 to 2^20",
             ));
         }
         if bins > length {

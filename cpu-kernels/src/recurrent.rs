@@ -33,6 +33,13 @@ impl Cell {
             Cell::Rnn => 1,
         }
     }
+
+    /// Whether a reset gate scales the state's product.
+    fn resets_product(self) -> bool {
+        self == Cell::Gru {
+            linear_before_reset: true,
+        }
+    }
 }
 
 /// Shape and order of a recurrent layer.
@@ -72,7 +79,7 @@ pub struct Weights<'a> {
 pub struct Sequence<'a> {
     /// The elements.
     pub data: &'a mut [f32],
-    /// The first element, and what lies between two steps and two sequences.
+    /// The place of the first step of the first sequence.
     pub first: usize,
     /// Elements between steps.
     pub step: usize,
@@ -186,10 +193,7 @@ impl RecurrentPlan {
         } = self.params;
         let columns = cell.gates() * hidden;
         let [first, second, third] = self.parts();
-        let linear = cell
-            == Cell::Gru {
-                linear_before_reset: true,
-            };
+        let linear = cell.resets_product();
         let mut bias = vec![0.0; columns];
         let mut behind = vec![0.0; columns];
         if let Some(both) = weights.bias {
@@ -217,7 +221,7 @@ impl RecurrentPlan {
         }
     }
 
-    /// Floats of scratch: all steps' gates of the input, one step's gates, two states, and what products need.
+    /// Floats of scratch: all steps' gates of the input, one step's gates, a spare state, and what products need.
     fn shares(&self, pool: &ThreadPool) -> [usize; 4] {
         let RecurrentParams {
             cell,
@@ -297,10 +301,7 @@ impl RecurrentPlan {
             };
             let taken = &all[first..];
             let added = |from: usize| Some(Matrix::rows(&taken[from..], stride));
-            let linear = cell
-                == Cell::Gru {
-                    linear_before_reset: true,
-                };
+            let linear = cell.resets_product();
             let own = if self.candidate.is_some() {
                 2 * hidden
             } else {

@@ -72,8 +72,8 @@ pub(crate) enum Class {
     Fourier,
     /// Elements whose type changes.
     Convert,
-    /// Elements between floats of 16 and of 32 bits, and from floats to integers, one by one.
-    ConvertHalf,
+    /// Floats that are cut off to integers, one by one.
+    Truncate,
     /// Elements between real values and bytes, in vectors.
     Codes,
     /// Integers made real values.

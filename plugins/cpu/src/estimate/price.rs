@@ -85,7 +85,7 @@ fn price(class: Class) -> (Price, Option<f64>) {
         Class::Fourier => (Turn(0.27), None),
         Class::TypedDivide => (Turn(2.5), None),
         Class::Convert => (Turn(0.12), None),
-        Class::ConvertHalf => (Turn(1.7), None),
+        Class::Truncate => (Turn(1.7), None),
         Class::Codes => (Turn(0.2), PASS),
         Class::Dequantise => (Turn(0.15), None),
         Class::Quantise => (Turn(2.5), None),

@@ -219,7 +219,7 @@ fn convert<'l>(
 
 fn class(from: DType, to: DType) -> Class {
     if from.is_float() && !to.is_float() && to != DType::Bool {
-        Class::ConvertHalf
+        Class::Truncate
     } else {
         Class::Convert
     }

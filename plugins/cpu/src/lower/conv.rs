@@ -151,12 +151,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let epilogue = tail.epilogue();
     let has_residual = tail.residual.is_some();
-    let class = match (plan.is_depthwise(), plan.algorithm()) {
-        (true, _) => Class::Depthwise,
-        (_, Algorithm::Direct) if storage == Storage::Bf16 => Class::ProductBf16,
-        (_, Algorithm::Direct) => Class::Product,
-        _ => Class::Winograd,
-    };
+    let class = class_of(&plan, storage);
     // the short sums of groups leave most of a tile's time to its ends
     let products = plan.multiply_adds()
         * if groups > 1 && class == Class::Product {
@@ -193,6 +188,16 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     )
     .does(class, products);
     Ok(true)
+}
+
+/// The class of a convolution's loops.
+pub(super) fn class_of(plan: &ConvPlan, storage: Storage) -> Class {
+    match (plan.is_depthwise(), plan.algorithm()) {
+        (true, _) => Class::Depthwise,
+        (_, Algorithm::Direct) if storage == Storage::Bf16 => Class::ProductBf16,
+        (_, Algorithm::Direct) => Class::Product,
+        _ => Class::Winograd,
+    }
 }
 
 /// How many elements a place in a concatenation lies behind a value in the same memory.

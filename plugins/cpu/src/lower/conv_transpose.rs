@@ -5,22 +5,22 @@
 //! "Is the deconvolution layer the same as a convolutional layer?", 2016); phases then move to their places, where padding
 //! is cut off. Taps that a phase lacks are zeros.
 
-use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan, Window};
+use polychip_cpu_kernels::conv::{ConvParams, ConvPlan, Window};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Attr, Op, geometry};
+use polychip_ops::{Attr, DType, Op, geometry};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error, shape_error};
+use super::conv;
 use super::encoding::stands_for_f32;
 use super::steps::{dense, strided};
 use super::tail::Tail;
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::step::ValueId;
-use crate::work::Class;
 
-/// Copies beyond which the reference evaluator is left alone with a node.
+/// Phases beyond which the reference evaluator computes a node: each is a copy.
 const MOST_PHASES: usize = 1 << 10;
-/// Elements of a kernel with the zeros of all phases beyond which one is not made.
+/// Elements of the convolution's kernel, zeros and all, beyond which the reference evaluator computes a node.
 const MOST_WEIGHTS: usize = 1 << 28;
 
 /// One spatial axis.
@@ -226,7 +226,8 @@ fn shape(
     };
     let taps = axes.iter().map(|axis| axis.taps.saturating_mul(axis.stride));
     let all = taps.fold(dims[1].saturating_mul(weights[1]), usize::saturating_mul);
-    Ok((shape.all_phases() <= MOST_PHASES && all <= MOST_WEIGHTS).then_some(shape))
+    // in this order: the count of phases of what has more weights may not fit a word
+    Ok((all <= MOST_WEIGHTS && shape.all_phases() <= MOST_PHASES).then_some(shape))
 }
 
 fn covers(part: &Part, node: &Node) -> bool {
@@ -274,14 +275,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         let mut sizes = vec![shape.batch];
         sizes.extend(grid);
         sizes.push(params.out_channels);
-        l.fresh(polychip_ops::DType::F32, sizes)?
+        l.fresh(DType::F32, sizes)?
     };
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
-    let class = match (plan.is_depthwise(), plan.algorithm()) {
-        (true, _) => Class::Depthwise,
-        (_, Algorithm::Direct) => Class::Product,
-        _ => Class::Winograd,
-    };
+    let class = conv::class_of(&plan, Storage::Real);
     let (products, epilogue) = (plan.multiply_adds(), Tail::NONE.epilogue());
     l.step(
         "conv",

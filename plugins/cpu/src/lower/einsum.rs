@@ -8,6 +8,7 @@
 
 use polychip_cpu_kernels::gemm::{Elements, MAX_BATCH_DIMS, MatMulParams, Strides};
 use polychip_cpu_kernels::transpose::TransposePlan;
+use polychip_lowering::Layout;
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::Result;
 
@@ -87,6 +88,12 @@ impl Labelled<'_> {
         }))
     }
 
+    /// The strides where the labels stand in this order.
+    fn ordered(&self, [batch, rows, columns]: [&[char]; 3]) -> Result<Strides> {
+        let strides = self.matrix(batch, rows, columns)?;
+        Ok(strides.expect("invariant: labels in order lie together, and the last are one element apart"))
+    }
+
     /// The permutation that brings the labels into an order.
     fn permutation(&self, order: &[char]) -> Vec<usize> {
         let place = |label| self.labels.iter().position(|own| own == label);
@@ -132,7 +139,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         [x] if x.labels.len() == result.labels.len() => {
             let permutation = x.permutation(result.labels);
             let plan = TransposePlan::new(x.dims, &permutation).map_err(kernel_error)?;
-            let (from, to) = (l.rows(tensors[0])?, l.write_rows(y)?);
+            let storage = l.moved_as(tensors[0], &[Some(y)]);
+            let from = l.read(tensors[0], Layout::RowMajor, storage)?;
+            let to = l.write(y, Layout::RowMajor, storage)?;
             steps::transpose(l, "transpose", plan, from, to);
             Ok(true)
         }
@@ -183,16 +192,12 @@ fn product(
         dims: &shape,
     };
     let (c_value, c_strides) = match own {
-        Some(strides) => (l.write_rows(y)?, Some(strides)),
+        Some(strides) => (l.write_rows(y)?, strides),
         None => (
             l.fresh(DType::F32, shape.clone())?,
-            canonical.matrix(&batch, &rows, &columns)?,
+            canonical.ordered([&batch, &rows, &columns])?,
         ),
     };
-    let Some(mut c_strides) = c_strides else {
-        return Ok(false);
-    };
-    c_strides.column = 1;
     let params = MatMulParams {
         batch: sizes,
         m,
@@ -229,16 +234,9 @@ fn operand(
     let plan = TransposePlan::new(own.dims, &own.permutation(&order)).map_err(kernel_error)?;
     let moved = l.fresh(DType::F32, shape.clone())?;
     steps::transpose(l, "transpose", plan, value, moved);
-    let (rows, columns) = (own.sizes(rows), own.sizes(columns));
-    let dims = dense(&shape)?;
-    let mut all = [0; MAX_BATCH_DIMS];
-    for (to, &stride) in all[MAX_BATCH_DIMS - batch.len()..].iter_mut().zip(&dims) {
-        *to = stride as usize;
-    }
-    let strides = Strides {
-        batch: all,
-        row: if rows == 1 { 1 } else { columns },
-        column: 1,
+    let canonical = Labelled {
+        labels: &order,
+        dims: &shape,
     };
-    Ok((moved, strides))
+    Ok((moved, canonical.ordered([batch, rows, columns])?))
 }

@@ -83,7 +83,7 @@ fn dft(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
         to: [bins * inner * 2, 2],
         to_step: inner * 2,
     };
-    transform(l, node, params, lines, [x, y], None)?;
+    transform(l, params, lines, [x, y], None)?;
     Ok(true)
 }
 
@@ -134,13 +134,12 @@ fn stft(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Re
         to_step: 2,
     };
     let window = window.map(|t| l.rows(t)).transpose()?;
-    transform(l, node, params, lines, [x, y], window)?;
+    transform(l, params, lines, [x, y], window)?;
     Ok(true)
 }
 
 fn transform(
     l: &mut Lowering<'_>,
-    node: &Node,
     params: FourierParams,
     lines: Lines,
     [x, y]: [TensorIndex; 2],
@@ -155,7 +154,7 @@ fn transform(
     let depth = (usize::BITS - params.length.leading_zeros()) as usize;
     let turns = lines.count.iter().product::<usize>() * params.length * depth;
     l.step(
-        node.op.name(),
+        "fourier",
         &reads,
         &[result],
         scratch,

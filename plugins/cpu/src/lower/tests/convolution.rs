@@ -372,3 +372,16 @@ fn transposed_convolutions_of_every_geometry() {
         }
     }
 }
+
+/// One pixel has a small result whatever the strides are, whose product no word holds.
+#[test]
+fn a_transposed_convolution_of_endless_strides_is_the_reference_s() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 2, 1, 1, 1]);
+    let w = net.weights(&[2, 3, 3, 3, 3]);
+    let strides = Attributes::new().with_ints(Attr::Strides, &[1 << 24; 3]);
+    let y = net.node(Op::ConvTranspose, strides, &[x, w]);
+    net.output(y);
+    let steps = net.check(1e-5);
+    assert!(steps.contains(&"ConvTranspose"), "{steps:?}");
+}
