@@ -1,0 +1,73 @@
+"""A model in ONNX Runtime: peer.py MODEL INPUTS FOLDER THREADS, where INPUTS is a JSON table of descriptions.
+
+Writes inputs and outputs to FOLDER as .npy with an index.json, says so in one line of JSON, then answers lines:
+`N` with the nanoseconds of N runs, `peak` with the bytes that loading and running added to the process.
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import onnxruntime as ort
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import inputs  # noqa: E402
+
+
+def resident(field):
+    """A figure of /proc/self/status in bytes."""
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def say(value):
+    print(json.dumps(value), flush=True)
+
+
+def main():
+    model, given, folder, threads = sys.argv[1], json.loads(sys.argv[2]), pathlib.Path(sys.argv[3]), int(sys.argv[4])
+    feed = {name: np.ascontiguousarray(inputs.make(one)) for name, one in given.items()}
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # starts VmHWM anew
+    before = resident("VmRSS")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    start = time.perf_counter_ns()
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    load = time.perf_counter_ns() - start
+    binding = session.io_binding()
+    for name, value in feed.items():
+        binding.bind_cpu_input(name, value)
+    names = [output.name for output in session.get_outputs()]
+    for name in names:
+        binding.bind_output(name, "cpu")
+    session.run_with_iobinding(binding)
+
+    index = {"inputs": {}, "outputs": {}}
+    folder.mkdir(parents=True, exist_ok=True)
+    found = dict(zip(names, binding.copy_outputs_to_cpu()))
+    for side, values in (("inputs", feed), ("outputs", found)):
+        for number, (name, value) in enumerate(values.items()):
+            index[side][name] = f"{side}-{number}.npy"
+            np.save(folder / index[side][name], value)
+    (folder / "index.json").write_text(json.dumps(index))
+    say({"load_ns": load})
+
+    for line in sys.stdin:
+        if line.strip() == "peak":
+            say(max(0, resident("VmHWM") - before))
+            continue
+        times = []
+        for _ in range(int(line)):
+            start = time.perf_counter_ns()
+            session.run_with_iobinding(binding)
+            times.append(time.perf_counter_ns() - start)
+        say(times)
+
+
+main()

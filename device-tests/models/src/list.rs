@@ -1,0 +1,69 @@
+//! The table of models, `models.toml`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+const TABLE: &str = include_str!("../models.toml");
+
+#[derive(Deserialize)]
+struct Table {
+    package: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    model: Vec<ModelRow>,
+}
+
+#[derive(Deserialize)]
+struct ModelRow {
+    name: String,
+    file: String,
+    inputs: BTreeMap<String, toml::Value>,
+}
+
+/// A model of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// Package and model, such as `silero-vad/half`.
+    pub(crate) name: String,
+    /// The file beneath the folder of packages.
+    pub(crate) file: String,
+    /// What inputs are made of, as `inputs.py` reads it: JSON.
+    pub(crate) inputs: String,
+}
+
+/// Name and version of each package.
+///
+/// # Errors
+/// The table is malformed.
+pub(crate) fn packages() -> Result<Vec<(String, String)>> {
+    let table: Table = toml::from_str(TABLE).context("models.toml")?;
+    Ok(table.package.into_iter().map(|p| (p.name, p.version)).collect())
+}
+
+/// The models whose names contain one of these texts; all without any text.
+///
+/// # Errors
+/// The table is malformed.
+pub(crate) fn models(only: &[String]) -> Result<Vec<Entry>> {
+    let table: Table = toml::from_str(TABLE).context("models.toml")?;
+    let mut entries = Vec::new();
+    for package in table.package {
+        for model in package.model {
+            let name = format!("{}/{}", package.name, model.name);
+            if only.is_empty() || only.iter().any(|text| name.contains(text)) {
+                entries.push(Entry {
+                    name,
+                    file: format!("{}-{}/{}", package.name, package.version, model.file),
+                    inputs: serde_json::to_string(&model.inputs)?,
+                });
+            }
+        }
+    }
+    Ok(entries)
+}

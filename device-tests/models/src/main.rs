@@ -1,0 +1,121 @@
+//! Trained models as people ship them, through the crate that apps use and through ONNX Runtime: answers, time, memory.
+//!
+//! Invariants:
+//! 1. A model that is refused, or whose package is not there, is a row with the reason; it is never left out silently.
+//! 2. Both sides get the same inputs, made by `inputs.py` to be like what a model meets; nothing is judged on noise alone.
+//!
+//! `models.toml` is the table of models, `peer.py` ONNX Runtime's side. Packages are downloaded by `cargo xtask trained`.
+//! Not here: networks that are made and not trained (`cargo xtask peers`), single ops (`cargo xtask op-bench`).
+
+mod list;
+mod ours;
+mod report;
+mod versus;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use report::{Report, Row};
+use versus::Conditions;
+
+#[derive(Parser)]
+#[command(about = "Trained models of public packages beside ONNX Runtime")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the models and prints the table
+    Compare(CompareArguments),
+    /// Prints name and version of each package
+    Packages,
+    /// One model in this process, for `compare`
+    #[command(hide = true)]
+    Serve(ours::Arguments),
+}
+
+#[derive(clap::Args)]
+struct CompareArguments {
+    /// Python with ONNX Runtime, numpy and pillow
+    #[arg(long, value_name = "PYTHON")]
+    python: PathBuf,
+    /// Folder of the unpacked packages
+    #[arg(long, value_name = "DIR")]
+    packages: PathBuf,
+    /// Only models whose names contain one of these, such as `silero-vad`
+    #[arg(long, num_args = 1.., value_name = "TEXT")]
+    only: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// Devices that may run a model
+    #[arg(long, num_args = 1.., value_name = "DEVICE", default_values_t = ["cpu:0".to_owned()])]
+    devices: Vec<String>,
+    /// Turns of each of the two
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Milliseconds of a turn
+    #[arg(long, default_value_t = 100, value_name = "MS")]
+    turn: u64,
+    /// Write every figure to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the table to this file too
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+fn main() -> Result<ExitCode> {
+    match Arguments::parse().command {
+        Command::Compare(arguments) => compare(arguments),
+        Command::Packages => {
+            for (name, version) in list::packages()? {
+                report::line(&format!("{name} {version}"));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Serve(arguments) => {
+            ours::serve(&arguments)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn compare(arguments: CompareArguments) -> Result<ExitCode> {
+    let conditions = Conditions {
+        scratch: arguments.packages.join("inputs"),
+        python: arguments.python,
+        packages: arguments.packages,
+        threads: arguments.threads,
+        devices: arguments.devices,
+        rounds: arguments.rounds,
+        turn_ns: arguments.turn * 1_000_000,
+    };
+    let models = list::models(&arguments.only)?;
+    let mut rows = Vec::new();
+    for (index, entry) in models.iter().enumerate() {
+        report::progress(index + 1, models.len(), &entry.name);
+        rows.push(Row {
+            name: entry.name.clone(),
+            outcome: versus::run(entry, &conditions)?,
+        });
+    }
+    report::progress(0, 0, "");
+    let report = Report::new(&conditions, rows);
+    report::line(&report.to_string());
+    if let Some(path) = &arguments.json {
+        report.write(path)?;
+    }
+    if let Some(path) = &arguments.page {
+        std::fs::write(path, report.to_string())?;
+    }
+    Ok(if report.failed() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
