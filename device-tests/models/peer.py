@@ -28,9 +28,23 @@ def say(value):
     print(json.dumps(value), flush=True)
 
 
+def bound(session, feed):
+    """A run without copies, and its outputs; by the plain call where a model's outputs are not of the rank it states."""
+    binding = session.io_binding()
+    for name, value in feed.items():
+        binding.bind_cpu_input(name, value)
+    for output in session.get_outputs():
+        binding.bind_output(output.name, "cpu")
+    try:
+        session.run_with_iobinding(binding)
+    except RuntimeError:
+        return lambda: session.run(None, feed), lambda: session.run(None, feed)
+    return lambda: session.run_with_iobinding(binding), binding.copy_outputs_to_cpu
+
+
 def main():
     model, given, folder, threads = sys.argv[1], json.loads(sys.argv[2]), pathlib.Path(sys.argv[3]), int(sys.argv[4])
-    feed = {name: np.ascontiguousarray(inputs.make(one)) for name, one in given.items()}
+    feed = {name: np.array(inputs.make(one), order="C") for name, one in given.items()}
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # starts VmHWM anew
     before = resident("VmRSS")
     options = ort.SessionOptions()
@@ -40,17 +54,12 @@ def main():
     start = time.perf_counter_ns()
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     load = time.perf_counter_ns() - start
-    binding = session.io_binding()
-    for name, value in feed.items():
-        binding.bind_cpu_input(name, value)
+    once, outputs = bound(session, feed)
     names = [output.name for output in session.get_outputs()]
-    for name in names:
-        binding.bind_output(name, "cpu")
-    session.run_with_iobinding(binding)
 
     index = {"inputs": {}, "outputs": {}}
     folder.mkdir(parents=True, exist_ok=True)
-    found = dict(zip(names, binding.copy_outputs_to_cpu()))
+    found = dict(zip(names, outputs()))
     for side, values in (("inputs", feed), ("outputs", found)):
         for number, (name, value) in enumerate(values.items()):
             index[side][name] = f"{side}-{number}.npy"
@@ -65,7 +74,7 @@ def main():
         times = []
         for _ in range(int(line)):
             start = time.perf_counter_ns()
-            session.run_with_iobinding(binding)
+            once()
             times.append(time.perf_counter_ns() - start)
         say(times)
 

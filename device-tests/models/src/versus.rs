@@ -134,6 +134,7 @@ pub(crate) fn run(entry: &Entry, conditions: &Conditions) -> Result<Outcome> {
     };
     let mut ours = Runner::start(
         Command::new(std::env::current_exe()?)
+            .env("RUST_BACKTRACE", "0")
             .arg("serve")
             .arg(&model)
             .arg(&folder)
