@@ -17,6 +17,7 @@
 //!   the reals; a result with an encoding is quantised: divided by the scale, rounded half to even,
 //!   moved by the zero point, clamped. Inputs and outputs of one node may be mixed, with encodings and
 //!   floats. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
+//! - an If's condition is not constant;
 //! - `auto_pad` is written out as `pads` where sizes are known, but for ConvTranspose and with `ceil_mode`;
 //! - groups are hints: the last node gives a group's only result, tensors inside have one reader and no
 //!   encoding.
@@ -26,6 +27,7 @@
 use crate::{Error, Evaluate, Graph, Node, verify};
 
 mod batch_norm;
+mod branch;
 mod duplicate;
 mod fold;
 mod group;
@@ -83,8 +85,8 @@ impl Report {
     }
 }
 
-/// Most rounds of the cleaning passes; each one but the last shrinks the graph, so that this bounds
-/// only a pass with a bug.
+/// Most rounds of the cleaning passes; each one but the last shrinks the graph or what is nested in it, so that this
+/// bounds only a pass with a bug.
 const ROUNDS: usize = 64;
 
 /// Brings a graph, and the bodies in it, into canonical form.
@@ -152,6 +154,7 @@ impl Pipeline<'_> {
             // equal nodes first, so that folding makes each constant once
             let mut changes = self.pass(graph, report, "duplicate", duplicate::run)?;
             changes += self.pass(graph, report, "fold", |graph| fold::run(graph, &folding))?;
+            changes += self.pass(graph, report, "branch", branch::run)?;
             changes += self.pass(graph, report, "no_op", no_op::run)?;
             changes += self.pass(graph, report, "batch_norm", batch_norm::run)?;
             if self.options.recompose {

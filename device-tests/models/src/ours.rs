@@ -93,7 +93,11 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<()> {
     for line in std::io::stdin().lock().lines() {
         match line?.trim() {
             "peak" => say(&memory("VmHWM").saturating_sub(before))?,
-            "check" => say(&check(&session, &inputs, &read(&arguments.folder, &index.outputs)?)?)?,
+            "check" => say(&check(
+                &session,
+                &inputs,
+                &read(&arguments.folder, &index.outputs)?,
+            )?)?,
             count => {
                 let times = (0..count.parse::<usize>()?).map(|_| once());
                 say(&times.collect::<Result<Vec<u64>>>()?)?;
@@ -119,7 +123,11 @@ fn check(
             .get(&output)
             .with_context(|| format!("the peer has no output {output:?}"))?;
         let same_type = value.shape == wanted.shape && value.dtype == wanted.dtype;
-        let deviation = if same_type { deviation(&value, wanted) } else { f64::INFINITY };
+        let deviation = if same_type {
+            deviation(&value, wanted)
+        } else {
+            f64::INFINITY
+        };
         // any finite distance will do here: who reads the figure judges it
         let differs = compare(&value, wanted, Tolerance::OfLargest(f64::MAX)).err();
         Ok(Checked {
@@ -145,7 +153,9 @@ fn nanoseconds(time: Duration) -> u64 {
 /// A figure of this process's memory in bytes, where the system tells it.
 fn memory(field: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
 }

@@ -61,7 +61,9 @@ impl Pair {
     }
 
     fn deviation(&self) -> f64 {
-        self.outputs.iter().fold(0.0, |most, output| most.max(output.deviation))
+        self.outputs
+            .iter()
+            .fold(0.0, |most, output| most.max(output.deviation))
     }
 
     /// Why the outputs are other ones than the peer's.
@@ -98,7 +100,10 @@ impl Report {
     /// Whether a model that the peer runs is refused, or gives other answers.
     pub(crate) fn failed(&self) -> bool {
         self.pairs().any(|pair| pair.wrong().is_some())
-            || self.rows.iter().any(|row| matches!(row.outcome, Outcome::WeRefuse(_)))
+            || self
+                .rows
+                .iter()
+                .any(|row| matches!(row.outcome, Outcome::WeRefuse(_)))
     }
 
     /// Writes the figures as JSON.
@@ -125,7 +130,17 @@ impl fmt::Display for Report {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
         table.set_header([
-            "model", "ms", "ONNX Runtime", "ratio", "MB", "ONNX Runtime", "ratio", "load ms", "ONNX Runtime", "apart", "",
+            "model",
+            "ms",
+            "ONNX Runtime",
+            "ratio",
+            "MB",
+            "ONNX Runtime",
+            "ratio",
+            "load ms",
+            "ONNX Runtime",
+            "apart",
+            "",
         ]);
         for row in &self.rows {
             let mut cells = vec![row.name.clone()];
@@ -141,7 +156,8 @@ impl fmt::Display for Report {
                         milliseconds(pair.ours.load_ns),
                         milliseconds(pair.peer.load_ns),
                         format!("{:.0e}", pair.deviation()),
-                        pair.wrong().map_or_else(String::new, |words| format!("WRONG: {words}")),
+                        pair.wrong()
+                            .map_or_else(String::new, |words| format!("WRONG: {words}")),
                     ]);
                 }
                 other => {
@@ -174,7 +190,10 @@ impl fmt::Display for Report {
             count(2.0),
             count(5.0),
             geomean(self.pairs().map(Pair::memory)),
-            geomean(self.pairs().map(|pair| pair.ours.load_ns as f64 / pair.peer.load_ns.max(1) as f64)),
+            geomean(
+                self.pairs()
+                    .map(|pair| pair.ours.load_ns as f64 / pair.peer.load_ns.max(1) as f64)
+            ),
         )
     }
 }

@@ -148,12 +148,7 @@ pub(crate) fn run(entry: &Entry, conditions: &Conditions) -> Result<Outcome> {
 }
 
 /// Both by turns, each turn of about the same length.
-fn turns(
-    ours: &mut Runner,
-    peer: &mut Runner,
-    peer_loaded: Loaded,
-    conditions: &Conditions,
-) -> Result<Pair> {
+fn turns(ours: &mut Runner, peer: &mut Runner, peer_loaded: Loaded, conditions: &Conditions) -> Result<Pair> {
     let loaded: Loaded = ours.line()?;
     let mut counts = [1, 1];
     let mut times = [Vec::new(), Vec::new()];

@@ -251,3 +251,68 @@ fn padding_by_a_word_is_written_out() {
     ];
     assert_eq!(pads, wanted);
 }
+
+/// `if size(x) == 6 then (if p then x + 3 else x) else -x`, where only a run knows `p`.
+#[test]
+fn a_branch_that_sizes_decide_stands_in_place_of_its_if() {
+    let both = |attrs: [Attr; 2], bodies: [&crate::Graph; 2], outer: &[crate::TensorId]| -> Vec<Body> {
+        let body = |(attr, graph): (Attr, &crate::Graph)| Body {
+            attr,
+            graph: graph.clone(),
+            captures: graph
+                .inputs
+                .iter()
+                .zip(outer)
+                .map(|(&inner, &outer)| Capture { outer, inner })
+                .collect(),
+        };
+        attrs.into_iter().zip(bodies).map(body).collect()
+    };
+    let branches = [Attr::ThenBranch, Attr::ElseBranch];
+    let branch = |op: Option<Op>| {
+        let mut b = Build::new();
+        let x = b.input("inner", &[2, 3]);
+        b.typed_input("p", DType::Bool, &[]);
+        let y = match op {
+            Some(Op::Add) => {
+                let three = b.number(3.0);
+                b.op(Op::Add, &[x, three])
+            }
+            Some(op) => b.op(op, &[x]),
+            None => x,
+        };
+        b.finish(&[y])
+    };
+    let mut b = Build::new();
+    let x = b.input("inner", &[2, 3]);
+    let p = b.typed_input("p", DType::Bool, &[]);
+    let y = b.op(Op::If, &[p]);
+    let id = b.graph.producer(y).unwrap();
+    let bodies = both(branches, [&branch(Some(Op::Add)), &branch(None)], &[x, p]);
+    b.graph.edit_node(id, |node| node.bodies = bodies);
+    let outer = b.finish(&[y]);
+
+    let mut b = Build::new();
+    let x = b.input("x", &[2, 3]);
+    let p = b.typed_input("p", DType::Bool, &[]);
+    let (size, six) = (b.op(Op::Size, &[x]), b.list(&[6]));
+    let is_six = b.op(Op::Equal, &[size, six]);
+    let y = b.op(Op::If, &[is_six]);
+    let id = b.graph.producer(y).unwrap();
+    let bodies = both(branches, [&outer, &branch(Some(Op::Neg))], &[x, p]);
+    b.graph.edit_node(id, |node| node.bodies = bodies);
+    let (after, report) = canonical(&b.finish(&[y]), &Options::default());
+    assert_eq!(report.changes("branch"), 1);
+    let (_, node) = after.nodes().next().unwrap();
+    assert_eq!(
+        (after.node_count(), node.op, node.input(0)),
+        (1, Op::If, Some(after.inputs[1]))
+    );
+    assert_eq!(after.outputs, node.writes().collect::<Vec<_>>());
+    assert_snapshot!(nodes_of(&node.bodies[0].graph), @"y0 = Add(inner, 3)");
+    assert!(
+        node.bodies
+            .iter()
+            .all(|body| body.captures.iter().all(|c| after.is_input(c.outer)))
+    );
+}
