@@ -74,6 +74,16 @@ pub struct Weights<'a> {
     pub bias: Option<&'a [f32]>,
 }
 
+/// What a run reads of its sequences.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// `[steps, batch, input]`, or `[batch, steps, input]` where the batch is first.
+    pub data: &'a [f32],
+    /// Steps of each sequence, where not all have all. Behind its end a sequence's state stays and its results are zero;
+    /// backwards it begins at its own end.
+    pub lengths: Option<&'a [i32]>,
+}
+
 /// Where a direction's results of all steps go, if they are wanted.
 #[derive(Debug)]
 pub struct Sequence<'a> {
@@ -90,7 +100,7 @@ pub struct Sequence<'a> {
 /// A recurrent layer of one direction, worked out once.
 ///
 /// ```
-/// use polychip_cpu_kernels::recurrent::{Cell, RecurrentParams, RecurrentPlan, Sequence, Weights};
+/// use polychip_cpu_kernels::recurrent::{Cell, Input, RecurrentParams, RecurrentPlan, Sequence, Weights};
 /// use polychip_cpu_kernels::{Isa, ThreadPool, Unary};
 ///
 /// let params = RecurrentParams {
@@ -109,7 +119,8 @@ pub struct Sequence<'a> {
 /// let (mut y, mut state) = ([0.0; 3], [0.0]);
 /// let mut scratch = vec![0.0; plan.scratch_len(&pool)];
 /// let sequence = Sequence { data: &mut y, first: 0, step: 1, batch: 1 };
-/// plan.run(&pool, &packed, &[1.0, 10.0, 100.0], &mut state, &mut [], Some(sequence), &mut scratch);
+/// let input = Input { data: &[1.0, 10.0, 100.0], lengths: None };
+/// plan.run(&pool, &packed, input, &mut state, &mut [], Some(sequence), &mut scratch);
 /// assert_eq!(y, [1.0, 12.0, 124.0]);
 /// # Ok::<(), polychip_cpu_kernels::Error>(())
 /// ```
@@ -221,8 +232,9 @@ impl RecurrentPlan {
         }
     }
 
-    /// Floats of scratch: all steps' gates of the input, one step's gates, a spare state, and what products need.
-    fn shares(&self, pool: &ThreadPool) -> [usize; 4] {
+    /// Floats of scratch: all steps' gates of the input, one step's gates, a spare state, states that stay, and what
+    /// products need.
+    fn shares(&self, pool: &ThreadPool) -> [usize; 5] {
         let RecurrentParams {
             cell,
             steps,
@@ -241,6 +253,7 @@ impl RecurrentPlan {
             aligned(steps * batch * columns),
             aligned(batch * columns),
             aligned(batch * hidden),
+            aligned(2 * batch * hidden),
             products.into_iter().max().unwrap_or(0),
         ]
     }
@@ -251,7 +264,7 @@ impl RecurrentPlan {
         self.shares(pool).iter().sum()
     }
 
-    /// Runs all steps on the sequence `x`. `h`, and of an LSTM `c`, `[batch, hidden]`, hold the state at first and at last.
+    /// Runs all steps on the sequences of `x`. `h`, and of an LSTM `c`, `[batch, hidden]`, hold the state at first and at last.
     ///
     /// # Panics
     /// If a slice is shorter than its shape, or scratch than [`scratch_len`](Self::scratch_len).
@@ -259,7 +272,7 @@ impl RecurrentPlan {
         &self,
         pool: &ThreadPool,
         packed: &[f32],
-        x: &[f32],
+        x: Input<'_>,
         h: &mut [f32],
         c: &mut [f32],
         mut y: Option<Sequence<'_>>,
@@ -276,15 +289,16 @@ impl RecurrentPlan {
         } = *params;
         let columns = cell.gates() * hidden;
         let [input_weights, state_weights, candidate_weights] = self.parts().map(|part| &packed[part]);
-        let [all, one, other, products] = self.shares(pool);
+        let [all, one, other, kept, products] = self.shares(pool);
         let (all, rest) = scratch.split_at_mut(all);
         let (gates, rest) = rest.split_at_mut(one);
         let (spare, rest) = rest.split_at_mut(other);
+        let (kept, rest) = rest.split_at_mut(kept);
         let products = &mut rest[..products];
         self.input.run(
             pool,
             steps * batch,
-            Matrix::rows(x, input),
+            Matrix::rows(x.data, input),
             input_weights,
             None,
             Epilogue::NONE,
@@ -294,6 +308,19 @@ impl RecurrentPlan {
         );
         for i in 0..steps {
             let step = if params.reverse { steps - 1 - i } else { i };
+            // a sequence that is over, or backwards has not begun
+            let rests = |row: usize| {
+                x.lengths
+                    .is_some_and(|lengths| step as i64 >= i64::from(lengths[row]))
+            };
+            let resting = (0..batch).filter(|&row| rests(row));
+            for row in resting.clone() {
+                let of = row * hidden..(row + 1) * hidden;
+                kept[of.clone()].copy_from_slice(&h[of.clone()]);
+                if cell == Cell::Lstm {
+                    kept[batch * hidden..][of.clone()].copy_from_slice(&c[of]);
+                }
+            }
             let (first, stride) = if params.batch_first {
                 (step * columns, steps * columns)
             } else {
@@ -400,10 +427,21 @@ impl RecurrentPlan {
                     }
                 }
             }
+            for row in resting {
+                let of = row * hidden..(row + 1) * hidden;
+                h[of.clone()].copy_from_slice(&kept[of.clone()]);
+                if cell == Cell::Lstm {
+                    c[of.clone()].copy_from_slice(&kept[batch * hidden..][of]);
+                }
+            }
             if let Some(y) = &mut y {
                 for (row, h) in h.chunks_exact(hidden).enumerate() {
                     let at = y.first + step * y.step + row * y.batch;
-                    y.data[at..at + hidden].copy_from_slice(h);
+                    if rests(row) {
+                        y.data[at..at + hidden].fill(0.0);
+                    } else {
+                        y.data[at..at + hidden].copy_from_slice(h);
+                    }
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! LSTM, GRU and RNN with constant weights: each direction is one step, which loops over the sequence.
 //!
-//! Not here: peepholes, clipping, lengths of single sequences, weights that are computed; those are the reference's.
+//! Not here: peepholes, clipping, weights that are computed; those are the reference's.
 
 use polychip_cpu_kernels::Unary;
-use polychip_cpu_kernels::recurrent::{Cell, RecurrentParams, RecurrentPlan, Sequence, Weights};
+use polychip_cpu_kernels::recurrent::{Cell, Input, RecurrentParams, RecurrentPlan, Sequence, Weights};
 use polychip_ops::{Attr, DType, Op};
-use polychip_sdk::Result;
+use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
 use super::encoding::stands_for_f32;
@@ -102,10 +102,9 @@ fn layer(part: &Part, node: &Node) -> Option<Layer> {
     };
     let constant = |i: usize| node.input(i).is_none_or(|t| part.is_constant(t));
     let floats = |t: Option<TensorIndex>| t.is_none_or(|t| stands_for_f32(part, t));
-    let lengths = node.input(4).is_none_or(|t| {
-        let lengths = part.integers(t);
-        lengths.is_some_and(|lengths| lengths.iter().all(|&length| length == steps as i64))
-    });
+    let lengths = node
+        .input(4)
+        .is_none_or(|t| part.tensors[t].dtype == DType::I32 && part.dims(t) == Some(&[batch]));
     let fits = shaped(1, &[directions, gates, input])
         && shaped(2, &[directions, gates, hidden])
         && shaped(3, &[directions, 2 * gates])
@@ -161,7 +160,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Some(w), Some(r), b) = (w?, r?, b?) else {
         return Ok(false);
     };
-    let input = l.rows(x)?;
+    let all_steps = |t: &TensorIndex| {
+        let lengths = l.part.integers(*t);
+        lengths.is_some_and(|lengths| lengths.iter().all(|&length| length == layer.steps as i64))
+    };
+    let lengths = node.input(4).filter(|t| !all_steps(t));
+    let (input, lengths) = (l.rows(x)?, lengths.map(|t| l.rows(t)).transpose()?);
     let state = |l: &mut Lowering<'_>, i: usize| node.input(i).map(|t| l.rows(t)).transpose();
     let initial = [state(l, 5)?, state(l, 6)?];
     let (states, is_lstm) = (
@@ -197,6 +201,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         })?;
         let values = Values {
             reads: [input, packed],
+            lengths,
             initial,
             ends: &ends,
             all,
@@ -209,6 +214,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 /// What a direction reads and writes.
 struct Values<'a> {
     reads: [ValueId; 2],
+    /// Steps of each sequence, where they may differ.
+    lengths: Option<ValueId>,
     initial: [Option<ValueId>; 2],
     /// The last state of all directions, and of an LSTM the last cells.
     ends: &'a [ValueId],
@@ -223,12 +230,14 @@ fn run(
     values: &Values<'_>,
 ) -> Result<()> {
     let mut reads = values.reads.to_vec();
-    let places = values.initial.map(|value| {
+    let mut place = |value: Option<ValueId>| {
         value.map(|value| {
             reads.push(value);
             reads.len() - 1
         })
-    });
+    };
+    let places = values.initial.map(&mut place);
+    let lengths = place(values.lengths);
     let mut writes = values.ends.to_vec();
     writes.extend(values.all);
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
@@ -265,6 +274,12 @@ fn run(
                 Some(place) => state.copy_from_slice(&o.read::<f32>(place)[own.clone()]),
                 None => state.fill(0.0),
             };
+            let lengths = lengths.map(|place| o.read::<i32>(place));
+            if let Some(length) = lengths.and_then(|l| l.iter().find(|&&l| l < 0 || l as usize > steps)) {
+                return Err(Error::bad_argument(format!(
+                    "a sequence of {length} steps in a tensor of {steps}"
+                )));
+            }
             let h = &mut o.write::<f32>(0)[own.clone()];
             begin(o, places[0], h);
             let c: &mut [f32] = if is_lstm {
@@ -282,7 +297,11 @@ fn run(
                 batch: sequence,
             });
             let scratch = o.scratch(at + usize::from(has_all));
-            plan.run(o.pool, o.read(1), o.read(0), h, c, y, scratch);
+            let x = Input {
+                data: o.read(0),
+                lengths,
+            };
+            plan.run(o.pool, o.read(1), x, h, c, y, scratch);
             Ok(())
         }),
     )

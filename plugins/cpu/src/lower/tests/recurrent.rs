@@ -110,3 +110,26 @@ fn functions_of_gates_are_the_node_s_and_others_are_the_reference_s() {
     let net = layer(Op::GRU, DType::F32, [3, 2, 4, 5], &clipped, 31);
     assert!(net.check(1e-5).contains(&"GRU"));
 }
+
+/// Lengths that only a run knows, and those that a model states; of all cells, both ways.
+#[test]
+fn sequences_end_where_their_lengths_say() {
+    for op in [Op::LSTM, Op::GRU, Op::RNN] {
+        for direction in ["forward", "reverse", "bidirectional"] {
+            for constant in [false, true] {
+                let attributes = Attributes::new().with_str(Attr::Direction, direction);
+                let mut net = layer(op, DType::F32, [5, 3, 2, 4], &attributes, 31);
+                let lengths =
+                    Boxed::from_i128s(polychip_reference::element(DType::I32), vec![3], &[2, 0, 5]).unwrap();
+                let t = if constant {
+                    net.constant(&lengths)
+                } else {
+                    net.feed(lengths)
+                };
+                let node = net.part.nodes.last_mut().unwrap();
+                node.inputs[4] = Some(t);
+                assert!(net.check(1e-5).contains(&"recurrent"));
+            }
+        }
+    }
+}
