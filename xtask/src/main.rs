@@ -28,6 +28,7 @@ mod root;
 mod size;
 mod soc;
 mod tidy;
+mod trained;
 mod vendor;
 
 #[derive(Parser)]
@@ -63,6 +64,8 @@ enum Chore {
     Peers(peers::Options),
     /// Predict models of one op each without a profile, measure them, and say how far each prediction is off
     OpBench(op_bench::Options),
+    /// Run trained models of public packages beside ONNX Runtime: answers, time, memory
+    Trained(trained::Options),
     /// Predict models from what others teach, measure them in the same minutes, and write docs/benchmarks/prediction.md
     Predict(predict::Options),
     /// Compare plans with other rules and proved optima, and time planning, on an open corpus
@@ -103,6 +106,7 @@ fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
         Chore::OpBench(options) => return op_bench::run(&options),
+        Chore::Trained(options) => return trained::run(&options),
         Chore::Test(options) => return ci::run_quick(&options),
         Chore::Tidy(options) => tidy::run(&options, &chores()),
         Chore::Header(options) => golden::header(&options),

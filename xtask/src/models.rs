@@ -151,7 +151,7 @@ fn call(python: &Path, arguments: &[&str]) -> Result<()> {
 }
 
 /// The Python that holds the witnesses' packages; made in `target/venv` where none is named.
-fn python(force: bool) -> Result<PathBuf> {
+pub(crate) fn python(force: bool) -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("POLYCHIP_PYTHON").filter(|value| !value.is_empty()) {
         return checked(named);
     }

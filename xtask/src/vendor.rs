@@ -14,7 +14,7 @@ mod coreml;
 pub(crate) mod debian;
 mod litert;
 mod rknn;
-mod wheel;
+pub(crate) mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -171,7 +171,11 @@ impl<'m> Importer<'m> {
             if defined.is_some_and(|id| level.graph.tensor(id).is_constant()) {
                 continue;
             }
-            let declared = self.weakened(types::declared(info)?);
+            let mut declared = self.weakened(types::declared(info)?);
+            let shape = declared.ty.as_mut().and_then(|ty| ty.shape.as_mut());
+            if let (1, Some(shape)) = (self.levels.len(), shape) {
+                types::name_open(&info.name, shape);
+            }
             let mut tensor = match (passed.get(index).copied().flatten(), declared.ty) {
                 (Some(dtype), Some(ty)) if ty.dtype == dtype => Tensor::new(&info.name, ty),
                 (Some(dtype), _) => Tensor::new(&info.name, TensorType::unranked(dtype)),

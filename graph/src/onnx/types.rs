@@ -75,8 +75,19 @@ fn tensor(kind: &TensorKind, what: &dyn Fn() -> String) -> Result<Option<TensorT
 fn shape(shape: &Shape) -> Vec<Dim> {
     let dim = |value: &Option<DimensionValue>| match value {
         Some(DimensionValue::Value(size)) => usize::try_from(*size).map_or(Dim::Unknown, Dim::Known),
-        Some(DimensionValue::Param(name)) if !name.is_empty() => Dim::symbol(name),
+        // "?" is not a name: two of them are two sizes
+        Some(DimensionValue::Param(name)) if !matches!(name.as_str(), "" | "?") => Dim::symbol(name),
         _ => Dim::Unknown,
     };
     shape.dim.iter().map(|d| dim(&d.value)).collect()
+}
+
+/// Names the sizes that a model's input leaves open without a name by the input and the axis, as `image.2`, so that they
+/// can be bound.
+pub(super) fn name_open(input: &str, shape: &mut [Dim]) {
+    for (axis, dim) in shape.iter_mut().enumerate() {
+        if *dim == Dim::Unknown {
+            *dim = Dim::symbol(&format!("{input}.{axis}"));
+        }
+    }
 }

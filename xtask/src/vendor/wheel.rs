@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::models::system_python;
 
 /// All files of a wheel into a folder.
-pub(super) fn unpack(wheel: &Path, to: &Path) -> Result<()> {
+pub(crate) fn unpack(wheel: &Path, to: &Path) -> Result<()> {
     let python = system_python()?;
     let unpacked = Command::new(&python)
         .args(["-m", "zipfile", "--extract"])
@@ -30,7 +30,7 @@ pub(super) fn unpack(wheel: &Path, to: &Path) -> Result<()> {
 }
 
 /// The wheel of this version for this machine, through pip; `more` are words for pip.
-pub(super) fn download(
+pub(crate) fn download(
     package: &str,
     version: &str,
     more: &[&str],
@@ -91,7 +91,7 @@ fn python_with_pip(vendor: &Path) -> Result<PathBuf> {
 }
 
 /// Removes a folder, where it is there.
-pub(super) fn remove(folder: &Path) -> Result<()> {
+pub(crate) fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("removing {}", folder.display()))

@@ -295,3 +295,13 @@ fn named_sizes_come_from_inputs_only() {
     let graph = read(&model(13, custom)).unwrap();
     assert_eq!(graph.tensor(graph.outputs[0]).ty.to_string(), "f32[?, 4]");
 }
+
+#[test]
+fn open_sizes_without_a_name_are_named_by_input_and_axis() {
+    let mut graph = small();
+    // no message holds a size below -1, but -2 is not a name either
+    graph.input = vec![value("x", DType::F32, &[-2, 3, -2])];
+    let text = text::print(&read(&model(13, graph)).unwrap());
+    assert!(text.starts_with("input t0 \"x\": f32[x.0, 3, x.2]\n"), "{text}");
+    assert!(text.contains("\"y\": f32[x.0, 3, x.2] = Relu"), "{text}");
+}

