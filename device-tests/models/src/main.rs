@@ -64,7 +64,10 @@ struct CompareArguments {
     /// Write every figure to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the table to this file too
+    /// What heads the table in the file of `--page`
+    #[arg(long, value_name = "TEXT", default_value = "Trained models")]
+    title: String,
+    /// Write the table to this file too, in Markdown
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }
@@ -111,7 +114,7 @@ fn compare(arguments: CompareArguments) -> Result<ExitCode> {
         report.write(path)?;
     }
     if let Some(path) = &arguments.page {
-        std::fs::write(path, report.to_string())?;
+        std::fs::write(path, format!("# {}\n\n{report}\n", arguments.title))?;
     }
     Ok(if report.failed() {
         ExitCode::FAILURE

@@ -142,6 +142,7 @@ impl fmt::Display for Report {
             "apart",
             "",
         ]);
+        let mut reasons = Vec::new();
         for row in &self.rows {
             let mut cells = vec![row.name.clone()];
             match &row.outcome {
@@ -156,17 +157,25 @@ impl fmt::Display for Report {
                         milliseconds(pair.ours.load_ns),
                         milliseconds(pair.peer.load_ns),
                         format!("{:.0e}", pair.deviation()),
-                        pair.wrong()
-                            .map_or_else(String::new, |words| format!("WRONG: {words}")),
                     ]);
+                    match pair.wrong() {
+                        Some(words) => {
+                            cells.push("WRONG".to_owned());
+                            reasons.push(format!("{}: {words}", row.name));
+                        }
+                        None => cells.push(String::new()),
+                    }
                 }
                 other => {
+                    let (verdict, words) = match other {
+                        Outcome::PeerRefuses(words) => ("ONNX Runtime refuses", words.as_str()),
+                        Outcome::WeRefuse(words) => ("REFUSED", words.as_str()),
+                        _ => ("missing", "its package is not there"),
+                    };
                     cells.extend(std::iter::repeat_n(String::new(), 9));
-                    cells.push(match other {
-                        Outcome::PeerRefuses(words) => format!("ONNX Runtime refuses: {words}"),
-                        Outcome::WeRefuse(words) => format!("REFUSED: {words}"),
-                        _ => "its package is not there".to_owned(),
-                    });
+                    cells.push(verdict.to_owned());
+                    let words: Vec<&str> = words.split_whitespace().collect();
+                    reasons.push(format!("{}: {}", row.name, words.join(" ")));
                 }
             }
             table.add_row(cells);
@@ -175,6 +184,12 @@ impl fmt::Display for Report {
             column.set_cell_alignment(CellAlignment::Right);
         }
         writeln!(f, "{table}\n")?;
+        for reason in &reasons {
+            writeln!(f, "- {reason}")?;
+        }
+        if !reasons.is_empty() {
+            writeln!(f)?;
+        }
         let ratios = self.pairs().map(Pair::ratio);
         let count = |beyond: f64| ratios.clone().filter(|&ratio| ratio > beyond).count();
         let far = self.pairs().filter(|pair| pair.deviation() > TOLERANCE).count();

@@ -1,6 +1,7 @@
 //! Declared types of inputs, outputs and intermediate values.
 //!
-//! Invariant: a negative or unnamed size is unknown, not an error: exporters write −1 for "any".
+//! Invariant: a negative or unnamed size is unknown, not an error: exporters write −1 for "any". Those of a model's inputs
+//! get names of ours, since somebody has to bind them.
 
 use polychip_ops::{DType, Dim, TensorType};
 
