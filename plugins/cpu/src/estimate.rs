@@ -61,18 +61,26 @@ pub struct StepWork {
 pub fn work(graph: &GraphView<'_>) -> Result<Vec<StepWork>> {
     let (part, programs) = part::read(graph)?;
     let draft = draft(&part, &programs, Isa::detect());
-    let steps = draft.steps.iter().map(|step| StepWork {
-        node: step.node,
-        name: step.name,
-        class: step.work.class.name(),
-        reference: step.work.class.is_reference(),
-        units: step.work.units,
-        bytes: step.work.bytes,
-        boxed: step.work.boxed.all(),
-        halves_given: step.work.boxed.halves_given,
-        reference_ns: reference_ns(&step.work),
+    let steps = draft.steps.iter().flat_map(|step| {
+        let (own, within) = (step_work(step.node, step.name, &step.work, 1), step.within.iter());
+        let within = within.map(|inner| step_work(step.node, inner.name, &inner.work, inner.times));
+        std::iter::once(own).chain(within)
     });
     Ok(steps.collect())
+}
+
+fn step_work(node: u32, name: &'static str, work: &Work, times: u64) -> StepWork {
+    StepWork {
+        node,
+        name,
+        class: work.class.name(),
+        reference: work.class.is_reference(),
+        units: work.units.saturating_mul(times),
+        bytes: work.bytes.saturating_mul(times),
+        boxed: work.boxed.all().saturating_mul(times),
+        halves_given: work.boxed.halves_given.saturating_mul(times),
+        reference_ns: reference_ns(work).saturating_mul(times),
+    }
 }
 
 /// What a step would take one thread of the machine that the prices were taken on, in nanoseconds.
@@ -109,7 +117,11 @@ impl Peaks {
     pub(crate) fn priced<'a>(&self, part: &'a Part, draft: &Draft, threads: usize) -> Priced<'a> {
         let mut node_ns = vec![0.0; part.nodes.len()];
         for step in &draft.steps {
-            node_ns[step.node as usize] += self.step_ns(&step.work, threads);
+            let within = step
+                .within
+                .iter()
+                .map(|inner| inner.times as f64 * self.step_ns(&inner.work, threads));
+            node_ns[step.node as usize] += self.step_ns(&step.work, threads) + within.sum::<f64>();
         }
         Priced {
             part,

@@ -10,7 +10,7 @@
 //!
 //! From the bottom up: what a node or an encoding says (`function`, `window`, `encoding`, `tail`, `precision`,
 //! `in_place`), the program in the making (`builder`, `places`, `steps`, `quantise`, `forms`), the kernels of each op class
-//! (`conv` to `softmax`), who is given a node (`fuse`, `dispatch`), and what becomes of all (`finish`, `draft`). A file
+//! (`conv` to `softmax`), nodes with bodies (`control`, `body`), who is given a node (`fuse`, `dispatch`), and what becomes of all (`finish`, `draft`). A file
 //! imports files below its own only.
 //!
 //! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
@@ -22,6 +22,7 @@ mod builder;
 mod cast;
 mod codes;
 mod concat;
+mod control;
 mod conv;
 mod conv_transpose;
 mod dispatch;
@@ -61,16 +62,19 @@ mod typed;
 mod window;
 
 pub(crate) use builder::Options;
-pub(crate) use draft::{Draft, draft};
+pub(crate) use draft::Draft;
 
-use polychip_sdk::Result;
+use polychip_sdk::{ErrorKind, Result};
 
-use crate::part::Part;
-use crate::step::Program;
+use crate::part::{BodyPart, Part};
+use crate::step::{Program, Step};
+use crate::work::Repeated;
+use builder::Lowered;
 
 /// Lowers a part.
 pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     let (mut lowering, groups) = fuse::begin(part, options);
+    lowering.lower_body = lower_body;
     for port in 0..part.inputs.len() {
         lowering.feed(port)?;
     }
@@ -87,4 +91,42 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
         }
     }
     finish::finish(lowering)
+}
+
+/// Lowers a part for its steps alone (see [`draft`](mod@draft)).
+pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
+    draft::draft(part, options, lower_body)
+}
+
+/// Lowers a body as a part of its own, for its steps alone where it is `dry`; `None` where it cannot be.
+fn lower_body(body: &BodyPart, options: &Options<'_>, dry: bool) -> Result<Option<Lowered>> {
+    if dry {
+        let draft = draft(&body.part, options);
+        let whole = draft.refused.iter().all(Option::is_none);
+        return Ok(whole.then(|| Lowered {
+            program: None,
+            work: works(&draft.steps),
+        }));
+    }
+    match lower(&body.part, options) {
+        Ok(program) => Ok(Some(Lowered {
+            work: works(&program.steps),
+            program: Some(program),
+        })),
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What steps do, those inside them among it.
+fn works(steps: &[Step]) -> Vec<Repeated> {
+    let works = steps.iter().flat_map(|step| {
+        let own = Repeated {
+            name: step.name,
+            work: step.work,
+            times: 1,
+        };
+        std::iter::once(own).chain(step.within.iter().copied())
+    });
+    works.collect()
 }

@@ -9,6 +9,7 @@ use polychip_ops::DType;
 use polychip_reference::Program;
 use polychip_sdk::{Error, GraphView, Result};
 
+use polychip_lowering::Body;
 pub(crate) use polychip_lowering::{Node, Part, Tensor, TensorIndex};
 pub(crate) use polychip_sdk::{Encoding, EncodingKind};
 
@@ -23,11 +24,37 @@ pub(crate) struct Programs {
 struct Inner {
     /// Each body, or why it cannot be computed.
     bodies: Vec<Result<Arc<Program>, String>>,
+    /// Each body as a part of its own.
+    parts: Vec<BodyPart>,
     /// The primitive ops that it was recomposed from, where they can be computed.
     decomposition: Option<Arc<Program>>,
 }
 
+/// A body as a part of its own: a constant that it captures is a constant in it, and no port.
+#[derive(Debug)]
+pub(crate) struct BodyPart {
+    pub(crate) part: Part,
+    /// The graphs inside its nodes.
+    pub(crate) programs: Programs,
+    /// What each of its input ports is fed.
+    pub(crate) feeds: Vec<Feed>,
+}
+
+/// What an input port of a body is fed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Feed {
+    /// A tensor of the part around it.
+    Captured(TensorIndex),
+    /// What the op passes at this place.
+    Passed(usize),
+}
+
 impl Programs {
+    /// The bodies of a node as parts, in the order of [`Node::bodies`].
+    pub(crate) fn parts(&self, node: &Node) -> &[BodyPart] {
+        self.of_nodes.get(&node.index).map_or(&[], |inner| &inner.parts)
+    }
+
     /// The bodies of a node, in the order of [`Node::bodies`]; of each the program, or why it cannot be computed.
     pub(crate) fn bodies(&self, node: &Node) -> &[Result<Arc<Program>, String>] {
         let inner = self.of_nodes.get(&node.index);
@@ -45,18 +72,28 @@ impl Programs {
 /// # Errors
 /// Where a body hangs on an attribute that this build does not know.
 pub(crate) fn read(graph: &GraphView<'_>) -> Result<(Part, Programs)> {
+    let part = part_of(graph);
+    let programs = programs(graph, &part)?;
+    Ok((part, programs))
+}
+
+fn part_of(graph: &GraphView<'_>) -> Part {
     // kernels pack constants of f32 only: what is filled with another type is computed like any other node's result
-    let part = Part::of(graph, |dtype| dtype == DType::F32);
+    Part::of(graph, |dtype| dtype == DType::F32)
+}
+
+/// The graphs inside the nodes of a part that was read from `graph`.
+fn programs(graph: &GraphView<'_>, part: &Part) -> Result<Programs> {
     let mut programs = Programs::default();
-    for view in graph.nodes() {
+    for (view, node) in graph.nodes().zip(&part.nodes) {
         let mut inner = Inner {
-            bodies: Vec::new(),
             decomposition: view
                 .decomposition()
                 .and_then(|graph| Program::new(&graph).ok())
                 .map(Arc::new),
+            ..Inner::default()
         };
-        for body in view.bodies() {
+        for (body, captures) in view.bodies().zip(&node.bodies) {
             if body.attr.is_none() {
                 let error = Error::unsupported("a body graph under an unknown attribute");
                 return Err(error.at_node(view.index()));
@@ -65,10 +102,39 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Result<(Part, Programs)> {
             inner
                 .bodies
                 .push(program.map(Arc::new).map_err(|error| error.to_string()));
+            inner.parts.push(body_part(&body.graph, captures, part)?);
         }
         if !inner.bodies.is_empty() || inner.decomposition.is_some() {
             programs.of_nodes.insert(view.index(), inner);
         }
     }
-    Ok((part, programs))
+    Ok(programs)
+}
+
+fn body_part(graph: &GraphView<'_>, body: &Body, outer: &Part) -> Result<BodyPart> {
+    let mut part = part_of(graph);
+    let (mut ports, mut feeds, mut passed) = (Vec::new(), Vec::new(), 0);
+    for (&port, captured) in part.inputs.iter().zip(&body.captured) {
+        match *captured {
+            Some(tensor) if outer.is_constant(tensor) => {
+                let (outer, inner) = (&outer.tensors[tensor], &mut part.tensors[port]);
+                inner.constant = outer.constant;
+                inner.fill.clone_from(&outer.fill);
+                continue;
+            }
+            Some(tensor) => feeds.push(Feed::Captured(tensor)),
+            None => {
+                feeds.push(Feed::Passed(passed));
+                passed += 1;
+            }
+        }
+        ports.push(port);
+    }
+    part.inputs = ports;
+    let programs = programs(graph, &part)?;
+    Ok(BodyPart {
+        part,
+        programs,
+        feeds,
+    })
 }

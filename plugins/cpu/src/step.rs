@@ -14,10 +14,12 @@ use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::DType;
 use polychip_sdk::{Constant, Error, Result};
 
-use crate::work::{Class, Work};
+use crate::work::{Class, Repeated, Work};
 
+mod nested;
 mod operands;
 
+pub(crate) use nested::{Given, Nested, Wanted};
 pub(crate) use operands::{Memory, Operands, Plain, Slots, tensor_from_bytes};
 
 /// Index of a value in [`Program::values`].
@@ -91,6 +93,8 @@ pub(crate) struct Step {
     pub(crate) shared: Option<usize>,
     /// What it does, as far as its time depends on it.
     pub(crate) work: Work,
+    /// What the steps of its bodies do.
+    pub(crate) within: Vec<Repeated>,
     /// The kernel call.
     pub(crate) run: Run,
 }

@@ -8,7 +8,7 @@
 
 mod reference;
 
-pub(crate) use reference::{Loop, of_body, of_node};
+pub(crate) use reference::{Loop, of_body, of_node, rounds};
 
 /// Elements of a tensor of these extents.
 pub(crate) fn product(dims: &[usize]) -> u64 {
@@ -139,4 +139,15 @@ impl Work {
     pub(crate) fn over(self, bytes: u64) -> Self {
         Self { bytes, ..self }
     }
+}
+
+/// Work that a step does more than once: that of a step inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Repeated {
+    /// Name of the step inside.
+    pub(crate) name: &'static str,
+    /// The work of one time.
+    pub(crate) work: Work,
+    /// How often.
+    pub(crate) times: u64,
 }

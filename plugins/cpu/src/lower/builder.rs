@@ -16,10 +16,12 @@ use super::encoding::is_half;
 use super::in_place::{self, InPlaceConcat};
 use super::places::Places;
 use super::precision::Precision;
-use crate::part::{Node, Part, Programs, Tensor, TensorIndex};
-use crate::step::{Allocation, AllocationId, Home, Run, Section, Step, Value, ValueId, tensor_from_bytes};
+use crate::part::{BodyPart, Node, Part, Programs, Tensor, TensorIndex};
+use crate::step::{
+    Allocation, AllocationId, Home, Program, Run, Section, Step, Value, ValueId, tensor_from_bytes,
+};
 use crate::tune::Choices;
-use crate::work::{Boxed, Class, Work};
+use crate::work::{Boxed, Class, Repeated, Work};
 
 /// What lowering depends on beside the part.
 pub(crate) struct Options<'a> {
@@ -43,6 +45,17 @@ impl Options<'_> {
         self.reduced && self.isa.has_bf16()
     }
 }
+
+/// A body that was lowered.
+pub(super) struct Lowered {
+    /// The program; none where nothing will run.
+    pub(super) program: Option<Program>,
+    /// What its steps do.
+    pub(super) work: Vec<Repeated>,
+}
+
+/// Lowers a body, for its steps alone where nothing will run; `None` where it cannot be lowered.
+pub(super) type LowerBody = fn(&BodyPart, &Options<'_>, bool) -> Result<Option<Lowered>>;
 
 /// A part being lowered.
 pub(super) struct Lowering<'a> {
@@ -74,6 +87,8 @@ pub(super) struct Lowering<'a> {
     pub(super) node: usize,
     /// Nothing will run, so no constant is copied.
     pub(super) dry: bool,
+    /// How the bodies of nodes are lowered.
+    pub(super) lower_body: LowerBody,
 }
 
 impl<'a> Lowering<'a> {
@@ -112,6 +127,7 @@ impl<'a> Lowering<'a> {
             slots: 0,
             node: 0,
             dry: false,
+            lower_body: |_, _, _| Ok(None),
         }
     }
 
@@ -376,6 +392,20 @@ impl<'a> Lowering<'a> {
         self.value(DType::F32, shape, Home::Packed(start))
     }
 
+    /// Takes over the sections of a program inside this one; returns where its packed weights start.
+    pub(super) fn adopt(&mut self, sections: Vec<Section>, len: usize) -> Result<usize> {
+        let start = self.packed_len;
+        self.packed_len = start
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(16))
+            .ok_or_else(|| Error::unsupported("the packed weights do not fit the address space"))?;
+        self.sections.extend(sections.into_iter().map(|section| Section {
+            start: start + section.start,
+            ..section
+        }));
+        Ok(start)
+    }
+
     /// Shape of a value, in the order of memory.
     pub(super) fn value_shape(&self, value: ValueId) -> &[usize] {
         self.values[value.0 as usize].shape.as_deref().unwrap_or(&[])
@@ -584,6 +614,7 @@ impl<'a> Lowering<'a> {
             may_share: Vec::new(),
             shared: None,
             work,
+            within: Vec::new(),
             run,
         });
         self.steps.last_mut().expect("invariant: a step was just added")

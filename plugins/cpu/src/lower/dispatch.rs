@@ -11,9 +11,9 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, conv, conv_transpose, einsum, elementwise, fourier, gather,
-    integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize, selection,
-    softmax, sort, typed,
+    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, fourier,
+    gather, integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize,
+    selection, softmax, sort, typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -28,7 +28,7 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()>
         && (codes::lower(l, node, tail)? || by_class(l, node, tail)? || selection::lower(l, node)?);
     if !done && node.bodies.is_empty() {
         reference::lower(l, node)?;
-    } else if !done {
+    } else if !done && !control::lower(l, node)? {
         body::lower(l, node)?;
     }
     let outputs: &[_] = match tail.output {

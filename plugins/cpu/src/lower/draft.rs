@@ -12,7 +12,7 @@ use polychip_lowering::{Outcome, Refusal};
 use polychip_ops::{DType, axis};
 use polychip_sdk::{Error, Reason};
 
-use super::builder::{Lowering, Options};
+use super::builder::{LowerBody, Lowering, Options};
 use super::encoding::range;
 use super::places::Places;
 use super::{dispatch, finish, fuse};
@@ -32,9 +32,10 @@ pub(crate) struct Draft {
 
 /// Lowers a part without reading or copying its weights and without planning memory, whatever of it can be lowered: a
 /// node that is refused has no steps, and who reads what it would give finds a tensor.
-pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
+pub(super) fn draft(part: &Part, options: &Options<'_>, lower_body: LowerBody) -> Draft {
     let (mut lowering, groups) = fuse::begin(part, options);
     lowering.dry = true;
+    lowering.lower_body = lower_body;
     let admitted = part.nodes.iter().map(|node| admit(part, node).err());
     let mut refused: Vec<Option<Refusal>> = admitted.collect();
     for port in 0..part.inputs.len() {

@@ -14,6 +14,7 @@ use polychip_ops::DType;
 use polychip_reference::Tensor;
 use polychip_sdk::{Error, ErrorKind, Result};
 
+use super::nested::{Given, Wanted};
 use super::{Home, Program, Step, Value, ValueId};
 
 /// Element types that may be read from and written to raw memory.
@@ -64,7 +65,7 @@ unsafe impl Send for Memory {}
 pub(crate) struct Operands<'a> {
     program: &'a Program,
     step: &'a Step,
-    memory: &'a Memory,
+    pub(super) memory: &'a Memory,
     slots: &'a mut Slots,
     /// Threads.
     pub(crate) pool: &'a ThreadPool,
@@ -189,6 +190,31 @@ impl<'a> Operands<'a> {
             self.write(i)
         } else {
             &mut []
+        }
+    }
+
+    /// Operand `i` as a program inside the step takes it.
+    pub(crate) fn given(&self, i: usize) -> Result<Given<'a>> {
+        let value = self.value(self.step.reads[i]);
+        match &value.shape {
+            None => self.tensor(i).map(Given::Boxed),
+            Some(shape) => Ok(Given::Memory(self.read(i), value.dtype, shape)),
+        }
+    }
+
+    /// Result `i` as a program inside the step gives it; into `boxed` where its size is not known, to be
+    /// [`stored`](Self::store) by the caller.
+    ///
+    /// # Panics
+    /// As [`write`](Self::write).
+    pub(crate) fn wanted<'b>(&mut self, i: usize, boxed: &'b mut Option<Tensor>) -> Wanted<'b>
+    where
+        'a: 'b,
+    {
+        let value = self.value(self.step.writes[i]);
+        match &value.shape {
+            None => Wanted::Boxed(boxed),
+            Some(shape) => Wanted::Memory(self.write(i), value.dtype, shape),
         }
     }
 

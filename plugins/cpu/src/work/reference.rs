@@ -177,7 +177,7 @@ fn widest_scanned(part: &Part, node: &Node) -> u64 {
 }
 
 /// How often a body runs.
-fn rounds(part: &Part, node: &Node) -> u64 {
+pub(crate) fn rounds(part: &Part, node: &Node) -> u64 {
     match node.op {
         Op::Loop => node
             .input(0)
