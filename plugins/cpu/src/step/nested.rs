@@ -91,6 +91,13 @@ fn mismatch(what: &str, dtype: DType, dims: &[usize], value: &Value) -> Error {
 }
 
 impl Operands<'_> {
+    fn check_cancelled(&self) -> Result<()> {
+        if (self.stop)() {
+            return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
+        }
+        Ok(())
+    }
+
     /// Runs a nested program once, in a scratch of at least its bytes.
     ///
     /// # Errors
@@ -174,10 +181,10 @@ impl Operands<'_> {
             packed: self.memory.packed.wrapping_add(nested.packed),
             ports,
         };
+        // a body may have no steps, and be called for ever
+        self.check_cancelled()?;
         for step in &program.steps {
-            if (self.stop)() {
-                return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
-            }
+            self.check_cancelled()?;
             // SAFETY: the scratch has `arena_bytes` bytes and is this call's alone; the packed weights of the program
             // around hold those of this one from `packed` on; each port was checked above to be as large as its value,
             // input ports are only read, and what is behind a port outlives the call.
