@@ -51,6 +51,6 @@ pub use error::{ErrorKind, InferError};
 pub use infer::{InferInput, Inferred, infer};
 pub use literal::Literal;
 pub use op::Op;
-pub use packed::{PACKED_BYTES, Packed};
+pub use packed::{PACKED_BYTES, Packed, UNBOUNDED_BYTES};
 pub use spec::{AttrDefault, AttrKind, AttrSpec, Forms, OpSpec, Port, PortKind, TypeVar, Types};
 pub use value::{Element, Value};

@@ -13,6 +13,10 @@ use crate::{DType, Literal};
 /// Most bytes that a packed value has where nobody says otherwise: the size of a buffer for one.
 pub const PACKED_BYTES: usize = 4 << 20;
 
+/// Bytes of a buffer for a tensor of which not even a bound is known before the run. Systems that commit memory at its first
+/// use give no more than the run writes.
+pub const UNBOUNDED_BYTES: usize = 64 << 20;
+
 const HEADER: usize = 16;
 
 /// A value that is no plain tensor of numbers.

@@ -18,7 +18,8 @@ pub const POLYCHIP_LAYOUT_VENDOR: u32 = 4;
 
 /// The port is an output.
 pub const POLYCHIP_PORT_OUTPUT: u32 = 1;
-/// The extents are upper bounds; `fence_output_shape` tells the actual ones.
+/// The extents are upper bounds; `fence_output_shape` tells the actual ones. Where the graph has no bound for an extent, the
+/// port may state one extent in place of all: the elements that there is room for.
 pub const POLYCHIP_PORT_UPPER_BOUND: u32 = 2;
 /// The port is half of an in-out pair: port `state_port` may be bound to the same memory.
 pub const POLYCHIP_PORT_STATE: u32 = 4;

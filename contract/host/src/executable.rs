@@ -247,7 +247,10 @@ impl Loaded {
                         .zip(dims)
                         .all(|(want, have)| *want < 0 || want == have)
             };
-            if *code != found.dtype || !wanted.as_ref().is_none_or(same) {
+            let room = found.flags & abi::POLYCHIP_PORT_UPPER_BOUND != 0
+                && rank == 1
+                && wanted.as_ref().is_some_and(|wanted| wanted.iter().any(|&dim| dim < 0));
+            if *code != found.dtype || !(room || wanted.as_ref().is_none_or(same)) {
                 let wanted_dtype = DType::from_code(*code).map_or("an unknown type", DType::name);
                 return Err(broken(format!(
                     "it is {dtype} of shape {dims:?}, the graph says {wanted_dtype} of shape {:?}",

@@ -51,7 +51,7 @@ pub struct Port {
     pub dtype: DType,
     /// Granted layout.
     pub layout: Layout,
-    /// Extents in ONNX order; upper bounds where `upper_bound`.
+    /// Extents in ONNX order; upper bounds where `upper_bound`, or the elements there is room for where the graph has none.
     pub dims: Vec<i64>,
     /// Strides in bytes in ONNX order; empty for a dense port.
     pub strides: Vec<i64>,

@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_cpu_kernels::{AlignedVec, ThreadPool};
-use polychip_ops::{DType, PACKED_BYTES};
+use polychip_ops::{DType, PACKED_BYTES, UNBOUNDED_BYTES};
 use polychip_sdk::{
     Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Pace, Port, Result,
     Run, RunContext, RunQueue, Span, Submit,
@@ -56,15 +56,14 @@ pub(crate) fn ports(part: &Part, layouts: &[Layout]) -> Result<Vec<Port>> {
     for (index, (&tensor, output)) in all.enumerate() {
         let t = &part.tensors[tensor];
         let strings = t.dtype == DType::String;
-        let room = strings.then(|| vec![PACKED_BYTES]);
-        let Some(dims) = room.as_ref().or(t.dims.as_ref()).or(t.bounds.as_ref()) else {
-            return Err(
-                Error::unsupported(format!("tensor '{}' at a port has no known bound", t.name))
-                    .at_tensor(tensor as u32),
-            );
-        };
         let dtype = if strings { DType::U8 } else { t.dtype };
-        let mut port = Port::dense(output, dtype, dims).map_err(|error| error.at_tensor(tensor as u32))?;
+        // of strings, and of what has no bound, all that is known is the room there is
+        let room = if strings { PACKED_BYTES } else { UNBOUNDED_BYTES };
+        let dims = match t.dims.as_ref().or(t.bounds.as_ref()) {
+            Some(dims) if !strings => dims.clone(),
+            _ => vec![8 * room / dtype.bits().unwrap_or(8).max(1)],
+        };
+        let mut port = Port::dense(output, dtype, &dims).map_err(|error| error.at_tensor(tensor as u32))?;
         port.memory_kinds = crate::buffer::KINDS;
         port.upper_bound = strings || t.dims.is_none();
         port.layout = layouts[index];
@@ -165,7 +164,8 @@ impl CpuExecutable {
             workplace.memory.ports[port] = (bound.address(), bound.bytes());
             if program.ports[port].boxed && port < self.inputs {
                 let dims: Vec<usize> = match bound.dims() {
-                    [] => self.ports[port].dims.clone(),
+                    // without a bound, the host always says the extents: of a scalar there are none
+                    [] if !program.ports[port].unbounded => self.ports[port].dims.clone(),
                     dims => dims
                         .iter()
                         .map(|&dim| usize::try_from(dim).unwrap_or(0))

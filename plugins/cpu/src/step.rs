@@ -136,6 +136,8 @@ pub(crate) struct PortUse {
     pub(crate) value: ValueId,
     /// Extents are known only at run time: the bytes are copied from or to a boxed tensor.
     pub(crate) boxed: bool,
+    /// Not even bounds of its extents are known.
+    pub(crate) unbounded: bool,
     /// What it carries packed into bytes: strings, or the bytes of a sequence or optional.
     pub(crate) packed: Option<DType>,
 }

@@ -33,6 +33,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
         ports.push(PortUse {
             value,
             boxed,
+            unbounded: is_unbounded(part, tensor),
             packed: packed(part, tensor),
         });
     }
@@ -78,12 +79,19 @@ fn packed(part: &Part, tensor: TensorIndex) -> Option<DType> {
     (t.packed || t.dtype == DType::String).then_some(t.dtype)
 }
 
+/// Whether not even bounds of a tensor's extents are known.
+fn is_unbounded(part: &Part, tensor: TensorIndex) -> bool {
+    let t = &part.tensors[tensor];
+    !t.packed && t.dtype != DType::String && t.dims.is_none() && t.bounds.is_none()
+}
+
 /// Brings a tensor to its output port.
 fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<PortUse> {
     if !l.is_known(tensor) {
         return Ok(PortUse {
             value: l.rows(tensor)?,
             boxed: true,
+            unbounded: is_unbounded(l.part, tensor),
             packed: packed(l.part, tensor),
         });
     }
@@ -98,6 +106,7 @@ fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<Port
         return Ok(PortUse {
             value,
             boxed: false,
+            unbounded: false,
             packed: None,
         });
     }
@@ -115,6 +124,7 @@ fn output(l: &mut Lowering<'_>, port: usize, tensor: TensorIndex) -> Result<Port
     Ok(PortUse {
         value: result,
         boxed: false,
+        unbounded: false,
         packed: None,
     })
 }
