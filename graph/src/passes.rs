@@ -17,7 +17,7 @@
 //!   the reals; a result with an encoding is quantised: divided by the scale, rounded half to even,
 //!   moved by the zero point, clamped. Inputs and outputs of one node may be mixed, with encodings and
 //!   floats. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
-//! - an If's condition is not constant;
+//! - an If's condition is not constant; a body captures no constant, and no loop carries what it does not change;
 //! - `auto_pad` is written out as `pads` where sizes are known, but for ConvTranspose and with `ceil_mode`;
 //! - groups are hints: the last node gives a group's only result, tensors inside have one reader and no
 //!   encoding.
@@ -28,6 +28,7 @@ use crate::{Error, Evaluate, Graph, Node, verify};
 
 mod batch_norm;
 mod branch;
+mod capture;
 mod duplicate;
 mod fold;
 mod group;
@@ -155,6 +156,12 @@ impl Pipeline<'_> {
             let mut changes = self.pass(graph, report, "duplicate", duplicate::run)?;
             changes += self.pass(graph, report, "fold", |graph| fold::run(graph, &folding))?;
             changes += self.pass(graph, report, "branch", branch::run)?;
+            let captures = self.pass(graph, report, "capture", capture::run)?;
+            if captures > 0 {
+                // what is constant now folds inside
+                self.bodies(graph, report)?;
+            }
+            changes += captures;
             changes += self.pass(graph, report, "no_op", no_op::run)?;
             changes += self.pass(graph, report, "batch_norm", batch_norm::run)?;
             if self.options.recompose {

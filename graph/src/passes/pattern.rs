@@ -26,6 +26,18 @@ pub(super) fn tolerance(graph: &Graph, tensor: TensorId) -> Option<f64> {
     }
 }
 
+/// The tensor that Identities hand on as this one.
+pub(super) fn through_identities(graph: &Graph, id: TensorId) -> TensorId {
+    let mut found = id;
+    while let Some(node) = graph.producer(found).map(|node| graph.node(node))
+        && node.op == Op::Identity
+        && let Some(input) = node.input(0)
+    {
+        found = input;
+    }
+    found
+}
+
 /// The elements of a small constant.
 pub(super) fn literal(graph: &Graph, id: TensorId) -> Option<Literal> {
     let tensor = graph.tensor(id);
