@@ -43,7 +43,6 @@ enum Fed {
 /// Adds a step that runs a node with bodies; `false` where a body cannot be lowered.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let parts = l.programs.parts(node);
-    let results = node.outputs.len();
     let wanted = match node.op {
         Op::If => 2,
         Op::Loop => 1,
@@ -52,7 +51,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let tensors = node.reads().chain(node.writes());
     let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
     if parts.len() != wanted
-        || 3 * results + 1 > MOST_RESULTS
+        || parts
+            .iter()
+            .any(|part| 3 * part.part.outputs.len() + 1 > MOST_RESULTS)
         || !tensors.into_iter().all(plain)
         || !parts.iter().all(|part| fits(l, node, part))
     {
@@ -115,11 +116,13 @@ fn fits(l: &Lowering<'_>, node: &Node, body: &BodyPart) -> bool {
     let outputs = body.part.outputs.iter().all(|&t| stacks(t));
     let complete = match node.op {
         Op::If => body.part.outputs.len() >= node.outputs.len(),
+        // outputs that nobody wants may be left out at the end
         _ => {
+            let carried = node.inputs.get(2..).unwrap_or(&[]);
+            let results = body.part.outputs.len().checked_sub(1);
             node.inputs.len() >= 2
-                && node.inputs[2..].iter().all(Option::is_some)
-                && body.part.outputs.len() == node.outputs.len() + 1
-                && node.outputs.len() + 2 >= node.inputs.len()
+                && carried.iter().all(Option::is_some)
+                && results.is_some_and(|results| results >= carried.len().max(node.outputs.len()))
         }
     };
     captured && outputs && complete
@@ -312,8 +315,8 @@ fn repeated(
     let (inner, body) = (&parts[0], bodies.remove(0));
     let mut writes = Vec::new();
     let mut results = Vec::new();
-    for output in &node.outputs {
-        results.push(match *output {
+    for index in 1..inner.part.outputs.len() {
+        results.push(match node.output(index - 1) {
             None => None,
             Some(t) => {
                 writes.push(write(l, t)?);
@@ -334,7 +337,7 @@ fn repeated(
         let takes = passed(2 + index);
         // one size everywhere: outside, as it is taken, as it is given, and as the result
         let sizes = [takes, Some(gives)].map(|t| t.and_then(|t| inner.part.tensors[t].dims.as_deref()));
-        let result = node.outputs[index].map(|t| l.part.tensors[t].dims.as_deref());
+        let result = node.output(index).map(|t| l.part.tensors[t].dims.as_deref());
         let known = l.is_known(outer)
             && sizes.iter().all(|&dims| dims == l.part.dims(outer))
             && result.is_none_or(|dims| dims == l.part.dims(outer));
@@ -356,13 +359,13 @@ fn repeated(
         });
     }
     let mut scans = Vec::new();
-    for (index, &output) in node.outputs.iter().enumerate().skip(states.len()) {
+    for index in states.len()..results.len() {
         let t = &inner.part.tensors[inner.part.outputs[1 + index]];
         scans.push(Stacked {
             result: results[index],
             dtype: t.dtype,
             dims: t.dims.clone().filter(|_| t.dtype != DType::String),
-            in_place: output.is_some_and(|t| l.is_known(t)),
+            in_place: node.output(index).is_some_and(|t| l.is_known(t)),
             none: node.bodies[0].outputs[1 + index]
                 .as_ref()
                 .map_or(Vec::new(), |(_, sizes)| sizes.clone()),
