@@ -336,6 +336,38 @@ impl<E: Load> Pixels<'_, E> {
     }
 }
 
+/// Taps that are summed up in one chain.
+const LONGEST_CHAIN: usize = 128;
+
+/// Joins `count` taps, `step` apart, to `N` vectors of sums.
+///
+/// # Safety
+/// The taps are readable for these channels.
+#[inline(always)]
+unsafe fn chain<S: Simd, E: Load, const MAX: bool, const N: usize>(
+    s: S,
+    sums: &mut [S::F; N],
+    mut from: *const E,
+    step: usize,
+    count: usize,
+    left: usize,
+) {
+    for _ in 0..count {
+        for (v, sum) in sums.iter_mut().enumerate() {
+            let n = if N == 1 { left } else { S::LANES };
+            // SAFETY: as the caller promises.
+            let x = unsafe { s.read(from.wrapping_add(v * S::LANES), n) };
+            // maximum: a NaN on either side stays
+            *sum = if MAX {
+                s.select(s.eq(x, x), s.max(x, *sum), x)
+            } else {
+                s.add(*sum, x)
+            };
+        }
+        from = from.wrapping_add(step);
+    }
+}
+
 /// Pools `N` vectors of channels from channel `c` on, of which `left` channels exist.
 ///
 /// # Safety
@@ -354,21 +386,20 @@ unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
     for _ in 0..taps.counts[0] {
         let mut row = slice;
         for _ in 0..taps.counts[1] {
-            let mut from = row;
-            for _ in 0..taps.counts[2] {
-                for (v, sum) in sums.iter_mut().enumerate() {
-                    let n = if N == 1 { left } else { S::LANES };
-                    // SAFETY: as the caller promises.
-                    let x = unsafe { s.read(from.add(v * S::LANES), n) };
-                    // maximum: a NaN on either side stays
-                    *sum = if MAX {
-                        s.select(s.eq(x, x), s.max(x, *sum), x)
-                    } else {
-                        s.add(*sum, x)
-                    };
+            let (mut from, mut count) = (row, taps.counts[2]);
+            // long chains of sums in pieces, so that rounding errors grow with the root of the count
+            while !MAX && count > LONGEST_CHAIN {
+                let mut parts = [s.splat(0.0); N];
+                // SAFETY: as the caller promises.
+                unsafe { chain::<S, E, MAX, N>(s, &mut parts, from, taps.steps[2], LONGEST_CHAIN, left) };
+                for (sum, part) in sums.iter_mut().zip(parts) {
+                    *sum = s.add(*sum, part);
                 }
-                from = from.wrapping_add(taps.steps[2]);
+                from = from.wrapping_add(LONGEST_CHAIN * taps.steps[2]);
+                count -= LONGEST_CHAIN;
             }
+            // SAFETY: as the caller promises.
+            unsafe { chain::<S, E, MAX, N>(s, &mut sums, from, taps.steps[2], count, left) };
             row = row.wrapping_add(taps.steps[1]);
         }
         slice = slice.wrapping_add(taps.steps[0]);
