@@ -288,7 +288,7 @@ impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E
             let (p, rows, panel) = (A::product(s), t.rows.cast(), t.panel.cast());
             let depth = (taps, k / A::PER_WORD, a_step * 4);
             if k.is_multiple_of(A::PER_WORD) {
-                accumulate(p, rows, depth, panel, b_step * 4, ahead, &mut acc);
+                accumulate_in_pieces(p, rows, depth, panel, b_step * 4, ahead, &mut acc);
             } else {
                 accumulate_elements(p, rows, depth, true, panel, b_step * 4, ahead, &mut acc);
             }
@@ -341,6 +341,63 @@ impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E
     }
 }
 
+/// Words that are summed up in one chain: longer ones in pieces, so that rounding errors grow with the root of the depth.
+const LONGEST_CHAIN: usize = 256;
+
+/// [`accumulate`] in pieces, whose sums are added up.
+///
+/// # Safety
+/// As [`accumulate`].
+#[inline(always)]
+unsafe fn accumulate_in_pieces<S: Simd, P: Product<S = S, Sum = S::F>, const MR: usize, const NV: usize>(
+    p: P,
+    rows: *const *const u8,
+    (taps, words, a_step): (usize, usize, usize),
+    panel: *const u8,
+    b_step: usize,
+    ahead: usize,
+    acc: &mut [[S::F; NV]; MR],
+) {
+    let s = p.simd();
+    let (tap_step, word_step) = if words > LONGEST_CHAIN {
+        (1, words.div_ceil(words.div_ceil(LONGEST_CHAIN)))
+    } else {
+        (LONGEST_CHAIN / words.max(1), words)
+    };
+    let mut total = [[s.splat(0.0); NV]; MR];
+    let (mut tap, mut word) = (0, 0);
+    loop {
+        let (some_taps, some_words) = (tap_step.min(taps - tap), word_step.min(words - word));
+        // SAFETY: the piece lies within what the caller promises.
+        unsafe {
+            let rows = rows.add(tap * MR);
+            let panel = panel.wrapping_add((tap * words + word) * b_step);
+            let depth = (some_taps, some_words, a_step);
+            accumulate_from(p, rows, depth, word * a_step, false, panel, b_step, ahead, acc);
+        }
+        word += some_words;
+        if word == words {
+            (tap, word) = (tap + some_taps, 0);
+        }
+        if tap >= taps {
+            break;
+        }
+        for (total, acc) in total.iter_mut().zip(acc.iter()) {
+            for (total, x) in total.iter_mut().zip(acc) {
+                *total = s.add(*total, *x);
+            }
+        }
+        *acc = [[s.splat(0.0); NV]; MR];
+    }
+    if taps * words > LONGEST_CHAIN {
+        for (total, acc) in total.iter().zip(acc) {
+            for (total, x) in total.iter().zip(acc) {
+                *x = s.add(*total, *x);
+            }
+        }
+    }
+}
+
 /// The product of a tile: adds `taps` times `words` products of row words and panel words to `acc`.
 ///
 /// # Safety
@@ -375,12 +432,33 @@ unsafe fn accumulate_elements<P: Product, const MR: usize, const NV: usize>(
     ahead: usize,
     acc: &mut [[P::Sum; NV]; MR],
 ) {
+    // SAFETY: as the caller promises.
+    unsafe { accumulate_from(p, rows, (taps, words, a_step), 0, rest, panel, b_step, ahead, acc) };
+}
+
+/// [`accumulate_elements`] from so many bytes behind each row pointer on.
+///
+/// # Safety
+/// As [`accumulate_elements`], of the words from there on.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
+    p: P,
+    rows: *const *const u8,
+    (taps, words, a_step): (usize, usize, usize),
+    first: usize,
+    rest: bool,
+    panel: *const u8,
+    b_step: usize,
+    ahead: usize,
+    acc: &mut [[P::Sum; NV]; MR],
+) {
     let s = p.simd();
     let mut b = panel;
     for tap in 0..taps {
         // SAFETY: the caller promises MR pointers per tap.
         let a: [*const u8; MR] = unsafe { rows.add(tap * MR).cast::<[*const u8; MR]>().read() };
-        let mut at = 0;
+        let mut at = first;
         for _ in 0..words {
             // SAFETY: the caller promises a group of NV vectors for each word.
             let mut bv = [unsafe { p.panel(b) }; NV];

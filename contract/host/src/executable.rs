@@ -249,7 +249,9 @@ impl Loaded {
             };
             let room = found.flags & abi::POLYCHIP_PORT_UPPER_BOUND != 0
                 && rank == 1
-                && wanted.as_ref().is_some_and(|wanted| wanted.iter().any(|&dim| dim < 0));
+                && wanted
+                    .as_ref()
+                    .is_some_and(|wanted| wanted.iter().any(|&dim| dim < 0));
             if *code != found.dtype || !(room || wanted.as_ref().is_none_or(same)) {
                 let wanted_dtype = DType::from_code(*code).map_or("an unknown type", DType::name);
                 return Err(broken(format!(

@@ -1,6 +1,8 @@
 //! The CPU plugin through the host: linked and loaded, blobs cached and torn, runs in flight, quantised ports,
 //! bodies, loops without end, outputs whose shape depends on data.
 
+mod bench;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +13,7 @@ use polychip_host::{
 use polychip_needs::libraries;
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 
-fn linked() -> Host {
-    let host = Host::builder().linked(polychip_cpu::query).build();
-    assert_eq!(host.refusals(), []);
-    host
-}
+use bench::{Bench, floats, linked, to_floats};
 
 fn tensor(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize]) -> TensorId {
     graph.add_tensor(Tensor::new(name, TensorType::known(dtype, sizes)))
@@ -32,17 +30,6 @@ fn constant(graph: &mut Graph, name: &str, dtype: DType, sizes: &[usize], bytes:
 fn node(graph: &mut Graph, op: Op, attributes: Attributes, inputs: &[TensorId], output: TensorId) {
     let inputs = inputs.iter().copied().map(Some).collect();
     graph.add_node(Node::new(op, inputs, vec![Some(output)]).with(attributes));
-}
-
-fn floats(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn to_floats(bytes: &[u8]) -> Vec<f32> {
-    bytes
-        .chunks_exact(4)
-        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-        .collect()
 }
 
 fn ramp(count: usize) -> Vec<f32> {
@@ -96,59 +83,6 @@ fn conv_by_hand(x: &[f32]) -> Vec<f32> {
         }
     }
     y
-}
-
-struct Bench {
-    executable: Executable,
-    buffers: Vec<Arc<Buffer>>,
-    submission: Submission,
-}
-
-impl Bench {
-    fn new(device: &Device, graph: &Graph) -> Bench {
-        let flat = FlatGraph::new(graph, &[]).unwrap();
-        let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
-        Bench::of(device, device.load(blob, &flat, 2).unwrap())
-    }
-
-    fn of(device: &Device, executable: Executable) -> Bench {
-        let mut submission = Submission::new(&executable, 4);
-        let mut buffers = Vec::new();
-        for (number, port) in executable.ports().iter().enumerate() {
-            let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
-            submission.bind(number as u32, &buffer, 0).unwrap();
-            buffers.push(buffer);
-        }
-        Bench {
-            executable,
-            buffers,
-            submission,
-        }
-    }
-
-    fn write(&self, port: usize, bytes: &[u8]) {
-        let mut access = self.buffers[port]
-            .access(Access::Write, 0, bytes.len() as u64)
-            .unwrap();
-        access.copy_from_slice(bytes);
-    }
-
-    fn read(&self, port: usize) -> Vec<u8> {
-        let bytes = self.executable.ports()[port].bytes;
-        self.buffers[port]
-            .access(Access::Read, 0, bytes)
-            .unwrap()
-            .to_vec()
-    }
-
-    fn run(&mut self, inputs: &[Vec<u8>]) -> polychip_host::Fence {
-        for (port, bytes) in inputs.iter().enumerate() {
-            self.write(port, bytes);
-        }
-        let fence = self.executable.execute(&mut self.submission, &[]).unwrap();
-        fence.wait(Duration::from_secs(60)).unwrap();
-        fence
-    }
 }
 
 fn assert_close(have: &[f32], want: &[f32]) {

@@ -316,3 +316,61 @@ fn a_branch_that_sizes_decide_stands_in_place_of_its_if() {
             .all(|body| body.captures.iter().all(|c| after.is_input(c.outer)))
     );
 }
+
+/// `for i in 0..n { s = s · wᵀ }` with `w` among the states, as exporters write it.
+#[test]
+fn a_loop_captures_what_it_does_not_change_and_its_body_owns_constants() {
+    let source = |start: &str| {
+        format!(
+            r#"graph "g" {{
+          input t0 "n": i64[]
+          input t1 "x": f32[2, 3]
+          {start}
+          const t3 "yes": bool[] = [1]
+          t4 "s": f32[2, 3], t5 "w after": f32[3, 3] = Loop ""(t0, t3, t1, t2)
+            body body() "b" {{
+              input t0 "i": i64[]
+              input t1 "c": bool[]
+              input t2 "s": f32[2, 3]
+              input t3 "w": f32[3, 3]
+              t4 "turned": f32[3, 3] = Transpose ""(t3) {{perm: ints [1, 0]}}
+              t5 "more": f32[2, 3] = MatMul ""(t2, t4)
+              t6 "same": f32[3, 3] = Identity ""(t3)
+              output t1
+              output t5
+              output t6
+            }}
+          output t4
+          output t5
+        }}"#
+        )
+    };
+    let looped = |start: &str| {
+        let (after, report) = canonical(&crate::text::parse(&source(start)).unwrap(), &Options::default());
+        let node = after
+            .nodes()
+            .find(|(_, node)| node.op == Op::Loop)
+            .unwrap()
+            .1
+            .clone();
+        assert_eq!((node.inputs.len(), node.outputs.len()), (3, 1), "{report:?}");
+        assert_eq!(node.bodies[0].graph.outputs.len(), 2);
+        (after, node.bodies[0].clone())
+    };
+    // a constant: the body has it, transposed
+    let (after, body) = looped(r#"const t2 "w": f32[3, 3] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]"#);
+    assert!(body.captures.is_empty());
+    let ops = |body: &Body| body.graph.nodes().map(|(_, node)| node.op).collect::<Vec<_>>();
+    assert_eq!(ops(&body), [Op::MatMul]);
+    assert!(after.tensor(after.outputs[1]).data.is_some());
+    // an input: captured, and handed on by no round
+    let (after, body) = looped(r#"input t2 "w": f32[3, 3]"#);
+    assert_eq!(body.captures.len(), 1);
+    assert_eq!(body.captures[0].outer, after.inputs[2]);
+    assert_eq!(ops(&body), [Op::Transpose, Op::MatMul]);
+    let last = after.producer(after.outputs[1]).unwrap();
+    assert_eq!(
+        (after.node(last).op, after.node(last).input(0)),
+        (Op::Identity, Some(after.inputs[2]))
+    );
+}

@@ -1,0 +1,184 @@
+//! If and Loop whose bodies run inside the node's step: states of fixed size and growing ones, stacked values, early ends.
+
+mod bench;
+
+use bench::{Bench, floats, linked, to_floats};
+use polychip_graph::{Graph, infer, text};
+use polychip_host::FlatGraph;
+use polychip_sdk::GraphView;
+
+fn graph(source: &str) -> Graph {
+    let mut graph = text::parse(source).unwrap();
+    infer(&mut graph).unwrap();
+    graph
+}
+
+/// Whether the reference evaluator runs a body.
+#[allow(unsafe_code)]
+fn interpreted(graph: &Graph) -> bool {
+    let flat = FlatGraph::new(graph, &[]).unwrap();
+    // SAFETY: the flat graph outlives the view, and nobody writes to it.
+    let view = unsafe { GraphView::new(flat.raw()) }.unwrap();
+    let steps = polychip_cpu::work(&view).unwrap();
+    steps.iter().any(|step| step.class == "body")
+}
+
+fn run(source: &str, inputs: &[Vec<u8>]) -> Vec<(Vec<i64>, Vec<f32>)> {
+    let host = linked();
+    let graph = graph(source);
+    assert!(!interpreted(&graph), "{source}");
+    let mut bench = Bench::new(&host.devices()[0], &graph);
+    let fence = bench.run(inputs);
+    let ports = bench.executable.ports().to_vec();
+    let outputs = (inputs.len()..ports.len()).map(|port| {
+        let mut dims = [0; 8];
+        let dims = if ports[port].upper_bound {
+            let rank = fence.output_dims(port as u32, &mut dims).unwrap();
+            dims[..rank].to_vec()
+        } else {
+            ports[port].dims.clone()
+        };
+        let count = dims.iter().product::<i64>() as usize;
+        (dims, to_floats(&bench.read(port)[..4 * count]))
+    });
+    outputs.collect()
+}
+
+fn integer(value: i64) -> Vec<u8> {
+    value.to_le_bytes().to_vec()
+}
+
+/// `if p { conv(x) + x } else { x twice, one above the other }`, of which only the second doubles the rows.
+fn choice(rows: usize) -> String {
+    let other = if rows == 2 {
+        "Add \"\"(t0, t0)"
+    } else {
+        "Concat \"\"(t0, t0) {axis: 0}"
+    };
+    format!(
+        r#"graph "g" {{
+      input t0 "p": bool[]
+      input t1 "x": f32[2, 3]
+      t2 "y": untyped = If ""(t0)
+        body then_branch(t1 -> t0) "t" {{
+          input t0 "a": f32[2, 3]
+          const t1 "w": f32[3, 3] = [1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 3.0]
+          t2 "m": untyped = MatMul ""(t0, t1)
+          t3 "b": untyped = Add ""(t2, t0)
+          output t3
+        }}
+        body else_branch(t1 -> t0) "e" {{
+          input t0 "a": f32[2, 3]
+          t1 "b": untyped = {other}
+          output t1
+        }}
+      output t2
+    }}"#
+    )
+}
+
+#[test]
+fn a_branch_is_taken_by_its_condition() {
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let first = [2.0, 6.0, 12.0, 8.0, 15.0, 24.0];
+    for rows in [2, 4] {
+        let taken = |p: u8| run(&choice(rows), &[vec![p], floats(&x)]).remove(0);
+        assert_eq!(taken(1), (vec![2, 3], first.to_vec()));
+        let (dims, values) = taken(0);
+        assert_eq!(dims, [rows as i64, 3]);
+        let want = if rows == 2 {
+            x.map(|x| 2.0 * x).to_vec()
+        } else {
+            [x, x].concat()
+        };
+        assert_eq!(values, want);
+    }
+}
+
+/// A state of fixed size, one that grows, values stacked, and an end by the condition `i < last`.
+const ROUNDS: &str = r#"graph "g" {
+      input t0 "n": i64[]
+      input t1 "last": i64[]
+      input t2 "x": f32[2]
+      const t3 "yes": bool[] = [1]
+      t4 "sum": untyped, t5 "list": untyped, t6 "sums": untyped, t7 "lists": untyped = Loop ""(t0, t3, t2, t2)
+        body body(t2 -> t4, t1 -> t5) "b" {
+          input t0 "i": i64[]
+          input t1 "c": bool[]
+          input t2 "s": untyped
+          input t3 "l": untyped
+          input t4 "x": f32[2]
+          input t5 "last": i64[]
+          t6 "next": untyped = Add ""(t2, t4)
+          t7 "longer": untyped = Concat ""(t3, t4) {axis: 0}
+          t8 "more": untyped = Less ""(t0, t5)
+          t9 "negated": untyped = Neg ""(t6)
+          t10 "first": untyped = Neg ""(t4)
+          output t8
+          output t6
+          output t7
+          output t9
+          output t10
+        }
+      output t4
+      output t5
+      output t6
+      output t7
+    }"#;
+
+#[test]
+fn a_loop_carries_stacks_and_ends() {
+    for (n, last, rounds) in [(3, 100, 3), (100, 1, 2), (1, 100, 1), (0, 100, 0)] {
+        let found = run(ROUNDS, &[integer(n), integer(last), floats(&[1.0, -2.0])]);
+        let times = |count: usize| [count as f32, -2.0 * count as f32];
+        assert_eq!(found[0], (vec![2], times(rounds + 1).to_vec()), "{n} {last}");
+        let list = (0..=rounds).flat_map(|_| times(1)).collect();
+        assert_eq!(found[1], (vec![2 * (rounds as i64 + 1)], list), "{n} {last}");
+        let sums = (0..rounds)
+            .flat_map(|round| times(round + 2).map(|x| -x))
+            .collect();
+        assert_eq!(found[2], (vec![rounds as i64, 2], sums), "{n} {last}");
+        let firsts = (0..rounds).flat_map(|_| times(1).map(|x| -x)).collect();
+        assert_eq!(found[3], (vec![rounds as i64, 2], firsts), "{n} {last}");
+    }
+}
+
+#[test]
+fn bodies_stand_in_bodies() {
+    let source = r#"graph "g" {
+      input t0 "p": bool[]
+      input t1 "n": i64[]
+      input t2 "x": f32[2]
+      t3 "y": untyped = If ""(t0)
+        body then_branch(t1 -> t0, t2 -> t1) "t" {
+          input t0 "n": i64[]
+          input t1 "x": f32[2]
+          const t2 "yes": bool[] = [1]
+          t3 "z": untyped = Loop ""(t0, t2, t1)
+            body body(t1 -> t3) "b" {
+              input t0 "i": i64[]
+              input t1 "c": bool[]
+              input t2 "s": untyped
+              input t3 "x": f32[2]
+              t4 "more": untyped = Mul ""(t2, t3)
+              output t1
+              output t4
+            }
+          output t3
+        }
+        body else_branch(t2 -> t0) "e" {
+          input t0 "x": f32[2]
+          t1 "z": untyped = Neg ""(t0)
+          output t1
+        }
+      output t3
+    }"#;
+    let powers = |p: u8, n: i64| {
+        run(source, &[vec![p], integer(n), floats(&[2.0, -3.0])])
+            .remove(0)
+            .1
+    };
+    assert_eq!(powers(1, 2), [8.0, -27.0]);
+    assert_eq!(powers(1, 0), [2.0, -3.0]);
+    assert_eq!(powers(0, 2), [-2.0, 3.0]);
+}
