@@ -3,12 +3,11 @@
 
 mod bench;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use polychip_graph::{Body, Capture, Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
 use polychip_host::{
-    Access, Buffer, CompileOptions, Device, Executable, FlatGraph, Host, Memory, Submission,
+    CompileOptions, FlatGraph, Host,
 };
 use polychip_needs::libraries;
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
