@@ -338,6 +338,8 @@ impl<'m> Importer<'m> {
         let mut target = self.target();
         if listed.is_some() {
             convert::convert(&mut target, node, version)
+        } else if domain == contrib::DOMAIN && convert::expand(&mut target, &node)? {
+            Ok(())
         } else {
             target.add(node).map(|_| ())
         }

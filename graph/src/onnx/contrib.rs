@@ -8,7 +8,7 @@
 
 use polychip_ops::Op;
 
-const DOMAIN: &str = "com.microsoft";
+pub(super) const DOMAIN: &str = "com.microsoft";
 
 /// The ONNX op that an op of another domain is.
 pub(super) fn equal(domain: &str, op_type: &str) -> Option<Op> {

@@ -15,6 +15,7 @@ use super::target::Target;
 use crate::{Error, Node};
 
 mod axes;
+mod contrib;
 mod legacy;
 mod limits;
 mod normal;
@@ -23,6 +24,7 @@ mod rewrite;
 mod scan;
 mod softmax;
 
+pub(super) use contrib::expand;
 use rewrite::Rewrite;
 
 /// Adds the node, and whatever else says in opset 28 what it said in `version`.

@@ -1,0 +1,643 @@
+//! Ops that ONNX Runtime's quantiser and optimiser write in a domain of its own (`com.microsoft`), said in ops of ONNX.
+//!
+//! Quantised ops become the float op between DequantizeLinear and QuantizeLinear, which later passes make integer again.
+//! Source: the operators' descriptions in ONNX Runtime's documentation (ContribOperators.md).
+//!
+//! Invariant: a node that says more than is expressed here (an attribute or input with another meaning) is left as it is, and
+//! then known to no device.
+//!
+//! Not here: ops there that are an op of ONNX as they stand (`onnx::contrib`).
+
+use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, DType, Literal, Op};
+
+use super::rewrite::Rewrite;
+use crate::onnx::target::Target;
+use crate::{Error, Node, TensorId};
+
+/// Adds what says in ONNX what the node says; `false` where it is not expressed here, and nothing was added.
+pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bool, Error> {
+    let mut c = Contrib(Rewrite {
+        target,
+        node: node.clone(),
+        version: 0,
+    });
+    if node.output(0).is_none() {
+        return Ok(false);
+    }
+    match &*node.op_name {
+        "FusedMatMul" => c.matmul(),
+        "FusedGemm" => c.gemm(),
+        "FusedConv" => c.conv(),
+        "FastGelu" => c.gelu("tanh"),
+        "BiasGelu" => c.gelu("none"),
+        "QuickGelu" => c.quick_gelu(),
+        "SkipLayerNormalization" => c.skip_normalisation(Op::LayerNormalization),
+        "SkipSimplifiedLayerNormalization" => c.skip_normalisation(Op::RMSNormalization),
+        "QLinearAdd" => c.binary(Op::Add),
+        "QLinearMul" => c.binary(Op::Mul),
+        "QLinearSigmoid" => c.unary(Op::Sigmoid, &[]),
+        "QLinearLeakyRelu" => c.unary(Op::LeakyRelu, &["alpha"]),
+        "QLinearGlobalAveragePool" => c.unary(Op::GlobalAveragePool, &["channels_last"]),
+        "QLinearAveragePool" => c.unary(
+            Op::AveragePool,
+            &[
+                "auto_pad",
+                "ceil_mode",
+                "channels_last",
+                "count_include_pad",
+                "kernel_shape",
+                "pads",
+                "strides",
+            ],
+        ),
+        "QLinearConcat" => c.concat(),
+        "QGemm" => c.quantised_gemm(),
+        "DynamicQuantizeMatMul" => c.dynamic_matmul(),
+        "MatMulIntegerToFloat" => c.integer_matmul(),
+        "DynamicQuantizeLSTM" => c.lstm(),
+        "MatMulNBits" => c.nibbles(),
+        "RotaryEmbedding" => c.rotary(),
+        _ => Ok(false),
+    }
+}
+
+/// A node of the domain on its way.
+struct Contrib<'t, 'g>(Rewrite<'t, 'g>);
+
+impl Contrib<'_, '_> {
+    fn input(&self, slot: usize) -> Option<TensorId> {
+        self.0.node.input(slot)
+    }
+
+    /// Whether the node has no attributes but these.
+    fn has_only(&self, names: &[&str]) -> bool {
+        self.0
+            .node
+            .attributes
+            .iter()
+            .all(|(key, _)| names.contains(&key.name()))
+    }
+
+    fn int(&self, name: &str) -> Option<i64> {
+        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
+            Some(AttrValue::Int(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    fn float(&self, name: &str) -> Option<f32> {
+        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
+            Some(AttrValue::Float(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
+            Some(AttrValue::String(value)) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+
+    fn floats(&self, name: &str) -> Vec<f32> {
+        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
+            Some(AttrValue::Floats(values)) => values.to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn rank(&self, tensor: TensorId) -> Option<usize> {
+        self.0.target.ty(tensor)?.rank()
+    }
+
+    fn step(&mut self, op: Op, inputs: &[TensorId], role: &str) -> Result<TensorId, Error> {
+        self.0.step(op, inputs, role, Attributes::new())
+    }
+
+    /// Adds a node some of whose inputs may be left out.
+    fn node(
+        &mut self,
+        op: Op,
+        inputs: Vec<Option<TensorId>>,
+        role: &str,
+        attributes: Attributes,
+    ) -> Result<TensorId, Error> {
+        let name = self.0.name(role);
+        let output = self.0.target.fresh(name.clone());
+        let node = Node::new(op, inputs, vec![Some(output)]);
+        self.0.target.add(node.named(name).with(attributes))?;
+        Ok(output)
+    }
+
+    /// Adds the last node, which gives the node's first output.
+    fn last(&mut self, op: Op, inputs: Vec<Option<TensorId>>, attributes: Attributes) -> Result<bool, Error> {
+        let output = self.0.node.output(0);
+        let name = self.0.node.name.clone();
+        let node = Node::new(op, inputs, vec![output]);
+        self.0.target.add(node.named(name).with(attributes))?;
+        Ok(true)
+    }
+
+    /// The real values of a quantised tensor: codes, scale and, where it is given, zero point.
+    fn dequantised(&mut self, slots: [usize; 3], axis: Option<i64>, role: &str) -> Result<TensorId, Error> {
+        let [codes, scale, zero] = slots;
+        let (mut scale, mut zero) = (self.input(scale), self.input(zero));
+        if axis.is_none() {
+            scale = self.single(scale, &format!("{role}.scale"))?;
+            zero = self.single(zero, &format!("{role}.zero"))?;
+        }
+        let attributes = axis.map_or_else(Attributes::new, |axis| {
+            Attributes::new().with_int(Attr::Axis, axis)
+        });
+        self.node(
+            Op::DequantizeLinear,
+            vec![self.input(codes), scale, zero],
+            role,
+            attributes,
+        )
+    }
+
+    /// A tensor of one element without extents, where it has some.
+    fn single(&mut self, tensor: Option<TensorId>, role: &str) -> Result<Option<TensorId>, Error> {
+        match tensor {
+            Some(tensor) if self.rank(tensor) != Some(0) => {
+                let shape = self.0.constant(&format!("{role}.shape"), &Literal::i64s(&[]));
+                self.step(Op::Reshape, &[tensor, shape], role).map(Some)
+            }
+            tensor => Ok(tensor),
+        }
+    }
+
+    /// Gives the node's first output as codes of a scale and zero point.
+    fn quantised(&mut self, real: TensorId, scale: usize, zero: usize) -> Result<bool, Error> {
+        let scale = self.single(self.input(scale), "y.scale")?;
+        let zero = self.single(self.input(zero), "y.zero")?;
+        self.last(
+            Op::QuantizeLinear,
+            vec![Some(real), scale, zero],
+            Attributes::new(),
+        )
+    }
+
+    /// Whether these inputs are there.
+    fn has(&self, slots: &[usize]) -> bool {
+        slots.iter().all(|&slot| self.input(slot).is_some())
+    }
+
+    /// The last two axes exchanged, where the rank is known.
+    fn turned(&mut self, x: TensorId, role: &str) -> Result<TensorId, Error> {
+        let rank = self.rank(x).unwrap_or(2) as i64;
+        let perm: Vec<i64> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+        self.0.step(
+            Op::Transpose,
+            &[x],
+            role,
+            Attributes::new().with_ints(Attr::Perm, &perm),
+        )
+    }
+
+    fn scaled(&mut self, x: TensorId, factor: f32, role: &str) -> Result<TensorId, Error> {
+        if factor == 1.0 {
+            return Ok(x);
+        }
+        let factor = self.0.scalar_like(&format!("{role}.factor"), factor, x)?;
+        self.step(Op::Mul, &[x, factor], role)
+    }
+
+    fn matmul(&mut self) -> Result<bool, Error> {
+        let (Some(a), Some(b)) = (self.input(0), self.input(1)) else {
+            return Ok(false);
+        };
+        let turns = [("transA", a), ("transB", b)].map(|(name, x)| (self.int(name).unwrap_or(0) != 0, x));
+        let batches = ["transBatchA", "transBatchB"]
+            .iter()
+            .any(|name| self.int(name).unwrap_or(0) != 0);
+        let known = |(turn, x): &(bool, TensorId)| !turn || self.rank(*x).is_some_and(|rank| rank >= 2);
+        if batches || !turns.iter().all(known) {
+            return Ok(false);
+        }
+        let mut operands = [a, b];
+        for (place, (turn, x)) in turns.into_iter().enumerate() {
+            if turn {
+                operands[place] = self.turned(x, ["a", "b"][place])?;
+            }
+        }
+        let alpha = self.float("alpha").unwrap_or(1.0);
+        if alpha == 1.0 {
+            return self.last(Op::MatMul, operands.map(Some).to_vec(), Attributes::new());
+        }
+        let product = self.step(Op::MatMul, &operands, "product")?;
+        let alpha = self.0.scalar_like("alpha", alpha, product)?;
+        self.last(Op::Mul, vec![Some(product), Some(alpha)], Attributes::new())
+    }
+
+    /// What the fused function of a product is: the op, its attributes, and limits that are inputs.
+    fn activation(&self, name: &str, values: &[f32]) -> Option<(Op, Attributes, Vec<f32>)> {
+        let none = Attributes::new;
+        let value = |index: usize, default: f32| values.get(index).copied().unwrap_or(default);
+        Some(match name {
+            "" => (Op::Identity, none(), Vec::new()),
+            "Relu" => (Op::Relu, none(), Vec::new()),
+            "Tanh" => (Op::Tanh, none(), Vec::new()),
+            "Sigmoid" => (Op::Sigmoid, none(), Vec::new()),
+            "LeakyRelu" => (
+                Op::LeakyRelu,
+                none().with_float(Attr::Alpha, value(0, 0.01)),
+                Vec::new(),
+            ),
+            "HardSigmoid" => {
+                let attributes = none()
+                    .with_float(Attr::Alpha, value(0, 0.2))
+                    .with_float(Attr::Beta, value(1, 0.5));
+                (Op::HardSigmoid, attributes, Vec::new())
+            }
+            "Clip" if values.len() == 2 => (Op::Clip, none(), values.to_vec()),
+            _ => return None,
+        })
+    }
+
+    /// Adds the fused function of a product.
+    fn activated(
+        &mut self,
+        x: TensorId,
+        (op, attributes, limits): (Op, Attributes, Vec<f32>),
+    ) -> Result<bool, Error> {
+        let mut inputs = vec![Some(x)];
+        for (index, limit) in limits.into_iter().enumerate() {
+            inputs.push(Some(self.0.scalar_like(
+                ["low", "high"][index.min(1)],
+                limit,
+                x,
+            )?));
+        }
+        self.last(op, inputs, attributes)
+    }
+
+    fn gemm(&mut self) -> Result<bool, Error> {
+        let values: Vec<f32> = ["activation_alpha", "activation_beta"]
+            .iter()
+            .map_while(|name| self.float(name))
+            .collect();
+        let name = self.text("activation").unwrap_or_default();
+        let Some(activation) = self.activation(&name, &values) else {
+            return Ok(false);
+        };
+        let attributes = self.kept(&["alpha", "beta", "transA", "transB"]);
+        let inputs = self.0.node.inputs.clone();
+        let product = self.node(Op::Gemm, inputs, "product", attributes)?;
+        self.activated(product, activation)
+    }
+
+    /// The attributes of these names.
+    fn kept(&self, names: &[&str]) -> Attributes {
+        let mut kept = Attributes::new();
+        for (key, value) in self.0.node.attributes.iter() {
+            if names.contains(&key.name()) {
+                kept.set(key.clone(), value.clone());
+            }
+        }
+        kept
+    }
+
+    fn conv(&mut self) -> Result<bool, Error> {
+        let name = self.text("activation").unwrap_or_default();
+        let Some(activation) = self.activation(&name, &self.floats("activation_params")) else {
+            return Ok(false);
+        };
+        let attributes = self.kept(&[
+            "auto_pad",
+            "dilations",
+            "group",
+            "kernel_shape",
+            "pads",
+            "strides",
+        ]);
+        let inputs = (0..3).map(|slot| self.input(slot)).collect();
+        let mut y = self.node(Op::Conv, inputs, "product", attributes)?;
+        if let Some(added) = self.input(3) {
+            y = self.step(Op::Add, &[y, added], "sum")?;
+        }
+        self.activated(y, activation)
+    }
+
+    fn gelu(&mut self, approximate: &str) -> Result<bool, Error> {
+        let Some(mut x) = self.input(0) else {
+            return Ok(false);
+        };
+        if let Some(bias) = self.input(1) {
+            x = self.step(Op::Add, &[x, bias], "sum")?;
+        }
+        self.last(
+            Op::Gelu,
+            vec![Some(x)],
+            Attributes::new().with_str(Attr::Approximate, approximate),
+        )
+    }
+
+    fn quick_gelu(&mut self) -> Result<bool, Error> {
+        let Some(x) = self.input(0) else { return Ok(false) };
+        let inside = self.scaled(x, self.float("alpha").unwrap_or(1.702), "scaled")?;
+        let gate = self.step(Op::Sigmoid, &[inside], "gate")?;
+        self.last(Op::Mul, vec![Some(x), Some(gate)], Attributes::new())
+    }
+
+    fn skip_normalisation(&mut self, op: Op) -> Result<bool, Error> {
+        let layer = op == Op::LayerNormalization;
+        let (shift, bias) = if layer {
+            (self.input(3), self.input(4))
+        } else {
+            (None, self.input(3))
+        };
+        // statistics are outputs for training
+        let trained = [1, 2].iter().any(|&index| self.0.node.output(index).is_some());
+        let (Some(x), Some(skip), Some(scale)) = (self.input(0), self.input(1), self.input(2)) else {
+            return Ok(false);
+        };
+        if trained {
+            return Ok(false);
+        }
+        let mut sum = self.step(Op::Add, &[x, skip], "sum")?;
+        if let Some(bias) = bias {
+            sum = self.step(Op::Add, &[sum, bias], "biased")?;
+        }
+        if let Some(output) = self.0.node.output(3) {
+            let name = self.0.name("whole");
+            self.0
+                .emit(Op::Identity, &[sum], output, &name, Attributes::new())?;
+        }
+        let attributes = Attributes::new()
+            .with_int(Attr::Axis, -1)
+            .with_float(Attr::Epsilon, self.float("epsilon").unwrap_or(1e-12));
+        let mut inputs = vec![Some(sum), Some(scale)];
+        inputs.extend(shift.map(Some));
+        self.last(op, inputs, attributes)
+    }
+
+    fn binary(&mut self, op: Op) -> Result<bool, Error> {
+        if !self.has(&[0, 1, 3, 4, 6]) {
+            return Ok(false);
+        }
+        let a = self.dequantised([0, 1, 2], None, "a")?;
+        let b = self.dequantised([3, 4, 5], None, "b")?;
+        let real = self.step(op, &[a, b], "real")?;
+        self.quantised(real, 6, 7)
+    }
+
+    fn unary(&mut self, op: Op, attributes: &[&str]) -> Result<bool, Error> {
+        if !self.has(&[0, 1, 3]) || !self.has_only(attributes) || self.int("channels_last").unwrap_or(0) != 0
+        {
+            return Ok(false);
+        }
+        let kept: Vec<&str> = attributes
+            .iter()
+            .copied()
+            .filter(|&name| name != "channels_last")
+            .collect();
+        let attributes = self.kept(&kept);
+        let x = self.dequantised([0, 1, 2], None, "x")?;
+        let real = self.0.step(op, &[x], "real", attributes)?;
+        self.quantised(real, 3, 4)
+    }
+
+    fn concat(&mut self) -> Result<bool, Error> {
+        let count = self.0.node.inputs.len();
+        let (Some(axis), true) = (self.int("axis"), self.has(&[0]) && count > 2) else {
+            return Ok(false);
+        };
+        let mut parts = Vec::new();
+        for (index, slot) in (2..count).step_by(3).enumerate() {
+            parts.push(self.dequantised([slot, slot + 1, slot + 2], None, &format!("part.{index}"))?);
+        }
+        let attributes = Attributes::new().with_int(Attr::Axis, axis);
+        let real = self.0.step(Op::Concat, &parts, "real", attributes)?;
+        self.quantised(real, 0, 1)
+    }
+
+    fn quantised_gemm(&mut self) -> Result<bool, Error> {
+        let (Some(a_scale), Some(b_scale)) = (self.input(1), self.input(4)) else {
+            return Ok(false);
+        };
+        let alpha = self.float("alpha").unwrap_or(1.0);
+        let turned = self.int("transB").unwrap_or(0) != 0;
+        // zero points of a column of weights each have the place of its scale
+        let per_column = self.rank(b_scale).is_some_and(|rank| rank > 0);
+        let a = self.dequantised([0, 1, 2], None, "a")?;
+        let b = self.dequantised([3, 4, 5], per_column.then_some(if turned { 0 } else { 1 }), "b")?;
+        let mut inputs = vec![Some(a), Some(b)];
+        if let Some(c) = self.input(6) {
+            // the sums of products have the product of the scales, and the bias with them
+            let scale = self.step(Op::Mul, &[a_scale, b_scale], "c.scale")?;
+            let axis = Attributes::new().with_int(Attr::Axis, -1);
+            let c = self.node(Op::DequantizeLinear, vec![Some(c), Some(scale)], "c", axis)?;
+            inputs.push(Some(self.scaled(c, alpha, "c.scaled")?));
+        }
+        let attributes = self.kept(&["alpha", "transA", "transB"]);
+        if self.input(7).is_none() {
+            return self.last(Op::Gemm, inputs, attributes);
+        }
+        let real = self.node(Op::Gemm, inputs, "real", attributes)?;
+        self.quantised(real, 7, 8)
+    }
+
+    fn dynamic_matmul(&mut self) -> Result<bool, Error> {
+        let (Some(x), Some(_), Some(_)) = (self.input(0), self.input(1), self.input(2)) else {
+            return Ok(false);
+        };
+        let outputs = ["codes", "scale", "zero"].map(|role| {
+            let name = self.0.name(role);
+            self.0.target.fresh(name)
+        });
+        let [codes, scale, zero] = outputs;
+        let node = Node::new(
+            Op::DynamicQuantizeLinear,
+            vec![Some(x)],
+            outputs.map(Some).to_vec(),
+        );
+        let name = self.0.name("quantise");
+        self.0.target.add(node.named(name))?;
+        let (b, b_scale, b_zero, bias) = (self.input(1), self.input(2), self.input(3), self.input(4));
+        self.integers([Some(codes), b, Some(scale), b_scale, Some(zero), b_zero], bias)
+    }
+
+    fn integer_matmul(&mut self) -> Result<bool, Error> {
+        if !self.has(&[0, 1, 2, 3]) {
+            return Ok(false);
+        }
+        let inputs = [0, 1, 2, 3, 4, 5].map(|slot| self.input(slot));
+        let bias = self.input(6);
+        self.integers(inputs, bias)
+    }
+
+    /// `(a - a_zero) · (b - b_zero) · a_scale · b_scale + bias`.
+    fn integers(
+        &mut self,
+        [a, b, a_scale, b_scale, a_zero, b_zero]: [Option<TensorId>; 6],
+        bias: Option<TensorId>,
+    ) -> Result<bool, Error> {
+        let (Some(a_scale), Some(b_scale)) = (a_scale, b_scale) else {
+            return Ok(false);
+        };
+        let sums = self.node(
+            Op::MatMulInteger,
+            vec![a, b, a_zero, b_zero],
+            "sums",
+            Attributes::new(),
+        )?;
+        let real = Attributes::new().with_int(Attr::To, DType::F32.code().into());
+        let sums = self.0.step(Op::Cast, &[sums], "real", real)?;
+        let scale = self.step(Op::Mul, &[a_scale, b_scale], "scales")?;
+        let Some(bias) = bias else {
+            return self.last(Op::Mul, vec![Some(sums), Some(scale)], Attributes::new());
+        };
+        let product = self.step(Op::Mul, &[sums, scale], "product")?;
+        self.last(Op::Add, vec![Some(product), Some(bias)], Attributes::new())
+    }
+
+    /// Weights `[directions, inputs, 4 * hidden]` in bytes, with a scale per direction, or per direction and column. What the
+    /// op quantises on the way, its input and state, stays real here.
+    fn lstm(&mut self) -> Result<bool, Error> {
+        if !self.has(&[0, 1, 2, 8, 9, 10, 11]) {
+            return Ok(false);
+        }
+        let Some(ranks) = [8, 9, 10, 11]
+            .iter()
+            .map(|&slot| self.rank(self.input(slot)?))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return Ok(false);
+        };
+        if ranks.iter().any(|&rank| rank != 1 && rank != 2) {
+            return Ok(false);
+        }
+        let mut inputs: Vec<_> = (0..8).map(|slot| self.input(slot)).collect();
+        for (place, slots, role) in [(1, [1, 8, 9], "w"), (2, [2, 10, 11], "r")] {
+            let [codes, scale, zero] = slots.map(|slot| self.0.input(slot));
+            let axes = |rank: usize| if rank == 1 { vec![1, 2] } else { vec![1] };
+            let real = || Attributes::new().with_int(Attr::To, DType::F32.code().into());
+            let codes = self
+                .0
+                .step(Op::Cast, &[codes?], &format!("{role}.codes"), real())?;
+            let zero = self.0.step(Op::Cast, &[zero?], &format!("{role}.zero"), real())?;
+            let mut wide = Vec::new();
+            for (x, rank, role) in [
+                (zero, ranks[2 * place - 1], format!("{role}.zeros")),
+                (scale?, ranks[2 * place - 2], format!("{role}.scales")),
+            ] {
+                let axes = self
+                    .0
+                    .constant(&format!("{role}.axes"), &Literal::i64s(&axes(rank)));
+                wide.push(self.step(Op::Unsqueeze, &[x, axes], &role)?);
+            }
+            let centred = self.step(Op::Sub, &[codes, wide[0]], &format!("{role}.centred"))?;
+            let weights = self.step(Op::Mul, &[centred, wide[1]], &format!("{role}.real"))?;
+            let turn = Attributes::new().with_ints(Attr::Perm, &[0, 2, 1]);
+            inputs[place] = Some(self.0.step(Op::Transpose, &[weights], role, turn)?);
+        }
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
+        let outputs = self.0.node.outputs.clone();
+        let node = Node::new(Op::LSTM, inputs, outputs).named(self.0.node.name.clone());
+        let attributes = self.0.node.attributes.clone();
+        self.0.target.add(node.with(attributes))?;
+        Ok(true)
+    }
+
+    /// Weights of 4 bits, `[n, blocks, block / 2]` in bytes, low half first.
+    fn nibbles(&mut self) -> Result<bool, Error> {
+        let (Some(k), Some(n), Some(block)) = (self.int("K"), self.int("N"), self.int("block_size")) else {
+            return Ok(false);
+        };
+        let (Some(x), Some(codes), Some(scales)) = (self.input(0), self.input(1), self.input(2)) else {
+            return Ok(false);
+        };
+        let whole = self.int("bits").unwrap_or(4) == 4 && k > 0 && n > 0 && block >= 16 && k % block == 0;
+        if !whole || self.input(4).is_some() {
+            return Ok(false);
+        }
+        let blocks = k / block;
+        let bytes = |tensor: TensorId| {
+            let tensor = self.0.target.graph.tensor(tensor);
+            tensor
+                .data
+                .as_ref()
+                .filter(|_| tensor.ty.dtype == DType::U8)
+                .map(|data| data.bytes.to_vec())
+        };
+        let Some(codes) = bytes(codes).filter(|codes| codes.len() as i64 == n * k / 2) else {
+            return Ok(false);
+        };
+        let zeros = match self.input(3) {
+            // without zero points it is 8
+            None => vec![0x88; (n * blocks).div_euclid(2) as usize + usize::from(n * blocks % 2 != 0)],
+            // each row of an odd number of blocks ends with half a byte of nothing
+            Some(zeros) => match bytes(zeros) {
+                Some(zeros) if blocks % 2 == 0 && zeros.len() as i64 == n * blocks / 2 => zeros,
+                _ => return Ok(false),
+            },
+        };
+        let literal = |dims: [i64; 2], bytes: Vec<u8>| {
+            Literal::new(DType::U4, dims.map(|dim| dim as usize).to_vec(), bytes)
+        };
+        let (Some(codes), Some(zeros)) = (literal([n, k], codes), literal([n, blocks], zeros)) else {
+            return Ok(false);
+        };
+        let codes = self.0.constant("codes", &codes);
+        let zeros = self.0.constant("zeros", &zeros);
+        let shape = self.0.constant("grid", &Literal::i64s(&[n, blocks]));
+        let scales = self.step(Op::Reshape, &[scales, shape], "scales")?;
+        let blocked = Attributes::new()
+            .with_int(Attr::Axis, 1)
+            .with_int(Attr::BlockSize, block);
+        let weights = self.node(
+            Op::DequantizeLinear,
+            vec![Some(codes), Some(scales), Some(zeros)],
+            "weights",
+            blocked,
+        )?;
+        let turn = Attributes::new().with_ints(Attr::Perm, &[1, 0]);
+        let weights = self.0.step(Op::Transpose, &[weights], "turned", turn)?;
+        let Some(bias) = self.input(5) else {
+            return self.last(Op::MatMul, vec![Some(x), Some(weights)], Attributes::new());
+        };
+        let product = self.step(Op::MatMul, &[x, weights], "product")?;
+        self.last(Op::Add, vec![Some(product), Some(bias)], Attributes::new())
+    }
+
+    fn rotary(&mut self) -> Result<bool, Error> {
+        let inputs = [0, 1, 2, 3].map(|slot| self.input(slot));
+        let [Some(x), Some(positions), Some(cos), Some(sin)] = inputs else {
+            return Ok(false);
+        };
+        let partial = self.int("rotary_embedding_dim").unwrap_or(0);
+        let scaled = self.float("scale").is_some_and(|scale| scale != 1.0);
+        let packed = self.int("is_packed_batching").unwrap_or(0) != 0;
+        let rank = self.rank(x);
+        // a position of rank 1 is where the sequence starts
+        if scaled || packed || self.rank(positions) != Some(2) || !matches!(rank, Some(3 | 4)) {
+            return Ok(false);
+        }
+        let mut attributes = Attributes::new()
+            .with_int(Attr::Interleaved, self.int("interleaved").unwrap_or(0))
+            .with_int(Attr::RotaryEmbeddingDim, partial);
+        if rank == Some(3) {
+            // without their number, heads are as wide as what is turned
+            let sizes =
+                |tensor: TensorId, axis: usize| self.0.target.ty(tensor)?.shape.as_ref()?.get(axis)?.known();
+            let found = match self.int("num_heads") {
+                Some(heads) if heads > 0 => Some(heads),
+                _ if partial > 0 => None,
+                _ => sizes(x, 2)
+                    .zip(sizes(cos, 1))
+                    .and_then(|(all, half)| i64::try_from(all / (2 * half).max(1)).ok()),
+            };
+            let Some(heads) = found else { return Ok(false) };
+            attributes = attributes.with_int(Attr::NumHeads, heads);
+        }
+        self.last(
+            Op::RotaryEmbedding,
+            vec![Some(x), Some(cos), Some(sin), Some(positions)],
+            attributes,
+        )
+    }
+}
