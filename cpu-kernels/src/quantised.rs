@@ -22,7 +22,7 @@ pub use average::AveragePlan;
 pub use codes::Codes;
 pub use conv::{ConvPlan, Target};
 pub use elementwise::{
-    Sum, add, dequantise, dynamic, flip, map, max_pool, multiply, quantise, subtract_zero,
+    Sum, Zeros, add, dequantise, dynamic, flip, map, max_pool, multiply, quantise, subtract_zero,
 };
 pub use nibbles::{NibblePlan, Nibbles};
 pub use tile::{Added, Output};

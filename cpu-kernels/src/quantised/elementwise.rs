@@ -142,6 +142,83 @@ pub fn subtract_zero(pool: &ThreadPool, sums: &mut [i32], columns: &[i32], zero:
     });
 }
 
+/// What is left to take off the sums of a product whose weights keep their zeros: rows of one sum per output, and last the
+/// sum of the row's values.
+#[derive(Debug, Clone, Copy)]
+pub struct Zeros<'a> {
+    /// The zero of each output's weights.
+    pub weights: &'a [i32],
+    /// The zero of the rows, where it was not known when weights were packed, and the sums of each output's weights and, last,
+    /// the depth.
+    pub rows: Option<(u8, &'a [i32])>,
+}
+
+impl Zeros<'_> {
+    /// Finishes each row of sums to as many results, given with the place of their output.
+    fn each<Y: Copy + Send>(
+        &self,
+        pool: &ThreadPool,
+        sums: &[i32],
+        y: &mut [Y],
+        finish: &(dyn Fn(usize, i32) -> Y + Sync),
+    ) {
+        let outputs = self.weights.len();
+        if y.is_empty() {
+            return;
+        }
+        let rows = y.len() / outputs;
+        assert!(
+            y.len() == rows * outputs && sums.len() == rows * (outputs + 1),
+            "zeros: rows are not whole"
+        );
+        let count = if y.len() < ONE_THREAD {
+            1
+        } else {
+            rows.min(pool.threads() * 4)
+        };
+        let parts = Parts::new(y);
+        pool.run(count, &|chunk| {
+            let rows = share(rows, count, chunk, 1);
+            // SAFETY: chunks are disjoint.
+            let y = unsafe { parts.part(rows.start * outputs, rows.len() * outputs) };
+            let sums = &sums[rows.start * (outputs + 1)..rows.end * (outputs + 1)];
+            for (y, sums) in y.chunks_exact_mut(outputs).zip(sums.chunks_exact(outputs + 1)) {
+                let mut row = sums[outputs];
+                if let Some((zero, columns)) = self.rows {
+                    row = row.wrapping_sub(i32::from(zero).wrapping_mul(columns[outputs]));
+                }
+                for (output, (y, &sum)) in y.iter_mut().zip(sums).enumerate() {
+                    let mut sum = sum.wrapping_sub(self.weights[output].wrapping_mul(row));
+                    if let Some((zero, columns)) = self.rows {
+                        sum = sum.wrapping_sub(i32::from(zero).wrapping_mul(columns[output]));
+                    }
+                    *y = finish(output, sum);
+                }
+            }
+        });
+    }
+
+    /// The sums without zeros.
+    ///
+    /// # Panics
+    /// If rows are not whole.
+    pub fn sums(&self, pool: &ThreadPool, sums: &[i32], y: &mut [i32]) {
+        self.each(pool, sums, y, &|_, sum| sum);
+    }
+
+    /// The sums without zeros as codes: times a factor per output, rounded, moved by the zero of the result.
+    ///
+    /// # Panics
+    /// If rows are not whole.
+    pub fn codes(&self, pool: &ThreadPool, sums: &[i32], factor: &[f32], zero: u8, y: &mut [u8]) {
+        assert_eq!(factor.len(), self.weights.len(), "zeros: factors");
+        self.each(pool, sums, y, &|output, sum| {
+            let code = (sum as f32 * factor[output]).round_ties_even() + f32::from(zero);
+            code.clamp(0.0, 255.0) as u8
+        });
+    }
+}
+
 /// `y = (x - zero) * scale`.
 ///
 /// # Panics

@@ -6,9 +6,7 @@ mod bench;
 use std::time::Duration;
 
 use polychip_graph::{Body, Capture, Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
-use polychip_host::{
-    CompileOptions, FlatGraph, Host,
-};
+use polychip_host::{CompileOptions, FlatGraph, Host};
 use polychip_needs::libraries;
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 

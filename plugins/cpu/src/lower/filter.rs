@@ -19,6 +19,8 @@ pub(super) struct Filter {
     /// `[out, in, taps...]`, or `[in, out]` where `columns` says so.
     pub(super) dims: Vec<usize>,
     columns: bool,
+    /// Less their zeros, the weights would not fit 8 signed bits: they keep them.
+    apart: bool,
 }
 
 /// Products deeper than this could leave 32 bits.
@@ -32,10 +34,10 @@ impl Filter {
     /// The weights of a node, where they are 8-bit constants with a scale for each output or for all.
     pub(super) fn new(part: &Part, tensor: TensorIndex, columns: bool) -> Option<Self> {
         let encoding = part.tensors[tensor].encoding.clone()?;
-        Self::of(part, tensor, encoding, columns)
+        Self::of(part, tensor, encoding, columns).filter(|filter| !filter.apart)
     }
 
-    /// As [`new`](Self::new), with an encoding that the node states.
+    /// As [`new`](Self::new), with an encoding that the node states; the weights may have to keep their zeros.
     pub(super) fn of(part: &Part, tensor: TensorIndex, encoding: Encoding, columns: bool) -> Option<Self> {
         let t = &part.tensors[tensor];
         let dims = t.dims.clone()?;
@@ -56,10 +58,32 @@ impl Filter {
             encoding,
             dims,
             columns,
+            apart: false,
         };
         // a byte of weights is looked at only where it might not fit
         let plain = t.dtype == DType::I8 && filter.encoding.zero_points.iter().all(|&zero| zero == 0);
-        (plain || filter.values().is_ok()).then_some(filter)
+        let apart = !plain && filter.values().is_err();
+        Some(Filter { apart, ..filter })
+    }
+
+    /// What is left to take off each output's weights, where they keep their zeros.
+    pub(super) fn zeros(&self) -> Option<Vec<i32>> {
+        let zeros = (0..self.outputs()).map(|output| self.zero(output) - self.middle());
+        self.apart.then(|| zeros.collect())
+    }
+
+    /// The zero of an output's weights, as they are stored.
+    fn zero(&self, output: usize) -> i32 {
+        match self.encoding.zero_points[..] {
+            [] => 0,
+            [one] => one,
+            ref all => all[output],
+        }
+    }
+
+    /// What makes stored weights signed.
+    fn middle(&self) -> i32 {
+        if self.dtype == DType::U8 { 128 } else { 0 }
     }
 
     /// Products in a sum, where those fit 32 bits.
@@ -77,19 +101,18 @@ impl Filter {
         scales[if scales.len() == 1 { 0 } else { output }]
     }
 
-    /// The weights less their zeros, `[out, in, taps...]`.
+    /// The weights less their zeros, or less the middle of their range where they keep those, `[out, in, taps...]`.
     pub(super) fn values(&self) -> Result<Vec<i8>> {
         let count: usize = self.dims.iter().product();
         let stored = integers(self.dtype, count, self.constant.bytes())?;
         let outputs = self.outputs();
-        let zeros = &self.encoding.zero_points;
         let depth = count.checked_div(outputs).unwrap_or(0);
         let mut values = Vec::with_capacity(count);
         for output in 0..outputs {
-            let zero = match zeros.len() {
-                0 => 0,
-                1 => zeros[0],
-                _ => zeros[output],
+            let zero = if self.apart {
+                self.middle()
+            } else {
+                self.zero(output)
             };
             for i in 0..depth {
                 let at = if self.columns {

@@ -2,14 +2,16 @@
 //!
 //! Invariants:
 //! 1. Sums are exact; a result of QLinear ops is within one code of ONNX's formula in exact arithmetic.
-//! 2. The right operand and every scale and zero are constants, but the zero of MatMulInteger's left operand, which
-//!    DynamicQuantizeLinear computes.
+//! 2. The right operand and every scale and zero are constants, but the zero of the left operand of MatMulInteger and
+//!    ConvInteger, which DynamicQuantizeLinear computes.
+//! 3. Weights that less their zero do not fit 8 signed bits keep it: one more output sums the rows up, and their zeros times
+//!    that are taken off the sums.
 //!
 //! Not here: other granularities of scales and zeros, computed right operands; they fall to the reference.
 
 use polychip_cpu_kernels::quantised::{self, Codes, ConvPlan, Output, Target, Weights};
 use polychip_lowering::{Layout, Storage, integers};
-use polychip_ops::{DType, Op};
+use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Error, Result};
 
 use super::builder::{Lowering, kernel_error};
@@ -17,7 +19,7 @@ use super::encoding::flipped;
 use super::filter::{Filter, extent, products};
 use super::quantise;
 use crate::part::{Node, Part, TensorIndex};
-use crate::step::ValueId;
+use crate::step::{Operands, ValueId};
 use crate::work::Class;
 
 /// The zero of the left operand, as a code.
@@ -75,7 +77,7 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
     let outputs = *right.get(usize::from(columns))?;
     let top = flipped(part.tensors[x].dtype)?;
     let zero = match node.input(zeros[0]) {
-        Some(t) if node.op == Op::MatMulInteger && !part.tensors[t].is_constant() => {
+        Some(t) if !linear && !part.tensors[t].is_constant() => {
             let one = part.dims(t)?.iter().product::<usize>() == 1;
             (one && part.tensors[t].dtype == part.tensors[x].dtype).then_some(Zero::Computed(t))?
         }
@@ -108,6 +110,10 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
     };
     let filter = Filter::of(part, w, encoding, columns)?;
     let depth = filter.depth()?;
+    let grouped = node.attributes.int(Attr::Group).unwrap_or(1) != 1;
+    if grouped && filter.zeros().is_some() {
+        return None;
+    }
     let shapes = if columns {
         right.len() == 2
             && dims.len() >= 2
@@ -217,33 +223,47 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
         y,
         finish,
     } = product;
-    let (params, layout) = extent(node, &filter, l.shape(x)?, l.shape(y)?)?;
+    let (mut params, layout) = extent(node, &filter, l.shape(x)?, l.shape(y)?)?;
     let (kind, factor, to) = match finish {
         Finish::Sums => (Target::Wide, vec![1.0; filter.outputs()], None),
-        Finish::Codes(factor, zero) => (Target::Codes, factor, Some(Codes::all(zero))),
+        Finish::Codes(factor, zero) => (Target::Codes, factor, Some(zero)),
     };
+    let zeros = filter.zeros();
+    let outputs = filter.outputs();
+    // one more output, which sums the rows up
+    let summed = usize::from(zeros.is_some());
+    params.out_channels += summed;
+    params.out_stride += summed;
+    let kind = if zeros.is_some() { Target::Wide } else { kind };
     let plan = ConvPlan::new(l.isa, params, kind).map_err(kernel_error)?;
     let bias = bias.map(|t| l.source(t)).transpose()?;
     let known = match zero {
         Zero::Known(zero) => zero,
         Zero::Computed(_) => 0,
     };
-    let (packer, outputs) = (plan.clone(), filter.outputs());
+    let packer = plan.clone();
+    let computed = matches!(zero, Zero::Computed(_));
     // the sums of the columns too, where the zero is computed
-    let extra = if matches!(zero, Zero::Computed(_)) {
-        outputs
+    let extra = if computed { outputs + summed } else { 0 };
+    let factors = if zeros.is_some() {
+        vec![1.0; outputs]
     } else {
-        0
+        factor.clone()
     };
     let packed = l.packed(vec![plan.packed_len() + extra], move |packed| {
-        let values = filter.values()?;
-        let bias = match &bias {
+        let mut values = filter.values()?;
+        let mut bias = match &bias {
             None => vec![0; outputs],
             Some(bias) => {
                 let stored = bias.constant.as_ref().ok_or_else(missing)?;
                 integers(DType::I32, outputs, stored.bytes())?
             }
         };
+        let depth = values.len() / outputs;
+        values.extend(std::iter::repeat_n(1, depth * summed));
+        bias.extend(std::iter::repeat_n(0, summed));
+        let mut factor = factors.clone();
+        factor.extend(std::iter::repeat_n(1.0, summed));
         let (packed, columns) = packed.split_at_mut(packer.packed_len());
         packer.pack(
             &Weights {
@@ -251,11 +271,10 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
                 input_zero: known,
                 bias: &bias,
                 factor: &factor,
-                shift: &vec![0.0; outputs],
+                shift: &vec![0.0; outputs + summed],
             },
             packed,
         );
-        let depth = values.len() / outputs;
         for (column, own) in columns.iter_mut().zip(values.chunks_exact(depth)) {
             let sum: i32 = own.iter().map(|&value| i32::from(value)).sum();
             *column = f32::from_bits(sum as u32);
@@ -269,55 +288,60 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
     }
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let result = l.write(y, layout, Storage::Real)?;
-    let name = node.op.name();
-    let (class, products) = products(&plan);
-    let Some(to) = to else {
-        l.step(
-            name,
-            &reads,
-            &[result],
-            scratch,
-            Box::new(move |o| {
-                let (packed, sums) = (&o.read::<f32>(1)[..plan.packed_len()], o.write::<i32>(0));
-                let scratch = o.scratch(1);
-                plan.run(
-                    o.pool,
-                    packed,
-                    o.read(0),
-                    known,
-                    None,
-                    Output::Sums(sums),
-                    scratch,
-                );
-                if matches!(zero, Zero::Computed(_)) {
-                    let flip = if signed { 0x80 } else { 0 };
-                    let columns = &o.read::<i32>(1)[plan.packed_len()..];
-                    quantised::subtract_zero(o.pool, sums, columns, o.read::<u8>(2)[0] ^ flip);
-                }
-                Ok(())
-            }),
-        )
-        .does(class, products);
-        return Ok(());
-    };
-    let target = if l.dtype(y) == DType::U8 {
+    let target = if to.is_none() || l.dtype(y) == DType::U8 {
         result
     } else {
         let shape = l.value_shape(result).to_vec();
         l.fresh(DType::U8, shape)?
     };
-    l.step(
-        name,
-        &reads,
-        &[target],
-        scratch,
-        Box::new(move |o| {
-            let output = Output::Codes(o.write(0), to);
-            plan.run(o.pool, o.read(1), o.read(0), known, None, output, o.scratch(1));
-            Ok(())
-        }),
-    )
-    .does(class, products);
+    let mut writes = vec![target];
+    if zeros.is_some() {
+        let rows = l.value_shape(target).iter().product::<usize>() / outputs;
+        writes.push(l.fresh(DType::I32, vec![rows, outputs + 1])?);
+    }
+    let name = node.op.name();
+    let (class, products) = products(&plan);
+    let scratch_at = writes.len();
+    let run = move |o: &mut Operands<'_>| {
+        let whole = o.read::<f32>(1);
+        let packed = &whole[..plan.packed_len()];
+        let zero = if computed {
+            o.read::<u8>(2)[0] ^ if signed { 0x80 } else { 0 }
+        } else {
+            known
+        };
+        let columns = computed.then(|| (zero, &o.read::<i32>(1)[plan.packed_len()..]));
+        let scratch = o.scratch(scratch_at);
+        let Some(zeros) = &zeros else {
+            match to {
+                Some(to) => {
+                    let output = Output::Codes(o.write(0), Codes::all(to));
+                    plan.run(o.pool, packed, o.read(0), zero, None, output, scratch);
+                }
+                None => {
+                    let sums = o.write::<i32>(0);
+                    plan.run(o.pool, packed, o.read(0), zero, None, Output::Sums(sums), scratch);
+                    if let Some((zero, columns)) = columns {
+                        quantised::subtract_zero(o.pool, sums, columns, zero);
+                    }
+                }
+            }
+            return Ok(());
+        };
+        let sums = o.write::<i32>(1);
+        plan.run(o.pool, packed, o.read(0), zero, None, Output::Sums(sums), scratch);
+        let zeros = quantised::Zeros {
+            weights: zeros,
+            rows: columns,
+        };
+        match to {
+            Some(to) => zeros.codes(o.pool, sums, &factor, to, o.write(0)),
+            None => zeros.sums(o.pool, sums, o.write(0)),
+        }
+        Ok(())
+    };
+    l.step(name, &reads, &writes, scratch, Box::new(run))
+        .does(class, products);
     if target != result {
         quantise::flip(l, target, result);
     }

@@ -124,6 +124,72 @@ fn a_matrix_is_quantised_dynamically_and_multiplied() {
     }
 }
 
+/// Bytes of the whole range.
+fn whole_range(net: &mut Net, shape: &[usize]) -> usize {
+    let count: usize = shape.iter().product();
+    let values: Vec<i128> = (0..count).map(|i| (i as i128 * 89 + 7) % 256).collect();
+    let element = polychip_reference::element(DType::U8);
+    net.constant(&Boxed::from_i128s(element, shape.to_vec(), &values).unwrap())
+}
+
+#[test]
+fn weights_that_do_not_fit_signed_bytes_keep_their_zeros() {
+    // a zero that a node computes, or a constant
+    for computed in [true, false] {
+        for (dims, filter) in [(vec![2, 5, 6, 7], vec![9, 5, 3, 2]), (vec![4, 37], vec![37, 21])] {
+            let mut net = Net::default();
+            let (x, zero) = if computed {
+                let x = net.input(DType::F32, &dims);
+                let quantised = net.nodes(Op::DynamicQuantizeLinear, Attributes::new(), &[Some(x)], 3);
+                (quantised[0], quantised[2])
+            } else {
+                let x = net.input(DType::I8, &dims);
+                (x, net.bytes(DType::I8, &[-11]))
+            };
+            let w = whole_range(&mut net, &filter);
+            let (op, attributes) = if dims.len() == 4 {
+                (Op::ConvInteger, window())
+            } else {
+                (Op::MatMulInteger, Attributes::new())
+            };
+            let own = net.bytes(DType::U8, &[118]);
+            let y = net.node(op, attributes, &[x, w, zero, own]);
+            net.output(y);
+            // codes that dynamic quantisation rounds to the other side move sums by up to 255
+            let names = check(&net, if computed { 300 } else { 0 });
+            assert!(names.contains(&op.name()), "{names:?}");
+        }
+    }
+    // a group of its own for each channel, and a computed zero
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[1, 6, 7, 5]);
+    let quantised = net.nodes(Op::DynamicQuantizeLinear, Attributes::new(), &[Some(x)], 3);
+    let w = net.boxed(DType::I8, &[6, 1, 3, 2]);
+    let w = net.constant(&w);
+    let grouped = window().with_int(Attr::Group, 6);
+    let y = net.node(Op::ConvInteger, grouped, &[quantised[0], w, quantised[2]]);
+    net.output(y);
+    assert!(check(&net, 100).contains(&"ConvInteger"));
+    // rounded to codes
+    let mut net = Net::default();
+    let x = net.input(DType::U8, &[1, 6, 7, 5]);
+    let w = whole_range(&mut net, &[12, 6, 3, 2]);
+    let (from, to) = (net.scales(&[0.02]), net.scales(&[0.9]));
+    let own = net.scales(&[0.01]);
+    let (zero, middle, result) = (
+        net.bytes(DType::U8, &[3]),
+        net.bytes(DType::U8, &[118]),
+        net.bytes(DType::U8, &[100]),
+    );
+    let y = net.node(
+        Op::QLinearConv,
+        window(),
+        &[x, from, zero, w, own, middle, to, result],
+    );
+    net.output(y);
+    assert!(check(&net, 1).contains(&"QLinearConv"));
+}
+
 #[test]
 fn linear_products_round_as_the_formula_does() {
     for (from, to) in [
