@@ -1383,7 +1383,8 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // The port is an output.
 #define POLYCHIP_PORT_OUTPUT 1
 
-// The extents are upper bounds; `fence_output_shape` tells the actual ones.
+// The extents are upper bounds; `fence_output_shape` tells the actual ones. Where the graph has no bound for an extent, the
+// port may state one extent in place of all: the elements that there is room for.
 #define POLYCHIP_PORT_UPPER_BOUND 2
 
 // The port is half of an in-out pair: port `state_port` may be bound to the same memory.

@@ -19,8 +19,8 @@ use crate::work::{Class, Repeated, Work};
 mod nested;
 mod operands;
 
-pub(crate) use nested::{Given, Nested, Wanted};
-pub(crate) use operands::{Memory, Operands, Plain, Slots, tensor_from_bytes};
+pub(crate) use nested::Nested;
+pub(crate) use operands::{Given, Memory, Operands, Plain, Slots, Wanted, tensor_from_bytes};
 
 /// Index of a value in [`Program::values`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -12,7 +12,8 @@ use polychip_ops::DType;
 use polychip_reference::Tensor;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 
-use super::{Memory, Operands, Program, Value, tensor_from_bytes};
+use super::operands::{Given, Memory, Operands, Wanted, tensor_from_bytes};
+use super::{Program, Value};
 use crate::arena::ALIGN;
 
 /// A program inside a step.
@@ -20,35 +21,6 @@ pub(crate) struct Nested {
     program: Program,
     /// Where its packed weights start among those around it, in floats.
     packed: usize,
-}
-
-/// What an input port of a nested program is given.
-pub(crate) enum Given<'a> {
-    /// Elements of these extents.
-    Memory(&'a [u8], DType, &'a [usize]),
-    /// A boxed tensor.
-    Boxed(Tensor),
-}
-
-impl Given<'_> {
-    /// A boxed tensor of it.
-    ///
-    /// # Errors
-    /// Its bytes are not what its type says.
-    pub(crate) fn tensor(self) -> Result<Tensor> {
-        match self {
-            Given::Boxed(tensor) => Ok(tensor),
-            Given::Memory(bytes, dtype, dims) => tensor_from_bytes(dtype, dims, bytes),
-        }
-    }
-}
-
-/// What an output port of a nested program is wanted in.
-pub(crate) enum Wanted<'a> {
-    /// Elements of these extents.
-    Memory(&'a mut [u8], DType, &'a [usize]),
-    /// A boxed tensor.
-    Boxed(&'a mut Option<Tensor>),
 }
 
 impl Nested {

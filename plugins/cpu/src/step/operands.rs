@@ -14,7 +14,6 @@ use polychip_ops::DType;
 use polychip_reference::Tensor;
 use polychip_sdk::{Error, ErrorKind, Result};
 
-use super::nested::{Given, Wanted};
 use super::{Home, Program, Step, Value, ValueId};
 
 /// Element types that may be read from and written to raw memory.
@@ -44,6 +43,35 @@ unsafe impl Plain for i64 {}
 unsafe impl Plain for f64 {}
 // SAFETY: every bit pattern is a value.
 unsafe impl Plain for bf16 {}
+
+/// What an input port of a nested program is given.
+pub(crate) enum Given<'a> {
+    /// Elements of these extents.
+    Memory(&'a [u8], DType, &'a [usize]),
+    /// A boxed tensor.
+    Boxed(Tensor),
+}
+
+impl Given<'_> {
+    /// A boxed tensor of it.
+    ///
+    /// # Errors
+    /// Its bytes are not what its type says.
+    pub(crate) fn tensor(self) -> Result<Tensor> {
+        match self {
+            Given::Boxed(tensor) => Ok(tensor),
+            Given::Memory(bytes, dtype, dims) => tensor_from_bytes(dtype, dims, bytes),
+        }
+    }
+}
+
+/// What an output port of a nested program is wanted in.
+pub(crate) enum Wanted<'a> {
+    /// Elements of these extents.
+    Memory(&'a mut [u8], DType, &'a [usize]),
+    /// A boxed tensor.
+    Boxed(&'a mut Option<Tensor>),
+}
 
 /// Boxed tensors of a run.
 pub(crate) type Slots = Vec<Option<Tensor>>;

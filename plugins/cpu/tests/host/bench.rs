@@ -1,5 +1,4 @@
 //! A graph on the linked plugin, with memory at its ports.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::sync::Arc;
 use std::time::Duration;

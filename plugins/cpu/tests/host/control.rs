@@ -1,11 +1,10 @@
 //! If and Loop whose bodies run inside the node's step: states of fixed size and growing ones, stacked values, early ends.
 
-mod bench;
-
-use bench::{Bench, floats, linked, to_floats};
 use polychip_graph::{Graph, infer, text};
 use polychip_host::FlatGraph;
 use polychip_sdk::GraphView;
+
+use crate::bench::{Bench, floats, linked, to_floats};
 
 fn graph(source: &str) -> Graph {
     let mut graph = text::parse(source).unwrap();

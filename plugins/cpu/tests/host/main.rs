@@ -2,6 +2,7 @@
 //! bodies, loops without end, outputs whose shape depends on data.
 
 mod bench;
+mod control;
 
 use std::time::Duration;
 
