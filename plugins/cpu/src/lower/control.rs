@@ -359,10 +359,10 @@ fn repeated(
         });
     }
     let mut scans = Vec::new();
-    for index in states.len()..results.len() {
+    for (index, &result) in results.iter().enumerate().skip(states.len()) {
         let t = &inner.part.tensors[inner.part.outputs[1 + index]];
         scans.push(Stacked {
-            result: results[index],
+            result,
             dtype: t.dtype,
             dims: t.dims.clone().filter(|_| t.dtype != DType::String),
             in_place: node.output(index).is_some_and(|t| l.is_known(t)),

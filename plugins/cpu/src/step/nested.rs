@@ -9,7 +9,6 @@
 #![allow(unsafe_code)]
 
 use polychip_ops::DType;
-use polychip_reference::Tensor;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 
 use super::operands::{Given, Memory, Operands, Wanted, tensor_from_bytes};
