@@ -46,6 +46,7 @@ pub mod quantised;
 pub mod recurrent;
 pub mod reduce;
 pub mod reference;
+pub mod scatter;
 pub mod softmax;
 pub mod threads;
 pub mod top_k;

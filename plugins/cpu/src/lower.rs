@@ -51,6 +51,7 @@ mod recurrent;
 mod reduce;
 mod reference;
 mod resize;
+mod scatter;
 mod selection;
 mod softmax;
 mod sort;

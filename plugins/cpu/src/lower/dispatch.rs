@@ -13,7 +13,7 @@ use super::tail::Tail;
 use super::{
     attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, fourier,
     gather, integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize,
-    selection, softmax, sort, typed,
+    scatter, selection, softmax, sort, typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -63,7 +63,7 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
                 || typed::lower(l, node)?
         }
         OpClass::Movement => movement::lower(l, node)? || concat::lower(l, node)?,
-        OpClass::Gather => gather::lower(l, node)?,
+        OpClass::Gather => gather::lower(l, node)? || scatter::lower(l, node)?,
         OpClass::Normalisation => normalise::lower(l, node, tail)? || softmax::lower(l, node)?,
         OpClass::Reduction => reduce::lower(l, node)?,
         OpClass::Pooling => pool::lower(l, node)?,

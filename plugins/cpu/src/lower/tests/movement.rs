@@ -122,3 +122,65 @@ fn a_reshape_before_a_port_of_channels_last() {
         assert!((have - want).abs() < 1e-5, "element {i} is {have}, not {want}");
     }
 }
+
+#[test]
+fn indices_name_elements_and_slices() {
+    for dtype in [DType::F32, DType::I64, DType::U8, DType::F16, DType::F64] {
+        let mut net = Net::default();
+        let shape = [3usize, 4, 5];
+        for axis in [0i64, 1, -1] {
+            let along = shape[axis.rem_euclid(3) as usize] as i64;
+            // no place twice along the axis: which of two updates stays is nobody's promise
+            let own = {
+                let mut own = [2, 3, 4];
+                own[axis.rem_euclid(3) as usize] = 2;
+                own
+            };
+            let stride: usize = own[axis.rem_euclid(3) as usize + 1..].iter().product();
+            let values: Vec<i64> = (0..own.iter().product::<usize>())
+                .map(|i| {
+                    if i / stride % 2 == 0 {
+                        -1
+                    } else {
+                        (i as i64) % (along - 1)
+                    }
+                })
+                .collect();
+            let indices = net.feed(Boxed::from_i64s(own.to_vec(), values).unwrap());
+            let attributes = || Attributes::new().with_int(Attr::Axis, axis);
+            let x = net.input(dtype, &shape);
+            let y = net.node(Op::GatherElements, attributes(), &[x, indices]);
+            net.output(y);
+            let updates = net.input(dtype, &own);
+            let y = net.node(Op::ScatterElements, attributes(), &[x, indices, updates]);
+            net.output(y);
+            if dtype == DType::F32 {
+                for reduction in ["add", "mul", "max", "min"] {
+                    let attributes = attributes().with_str(Attr::Reduction, reduction);
+                    let y = net.node(Op::ScatterElements, attributes, &[x, indices, updates]);
+                    net.output(y);
+                }
+            }
+        }
+        let x = net.input(dtype, &shape);
+        let indices = net.feed(Boxed::from_i64s(vec![3, 2], vec![0, -1, 2, 1, -2, 0]).unwrap());
+        let y = net.plain(Op::GatherND, &[x, indices]);
+        net.output(y);
+        let updates = net.input(dtype, &[3, 5]);
+        let y = net.plain(Op::ScatterND, &[x, indices, updates]);
+        net.output(y);
+        let batched = net.feed(Boxed::from_i64s(vec![3, 1], vec![1, -4, 3]).unwrap());
+        let attributes = Attributes::new().with_int(Attr::BatchDims, 1);
+        let y = net.node(Op::GatherND, attributes, &[x, batched]);
+        net.output(y);
+        // what nobody reads later is overwritten in place
+        let doubled = net.plain(Op::Add, &[x, x]);
+        let y = net.plain(Op::ScatterND, &[doubled, indices, updates]);
+        net.output(y);
+        net.check(0.0);
+        let layouts = vec![Layout::RowMajor; net.part.inputs.len() + net.part.outputs.len()];
+        let program = net.lower(&layouts, false, &ThreadPool::new(1));
+        let reference = program.steps.iter().find(|step| step.work.class.is_reference());
+        assert!(reference.is_none(), "{dtype}: {reference:?}");
+    }
+}

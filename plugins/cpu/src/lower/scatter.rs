@@ -1,0 +1,200 @@
+//! Elements and slices that indices name: GatherElements, GatherND, ScatterElements and ScatterND.
+//!
+//! Not here: reductions of types other than f32 where several updates meet, which fall to the reference.
+
+use polychip_cpu_kernels::scatter::{Elements, Outside, Slices};
+use polychip_lowering::{Layout, Storage};
+use polychip_ops::{Attr, DType, Op, axis};
+use polychip_sdk::{Error, ErrorKind, Result};
+
+use super::builder::Lowering;
+use crate::part::{Node, TensorIndex};
+use crate::step::{Operands, Plain};
+use crate::work::Class;
+
+/// What indices name.
+#[derive(Clone)]
+enum Named {
+    Elements(Elements),
+    Slices(Slices),
+}
+
+/// Lowers a node of this sort.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let scatters = match node.op {
+        Op::GatherElements | Op::GatherND => false,
+        Op::ScatterElements | Op::Scatter | Op::ScatterND => true,
+        _ => return Ok(false),
+    };
+    let (Some(x), Some(indices), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
+        return Ok(false);
+    };
+    let Some(named) = named(l, node, x, indices)? else {
+        return Ok(false);
+    };
+    let count: usize = l.shape(indices)?.iter().product();
+    let moved = match &named {
+        Named::Elements(_) => count,
+        Named::Slices(slices) => slices.len() * slices.slice,
+    };
+    let updates = node.input(2).filter(|_| scatters);
+    let given = updates.unwrap_or(y);
+    if l.shape(given)?.iter().product::<usize>() != moved || (scatters && updates.is_none()) {
+        return Ok(false);
+    }
+    let join = match node.attributes.str(Attr::Reduction).unwrap_or("none") {
+        "none" => None,
+        name if l.is_f32(x) => match join(name) {
+            None => return Ok(false),
+            found => found,
+        },
+        _ => return Ok(false),
+    };
+    let storage = match l.moved_as(x, &[updates, Some(y)].map(|t| t.or(Some(y)))) {
+        Storage::Stored if join.is_none() => Storage::Stored,
+        _ => Storage::Real,
+    };
+    let dtype = l.stored_as(x, storage);
+    let alike = [Some(y), updates]
+        .into_iter()
+        .flatten()
+        .all(|t| l.stored_as(t, storage) == dtype);
+    let wide = match l.dtype(indices) {
+        DType::I64 => true,
+        DType::I32 => false,
+        _ => return Ok(false),
+    };
+    let Some(width @ (1 | 2 | 4 | 8)) = dtype.byte_width() else {
+        return Ok(false);
+    };
+    if !alike {
+        return Ok(false);
+    }
+    let mut reads = vec![l.read(x, Layout::RowMajor, storage)?, l.rows(indices)?];
+    if let Some(updates) = updates {
+        reads.push(l.read(updates, Layout::RowMajor, storage)?);
+    }
+    let output = l.write(y, Layout::RowMajor, storage)?;
+    let name = node.op.name();
+    let run = move |o: &mut Operands<'_>| match (width, join) {
+        (_, Some(join)) => put(o, &named, wide, |to: &mut f32, x| *to = join(*to, x)),
+        (1, _) if scatters => put(o, &named, wide, |to: &mut u8, x| *to = x),
+        (2, _) if scatters => put(o, &named, wide, |to: &mut u16, x| *to = x),
+        (4, _) if scatters => put(o, &named, wide, |to: &mut u32, x| *to = x),
+        (_, _) if scatters => put(o, &named, wide, |to: &mut u64, x| *to = x),
+        (1, _) => take::<u8>(o, &named, wide),
+        (2, _) => take::<u16>(o, &named, wide),
+        (4, _) => take::<u32>(o, &named, wide),
+        _ => take::<u64>(o, &named, wide),
+    };
+    let run = move |o: &mut Operands<'_>| {
+        run(o).map_err(|(index, size)| {
+            let words = format!("{name}: index {index} is outside an axis of {size}");
+            Error::new(ErrorKind::BadArgument, words)
+        })
+    };
+    let step = l.step(name, &reads, &[output], None, Box::new(run));
+    step.does(Class::Select, moved);
+    if scatters {
+        step.may_share = vec![0];
+    }
+    Ok(true)
+}
+
+fn named(l: &Lowering<'_>, node: &Node, x: TensorIndex, indices: TensorIndex) -> Result<Option<Named>> {
+    let (dims, own) = (l.shape(x)?, l.shape(indices)?);
+    Ok(match node.op {
+        Op::GatherND | Op::ScatterND => {
+            let shared = node.attributes.int(Attr::BatchDims).unwrap_or(0);
+            usize::try_from(shared)
+                .ok()
+                .and_then(|shared| Slices::new(dims, own, shared))
+                .map(Named::Slices)
+        }
+        _ => {
+            let along = node.attributes.int(Attr::Axis).unwrap_or(0);
+            let axis = axis::normalise(along, dims.len());
+            axis.and_then(|axis| Elements::new(dims, own, axis))
+                .map(Named::Elements)
+        }
+    })
+}
+
+/// What becomes of an element that an update meets.
+fn join(reduction: &str) -> Option<fn(f32, f32) -> f32> {
+    Some(match reduction {
+        "add" => |a, b| a + b,
+        "mul" => |a, b| a * b,
+        // a NaN on either side stays
+        "max" => |a: f32, b: f32| {
+            if a.is_nan() || b.is_nan() {
+                f32::NAN
+            } else {
+                a.max(b)
+            }
+        },
+        "min" => |a: f32, b: f32| {
+            if a.is_nan() || b.is_nan() {
+                f32::NAN
+            } else {
+                a.min(b)
+            }
+        },
+        _ => return None,
+    })
+}
+
+/// Calls `visit` with the number of each slice (an element is one), its offset and its length.
+#[inline(always)]
+fn each(
+    named: &Named,
+    at: impl Fn(usize) -> i64,
+    mut visit: impl FnMut(usize, usize, usize),
+) -> Result<(), Outside> {
+    match named {
+        Named::Elements(elements) => elements.each(at, |number, offset| visit(number, offset, 1)),
+        Named::Slices(slices) => slices.each(at, |number, offset| visit(number, offset, slices.slice)),
+    }
+}
+
+#[inline(always)]
+fn take<T: Plain>(o: &mut Operands<'_>, named: &Named, wide: bool) -> Result<(), Outside> {
+    let (x, y) = (o.read::<T>(0), o.write::<T>(0));
+    let mut copy = |number: usize, offset: usize, len: usize| {
+        y[number * len..][..len].copy_from_slice(&x[offset..][..len]);
+    };
+    if wide {
+        let at = o.read::<i64>(1);
+        each(named, |i| at[i], &mut copy)
+    } else {
+        let at = o.read::<i32>(1);
+        each(named, |i| i64::from(at[i]), &mut copy)
+    }
+}
+
+#[inline(always)]
+fn put<T: Plain>(
+    o: &mut Operands<'_>,
+    named: &Named,
+    wide: bool,
+    join: impl Fn(&mut T, T),
+) -> Result<(), Outside> {
+    let shared = o.shared().is_some();
+    let y = o.write::<T>(0);
+    if !shared {
+        y.copy_from_slice(o.read::<T>(0));
+    }
+    let updates = o.read::<T>(2);
+    let mut update = |number: usize, offset: usize, len: usize| {
+        for (to, &x) in y[offset..][..len].iter_mut().zip(&updates[number * len..][..len]) {
+            join(to, x);
+        }
+    };
+    if wide {
+        let at = o.read::<i64>(1);
+        each(named, |i| at[i], &mut update)
+    } else {
+        let at = o.read::<i32>(1);
+        each(named, |i| i64::from(at[i]), &mut update)
+    }
+}
