@@ -1,8 +1,9 @@
-//! Convolutions with constant weights: channels last, packed weights, everything behind them in the epilogue.
+//! Convolutions: channels last, packed weights, everything behind them in the epilogue; computed weights are packed in each
+//! run, and stand alone.
 
 use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan};
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::{Op, geometry};
+use polychip_ops::{DType, Op, geometry};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error, shape_error, storage_of};
@@ -10,7 +11,7 @@ use super::encoding::stands_for_f32;
 use super::in_place::InPlaceConcat;
 use super::tail::Tail;
 use super::window::window;
-use crate::part::{Node, Part, Tensor};
+use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::step::ValueId;
 use crate::work::Class;
 
@@ -44,26 +45,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     let (Some(x), Some(w), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
         return Ok(false);
     };
-    let (dims, weights, out) = (l.shape(x)?, l.shape(w)?, l.shape(y)?);
-    let groups = usize::try_from(node.attributes.int(polychip_ops::Attr::Group).unwrap_or(1))
-        .map_err(|_| Error::unsupported("a negative group count"))?;
-    let shape = geometry::Window::new(node.op, &node.attributes, &weights[2..]).map_err(shape_error)?;
-    let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
-    if placement.output[..] != out[2..]
-        || out[1] != weights[0]
-        || dims[1] != weights[1].saturating_mul(groups)
-    {
-        return Err(Error::bad_argument(format!(
-            "a convolution of {dims:?} with {weights:?} in {groups} groups does not give {out:?}"
-        )));
-    }
-    let mut params = ConvParams::dense(
-        dims[0],
-        dims[1],
-        weights[0],
-        groups,
-        window(&shape, &dims[2..], &placement)?,
-    );
+    let mut params = extent(l, node, [x, w, y])?;
     let target = tail.output.unwrap_or(y);
     let elements = match tail.residual {
         Some(residual) => l.elements(&[x, y, target, residual]),
@@ -154,7 +136,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     let class = class_of(&plan, storage);
     // the short sums of groups leave most of a tile's time to its ends
     let products = plan.multiply_adds()
-        * if groups > 1 && class == Class::Product {
+        * if params.groups > 1 && class == Class::Product {
             3
         } else {
             1
@@ -183,6 +165,88 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
             let residual = has_residual.then(|| o.slice(2));
             let (y, scratch) = (o.slice_mut(0), o.scratch(1));
             plan.run(o.pool, o.read(1), o.slice(0), residual, epilogue, y, scratch);
+            Ok(())
+        }),
+    )
+    .does(class, products);
+    Ok(true)
+}
+
+/// The convolution that a node of these operands is.
+fn extent(l: &Lowering<'_>, node: &Node, [x, w, y]: [TensorIndex; 3]) -> Result<ConvParams> {
+    let (dims, weights, out) = (l.shape(x)?, l.shape(w)?, l.shape(y)?);
+    let groups = usize::try_from(node.attributes.int(polychip_ops::Attr::Group).unwrap_or(1))
+        .map_err(|_| Error::unsupported("a negative group count"))?;
+    let shape = geometry::Window::new(node.op, &node.attributes, &weights[2..]).map_err(shape_error)?;
+    let placement = shape.resolve(&dims[2..]).map_err(shape_error)?;
+    if placement.output[..] != out[2..]
+        || out[1] != weights[0]
+        || dims[1] != weights[1].saturating_mul(groups)
+    {
+        return Err(Error::bad_argument(format!(
+            "a convolution of {dims:?} with {weights:?} in {groups} groups does not give {out:?}"
+        )));
+    }
+    Ok(ConvParams::dense(
+        dims[0],
+        dims[1],
+        weights[0],
+        groups,
+        window(&shape, &dims[2..], &placement)?,
+    ))
+}
+
+/// Lowers a convolution whose weights or bias a node computes: they are packed in every run.
+pub(super) fn lower_computed(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(w), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
+        return Ok(false);
+    };
+    let rank = l.shape(x)?.len();
+    if node.op != Op::Conv || !l.all_f32(node) || !(3..=5).contains(&rank) || l.shape(w)?.len() != rank {
+        return Ok(false);
+    }
+    let mut params = extent(l, node, [x, w, y])?;
+    let (input, in_stride) = l.image(x, Storage::Real)?;
+    params.in_stride = in_stride;
+    let plan = ConvPlan::with_algorithm(l.isa, params, Algorithm::Direct).map_err(kernel_error)?;
+    let mut sources = vec![l.rows(w)?];
+    if let Some(bias) = node.input(2) {
+        sources.push(l.rows(bias)?);
+    }
+    let packed = l.fresh(DType::F32, vec![plan.packed_len()])?;
+    let (packer, has_bias) = (plan.clone(), sources.len() > 1);
+    l.step(
+        "pack",
+        &sources,
+        &[packed],
+        None,
+        Box::new(move |o| {
+            let packed = o.write::<f32>(0);
+            packed.fill(0.0);
+            packer.pack(o.read(0), has_bias.then(|| o.read(1)), packed);
+            Ok(())
+        }),
+    )
+    .is(Class::Permute);
+    let output = l.write(y, Layout::ChannelsLast, Storage::Real)?;
+    let scratch = l.scratch(plan.scratch_len(l.pool))?;
+    let (class, products) = (class_of(&plan, Storage::Real), plan.multiply_adds());
+    l.step(
+        "conv",
+        &[input, packed],
+        &[output],
+        scratch,
+        Box::new(move |o| {
+            let (y, scratch) = (o.slice_mut(0), o.scratch(1));
+            plan.run(
+                o.pool,
+                o.read(1),
+                o.slice(0),
+                None,
+                Tail::NONE.epilogue(),
+                y,
+                scratch,
+            );
             Ok(())
         }),
     )

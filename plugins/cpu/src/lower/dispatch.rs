@@ -47,7 +47,10 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()>
 fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     Ok(match OpClass::of(node.op) {
         OpClass::Convolution => {
-            integers::lower(l, node)? || conv::lower(l, node, tail)? || conv_transpose::lower(l, node)?
+            integers::lower(l, node)?
+                || conv::lower(l, node, tail)?
+                || conv::lower_computed(l, node)?
+                || conv_transpose::lower(l, node)?
         }
         OpClass::Product => {
             integers::lower(l, node)?

@@ -385,3 +385,29 @@ fn a_transposed_convolution_of_endless_strides_is_the_reference_s() {
     let steps = net.check(1e-5);
     assert!(steps.contains(&"ConvTranspose"), "{steps:?}");
 }
+
+#[test]
+fn computed_weights_are_packed_in_each_run() {
+    for groups in [1usize, 2, 6] {
+        let mut net = Net::default();
+        let x = net.input(DType::F32, &[2, 6, 7, 5]);
+        let w = net.input(DType::F32, &[12, 6 / groups, 3, 3]);
+        let b = net.input(DType::F32, &[12]);
+        let attributes = || {
+            Attributes::new()
+                .with_int(Attr::Group, groups as i64)
+                .with_ints(Attr::Pads, &[1, 0, 1, 1])
+        };
+        let with = net.node(Op::Conv, attributes(), &[x, w, b]);
+        let y = net.plain(Op::Relu, &[with]);
+        net.output(y);
+        let y = net.node(Op::Conv, attributes(), &[x, w]);
+        net.output(y);
+        let names = net.check(1e-5);
+        assert_eq!(
+            names.iter().filter(|&&name| name == "pack").count(),
+            2,
+            "{names:?}"
+        );
+    }
+}
