@@ -54,6 +54,23 @@ struct Level {
     branch: bool,
 }
 
+/// Deepest calls of functions by functions, and of bodies in bodies: each takes a piece of the stack.
+const MOST_NESTED: usize = 64;
+
+/// Longest beginning of the names of an inlined function: each of its nodes and tensors has it.
+const LONGEST_PREFIX: usize = 256;
+
+/// A prefix without its beginning, where it is too long.
+fn shortened(prefix: String) -> String {
+    match prefix.len().checked_sub(LONGEST_PREFIX) {
+        None | Some(0) => prefix,
+        Some(over) => {
+            let from = (over..prefix.len()).find(|&at| prefix.is_char_boundary(at));
+            prefix[from.unwrap_or(prefix.len())..].to_owned()
+        }
+    }
+}
+
 /// Names of one graph or function call.
 struct Scope {
     /// `None` is an optional input of a function that the caller left out.
@@ -463,6 +480,11 @@ impl<'m> Importer<'m> {
         inputs: &[Option<TensorId>],
         attributes: &Attributes,
     ) -> Result<Body, Error> {
+        if self.levels.len() > MOST_NESTED {
+            return Err(Error::malformed(format!(
+                "bodies of nodes stand in each other more than {MOST_NESTED} deep"
+            )));
+        }
         let scope = self.level().scope();
         let inner = Scope {
             names: BTreeMap::new(),
@@ -532,6 +554,11 @@ impl<'m> Importer<'m> {
                 function.name
             )));
         }
+        if self.calls.len() >= MOST_NESTED {
+            return Err(Error::malformed(format!(
+                "{what}: functions call each other more than {MOST_NESTED} deep"
+            )));
+        }
         let inputs = self.inputs(message, what)?;
         if inputs.len() > function.input.len() || message.output.len() > function.output.len() {
             return Err(Error::malformed(format!(
@@ -566,7 +593,7 @@ impl<'m> Importer<'m> {
         } else {
             &message.name
         };
-        let prefix = format!("{}{own}/", self.level().scope().prefix);
+        let prefix = shortened(format!("{}{own}/", self.level().scope().prefix));
         let formals = function
             .input
             .iter()

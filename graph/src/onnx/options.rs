@@ -16,7 +16,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            node_limit: 1 << 20,
+            node_limit: 1 << 18,
             declared: true,
         }
     }

@@ -171,3 +171,44 @@ fn functions_that_call_themselves_or_grow_without_end_are_refused() {
         "node \"main\" (twice) has 2 inputs and 1 outputs, but the function \"twice\" has 1 and 1"
     );
 }
+
+#[test]
+fn depth_and_names_of_calls_are_bounded() {
+    let chain = |length: usize| {
+        let mut model = with_functions();
+        model.functions[0].node.truncate(1);
+        for level in 0..length {
+            let below = if level == 0 {
+                "scale".to_owned()
+            } else {
+                format!("f{}", level - 1)
+            };
+            let mut call = node_of(&below, "a", "c");
+            call.domain = "f".to_owned();
+            call.name = "long name ".repeat(1000);
+            model.functions.push(Function {
+                name: format!("f{level}"),
+                domain: "f".to_owned(),
+                input: vec!["a".to_owned()],
+                output: vec!["c".to_owned()],
+                node: vec![call],
+                opset_import: vec![OperatorSetId {
+                    domain: "f".to_owned(),
+                    version: 1,
+                }],
+                ..Function::default()
+            });
+        }
+        model.graph.as_mut().unwrap().node[0].op_type = format!("f{}", length - 1);
+        read(&model)
+    };
+    let graph = chain(40).unwrap();
+    let longest = graph.nodes().map(|(_, node)| node.name.len()).max();
+    assert!(longest.is_some_and(|longest| longest < 1000), "{longest:?}");
+    let error = chain(20_000).unwrap_err().to_string();
+    assert!(
+        error.ends_with("functions call each other more than 64 deep"),
+        "{}",
+        &error[error.len() - 200..]
+    );
+}
