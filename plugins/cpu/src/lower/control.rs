@@ -192,6 +192,22 @@ fn write(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueId> {
     l.write(tensor, Layout::RowMajor, l.at_port(tensor))
 }
 
+/// The values of a node's first results, and the place of each among them, where it is wanted.
+fn results(l: &mut Lowering<'_>, node: &Node, count: usize) -> Result<(Vec<ValueId>, Vec<Option<usize>>)> {
+    let mut writes = Vec::new();
+    let mut places = Vec::with_capacity(count);
+    for index in 0..count {
+        places.push(match node.output(index) {
+            None => None,
+            Some(t) => {
+                writes.push(write(l, t)?);
+                Some(writes.len() - 1)
+            }
+        });
+    }
+    Ok((writes, places))
+}
+
 fn not_lowered() -> Error {
     Error::new(ErrorKind::Persistent, "a body was lowered for its steps alone")
 }
@@ -221,17 +237,7 @@ fn boxed_truth(tensor: &Tensor) -> Result<bool> {
 
 fn branch(l: &mut Lowering<'_>, node: &Node, reads: &[ValueId], bodies: Vec<Body>) -> Result<()> {
     let then_first = node.bodies[0].attr == Some(polychip_ops::Attr::ThenBranch);
-    let mut writes = Vec::new();
-    let mut results = Vec::new();
-    for output in &node.outputs {
-        results.push(match *output {
-            None => None,
-            Some(t) => {
-                writes.push(write(l, t)?);
-                Some(writes.len() - 1)
-            }
-        });
-    }
+    let (writes, results) = results(l, node, node.outputs.len())?;
     let scratch = scratch(l, &bodies)?;
     let scratch_at = writes.len();
     // the dearer branch counts
@@ -313,17 +319,7 @@ fn repeated(
     mut bodies: Vec<Body>,
 ) -> Result<()> {
     let (inner, body) = (&parts[0], bodies.remove(0));
-    let mut writes = Vec::new();
-    let mut results = Vec::new();
-    for index in 1..inner.part.outputs.len() {
-        results.push(match node.output(index - 1) {
-            None => None,
-            Some(t) => {
-                writes.push(write(l, t)?);
-                Some(writes.len() - 1)
-            }
-        });
-    }
+    let (mut writes, results) = results(l, node, inner.part.outputs.len() - 1)?;
     let passed = |place: usize| {
         let port = inner.feeds.iter().position(|&feed| feed == Feed::Passed(place))?;
         Some(inner.part.inputs[port])
