@@ -183,8 +183,14 @@ mod tests {
         let (shape, indices) = ([3usize, 4, 5], [2usize, 4, 3]);
         for axis in 0..3 {
             let elements = Elements::new(&shape, &indices, axis).unwrap();
-            let at =
-                |i: usize| (i * 7 % shape[axis]) as i64 - if i % 2 == 0 { 0 } else { shape[axis] as i64 };
+            let at = |i: usize| {
+                (i * 7 % shape[axis]) as i64
+                    - if i.is_multiple_of(2) {
+                        0
+                    } else {
+                        shape[axis] as i64
+                    }
+            };
             let mut found = Vec::new();
             elements.each(at, |i, offset| found.push((i, offset))).unwrap();
             let mut want = Vec::new();
