@@ -139,7 +139,7 @@ fn indices_name_elements_and_slices() {
             let stride: usize = own[axis.rem_euclid(3) as usize + 1..].iter().product();
             let values: Vec<i64> = (0..own.iter().product::<usize>())
                 .map(|i| {
-                    if i / stride % 2 == 0 {
+                    if (i / stride).is_multiple_of(2) {
                         -1
                     } else {
                         (i as i64) % (along - 1)
