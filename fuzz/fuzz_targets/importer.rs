@@ -1,14 +1,27 @@
 //! Arbitrary bytes as an ONNX model: refused, or a graph that is well formed and prints.
 //!
+//! Every other input is a mutant by the fields of its model, most of which still parse; the others are the fuzzer's own.
+//!
 //! Invariant: what import accepts passes `verify`, and its text parses and prints the same.
 //! Not here: external data (there is none), what the graph computes.
 
 #![no_main]
 
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use polychip_graph::onnx::{self, NoExternalData, Options};
 use polychip_graph::{text, verify};
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    if seed.is_multiple_of(2) {
+        let (_, mutant) = polychip_mutants::mutate(&data[..size], u64::from(seed));
+        if mutant.len() <= max_size.min(data.len()) {
+            data[..mutant.len()].copy_from_slice(&mutant);
+            return mutant.len();
+        }
+    }
+    fuzzer_mutate(data, size, max_size)
+});
 
 fuzz_target!(|bytes: &[u8]| {
     let bytes = Bytes::copy_from_slice(bytes);

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::{Attr, MAX_RANK, Op};
 
 use crate::infer::describe;
 use crate::{Container, Encoding, EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
@@ -129,6 +129,10 @@ fn ports(graph: &Graph) -> Result<(), Error> {
 fn tensor(graph: &Graph, id: TensorId, tensor: &Tensor) -> Result<(), Error> {
     let name = &tensor.name;
     let bad = |why: String| Err(Error::invalid(format!("tensor \"{name}\" {why}")));
+    let axes = tensor.ty.shape.as_ref().map_or(0, Vec::len);
+    if axes > MAX_RANK {
+        return bad(format!("has {axes} axes; at most {MAX_RANK} are supported"));
+    }
     if let Some(data) = &tensor.data {
         if graph.producer(id).is_some() {
             return bad("is a constant, but made by a node".to_owned());
@@ -216,6 +220,14 @@ fn node(graph: &Graph, id: NodeId, node: &Node) -> Result<(), Error> {
     }
     if node.op != Op::Custom && (&*node.op_name != node.op.name() || !node.domain.is_empty()) {
         return bad(format!("is listed as {}", node.op));
+    }
+    // where a type is not known yet, no shape function has counted
+    if node.op != Op::Custom
+        && let (_, Some(most)) = node.op.spec().input_arity()
+        && node.inputs.len() > most
+    {
+        let given = node.inputs.len();
+        return bad(format!("has {given} inputs, {} takes at most {most}", node.op));
     }
     let needed: &[Attr] = match node.op {
         Op::If => &[Attr::ThenBranch, Attr::ElseBranch],

@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 use crate::DType;
 
+/// The most axes that a tensor may have: what a port of the plugin contract holds.
+pub const MAX_RANK: usize = polychip_abi::port::POLYCHIP_MAX_RANK;
+
 /// One dimension of a shape.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dim {

@@ -45,7 +45,7 @@ mod value;
 
 pub use attr::Attr;
 pub use attributes::{AttrKey, AttrValue, Attributes};
-pub use dim::{Dim, TensorType};
+pub use dim::{Dim, MAX_RANK, TensorType};
 pub use dtype::{DType, DTypes};
 pub use error::{ErrorKind, InferError};
 pub use infer::{InferInput, Inferred, infer};

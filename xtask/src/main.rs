@@ -17,6 +17,7 @@ mod ci;
 mod golden;
 mod guest;
 mod models;
+mod mutants;
 mod new_plugin;
 mod op_bench;
 mod page;
@@ -66,6 +67,8 @@ enum Chore {
     OpBench(op_bench::Options),
     /// Run trained models of public packages beside ONNX Runtime: answers, time, memory
     Trained(trained::Options),
+    /// Try mutated models by the thousand: each is refused by name or runs, in bounded time and memory
+    Mutants(mutants::Options),
     /// Predict models from what others teach, measure them in the same minutes, and write docs/benchmarks/prediction.md
     Predict(predict::Options),
     /// Compare plans with other rules and proved optima, and time planning, on an open corpus
@@ -106,6 +109,7 @@ fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
         Chore::OpBench(options) => return op_bench::run(&options),
+        Chore::Mutants(options) => return mutants::run(&options),
         Chore::Trained(options) => return trained::run(&options),
         Chore::Test(options) => return ci::run_quick(&options),
         Chore::Tidy(options) => tidy::run(&options, &chores()),

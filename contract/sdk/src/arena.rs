@@ -3,9 +3,14 @@
 //! Invariants:
 //! 1. Two pieces that live at the same step never overlap; each starts at a multiple of the alignment.
 //! 2. Same pieces, same offsets.
-//! 3. No arena is smaller than [`bound`] says; none is larger than placing by decreasing size makes it.
+//! 3. No arena is smaller than [`bound`] says; none is larger than placing by decreasing size makes it, up to a number
+//!    of pieces that no network has.
 //!
 //! Not here: what the pieces are and how long they live (a plugin's lowering), the memory itself.
+
+/// How many neighbours are looked at for gaps, in all orders together: networks have thousands of pieces and need a
+/// thousandth of it. What is placed beyond goes to the end.
+const LOOKS: usize = 1 << 28;
 
 /// A piece of memory that lives from step `first` to step `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +40,7 @@ pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
     let least = bound(pieces, align)?;
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     let mut best: Option<(Vec<u64>, u64)> = None;
+    let mut looks = LOOKS;
     // what is hard to place goes first: large pieces, those that are large for long, those that live long
     let keys: [fn(&Piece) -> u128; 3] = [
         |piece| u128::from(piece.bytes),
@@ -43,11 +49,11 @@ pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
     ];
     for key in keys {
         order.sort_by_key(|&i| (std::cmp::Reverse(key(&pieces[i])), pieces[i].first, i));
-        let found = place(pieces, &order, align)?;
+        let found = place(pieces, &order, align, &mut looks)?;
         if best.as_ref().is_none_or(|best| found.1 < best.1) {
             best = Some(found);
         }
-        if best.as_ref().is_some_and(|best| best.1 == least) {
+        if looks == 0 || best.as_ref().is_some_and(|best| best.1 == least) {
             break;
         }
     }
@@ -86,8 +92,8 @@ impl Piece {
     }
 }
 
-/// Places pieces in this order, each at the lowest offset that is free while it lives.
-fn place(pieces: &[Piece], order: &[usize], align: u64) -> Option<(Vec<u64>, u64)> {
+/// Places pieces in this order, each at the lowest offset that is free while it lives, as far as looks are left.
+fn place(pieces: &[Piece], order: &[usize], align: u64, looks: &mut usize) -> Option<(Vec<u64>, u64)> {
     let mut offsets = vec![0u64; pieces.len()];
     // placed pieces by offset, so that one pass finds the lowest gap
     let mut placed: Vec<usize> = Vec::with_capacity(pieces.len());
@@ -95,8 +101,10 @@ fn place(pieces: &[Piece], order: &[usize], align: u64) -> Option<(Vec<u64>, u64
     for &i in order {
         let piece = pieces[i];
         let bytes = piece.bytes.checked_next_multiple_of(align)?;
-        let mut at = 0u64;
-        for &other in &placed {
+        let gaps = *looks >= placed.len();
+        *looks = looks.saturating_sub(placed.len());
+        let mut at = if gaps { 0 } else { total };
+        for &other in if gaps { placed.as_slice() } else { &[] } {
             let neighbour = pieces[other];
             if neighbour.last < piece.first || piece.last < neighbour.first {
                 continue;
@@ -149,6 +157,20 @@ mod tests {
             last: 1,
         };
         assert!(plan(&[piece, piece], ALIGN).is_none());
+    }
+
+    #[test]
+    fn a_hundred_thousand_pieces_alive_together_are_placed() {
+        let piece = Piece {
+            bytes: 8,
+            first: 0,
+            last: 1,
+        };
+        let count = 100_000;
+        let (mut offsets, total) = plan(&vec![piece; count], ALIGN).unwrap();
+        assert_eq!(total, count as u64 * ALIGN);
+        offsets.sort_unstable();
+        assert!(offsets.iter().zip(0..).all(|(&offset, k)| offset == k * ALIGN));
     }
 
     proptest! {

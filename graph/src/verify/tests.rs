@@ -60,6 +60,29 @@ fn tensors_that_nothing_makes() {
 }
 
 #[test]
+fn more_inputs_than_the_op_takes() {
+    let (mut graph, x, y, node) = simple();
+    graph.remove_node(node);
+    graph.add_node(Node::new(Op::Neg, vec![Some(x); 3], vec![Some(y)]).named("neg"));
+    assert_eq!(
+        message(&graph),
+        "node \"neg\" (Neg) has 3 inputs, Neg takes at most 1"
+    );
+}
+
+#[test]
+fn more_axes_than_a_tensor_may_have() {
+    let (mut graph, _, y, _) = simple();
+    graph.tensor_mut(y).ty = TensorType::known(DType::F32, &[1; 16]);
+    verify(&graph).unwrap();
+    graph.tensor_mut(y).ty = TensorType::known(DType::F32, &[1; 17]);
+    assert_eq!(
+        message(&graph),
+        "tensor \"y\" has 17 axes; at most 16 are supported"
+    );
+}
+
+#[test]
 fn ports() {
     let (mut graph, x, y, _) = simple();
     graph.inputs.push(x);

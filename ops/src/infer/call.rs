@@ -8,17 +8,14 @@
 
 use crate::infer::fact::{InferInput, Inferred};
 use crate::{
-    Attr, AttrKey, Attributes, DType, Dim, Element, ErrorKind, InferError, Literal, Op, OpSpec, Port,
-    PortKind, TensorType, Value, axis, broadcast,
+    Attr, AttrKey, Attributes, DType, Dim, Element, ErrorKind, InferError, Literal, MAX_RANK, Op, OpSpec,
+    Port, PortKind, TensorType, Value, axis, broadcast,
 };
 
 pub(super) type Result<T> = std::result::Result<T, InferError>;
 
 /// The most elements of a value that shape arithmetic carries.
 pub(super) const MAX_VALUE: usize = 4096;
-
-/// The most axes that a shape may be given by a list of sizes or axes.
-const MAX_RANK: usize = 255;
 
 /// Ends the shape function with an error of this kind.
 macro_rules! bail {

@@ -41,7 +41,6 @@ pub(super) enum Step {
 /// Suites that take minutes, or need what is made by Python or fetched: by package and name.
 pub(super) const WHOLE: [(&str, &str); 16] = [
     (DEVICE_TESTS, "coreml_witness"),
-    (DEVICE_TESTS, "damaged_models"),
     (DEVICE_TESTS, "gpu_models"),
     (DEVICE_TESTS, "onnx_backend"),
     (DEVICE_TESTS, "onnx_runtime"),
@@ -54,6 +53,7 @@ pub(super) const WHOLE: [(&str, &str); 16] = [
     ("polychip-isa-tests", "op_suite"),
     (LITERT_TESTS, "neuron"),
     (LITERT_TESTS, "qnn"),
+    ("polychip-mutants", "mutants"),
     ("polychip-opencl", "kernels"),
     ("xtask", "new_plugin"),
 ];
@@ -187,7 +187,6 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
                 "onnx_runtime",
                 "onnx_writer",
                 "quantised",
-                "damaged_models",
                 "openvino",
                 "qnn_models",
                 "soc_plans",
@@ -195,7 +194,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
             ]
             .map(|test| suite(DEVICE_TESTS, test))
             .into_iter()
-            .chain([gpu_models()])
+            .chain([suite("polychip-mutants", "mutants"), gpu_models()])
             .collect(),
         )
         .all_steps(),

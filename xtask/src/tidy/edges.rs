@@ -120,6 +120,7 @@ const FREE: &[&str] = &[
     "polychip-litert-tests",
     "polychip-conformance",
     "polychip-models",
+    "polychip-mutants",
     "polychip-op-bench",
     "polychip-parts",
     "polychip-plugin-wrong",

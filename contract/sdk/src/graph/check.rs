@@ -297,7 +297,7 @@ unsafe fn node(
         && inputs.len() > most
     {
         return Err(Error::bad_argument(format!(
-            "node {name} has {} inputs, {op} takes at most {most}",
+            "node \"{name}\" has {} inputs, {op} takes at most {most}",
             inputs.len()
         )));
     }
@@ -306,12 +306,12 @@ unsafe fn node(
             Some(true) => {}
             Some(false) => {
                 return Err(Error::bad_argument(format!(
-                    "node {name} reads tensor {input} before it is produced"
+                    "node \"{name}\" reads tensor {input} before it is produced"
                 )));
             }
             None => {
                 return Err(Error::bad_argument(format!(
-                    "node {name} reads tensor {input} of {tensors}"
+                    "node \"{name}\" reads tensor {input} of {tensors}"
                 )));
             }
         }
