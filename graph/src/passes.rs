@@ -6,7 +6,7 @@
 //!    Each pass has a test that executes both.
 //! 2. Same graph, same result: nothing depends on addresses, hashes or time.
 //! 3. After a pass the graph is well formed; debug builds check it.
-//! 4. A second run changes nothing.
+//! 4. A second run changes nothing, but for what the first one had no more budget to fold.
 //!
 //! What devices may rely on afterwards:
 //! - no Identity, inference Dropout or other op without effect, but where an output of the graph
@@ -44,6 +44,10 @@ mod recompose;
 pub struct Options {
     /// Most bytes of one tensor that constant folding makes.
     pub fold_limit: usize,
+    /// Most bytes of all constants that folding makes, beside eight for each byte of the model's own.
+    pub fold_bytes: u64,
+    /// Most bytes that folding reads and makes, and multiply-adds, beside 32 for each byte of the model's own constants.
+    pub fold_work: u64,
     /// Whether normalisations, activations and attention are recomposed from primitive ops.
     pub recompose: bool,
     /// Whether QuantizeLinear and DequantizeLinear are folded onto tensors as encodings. Where not,
@@ -57,6 +61,9 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             fold_limit: 64 << 20,
+            fold_bytes: 1 << 30,
+            // a core does as much in some seconds
+            fold_work: 1 << 33,
             recompose: true,
             quantised: true,
             groups: true,
@@ -96,9 +103,11 @@ const ROUNDS: usize = 64;
 /// If the graph is cyclic, or types do not fit an op.
 pub fn canonicalise(graph: &mut Graph, evaluate: &dyn Evaluate, options: &Options) -> Result<Report, Error> {
     let mut report = Report::default();
+    let budget = fold::Budget::of(graph, options);
     let pipeline = Pipeline {
         evaluate,
         options,
+        budget: &budget,
         body: false,
     };
     pipeline.graph(graph, &mut report)?;
@@ -108,6 +117,7 @@ pub fn canonicalise(graph: &mut Graph, evaluate: &dyn Evaluate, options: &Option
 struct Pipeline<'a> {
     evaluate: &'a dyn Evaluate,
     options: &'a Options,
+    budget: &'a fold::Budget,
     body: bool,
 }
 
@@ -148,6 +158,7 @@ impl Pipeline<'_> {
         let folding = fold::Folding {
             evaluate: self.evaluate,
             limit: self.options.fold_limit,
+            budget: self.budget,
             dequantise,
             body: self.body,
         };

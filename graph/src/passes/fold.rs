@@ -6,8 +6,13 @@
 //!    because quantisation wants to see it.
 //! 3. `Shape` and `Size` fold as soon as the sizes are known, and so does whatever shape arithmetic
 //!    knows in full, whether or not the evaluator knows the op.
+//! 4. What is computed and kept in all is bounded ([`Budget`]).
+
+mod budget;
 
 use polychip_ops::{Attr, DType, Literal, Op};
+
+pub(super) use budget::Budget;
 
 use super::pattern;
 use crate::{Constant, Container, Error, Evaluate, Graph, Node, NodeId, TensorId, Values, infer};
@@ -17,6 +22,8 @@ pub(super) struct Folding<'a> {
     pub(super) evaluate: &'a dyn Evaluate,
     /// Most bytes of a constant that is made.
     pub(super) limit: usize,
+    /// What is left for all.
+    pub(super) budget: &'a Budget,
     /// Whether dequantised constants are folded, too.
     pub(super) dequantise: bool,
     /// Whether this is a body: one that never runs may break the rules of its ops.
@@ -28,6 +35,7 @@ pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Err
     let Folding {
         evaluate,
         limit,
+        budget,
         dequantise,
         body,
     } = *folding;
@@ -45,9 +53,10 @@ pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Err
         let results = match known {
             Some(results) => Some(results),
             None if node.op == Op::DequantizeLinear && !dequantise => None,
-            None => compute(graph, node, evaluate, limit),
+            None => compute(graph, node, evaluate, limit, budget),
         };
-        if let Some(results) = results {
+        let bytes = |results: &Vec<Literal>| results.iter().map(|literal| literal.bytes.len()).sum();
+        if let Some(results) = results.filter(|results| budget.take_bytes(bytes(results))) {
             folded += usize::from(install(graph, id, results, limit));
         }
     }
@@ -102,7 +111,13 @@ fn by_arithmetic(graph: &Graph, node: &Node, values: &Values) -> Option<Vec<Lite
     node.outputs.iter().map(literal).collect()
 }
 
-fn compute(graph: &Graph, node: &Node, evaluate: &dyn Evaluate, limit: usize) -> Option<Vec<Literal>> {
+fn compute(
+    graph: &Graph,
+    node: &Node,
+    evaluate: &dyn Evaluate,
+    limit: usize,
+    budget: &Budget,
+) -> Option<Vec<Literal>> {
     if node.inputs.is_empty() || !node.bodies.is_empty() || !pattern::is_pure(node) {
         return None;
     }
@@ -114,6 +129,9 @@ fn compute(graph: &Graph, node: &Node, evaluate: &dyn Evaluate, limit: usize) ->
     if !node.reads().all(|t| plain(t) && constant(t))
         || !node.writes().all(|t| plain(t) && fits(graph, node, t, limit))
     {
+        return None;
+    }
+    if !budget.take_work(graph, node) {
         return None;
     }
     let inputs: Option<Vec<Option<Literal>>> = node

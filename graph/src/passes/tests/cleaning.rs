@@ -4,8 +4,8 @@ use insta::assert_snapshot;
 use polychip_ops::{Attr, AttrValue, DType, Dim, Literal, Op};
 
 use super::build::{Build, ints};
-use super::{Options, canonical, nodes_of, proven};
-use crate::{Body, Capture};
+use super::{Options, Reference, canonical, nodes_of, proven};
+use crate::{Body, Capture, passes::canonicalise};
 
 #[test]
 fn constants_are_computed_once() {
@@ -115,6 +115,49 @@ fn large_results_and_random_numbers_are_not_stored() {
     let (after, _) = canonical(&graph, &Options::default());
     let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
     assert_eq!(ops, [Op::Sub, Op::RandomNormalLike]);
+}
+
+#[test]
+fn a_small_file_cannot_ask_for_all_memory_or_for_hours() {
+    // a hundred constants of 4 kB each, all read
+    let mut b = Build::new();
+    let x = b.input("x", &[1]);
+    let mut outputs = Vec::new();
+    for k in 0..100 {
+        let shape = b.list(&[1000 + k]);
+        let zeros = b.op(Op::ConstantOfShape, &[shape]);
+        outputs.push(b.op(Op::Add, &[zeros, x]));
+    }
+    let graph = b.finish(&outputs);
+    let options = Options {
+        fold_bytes: 30_000,
+        ..Options::default()
+    };
+    let mut after = graph.clone();
+    canonicalise(&mut after, &Reference, &options).unwrap();
+    let made = after
+        .tensors()
+        .filter_map(|(_, tensor)| Some(tensor.data.as_ref()?.bytes.len()));
+    let made: Vec<usize> = made.filter(|&bytes| bytes >= 4000).collect();
+    // 800 bytes of shapes count for eight each
+    let all: usize = made.iter().sum();
+    assert!(made.len() > 5 && all <= 30_000 + 8 * 800, "{made:?}");
+    // a chain of products
+    let mut b = Build::new();
+    let shape = b.list(&[30, 30]);
+    let mut t = b.op(Op::ConstantOfShape, &[shape]);
+    for _ in 0..40 {
+        t = b.op(Op::MatMul, &[t, t]);
+    }
+    let options = Options {
+        // ten products of 27,000 multiply-adds and 10,800 bytes
+        fold_work: 378_000,
+        ..Options::default()
+    };
+    let mut after = b.finish(&[t]);
+    canonicalise(&mut after, &Reference, &options).unwrap();
+    let products = after.nodes().filter(|(_, node)| node.op == Op::MatMul).count();
+    assert!((29..=31).contains(&products), "{products}");
 }
 
 #[test]
