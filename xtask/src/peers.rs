@@ -9,6 +9,7 @@
 //! 2. A peer is compared within its precision: f32 with f32, 16 bits with 16 bits, 8 bits with 8 bits.
 //! 3. A peer that cannot be installed or cannot run a model has no figure; it is never counted as slower.
 
+mod narrow;
 mod table;
 
 use std::fs;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::models::system_python;
 use crate::root::root;
+use narrow::Isa;
 use table::{Group, Run};
 
 #[derive(clap::Args)]
@@ -41,6 +43,9 @@ pub(crate) struct Options {
     /// Seconds of inference per turn
     #[arg(long, default_value_t = 0.2)]
     turn: f64,
+    /// Hold every runner, ours too, to this instruction set, as on a machine that has no more; the table is cpu-ISA.md
+    #[arg(long, value_enum)]
+    isa: Option<Isa>,
     /// Where the table and the raw files go
     #[arg(long, default_value = "docs/benchmarks")]
     out: PathBuf,
@@ -82,8 +87,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     let wanted = |group| !options.costs && (options.groups.is_empty() || options.groups.contains(&group));
     let models = models(&folder, &python, wanted(Group::Bytes))?;
+    let held = options.isa.map(|isa| isa.held(&folder, &python)).transpose()?;
+    let hold = |command: &mut Command| {
+        if let Some(held) = &held {
+            held.hold(command);
+        }
+    };
     let out = root().join(&options.out);
-    let raw = out.join("cpu");
+    let page = options
+        .isa
+        .map_or_else(|| "cpu".to_owned(), |isa| format!("cpu-{}", isa.name()));
+    let raw = out.join(&page);
     fs::create_dir_all(&raw).with_context(|| format!("creating {}", raw.display()))?;
     let mut runs = Vec::new();
     for &threads in &options.threads {
@@ -129,6 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             if let Some(path) = &rust_peers {
                 command.arg("--rust-peers").arg(path);
             }
+            hold(&mut command);
             call(&mut command, "the comparison")?;
             let text = fs::read_to_string(&json).with_context(|| format!("reading {}", json.display()))?;
             runs.push(Run {
@@ -137,26 +152,34 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             });
         }
         if !options.costs {
-            sequences(&ours.sequence, threads, &raw)?;
+            sequences(&ours.sequence, threads, &raw, &hold)?;
         }
     }
     let costs = if options.groups.is_empty() {
-        costs(&python, &models, &ours, options, &raw)?
+        costs(&python, &models, &ours, options, &raw, &hold)?
     } else {
         String::new()
     };
     let command: Vec<String> = std::env::args().skip(1).collect();
-    let page = table::page(&machine(), &versions(&python)?, &command.join(" "), &runs) + &costs;
-    let path = out.join("cpu.md");
-    fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+    let text = table::page(&machine(), &versions(&python)?, &command.join(" "), &page, &runs) + &costs;
+    let path = out.join(format!("{page}.md"));
+    fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     eprintln!("peers: wrote {}", path.display());
     Ok(())
 }
 
 /// What loading takes beside ONNX Runtime, and what threads bring and cost: their sections of the page.
-fn costs(python: &Path, models: &Path, ours: &Ours, options: &Options, raw: &Path) -> Result<String> {
+fn costs(
+    python: &Path,
+    models: &Path,
+    ours: &Ours,
+    options: &Options,
+    raw: &Path,
+    hold: &dyn Fn(&mut Command),
+) -> Result<String> {
     let script = |file: &str, json: &Path| {
         let mut command = Command::new(python);
+        hold(&mut command);
         command.arg("-B").arg(root().join(file)).arg(models);
         command
             .args(["--rounds", &options.rounds.to_string()])
@@ -196,8 +219,10 @@ fn costs(python: &Path, models: &Path, ours: &Ours, options: &Options, raw: &Pat
 }
 
 /// The convolutions of each model in sequence, beside the peak rate of the same minutes.
-fn sequences(program: &Path, threads: usize, raw: &Path) -> Result<()> {
-    let output = Command::new(program)
+fn sequences(program: &Path, threads: usize, raw: &Path, hold: &dyn Fn(&mut Command)) -> Result<()> {
+    let mut command = Command::new(program);
+    hold(&mut command);
+    let output = command
         .args([&threads.to_string(), "auto", "all"])
         .output()
         .with_context(|| format!("starting {}", program.display()))?;

@@ -157,16 +157,16 @@ fn table(group: Group, json: &Value) -> String {
 }
 
 /// The whole page.
-pub(super) fn page(machine: &str, versions: &str, command: &str, runs: &[Run]) -> String {
+pub(super) fn page(machine: &str, versions: &str, command: &str, folder: &str, runs: &[Run]) -> String {
     let mut text = format!(
         "# CPU figures\n\n\
-         {machine}. {versions}. Written by `cargo xtask {command}`; raw files in [cpu/](cpu/).\n\n\
+         {machine}. {versions}. Written by `cargo xtask {command}`; raw files in [{folder}/]({folder}/).\n\n\
          Milliseconds of one inference at batch 1, median and in brackets p10, all runners of a table in turns of one run. A\n\
          ratio is ours over the best peer's of the same row. The deviation is the largest difference from ONNX Runtime's output\n\
          over its largest value. Peak rate (multiplications with additions in registers, all threads of the row) and what a step\n\
          over the threads costs beyond its work were measured in the same turns; of rates, p10 is the better end. A turn is busy where\n\
          another process had the machine. The convolutions of each model in sequence, with their share of the peak, are in\n\
-         `cpu/sequence-*.txt`.\n"
+         `{folder}/sequence-*.txt`.\n"
     );
     for group in [Group::Float, Group::Half, Group::Bytes] {
         for run in runs.iter().filter(|run| run.groups.contains(&group)) {
