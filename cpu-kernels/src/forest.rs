@@ -140,7 +140,10 @@ impl CompiledForest {
                         },
                         feature: 0,
                         yes: own,
-                        flags: u32::try_from(leaf).ok().filter(|&leaf| leaf < 1 << (32 - FLAGS))? << FLAGS,
+                        flags: u32::try_from(leaf)
+                            .ok()
+                            .filter(|&leaf| leaf < 1 << (32 - FLAGS))?
+                            << FLAGS,
                     },
                     Child::Branch(index) => {
                         let branch = &forest.branches[index];
@@ -302,7 +305,11 @@ fn weights(forest: &Forest) -> Option<Weights> {
         return Some(Weights::Single);
     }
     let in_order = |leaf: &Vec<(usize, f64)>| {
-        leaf.len() == forest.targets && leaf.iter().enumerate().all(|(index, &(target, _))| index == target)
+        leaf.len() == forest.targets
+            && leaf
+                .iter()
+                .enumerate()
+                .all(|(index, &(target, _))| index == target)
     };
     let all = forest.leaves.iter().flatten();
     if forest.leaves.iter().all(in_order) {
@@ -327,7 +334,10 @@ mod tests {
 
     impl Numbers {
         fn next(&mut self, below: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            self.0 = self
+                .0
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             (self.0 >> 33) as usize % below
         }
     }
@@ -350,14 +360,23 @@ mod tests {
             roots: Vec::new(),
             targets,
             base: (0..targets).map(|target| target as f64).collect(),
-            join: if seed.is_multiple_of(2) { Join::Sum } else { Join::Average },
+            join: if seed.is_multiple_of(2) {
+                Join::Sum
+            } else {
+                Join::Average
+            },
             transform: Transform::None,
         };
         fn grow(made: &mut Forest, n: &mut Numbers, depth: usize, weights: usize) -> Child {
             if depth == 0 || n.next(5) == 0 {
                 let targets = made.targets;
                 let leaf = (0..weights)
-                    .map(|weight| ((weight + n.next(1 + targets - weights.min(targets))) % targets, n.next(9) as f64))
+                    .map(|weight| {
+                        (
+                            (weight + n.next(1 + targets - weights.min(targets))) % targets,
+                            n.next(9) as f64,
+                        )
+                    })
                     .collect();
                 made.leaves.push(leaf);
                 return Child::Leaf(made.leaves.len() - 1);
@@ -393,16 +412,28 @@ mod tests {
                 for rows in [1, 7, 8, 9, 70] {
                     let mut n = Numbers(seed + 99);
                     let x: Vec<f64> = (0..rows * 5)
-                        .map(|_| if n.next(10) == 0 { f64::NAN } else { n.next(4) as f64 })
+                        .map(|_| {
+                            if n.next(10) == 0 {
+                                f64::NAN
+                            } else {
+                                n.next(4) as f64
+                            }
+                        })
                         .collect();
                     let tensor = Tensor::from_f64s(Element::F32, vec![rows, 5], &x).unwrap();
-                    let want = predict(&tensor, &forest, Element::F32).unwrap().to_f64s().unwrap();
+                    let want = predict(&tensor, &forest, Element::F32)
+                        .unwrap()
+                        .to_f64s()
+                        .unwrap();
                     let x: Vec<f32> = x.iter().map(|&v| v as f32).collect();
                     for threads in [1, 3] {
                         let mut y = vec![9.0; rows * targets];
                         compiled.run(&ThreadPool::new(threads), &x, 5, &mut y);
                         for (y, want) in y.iter().zip(&want) {
-                            assert!((f64::from(*y) - want).abs() < 1e-4, "seed {seed}: {y}, not {want}");
+                            assert!(
+                                (f64::from(*y) - want).abs() < 1e-4,
+                                "seed {seed}: {y}, not {want}"
+                            );
                         }
                     }
                 }
@@ -421,7 +452,10 @@ mod tests {
         assert!(!with(|_| {}));
         assert!(with(|f| f.join = Join::Max));
         assert!(with(|f| f.transform = Transform::Softmax));
-        assert!(with(|f| f.branches.iter_mut().for_each(|b| b.test = Test::Member)));
+        assert!(with(|f| f
+            .branches
+            .iter_mut()
+            .for_each(|b| b.test = Test::Member)));
         // more digits than an f32 has
         assert!(with(|f| f.branches.iter_mut().for_each(|b| b.value = 0.1)));
     }

@@ -72,7 +72,10 @@ impl Op {
 impl Op {
     /// Whether this is an op of `ai.onnx.ml`, ONNX's domain of classical machine learning.
     pub const fn is_ml(self) -> bool {
-        matches!(self, Op::LabelEncoder | Op::TreeEnsemble | Op::TreeEnsembleRegressor)
+        matches!(
+            self,
+            Op::LabelEncoder | Op::TreeEnsemble | Op::TreeEnsembleRegressor
+        )
     }
 }
 

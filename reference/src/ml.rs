@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use polychip_cpu_kernels::reference::forest::{
-    Branch, Child, Forest, Join, Test, Transform, predict,
-};
+use polychip_cpu_kernels::reference::forest::{Branch, Child, Forest, Join, Test, Transform, predict};
 use polychip_cpu_kernels::reference::{Element, Error, Result, Storage, Tensor, label};
 use polychip_ops::{Attr, AttrValue, Attributes, DType, DTypes, Op};
 
@@ -32,7 +30,13 @@ pub(crate) fn row(op: Op) -> Option<Row> {
         },
         Op::TreeEnsemble => Row {
             takes: &[ROWS],
-            run: |c| one(predict(c.input(0)?, &forest(c.op, c.attributes)?, c.input(0)?.element())),
+            run: |c| {
+                one(predict(
+                    c.input(0)?,
+                    &forest(c.op, c.attributes)?,
+                    c.input(0)?.element(),
+                ))
+            },
         },
         Op::TreeEnsembleRegressor => Row {
             takes: &[ROWS],
@@ -50,10 +54,7 @@ fn encode(c: &Call<'_>) -> Outputs {
         Some(default) => default,
         // what ONNX gives where the model says nothing
         None => match values.element() {
-            Element::String => Tensor::new(
-                vec![1],
-                Storage::String(vec!["_Unused".into()]),
-            )?,
+            Element::String => Tensor::new(vec![1], Storage::String(vec!["_Unused".into()]))?,
             float @ (Element::F32 | Element::F64) => Tensor::from_f64s(float, vec![1], &[-0.0])?,
             int => Tensor::from_i128s(int, vec![1], &[-1])?,
         },
@@ -232,7 +233,11 @@ fn by_number(attributes: &Attributes) -> Result<Forest> {
     let modes = list(attributes.strings(Attr::NodesModes), Attr::NodesModes, n)?.unwrap_or_default();
     let values = floats(attributes, Attr::NodesValues, Attr::NodesValuesAsTensor)?;
     if modes.len() != n || values.len() != n {
-        return bad(format!("{} modes and {} values for {n} nodes", modes.len(), values.len()));
+        return bad(format!(
+            "{} modes and {} values for {n} nodes",
+            modes.len(),
+            values.len()
+        ));
     }
     let tracks = Attr::NodesMissingValueTracksTrue;
     let tracks = list(attributes.ints(tracks), tracks, n)?;
@@ -252,7 +257,10 @@ fn by_number(attributes: &Attributes) -> Result<Forest> {
             roots.push((trees[node], child));
         }
         if places.insert((trees[node], numbers[node]), child).is_some() {
-            return bad(format!("node {} of tree {} is there twice", numbers[node], trees[node]));
+            return bad(format!(
+                "node {} of tree {} is there twice",
+                numbers[node], trees[node]
+            ));
         }
     }
     // a tree whose nodes do not stand together has one root
@@ -377,7 +385,10 @@ mod tests {
         let u8s = |values: &[u8]| Literal::new(DType::U8, vec![values.len()], values.to_vec()).unwrap();
         let ensemble = Attributes::new()
             .with(Attr::NodesModes, AttrValue::Tensor(u8s(&[6, 0, 6])))
-            .with(Attr::NodesSplits, AttrValue::Tensor(Literal::f32s(&[0.0, 9.0, 0.0])))
+            .with(
+                Attr::NodesSplits,
+                AttrValue::Tensor(Literal::f32s(&[0.0, 9.0, 0.0])),
+            )
             .with_ints(Attr::NodesFeatureids, &[0, 0, 0])
             .with_ints(Attr::NodesTruenodeids, &[0, 2, 2])
             .with_ints(Attr::NodesFalsenodeids, &[1, 3, 1])

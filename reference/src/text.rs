@@ -2,8 +2,8 @@
 //!
 //! Invariant: results do not depend on the machine's locale.
 
-use polychip_cpu_kernels::reference::{Error, Tensor};
 use polychip_cpu_kernels::reference::text::{self as kernel, Case, Ngrams, Weighting};
+use polychip_cpu_kernels::reference::{Error, Tensor};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};

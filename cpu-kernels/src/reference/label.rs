@@ -40,7 +40,10 @@ pub fn encode(x: &Tensor, from: &Tensor, to: &Tensor, default: &Tensor) -> Resul
         to.len(),
         default.len()
     );
-    require!(from.element() == x.element(), "keys of another type than the elements");
+    require!(
+        from.element() == x.element(),
+        "keys of another type than the elements"
+    );
     let mut places = BTreeMap::new();
     for (place, key) in keys(from)?.into_iter().enumerate() {
         places.entry(key).or_insert(place);
@@ -74,8 +77,7 @@ mod tests {
             &ints(&[-1]),
         );
         assert_eq!(y.unwrap().to_i64s().unwrap(), [2, 1, -1]);
-        let floats =
-            |values: &[f64]| Tensor::from_f64s(Element::F32, vec![values.len()], values).unwrap();
+        let floats = |values: &[f64]| Tensor::from_f64s(Element::F32, vec![values.len()], values).unwrap();
         let y = encode(
             &floats(&[-0.0, f64::NAN, 2.0]),
             &floats(&[0.0, f64::NAN]),

@@ -42,11 +42,7 @@ fn encode(call: &Call<'_>) -> Result<Vec<Out>> {
 
 /// A row of features gives a row of targets; one row may come without its batch.
 fn trees(call: &Call<'_>) -> Result<Vec<Out>> {
-    let targets = call.size_from(
-        call.attributes.int(Attr::NTargets).unwrap_or(1),
-        1,
-        "n_targets",
-    )?;
+    let targets = call.size_from(call.attributes.int(Attr::NTargets).unwrap_or(1), 1, "n_targets")?;
     Ok(vec![match call.dims(0) {
         None => Out::unranked(),
         Some([_]) => Out::dims(vec![Dim::Known(1), Dim::Known(targets)]),

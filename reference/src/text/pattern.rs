@@ -119,7 +119,10 @@ mod tests {
         assert!(!matches("a|b", "ab"));
         assert!(!matches("a", "a\n"));
         assert!(matches("", ""));
-        assert!(matches(r"(\W|^)[\w.\-]{0,25}@(yahoo|gmail)\.com(\W|$)", "account@gmail.com"));
+        assert!(matches(
+            r"(\W|^)[\w.\-]{0,25}@(yahoo|gmail)\.com(\W|$)",
+            "account@gmail.com"
+        ));
     }
 
     #[test]

@@ -77,7 +77,12 @@ impl Foreign<'_, '_> {
     }
 
     /// Adds the last node, which gives the node's first output.
-    pub(super) fn last(&mut self, op: Op, inputs: Vec<Option<TensorId>>, attributes: Attributes) -> Result<bool, Error> {
+    pub(super) fn last(
+        &mut self,
+        op: Op,
+        inputs: Vec<Option<TensorId>>,
+        attributes: Attributes,
+    ) -> Result<bool, Error> {
         let output = self.0.node.output(0);
         let name = self.0.node.name.clone();
         let node = Node::new(op, inputs, vec![output]);

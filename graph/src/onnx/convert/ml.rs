@@ -116,11 +116,7 @@ impl Foreign<'_, '_> {
         }
         let row = self.0.step(Op::Gather, &[x, indices], "row", axis)?;
         let first = self.0.constant("first", &Literal::i64s(&[0]));
-        self.last(
-            Op::Unsqueeze,
-            vec![Some(row), Some(first)],
-            Attributes::new(),
-        )
+        self.last(Op::Unsqueeze, vec![Some(row), Some(first)], Attributes::new())
     }
 
     fn binarise(&mut self) -> Result<bool, Error> {
@@ -166,10 +162,16 @@ impl Foreign<'_, '_> {
         let x = self.real(x, "real")?;
         let axes = self.0.constant("axes", &Literal::i64s(&[-1]));
         let norm = self.step(op, &[x, axes], "norm")?;
-        let zero = self.0.scalar_like("zero", 0.0, norm)?;
-        let one = self.0.scalar_like("one", 1.0, norm)?;
-        let none = self.step(Op::Equal, &[norm, zero], "none")?;
-        let norm = self.step(Op::Where, &[none, one, norm], "divisor")?;
+        // of absolute values a norm is zero, or no less than the least number there is
+        let norm = if op == Op::ReduceMax {
+            let zero = self.0.scalar_like("zero", 0.0, norm)?;
+            let one = self.0.scalar_like("one", 1.0, norm)?;
+            let none = self.step(Op::Equal, &[norm, zero], "none")?;
+            self.step(Op::Where, &[none, one, norm], "divisor")?
+        } else {
+            let least = self.0.scalar_like("least", f32::from_bits(1), norm)?;
+            self.step(Op::Max, &[norm, least], "divisor")?
+        };
         self.last(Op::Div, vec![Some(x), Some(norm)], Attributes::new())
     }
 

@@ -11,9 +11,9 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest, fourier,
-    gather, integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize,
-    scatter, selection, softmax, sort, typed,
+    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest,
+    fourier, gather, integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference,
+    resize, scatter, selection, softmax, sort, typed,
 };
 use crate::part::{Node, TensorIndex};
 

@@ -247,7 +247,10 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
             )
         }
         Op::TreeEnsemble | Op::TreeEnsembleRegressor => {
-            let nodes = node.attributes.ints(Attr::NodesFeatureids).map_or(0, <[i64]>::len) as u64;
+            let nodes = node
+                .attributes
+                .ints(Attr::NodesFeatureids)
+                .map_or(0, <[i64]>::len) as u64;
             let trees = match node.attributes.ints(Attr::TreeRoots) {
                 Some(roots) => roots.len(),
                 None => node

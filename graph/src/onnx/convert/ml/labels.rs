@@ -38,7 +38,9 @@ impl Foreign<'_, '_> {
         }
         match values {
             DType::String => {
-                let text = self.text("default_string").unwrap_or_else(|| "_Unused".to_owned());
+                let text = self
+                    .text("default_string")
+                    .unwrap_or_else(|| "_Unused".to_owned());
                 Literal::from_strings(&[text])
             }
             DType::I64 => Some(Literal::i64s(&[self.int("default_int64").unwrap_or(-1)])),

@@ -75,8 +75,10 @@ impl Foreign<'_, '_> {
         let Some(x) = self.rows()? else {
             return Ok(false);
         };
-        let mut attributes = Attributes::new()
-            .with_int(Attr::NTargets, i64::try_from(targets).expect("invariant: lists fit memory"));
+        let mut attributes = Attributes::new().with_int(
+            Attr::NTargets,
+            i64::try_from(targets).expect("invariant: lists fit memory"),
+        );
         for (key, value) in self.0.node.attributes.iter() {
             let renamed = match key.name() {
                 "class_ids" => "target_ids",
