@@ -126,6 +126,16 @@ def embedding(given):
     return np.random.default_rng(7).standard_normal(given["shape"]).astype(np.float32)
 
 
+def table(given):
+    """Rows of numbers; a share of them `missing`, the first `kinds` columns whole numbers below five."""
+    random = np.random.default_rng(11)
+    rows = random.standard_normal(given["shape"]).astype(np.float32)
+    kinds = given.get("kinds", 0)
+    rows[:, :kinds] = random.integers(0, 5, (len(rows), kinds))
+    rows[random.random(rows.shape) < given.get("missing", 0)] = np.nan
+    return rows
+
+
 def make(given):
     """The array of a description."""
     return globals()[given["kind"]](given)

@@ -270,7 +270,13 @@ impl OpClass {
 
             Op::RegexFullMatch | Op::StringConcat | Op::StringNormalizer | Op::StringSplit => OpClass::Text,
 
-            Op::Custom | Op::Det | Op::ImageDecoder | Op::TfIdfVectorizer => OpClass::Other,
+            Op::Custom
+            | Op::Det
+            | Op::ImageDecoder
+            | Op::LabelEncoder
+            | Op::TfIdfVectorizer
+            | Op::TreeEnsemble
+            | Op::TreeEnsembleRegressor => OpClass::Other,
         }
     }
 }

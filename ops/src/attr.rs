@@ -1,4 +1,5 @@
-//! The attribute names by code and text: every attribute of the ops of ONNX opset 28.
+//! The attribute names by code and text: every attribute of the ops of ONNX opset 28, and
+//! of the known ops of `ai.onnx.ml`.
 //!
 //! Invariants:
 //! 1. The code of a name is its code in the plugin ABI.
@@ -180,6 +181,35 @@ attrs! {
     ValueString = POLYCHIP_ATTRIBUTE_VALUE_STRING "value_string",
     ValueStrings = POLYCHIP_ATTRIBUTE_VALUE_STRINGS "value_strings",
     Weights = POLYCHIP_ATTRIBUTE_WEIGHTS "weights",
+    AggregateFunction = POLYCHIP_ATTRIBUTE_AGGREGATE_FUNCTION "aggregate_function",
+    BaseValues = POLYCHIP_ATTRIBUTE_BASE_VALUES "base_values",
+    BaseValuesAsTensor = POLYCHIP_ATTRIBUTE_BASE_VALUES_AS_TENSOR "base_values_as_tensor",
+    DefaultTensor = POLYCHIP_ATTRIBUTE_DEFAULT_TENSOR "default_tensor",
+    KeysTensor = POLYCHIP_ATTRIBUTE_KEYS_TENSOR "keys_tensor",
+    LeafTargetids = POLYCHIP_ATTRIBUTE_LEAF_TARGETIDS "leaf_targetids",
+    LeafWeights = POLYCHIP_ATTRIBUTE_LEAF_WEIGHTS "leaf_weights",
+    MembershipValues = POLYCHIP_ATTRIBUTE_MEMBERSHIP_VALUES "membership_values",
+    NTargets = POLYCHIP_ATTRIBUTE_N_TARGETS "n_targets",
+    NodesFalseleafs = POLYCHIP_ATTRIBUTE_NODES_FALSELEAFS "nodes_falseleafs",
+    NodesFalsenodeids = POLYCHIP_ATTRIBUTE_NODES_FALSENODEIDS "nodes_falsenodeids",
+    NodesFeatureids = POLYCHIP_ATTRIBUTE_NODES_FEATUREIDS "nodes_featureids",
+    NodesMissingValueTracksTrue = POLYCHIP_ATTRIBUTE_NODES_MISSING_VALUE_TRACKS_TRUE "nodes_missing_value_tracks_true",
+    NodesModes = POLYCHIP_ATTRIBUTE_NODES_MODES "nodes_modes",
+    NodesNodeids = POLYCHIP_ATTRIBUTE_NODES_NODEIDS "nodes_nodeids",
+    NodesSplits = POLYCHIP_ATTRIBUTE_NODES_SPLITS "nodes_splits",
+    NodesTreeids = POLYCHIP_ATTRIBUTE_NODES_TREEIDS "nodes_treeids",
+    NodesTrueleafs = POLYCHIP_ATTRIBUTE_NODES_TRUELEAFS "nodes_trueleafs",
+    NodesTruenodeids = POLYCHIP_ATTRIBUTE_NODES_TRUENODEIDS "nodes_truenodeids",
+    NodesValues = POLYCHIP_ATTRIBUTE_NODES_VALUES "nodes_values",
+    NodesValuesAsTensor = POLYCHIP_ATTRIBUTE_NODES_VALUES_AS_TENSOR "nodes_values_as_tensor",
+    PostTransform = POLYCHIP_ATTRIBUTE_POST_TRANSFORM "post_transform",
+    TargetIds = POLYCHIP_ATTRIBUTE_TARGET_IDS "target_ids",
+    TargetNodeids = POLYCHIP_ATTRIBUTE_TARGET_NODEIDS "target_nodeids",
+    TargetTreeids = POLYCHIP_ATTRIBUTE_TARGET_TREEIDS "target_treeids",
+    TargetWeights = POLYCHIP_ATTRIBUTE_TARGET_WEIGHTS "target_weights",
+    TargetWeightsAsTensor = POLYCHIP_ATTRIBUTE_TARGET_WEIGHTS_AS_TENSOR "target_weights_as_tensor",
+    TreeRoots = POLYCHIP_ATTRIBUTE_TREE_ROOTS "tree_roots",
+    ValuesTensor = POLYCHIP_ATTRIBUTE_VALUES_TENSOR "values_tensor",
 }
 
 /// Every attribute by name: those that later opsets add stand at the end of the codes.

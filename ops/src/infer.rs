@@ -24,6 +24,7 @@ mod generate;
 mod image;
 mod loss;
 mod matrix;
+mod ml;
 mod normalisation;
 mod pooling;
 mod quantise;
@@ -75,6 +76,7 @@ fn by_class(call: &Call<'_>) -> Result<Vec<Out>, InferError> {
         ShapeClass::Image => image::infer(call),
         ShapeClass::Loss => loss::infer(call),
         ShapeClass::Matrix => matrix::infer(call),
+        ShapeClass::Ml => ml::infer(call),
         ShapeClass::Normalisation => normalisation::infer(call),
         ShapeClass::Pooling => pooling::infer(call),
         ShapeClass::Quantise => quantise::infer(call),

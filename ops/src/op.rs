@@ -1,4 +1,4 @@
-//! The operators by code and name: every op of the default ONNX domain at opset 28, and `Custom`.
+//! The operators by code and name: every op of the default ONNX domain at opset 28, some of `ai.onnx.ml`, and `Custom`.
 //!
 //! Invariants:
 //! 1. The code of an op is its code in the plugin ABI.
@@ -61,11 +61,21 @@ impl Op {
         }
     }
 
-    /// The op of the default ONNX domain with this op type; never `Custom`.
+    /// The op with this op type, whichever of both domains it is of (no name is in both); never `Custom`.
     pub fn from_name(name: &str) -> Option<Self> {
         let by_name = &*BY_NAME;
         let index = by_name.binary_search_by(|op| op.name().cmp(name)).ok()?;
         Some(by_name[index])
+    }
+}
+
+impl Op {
+    /// Whether this is an op of `ai.onnx.ml`, ONNX's domain of classical machine learning.
+    pub const fn is_ml(self) -> bool {
+        matches!(
+            self,
+            Op::LabelEncoder | Op::TreeEnsemble | Op::TreeEnsembleRegressor
+        )
     }
 }
 
@@ -89,6 +99,7 @@ mod tests {
         }
         assert_eq!(Op::Conv.code(), codes::POLYCHIP_OP_CONV);
         assert_eq!(Op::Xor.code(), codes::POLYCHIP_OP_XOR);
+        assert!(Op::LabelEncoder.is_ml() && !Op::Xor.is_ml());
         assert_eq!(Op::from_code(Op::ALL.len() as u32 + 1), None);
         assert_eq!(Op::from_name("Custom"), None);
         assert_eq!(Op::from_name("conv"), None);

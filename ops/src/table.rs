@@ -1,4 +1,4 @@
-//! The op table: one row per op of ONNX opset 28, by class.
+//! The op table: one row per op of ONNX opset 28 and per known op of `ai.onnx.ml`, by class.
 //!
 //! A row reads `Op since (inputs) -> (outputs) where (type variables) with (attributes);`. A port
 //! is `name: T`, with `opt` where it may be left out, `many` for one or more tensors of one type,
@@ -24,6 +24,7 @@ mod generate;
 mod image;
 mod loss;
 mod matrix;
+mod ml;
 mod normalisation;
 mod pooling;
 mod quantise;
@@ -49,6 +50,7 @@ pub(crate) enum ShapeClass {
     Image,
     Loss,
     Matrix,
+    Ml,
     Normalisation,
     Pooling,
     Quantise,
@@ -71,6 +73,7 @@ const CLASSES: &[(ShapeClass, &[OpSpec])] = &[
     (ShapeClass::Image, image::ROWS),
     (ShapeClass::Loss, loss::ROWS),
     (ShapeClass::Matrix, matrix::ROWS),
+    (ShapeClass::Ml, ml::ROWS),
     (ShapeClass::Normalisation, normalisation::ROWS),
     (ShapeClass::Pooling, pooling::ROWS),
     (ShapeClass::Quantise, quantise::ROWS),

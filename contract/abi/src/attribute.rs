@@ -298,3 +298,61 @@ pub const POLYCHIP_ATTRIBUTE_VALUE_STRING: u32 = 142;
 pub const POLYCHIP_ATTRIBUTE_VALUE_STRINGS: u32 = 143;
 /// The attribute `weights`.
 pub const POLYCHIP_ATTRIBUTE_WEIGHTS: u32 = 144;
+/// The attribute `aggregate_function`.
+pub const POLYCHIP_ATTRIBUTE_AGGREGATE_FUNCTION: u32 = 145;
+/// The attribute `base_values`.
+pub const POLYCHIP_ATTRIBUTE_BASE_VALUES: u32 = 146;
+/// The attribute `base_values_as_tensor`.
+pub const POLYCHIP_ATTRIBUTE_BASE_VALUES_AS_TENSOR: u32 = 147;
+/// The attribute `default_tensor`.
+pub const POLYCHIP_ATTRIBUTE_DEFAULT_TENSOR: u32 = 148;
+/// The attribute `keys_tensor`.
+pub const POLYCHIP_ATTRIBUTE_KEYS_TENSOR: u32 = 149;
+/// The attribute `leaf_targetids`.
+pub const POLYCHIP_ATTRIBUTE_LEAF_TARGETIDS: u32 = 150;
+/// The attribute `leaf_weights`.
+pub const POLYCHIP_ATTRIBUTE_LEAF_WEIGHTS: u32 = 151;
+/// The attribute `membership_values`.
+pub const POLYCHIP_ATTRIBUTE_MEMBERSHIP_VALUES: u32 = 152;
+/// The attribute `n_targets`.
+pub const POLYCHIP_ATTRIBUTE_N_TARGETS: u32 = 153;
+/// The attribute `nodes_falseleafs`.
+pub const POLYCHIP_ATTRIBUTE_NODES_FALSELEAFS: u32 = 154;
+/// The attribute `nodes_falsenodeids`.
+pub const POLYCHIP_ATTRIBUTE_NODES_FALSENODEIDS: u32 = 155;
+/// The attribute `nodes_featureids`.
+pub const POLYCHIP_ATTRIBUTE_NODES_FEATUREIDS: u32 = 156;
+/// The attribute `nodes_missing_value_tracks_true`.
+pub const POLYCHIP_ATTRIBUTE_NODES_MISSING_VALUE_TRACKS_TRUE: u32 = 157;
+/// The attribute `nodes_modes`.
+pub const POLYCHIP_ATTRIBUTE_NODES_MODES: u32 = 158;
+/// The attribute `nodes_nodeids`.
+pub const POLYCHIP_ATTRIBUTE_NODES_NODEIDS: u32 = 159;
+/// The attribute `nodes_splits`.
+pub const POLYCHIP_ATTRIBUTE_NODES_SPLITS: u32 = 160;
+/// The attribute `nodes_treeids`.
+pub const POLYCHIP_ATTRIBUTE_NODES_TREEIDS: u32 = 161;
+/// The attribute `nodes_trueleafs`.
+pub const POLYCHIP_ATTRIBUTE_NODES_TRUELEAFS: u32 = 162;
+/// The attribute `nodes_truenodeids`.
+pub const POLYCHIP_ATTRIBUTE_NODES_TRUENODEIDS: u32 = 163;
+/// The attribute `nodes_values`.
+pub const POLYCHIP_ATTRIBUTE_NODES_VALUES: u32 = 164;
+/// The attribute `nodes_values_as_tensor`.
+pub const POLYCHIP_ATTRIBUTE_NODES_VALUES_AS_TENSOR: u32 = 165;
+/// The attribute `post_transform`.
+pub const POLYCHIP_ATTRIBUTE_POST_TRANSFORM: u32 = 166;
+/// The attribute `target_ids`.
+pub const POLYCHIP_ATTRIBUTE_TARGET_IDS: u32 = 167;
+/// The attribute `target_nodeids`.
+pub const POLYCHIP_ATTRIBUTE_TARGET_NODEIDS: u32 = 168;
+/// The attribute `target_treeids`.
+pub const POLYCHIP_ATTRIBUTE_TARGET_TREEIDS: u32 = 169;
+/// The attribute `target_weights`.
+pub const POLYCHIP_ATTRIBUTE_TARGET_WEIGHTS: u32 = 170;
+/// The attribute `target_weights_as_tensor`.
+pub const POLYCHIP_ATTRIBUTE_TARGET_WEIGHTS_AS_TENSOR: u32 = 171;
+/// The attribute `tree_roots`.
+pub const POLYCHIP_ATTRIBUTE_TREE_ROOTS: u32 = 172;
+/// The attribute `values_tensor`.
+pub const POLYCHIP_ATTRIBUTE_VALUES_TENSOR: u32 = 173;

@@ -1,4 +1,5 @@
-//! Codes of the operators that a flat graph may name: every op of the default ONNX domain at opset 28.
+//! Codes of the operators that a flat graph may name: every op of the default ONNX domain at opset 28, and
+//! those of `ai.onnx.ml` that are not said in ops of the default one.
 //!
 //! Invariants:
 //! 1. A code never changes its meaning and is never used again: new ops are appended at the end,
@@ -417,6 +418,12 @@ pub const POLYCHIP_OP_UPSAMPLE: u32 = 201;
 pub const POLYCHIP_OP_WHERE: u32 = 202;
 /// ONNX `Xor`.
 pub const POLYCHIP_OP_XOR: u32 = 203;
+/// ONNX `ai.onnx.ml.LabelEncoder`.
+pub const POLYCHIP_OP_LABEL_ENCODER: u32 = 204;
+/// ONNX `ai.onnx.ml.TreeEnsemble`.
+pub const POLYCHIP_OP_TREE_ENSEMBLE: u32 = 205;
+/// ONNX `ai.onnx.ml.TreeEnsembleRegressor`.
+pub const POLYCHIP_OP_TREE_ENSEMBLE_REGRESSOR: u32 = 206;
 
 /// Calls a macro with every op but the custom one: its ONNX name and the name of its code, in the order of
 /// the codes.
@@ -627,6 +634,9 @@ macro_rules! for_each_op {
             Upsample = POLYCHIP_OP_UPSAMPLE,
             Where = POLYCHIP_OP_WHERE,
             Xor = POLYCHIP_OP_XOR,
+            LabelEncoder = POLYCHIP_OP_LABEL_ENCODER,
+            TreeEnsemble = POLYCHIP_OP_TREE_ENSEMBLE,
+            TreeEnsembleRegressor = POLYCHIP_OP_TREE_ENSEMBLE_REGRESSOR,
         }
     };
 }

@@ -88,7 +88,11 @@ pub fn without(op: Op) -> Option<&'static str> {
         | Op::StringNormalizer
         | Op::StringSplit
         | Op::RegexFullMatch
+        | Op::LabelEncoder
         | Op::TfIdfVectorizer => "text does not cross ports",
+        Op::TreeEnsemble | Op::TreeEnsembleRegressor => {
+            "trees are asked by ONNX's own cases and by trained models"
+        }
         Op::ImageDecoder => "image files are decoded before the graph",
         Op::Constant => "folded before a graph reaches a plugin",
         _ => return None,

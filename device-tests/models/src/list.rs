@@ -1,11 +1,12 @@
-//! The table of models, `models.toml`.
+//! The tables of models: `models.toml`, of packages, and `tabular.toml`, of what is trained on request.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-const TABLE: &str = include_str!("../models.toml");
+const PUBLISHED: &str = include_str!("../models.toml");
+const TABULAR: &str = include_str!("../tabular.toml");
 
 #[derive(Deserialize)]
 struct Table {
@@ -37,13 +38,18 @@ pub(crate) struct Entry {
     pub(crate) inputs: String,
 }
 
-/// Name and version of each package.
+fn read(name: &str, text: &str) -> Result<Vec<Package>> {
+    let table: Table = toml::from_str(text).with_context(|| name.to_owned())?;
+    Ok(table.package)
+}
+
+/// Name and version of each package that is fetched.
 ///
 /// # Errors
 /// The table is malformed.
 pub(crate) fn packages() -> Result<Vec<(String, String)>> {
-    let table: Table = toml::from_str(TABLE).context("models.toml")?;
-    Ok(table.package.into_iter().map(|p| (p.name, p.version)).collect())
+    let packages = read("models.toml", PUBLISHED)?;
+    Ok(packages.into_iter().map(|p| (p.name, p.version)).collect())
 }
 
 /// The models whose names contain one of these texts; all without any text.
@@ -51,9 +57,10 @@ pub(crate) fn packages() -> Result<Vec<(String, String)>> {
 /// # Errors
 /// The table is malformed.
 pub(crate) fn models(only: &[String]) -> Result<Vec<Entry>> {
-    let table: Table = toml::from_str(TABLE).context("models.toml")?;
+    let mut packages = read("models.toml", PUBLISHED)?;
+    packages.extend(read("tabular.toml", TABULAR)?);
     let mut entries = Vec::new();
-    for package in table.package {
+    for package in packages {
         for model in package.model {
             let name = format!("{}/{}", package.name, model.name);
             if only.is_empty() || only.iter().any(|text| name.contains(text)) {

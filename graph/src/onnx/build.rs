@@ -25,6 +25,8 @@ use super::weights;
 use crate::infer::{self, Values};
 use crate::{Body, Capture, Constant, Error, Graph, Node, Tensor, TensorId};
 
+mod inline;
+
 /// Model-local functions by domain, name and overload.
 pub(super) type Functions<'m> = BTreeMap<(String, String, String), &'m messages::Function>;
 
@@ -324,8 +326,11 @@ impl<'m> Importer<'m> {
         }
         let read = attribute::read(message, bindings.as_deref(), &what, &mut self.files)?;
         let inputs = self.inputs(message, &what)?;
+        if (domain, message.op_type.as_str()) == ("ai.onnx.preview", "FlexAttention") {
+            return self.flex(message, read, inputs, &what);
+        }
         let (listed, version) = if domain.is_empty() {
-            (Op::from_name(&message.op_type), version)
+            (Op::from_name(&message.op_type).filter(|op| !op.is_ml()), version)
         } else {
             (contrib::equal(domain, &message.op_type), opsets::NEWEST)
         };
@@ -355,7 +360,7 @@ impl<'m> Importer<'m> {
         let mut target = self.target();
         if listed.is_some() {
             convert::convert(&mut target, node, version)
-        } else if domain == contrib::DOMAIN && convert::expand(&mut target, &node)? {
+        } else if convert::expand(&mut target, &node, domain)? {
             Ok(())
         } else {
             target.add(node).map(|_| ())

@@ -5,7 +5,7 @@
 //! 2. A change that no node of the model needs is not made: nodes of opset 28 pass as they are.
 //! 3. A meaning that opset 28 cannot express is an error that names the node.
 //!
-//! Not here: opsets below 6 and the nodes' own validity (inference checks that).
+//! Not here: the nodes' own validity (inference checks that).
 //! To add one: a function in the file of its kind, and its line in [`convert`] with the version that
 //! changed the op.
 
@@ -16,16 +16,33 @@ use crate::{Error, Node};
 
 mod axes;
 mod contrib;
+mod first;
+pub(super) mod flex;
+mod foreign;
 mod legacy;
 mod limits;
+mod ml;
 mod normal;
 mod resize;
 mod rewrite;
 mod scan;
 mod softmax;
+mod training;
+mod withdrawn;
 
-pub(super) use contrib::expand;
 use rewrite::Rewrite;
+
+/// Adds what says in ONNX what a node outside its present ops says; `false` where it is not expressed here, and nothing was
+/// added.
+pub(super) fn expand(target: &mut Target<'_>, node: &Node, domain: &str) -> Result<bool, Error> {
+    match domain {
+        "" => withdrawn::expand(target, node),
+        super::contrib::DOMAIN => contrib::expand(target, node),
+        "ai.onnx.ml" => ml::expand(target, node),
+        "ai.onnx.preview.training" => training::expand(target, node),
+        _ => Ok(false),
+    }
+}
 
 /// Adds the node, and whatever else says in opset 28 what it said in `version`.
 pub(super) fn convert(target: &mut Target<'_>, node: Node, version: i64) -> Result<(), Error> {
@@ -34,6 +51,9 @@ pub(super) fn convert(target: &mut Target<'_>, node: Node, version: i64) -> Resu
         node,
         version,
     };
+    if version < 6 {
+        first::five(&mut rewrite)?;
+    }
     if version < 7 {
         legacy::six(&mut rewrite)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The bytes are decoded once, in place; the messages are dropped before the graph is returned.
-//! 2. IR versions outside 3 to 14 are refused.
+//! 2. IR versions outside 1 to 14 are refused; one that names no opset is of the first.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,13 +12,16 @@ use prost::Message;
 
 use super::build::Importer;
 use super::external::{ExternalData, Files};
-use super::messages::Model;
+use super::messages::{Model, OperatorSetId};
 use super::opsets::{domain, opsets};
 use super::options::Options;
 use crate::{Error, Graph};
 
-/// IR versions that are read. 3 is the first that names opsets.
-const IR_VERSIONS: std::ops::RangeInclusive<i64> = 3..=14;
+/// IR versions that are read.
+const IR_VERSIONS: std::ops::RangeInclusive<i64> = 1..=14;
+
+/// The first IR version that names opsets: before it, ops are those of opset 1.
+const NAMES_OPSETS: i64 = 3;
 
 /// Reads a model. `bytes` should come from an owner (`Bytes::from_owner`) of mapped memory: weights
 /// are slices of it, and keep it alive.
@@ -54,6 +57,12 @@ pub fn import(bytes: Bytes, external: &dyn ExternalData, options: &Options) -> R
             )));
         }
         Some(_) => {}
+    }
+    if model.opset_import.is_empty() && model.ir_version.is_some_and(|version| version < NAMES_OPSETS) {
+        model.opset_import.push(OperatorSetId {
+            domain: String::new(),
+            version: 1,
+        });
     }
     let opsets = Rc::new(opsets(&model.opset_import, "the model")?);
     let mut functions = BTreeMap::new();

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The default domain has one name here, the empty one.
-//! 2. Opsets of the default domain outside 6 to 28 are refused.
+//! 2. Opsets of the default domain outside 1 to 28 are refused.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::Error;
 /// Opset version by domain.
 pub(super) type Opsets = BTreeMap<String, i64>;
 /// Oldest opset of the default domain that is read.
-pub(super) const OLDEST: i64 = 6;
+pub(super) const OLDEST: i64 = 1;
 /// The opset that graphs are in.
 pub(super) const NEWEST: i64 = 28;
 

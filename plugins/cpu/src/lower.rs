@@ -32,6 +32,7 @@ mod elementwise;
 mod encoding;
 mod filter;
 mod finish;
+mod forest;
 mod forms;
 mod fourier;
 mod function;

@@ -8,15 +8,16 @@
 //!
 //! Not here: ops there that are an op of ONNX as they stand (`onnx::contrib`).
 
-use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, DType, Literal, Op};
+use polychip_ops::{Attr, Attributes, DType, Literal, Op};
 
+use super::foreign::Foreign;
 use super::rewrite::Rewrite;
 use crate::onnx::target::Target;
 use crate::{Error, Node, TensorId};
 
 /// Adds what says in ONNX what the node says; `false` where it is not expressed here, and nothing was added.
 pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bool, Error> {
-    let mut c = Contrib(Rewrite {
+    let mut c = Foreign(Rewrite {
         target,
         node: node.clone(),
         version: 0,
@@ -61,83 +62,7 @@ pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bo
     }
 }
 
-/// A node of the domain on its way.
-struct Contrib<'t, 'g>(Rewrite<'t, 'g>);
-
-impl Contrib<'_, '_> {
-    fn input(&self, slot: usize) -> Option<TensorId> {
-        self.0.node.input(slot)
-    }
-
-    /// Whether the node has no attributes but these.
-    fn has_only(&self, names: &[&str]) -> bool {
-        self.0
-            .node
-            .attributes
-            .iter()
-            .all(|(key, _)| names.contains(&key.name()))
-    }
-
-    fn int(&self, name: &str) -> Option<i64> {
-        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
-            Some(AttrValue::Int(value)) => Some(*value),
-            _ => None,
-        }
-    }
-
-    fn float(&self, name: &str) -> Option<f32> {
-        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
-            Some(AttrValue::Float(value)) => Some(*value),
-            _ => None,
-        }
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
-            Some(AttrValue::String(value)) => Some(value.to_string()),
-            _ => None,
-        }
-    }
-
-    fn floats(&self, name: &str) -> Vec<f32> {
-        match self.0.node.attributes.get_key(&AttrKey::from_name(name)) {
-            Some(AttrValue::Floats(values)) => values.to_vec(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn rank(&self, tensor: TensorId) -> Option<usize> {
-        self.0.target.ty(tensor)?.rank()
-    }
-
-    fn step(&mut self, op: Op, inputs: &[TensorId], role: &str) -> Result<TensorId, Error> {
-        self.0.step(op, inputs, role, Attributes::new())
-    }
-
-    /// Adds a node some of whose inputs may be left out.
-    fn node(
-        &mut self,
-        op: Op,
-        inputs: Vec<Option<TensorId>>,
-        role: &str,
-        attributes: Attributes,
-    ) -> Result<TensorId, Error> {
-        let name = self.0.name(role);
-        let output = self.0.target.fresh(name.clone());
-        let node = Node::new(op, inputs, vec![Some(output)]);
-        self.0.target.add(node.named(name).with(attributes))?;
-        Ok(output)
-    }
-
-    /// Adds the last node, which gives the node's first output.
-    fn last(&mut self, op: Op, inputs: Vec<Option<TensorId>>, attributes: Attributes) -> Result<bool, Error> {
-        let output = self.0.node.output(0);
-        let name = self.0.node.name.clone();
-        let node = Node::new(op, inputs, vec![output]);
-        self.0.target.add(node.named(name).with(attributes))?;
-        Ok(true)
-    }
-
+impl Foreign<'_, '_> {
     /// The real values of a quantised tensor: codes, scale and, where it is given, zero point.
     fn dequantised(&mut self, slots: [usize; 3], axis: Option<i64>, role: &str) -> Result<TensorId, Error> {
         let [codes, scale, zero] = slots;
@@ -179,11 +104,6 @@ impl Contrib<'_, '_> {
         )
     }
 
-    /// Whether these inputs are there.
-    fn has(&self, slots: &[usize]) -> bool {
-        slots.iter().all(|&slot| self.input(slot).is_some())
-    }
-
     /// The last two axes exchanged, where the rank is known.
     fn turned(&mut self, x: TensorId, role: &str) -> Result<TensorId, Error> {
         let rank = self.rank(x).unwrap_or(2) as i64;
@@ -194,14 +114,6 @@ impl Contrib<'_, '_> {
             role,
             Attributes::new().with_ints(Attr::Perm, &perm),
         )
-    }
-
-    fn scaled(&mut self, x: TensorId, factor: f32, role: &str) -> Result<TensorId, Error> {
-        if factor == 1.0 {
-            return Ok(x);
-        }
-        let factor = self.0.scalar_like(&format!("{role}.factor"), factor, x)?;
-        self.step(Op::Mul, &[x, factor], role)
     }
 
     fn matmul(&mut self) -> Result<bool, Error> {
@@ -286,17 +198,6 @@ impl Contrib<'_, '_> {
         let inputs = self.0.node.inputs.clone();
         let product = self.node(Op::Gemm, inputs, "product", attributes)?;
         self.activated(product, activation)
-    }
-
-    /// The attributes of these names.
-    fn kept(&self, names: &[&str]) -> Attributes {
-        let mut kept = Attributes::new();
-        for (key, value) in self.0.node.attributes.iter() {
-            if names.contains(&key.name()) {
-                kept.set(key.clone(), value.clone());
-            }
-        }
-        kept
     }
 
     fn conv(&mut self) -> Result<bool, Error> {

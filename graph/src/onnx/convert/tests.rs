@@ -1,4 +1,4 @@
-//! Each change between opset 6 and 28 that alters what a node says, by the text of the result.
+//! Each change between opset 1 and 28 that alters what a node says, by the text of the result.
 
 use polychip_ops::DType;
 
@@ -6,6 +6,9 @@ use super::super::messages::{Graph, Node};
 use super::super::testing::{
     body, converted, f32s, float, floats, i64s, int, ints, model, named, node, read, string, value, x,
 };
+
+mod domains;
+mod first;
 
 const X: &str = "input t0 \"x\": f32[2, 3, 4, 4]\n";
 
@@ -418,6 +421,15 @@ fn opset_six_broadcasts_by_an_axis() {
 
 /// What a model of opset 6 with this node is refused with.
 fn refused(node: Node, inputs: &[super::super::messages::ValueInfo]) -> String {
+    refused_by(6, node, inputs)
+}
+
+/// What a model of an opset with this node, which reads `x`, is refused with.
+fn refused_in(opset: i64, node: Node) -> String {
+    refused_by(opset, node, &x())
+}
+
+fn refused_by(opset: i64, node: Node, inputs: &[super::super::messages::ValueInfo]) -> String {
     let graph = Graph {
         name: "g".to_owned(),
         node: vec![node],
@@ -425,7 +437,7 @@ fn refused(node: Node, inputs: &[super::super::messages::ValueInfo]) -> String {
         output: vec![named("y")],
         ..Graph::default()
     };
-    read(&model(6, graph)).unwrap_err().to_string()
+    read(&model(opset, graph)).unwrap_err().to_string()
 }
 
 #[test]

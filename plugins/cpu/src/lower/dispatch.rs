@@ -11,9 +11,9 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, fourier,
-    gather, integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference, resize,
-    scatter, selection, softmax, sort, typed,
+    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest,
+    fourier, gather, integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference,
+    resize, scatter, selection, softmax, sort, typed,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -75,6 +75,7 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         OpClass::Quantise => integers::lower(l, node)? || cast::lower(l, node)?,
         OpClass::Signal => fourier::lower(l, node)?,
         OpClass::Recurrent => recurrent::lower(l, node)?,
-        OpClass::Control | OpClass::Container | OpClass::Generate | OpClass::Text | OpClass::Other => false,
+        OpClass::Other => forest::lower(l, node)?,
+        OpClass::Control | OpClass::Container | OpClass::Generate | OpClass::Text => false,
     })
 }

@@ -246,6 +246,23 @@ fn turns(part: &Part, node: &Node) -> (Loop, u64) {
                 result.saturating_mul(depth.copied().unwrap_or(1) as u64),
             )
         }
+        Op::TreeEnsemble | Op::TreeEnsembleRegressor => {
+            let nodes = node
+                .attributes
+                .ints(Attr::NodesFeatureids)
+                .map_or(0, <[i64]>::len) as u64;
+            let trees = match node.attributes.ints(Attr::TreeRoots) {
+                Some(roots) => roots.len(),
+                None => node
+                    .attributes
+                    .ints(Attr::NodesTreeids)
+                    .map_or(0, |ids| ids.chunk_by(PartialEq::eq).count()),
+            };
+            // each row takes some ten steps in each tree; the trees are put together for each run
+            let rows = dims(0).first().copied().unwrap_or(1) as u64;
+            let steps = rows.saturating_mul(trees as u64).saturating_mul(10);
+            (Loop::Place, steps.saturating_add(nodes))
+        }
         Op::Einsum => (
             Loop::Gathered,
             einsum(part, node).saturating_add(result.saturating_mul(2)),
