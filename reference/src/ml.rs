@@ -75,7 +75,7 @@ pub fn forest(op: Op, attributes: &Attributes) -> Result<Forest> {
 }
 
 /// A list that is there for every branch or not at all.
-fn list<'a, T>(values: Option<&'a [T]>, attr: Attr, count: usize) -> Result<Option<&'a [T]>> {
+fn list<T>(values: Option<&[T]>, attr: Attr, count: usize) -> Result<Option<&[T]>> {
     match values.filter(|values| !values.is_empty()) {
         Some(values) if values.len() != count => bad(format!(
             "{} has {} entries for {count} nodes",
@@ -86,7 +86,7 @@ fn list<'a, T>(values: Option<&'a [T]>, attr: Attr, count: usize) -> Result<Opti
     }
 }
 
-fn wanted<'a>(attributes: &'a Attributes, attr: Attr, count: usize) -> Result<&'a [i64]> {
+fn wanted(attributes: &Attributes, attr: Attr, count: usize) -> Result<&[i64]> {
     if count == 0 {
         return Ok(&[]);
     }

@@ -34,7 +34,7 @@ fn translated(pattern: &str) -> String {
                 Some(':') => {
                     // a class by name, as [:alpha:]
                     out.push('[');
-                    while let Some(c) = rest.next() {
+                    for c in rest.by_ref() {
                         out.push(c);
                         if c == ']' {
                             break;
