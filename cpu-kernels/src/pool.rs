@@ -17,6 +17,8 @@ use std::ops::Range;
 pub enum Pooling {
     /// The largest value inside the image; NaN if any is.
     Max,
+    /// The largest number inside the image; NaN only where there is no other.
+    MaxOfNumbers,
     /// The mean of the values inside the image.
     Average,
     /// The sum of the values inside the image over the count of taps that lie inside the image or its padding
@@ -259,6 +261,11 @@ struct Taps<E> {
     steps: [usize; 3],
 }
 
+/// What is made of the taps of a window.
+const SUM: u8 = 0;
+const MAX: u8 = 1;
+const MAX_OF_NUMBERS: u8 = 2;
+
 /// Vectors of channels that are pooled together: independent results, and one walk over the taps for all of them.
 const BLOCK: usize = 4;
 
@@ -266,17 +273,17 @@ impl<E: Load> Kernel for &Pixels<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        if self.pooling == Pooling::Max {
-            self.pixels::<S, true>(s);
-        } else {
-            self.pixels::<S, false>(s);
+        match self.pooling {
+            Pooling::Max => self.pixels::<S, MAX>(s),
+            Pooling::MaxOfNumbers => self.pixels::<S, MAX_OF_NUMBERS>(s),
+            Pooling::Average | Pooling::AverageCountPadding => self.pixels::<S, SUM>(s),
         }
     }
 }
 
 impl<E: Load> Pixels<'_, E> {
     #[inline(always)]
-    fn pixels<S: Simd, const MAX: bool>(&self, s: S) {
+    fn pixels<S: Simd, const HOW: u8>(&self, s: S) {
         let PoolPlan {
             params: PoolParams { window, .. },
             in_stride,
@@ -321,10 +328,10 @@ impl<E: Load> Pixels<'_, E> {
                 // SAFETY: the taps lie in the image, and `left` channels of them and of this output pixel remain.
                 unsafe {
                     if left >= BLOCK * S::LANES {
-                        block::<S, E, MAX, BLOCK>(s, taps, c, BLOCK * S::LANES, scale, out);
+                        block::<S, E, HOW, BLOCK>(s, taps, c, BLOCK * S::LANES, scale, out);
                         c += BLOCK * S::LANES;
                     } else {
-                        block::<S, E, MAX, 1>(s, taps, c, left, scale, out);
+                        block::<S, E, HOW, 1>(s, taps, c, left, scale, out);
                         c += S::LANES;
                     }
                 }
@@ -344,7 +351,7 @@ const LONGEST_CHAIN: usize = 128;
 /// # Safety
 /// The taps are readable for these channels.
 #[inline(always)]
-unsafe fn chain<S: Simd, E: Load, const MAX: bool, const N: usize>(
+unsafe fn chain<S: Simd, E: Load, const HOW: u8, const N: usize>(
     s: S,
     sums: &mut [S::F; N],
     mut from: *const E,
@@ -357,11 +364,12 @@ unsafe fn chain<S: Simd, E: Load, const MAX: bool, const N: usize>(
             let n = if N == 1 { left } else { S::LANES };
             // SAFETY: as the caller promises.
             let x = unsafe { s.read(from.wrapping_add(v * S::LANES), n) };
-            // maximum: a NaN on either side stays
-            *sum = if MAX {
-                s.select(s.eq(x, x), s.max(x, *sum), x)
-            } else {
-                s.add(*sum, x)
+            *sum = match HOW {
+                // a NaN on either side stays
+                MAX => s.select(s.eq(x, x), s.max(x, *sum), x),
+                // a NaN on either side gives way
+                MAX_OF_NUMBERS => s.select(s.eq(x, x), s.max(*sum, x), *sum),
+                _ => s.add(*sum, x),
             };
         }
         from = from.wrapping_add(step);
@@ -373,7 +381,7 @@ unsafe fn chain<S: Simd, E: Load, const MAX: bool, const N: usize>(
 /// # Safety
 /// The taps are readable and `out` is writable for these channels.
 #[inline(always)]
-unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
+unsafe fn block<S: Simd, E: Load, const HOW: u8, const N: usize>(
     s: S,
     taps: Taps<E>,
     c: usize,
@@ -381,17 +389,22 @@ unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
     scale: S::F,
     out: *mut E,
 ) {
-    let mut sums = [s.splat(if MAX { f32::NEG_INFINITY } else { 0.0 }); N];
+    let begin = match HOW {
+        MAX_OF_NUMBERS if !taps.counts.contains(&0) => f32::NAN,
+        MAX | MAX_OF_NUMBERS => f32::NEG_INFINITY,
+        _ => 0.0,
+    };
+    let mut sums = [s.splat(begin); N];
     let mut slice = taps.from.wrapping_add(c);
     for _ in 0..taps.counts[0] {
         let mut row = slice;
         for _ in 0..taps.counts[1] {
             let (mut from, mut count) = (row, taps.counts[2]);
             // long chains of sums in pieces, so that rounding errors grow with the root of the count
-            while !MAX && count > LONGEST_CHAIN {
+            while HOW == SUM && count > LONGEST_CHAIN {
                 let mut parts = [s.splat(0.0); N];
                 // SAFETY: as the caller promises.
-                unsafe { chain::<S, E, MAX, N>(s, &mut parts, from, taps.steps[2], LONGEST_CHAIN, left) };
+                unsafe { chain::<S, E, HOW, N>(s, &mut parts, from, taps.steps[2], LONGEST_CHAIN, left) };
                 for (sum, part) in sums.iter_mut().zip(parts) {
                     *sum = s.add(*sum, part);
                 }
@@ -399,14 +412,14 @@ unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
                 count -= LONGEST_CHAIN;
             }
             // SAFETY: as the caller promises.
-            unsafe { chain::<S, E, MAX, N>(s, &mut sums, from, taps.steps[2], count, left) };
+            unsafe { chain::<S, E, HOW, N>(s, &mut sums, from, taps.steps[2], count, left) };
             row = row.wrapping_add(taps.steps[1]);
         }
         slice = slice.wrapping_add(taps.steps[0]);
     }
     for (v, &sum) in sums.iter().enumerate() {
         let n = if N == 1 { left } else { S::LANES };
-        let y = if MAX { sum } else { s.mul(sum, scale) };
+        let y = if HOW == SUM { s.mul(sum, scale) } else { sum };
         // SAFETY: as the caller promises.
         unsafe { s.write(out.add(c + v * S::LANES), y, n) };
     }

@@ -205,7 +205,7 @@ class Draft:
         return names
 
     def computed(self, made):
-        model = self.model([made], as_inputs=set(), outputs=list(made.output))
+        model = self.model([made], list(made.output))
         try:
             found = run(model, {name: self.values[name] for name in self.feeds(model)})
         except Exception as error:
@@ -224,10 +224,10 @@ class Draft:
         names = [name for node in nodes for name in reads(node) if name and name not in made]
         return list(dict.fromkeys(names))
 
-    def model(self, nodes, as_inputs=frozenset(), outputs=None):
+    def model(self, nodes, outputs=None):
         """The model of some nodes: what others make is an input; what nobody reads is an output."""
         names = self.read(nodes)
-        constant = [name for name in names if name in self.constants and name not in as_inputs]
+        constant = [name for name in names if name in self.constants]
         given = [name for name in names if name not in constant]
         if outputs is None:
             used = {name for node in nodes for name in reads(node)}

@@ -53,14 +53,15 @@ class Peer:
         d, refused = self.draft(index)
         self.drafts[index] = d
         self.drafts.pop(index - 16, None)
-        answer = self.written(d, d.nodes, f"{index}", set())
-        return answer | {"refused": refused, "opset": d.opset, "nodes": [node.name for node in d.nodes]}
+        answer = self.written(d, d.nodes, f"{index}")
+        extreme = any(is_extreme(value) for value in d.values.values())
+        return answer | {"extreme": extreme, "refused": refused, "opset": d.opset, "nodes": [node.name for node in d.nodes]}
 
-    def written(self, d, nodes, stem, as_inputs):
+    def written(self, d, nodes, stem):
         """A model with inputs and what ONNX Runtime makes of them, in files."""
         if not nodes:
             return {"ops": [], "refusal": "nothing fits"}
-        model = d.model(nodes, as_inputs)
+        model = d.model(nodes)
         path = self.folder / f"{stem}.onnx"
         path.write_bytes(model.SerializeToString())
         feed = {name: d.values[name] for name in d.feeds(model)}
@@ -84,12 +85,11 @@ class Peer:
         path.write_bytes(value.tobytes())
         return {"name": name, "dtype": str(value.dtype), "shape": list(value.shape), "file": str(path)}
 
-    def cut(self, index, keep, as_inputs):
+    def cut(self, index, keep):
         d = self.drafts.get(index) or self.draft(index)[0]
         self.drafts[index] = d
         nodes = [node for node in d.nodes if node.name in keep]
-        constants = set(d.constants) if as_inputs else set()
-        return self.written(d, nodes, f"{index}.part", constants)
+        return self.written(d, nodes, f"{index}.part")
 
     def judge(self):
         """What others make of the last part: the referee, ONNX's checker, and ONNX Runtime with its optimisations."""
@@ -102,6 +102,10 @@ class Peer:
                     value = onnx.helper.get_attribute_value(one)
                     attributes[one.name] = value.decode() if isinstance(value, bytes) else str(value)
         answer["attributes"] = attributes
+        read = list(feed.values()) + [onnx.numpy_helper.to_array(one) for one in model.graph.initializer]
+        inf = any(np.isinf(value).any() for value in read if value.dtype.kind == "f")
+        made = [np.isinf(value).any() for value in self.outputs.values() if value.dtype.kind == "f"]
+        answer["extreme"] = any(map(is_extreme, read + list(self.outputs.values()))) or not inf and any(made)
         try:
             onnx.checker.check_model(model, full_check=True)
         except Exception as error:
@@ -114,6 +118,15 @@ class Peer:
             except Exception as error:
                 answer[f"{what}_refusal"] = f"{type(error).__name__}: {error}"[:300]
         return answer
+
+
+def is_extreme(value):
+    """Whether products of such floats leave the range of their type."""
+    if value.dtype.kind != "f":
+        return False
+    size = np.abs(value[np.isfinite(value) & (value != 0)].astype("float64"))
+    high, low = (128, 1e-3) if value.dtype == np.float16 else (1e15, 1e-15)
+    return bool((size > high).any() or (size < low).any())
 
 
 def reference(model, feed):
@@ -148,7 +161,7 @@ def main():
         if "draw" in asked:
             answer = peer.draw(asked["draw"])
         elif "cut" in asked:
-            answer = peer.cut(asked["cut"], set(asked["keep"]), asked["inputs"])
+            answer = peer.cut(asked["cut"], set(asked["keep"]))
         else:
             answer = peer.judge()
         print(json.dumps(answer), flush=True)

@@ -64,9 +64,15 @@ def is_inf(d, op):
         "BitwiseAnd", "BitwiseOr", "BitwiseXor", "PRelu", weight=0.7)  # fmt: skip
 def binary(d, op):
     first = d.any(d.allowed(op, 0))
-    second = d.beside(first)
-    if op != "PRelu" and d.flip(0.4):
-        first, second = second, first
+    if op == "PRelu":
+        # the slope broadcasts to the data, and not the other way
+        shape = list(d.values[first].shape)
+        shape = shape if d.flip(0.4) else [1 if d.flip(0.4) else size for size in shape]
+        second = d.same(kind(d.values[first]), shape[d.rng.randint(0, len(shape)) if d.flip(0.4) else 0 :])
+    else:
+        second = d.beside(first)
+        if d.flip(0.4):
+            first, second = second, first
     d.node(op, [first, second])
 
 

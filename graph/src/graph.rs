@@ -318,7 +318,12 @@ impl Graph {
                     for output in &mut node.outputs {
                         *output = output.filter(|tensor| wanted[tensor.index()]);
                     }
-                    while let Some(None) = node.outputs.last() {
+                    // what a Split gives depends on how many outputs it has
+                    let least = match node.op {
+                        polychip_ops::Op::Split => node.outputs.len(),
+                        op => op.spec().output_arity().0,
+                    };
+                    while node.outputs.len() > least && node.outputs.last() == Some(&None) {
                         node.outputs.pop();
                     }
                 });

@@ -46,6 +46,8 @@ pub(crate) struct Class {
     /// Attributes that the part must have, in words.
     #[serde(default)]
     attributes: BTreeMap<String, String>,
+    /// Whether values are so large or small that products leave their type's range; either where it is left out.
+    extreme: Option<bool>,
     /// What our words contain.
     #[serde(default)]
     words: String,
@@ -78,6 +80,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) ops: &'a [String],
     pub(crate) what: What,
     pub(crate) attributes: &'a BTreeMap<String, String>,
+    pub(crate) extreme: bool,
     pub(crate) words: &'a str,
     pub(crate) side: Side,
 }
@@ -111,6 +114,7 @@ impl Class {
         op.is_some_and(|op| self.ops.iter().any(|known| known == op || known == "*"))
             && self.what.contains(&facts.what)
             && self.referee.contains(&facts.side)
+            && self.extreme.is_none_or(|extreme| extreme == facts.extreme)
             && facts.words.contains(&self.words)
             && self
                 .attributes
@@ -140,6 +144,7 @@ mod tests {
             ops: &ops,
             what,
             attributes,
+            extreme: false,
             words: "",
             side,
         };

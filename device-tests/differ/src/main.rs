@@ -116,7 +116,7 @@ fn campaign(arguments: &Arguments) -> Result<Report> {
             report.peer_refused += 1;
         } else {
             let turn = arguments.split_every;
-            let split = (turn > 0 && index % turn == 0).then(|| index / turn);
+            let split = (turn > 0 && index % turn == 0 && !drawn.extreme).then(|| index / turn);
             one(&mut peer, &ours, index, &drawn, split, &classes, &mut report)?;
             if let (Some(save), Some(last)) = (&arguments.save, report.findings.last())
                 && last.index == index
@@ -163,6 +163,7 @@ fn one(
             ops: drawn.ops.join(" > "),
             what: What::Split,
             referee: Side::Silent,
+            extreme: drawn.extreme,
             optimised_agrees: false,
             invalid: None,
             words: difference.words,
@@ -198,6 +199,7 @@ fn judged(peer: &mut Peer, ours: &Ours, index: usize, part: &Part, classes: &[Cl
         ops: part.drawn.ops.join(" > "),
         what,
         referee: Side::Silent,
+        extreme: false,
         optimised_agrees: false,
         invalid: None,
         words,
@@ -223,12 +225,14 @@ fn judged(peer: &mut Peer, ours: &Ours, index: usize, part: &Part, classes: &[Cl
     if let Some(refusal) = &judged.referee_refusal {
         finding.text = format!("referee: {refusal}\n");
     }
+    finding.extreme = judged.extreme;
     finding.text.push_str(&judged.text);
     finding.invalid.clone_from(&judged.invalid);
     let facts = Facts {
         ops: &part.drawn.ops,
         what,
         attributes: &judged.attributes,
+        extreme: judged.extreme,
         words: &finding.words,
         side: finding.referee,
     };

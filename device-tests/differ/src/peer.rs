@@ -38,6 +38,9 @@ pub(crate) struct Drawn {
     /// Names of its nodes; of a whole graph only.
     #[serde(default)]
     pub(crate) nodes: Vec<String>,
+    /// Whether values are so large or small that products leave their type's range.
+    #[serde(default)]
+    pub(crate) extreme: bool,
     /// Ops that were drawn and that ONNX Runtime refused.
     #[serde(default)]
     pub(crate) refused: BTreeMap<String, String>,
@@ -52,6 +55,8 @@ pub(crate) struct Judged {
     pub(crate) attributes: BTreeMap<String, String>,
     /// Why ONNX's checker refuses it.
     pub(crate) invalid: Option<String>,
+    /// Whether values are so large or small that products leave their type's range.
+    pub(crate) extreme: bool,
     pub(crate) referee: Option<Vec<TensorFile>>,
     pub(crate) referee_refusal: Option<String>,
     pub(crate) optimised: Option<Vec<TensorFile>>,
@@ -185,12 +190,12 @@ impl Peer {
         self.ask(&json!({ "draw": index }))
     }
 
-    /// The nodes of these names of a graph, whose constants become inputs where that is asked for.
+    /// The nodes of these names of a graph.
     ///
     /// # Errors
     /// As [`Peer::draw`].
-    pub(crate) fn cut(&mut self, index: usize, keep: &[String], inputs: bool) -> Result<Option<Drawn>> {
-        self.ask(&json!({ "cut": index, "keep": keep, "inputs": inputs }))
+    pub(crate) fn cut(&mut self, index: usize, keep: &[String]) -> Result<Option<Drawn>> {
+        self.ask(&json!({ "cut": index, "keep": keep }))
     }
 
     /// What others make of the part that was cut last.

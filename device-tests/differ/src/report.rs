@@ -19,6 +19,7 @@ pub(crate) struct Finding {
     pub(crate) ops: String,
     pub(crate) what: What,
     pub(crate) referee: Side,
+    pub(crate) extreme: bool,
     /// Whether ONNX Runtime with its optimisations says what we say.
     pub(crate) optimised_agrees: bool,
     /// Why ONNX's checker refuses the model.

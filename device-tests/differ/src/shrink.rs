@@ -43,7 +43,7 @@ pub(crate) fn differs(ours: &Ours, drawn: &Drawn) -> Result<Option<Difference>> 
 pub(crate) fn smallest(peer: &mut Peer, ours: &Ours, index: usize, whole: Part) -> Result<Part> {
     let nodes = whole.drawn.nodes.clone();
     for node in &nodes {
-        if let Some(part) = cut(peer, ours, index, std::slice::from_ref(node), false)? {
+        if let Some(part) = cut(peer, ours, index, std::slice::from_ref(node))? {
             return Ok(part);
         }
     }
@@ -53,27 +53,19 @@ pub(crate) fn smallest(peer: &mut Peer, ours: &Ours, index: usize, whole: Part) 
         if less.is_empty() {
             continue;
         }
-        if let Some(part) = cut(peer, ours, index, &less, false)? {
+        if let Some(part) = cut(peer, ours, index, &less)? {
             (kept, best) = (less, part);
         }
     }
     // the peer judges the part that it has cut last
-    let again = cut(peer, ours, index, &kept, false)?;
+    let again = cut(peer, ours, index, &kept)?;
     Ok(again.unwrap_or(best))
 }
 
-fn cut(peer: &mut Peer, ours: &Ours, index: usize, keep: &[String], inputs: bool) -> Result<Option<Part>> {
-    let Some(drawn) = peer.cut(index, keep, inputs)? else {
+fn cut(peer: &mut Peer, ours: &Ours, index: usize, keep: &[String]) -> Result<Option<Part>> {
+    let Some(drawn) = peer.cut(index, keep)? else {
         return Ok(None);
     };
     let difference = differs(ours, &drawn)?;
     Ok(difference.map(|difference| Part { drawn, difference }))
-}
-
-/// Whether the nodes still differ where their constants are inputs.
-///
-/// # Errors
-/// The peer cannot be asked.
-pub(crate) fn with_inputs(peer: &mut Peer, ours: &Ours, index: usize, keep: &[String]) -> Result<bool> {
-    Ok(cut(peer, ours, index, keep, true)?.is_some())
 }
