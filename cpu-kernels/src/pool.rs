@@ -17,8 +17,8 @@ use std::ops::Range;
 pub enum Pooling {
     /// The largest value inside the image; NaN if any is.
     Max,
-    /// The largest number inside the image; NaN only where there is no other.
-    MaxOfNumbers,
+    /// The largest number inside the image, as found by comparing: NaN where the first tap is, for nothing is larger.
+    MaxByComparing,
     /// The mean of the values inside the image.
     Average,
     /// The sum of the values inside the image over the count of taps that lie inside the image or its padding
@@ -264,7 +264,7 @@ struct Taps<E> {
 /// What is made of the taps of a window.
 const SUM: u8 = 0;
 const MAX: u8 = 1;
-const MAX_OF_NUMBERS: u8 = 2;
+const MAX_BY_COMPARING: u8 = 2;
 
 /// Vectors of channels that are pooled together: independent results, and one walk over the taps for all of them.
 const BLOCK: usize = 4;
@@ -275,7 +275,7 @@ impl<E: Load> Kernel for &Pixels<'_, E> {
     fn run<S: Simd>(self, s: S) {
         match self.pooling {
             Pooling::Max => self.pixels::<S, MAX>(s),
-            Pooling::MaxOfNumbers => self.pixels::<S, MAX_OF_NUMBERS>(s),
+            Pooling::MaxByComparing => self.pixels::<S, MAX_BY_COMPARING>(s),
             Pooling::Average | Pooling::AverageCountPadding => self.pixels::<S, SUM>(s),
         }
     }
@@ -367,12 +367,25 @@ unsafe fn chain<S: Simd, E: Load, const HOW: u8, const N: usize>(
             *sum = match HOW {
                 // a NaN on either side stays
                 MAX => s.select(s.eq(x, x), s.max(x, *sum), x),
-                // a NaN on either side gives way
-                MAX_OF_NUMBERS => s.select(s.eq(x, x), s.max(*sum, x), *sum),
+                // what was found stays where either is NaN
+                MAX_BY_COMPARING => s.max(x, *sum),
                 _ => s.add(*sum, x),
             };
         }
         from = from.wrapping_add(step);
+    }
+}
+
+/// Reads the tap at `from`.
+///
+/// # Safety
+/// The tap is readable for these channels.
+#[inline(always)]
+unsafe fn first<S: Simd, E: Load, const N: usize>(s: S, sums: &mut [S::F; N], from: *const E, left: usize) {
+    for (v, sum) in sums.iter_mut().enumerate() {
+        let n = if N == 1 { left } else { S::LANES };
+        // SAFETY: as the caller promises.
+        *sum = unsafe { s.read(from.wrapping_add(v * S::LANES), n) };
     }
 }
 
@@ -389,12 +402,11 @@ unsafe fn block<S: Simd, E: Load, const HOW: u8, const N: usize>(
     scale: S::F,
     out: *mut E,
 ) {
-    let begin = match HOW {
-        MAX_OF_NUMBERS if !taps.counts.contains(&0) => f32::NAN,
-        MAX | MAX_OF_NUMBERS => f32::NEG_INFINITY,
-        _ => 0.0,
-    };
-    let mut sums = [s.splat(begin); N];
+    let mut sums = [s.splat(if HOW == SUM { 0.0 } else { f32::NEG_INFINITY }); N];
+    if HOW == MAX_BY_COMPARING && !taps.counts.contains(&0) {
+        // SAFETY: the first tap is one of those that the caller promises.
+        unsafe { first::<S, E, N>(s, &mut sums, taps.from.wrapping_add(c), left) };
+    }
     let mut slice = taps.from.wrapping_add(c);
     for _ in 0..taps.counts[0] {
         let mut row = slice;
@@ -453,7 +465,9 @@ mod tests {
                 }
                 let sum: f32 = values.iter().sum();
                 out.push(match pooling {
-                    Pooling::Max => values.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+                    Pooling::Max | Pooling::MaxByComparing => {
+                        values.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+                    }
                     Pooling::Average => sum / values.len().max(1) as f32,
                     Pooling::AverageCountPadding => sum / counted.max(1) as f32,
                 });
@@ -508,7 +522,12 @@ mod tests {
                     let input: Vec<f32> = (0..plan.in_len)
                         .map(|i| ((i * 7919) % 1013) as f32 - 500.0)
                         .collect();
-                    for pooling in [Pooling::Max, Pooling::Average, Pooling::AverageCountPadding] {
+                    for pooling in [
+                        Pooling::Max,
+                        Pooling::MaxByComparing,
+                        Pooling::Average,
+                        Pooling::AverageCountPadding,
+                    ] {
                         let want = naive(&params, pooling, &input);
                         for isa in Isa::available() {
                             let mut got = vec![f32::NAN; plan.out_len];

@@ -54,7 +54,7 @@ class Peer:
         self.drafts[index] = d
         self.drafts.pop(index - 16, None)
         answer = self.written(d, d.nodes, f"{index}")
-        extreme = any(is_extreme(value) for value in d.values.values())
+        extreme = any(is_extreme(value) or is_infinite(value) for value in d.values.values())
         return answer | {"extreme": extreme, "refused": refused, "opset": d.opset, "nodes": [node.name for node in d.nodes]}
 
     def written(self, d, nodes, stem):
@@ -103,8 +103,7 @@ class Peer:
                     attributes[one.name] = value.decode() if isinstance(value, bytes) else str(value)
         answer["attributes"] = attributes
         read = list(feed.values()) + [onnx.numpy_helper.to_array(one) for one in model.graph.initializer]
-        inf = any(np.isinf(value).any() for value in read if value.dtype.kind == "f")
-        made = [np.isinf(value).any() for value in self.outputs.values() if value.dtype.kind == "f"]
+        inf, made = any(map(is_infinite, read)), map(is_infinite, self.outputs.values())
         answer["extreme"] = any(map(is_extreme, read + list(self.outputs.values()))) or not inf and any(made)
         try:
             onnx.checker.check_model(model, full_check=True)
@@ -127,6 +126,10 @@ def is_extreme(value):
     size = np.abs(value[np.isfinite(value) & (value != 0)].astype("float64"))
     high, low = (128, 1e-3) if value.dtype == np.float16 else (1e15, 1e-15)
     return bool((size > high).any() or (size < low).any())
+
+
+def is_infinite(value):
+    return value.dtype.kind == "f" and bool(np.isinf(value).any())
 
 
 def reference(model, feed):

@@ -59,6 +59,8 @@ fn transform(c: &Call<'_>) -> Result<Transform> {
         "pytorch_half_pixel" => Transform::PytorchHalfPixel,
         "align_corners" => Transform::AlignCorners,
         "asymmetric" => Transform::Asymmetric,
+        // of opset 11 alone
+        "tf_half_pixel_for_nn" => Transform::TfHalfPixelForNn,
         "tf_crop_and_resize" => Transform::TfCropAndResize,
         other => return bad(format!("coordinate_transformation_mode is {other:?}")),
     })
@@ -110,11 +112,8 @@ fn resize(c: &Call<'_>) -> Outputs {
                 return bad(format!("{} scales for {} axes", scales.len(), axes.len()));
             }
             for (&d, scale) in axes.iter().zip(scales) {
-                // a region is scaled, not the whole axis
-                let (start, end) = all[d].roi;
-                let part = f64::from((end as f32 - start as f32) * scale as f32);
                 all[d] = Axis {
-                    output: scaled(x.shape()[d], part)?,
+                    output: scaled(x.shape()[d], scale)?,
                     scale,
                     ..all[d]
                 };

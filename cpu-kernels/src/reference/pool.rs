@@ -1,6 +1,7 @@
 //! Pools: windows and regions reduced to one number.
 //!
-//! Invariant: padding never wins a maximum and never counts in a sum; NaN wins no maximum over a number.
+//! Invariant: padding never wins a maximum and never counts in a sum; NaN wins a maximum only as
+//! the first tap of a window: nothing compares larger.
 
 use super::conv::bilinear;
 use super::error::{Result, refuse, require};
@@ -44,7 +45,7 @@ pub fn max_pool(x: &Tensor, window: &Window, column_major: bool) -> Result<(Tens
             let values = &v[p * image..][..image];
             let mut best: Option<usize> = None;
             for &i in &taps {
-                if best.is_none_or(|b| values[i] > values[b] || values[b].is_nan() && !values[i].is_nan()) {
+                if best.is_none_or(|b| values[i] > values[b]) {
                     best = Some(i);
                 }
             }

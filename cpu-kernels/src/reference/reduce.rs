@@ -114,13 +114,14 @@ fn int_group(f: Reduction, element: Element, at: impl Iterator<Item = usize> + C
     }
 }
 
-/// A float as an integer of this range. The specification leaves open what is outside: the end that is nearer, and
-/// for NaN the low one, as processors of the x86 family have it.
+/// A float as an integer of this range. The specification leaves open what comes of one outside: here the low end of the
+/// range, as of processors of the x86 family.
 pub(super) fn cut(value: f64, low: i128, high: i128) -> i128 {
-    if value.is_nan() {
+    let whole = value as i128;
+    if value.is_nan() || !(low..=high).contains(&whole) {
         low
     } else {
-        (value as i128).clamp(low, high)
+        whole
     }
 }
 

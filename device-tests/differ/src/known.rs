@@ -48,6 +48,8 @@ pub(crate) struct Class {
     attributes: BTreeMap<String, String>,
     /// Whether values are so large or small that products leave their type's range; either where it is left out.
     extreme: Option<bool>,
+    /// Whether the part has several nodes, each of which by itself does not differ; either where it is left out.
+    several: Option<bool>,
     /// What our words contain.
     #[serde(default)]
     words: String,
@@ -114,6 +116,7 @@ impl Class {
         op.is_some_and(|op| self.ops.iter().any(|known| known == op || known == "*"))
             && self.what.contains(&facts.what)
             && self.referee.contains(&facts.side)
+            && self.several.is_none_or(|several| several == (facts.ops.len() > 1))
             && self.extreme.is_none_or(|extreme| extreme == facts.extreme)
             && facts.words.contains(&self.words)
             && self

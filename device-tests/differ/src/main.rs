@@ -10,6 +10,8 @@
 //! each op is drawn. Not here: models of people (`cargo xtask trained`), the backend suite (`onnx_backend`).
 //! Start reading at [`campaign`].
 
+#![forbid(unsafe_code)]
+
 mod known;
 mod ours;
 mod peer;

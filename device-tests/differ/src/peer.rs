@@ -38,7 +38,7 @@ pub(crate) struct Drawn {
     /// Names of its nodes; of a whole graph only.
     #[serde(default)]
     pub(crate) nodes: Vec<String>,
-    /// Whether values are so large or small that products leave their type's range.
+    /// Whether values are infinite, or so large or small that products leave their type's range.
     #[serde(default)]
     pub(crate) extreme: bool,
     /// Ops that were drawn and that ONNX Runtime refused.

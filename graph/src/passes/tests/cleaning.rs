@@ -163,6 +163,39 @@ fn what_looks_without_effect_but_is_not_stays() {
 }
 
 #[test]
+fn outputs_that_nobody_reads_leave_their_place() {
+    let mut b = Build::new();
+    let x = b.input("x", &[6]);
+    let (sizes, k) = (b.list(&[1, 2, 3]), b.list(&[2]));
+    let axis = [(Attr::Axis, AttrValue::Int(0))];
+    let parts = b.ops(Op::Split, &[x, sizes], &axis, 3);
+    let best = b.ops(Op::TopK, &[x, k], &axis, 2);
+    // shapes are known, so that the last outputs have no reader in the end
+    let shapes = [b.op(Op::Shape, &[parts[2]]), b.op(Op::Shape, &[best[1]])];
+    let graph = b.finish(&[parts[0], best[0], shapes[0], shapes[1]]);
+    let (after, _) = proven(&graph, &Options::default());
+    assert_eq!(after.node_count(), 2);
+    for (_, node) in after.nodes() {
+        let outputs = if node.op == Op::Split { 3 } else { 2 };
+        assert_eq!(node.outputs.len(), outputs, "{}", node.op);
+    }
+}
+
+#[test]
+fn limits_of_clip_and_a_weight_of_zero() {
+    let mut b = Build::new();
+    let (x, c) = (b.input("x", &[2, 2]), b.input("c", &[2]));
+    // infinities become the last finite numbers
+    let clipped = b.op(Op::Clip, &[x]);
+    let y = b.op_with(Op::Gemm, &[clipped, x, c], &[(Attr::Beta, AttrValue::Float(0.0))]);
+    let (after, _) = proven(&b.finish(&[y]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    t0 = Clip(x)
+    y0 = Gemm(t0, x)
+    ");
+}
+
+#[test]
 fn reshapes_of_reshapes_become_one() {
     let mut b = Build::new();
     let x = b.input("x", &[2, 3, 4]);
