@@ -115,7 +115,9 @@ class Draft:
             found = found.astype(dtype)
             if special and count:
                 limits = np.finfo(dtype)
-                ends = [np.nan, np.inf, -np.inf, -0.0, 0.0, limits.max, limits.min, limits.tiny, 0.5, -1.5, 2.5]
+                ends = [np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -1.5, 2.5]
+                # with these, sums leave the range of their type: few, so that they hide nothing
+                ends += [limits.max, limits.min, limits.tiny] if self.flip(0.25) else []
                 places = rng.integers(0, count, max(1, count // 4))
                 found[places] = np.array(ends, dtype)[rng.integers(0, len(ends), len(places))]
             return found.reshape(shape)

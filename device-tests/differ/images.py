@@ -75,6 +75,22 @@ def conv_transpose(d, op):
     d.node(op, inputs, group=d.pick((None, 1)) if group == 1 else group, **more)
 
 
+@recipe("DeformConv", weight=0.4, since=19)
+def deform_conv(d, op):
+    channels, groups = d.pick(((1, 1), (2, 1), (2, 2), (4, 2)))
+    kernel, space = [d.rng.randint(1, 3) for _ in range(2)], [d.rng.randint(3, 7) for _ in range(2)]
+    strides, pads = [d.pick((1, 1, 2)) for _ in range(2)], [d.pick((0, 0, 1)) for _ in range(4)]
+    out = [(space[i] + pads[i] + pads[i + 2] - kernel[i]) // strides[i] + 1 for i in range(2)]
+    dtype, batch, places = d.pick(("float32", "float64")), d.pick((1, 2)), kernel[0] * kernel[1]
+    make = lambda *shape, **more: d.new(dtype, list(shape), special=False, **more)
+    inputs = [make(batch, channels, *space), make(groups * d.rng.randint(1, 2), channels // groups, *kernel)]
+    inputs.append(make(batch, 2 * places, *out, low=-1.5, high=1.5))
+    inputs.append(make(d.values[inputs[1]].shape[0]) if d.flip(0.5) else "")
+    if d.flip(0.5):
+        inputs.append(make(batch, places, *out, low=0, high=1))
+    d.node(op, inputs, group=groups, strides=strides, pads=pads, kernel_shape=d.pick((None, kernel)))
+
+
 @recipe("ConvInteger", weight=0.7, since=10)
 def conv_integer(d, op):
     name = picture(d, op, high=4)

@@ -104,6 +104,7 @@ class Peer:
         answer["attributes"] = attributes
         read = list(feed.values()) + [onnx.numpy_helper.to_array(one) for one in model.graph.initializer]
         inf, made = any(map(is_infinite, read)), map(is_infinite, self.outputs.values())
+        answer["infinite"] = inf
         answer["extreme"] = any(map(is_extreme, read + list(self.outputs.values()))) or not inf and any(made)
         try:
             onnx.checker.check_model(model, full_check=True)
@@ -122,7 +123,8 @@ class Peer:
 def is_extreme(value):
     """Whether products of such floats leave the range of their type."""
     if value.dtype.kind != "f":
-        return False
+        # beyond these, integers are none of f64, in which means and roots are computed
+        return value.dtype.kind in "iu" and bool((np.abs(value.astype("float64")) > 2.0**53).any())
     size = np.abs(value[np.isfinite(value) & (value != 0)].astype("float64"))
     high, low = (128, 1e-3) if value.dtype == np.float16 else (1e15, 1e-15)
     return bool((size > high).any() or (size < low).any())

@@ -16,7 +16,9 @@ fn i32s(values: &[i128]) -> Tensor {
 
 fn of(op: Op, attributes: Attributes, inputs: &[&Tensor]) -> Vec<f64> {
     let inputs: Vec<_> = inputs.iter().map(|&tensor| Some(tensor)).collect();
-    evaluate(op, &attributes, &inputs, 1).unwrap()[0].to_f64s().unwrap()
+    evaluate(op, &attributes, &inputs, 1).unwrap()[0]
+        .to_f64s()
+        .unwrap()
 }
 
 fn same(found: &[f64], wanted: &[f64]) {
@@ -30,7 +32,10 @@ fn same(found: &[f64], wanted: &[f64]) {
 #[test]
 fn nan_is_above_no_threshold_and_larger_than_nothing() {
     let x = floats(&[NAN, 2.0, 0.5]);
-    same(&of(Op::ThresholdedRelu, Attributes::new(), &[&x]), &[0.0, 2.0, 0.0]);
+    same(
+        &of(Op::ThresholdedRelu, Attributes::new(), &[&x]),
+        &[0.0, 2.0, 0.0],
+    );
     let image = floats(&[1.0, NAN, 3.0, NAN, 2.0, 5.0])
         .reshaped(vec![1, 1, 6])
         .unwrap();
@@ -48,16 +53,25 @@ fn nan_goes_through_sums_of_exponentials_and_is_the_extreme_that_is_sought() {
     let x = floats(&[9.0, NAN, 0.0, NAN]);
     same(&of(Op::ArgMax, axis.clone(), &[&x]), &[1.0]);
     same(&of(Op::ArgMin, axis.clone(), &[&x]), &[1.0]);
-    same(&of(Op::ArgMax, axis.with_int(Attr::SelectLastIndex, 1), &[&x]), &[3.0]);
+    same(
+        &of(Op::ArgMax, axis.with_int(Attr::SelectLastIndex, 1), &[&x]),
+        &[3.0],
+    );
 }
 
 #[test]
 fn limits_that_are_left_out_are_finite() {
     let x = floats(&[f64::NEG_INFINITY, 1.0, f64::INFINITY, NAN]);
     let largest = f64::from(f32::MAX);
-    same(&of(Op::Clip, Attributes::new(), &[&x]), &[-largest, 1.0, largest, NAN]);
+    same(
+        &of(Op::Clip, Attributes::new(), &[&x]),
+        &[-largest, 1.0, largest, NAN],
+    );
     let x = i32s(&[i128::from(i32::MIN), 7]);
-    same(&of(Op::Clip, Attributes::new(), &[&x]), &[f64::from(i32::MIN), 7.0]);
+    same(
+        &of(Op::Clip, Attributes::new(), &[&x]),
+        &[f64::from(i32::MIN), 7.0],
+    );
 }
 
 #[test]
@@ -75,9 +89,16 @@ fn integers_wrap_and_what_is_no_integer_is_the_least() {
     same(&of(Op::PRelu, Attributes::new(), &[&x, &slope]), &[780.0, 5.0]);
     let least = f64::from(i32::MIN);
     // a root of a negative number, and a power that is too large
-    let power = of(Op::Pow, Attributes::new(), &[&i32s(&[-2, 1000]), &floats(&[0.5, 4.0])]);
+    let power = of(
+        Op::Pow,
+        Attributes::new(),
+        &[&i32s(&[-2, 1000]), &floats(&[0.5, 4.0])],
+    );
     same(&power, &[least, least]);
-    same(&of(Op::ReduceLogSum, Attributes::new(), &[&i32s(&[3, 5])]), &[2.0]);
+    same(
+        &of(Op::ReduceLogSum, Attributes::new(), &[&i32s(&[3, 5])]),
+        &[2.0],
+    );
     same(&of(Op::ReduceLogSum, Attributes::new(), &[&i32s(&[0])]), &[least]);
 }
 

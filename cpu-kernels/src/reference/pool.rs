@@ -297,7 +297,7 @@ fn align_sample(plane: &[f64], (h, w): (usize, usize), y: f64, x: f64, max: bool
     .reduce(larger)
 }
 
-/// The larger of two; NaN where either is.
+/// The larger of two: the first where nothing compares, which a NaN does not.
 fn larger(a: f64, b: f64) -> f64 {
-    if a.is_nan() || a > b { a } else { b }
+    if a < b { b } else { a }
 }

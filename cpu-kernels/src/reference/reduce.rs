@@ -99,8 +99,13 @@ fn int_group(f: Reduction, element: Element, at: impl Iterator<Item = usize> + C
     match f {
         Reduction::Sum => values.fold(0, i128::wrapping_add),
         Reduction::Mean => {
-            let n = values.clone().count() as i128;
-            if n == 0 { 0 } else { values.sum::<i128>() / n }
+            // as NumPy's: the mean is a float that becomes an integer
+            let n = values.clone().count() as f64;
+            if n == 0.0 {
+                0
+            } else {
+                cut(values.map(|a| a as f64).sum::<f64>() / n, low, high)
+            }
         }
         Reduction::Prod => values.fold(1, i128::wrapping_mul),
         Reduction::Max => values.fold(low, i128::max),

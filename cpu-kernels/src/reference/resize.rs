@@ -99,11 +99,13 @@ fn origin(o: usize, n: usize, axis: Axis, transform: Transform) -> f64 {
         Transform::AlignCorners => o_f * (input - 1.0) / (resized - 1.0),
         Transform::Asymmetric => o_f / axis.scale,
         Transform::TfCropAndResize => {
-            let (start, end) = axis.roi;
+            // regions are 32-bit floats, and so are their lengths: what lies in the middle shall not move
+            let (start, end) = (axis.roi.0 as f32, axis.roi.1 as f32);
+            let (first, span) = (start * (n as f32 - 1.0), f64::from(end - start));
             if axis.output > 1 {
-                start * (input - 1.0) + o_f * (end - start) * (input - 1.0) / (axis.output as f64 - 1.0)
+                f64::from(first) + o_f * span * (input - 1.0) / (axis.output as f64 - 1.0)
             } else {
-                0.5 * (start + end) * (input - 1.0)
+                0.5 * f64::from(start + end) * (input - 1.0)
             }
         }
     }

@@ -48,6 +48,8 @@ pub(crate) struct Class {
     attributes: BTreeMap<String, String>,
     /// Whether values are so large or small that products leave their type's range; either where it is left out.
     extreme: Option<bool>,
+    /// Whether an infinity is read; either where it is left out.
+    infinite: Option<bool>,
     /// Whether the part has several nodes, each of which by itself does not differ; either where it is left out.
     several: Option<bool>,
     /// What our words contain.
@@ -83,6 +85,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) what: What,
     pub(crate) attributes: &'a BTreeMap<String, String>,
     pub(crate) extreme: bool,
+    pub(crate) infinite: bool,
     pub(crate) words: &'a str,
     pub(crate) side: Side,
 }
@@ -116,7 +119,10 @@ impl Class {
         op.is_some_and(|op| self.ops.iter().any(|known| known == op || known == "*"))
             && self.what.contains(&facts.what)
             && self.referee.contains(&facts.side)
-            && self.several.is_none_or(|several| several == (facts.ops.len() > 1))
+            && self
+                .several
+                .is_none_or(|several| several == (facts.ops.len() > 1))
+            && self.infinite.is_none_or(|infinite| infinite == facts.infinite)
             && self.extreme.is_none_or(|extreme| extreme == facts.extreme)
             && facts.words.contains(&self.words)
             && self
@@ -148,6 +154,7 @@ mod tests {
             what,
             attributes,
             extreme: false,
+            infinite: false,
             words: "",
             side,
         };

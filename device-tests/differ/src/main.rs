@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod drawn;
 mod known;
 mod ours;
 mod peer;
@@ -235,6 +236,7 @@ fn judged(peer: &mut Peer, ours: &Ours, index: usize, part: &Part, classes: &[Cl
         what,
         attributes: &judged.attributes,
         extreme: judged.extreme,
+        infinite: judged.infinite,
         words: &finding.words,
         side: finding.referee,
     };

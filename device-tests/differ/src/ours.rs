@@ -72,7 +72,11 @@ impl Ours {
     /// Polychip's words; those of a panic begin with `PANIC`.
     pub(crate) fn alone(&self, path: &Path, inputs: &Tensors) -> Result<Tensors> {
         let policy = Policy::latency().devices(["cpu:0"]).threads(1).in_flight(1);
-        unwound(|| Ok(model::run(&self.cpu, &policy, path, inputs)?.into_iter().collect()))
+        unwound(|| {
+            Ok(model::run(&self.cpu, &policy, path, inputs)?
+                .into_iter()
+                .collect())
+        })
     }
 
     /// The outputs of a plan over the CPU and the scripted devices of this turn.

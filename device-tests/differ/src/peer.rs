@@ -57,6 +57,8 @@ pub(crate) struct Judged {
     pub(crate) invalid: Option<String>,
     /// Whether values are so large or small that products leave their type's range.
     pub(crate) extreme: bool,
+    /// Whether an infinity is read.
+    pub(crate) infinite: bool,
     pub(crate) referee: Option<Vec<TensorFile>>,
     pub(crate) referee_refusal: Option<String>,
     pub(crate) optimised: Option<Vec<TensorFile>>,
@@ -88,7 +90,10 @@ pub(crate) fn read(files: &[TensorFile]) -> Result<Tensors> {
                 other => anyhow::bail!("{}: elements of {other}", file.name),
             };
             let literal = Literal::new(dtype, file.shape.clone(), std::fs::read(&file.file)?);
-            Ok((file.name.clone(), literal.with_context(|| format!("{}: another size", file.name))?))
+            Ok((
+                file.name.clone(),
+                literal.with_context(|| format!("{}: another size", file.name))?,
+            ))
         })
         .collect()
 }
@@ -213,6 +218,10 @@ impl Peer {
 /// Python cannot be started, or answers nonsense.
 pub(crate) fn ops(python: &Path) -> Result<Vec<String>> {
     let found = Command::new(python).arg("-B").arg(script()).arg("ops").output()?;
-    ensure!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    ensure!(
+        found.status.success(),
+        "{}",
+        String::from_utf8_lossy(&found.stderr)
+    );
     Ok(serde_json::from_slice(&found.stdout)?)
 }

@@ -84,7 +84,12 @@ impl fmt::Display for Report {
                 "{} {ops}: {what}, {} times (graphs {}); the referee sides with us {}, with ONNX Runtime {}, with neither {}, is silent {}",
                 if known.is_some() { "known" } else { "UNKNOWN" },
                 found.len(),
-                found.iter().take(4).map(|finding| finding.index.to_string()).collect::<Vec<_>>().join(", "),
+                found
+                    .iter()
+                    .take(4)
+                    .map(|finding| finding.index.to_string())
+                    .collect::<Vec<_>>()
+                    .join(", "),
                 sides(Side::Ours),
                 sides(Side::Theirs),
                 sides(Side::Neither),
@@ -95,7 +100,11 @@ impl fmt::Display for Report {
                 None => {
                     writeln!(f, "    {}", first.words)?;
                     if let Some(invalid) = &first.invalid {
-                        writeln!(f, "    ONNX's checker refuses it: {}", invalid.lines().next().unwrap_or_default())?;
+                        writeln!(
+                            f,
+                            "    ONNX's checker refuses it: {}",
+                            invalid.lines().next().unwrap_or_default()
+                        )?;
                     }
                 }
             }

@@ -65,7 +65,10 @@ fn source(graph: &Graph, node: &Node) -> Option<TensorId> {
             .eq(0..graph.tensor(x).ty.rank()?),
         Op::Concat | Op::Sum | Op::Max | Op::Min | Op::Mean => single,
         // the limits of floats that are left out are the largest finite ones
-        Op::Clip => !graph.tensor(x).ty.dtype.is_float() && (single || node.inputs.iter().skip(1).all(Option::is_none)),
+        Op::Clip => {
+            !graph.tensor(x).ty.dtype.is_float()
+                && (single || node.inputs.iter().skip(1).all(Option::is_none))
+        }
         Op::Add | Op::Mul => return neutral(graph, node, y),
         Op::Sub => same_shape && pattern::scalar(graph, node.input(1)?)? == 0.0,
         Op::Div | Op::Pow => same_dtype && same_shape && pattern::scalar(graph, node.input(1)?)? == 1.0,

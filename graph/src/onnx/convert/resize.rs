@@ -32,12 +32,17 @@ pub(super) fn resize(rewrite: &mut Rewrite<'_, '_>) -> Result<(), Error> {
     rewrite.node.inputs.truncate(1);
     rewrite.set_input(2, scales);
     corner_rules(rewrite);
-    let nearest = rewrite.node.attributes.str(Attr::Mode).is_none_or(|mode| mode == "nearest");
+    let nearest = rewrite
+        .node
+        .attributes
+        .str(Attr::Mode)
+        .is_none_or(|mode| mode == "nearest");
     let values = value_of(rewrite.target.graph, rewrite.target.values, scales).and_then(|v| v.as_f64s());
     let Some(values) = values.filter(|values| nearest && values.iter().any(|&scale| scale < 1.0)) else {
         return Ok(());
     };
-    let part = |keep: fn(f32) -> f32| -> Vec<f32> { values.iter().map(|&scale| keep(scale as f32)).collect() };
+    let part =
+        |keep: fn(f32) -> f32| -> Vec<f32> { values.iter().map(|&scale| keep(scale as f32)).collect() };
     let ceil = AttrValue::String("ceil".into());
     if values.iter().any(|&scale| scale > 1.0) {
         // first what shrinks, then what grows: axes do not depend on each other

@@ -132,14 +132,14 @@ fn resampling() {
          t2 \"y\": f32[2, 3, 8, 8] = Resize \"\"(t0, _, t1) \
          {coordinate_transformation_mode: \"asymmetric\", mode: \"linear\", nearest_mode: \"floor\"}\n"
     );
-    let scales = [f32s("s", &[4], &[1.0, 1.0, 0.5, 2.0])];
+    let scales = [f32s("s", &[4], &[1.0, 1.0, 1.0, 2.0])];
     for op in ["Upsample", "Resize"] {
         let opset = if op == "Resize" { 10 } else { 9 };
         assert_eq!(
             converted(opset, node(op, "x s", "y", &[]), &x(), &scales),
             format!(
-                "{X}const t1 \"s\": f32[4] = [1.0, 1.0, 0.5, 2.0]\n\
-                 t2 \"y\": f32[2, 3, 2, 8] = Resize \"\"(t0, _, t1) \
+                "{X}const t1 \"s\": f32[4] = [1.0, 1.0, 1.0, 2.0]\n\
+                 t2 \"y\": f32[2, 3, 4, 8] = Resize \"\"(t0, _, t1) \
                  {{coordinate_transformation_mode: \"asymmetric\", nearest_mode: \"floor\"}}\n"
             )
         );
@@ -355,12 +355,20 @@ fn nearest_neighbours_of_opset_10() {
 
 #[test]
 fn half_a_pixel_of_opset_11_stays_where_values_are_between() {
-    let constants = [f32s("none", &[0], &[]), f32s("scales", &[4], &[1.0, 1.0, 2.0, 2.0])];
+    let constants = [
+        f32s("none", &[0], &[]),
+        f32s("scales", &[4], &[1.0, 1.0, 2.0, 2.0]),
+    ];
     let attributes = [
         string("coordinate_transformation_mode", "tf_half_pixel_for_nn"),
         string("mode", "linear"),
     ];
-    let text = converted(11, node("Resize", "x none scales", "y", &attributes), &x(), &constants);
+    let text = converted(
+        11,
+        node("Resize", "x none scales", "y", &attributes),
+        &x(),
+        &constants,
+    );
     assert!(text.contains("tf_half_pixel_for_nn"), "{text}");
 }
 
