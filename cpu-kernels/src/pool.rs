@@ -17,6 +17,8 @@ use std::ops::Range;
 pub enum Pooling {
     /// The largest value inside the image; NaN if any is.
     Max,
+    /// The largest number inside the image, as found by comparing: NaN where the first tap is, for nothing is larger.
+    MaxByComparing,
     /// The mean of the values inside the image.
     Average,
     /// The sum of the values inside the image over the count of taps that lie inside the image or its padding
@@ -259,6 +261,11 @@ struct Taps<E> {
     steps: [usize; 3],
 }
 
+/// What is made of the taps of a window.
+const SUM: u8 = 0;
+const MAX: u8 = 1;
+const MAX_BY_COMPARING: u8 = 2;
+
 /// Vectors of channels that are pooled together: independent results, and one walk over the taps for all of them.
 const BLOCK: usize = 4;
 
@@ -266,17 +273,17 @@ impl<E: Load> Kernel for &Pixels<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        if self.pooling == Pooling::Max {
-            self.pixels::<S, true>(s);
-        } else {
-            self.pixels::<S, false>(s);
+        match self.pooling {
+            Pooling::Max => self.pixels::<S, MAX>(s),
+            Pooling::MaxByComparing => self.pixels::<S, MAX_BY_COMPARING>(s),
+            Pooling::Average | Pooling::AverageCountPadding => self.pixels::<S, SUM>(s),
         }
     }
 }
 
 impl<E: Load> Pixels<'_, E> {
     #[inline(always)]
-    fn pixels<S: Simd, const MAX: bool>(&self, s: S) {
+    fn pixels<S: Simd, const HOW: u8>(&self, s: S) {
         let PoolPlan {
             params: PoolParams { window, .. },
             in_stride,
@@ -321,10 +328,10 @@ impl<E: Load> Pixels<'_, E> {
                 // SAFETY: the taps lie in the image, and `left` channels of them and of this output pixel remain.
                 unsafe {
                     if left >= BLOCK * S::LANES {
-                        block::<S, E, MAX, BLOCK>(s, taps, c, BLOCK * S::LANES, scale, out);
+                        block::<S, E, HOW, BLOCK>(s, taps, c, BLOCK * S::LANES, scale, out);
                         c += BLOCK * S::LANES;
                     } else {
-                        block::<S, E, MAX, 1>(s, taps, c, left, scale, out);
+                        block::<S, E, HOW, 1>(s, taps, c, left, scale, out);
                         c += S::LANES;
                     }
                 }
@@ -344,7 +351,7 @@ const LONGEST_CHAIN: usize = 128;
 /// # Safety
 /// The taps are readable for these channels.
 #[inline(always)]
-unsafe fn chain<S: Simd, E: Load, const MAX: bool, const N: usize>(
+unsafe fn chain<S: Simd, E: Load, const HOW: u8, const N: usize>(
     s: S,
     sums: &mut [S::F; N],
     mut from: *const E,
@@ -357,14 +364,28 @@ unsafe fn chain<S: Simd, E: Load, const MAX: bool, const N: usize>(
             let n = if N == 1 { left } else { S::LANES };
             // SAFETY: as the caller promises.
             let x = unsafe { s.read(from.wrapping_add(v * S::LANES), n) };
-            // maximum: a NaN on either side stays
-            *sum = if MAX {
-                s.select(s.eq(x, x), s.max(x, *sum), x)
-            } else {
-                s.add(*sum, x)
+            *sum = match HOW {
+                // a NaN on either side stays
+                MAX => s.select(s.eq(x, x), s.max(x, *sum), x),
+                // what was found stays where either is NaN
+                MAX_BY_COMPARING => s.max(x, *sum),
+                _ => s.add(*sum, x),
             };
         }
         from = from.wrapping_add(step);
+    }
+}
+
+/// Reads the tap at `from`.
+///
+/// # Safety
+/// The tap is readable for these channels.
+#[inline(always)]
+unsafe fn first<S: Simd, E: Load, const N: usize>(s: S, sums: &mut [S::F; N], from: *const E, left: usize) {
+    for (v, sum) in sums.iter_mut().enumerate() {
+        let n = if N == 1 { left } else { S::LANES };
+        // SAFETY: as the caller promises.
+        *sum = unsafe { s.read(from.wrapping_add(v * S::LANES), n) };
     }
 }
 
@@ -373,7 +394,7 @@ unsafe fn chain<S: Simd, E: Load, const MAX: bool, const N: usize>(
 /// # Safety
 /// The taps are readable and `out` is writable for these channels.
 #[inline(always)]
-unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
+unsafe fn block<S: Simd, E: Load, const HOW: u8, const N: usize>(
     s: S,
     taps: Taps<E>,
     c: usize,
@@ -381,17 +402,21 @@ unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
     scale: S::F,
     out: *mut E,
 ) {
-    let mut sums = [s.splat(if MAX { f32::NEG_INFINITY } else { 0.0 }); N];
+    let mut sums = [s.splat(if HOW == SUM { 0.0 } else { f32::NEG_INFINITY }); N];
+    if HOW == MAX_BY_COMPARING && !taps.counts.contains(&0) {
+        // SAFETY: the first tap is one of those that the caller promises.
+        unsafe { first::<S, E, N>(s, &mut sums, taps.from.wrapping_add(c), left) };
+    }
     let mut slice = taps.from.wrapping_add(c);
     for _ in 0..taps.counts[0] {
         let mut row = slice;
         for _ in 0..taps.counts[1] {
             let (mut from, mut count) = (row, taps.counts[2]);
             // long chains of sums in pieces, so that rounding errors grow with the root of the count
-            while !MAX && count > LONGEST_CHAIN {
+            while HOW == SUM && count > LONGEST_CHAIN {
                 let mut parts = [s.splat(0.0); N];
                 // SAFETY: as the caller promises.
-                unsafe { chain::<S, E, MAX, N>(s, &mut parts, from, taps.steps[2], LONGEST_CHAIN, left) };
+                unsafe { chain::<S, E, HOW, N>(s, &mut parts, from, taps.steps[2], LONGEST_CHAIN, left) };
                 for (sum, part) in sums.iter_mut().zip(parts) {
                     *sum = s.add(*sum, part);
                 }
@@ -399,14 +424,14 @@ unsafe fn block<S: Simd, E: Load, const MAX: bool, const N: usize>(
                 count -= LONGEST_CHAIN;
             }
             // SAFETY: as the caller promises.
-            unsafe { chain::<S, E, MAX, N>(s, &mut sums, from, taps.steps[2], count, left) };
+            unsafe { chain::<S, E, HOW, N>(s, &mut sums, from, taps.steps[2], count, left) };
             row = row.wrapping_add(taps.steps[1]);
         }
         slice = slice.wrapping_add(taps.steps[0]);
     }
     for (v, &sum) in sums.iter().enumerate() {
         let n = if N == 1 { left } else { S::LANES };
-        let y = if MAX { sum } else { s.mul(sum, scale) };
+        let y = if HOW == SUM { s.mul(sum, scale) } else { sum };
         // SAFETY: as the caller promises.
         unsafe { s.write(out.add(c + v * S::LANES), y, n) };
     }
@@ -440,7 +465,9 @@ mod tests {
                 }
                 let sum: f32 = values.iter().sum();
                 out.push(match pooling {
-                    Pooling::Max => values.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+                    Pooling::Max | Pooling::MaxByComparing => {
+                        values.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+                    }
                     Pooling::Average => sum / values.len().max(1) as f32,
                     Pooling::AverageCountPadding => sum / counted.max(1) as f32,
                 });
@@ -495,7 +522,12 @@ mod tests {
                     let input: Vec<f32> = (0..plan.in_len)
                         .map(|i| ((i * 7919) % 1013) as f32 - 500.0)
                         .collect();
-                    for pooling in [Pooling::Max, Pooling::Average, Pooling::AverageCountPadding] {
+                    for pooling in [
+                        Pooling::Max,
+                        Pooling::MaxByComparing,
+                        Pooling::Average,
+                        Pooling::AverageCountPadding,
+                    ] {
                         let want = naive(&params, pooling, &input);
                         for isa in Isa::available() {
                             let mut got = vec![f32::NAN; plan.out_len];

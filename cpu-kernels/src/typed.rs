@@ -126,7 +126,7 @@ pub trait Number: Copy + Send + Sync + 'static {
     fn single(f: Single) -> Pass<Self, Self>;
     /// All bits inverted; none of floats.
     fn inverted() -> Option<Pass<Self, Self>>;
-    /// `y = min(max(x, low), high)`, where a limit may be left out; NaN stays.
+    /// `y = min(max(x, low), high)`, where a limit that is left out is the last finite number; NaN stays.
     fn clip(y: &mut [Self], x: &[Self], low: Option<Self>, high: Option<Self>);
 }
 
@@ -259,7 +259,7 @@ macro_rules! floats {
                 None
             }
             fn clip(y: &mut [$t], x: &[$t], low: Option<$t>, high: Option<$t>) {
-                let (low, high) = (low.unwrap_or($t::NEG_INFINITY), high.unwrap_or($t::INFINITY));
+                let (low, high) = (low.unwrap_or($t::MIN), high.unwrap_or($t::MAX));
                 map(y, x, |x| {
                     let x = if x.is_nan() || x > low { x } else { low };
                     if x.is_nan() || x < high { x } else { high }

@@ -9,6 +9,8 @@
 //!
 //! Not here: rules of well-formed graphs (`verify`), types (`infer`).
 
+use polychip_ops::Op;
+
 use crate::{Group, Node, NodeId, Tensor, TensorId};
 
 pub(crate) mod node;
@@ -315,8 +317,14 @@ impl Graph {
                 removed += 1;
             } else if self.node(id).writes().any(|tensor| !wanted[tensor.index()]) {
                 self.edit_node(id, |node| {
-                    for output in &mut node.outputs {
-                        *output = output.filter(|tensor| wanted[tensor.index()]);
+                    // what a Split gives depends on how many outputs it has; others must have some: the last one that a
+                    // node needs stays, wanted or not
+                    let least = match node.op {
+                        Op::Split => node.outputs.len(),
+                        op => op.spec().output_arity().0,
+                    };
+                    for (place, output) in node.outputs.iter_mut().enumerate() {
+                        *output = output.filter(|tensor| place + 1 == least || wanted[tensor.index()]);
                     }
                     while let Some(None) = node.outputs.last() {
                         node.outputs.pop();

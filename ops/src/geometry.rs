@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! 1. Kernel, strides and dilations are at least 1 and have one entry per spatial axis.
-//! 2. A [`Placement`] has at least one window per axis, unless the input axis itself is empty.
+//! 2. A [`Placement`] has at least one window per axis, unless the input axis itself is empty, or a pool's window is
+//!    larger than it by less than two steps: then the pool is empty.
 //!
 //! Not here: channels, groups and weights (`infer::convolution`).
 
@@ -154,7 +155,10 @@ impl Window {
             None if self.ceil && extent - padded < stride && padded > end => 1,
             None => 0,
         };
-        if output == 0 && !(size == 0 && begin == 0 && end == 0) {
+        // the formula of a pool gives zero where its window does not fit; a convolution has no result then
+        let pools = matches!(self.op, Op::AveragePool | Op::LpPool | Op::MaxPool)
+            && extent.saturating_sub(padded) < stride.saturating_mul(2);
+        if output == 0 && !pools && !(size == 0 && begin == 0 && end == 0) {
             let message =
                 format!("the window spans {extent} on spatial axis {axis}, the padded input only {padded}");
             return Err(InferError::new(self.op, ErrorKind::Shape, message));
@@ -437,11 +441,13 @@ mod tests {
     #[test]
     fn windows_that_do_not_fit_are_errors() {
         let none = Attributes::new();
-        let error = window(&[3], &none).resolve(&[2]).unwrap_err();
+        assert_eq!(window(&[3], &none).resolve(&[2]).unwrap().output, [0]);
+        let error = window(&[3], &none).resolve(&[1]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "MaxPool: the window spans 3 on spatial axis 0, the padded input only 2"
+            "MaxPool: the window spans 3 on spatial axis 0, the padded input only 1"
         );
+        assert!(Window::new(Op::Conv, &none, &[3]).unwrap().resolve(&[2]).is_err());
         assert!(window(&[3], &none).resolve(&[4, 4]).is_err());
         assert!(Window::new(Op::Conv, &none, &[0]).is_err());
         let bad = none.clone().with_ints(Attr::Strides, &[0]);

@@ -59,13 +59,16 @@ fn transform(c: &Call<'_>) -> Result<Transform> {
         "pytorch_half_pixel" => Transform::PytorchHalfPixel,
         "align_corners" => Transform::AlignCorners,
         "asymmetric" => Transform::Asymmetric,
+        // of opset 11 alone
+        "tf_half_pixel_for_nn" => Transform::TfHalfPixelForNn,
         "tf_crop_and_resize" => Transform::TfCropAndResize,
         other => return bad(format!("coordinate_transformation_mode is {other:?}")),
     })
 }
 
 fn scaled(size: usize, scale: f64) -> Result<usize> {
-    let n = (size as f64 * scale).floor();
+    // in 32-bit floats, as shapes are inferred
+    let n = f64::from((size as f32 * scale as f32).floor());
     if !(0.0..=1e12).contains(&n) {
         return bad(format!("a dim of {size} scaled by {scale}"));
     }
@@ -88,6 +91,19 @@ fn resize(c: &Call<'_>) -> Outputs {
             roi: (0.0, 1.0),
         })
         .collect();
+    if transform == Transform::TfCropAndResize {
+        let roi = c.input(1)?.to_f64s()?;
+        if roi.len() != 2 * axes.len() {
+            return bad(format!(
+                "a region of {} numbers for {} axes",
+                roi.len(),
+                axes.len()
+            ));
+        }
+        for (i, &d) in axes.iter().enumerate() {
+            all[d].roi = (roi[i], roi[axes.len() + i]);
+        }
+    }
     let given = |i: usize| c.optional(i).filter(|t| !t.is_empty());
     match (given(2), given(3)) {
         (Some(scales), None) => {
@@ -129,19 +145,6 @@ fn resize(c: &Call<'_>) -> Outputs {
             }
         }
         _ => return bad("one of scales and sizes is wanted"),
-    }
-    if transform == Transform::TfCropAndResize {
-        let roi = c.input(1)?.to_f64s()?;
-        if roi.len() != 2 * axes.len() {
-            return bad(format!(
-                "a region of {} numbers for {} axes",
-                roi.len(),
-                axes.len()
-            ));
-        }
-        for (i, &d) in axes.iter().enumerate() {
-            all[d].roi = (roi[i], roi[axes.len() + i]);
-        }
     }
     let p = Resize {
         interpolation: interpolation(c)?,

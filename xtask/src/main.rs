@@ -14,6 +14,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod arm;
 mod bindgen;
 mod ci;
+mod differ;
 mod golden;
 mod guest;
 mod models;
@@ -65,6 +66,8 @@ enum Chore {
     Peers(peers::Options),
     /// Predict models of one op each without a profile, measure them, and say how far each prediction is off
     OpBench(op_bench::Options),
+    /// Run random graphs on the CPU and in ONNX Runtime, with ONNX's reference as referee: every difference is known or fails
+    Differ(differ::Options),
     /// Run trained models of public packages beside ONNX Runtime: answers, time, memory
     Trained(trained::Options),
     /// Try mutated models by the thousand: each is refused by name or runs, in bounded time and memory
@@ -110,6 +113,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Ci(options) => return ci::run(&options),
         Chore::OpBench(options) => return op_bench::run(&options),
         Chore::Mutants(options) => return mutants::run(&options),
+        Chore::Differ(options) => return differ::run(&options),
         Chore::Trained(options) => return trained::run(&options),
         Chore::Test(options) => return ci::run_quick(&options),
         Chore::Tidy(options) => tidy::run(&options, &chores()),

@@ -85,7 +85,8 @@ impl<A: Load, B: Load, C: Load> Kernel for &Rows<A, B, C> {
             }
             Unary::ThresholdedRelu { alpha } => {
                 let alpha = s.splat(alpha);
-                each!(|x| s.select(s.le(x, alpha), zero, x))
+                // NaN is not above the threshold
+                each!(|x| s.select(s.lt(alpha, x), x, zero))
             }
             Unary::Exp => each!(|x| math::exp(s, x)),
             Unary::Log => each!(|x| math::log(s, x)),

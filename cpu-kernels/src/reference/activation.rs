@@ -65,11 +65,8 @@ impl Activation {
                 }
             }
             Self::ThresholdedRelu { alpha } => {
-                if x > alpha || x.is_nan() {
-                    x
-                } else {
-                    0.0
-                }
+                // NaN is not above the threshold
+                if x > alpha { x } else { 0.0 }
             }
             Self::Elu { alpha } => {
                 if x < 0.0 {
@@ -136,6 +133,11 @@ pub fn activate(f: Activation, x: &Tensor) -> Result<Tensor> {
 /// If the slope does not broadcast to `x` or the operands are no numbers.
 pub fn prelu(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
     let at = index::broadcast_index(slope.shape(), x.shape())?;
+    if let (Wide::Int(v), Wide::Int(s)) = (x.wide(), slope.wide()) {
+        let scaled = |(x, i): (i128, usize)| if x < 0 { s[i].wrapping_mul(x) } else { x };
+        let v: Vec<i128> = v.into_iter().zip(at).map(scaled).collect();
+        return Tensor::from_i128s(x.element(), x.shape().to_vec(), &v);
+    }
     let s = slope.to_f64s()?;
     let v: Vec<f64> = x
         .to_f64s()?

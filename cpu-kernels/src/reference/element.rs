@@ -162,6 +162,19 @@ impl Element {
         }
     }
 
+    /// The largest finite value of a float of 16 bits or more.
+    #[must_use]
+    pub const fn largest(self) -> Option<f64> {
+        match self {
+            Self::F64 => Some(f64::MAX),
+            Self::F32 => Some(f32::MAX as f64),
+            Self::F16 => Some(65504.0),
+            // 2^127 · (2 − 2^-7)
+            Self::BF16 => Some(3.389_531_389_251_535_5e38),
+            _ => None,
+        }
+    }
+
     /// Whether values are complex numbers.
     #[must_use]
     pub const fn is_complex(self) -> bool {

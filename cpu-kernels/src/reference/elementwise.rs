@@ -4,6 +4,7 @@
 //! gives 0 and the remainder by zero gives 0, so that no operand can panic.
 
 use super::error::{Result, refuse, require};
+use super::reduce::cut;
 use super::{Element, Tensor, Wide, index};
 
 /// A function of one number that keeps the element type.
@@ -249,7 +250,13 @@ pub fn pow(base: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let ib = index::broadcast_index(exponent.shape(), &shape)?;
     let wide = match (base.wide(), exponent.wide()) {
         (Wide::Int(x), Wide::Int(y)) => Wide::Int(zip(&x, &ia, &y, &ib, int_pow)),
-        _ => Wide::Float(zip(&base.to_f64s()?, &ia, &exponent.to_f64s()?, &ib, f64::powf)),
+        _ => {
+            let powers = zip(&base.to_f64s()?, &ia, &exponent.to_f64s()?, &ib, f64::powf);
+            match base.element().int_range() {
+                Some((low, high)) => Wide::Int(powers.into_iter().map(|v| cut(v, low, high)).collect()),
+                None => Wide::Float(powers),
+            }
+        }
     };
     Tensor::from_wide(base.element(), shape, wide)
 }
@@ -324,7 +331,7 @@ pub fn not(x: &Tensor) -> Result<Tensor> {
 /// If a limit is no scalar of the same element type.
 pub fn clip(x: &Tensor, low: Option<&Tensor>, high: Option<&Tensor>) -> Result<Tensor> {
     let mut out = x.clone();
-    for (limit, f) in [(low, Binary::Max), (high, Binary::Min)] {
+    for (limit, f, end) in [(low, Binary::Max, f64::MIN), (high, Binary::Min, f64::MAX)] {
         if let Some(limit) = limit {
             require!(
                 limit.len() == 1,
@@ -332,6 +339,10 @@ pub fn clip(x: &Tensor, low: Option<&Tensor>, high: Option<&Tensor>) -> Result<T
                 limit.shape()
             );
             out = binary(f, &out, &limit.reshaped(vec![])?)?;
+        } else if let Some(largest) = x.element().largest() {
+            // the default limits are finite: they move infinities
+            let limit = Tensor::from_f64s(x.element(), vec![], &[end.clamp(-largest, largest)])?;
+            out = binary(f, &out, &limit)?;
         }
     }
     Ok(out)

@@ -134,7 +134,8 @@ pub fn gemm(a: &Tensor, b: &Tensor, c: Option<&Tensor>, alpha: f64, beta: f64) -
         a.shape(),
         b.shape()
     );
-    let bias = match c {
+    // C is not read where beta is zero, so that nothing comes of what is not finite there
+    let bias = match c.filter(|_| beta != 0.0) {
         None => None,
         Some(c) => Some((
             c,

@@ -1,6 +1,7 @@
 //! Pools: windows and regions reduced to one number.
 //!
-//! Invariant: padding never wins a maximum and never counts in a sum.
+//! Invariant: padding never wins a maximum and never counts in a sum; NaN wins a maximum only as
+//! the first tap of a window: nothing compares larger.
 
 use super::conv::bilinear;
 use super::error::{Result, refuse, require};
@@ -44,7 +45,7 @@ pub fn max_pool(x: &Tensor, window: &Window, column_major: bool) -> Result<(Tens
             let values = &v[p * image..][..image];
             let mut best: Option<usize> = None;
             for &i in &taps {
-                if best.is_none_or(|b| values[i] > values[b] || values[i].is_nan()) {
+                if best.is_none_or(|b| values[i] > values[b]) {
                     best = Some(i);
                 }
             }
@@ -258,7 +259,7 @@ pub fn roi_align(x: &Tensor, rois: &Tensor, images: &[i64], p: RoiAlign) -> Resu
                         }
                     }
                     let cell = if p.max {
-                        values.into_iter().reduce(f64::max).unwrap_or(0.0)
+                        values.into_iter().reduce(larger).unwrap_or(0.0)
                     } else {
                         values.iter().sum::<f64>() / (gh * gw).max(1) as f64
                     };
@@ -293,5 +294,10 @@ fn align_sample(plane: &[f64], (h, w): (usize, usize), y: f64, x: f64, max: bool
         ly * lx * plane[y1 * w + x1],
     ]
     .into_iter()
-    .reduce(f64::max)
+    .reduce(larger)
+}
+
+/// The larger of two: the first where nothing compares, which a NaN does not.
+fn larger(a: f64, b: f64) -> f64 {
+    if a < b { b } else { a }
 }

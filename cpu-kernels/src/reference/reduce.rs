@@ -82,8 +82,10 @@ fn float_group(f: Reduction, at: impl Iterator<Item = usize> + Clone, v: &[f64])
         // the sum of an empty iterator is -0, whose logarithm is the same
         Reduction::LogSum => values.sum::<f64>().ln(),
         Reduction::LogSumExp => {
-            let max = values.clone().fold(f64::NEG_INFINITY, f64::max);
-            if max.is_infinite() {
+            let max = values
+                .clone()
+                .fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || a > b { a } else { b });
+            if !max.is_finite() {
                 return max;
             }
             max + values.map(|a| (a - max).exp()).sum::<f64>().ln()
@@ -97,8 +99,13 @@ fn int_group(f: Reduction, element: Element, at: impl Iterator<Item = usize> + C
     match f {
         Reduction::Sum => values.fold(0, i128::wrapping_add),
         Reduction::Mean => {
-            let n = values.clone().count() as i128;
-            if n == 0 { 0 } else { values.sum::<i128>() / n }
+            // as NumPy's: the mean is a float that becomes an integer
+            let n = values.clone().count() as f64;
+            if n == 0.0 {
+                0
+            } else {
+                cut(values.map(|a| a as f64).sum::<f64>() / n, low, high)
+            }
         }
         Reduction::Prod => values.fold(1, i128::wrapping_mul),
         Reduction::Max => values.fold(low, i128::max),
@@ -107,8 +114,19 @@ fn int_group(f: Reduction, element: Element, at: impl Iterator<Item = usize> + C
         Reduction::SumSquare => values.fold(0, |s, a| s.wrapping_add(a.wrapping_mul(a))),
         Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp => {
             let floats: Vec<f64> = values.map(|a| a as f64).collect();
-            float_group(f, 0..floats.len(), &floats) as i128
+            cut(float_group(f, 0..floats.len(), &floats), low, high)
         }
+    }
+}
+
+/// A float as an integer of this range. The specification leaves open what comes of one outside: here the low end of the
+/// range, as of processors of the x86 family.
+pub(super) fn cut(value: f64, low: i128, high: i128) -> i128 {
+    let whole = value as i128;
+    if value.is_nan() || !(low..=high).contains(&whole) {
+        low
+    } else {
+        whole
     }
 }
 
@@ -127,7 +145,13 @@ pub fn arg_extreme(x: &Tensor, axis: usize, keep: bool, largest: bool, last: boo
         let mut best = 0;
         for i in 1..offsets.len() {
             let (new, old) = (v[b + offsets[i]], v[b + offsets[best]]);
-            let better = if largest { new > old } else { new < old };
+            // the place of a NaN is taken for that of the extreme, as NumPy does
+            let is_nan = |value: T| value.partial_cmp(&value).is_none();
+            let better = match (is_nan(new), is_nan(old)) {
+                (false, false) if largest => new > old,
+                (false, false) => new < old,
+                (new, old) => new && (last || !old),
+            };
             if better || last && new == old {
                 best = i;
             }

@@ -15,6 +15,7 @@ pub enum Transform {
     PytorchHalfPixel,
     AlignCorners,
     Asymmetric,
+    TfHalfPixelForNn,
     TfCropAndResize,
 }
 
@@ -91,19 +92,21 @@ fn origin(o: usize, n: usize, axis: Axis, transform: Transform) -> f64 {
     match transform {
         Transform::HalfPixel => half_pixel,
         Transform::HalfPixelSymmetric => input / 2.0 * (1.0 - axis.output as f64 / resized) + half_pixel,
-        Transform::PytorchHalfPixel if resized == 1.0 => -0.5,
-        Transform::PytorchHalfPixel => half_pixel,
+        Transform::PytorchHalfPixel if axis.output > 1 => half_pixel,
+        Transform::PytorchHalfPixel => 0.0,
+        Transform::TfHalfPixelForNn => half_pixel + 0.5,
         Transform::AlignCorners if resized == 1.0 => 0.0,
         Transform::AlignCorners => o_f * (input - 1.0) / (resized - 1.0),
         Transform::Asymmetric => o_f / axis.scale,
         Transform::TfCropAndResize => {
-            let (start, end) = axis.roi;
-            let inside = if resized == 1.0 {
-                (end - start) * (input - 1.0) / 2.0
+            // regions are 32-bit floats, and so are their lengths: what lies in the middle shall not move
+            let (start, end) = (axis.roi.0 as f32, axis.roi.1 as f32);
+            let (first, span) = (start * (n as f32 - 1.0), f64::from(end - start));
+            if axis.output > 1 {
+                f64::from(first) + o_f * span * (input - 1.0) / (axis.output as f64 - 1.0)
             } else {
-                o_f * (end - start) * (input - 1.0) / (resized - 1.0)
-            };
-            start * (input - 1.0) + inside
+                0.5 * f64::from(start + end) * (input - 1.0)
+            }
         }
     }
 }

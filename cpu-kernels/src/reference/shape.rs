@@ -101,7 +101,8 @@ pub fn slice(x: &Tensor, runs: &[Run]) -> Result<Tensor> {
     x.select(shape, &from)
 }
 
-/// What numpy's slice `start:end:step` takes from a dim of `dim`.
+/// What the slice `start:end:step` takes from a dim of `dim`: as numpy's, but that a start before the first element is
+/// clamped to it where the step is negative, as ONNX says.
 ///
 /// # Errors
 /// If the step is zero.
@@ -110,11 +111,12 @@ pub fn run(start: i64, end: i64, step: i64, dim: usize) -> Result<Run> {
     let d = dim as i64;
     let wrap = |v: i64| if v < 0 { v.saturating_add(d) } else { v };
     let (low, high) = if step > 0 { (0, d) } else { (-1, d - 1) };
-    let (start, end) = (wrap(start).clamp(low, high), wrap(end).clamp(low, high));
+    let start = wrap(start).clamp(low.max(0), high.max(0));
+    let end = wrap(end).clamp(low, high.max(low));
     // in i128: the step may be any integer
     let distance = i128::from(if step > 0 { end - start } else { start - end });
     let stride = i128::from(step).abs();
-    let len = if distance <= 0 {
+    let len = if dim == 0 || distance <= 0 {
         0
     } else {
         ((distance + stride - 1) / stride) as usize
@@ -397,6 +399,9 @@ mod tests {
         assert_eq!(take(-1, i64::MIN, -2), [4, 2, 0]);
         assert_eq!(take(4, 1, 1), [0i64; 0]);
         assert_eq!(take(10, 0, -3), [4, 1]);
+        // where ONNX clamps otherwise
+        assert_eq!(take(-9, -9, -1), [0]);
+        assert_eq!(run(-9, -9, -1, 0).unwrap().len, 0);
         assert_eq!(take(1, i64::MAX, i64::MAX), [1]);
         assert!(run(0, 1, 0, 5).is_err());
     }

@@ -142,7 +142,8 @@ pub fn window(element: Element, size: usize, periodic: bool, [a0, a1, a2]: [f64;
     let n = if periodic { size as f64 } else { size as f64 - 1.0 };
     let v: Vec<f64> = (0..size)
         .map(|i| {
-            let angle = if n == 0.0 { 0.0 } else { TAU * i as f64 / n };
+            // of one element that is not periodic the formula makes 0 / 0
+            let angle = TAU * i as f64 / n;
             a0 - a1 * angle.cos() + a2 * (2.0 * angle).cos()
         })
         .collect();

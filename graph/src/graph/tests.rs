@@ -98,9 +98,20 @@ fn a_cycle_is_named() {
 fn unwanted_outputs_are_dropped() {
     let mut graph = Graph::new("split");
     let [x, a, b] = ["x", "a", "b"].map(|name| tensor(&mut graph, name));
-    let split = graph.add_node(Node::new(Op::Split, vec![Some(x)], vec![Some(a), Some(b)]));
+    let dropout = graph.add_node(Node::new(Op::Dropout, vec![Some(x)], vec![Some(a), Some(b)]));
+    // how many parts there are says how large each is; and best values have places
+    let parts = ["c", "d", "e"].map(|name| tensor(&mut graph, name));
+    let split = graph.add_node(Node::new(Op::Split, vec![Some(x)], parts.map(Some).to_vec()));
+    let best = ["f", "g"].map(|name| tensor(&mut graph, name));
+    let top = graph.add_node(Node::new(
+        Op::TopK,
+        vec![Some(x), Some(x)],
+        best.map(Some).to_vec(),
+    ));
     graph.inputs.push(x);
-    graph.outputs.push(a);
+    graph.outputs.extend([a, parts[0], best[0]]);
     assert_eq!(graph.remove_dead(), 0);
-    assert_eq!(graph.node(split).outputs, [Some(a)]);
+    assert_eq!(graph.node(dropout).outputs, [Some(a)]);
+    assert_eq!(graph.node(split).outputs, [Some(parts[0]), None, Some(parts[2])]);
+    assert_eq!(graph.node(top).outputs, best.map(Some));
 }

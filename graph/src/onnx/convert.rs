@@ -88,7 +88,7 @@ pub(super) fn convert(target: &mut Target<'_>, node: Node, version: i64) -> Resu
                 Op::Pad if version < 11 => limits::pad(&mut rewrite)?,
                 Op::Scan if version < 9 => scan::batched(&mut rewrite)?,
                 Op::Upsample => resize::upsample(&mut rewrite)?,
-                Op::Resize if version < 11 => resize::resize(&mut rewrite),
+                Op::Resize if version < 11 => resize::resize(&mut rewrite)?,
                 Op::Resize => resize::tidy(&mut rewrite),
                 Op::RoiAlign if version < 16 => resize::roi_align(&mut rewrite),
                 Op::GridSample if version < 20 => resize::grid_sample(&mut rewrite),

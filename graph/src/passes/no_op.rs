@@ -2,8 +2,9 @@
 //!
 //! Gone afterwards: Identity; Dropout outside training; Cast to the same type; Reshape, Flatten,
 //! Squeeze, Unsqueeze, Expand, Tile, Slice and Pad that change nothing; Transpose that keeps the order;
-//! Concat, Sum, Max, Min and Mean of one tensor; Add 0, Sub 0, Mul 1, Div 1; Clip without limits.
-//! Merged: Transpose of Transpose, Reshape of a reshaping op, Relu of Relu. A Sum of two is an Add.
+//! Concat, Sum, Max, Min and Mean of one tensor; Add 0, Sub 0, Mul 1, Div 1; Clip of integers without limits.
+//! Merged: Transpose of Transpose, Reshape of a reshaping op, Relu of Relu. A Sum of two is an Add. A Gemm whose beta is
+//! zero reads no C.
 //!
 //! Invariants:
 //! 1. An output of the graph keeps its name: the tensor before the removed node takes it over, unless
@@ -63,7 +64,11 @@ fn source(graph: &Graph, node: &Node) -> Option<TensorId> {
             .into_iter()
             .eq(0..graph.tensor(x).ty.rank()?),
         Op::Concat | Op::Sum | Op::Max | Op::Min | Op::Mean => single,
-        Op::Clip => single || node.inputs.iter().skip(1).all(Option::is_none),
+        // the limits of floats that are left out are the largest finite ones
+        Op::Clip => {
+            !graph.tensor(x).ty.dtype.is_float()
+                && (single || node.inputs.iter().skip(1).all(Option::is_none))
+        }
         Op::Add | Op::Mul => return neutral(graph, node, y),
         Op::Sub => same_shape && pattern::scalar(graph, node.input(1)?)? == 0.0,
         Op::Div | Op::Pow => same_dtype && same_shape && pattern::scalar(graph, node.input(1)?)? == 1.0,
@@ -128,6 +133,11 @@ pub(super) fn bypass(graph: &mut Graph, id: NodeId, from: TensorId) -> bool {
 /// Gives a node that is a special case the simpler op's name.
 fn rename(graph: &mut Graph, id: NodeId) -> bool {
     let node = graph.node(id);
+    if node.op == Op::Gemm && node.input(2).is_some() && node.attributes.float(Attr::Beta) == Some(0.0) {
+        // nothing comes of C, not of an infinity in it either
+        graph.edit_node(id, |node| node.inputs.truncate(2));
+        return true;
+    }
     let found = node.op == Op::Sum && node.inputs.len() == 2;
     if found {
         graph.edit_node(id, |node| {

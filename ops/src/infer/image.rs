@@ -97,21 +97,17 @@ fn resize(call: &Call<'_>) -> Result<Vec<Out>> {
     let mut shape = dims.to_vec();
     if by_scales {
         let crop = call.str(Attr::CoordinateTransformationMode) == "tf_crop_and_resize";
-        let roi = if crop { floats(call, 1) } else { None };
-        if let Some(roi) = &roi
+        if let Some(roi) = floats(call, 1).filter(|_| crop)
             && roi.len() != 2 * axes.len()
         {
             bad_input!(call, 1, "{} axes need {} values", axes.len(), 2 * axes.len());
         }
-        let scales = floats(call, 2).filter(|_| !crop || roi.is_some());
+        // the region does not count, whatever the words of the op say: not for ONNX's own shape inference and reference
+        let scales = floats(call, 2);
         for (place, &axis) in axes.iter().enumerate() {
-            shape[axis] = match (&scales, &roi) {
-                (None, _) => Dim::Unknown,
-                (Some(scales), None) => scaled(call, &dims[axis], scales[place])?,
-                (Some(scales), Some(roi)) => {
-                    let part = roi[place + axes.len()] - roi[place];
-                    scaled(call, &dims[axis], part * scales[place])?
-                }
+            shape[axis] = match &scales {
+                None => Dim::Unknown,
+                Some(scales) => scaled(call, &dims[axis], scales[place])?,
             };
         }
         return Ok(vec![Out::dims(shape)]);

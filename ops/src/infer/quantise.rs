@@ -62,6 +62,11 @@ fn scales(call: &Call<'_>) -> Result<()> {
     if single && block == 0 {
         return Ok(());
     }
+    if dims.is_empty() && block == 0 {
+        // one value, whatever the axis
+        call.rank_is(1, 1)?;
+        return call.expect_dim(1, 0, &Dim::Known(1));
+    }
     let axis = call.axis(call.int(Attr::Axis), dims.len());
     if block == 0 {
         call.rank_is(1, 1)?;

@@ -20,9 +20,9 @@ rows! {
         with (Keepdims: int = 1, NoopWithEmptyAxes: int = 0);
     ReduceL2 18 (data: T, axes: opt i64) -> (reduced: T) where (T: tensors(FLOATS_OR_WORDS))
         with (Keepdims: int = 1, NoopWithEmptyAxes: int = 0);
-    ReduceLogSum 28 (data: T, axes: opt i64) -> (reduced: T) where (T: tensors(FLOATS))
+    ReduceLogSum 28 (data: T, axes: opt i64) -> (reduced: T) where (T: tensors(FLOATS_OR_WORDS))
         with (Keepdims: int = 1, NoopWithEmptyAxes: int = 0);
-    ReduceLogSumExp 28 (data: T, axes: opt i64) -> (reduced: T) where (T: tensors(FLOATS))
+    ReduceLogSumExp 28 (data: T, axes: opt i64) -> (reduced: T) where (T: tensors(FLOATS_OR_WORDS))
         with (Keepdims: int = 1, NoopWithEmptyAxes: int = 0);
     ReduceMax 20 (data: T, axes: opt i64) -> (reduced: T)
         where (T: tensors(PLAIN.without(set(&[U16, I16]))))

@@ -198,6 +198,11 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
             .collect(),
         )
         .all_steps(),
+        Check::cargo(
+            "random graphs beside ONNX Runtime",
+            &["xtask", "differ", "--graphs", "500"],
+        )
+        .needs("python", crate::differ::missing()),
         Check::new(
             "clients of vendors' libraries by others",
             vec![suite(LITERT_TESTS, "qnn"), suite(LITERT_TESTS, "neuron")],

@@ -119,6 +119,7 @@ const FREE: &[&str] = &[
     "polychip-isa-tests",
     "polychip-litert-tests",
     "polychip-conformance",
+    "polychip-differ",
     "polychip-models",
     "polychip-mutants",
     "polychip-op-bench",

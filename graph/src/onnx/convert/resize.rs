@@ -4,6 +4,7 @@ use polychip_ops::{Attr, AttrValue, Literal, Op};
 
 use super::rewrite::Rewrite;
 use crate::Error;
+use crate::infer::value_of;
 
 /// Upsample is Resize by scales, with coordinates that start at the corner.
 pub(super) fn upsample(rewrite: &mut Rewrite<'_, '_>) -> Result<(), Error> {
@@ -24,14 +25,43 @@ pub(super) fn upsample(rewrite: &mut Rewrite<'_, '_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Before 11 Resize had scales as its second input.
-pub(super) fn resize(rewrite: &mut Rewrite<'_, '_>) {
-    let scales = rewrite.node.input(1);
+/// Before 11 Resize had scales as its second input, and no words for how nearest neighbours are chosen: ONNX's own cases
+/// of opset 10 take the one before where an axis grows, the one behind where it shrinks.
+pub(super) fn resize(rewrite: &mut Rewrite<'_, '_>) -> Result<(), Error> {
+    let scales = rewrite.input(1)?;
     rewrite.node.inputs.truncate(1);
-    if let Some(scales) = scales {
-        rewrite.set_input(2, scales);
-    }
+    rewrite.set_input(2, scales);
     corner_rules(rewrite);
+    let nearest = rewrite
+        .node
+        .attributes
+        .str(Attr::Mode)
+        .is_none_or(|mode| mode == "nearest");
+    let values = value_of(rewrite.target.graph, rewrite.target.values, scales).and_then(|v| v.as_f64s());
+    let Some(values) = values.filter(|values| nearest && values.iter().any(|&scale| scale < 1.0)) else {
+        return Ok(());
+    };
+    let part =
+        |keep: fn(f32) -> f32| -> Vec<f32> { values.iter().map(|&scale| keep(scale as f32)).collect() };
+    let ceil = AttrValue::String("ceil".into());
+    if values.iter().any(|&scale| scale > 1.0) {
+        // first what shrinks, then what grows: axes do not depend on each other
+        let shrinking = rewrite.constant("shrinking", &Literal::f32s(&part(|scale| scale.min(1.0))));
+        let growing = rewrite.constant("growing", &Literal::f32s(&part(|scale| scale.max(1.0))));
+        let name = rewrite.name("shrunk");
+        let shrunk = rewrite.target.fresh(name.clone());
+        let mut first = rewrite.node.clone();
+        first.name = name;
+        first.inputs[2] = Some(shrinking);
+        first.outputs = vec![Some(shrunk)];
+        first.attributes.set(Attr::NearestMode, ceil);
+        rewrite.target.add(first)?;
+        rewrite.node.inputs[0] = Some(shrunk);
+        rewrite.node.inputs[2] = Some(growing);
+    } else {
+        rewrite.node.attributes.set(Attr::NearestMode, ceil);
+    }
+    Ok(())
 }
 
 /// Empty `roi` and `scales`, which 11 required where they were not used, are left out. The mode that
@@ -46,7 +76,8 @@ pub(super) fn tidy(rewrite: &mut Rewrite<'_, '_>) {
         rewrite.node.inputs.pop();
     }
     let attributes = &mut rewrite.node.attributes;
-    if attributes.str(Attr::CoordinateTransformationMode) == Some("tf_half_pixel_for_nn") {
+    let nearest = attributes.str(Attr::Mode).is_none_or(|mode| mode == "nearest");
+    if nearest && attributes.str(Attr::CoordinateTransformationMode) == Some("tf_half_pixel_for_nn") {
         let nearest = match attributes.str(Attr::NearestMode) {
             Some("floor") => "round_prefer_ceil",
             Some("round_prefer_floor") | None => "ceil",

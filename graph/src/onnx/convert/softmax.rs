@@ -40,6 +40,8 @@ pub(super) fn flat(rewrite: &mut Rewrite<'_, '_>) -> Result<bool, Error> {
         None => rewrite.step(Op::Shape, &[x], "shape", Attributes::new())?,
     };
     let name = rewrite.node.name.clone();
-    rewrite.emit(Op::Reshape, &[rows, shape], output, &name, Attributes::new())?;
+    // a size of zero is one, and copies none
+    let plain = Attributes::new().with_int(Attr::Allowzero, 1);
+    rewrite.emit(Op::Reshape, &[rows, shape], output, &name, plain)?;
     Ok(true)
 }

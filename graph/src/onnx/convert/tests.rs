@@ -135,14 +135,14 @@ fn resampling() {
          t2 \"y\": f32[2, 3, 8, 8] = Resize \"\"(t0, _, t1) \
          {coordinate_transformation_mode: \"asymmetric\", mode: \"linear\", nearest_mode: \"floor\"}\n"
     );
-    let scales = [f32s("s", &[4], &[1.0, 1.0, 0.5, 2.0])];
+    let scales = [f32s("s", &[4], &[1.0, 1.0, 1.0, 2.0])];
     for op in ["Upsample", "Resize"] {
         let opset = if op == "Resize" { 10 } else { 9 };
         assert_eq!(
             converted(opset, node(op, "x s", "y", &[]), &x(), &scales),
             format!(
-                "{X}const t1 \"s\": f32[4] = [1.0, 1.0, 0.5, 2.0]\n\
-                 t2 \"y\": f32[2, 3, 2, 8] = Resize \"\"(t0, _, t1) \
+                "{X}const t1 \"s\": f32[4] = [1.0, 1.0, 1.0, 2.0]\n\
+                 t2 \"y\": f32[2, 3, 4, 8] = Resize \"\"(t0, _, t1) \
                  {{coordinate_transformation_mode: \"asymmetric\", nearest_mode: \"floor\"}}\n"
             )
         );
@@ -177,8 +177,11 @@ fn softmax_over_all_dimensions_from_the_axis() {
         "t1 \"y.matrix\": f32[6, 16] = Flatten \"y.matrix\"(t0) {axis: 2}\n\
          t2 \"y.rows\": f32[6, 16] = LogSoftmax \"y.rows\"(t1) {axis: -1}\n\
          const t3 \"y.shape\": i64[4] = [2, 3, 4, 4]\n\
-         t4 \"y\": f32[2, 3, 4, 4] = Reshape \"\"(t2, t3)\n"
+         t4 \"y\": f32[2, 3, 4, 4] = Reshape \"\"(t2, t3) {allowzero: 1}\n"
     );
+    let empty = [value("x", DType::F32, &[8, 4, 0, 1])];
+    let text = converted(10, node("Softmax", "x", "y", &[]), &empty, &[]);
+    assert!(text.contains("f32[8, 4, 0, 1] = Reshape"), "{text}");
     // the default axis was 1; sizes of 1 behind it change nothing
     let flat = [value("x", DType::F32, &[2, 10, 1, 1])];
     assert_eq!(
@@ -335,6 +338,41 @@ fn resize_without_what_it_does_not_use() {
              {{coordinate_transformation_mode: \"half_pixel\", nearest_mode: \"round_prefer_ceil\"}}\n"
         )
     );
+}
+
+/// Opset 10 had no attribute for it: ONNX's cases take the neighbour behind where an axis shrinks.
+#[test]
+fn nearest_neighbours_of_opset_10() {
+    let resized = |scales: &[f32]| {
+        let scales = [f32s("scales", &[4], scales)];
+        converted(10, node("Resize", "x scales", "y", &[]), &x(), &scales)
+    };
+    assert!(resized(&[1.0, 1.0, 2.0, 2.0]).contains("nearest_mode: \"floor\""));
+    assert!(resized(&[1.0, 1.0, 0.5, 0.5]).contains("nearest_mode: \"ceil\""));
+    let both = resized(&[1.0, 1.0, 2.0, 0.5]);
+    assert!(
+        both.contains("f32[2, 3, 4, 2] = Resize") && both.contains("f32[2, 3, 8, 2] = Resize"),
+        "{both}"
+    );
+}
+
+#[test]
+fn half_a_pixel_of_opset_11_stays_where_values_are_between() {
+    let constants = [
+        f32s("none", &[0], &[]),
+        f32s("scales", &[4], &[1.0, 1.0, 2.0, 2.0]),
+    ];
+    let attributes = [
+        string("coordinate_transformation_mode", "tf_half_pixel_for_nn"),
+        string("mode", "linear"),
+    ];
+    let text = converted(
+        11,
+        node("Resize", "x none scales", "y", &attributes),
+        &x(),
+        &constants,
+    );
+    assert!(text.contains("tf_half_pixel_for_nn"), "{text}");
 }
 
 #[test]

@@ -52,7 +52,8 @@ pub(in crate::passes) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding
     };
     let (stored, real) = (graph.tensor(stored), graph.tensor(real));
     let typed = stored.typed && real.typed;
-    if !typed || !is_storage(stored.ty.dtype) || !real.ty.dtype.is_float() {
+    // of other reals no device takes an encoding: the nodes themselves run everywhere
+    if !typed || !is_storage(stored.ty.dtype) || real.ty.dtype != DType::F32 {
         return None;
     }
     if node.attributes.int(Attr::Precision).unwrap_or(0) != 0 {

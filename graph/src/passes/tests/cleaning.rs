@@ -176,7 +176,6 @@ fn ops_without_effect_go_and_outputs_keep_their_names() {
     let (one, zero) = (b.number(1.0), b.number(0.0));
     t = b.op(Op::Mul, &[one, t]);
     t = b.op(Op::Sub, &[t, zero]);
-    t = b.op(Op::Clip, &[t]);
     t = b.op(Op::Neg, &[t]);
     t = b.op_with(Op::Concat, &[t], &[(Attr::Axis, AttrValue::Int(0))]);
     let y = b.op(Op::Identity, &[t]);
@@ -203,6 +202,39 @@ fn what_looks_without_effect_but_is_not_stays() {
     let spread = b.op(Op::Add, &[x, zero]);
     let (after, _) = proven(&b.finish(&[turned, moved, swapped, spread]), &Options::default());
     assert_eq!(after.node_count(), 4);
+}
+
+#[test]
+fn outputs_that_nobody_reads_leave_their_place() {
+    let mut b = Build::new();
+    let x = b.input("x", &[6]);
+    let (sizes, k) = (b.list(&[1, 2, 3]), b.list(&[2]));
+    let axis = [(Attr::Axis, AttrValue::Int(0))];
+    let parts = b.ops(Op::Split, &[x, sizes], &axis, 3);
+    let best = b.ops(Op::TopK, &[x, k], &axis, 2);
+    // shapes are known, so that the last outputs have no reader in the end
+    let shapes = [b.op(Op::Shape, &[parts[2]]), b.op(Op::Shape, &[best[1]])];
+    let graph = b.finish(&[parts[0], best[0], shapes[0], shapes[1]]);
+    let (after, _) = proven(&graph, &Options::default());
+    assert_eq!(after.node_count(), 2);
+    for (_, node) in after.nodes() {
+        let outputs = if node.op == Op::Split { 3 } else { 2 };
+        assert_eq!(node.outputs.len(), outputs, "{}", node.op);
+    }
+}
+
+#[test]
+fn limits_of_clip_and_a_weight_of_zero() {
+    let mut b = Build::new();
+    let (x, c) = (b.input("x", &[2, 2]), b.input("c", &[2]));
+    // infinities become the last finite numbers
+    let clipped = b.op(Op::Clip, &[x]);
+    let y = b.op_with(Op::Gemm, &[clipped, x, c], &[(Attr::Beta, AttrValue::Float(0.0))]);
+    let (after, _) = proven(&b.finish(&[y]), &Options::default());
+    assert_snapshot!(nodes_of(&after), @r"
+    t0 = Clip(x)
+    y0 = Gemm(t0, x) beta=Float(0.0)
+    ");
 }
 
 #[test]

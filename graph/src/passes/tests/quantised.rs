@@ -43,6 +43,21 @@ fn weights(b: &mut Build, name: &str, dtype: DType, shape: &[usize], most: i64) 
     )
 }
 
+/// Of 16-bit floats no device takes an encoding, so that the nodes stay.
+#[test]
+fn what_is_quantised_from_other_floats_than_f32_has_no_encoding() {
+    let mut b = Build::new();
+    let x = b.typed_input("x", DType::F16, &[2, 3]);
+    let scale = b.literal("scale", &Literal::new(DType::F16, vec![], vec![0, 0x38]).unwrap());
+    let zero = b.literal("zero", &Literal::from_ints(DType::U8, vec![], &[3]).unwrap());
+    let stored = quantise(&mut b, x, [scale, zero]);
+    let moved = b.op(Op::Transpose, &[stored]);
+    let y = dequantise(&mut b, moved, [scale, zero]);
+    let (after, _) = proven(&b.finish(&[y]), &Options::default());
+    assert_eq!(after.node_count(), 3);
+    assert!(after.tensors().all(|(_, tensor)| tensor.encoding.is_none()));
+}
+
 #[test]
 fn a_convolution_with_bias_and_activation() {
     let mut b = Build::new();

@@ -531,6 +531,8 @@ fn quantised_tensors() {
         .with_int(Attr::BlockSize, 2);
     gives(Op::QuantizeLinear, &int4, &["f32[n, 4]", "f32[n, 2]"], "i4[n, 4]");
     gives(Op::DequantizeLinear, &none(), &["i8[n, 3]", "f16[]"], "f16[n, 3]");
+    // a list of one, whose length is not known yet, is one value of a scalar
+    gives(Op::DequantizeLinear, &none(), &["i8[]", "f32[s]"], "f32[]");
     gives(
         Op::DynamicQuantizeLinear,
         &none(),

@@ -3,7 +3,7 @@
 //! Not here: who computes it: a pass of its own (`elementwise`), an epilogue (`fuse`), a table of codes (`codes`).
 
 use polychip_cpu_kernels::Unary;
-use polychip_ops::{Attr, Op};
+use polychip_ops::{Attr, DType, Op};
 
 use super::encoding::stands_for_f32;
 use crate::part::{Node, Part};
@@ -23,7 +23,13 @@ pub(super) fn activation(part: &Part, node: &Node) -> Option<Unary> {
                 None => Some(default),
                 Some(tensor) => part.scalar(tensor).map(|value| value as f32),
             };
-            let (low, high) = (bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?);
+            // limits that are left out are the type's last finite numbers
+            let end = match part.real(node.input(0)?) {
+                DType::F16 => 65504.0,
+                DType::BF16 => f32::from_bits(0x7f7f_0000),
+                _ => f32::MAX,
+            };
+            let (low, high) = (bound(1, -end)?, bound(2, end)?);
             if low.is_nan() || high.is_nan() {
                 return None;
             }

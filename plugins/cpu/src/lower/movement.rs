@@ -202,10 +202,10 @@ fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
 
 /// Whether a box of `part` sizes in a tensor of `dims` is one run of memory.
 fn contiguous(dims: &[usize], part: &[usize]) -> bool {
-    let Some(first) = dims.iter().zip(part).position(|(whole, part)| whole != part) else {
+    let Some(last) = dims.iter().zip(part).rposition(|(whole, part)| whole != part) else {
         return true;
     };
-    part[..first].iter().all(|&size| size == 1)
+    part[..last].iter().all(|&size| size == 1)
 }
 
 fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {

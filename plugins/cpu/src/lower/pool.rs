@@ -33,7 +33,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         (PoolPlan::global(n, spatial, c).map_err(kernel_error)?, pooling)
     } else {
         let pooling = match node.op {
-            Op::MaxPool => Pooling::Max,
+            Op::MaxPool => Pooling::MaxByComparing,
             _ if node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0 => Pooling::AverageCountPadding,
             _ => Pooling::Average,
         };

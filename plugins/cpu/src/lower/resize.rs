@@ -28,8 +28,9 @@ impl Coordinates {
             Coordinates::PytorchHalfPixel if output > 1 => (x + 0.5) / scale - 0.5,
             Coordinates::PytorchHalfPixel => 0.0,
             Coordinates::Asymmetric => x / scale,
-            Coordinates::AlignCorners if output > 1 => x * (input as f64 - 1.0) / (output as f64 - 1.0),
-            Coordinates::AlignCorners => 0.0,
+            // the length that the scale makes, which may lie between two integers: so has it ONNX's backend suite
+            Coordinates::AlignCorners if scale * input as f64 == 1.0 => 0.0,
+            Coordinates::AlignCorners => x * (input as f64 - 1.0) / (scale * input as f64 - 1.0),
         }
     }
 }

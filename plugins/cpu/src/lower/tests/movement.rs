@@ -2,6 +2,18 @@
 
 use super::*;
 
+/// What is cut on two axes is no run of memory, though nothing stands before the first of them.
+#[test]
+fn a_slice_along_two_axes_that_somebody_reads() {
+    let mut net = Net::default();
+    let x = net.input(DType::F32, &[4, 8, 7]);
+    let (starts, ends) = (net.ints(&[1, 2]), net.ints(&[3, 5]));
+    let part = net.plain(Op::Slice, &[x, starts, ends]);
+    let sum = net.plain(Op::Neg, &[part]);
+    net.output(sum);
+    net.check(0.0);
+}
+
 #[test]
 fn movements_keep_every_element() {
     for dtype in [DType::F32, DType::I64, DType::U8, DType::F16] {

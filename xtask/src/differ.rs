@@ -1,0 +1,73 @@
+//! `cargo xtask differ`: random graphs on Polychip's CPU and in ONNX Runtime.
+//!
+//! Invariant: prints what `polychip-differ` prints, and fails where it does: a difference that no class of
+//! `device-tests/expectations/differ.toml` is of.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::models::python;
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How many graphs
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    graphs: usize,
+    /// Other graphs for each number
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// Index of the first graph: with the seed it says which graph that is
+    #[arg(long, default_value_t = 0, value_name = "INDEX")]
+    first: usize,
+    /// Only graphs with these ops, by their names
+    #[arg(long, num_args = 1.., value_name = "OP")]
+    only: Vec<String>,
+    /// Write every figure and every difference to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<std::path::PathBuf>,
+    /// Keep the models and inputs that differ in this folder
+    #[arg(long, value_name = "DIR")]
+    save: Option<std::path::PathBuf>,
+    /// Print the smallest part of each unknown difference in ONNX's text form
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Whether every difference is known.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(root())
+        .args(["run", "--quiet", "-p", "polychip-differ", "--"])
+        .arg("--python")
+        .arg(python(false)?)
+        .args(["--graphs", &options.graphs.to_string()])
+        .args(["--seed", &options.seed.to_string()])
+        .args(["--first", &options.first.to_string()]);
+    if !options.only.is_empty() {
+        command.arg("--only").args(&options.only);
+    }
+    // folders of who asks, not of the repository
+    let here = std::env::current_dir().context("where this runs")?;
+    if let Some(path) = &options.json {
+        command.arg("--json").arg(here.join(path));
+    }
+    if let Some(path) = &options.save {
+        command.arg("--save").arg(here.join(path));
+    }
+    if options.verbose {
+        command.arg("--verbose");
+    }
+    let status = command.status().context("cargo run")?;
+    ensure!(status.code().is_some(), "polychip-differ was ended by a signal");
+    Ok(status.success())
+}
+
+/// Why CI cannot run it here.
+pub(crate) fn missing() -> Option<String> {
+    let venv = root().join("target/venv");
+    (!venv.is_dir()).then(|| "target/venv is not there (`cargo xtask models` makes it)".to_owned())
+}
