@@ -111,26 +111,24 @@ impl Lower<'_> {
         let order = of_rank(order, rank);
         let list = |place: usize| node.input(place).map(|tensor| self.ints(tensor)).transpose();
         let starts = self.ints(self.input(node, 1)?)?;
+        let ends = self.ints(self.input(node, 2)?)?;
         let steps = list(4)?.unwrap_or_else(|| vec![1; starts.len()]);
         let axes = axes_of(
             &list(3)?.unwrap_or_else(|| (0..starts.len() as i64).collect()),
             rank,
         )?;
-        if [axes.len(), steps.len()] != [starts.len(); 2] || steps.iter().any(|&step| step < 1) {
+        if [axes.len(), steps.len(), ends.len()] != [starts.len(); 3] || steps.iter().any(|&step| step < 1) {
             return Err(Refusal::attribute(format!(
                 "Slice of axes {axes:?} by steps {steps:?}"
             )));
         }
-        let (mut begin, mut step) = (vec![0; rank], vec![1; rank]);
-        for ((axis, start), by) in axes.into_iter().zip(starts).zip(steps) {
+        let (mut begin, mut end, mut step) = (vec![0; rank], shape.to_vec(), vec![1; rank]);
+        for (number, axis) in axes.into_iter().enumerate() {
             let size = shape[axis] as i64;
-            begin[axis] = from_front(start, size).clamp(0, size) as usize;
-            step[axis] = by.min(size.max(1)) as usize;
+            let place = |place: i64| from_front(place, size).clamp(0, size) as usize;
+            (begin[axis], end[axis]) = (place(starts[number]), place(ends[number]));
+            step[axis] = steps[number].min(size.max(1)) as usize;
         }
-        let sizes = self.shape(to)?;
-        let end: Vec<usize> = (0..rank)
-            .map(|axis| begin[axis] + (sizes[axis].max(1) - 1) * step[axis] + 1)
-            .collect();
         let from = self.read(tensor, order)?;
         let kind = Kind::Slice([begin, end, step].map(|list| order.dims(&list)));
         self.moved(kind, &[from], to, order)
