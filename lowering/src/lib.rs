@@ -6,6 +6,7 @@
 //!
 //! Not here: steps, launches or operations (each plugin's `lower`), kernels.
 //! `handed`, a feature, is for plugins that lower nothing themselves: a vendor's compiler reads their parts as ONNX.
+//! `operands`, a feature, is for plugins whose vendor takes a graph of operands.
 //! Start reading at [`Part`], then [`OpClass`].
 
 #![forbid(unsafe_code)]
@@ -18,6 +19,8 @@ mod fusion;
 #[cfg(feature = "handed")]
 pub mod handed;
 pub mod layout;
+#[cfg(feature = "operands")]
+pub mod operands;
 mod part;
 mod refusal;
 mod scales;

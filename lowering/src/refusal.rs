@@ -68,6 +68,11 @@ impl Refusal {
         self.reason
     }
 
+    /// The node of the call's graph, where it is known.
+    pub fn node(&self) -> Option<u32> {
+        self.node
+    }
+
     /// The words.
     pub fn words(&self) -> &str {
         &self.words

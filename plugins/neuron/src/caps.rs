@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use polychip_lowering::operands;
 use polychip_lowering::{Outcome, Part, Refusal};
 use polychip_sdk::{HostServices, LogLevel, Reason, Support};
 
-use crate::info;
 use crate::lower;
 use crate::program::{Operation, Program};
 use crate::shared::Shared;
@@ -51,7 +51,7 @@ impl Answers {
 
     /// Whether the chip runs each node of a graph of so many nodes.
     pub(crate) fn support(&self, part: &Part, nodes: usize) -> Vec<Support> {
-        let infos = info::infos(part);
+        let infos = operands::infos(part, &lower::Chip);
         let bare: Vec<Outcome<Vec<Program>>> = part
             .nodes
             .iter()

@@ -1,47 +1,29 @@
-//! From nodes to operations of the library, as plain data.
+//! From nodes to operations of the library, as plain data: the front of operand graphs makes the steps.
 //!
 //! Invariants:
 //! 1. What is not exactly an operation of the library is refused with a reason; nothing is approximated.
-//! 2. A file imports files below its own only: `builder`, then the files of op classes, then `dispatch`.
+//! 2. A Relu or a Clip becomes the own activation of the operation before it, where that has one.
 //!
-//! Not here: what the library thinks of an operation (`caps`), its calls (`api`).
-//! Start reading at [`whole`], then `dispatch`.
+//! Not here: which steps a node becomes (`polychip_lowering::operands`), what the library thinks of an operation (`caps`),
+//! its calls (`api`). Start reading at [`whole`].
 
-mod builder;
-mod dispatch;
-mod elementwise;
-mod image;
-mod movement;
-mod product;
-mod wants;
+mod chip;
+mod encode;
 
-use polychip_lowering::{Layout, Node, Outcome, Part, Refusal};
+pub(crate) use chip::Chip;
+
+use polychip_lowering::operands::{self, Info};
+use polychip_lowering::{Node, Outcome, Part, Refusal};
 use polychip_sdk::GraphView;
 
-use builder::Lower;
-
-use crate::info::{self, Info};
 use crate::program::Program;
 
 /// The part that a view shows: nodes that the library has no operation for are computed as what they were made of.
 pub(crate) fn read(graph: &GraphView<'_>) -> Part {
     let part = Part::of(graph, |_| false);
-    let split: Vec<bool> = part.nodes.iter().map(|node| !dispatch::offers(node.op)).collect();
-    part.decomposed(|index| split[index])
-}
-
-/// What all tensors of a part are, and the planned order of each node.
-pub(crate) struct Plan {
-    pub(crate) infos: Vec<Outcome<Info>>,
-    pub(crate) layouts: Vec<Layout>,
-}
-
-impl Plan {
-    pub(crate) fn of(part: &Part) -> Plan {
-        let infos = info::infos(part);
-        let layouts = wants::layouts(part, &infos);
-        Plan { infos, layouts }
-    }
+    let offered = part.nodes.iter().map(|node| operands::offers(node.op, &Chip));
+    let offered: Vec<bool> = offered.collect();
+    part.decomposed(|index| !offered[index])
 }
 
 /// Lowers a part.
@@ -49,56 +31,19 @@ impl Plan {
 /// # Errors
 /// The node of the call's graph that is refused, and why.
 pub(crate) fn whole(part: &Part, relaxed: bool) -> Result<Program, Refusal> {
-    let plan = Plan::of(part);
-    let mut lower = Lower::new(part, &plan.infos, true);
-    for &input in &part.inputs {
-        lower.port_in(input)?;
-    }
-    for (node, &layout) in part.nodes.iter().zip(&plan.layouts) {
-        dispatch::node(&mut lower, node, layout).map_err(|refusal| refusal.at(node.index))?;
-    }
-    for &output in &part.outputs {
-        lower.port_out(output)?;
-    }
-    let mut program = lower.program;
+    let mut steps = operands::whole(part, &Chip)?;
+    steps.fuse(encode::takes_activation, |range| {
+        encode::activation(range).is_some()
+    });
+    let mut program = encode::program(&steps)?;
     program.relaxed = relaxed;
-    program.fuse();
     Ok(program)
 }
 
 /// Lowers one node as a part of its own, once in each order that it may be planned in. Without `data`, constants are empty.
 pub(crate) fn alone(part: &Part, infos: &[Outcome<Info>], node: &Node, data: bool) -> Outcome<Vec<Program>> {
-    let orders = match wants::is_planned(node, infos) {
-        true => &[Layout::RowMajor, Layout::ChannelsLast][..],
-        false => &[Layout::RowMajor],
-    };
-    orders
-        .iter()
-        .map(|&layout| in_order(part, infos, node, layout, data))
-        .collect()
-}
-
-fn in_order(
-    part: &Part,
-    infos: &[Outcome<Info>],
-    node: &Node,
-    layout: Layout,
-    data: bool,
-) -> Outcome<Program> {
-    let mut lower = Lower::new(part, infos, data);
-    for (place, input) in node.inputs.iter().enumerate() {
-        if let Some(tensor) = *input
-            && !node.inputs[..place].contains(input)
-            && !part.is_constant(tensor)
-        {
-            lower.port_in(tensor)?;
-        }
-    }
-    dispatch::node(&mut lower, node, layout)?;
-    for output in node.writes() {
-        lower.port_out(output)?;
-    }
-    Ok(lower.program)
+    let programs = operands::alone(part, infos, &Chip, node, data)?;
+    programs.iter().map(encode::program).collect()
 }
 
 #[cfg(test)]

@@ -8,56 +8,8 @@
 
 use std::fmt::Write as _;
 
-use polychip_sys::neuron::bindings as sys;
-
 /// Index of an operand in its program.
 pub(crate) type OperandId = usize;
-
-/// The type of a tensor's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Type {
-    F32,
-    F16,
-    I32,
-    Bool,
-    /// Unsigned integers that stand for reals.
-    U8,
-    /// Signed ones.
-    S8,
-}
-
-impl Type {
-    /// The library's code of a tensor of this type.
-    pub(crate) const fn code(self) -> u32 {
-        match self {
-            Type::F32 => sys::NEURON_TENSOR_FLOAT32,
-            Type::F16 => sys::NEURON_TENSOR_FLOAT16,
-            Type::I32 => sys::NEURON_TENSOR_INT32,
-            Type::Bool => sys::NEURON_TENSOR_BOOL8,
-            Type::U8 => sys::NEURON_TENSOR_QUANT8_ASYMM,
-            Type::S8 => sys::NEURON_TENSOR_QUANT8_ASYMM_SIGNED,
-        }
-    }
-
-    /// Bytes of an element.
-    pub(crate) const fn bytes(self) -> usize {
-        match self {
-            Type::F32 | Type::I32 => 4,
-            Type::F16 => 2,
-            Type::Bool | Type::U8 | Type::S8 => 1,
-        }
-    }
-
-    /// Whether elements stand for reals through an encoding.
-    pub(crate) const fn is_quantised(self) -> bool {
-        matches!(self, Type::U8 | Type::S8)
-    }
-
-    /// Whether elements are floats.
-    pub(crate) const fn is_float(self) -> bool {
-        matches!(self, Type::F32 | Type::F16)
-    }
-}
 
 /// How integers stand for reals: (stored - zero) × scale; a scale of 0 where they do not.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -170,77 +122,6 @@ impl Program {
             outputs,
             node: operation.node,
         });
-    }
-
-    /// Computes activations with the operation before them, where it has a code for that and nobody else reads what is
-    /// between: a Relu of a sum becomes the sum's own.
-    pub(crate) fn fuse(&mut self) {
-        let mut readers = vec![0usize; self.operands.len()];
-        for id in self.operations.iter().flat_map(|operation| &operation.inputs) {
-            readers[*id] += 1;
-        }
-        for &id in &self.outputs {
-            readers[id] += 1;
-        }
-        let mut at = 0;
-        while at < self.operations.len() {
-            let fused = fused(self.operations[at].code);
-            let from = self.operations[at].inputs[0];
-            let to = self.operations[at].outputs[0];
-            let before = self.operations[..at]
-                .iter()
-                .position(|operation| operation.outputs == [from]);
-            let same = self.operands[from].quant == self.operands[to].quant;
-            let (Some(code), Some(before), true, 1) = (fused, before, same, readers[from]) else {
-                at += 1;
-                continue;
-            };
-            let Some(place) = activation(&self.operations[before]) else {
-                at += 1;
-                continue;
-            };
-            let scalar = self.operations[before].inputs[place];
-            if self.operands[scalar].value != Some(number(sys::NEURON_FUSED_NONE as i32)) {
-                at += 1;
-                continue;
-            }
-            let activation = Operand {
-                value: Some(number(code as i32)),
-                ..self.operands[scalar].clone()
-            };
-            let activation = self.operand(activation);
-            readers.push(1);
-            self.operations[before].inputs[place] = activation;
-            self.operations[before].outputs = vec![to];
-            self.operations.remove(at);
-        }
-    }
-}
-
-/// The code that an operation has in front of others.
-fn fused(code: u32) -> Option<u32> {
-    match code {
-        sys::NEURON_RELU => Some(sys::NEURON_FUSED_RELU),
-        sys::NEURON_RELU1 => Some(sys::NEURON_FUSED_RELU1),
-        sys::NEURON_RELU6 => Some(sys::NEURON_FUSED_RELU6),
-        _ => None,
-    }
-}
-
-/// Which input of an operation says what is done to its result.
-fn activation(operation: &Operation) -> Option<usize> {
-    match (operation.code, operation.inputs.len()) {
-        (sys::NEURON_ADD | sys::NEURON_SUB | sys::NEURON_MUL | sys::NEURON_DIV, _) => Some(2),
-        (sys::NEURON_FULLY_CONNECTED, _) => Some(3),
-        (sys::NEURON_CONV_2D, 10) => Some(6),
-        (sys::NEURON_CONV_2D, 13) => Some(9),
-        (sys::NEURON_DEPTHWISE_CONV_2D, 11) => Some(7),
-        (sys::NEURON_DEPTHWISE_CONV_2D, 14) => Some(10),
-        (sys::NEURON_GROUPED_CONV_2D, 9) => Some(7),
-        (sys::NEURON_GROUPED_CONV_2D, 12) => Some(10),
-        (sys::NEURON_AVERAGE_POOL_2D | sys::NEURON_MAX_POOL_2D, 7) => Some(6),
-        (sys::NEURON_AVERAGE_POOL_2D | sys::NEURON_MAX_POOL_2D, 10) => Some(9),
-        _ => None,
     }
 }
 

@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use polychip_lowering::operands;
 use polychip_lowering::{Outcome, Part, Refusal};
 use polychip_sdk::{Reason, Support};
 
 use crate::api::Api;
+use crate::lower;
 use crate::program::Program;
-use crate::{info, lower};
 
 /// The runtime's answers so far: yes, or in which words not.
 #[derive(Default)]
@@ -21,7 +22,7 @@ pub(crate) struct Answers(Mutex<BTreeMap<[u8; 32], Option<String>>>);
 impl Answers {
     /// Whether the chip runs each node of a graph of so many nodes.
     pub(crate) fn support(&self, api: &Api, part: &Part, nodes: usize, reduced: bool) -> Vec<Support> {
-        let infos = info::infos(part);
+        let infos = operands::infos(part, &lower::Chip);
         let lowered: Vec<Outcome<Vec<Program>>> = part
             .nodes
             .iter()

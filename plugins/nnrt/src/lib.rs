@@ -15,7 +15,6 @@ mod api;
 mod buffer;
 mod caps;
 mod exec;
-mod info;
 mod lower;
 mod plugin;
 mod program;

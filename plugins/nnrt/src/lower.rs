@@ -1,32 +1,28 @@
-//! From nodes to operations of the runtime, as plain data.
+//! From nodes to operations of the runtime, as plain data: the front of operand graphs makes the steps.
 //!
 //! Invariants:
 //! 1. What is not exactly an operation of the runtime is refused with a reason; nothing is approximated.
-//! 2. A file imports files below its own only: `builder`, then the files of op classes, then `dispatch`.
+//! 2. A Relu or a Clip becomes the own activation of the operation before it, where that has one.
 //!
-//! Not here: what the runtime thinks of an operation (`caps`), its calls (`api`).
-//! Start reading at [`whole`], then `dispatch`.
+//! Not here: which steps a node becomes (`polychip_lowering::operands`), what the runtime thinks of an operation (`caps`),
+//! its calls (`api`). Start reading at [`whole`].
 
-mod builder;
-mod dispatch;
-mod elementwise;
-mod image;
-mod movement;
-mod product;
-mod wants;
+mod chip;
+mod encode;
 
-use polychip_lowering::{Layout, Node, Outcome, Part, Refusal};
+pub(crate) use chip::Chip;
+
+use polychip_lowering::operands::{self, Info};
+use polychip_lowering::{Node, Outcome, Part, Refusal};
 use polychip_sdk::GraphView;
 
-use builder::Lower;
-
-use crate::info::{self, Info};
 use crate::program::Program;
 
 /// The part that a view shows: nodes that the runtime has no operation for are computed as what they were made of.
 pub(crate) fn read(graph: &GraphView<'_>) -> Part {
     let part = Part::of(graph, |_| false);
-    let offered: Vec<bool> = part.nodes.iter().map(|node| dispatch::offers(node.op)).collect();
+    let offered = part.nodes.iter().map(|node| operands::offers(node.op, &Chip));
+    let offered: Vec<bool> = offered.collect();
     part.decomposed(|index| !offered[index])
 }
 
@@ -35,45 +31,17 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// # Errors
 /// The node of the call's graph that is refused, and why.
 pub(crate) fn whole(part: &Part) -> Result<Program, Refusal> {
-    let infos = info::infos(part);
-    let layouts = wants::layouts(part, &infos);
-    let mut lower = Lower::new(part, &infos);
-    for &input in &part.inputs {
-        lower.enter(input)?;
-    }
-    for (node, layout) in part.nodes.iter().zip(layouts) {
-        dispatch::node(&mut lower, node, layout).map_err(|refusal| refusal.at(node.index))?;
-    }
-    for &output in &part.outputs {
-        lower.leave(output)?;
-    }
-    let mut program = lower.program;
-    program.fuse();
-    Ok(program)
+    let mut steps = operands::whole(part, &Chip)?;
+    steps.fuse(encode::takes_activation, |range| {
+        encode::activation(range).is_some()
+    });
+    encode::program(&steps)
 }
 
 /// Lowers one node as a part of its own, once in each order that it may be planned in.
 pub(crate) fn alone(part: &Part, infos: &[Outcome<Info>], node: &Node) -> Outcome<Vec<Program>> {
-    let both = [Layout::RowMajor, Layout::ChannelsLast];
-    let orders = if wants::is_planned(node, infos) {
-        &both[..]
-    } else {
-        &both[..1]
-    };
-    let lowered = orders.iter().map(|&layout| {
-        let mut lower = Lower::new(part, infos);
-        for tensor in node.reads().filter(|&tensor| !part.is_constant(tensor)) {
-            if !lower.is_there(tensor) {
-                lower.enter(tensor)?;
-            }
-        }
-        dispatch::node(&mut lower, node, layout)?;
-        for output in node.writes() {
-            lower.leave(output)?;
-        }
-        Ok(lower.program)
-    });
-    lowered.collect()
+    let programs = operands::alone(part, infos, &Chip, node, true)?;
+    programs.iter().map(encode::program).collect()
 }
 
 #[cfg(test)]

@@ -12,40 +12,6 @@ use serde::{Deserialize, Serialize};
 /// Index of a tensor in its program.
 pub(crate) type TensorId = usize;
 
-/// The type of a tensor's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Type {
-    F32,
-    F16,
-    I32,
-    Bool,
-}
-
-impl Type {
-    /// The runtime's code.
-    pub(crate) const fn code(self) -> u32 {
-        match self {
-            Type::F32 => sys::OH_NN_FLOAT32,
-            Type::F16 => sys::OH_NN_FLOAT16,
-            Type::I32 => sys::OH_NN_INT32,
-            Type::Bool => sys::OH_NN_BOOL,
-        }
-    }
-
-    /// Bytes of an element.
-    pub(crate) const fn bytes(self) -> usize {
-        match self {
-            Type::F32 | Type::I32 => 4,
-            Type::F16 => 2,
-            Type::Bool => 1,
-        }
-    }
-
-    pub(crate) const fn is_float(self) -> bool {
-        matches!(self, Type::F32 | Type::F16)
-    }
-}
-
 /// One tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tensor {
@@ -129,54 +95,4 @@ impl Program {
         self.outputs.extend_from_slice(&asked.outputs);
         self.operations.push(asked);
     }
-
-    /// Makes a Relu or Relu6 the own activation of the operation before it, where nobody else reads what is between.
-    pub(crate) fn fuse(&mut self) {
-        let mut readers = vec![0usize; self.tensors.len()];
-        let reads = self.operations.iter().flat_map(|operation| &operation.inputs);
-        for &id in reads.chain(&self.outputs) {
-            readers[id] += 1;
-        }
-        let mut kept: Vec<Operation> = Vec::with_capacity(self.operations.len());
-        for operation in std::mem::take(&mut self.operations) {
-            let code = match operation.code {
-                sys::OH_NN_OPS_RELU => Some(sys::OH_NN_FUSED_RELU),
-                sys::OH_NN_OPS_RELU6 => Some(sys::OH_NN_FUSED_RELU6),
-                _ => None,
-            };
-            let before = code.and_then(|code| {
-                let between = operation.inputs[0];
-                let at = kept.iter().position(|before| before.outputs == [between])?;
-                let activation = *kept[at].params.iter().find(|&&id| {
-                    let tensor = &self.tensors[id];
-                    ACTIVATIONS.contains(&tensor.role) && tensor.value.as_deref() == Some(&NO_ACTIVATION)
-                })?;
-                (readers[between] == 1).then_some((at, activation, code))
-            });
-            match before {
-                Some((at, activation, code)) => {
-                    self.tensors[activation].value = Some(vec![code as u8]);
-                    kept[at].outputs = operation.outputs;
-                }
-                None => kept.push(operation),
-            }
-        }
-        self.operations = kept;
-    }
 }
-
-/// Roles of parameters that say what is done to a result.
-const ACTIVATIONS: [u32; 9] = [
-    sys::OH_NN_ADD_ACTIVATIONTYPE,
-    sys::OH_NN_SUB_ACTIVATIONTYPE,
-    sys::OH_NN_MUL_ACTIVATION_TYPE,
-    sys::OH_NN_DIV_ACTIVATIONTYPE,
-    sys::OH_NN_CONV2D_ACTIVATION_TYPE,
-    sys::OH_NN_DEPTHWISE_CONV2D_NATIVE_ACTIVATION_TYPE,
-    sys::OH_NN_FULL_CONNECTION_ACTIVATIONTYPE,
-    sys::OH_NN_AVG_POOL_ACTIVATION_TYPE,
-    sys::OH_NN_MAX_POOL_ACTIVATION_TYPE,
-];
-
-/// The value of an activation that does nothing.
-pub(crate) const NO_ACTIVATION: [u8; 1] = [sys::OH_NN_FUSED_NONE as u8];

@@ -14,7 +14,7 @@ use polychip_sdk::{
 };
 
 use crate::buffer;
-use crate::program::{Program, Type};
+use crate::program::{self, Program};
 use crate::session::{Compiled, PortOf};
 
 const PORTS: u32 = 1;
@@ -60,7 +60,7 @@ pub(crate) fn write(
         });
         words.extend([
             view.dtype().code(),
-            own.ty.code(),
+            program::code(own.ty),
             state.map_or(u32::MAX, |state| state as u32),
         ]);
         let shape = view.shape().unwrap_or_default();
@@ -68,11 +68,11 @@ pub(crate) fn write(
         words.extend(shape.iter().map(|&dim| dim as u32));
         match own.quant.per_tensor() {
             // reported where the model itself says so
-            Some((scale, offset)) if view.encoding().is_some() => {
+            Some((scale, zero)) if view.encoding().is_some() => {
                 let real = view
                     .encoding()
                     .map_or(DType::F32, |encoding| encoding.real_dtype());
-                words.extend([1, scale.to_bits(), offset.cast_unsigned(), real.code()]);
+                words.extend([1, scale.to_bits(), zero.cast_unsigned(), real.code()]);
             }
             _ => words.push(0),
         }
@@ -108,7 +108,7 @@ pub(crate) fn read(build_id: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) 
     let count = inputs.checked_add(outputs).ok_or_else(torn)?;
     for number in 0..count {
         let dtype = DType::from_code(words.next()?).ok_or_else(torn)?;
-        let ty = Type::from_code(words.next()?).ok_or_else(torn)?;
+        let ty = program::from_code(words.next()?).ok_or_else(torn)?;
         let state = words.next()?;
         let rank = words.next()?;
         let dims: Vec<usize> = (0..rank)
@@ -120,16 +120,12 @@ pub(crate) fn read(build_id: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) 
         port.state_port = (state != u32::MAX).then_some(state);
         if words.next()? == 1 {
             let scale = f32::from_bits(words.next()?);
-            let offset = words.next()?.cast_signed();
+            let zero = words.next()?.cast_signed();
             let real_dtype = DType::from_code(words.next()?).ok_or_else(torn)?;
             port.encoding = Some(Encoding {
                 kind: EncodingKind::PerTensor,
                 scales: vec![scale],
-                zero_points: if offset == 0 {
-                    vec![]
-                } else {
-                    vec![offset.wrapping_neg()]
-                },
+                zero_points: if zero == 0 { vec![] } else { vec![zero] },
                 real_dtype,
             });
         }

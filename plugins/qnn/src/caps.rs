@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polychip_lowering::{Layout, Node, Outcome, Part, Refusal};
+use polychip_lowering::operands::{self, Info};
+use polychip_lowering::{Node, Outcome, Part, Refusal};
 use polychip_sdk::{HostServices, LogLevel, Reason, Support};
 
-use crate::info::{self, Info};
 use crate::lower::{self, Target};
 use crate::program::{Operation, Param, Program, Quant, Role, Tensor, Type};
 use crate::session::{Refused, Session};
@@ -50,7 +50,7 @@ impl Answers {
 
     /// Whether the chip runs each node of a graph.
     pub(crate) fn support(&self, part: &Part) -> Vec<Support> {
-        let infos = info::infos(part);
+        let infos = operands::infos(part, &self.target);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();
         let answers = part
@@ -77,14 +77,8 @@ impl Answers {
         node: &Node,
         known: &mut BTreeMap<[u8; 32], Answer>,
     ) -> Outcome<()> {
-        let layouts = if lower::is_planned(node, infos) {
-            &[Layout::RowMajor, Layout::ChannelsLast][..]
-        } else {
-            &[Layout::RowMajor]
-        };
-        for &layout in layouts {
-            let lowered = |data| lower::alone(part, infos, node, layout, self.target, data);
-            let bare = lowered(false)?;
+        let lowered = |data| lower::alone(part, infos, node, self.target, data);
+        for (order, bare) in lowered(false)?.into_iter().enumerate() {
             // made when the first question is new
             let mut full: Option<Program> = None;
             for (index, operation) in bare.operations.iter().enumerate() {
@@ -94,7 +88,7 @@ impl Answers {
                     None => {
                         let program = match &mut full {
                             Some(program) => program,
-                            none => none.insert(lowered(true)?),
+                            none => none.insert(lowered(true)?.swap_remove(order)),
                         };
                         let asked = self.session.validate(program, &program.operations[index]);
                         let passing = asked.as_ref().is_err_and(|refused| !is_lasting(refused));
@@ -126,23 +120,24 @@ fn is_lasting(refused: &Refused) -> bool {
 
 /// Whether the library takes a normalisation of 16-bit data with a scale of 16 bits: asked once per device.
 pub(crate) fn takes_wide_scales(session: &Session) -> bool {
-    let tensor = |name: &str, ty: Type, dims: &[u32], role| Tensor {
+    let tensor = |name: &str, ty: Type, dims: &[usize], role| Tensor {
         name: name.to_owned(),
         ty,
         quant: Quant::PerTensor {
             scale: 0.001,
-            offset: 0,
+            zero: 0,
         },
         dims: dims.to_vec(),
+        image: false,
         role,
     };
-    let bytes = |count: usize| Role::Static(vec![1; count]);
+    let bytes = |count: usize| Role::Data(vec![1; count]);
     let mut program = Program {
         tensors: vec![
-            tensor("x", Type::Ufixed16, &[1, 4, 8], Role::Write),
+            tensor("x", Type::Ufixed16, &[1, 4, 8], Role::Input),
             tensor("scale", Type::Ufixed16, &[8], bytes(16)),
             tensor("shift", Type::Sfixed32, &[8], bytes(32)),
-            tensor("y", Type::Ufixed16, &[1, 4, 8], Role::Read),
+            tensor("y", Type::Ufixed16, &[1, 4, 8], Role::Output),
         ],
         inputs: vec![0],
         outputs: vec![3],

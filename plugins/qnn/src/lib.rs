@@ -3,7 +3,7 @@
 //!
 //! Configuration of the plugin: `lib_dir`, the folder of both libraries (else `QNN_LIB_DIR`, then
 //! `QNN_SDK_ROOT`); `soc`, the id or part number of the chip; `precision`, `reduced` where tensors of f32 may
-//! be computed in 16 bits.
+//! be computed in 16 bits; `memory` (`session::memory`) and `performance` (`telemetry`).
 //!
 //! Invariants:
 //! 1. A node is supported where `lower` makes operations of it and the library accepts each of them.
@@ -19,9 +19,7 @@
 mod blob;
 mod buffer;
 mod caps;
-mod constant;
 mod exec;
-mod info;
 mod lower;
 mod plugin;
 mod program;

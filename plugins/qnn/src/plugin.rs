@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use polychip_lowering::{Layout, Node, Refusal};
+use polychip_lowering::{Node, Refusal, operands};
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Constant, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView,
     HostBuffer, HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, OperatingPoint, Plugin,
@@ -23,7 +23,7 @@ use crate::lower::{self, Target};
 use crate::session::{Mode, Session, Votes};
 use crate::soc::{self, Soc};
 use crate::telemetry::{self, EMULATED};
-use crate::{blob, caps, info};
+use crate::{blob, caps};
 
 /// Part of every cache key, beside the library's own build.
 const BUILD_ID: &str = polychip_sdk::build_id!("qnn");
@@ -231,14 +231,14 @@ impl Device for QnnDevice {
     /// figure of the chip's in its x86 build, so nothing of that is used.
     fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
         let part = lower::read(graph);
-        let infos = info::infos(&part);
+        let infos = operands::infos(&part, &self.target);
         let estimate = |nodes: &&[u32]| {
             let (mut macs, mut bytes) = (0u64, 0u64);
             for &node in *nodes {
                 let node = &part.nodes[node as usize];
-                let program = lower::alone(&part, &infos, node, Layout::RowMajor, self.target, false)
+                let programs = lower::alone(&part, &infos, node, self.target, false)
                     .map_err(|refusal| error(refusal, node))?;
-                let (more_macs, more_bytes) = program.work();
+                let (more_macs, more_bytes) = programs[0].work();
                 macs = macs.saturating_add(more_macs);
                 bytes = bytes.saturating_add(more_bytes);
             }
@@ -271,13 +271,12 @@ impl Device for QnnDevice {
             ..self.target
         };
         let part = lower::read(graph);
-        let program = lower::whole(&part, target).map_err(|(node, refusal)| match part.nodes.get(node) {
-            Some(node) => error(refusal, node),
-            None => Error::unsupported(format!(
-                "an empty part: {:?}: {}",
-                refusal.reason(),
-                refusal.words()
-            )),
+        let program = lower::whole(&part, target).map_err(|refusal| {
+            let at = refusal.node().or(part.nodes.last().map(|node| node.index));
+            match at.and_then(|at| part.nodes.get(at as usize)) {
+                Some(node) => error(refusal, node),
+                None => refusal.into(),
+            }
         })?;
         let compiled = self.session.compile(&program)?;
         blob::write(&self.build_id, graph, &program, &compiled)

@@ -106,6 +106,6 @@ fn refusals_name_the_op_and_the_reason() {
         refusal.words().to_owned()
     };
     assert!(unary(Op::Round, DType::F32).contains("Round"));
-    assert!(unary(Op::Relu, DType::I32).contains("Relu of I32"));
+    assert!(unary(Op::Relu, DType::I32).contains("Relu of Int32"));
     assert!(unary(Op::Relu, DType::F64).contains("f64"));
 }

@@ -73,7 +73,7 @@ impl Net {
         let flat = FlatGraph::new(&self.0, &[]).unwrap();
         // SAFETY: the flat graph lives during the call.
         let view = unsafe { GraphView::new(flat.raw()) }.unwrap();
-        whole(&super::read(&view), target).map_err(|(_, refusal)| refusal)
+        whole(&super::read(&view), target)
     }
 
     fn lower(&self) -> Result<Program, Refusal> {
@@ -175,7 +175,7 @@ fn a_residual_network_is_transposed_at_its_ports_only() {
         program
             .tensors
             .iter()
-            .filter(|tensor| tensor.role == Role::Read)
+            .filter(|tensor| tensor.role == Role::Output)
             .count()
             == 2
     );
@@ -217,13 +217,7 @@ fn a_convolution_before_relu_takes_the_encoding_behind_it() {
         .find(|operation| operation.kind == "Conv2d");
     let out = &program.tensors[conv.unwrap().outputs[0]];
     assert_eq!(out.ty, Type::Ufixed8);
-    assert_eq!(
-        out.quant,
-        Quant::PerTensor {
-            scale: 0.05,
-            offset: 0
-        }
-    );
+    assert_eq!(out.quant, Quant::PerTensor { scale: 0.05, zero: 0 });
     // read outside as floats, there is no encoding to take
     net.0.outputs = vec![y, inner];
     let (reason, detail) = net.refused();
@@ -252,14 +246,19 @@ fn weights_and_bias_carry_one_scale_per_channel() {
     };
     let weights = &program.tensors[weights];
     assert_eq!(weights.dims, [2, 3]);
-    assert_eq!(weights.role, Role::Static(vec![0, 2, 4, 1, 3, 5]));
-    let pairs = vec![(0.01, 0), (0.02, 0)];
-    assert_eq!(weights.quant, Quant::PerAxis { axis: 0, pairs });
+    assert_eq!(weights.role, Role::Data(vec![0, 2, 4, 1, 3, 5]));
+    let quant = Quant::PerAxis {
+        axis: 0,
+        scales: vec![0.01, 0.02],
+        zeros: vec![0; 2],
+        bits: None,
+    };
+    assert_eq!(weights.quant, quant);
     let bias = &program.tensors[bias];
     assert_eq!(bias.ty, Type::Sfixed32);
     // 0.01 / (0.5 × 0.01) and -0.02 / (0.5 × 0.02)
     let stored: Vec<u8> = [2i32, -2].iter().flat_map(|value| value.to_le_bytes()).collect();
-    assert_eq!(bias.role, Role::Static(stored));
+    assert_eq!(bias.role, Role::Data(stored));
 }
 
 #[test]
@@ -274,9 +273,9 @@ fn four_bit_weights_are_stored_in_eight() {
     net.0.outputs = vec![y];
     let program = net.lower().unwrap();
     let weights = &program.tensors[program.operations[0].inputs[1]];
-    assert_eq!(weights.role, Role::Static(vec![1, 7, 0xff, 0xf8]));
+    assert_eq!(weights.role, Role::Data(vec![1, 7, 0xff, 0xf8]));
     assert!(
-        matches!(&weights.quant, Quant::BitsPerAxis { bits: 4, axis: 0, scales, .. } if scales == &[0.5])
+        matches!(&weights.quant, Quant::PerAxis { bits: Some(4), axis: 0, scales, .. } if scales == &[0.5])
     );
 }
 
@@ -294,7 +293,7 @@ fn sixteen_bit_activations_want_symmetric_weights() {
     let weights = &program.tensors[program.operations[0].inputs[1]];
     assert_eq!(
         (weights.ty, &weights.role),
-        (Type::Sfixed8, &Role::Static(vec![128, 0, 1, 127]))
+        (Type::Sfixed8, &Role::Data(vec![128, 0, 1, 127]))
     );
     net.0.tensor_mut(w).encoding = Some(encoding(&[0.5], &[3], EncodingAxis::PerTensor));
     let (reason, detail) = net.refused();
@@ -379,7 +378,7 @@ fn indices_are_constant_and_counted_from_the_front() {
     net.0.outputs = vec![y];
     let program = net.lower().unwrap();
     let indices = &program.tensors[program.operations[0].inputs[1]];
-    assert_eq!(indices.role, Role::Static(vec![4, 0, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(indices.role, Role::Data(vec![4, 0, 0, 0, 0, 0, 0, 0]));
 
     let mut net = Net::new();
     let x = net.u8(&[5, 3]);
@@ -454,9 +453,9 @@ fn convolutions_of_integers_take_the_encodings_that_they_name() {
         .find(|operation| operation.kind == "Conv2d");
     let conv = conv.unwrap();
     let tensor = |id: usize| &program.tensors[id];
-    assert_eq!(tensor(conv.inputs[0]).quant.per_tensor(), Some((0.5, -2)));
+    assert_eq!(tensor(conv.inputs[0]).quant.per_tensor(), Some((0.5, 2)));
     // symmetric but for its storage
-    assert_eq!(tensor(conv.inputs[1]).role, Role::Static(vec![2]));
-    assert_eq!(tensor(conv.inputs[2]).role, Role::Static(vec![5, 0, 0, 0]));
-    assert_eq!(tensor(conv.outputs[0]).quant.per_tensor(), Some((1.0, -7)));
+    assert_eq!(tensor(conv.inputs[1]).role, Role::Data(vec![2]));
+    assert_eq!(tensor(conv.inputs[2]).role, Role::Data(vec![5, 0, 0, 0]));
+    assert_eq!(tensor(conv.outputs[0]).quant.per_tensor(), Some((1.0, 7)));
 }

@@ -6,9 +6,9 @@
 //!
 //! Invariant: a widened operand stands for the same reals as before.
 
-use super::builder::Lower;
-use crate::program::{Quant, Role, TensorId, Type};
-use polychip_lowering::{Outcome, Refusal, TensorIndex};
+use polychip_lowering::operands::{Kind, Lower, OperandId, Quant, Role, Step, Type};
+use polychip_lowering::{Outcome, Refusal};
+use polychip_ops::Op;
 
 /// What 0 of a type is counted from: unsigned integers of the same width begin at the least.
 fn least(ty: Type) -> i64 {
@@ -17,114 +17,104 @@ fn least(ty: Type) -> i64 {
 
 /// The encoding in which type `to` holds what `from` holds, losing nothing.
 fn widened(quant: &Quant, from: Type, to: Type) -> Option<Quant> {
-    let (scale, offset) = quant.per_tensor()?;
+    let (scale, zero) = quant.per_tensor()?;
     let ratio = 1i64 << (8 * to.bytes().checked_sub(from.bytes())?);
     // stored' - least' = (stored - least) × ratio
-    let offset = (i64::from(offset) + least(from)) * ratio - least(to);
+    let zero = (i64::from(zero) - least(from)) * ratio + least(to);
     Some(Quant::PerTensor {
         scale: scale / ratio as f32,
-        offset: i32::try_from(offset).ok()?,
+        zero: i32::try_from(zero).ok()?,
     })
 }
 
 /// The type that holds all of them.
 fn widest(types: &[Type]) -> Option<Type> {
     let first = *types.first()?;
-    if types.iter().all(|&ty| ty == first) {
-        return Some(first);
-    }
-    if types.contains(&Type::Ufixed16) {
-        Some(Type::Ufixed16)
-    } else if types.contains(&Type::Sfixed16) {
-        Some(Type::Sfixed16)
-    } else {
-        Some(Type::Ufixed8)
+    let wide = [Type::Ufixed16, Type::Sfixed16];
+    match types.iter().all(|&ty| ty == first) {
+        true => Some(first),
+        false => wide
+            .into_iter()
+            .find(|ty| types.contains(ty))
+            .or(Some(Type::Ufixed8)),
     }
 }
 
-impl Lower<'_> {
-    /// A quantised tensor as a type at least as wide.
-    fn widen(&mut self, id: TensorId, ty: Type) -> Outcome<TensorId> {
-        let from = self.ty_of(id);
-        if from == ty {
-            return Ok(id);
-        }
-        let quant = widened(&self.quant_of(id), from, ty).ok_or_else(|| {
-            Refusal::encoding(format!(
-                "an operand of {from:?} beside {ty:?} has no one scale or is wider"
-            ))
-        })?;
-        Ok(self.converted(id, ty, &quant))
+/// A quantised operand as a type at least as wide.
+fn widen(l: &mut Lower<'_>, id: OperandId, ty: Type) -> Outcome<OperandId> {
+    let from = l.ty(id);
+    if from == ty {
+        return Ok(id);
     }
+    let quant = widened(&l.quant(id), from, ty).ok_or_else(|| {
+        Refusal::encoding(format!(
+            "an operand of {from:?} beside {ty:?} has no one scale or is wider"
+        ))
+    })?;
+    Ok(l.converted(id, ty, &quant))
+}
 
-    /// The input of an operation with weights as the type of its output, where that is wider.
-    pub(super) fn widened_for(&mut self, id: TensorId, output: TensorIndex) -> Outcome<TensorId> {
-        let out = self.info(output)?.ty;
-        let own = self.ty_of(id);
-        if !own.is_quantised() || !out.is_quantised() {
-            return Ok(id);
-        }
-        match widest(&[own, out]) {
-            Some(ty) => self.widen(id, ty),
-            None => Ok(id),
-        }
+/// The input of an operation with weights as the type of its result, where that is wider.
+pub(super) fn widened_for(l: &mut Lower<'_>, id: OperandId, result: Type) -> Outcome<OperandId> {
+    let own = l.ty(id);
+    match widest(&[own, result]) {
+        Some(ty) if own.is_quantised() && result.is_quantised() => widen(l, id, ty),
+        _ => Ok(id),
     }
+}
 
-    /// Gives each operation from `first` on operands and results of one type.
-    pub(super) fn unify(&mut self, first: usize) -> Outcome<()> {
-        let operations = self.program.operations.split_off(first);
-        for mut operation in operations {
-            let operands: Vec<usize> = match operation.kind {
-                "Convert" | "Quantize" | "Dequantize" | "Cast" => Vec::new(),
-                // weights, biases, scales and shifts have types of their own
-                "Conv2d" | "DepthWiseConv2d" | "TransposeConv2d" | "FullyConnected" | "LayerNorm"
-                | "RmsNorm" | "InstanceNorm" | "GroupNorm" | "Batchnorm" | "Prelu" => vec![0],
-                _ => (0..operation.inputs.len()).collect(),
-            };
-            let fixed = |id: &TensorId| self.ty_of(*id).is_quantised();
-            let operands: Vec<usize> = operands
-                .into_iter()
-                .filter(|&place| fixed(&operation.inputs[place]))
-                .collect();
-            let results: Vec<usize> = (0..operation.outputs.len())
-                .filter(|&place| !operands.is_empty() && fixed(&operation.outputs[place]))
-                .collect();
-            let types: Vec<Type> = operands
-                .iter()
-                .map(|&place| self.ty_of(operation.inputs[place]))
-                .chain(results.iter().map(|&place| self.ty_of(operation.outputs[place])))
-                .collect();
-            let Some(ty) = widest(&types) else {
-                self.program.operations.push(operation);
+/// How many operands of a step are data: weights, biases, scales and shifts have types of their own.
+fn data(step: &Step) -> usize {
+    match step.kind {
+        Kind::Convert => 0,
+        Kind::Conv(..)
+        | Kind::ConvTranspose(..)
+        | Kind::Connected
+        | Kind::Norm(..)
+        | Kind::Binary(Op::PRelu) => 1,
+        _ => step.inputs.len(),
+    }
+}
+
+/// Gives each step from `first` on operands and results of one type.
+pub(super) fn unify(l: &mut Lower<'_>, first: usize) -> Outcome<()> {
+    for mut step in l.program.steps.split_off(first) {
+        let fixed = |id: OperandId| l.ty(id).is_quantised();
+        let operands: Vec<usize> = (0..data(&step))
+            .filter(|&place| fixed(step.inputs[place]))
+            .collect();
+        let results: Vec<usize> = (0..step.outputs.len())
+            .filter(|&place| !operands.is_empty() && fixed(step.outputs[place]))
+            .collect();
+        let inputs = operands.iter().map(|&place| step.inputs[place]);
+        let outputs = results.iter().map(|&place| step.outputs[place]);
+        let types: Vec<Type> = inputs.chain(outputs).map(|id| l.ty(id)).collect();
+        let Some(ty) = widest(&types) else {
+            l.program.steps.push(step);
+            continue;
+        };
+        for place in operands {
+            step.inputs[place] = widen(l, step.inputs[place], ty)?;
+        }
+        let mut behind = Vec::new();
+        for place in results {
+            let own = step.outputs[place];
+            if l.ty(own) == ty {
                 continue;
-            };
-            for &place in &operands {
-                operation.inputs[place] = self.widen(operation.inputs[place], ty)?;
             }
-            let mut behind = Vec::new();
-            for &place in &results {
-                let own = operation.outputs[place];
-                if self.ty_of(own) == ty {
-                    continue;
-                }
-                let quant = widened(&self.quant_of(own), self.ty_of(own), ty)
-                    .ok_or_else(|| Refusal::encoding("a result has no one scale"))?;
-                let dims = self.dims_of(own);
-                let wide = self.native("wide", ty, quant, &dims);
-                operation.outputs[place] = wide;
-                behind.push((wide, own));
-            }
-            self.program.operations.push(operation);
-            for (wide, own) in behind {
-                debug_assert!(!matches!(self.program.tensors[own].role, Role::Static(_)));
-                self.convert_into(wide, own);
-            }
+            let quant = widened(&l.quant(own), l.ty(own), ty)
+                .ok_or_else(|| Refusal::encoding("a result has no one scale"))?;
+            let wide = l.inner("wide", ty, quant, &l.dims(own));
+            step.outputs[place] = wide;
+            behind.push((wide, own));
         }
-        for (number, operation) in self.program.operations.iter_mut().enumerate().skip(first) {
-            operation.name = format!("{number}_{}", operation.kind);
+        l.program.steps.push(step);
+        for (wide, own) in behind {
+            debug_assert!(!matches!(l.program.operands[own].role, Role::Data(_)));
+            l.step(Kind::Convert, &[wide], &[own]);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -141,16 +131,13 @@ mod tests {
             (Type::Sfixed8, Type::Ufixed8),
             (Type::Sfixed16, Type::Ufixed16),
         ] {
-            let quant = Quant::PerTensor {
-                scale: 0.5,
-                offset: -7,
-            };
+            let quant = Quant::PerTensor { scale: 0.5, zero: 7 };
             let wide = widened(&quant, from, to).unwrap();
-            let (scale, offset) = wide.per_tensor().unwrap();
+            let (scale, zero) = wide.per_tensor().unwrap();
             let (low, high) = from.range().unwrap();
             for stored in [low, low + 1, 0.max(low), high] {
                 let real = (stored - 7) as f32 * 0.5;
-                let wide = real / scale - offset as f32;
+                let wide = real / scale + zero as f32;
                 let (least, most) = to.range().unwrap();
                 assert_eq!(wide.fract(), 0.0, "{from:?} {to:?}");
                 assert!(

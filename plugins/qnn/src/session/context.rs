@@ -17,7 +17,7 @@ use polychip_sys::slot;
 use super::library::{Refused, Session, lock, unusable};
 use super::memory::{Range, Registered};
 use super::raw::{self, Raw, Thing};
-use crate::program::{Program, Type};
+use crate::program::{self, Program, Type};
 
 const GRAPH: &CStr = c"part";
 /// More ports than this are surely garbage.
@@ -280,7 +280,7 @@ unsafe fn describe(info: *const qnn::BinaryInfo, ports: &[PortOf]) -> Result<Des
                 .iter()
                 .position(|port| port.name.as_bytes() == name.to_bytes());
             if let Some(at) = at {
-                let mut bytes = Type::from_code(tensor.data_type).map_or(0, Type::bytes);
+                let mut bytes = program::from_code(tensor.data_type).map_or(0, Type::bytes);
                 for axis in 0..tensor.rank as usize {
                     // SAFETY: the library lists as many extents as axes.
                     bytes = bytes.saturating_mul(unsafe { *tensor.dimensions.add(axis) } as usize);

@@ -13,7 +13,7 @@ use polychip_sys::qnn;
 use polychip_sys::slot;
 
 use super::library::{Session, unusable};
-use crate::program::Type;
+use crate::program::{self, Type};
 
 /// A range of memory behind a descriptor.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ impl Session {
                 dimensions: &raw mut extent,
                 shape_config: ptr::null(),
             },
-            data_type: ty.code(),
+            data_type: program::code(ty),
             kind: qnn::POLYCHIP_QNN_MEMORY_CUSTOM,
             source: qnn::polychip_qnn_memory_source {
                 custom: (&raw const custom).cast::<c_void>(),

@@ -8,7 +8,7 @@ use std::ptr;
 
 use polychip_sys::qnn;
 
-use crate::program::{Operation, Param, Program, Quant, Role, Tensor, TensorId, Type};
+use crate::program::{self, Operation, Param, Program, Quant, Role, Tensor, TensorId, Type};
 
 /// The vendor's name of its own operations.
 const PACKAGE: &std::ffi::CStr = c"qti.aisw";
@@ -51,22 +51,26 @@ impl Raw {
             encoding,
             values,
         };
+        // QNN's offset is minus the zero point
+        let offset = |(scale, zero): (&f32, &i32)| qnn::ScaleOffset {
+            scale: *scale,
+            offset: zero.wrapping_neg(),
+        };
         match quant {
             Quant::None => no_quant(),
-            Quant::PerTensor { scale, offset } => defined(
+            Quant::PerTensor { scale, zero } => defined(
                 qnn::POLYCHIP_QNN_ENCODING_PER_TENSOR,
                 qnn::Encoding {
-                    per_tensor: qnn::ScaleOffset {
-                        scale: *scale,
-                        offset: *offset,
-                    },
+                    per_tensor: offset((scale, zero)),
                 },
             ),
-            Quant::PerAxis { axis, pairs } => {
-                let mut list: Box<[qnn::ScaleOffset]> = pairs
-                    .iter()
-                    .map(|&(scale, offset)| qnn::ScaleOffset { scale, offset })
-                    .collect();
+            Quant::PerAxis {
+                axis,
+                scales,
+                zeros,
+                bits: None,
+            } => {
+                let mut list: Box<[qnn::ScaleOffset]> = scales.iter().zip(zeros).map(offset).collect();
                 let per_axis = qnn::polychip_qnn_per_axis {
                     axis: *axis as i32,
                     count: list.len() as u32,
@@ -75,14 +79,14 @@ impl Raw {
                 self.pairs.push(list);
                 defined(qnn::POLYCHIP_QNN_ENCODING_PER_AXIS, qnn::Encoding { per_axis })
             }
-            Quant::BitsPerAxis {
-                bits,
+            Quant::PerAxis {
                 axis,
                 scales,
-                offsets,
+                zeros,
+                bits: Some(bits),
             } => {
                 let mut scales: Box<[f32]> = scales.as_slice().into();
-                let mut offsets: Box<[i32]> = offsets.as_slice().into();
+                let mut offsets: Box<[i32]> = zeros.iter().map(|zero| zero.wrapping_neg()).collect();
                 let bits_per_axis = qnn::polychip_qnn_bits_per_axis {
                     bits: *bits,
                     axis: *axis as i32,
@@ -103,20 +107,20 @@ impl Raw {
     /// A tensor of a program, with the id the library gave it, or 0.
     pub(super) fn tensor(&mut self, tensor: &Tensor, id: u32) -> qnn::Tensor {
         let (kind, data): (u32, &[u8]) = match &tensor.role {
-            Role::Write => (qnn::POLYCHIP_QNN_TENSOR_INPUT, &[]),
-            Role::Read => (qnn::POLYCHIP_QNN_TENSOR_OUTPUT, &[]),
-            Role::Native => (qnn::POLYCHIP_QNN_TENSOR_NATIVE, &[]),
-            Role::Static(bytes) => (qnn::POLYCHIP_QNN_TENSOR_STATIC, bytes),
+            Role::Input => (qnn::POLYCHIP_QNN_TENSOR_INPUT, &[]),
+            Role::Output => (qnn::POLYCHIP_QNN_TENSOR_OUTPUT, &[]),
+            Role::Inner => (qnn::POLYCHIP_QNN_TENSOR_NATIVE, &[]),
+            Role::Data(bytes) => (qnn::POLYCHIP_QNN_TENSOR_STATIC, bytes),
         };
         let name = self.text(&tensor.name);
         let quant = self.quant(&tensor.quant);
-        let dimensions = self.words(&tensor.dims);
+        let dimensions = self.words(&tensor.dims.iter().map(|&dim| dim as u32).collect::<Vec<_>>());
         v1(qnn::TensorV1 {
             id,
             name,
             kind,
             format: qnn::POLYCHIP_QNN_FORMAT_DENSE,
-            data_type: tensor.ty.code(),
+            data_type: program::code(tensor.ty),
             quant,
             rank: tensor.dims.len() as u32,
             dimensions,
@@ -145,7 +149,7 @@ impl Raw {
             name,
             kind: qnn::POLYCHIP_QNN_TENSOR_STATIC,
             format: qnn::POLYCHIP_QNN_FORMAT_DENSE,
-            data_type: ty.code(),
+            data_type: program::code(ty),
             quant: no_quant(),
             rank: dims.len() as u32,
             dimensions,
@@ -158,7 +162,7 @@ impl Raw {
         let (name, param) = &operation.params[place];
         let scalar = |ty: Type, value| qnn::polychip_qnn_param_value {
             scalar: qnn::Scalar {
-                data_type: ty.code(),
+                data_type: program::code(ty),
                 value,
             },
         };
@@ -296,7 +300,7 @@ pub(super) fn bound(id: u32, kind: u32, ty: Type) -> qnn::Tensor {
         name: ptr::null(),
         kind,
         format: qnn::POLYCHIP_QNN_FORMAT_DENSE,
-        data_type: ty.code(),
+        data_type: program::code(ty),
         quant: no_quant(),
         rank: 0,
         dimensions: ptr::null_mut(),

@@ -1,15 +1,15 @@
-//! Constants of the model: the reals they stand for, quantising them, and storing them as QNN's types.
+//! Constants of the model: the reals they stand for, quantising them, and storing them as a chip's types.
 //!
 //! Invariant: quantising rounds half to even, as ONNX does, and its range holds zero.
 
 use half::f16;
-use polychip_lowering::Tensor;
 use polychip_ops::DType;
 
-use crate::program::{Quant, Type};
+use super::program::{Quant, Type};
+use crate::Tensor;
 
 /// The reals that a constant stands for; integers without an encoding are themselves.
-pub(crate) fn reals(tensor: &Tensor) -> Option<Vec<f32>> {
+pub fn reals(tensor: &Tensor) -> Option<Vec<f32>> {
     if tensor.encoding.is_none() && tensor.dtype == DType::F64 {
         let values = tensor.literal()?.as_f64s()?;
         return Some(values.into_iter().map(|value| value as f32).collect());
@@ -22,7 +22,7 @@ pub(crate) fn reals(tensor: &Tensor) -> Option<Vec<f32>> {
 }
 
 /// Integers as stored bytes of a type.
-pub(crate) fn store(ty: Type, values: &[i64]) -> Vec<u8> {
+pub fn store(ty: Type, values: &[i64]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * ty.bytes());
     for value in values {
         bytes.extend_from_slice(&value.to_le_bytes()[..ty.bytes()]);
@@ -31,7 +31,7 @@ pub(crate) fn store(ty: Type, values: &[i64]) -> Vec<u8> {
 }
 
 /// Floats as stored bytes of a type.
-pub(crate) fn store_floats(ty: Type, values: &[f32]) -> Vec<u8> {
+pub fn store_floats(ty: Type, values: &[f32]) -> Vec<u8> {
     match ty {
         Type::Float16 => values
             .iter()
@@ -42,7 +42,7 @@ pub(crate) fn store_floats(ty: Type, values: &[f32]) -> Vec<u8> {
 }
 
 /// The encoding that spans these reals and zero with all integers of a type.
-pub(crate) fn spanning(ty: Type, values: &[f32]) -> Option<Quant> {
+pub fn spanning(ty: Type, values: &[f32]) -> Option<Quant> {
     let (least, most) = ty.range()?;
     let low = values.iter().copied().fold(0.0f32, f32::min);
     let high = values.iter().copied().fold(0.0f32, f32::max);
@@ -55,27 +55,25 @@ pub(crate) fn spanning(ty: Type, values: &[f32]) -> Option<Quant> {
     } else {
         let scale = (f64::from(high) - f64::from(low)) / (most - least) as f64;
         let zero = least as f64 - f64::from(low) / scale;
-        (
-            scale,
-            if scale > 0.0 {
-                zero.round_ties_even() as i64
-            } else {
-                least
-            },
-        )
+        let zero = if scale > 0.0 {
+            zero.round_ties_even() as i64
+        } else {
+            least
+        };
+        (scale, zero)
     };
     let scale = if scale > 0.0 { scale as f32 } else { 1.0 };
-    let offset = i32::try_from(-zero).ok()?;
-    (scale.is_normal()).then_some(Quant::PerTensor { scale, offset })
+    let zero = i32::try_from(zero).ok()?;
+    (scale.is_normal()).then_some(Quant::PerTensor { scale, zero })
 }
 
 /// Reals as integers of a type and scale.
-pub(crate) fn quantise(ty: Type, quant: &Quant, values: &[f32]) -> Option<Vec<i64>> {
+pub fn quantise(ty: Type, quant: &Quant, values: &[f32]) -> Option<Vec<i64>> {
     let (least, most) = ty.range()?;
-    let (scale, offset) = quant.per_tensor()?;
+    let (scale, zero) = quant.per_tensor()?;
     let integer = |&value: &f32| {
         let whole = (f64::from(value) / f64::from(scale)).round_ties_even() as i64;
-        (whole - i64::from(offset)).clamp(least, most)
+        (whole + i64::from(zero)).clamp(least, most)
     };
     Some(values.iter().map(integer).collect())
 }
@@ -89,20 +87,15 @@ mod tests {
         for ty in [Type::Ufixed8, Type::Sfixed8, Type::Ufixed16, Type::Sfixed32] {
             let values = [-1.5f32, 0.0, 0.25, 3.0];
             let quant = spanning(ty, &values).unwrap();
-            let (scale, offset) = quant.per_tensor().unwrap();
+            let (scale, zero) = quant.per_tensor().unwrap();
             let stored = quantise(ty, &quant, &values).unwrap();
             for (value, stored) in values.iter().zip(stored) {
-                let back = (stored + i64::from(offset)) as f32 * scale;
+                let back = (stored - i64::from(zero)) as f32 * scale;
                 assert!((back - value).abs() <= scale * 0.75, "{ty:?} {value} {back}");
             }
         }
-        assert_eq!(
-            spanning(Type::Ufixed8, &[0.0, 0.0]),
-            Some(Quant::PerTensor {
-                scale: 1.0,
-                offset: 0
-            })
-        );
+        let one = Some(Quant::PerTensor { scale: 1.0, zero: 0 });
+        assert_eq!(spanning(Type::Ufixed8, &[0.0, 0.0]), one);
         assert_eq!(spanning(Type::Ufixed8, &[f32::NAN]), None);
     }
 
