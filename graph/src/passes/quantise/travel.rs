@@ -69,6 +69,10 @@ fn results(graph: &Graph, id: NodeId) -> Option<(Vec<TensorId>, Rounding)> {
     for &input in node.inputs.iter().take(inputs) {
         let (_, dequantise) = pattern::made_by(graph, input?, Op::DequantizeLinear)?;
         let own = scale::encoding(graph, dequantise).filter(Encoding::is_per_tensor)?;
+        // nothing quantises to the 32 bits of a bias
+        if graph.tensor(dequantise.input(0)?).ty.dtype == DType::I32 {
+            return None;
+        }
         let rounding = Rounding::of(graph, dequantise)?;
         // a table of weights is read as it is, whatever is done with the rows
         if graph.tensor(dequantise.input(0)?).is_constant() && inputs == 1 {
