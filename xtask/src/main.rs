@@ -18,7 +18,7 @@ mod golden;
 mod guest;
 mod models;
 mod new_plugin;
-mod op_bench;
+mod ops;
 mod page;
 mod peers;
 mod placement_bench;
@@ -62,8 +62,8 @@ enum Chore {
     Guest,
     /// Compare with the other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
     Peers(peers::Options),
-    /// Predict models of one op each without a profile, measure them, and say how far each prediction is off
-    OpBench(op_bench::Options),
+    /// Run models of one op each beside ONNX Runtime, by turns; say how far predictions without a profile are off
+    Ops(ops::Options),
     /// Run trained models of public packages beside ONNX Runtime: answers, time, memory
     Trained(trained::Options),
     /// Predict models from what others teach, measure them in the same minutes, and write docs/benchmarks/prediction.md
@@ -105,7 +105,7 @@ fn chores() -> Vec<String> {
 fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
-        Chore::OpBench(options) => return op_bench::run(&options),
+        Chore::Ops(options) => return ops::run(&options),
         Chore::Trained(options) => return trained::run(&options),
         Chore::Test(options) => return ci::run_quick(&options),
         Chore::Tidy(options) => tidy::run(&options, &chores()),

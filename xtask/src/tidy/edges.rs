@@ -120,7 +120,7 @@ const FREE: &[&str] = &[
     "polychip-litert-tests",
     "polychip-conformance",
     "polychip-models",
-    "polychip-op-bench",
+    "polychip-ops-bench",
     "polychip-parts",
     "polychip-plugin-wrong",
     "polychip-emulator-ascend",

@@ -2,8 +2,8 @@
 //! rate of multiply-adds.
 //!
 //! Invariants:
-//! 1. Prices were read off the op benchmark, one per class, on cases of the usual size by one thread (`cargo xtask op-bench
-//!    -- --threads 1 --busy`). No case has a price of its own. Held against two threads and 440 cases ten times smaller
+//! 1. Prices were read off the op benchmark, one per class, on cases of the usual size by one thread (`cargo xtask ops
+//!    --alone -- --threads 1 --busy`). No case has a price of its own. Held against two threads and 440 cases ten times smaller
 //!    and larger, on which nothing but the price of quantising was tuned (docs/figures.md).
 //! 2. More work costs more; more threads never cost more than [`DISPATCH_NS`].
 //!
