@@ -66,6 +66,12 @@ pub(crate) fn without(op: Op) -> Option<&'static str> {
         | Op::RegexFullMatch
         | Op::TfIdfVectorizer => "the table of cases has no text",
         Op::ImageDecoder => "ONNX Runtime has none, and image files are decoded before the graph",
+        Op::Bernoulli
+        | Op::Multinomial
+        | Op::RandomNormal
+        | Op::RandomNormalLike
+        | Op::RandomUniform
+        | Op::RandomUniformLike => "refused by our CPU: random values have no reference",
         Op::Constant => "folded before a graph is run",
         Op::Scatter | Op::Upsample => "imported as ScatterElements and Resize",
         _ => return None,
@@ -137,7 +143,10 @@ fn channels_last(graph: &Graph, inputs: &[Literal]) -> Option<(Graph, Vec<Litera
     result.name = "result".to_owned();
     result.ty = TensorType::unranked(typed.tensor(y).ty.dtype);
     let (given, result) = (graph.add_tensor(given), graph.add_tensor(result));
+    let only = graph.node_ids()[0];
+    let node = graph.remove_node(only);
     graph.add_node(transpose(given, x, &[0, 3, 1, 2]));
+    graph.add_node(node);
     graph.add_node(transpose(y, result, &[0, 2, 3, 1]));
     graph.inputs[0] = given;
     graph.outputs[0] = result;
