@@ -303,6 +303,11 @@ impl CopyPlan {
                         unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
                         return;
                     }
+                    if step_s == 0 && step_t == 1 {
+                        // SAFETY: as above.
+                        unsafe { std::slice::from_raw_parts_mut(to, len).fill(*from) };
+                        return;
+                    }
                     for i in 0..len as isize {
                         // SAFETY: as above.
                         unsafe { *to.wrapping_offset(i * step_t) = *from.wrapping_offset(i * step_s) };
