@@ -259,7 +259,10 @@ impl CopyPlan {
         }
         let contiguous = |dim: &(usize, [isize; 2])| dim.1[0] == 1;
         let blocked = match loops.dims().first() {
-            Some(inner) if !contiguous(inner) => loops.dims().iter().position(contiguous),
+            // what one element is repeated to is filled
+            Some(inner) if !contiguous(inner) && inner.1 != [0, 1] => {
+                loops.dims().iter().position(contiguous)
+            }
             _ => None,
         };
         let offsets = [source_offset as isize, target_offset as isize];

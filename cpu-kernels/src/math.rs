@@ -5,7 +5,6 @@
 //!    the largest error of each function against `f64`.
 //!
 //! Not here: loops over slices.
-#![allow(unsafe_code)] // lanes that the mathematical library computes pass through memory
 
 pub(crate) mod trigonometric;
 

@@ -15,22 +15,29 @@ pub trait Extreme: Copy + PartialOrd + Send + Sync + 'static {
     const LOWEST: Self;
     /// What nothing is above.
     const HIGHEST: Self;
+    /// Whether it is no number.
+    #[must_use]
+    fn is_none(self) -> bool;
 }
 macro_rules! extremes {
-    ($($t:ident: $low:expr, $high:expr;)*) => {$(
+    ($($t:ident: $low:expr, $high:expr, $none:expr;)*) => {$(
         impl Extreme for $t {
             const LOWEST: $t = $low;
             const HIGHEST: $t = $high;
+            #[inline(always)]
+            fn is_none(self) -> bool {
+                $none(self)
+            }
         }
     )*};
 }
 extremes! {
-    f32: f32::NEG_INFINITY, f32::INFINITY;
-    f64: f64::NEG_INFINITY, f64::INFINITY;
-    i8: i8::MIN, i8::MAX;
-    u8: u8::MIN, u8::MAX;
-    i32: i32::MIN, i32::MAX;
-    i64: i64::MIN, i64::MAX;
+    f32: f32::NEG_INFINITY, f32::INFINITY, f32::is_nan;
+    f64: f64::NEG_INFINITY, f64::INFINITY, f64::is_nan;
+    i8: i8::MIN, i8::MAX, |_| false;
+    u8: u8::MIN, u8::MAX, |_| false;
+    i32: i32::MIN, i32::MAX, |_| false;
+    i64: i64::MIN, i64::MAX, |_| false;
 }
 
 /// Which element of a line.
@@ -152,7 +159,7 @@ impl<T: Extreme> Kernel for Arg<'_, T> {
             } else {
                 extreme(x, false)
             };
-            let is_nan = x[0].partial_cmp(&x[0]).is_none();
+            let is_nan = x[0].is_none();
             y[0] = if is_nan {
                 0
             } else {

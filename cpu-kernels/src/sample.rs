@@ -4,8 +4,16 @@
 //!    and sums are `f32`.
 //! 2. A point is as many taps for all planes of an image: offsets into a plane, and weights. A tap outside weighs nothing.
 //!
-//! Not here: resizing by constant factors along axes.
+//! Start reading at [`GridPlan`]; affine grids, columns added back and sums along axes have files of their own.
 #![allow(unsafe_code)]
+
+mod affine;
+mod axis;
+mod columns;
+
+pub use affine::affine_grid;
+pub use axis::{AxisPlan, repeat};
+pub use columns::ColumnsPlan;
 
 use crate::isa::{Kernel, Simd};
 pub use crate::reference::resize::Outside;
@@ -298,30 +306,10 @@ impl GridPlan {
     }
 }
 
-/// The taps of a point between four pixels, where a pixel outside counts as zero.
-fn corners([h, w]: [usize; 2], y: f64, x: f64) -> [(u32, f32); 4] {
-    let (top, left) = (y.floor(), x.floor());
-    let (fy, fx) = (y - top, x - left);
-    let corner = |row: f64, column: f64, weight: f64| {
-        let inside = row >= 0.0 && column >= 0.0 && row < h as f64 && column < w as f64;
-        if inside {
-            ((row as usize * w + column as usize) as u32, weight as f32)
-        } else {
-            (0, 0.0)
-        }
-    };
-    [
-        corner(top, left, (1.0 - fy) * (1.0 - fx)),
-        corner(top, left + 1.0, (1.0 - fy) * fx),
-        corner(top + 1.0, left, fy * (1.0 - fx)),
-        corner(top + 1.0, left + 1.0, fy * fx),
-    ]
-}
-
 /// Points whose taps are found at a time.
 const POINTS: usize = 64;
 
-/// The taps of points between four pixels, as [`corners`] finds them; a factor of each weighs all of its taps.
+/// The taps of points between four pixels, where a pixel outside counts as zero; a factor of each point weighs all of its taps.
 struct Corners<'a> {
     size: [usize; 2],
     y: &'a [f64],
@@ -547,17 +535,28 @@ impl RegionPlan {
                 (width, height) = (width.max(1.0), height.max(1.0));
             }
             let (height, width) = (height / rows as f64, width / columns as f64);
-            let (samples, count) = (self.samples, (self.samples * self.samples) as f32);
-            for cell in 0..cells {
-                for sample in 0..samples * samples {
-                    let along = |i: usize, sample: usize| i as f64 + (sample as f64 + 0.5) / samples as f64;
-                    let at_y = top + along(cell / columns, sample / samples) * height;
-                    let at_x = left + along(cell % columns, sample % samples) * width;
-                    for (corner, (offset, weight)) in self.inside(at_y, at_x).into_iter().enumerate() {
-                        let tap = (sample * 4 + corner) * cells + cell;
-                        offsets[tap] = offset;
-                        weights[tap] = weight / count;
+            let samples = self.samples;
+            let share_of = 1.0 / (samples * samples) as f32;
+            let along = |i: usize, sample: usize| i as f64 + (sample as f64 + 0.5) / samples as f64;
+            for sample in 0..samples * samples {
+                let own = sample * 4 * cells..(sample + 1) * 4 * cells;
+                for start in (0..cells).step_by(POINTS) {
+                    let len = POINTS.min(cells - start);
+                    let (mut at_y, mut at_x) = ([0.0; POINTS], [0.0; POINTS]);
+                    for i in 0..len {
+                        let (row, column) = ((start + i) / columns, (start + i) % columns);
+                        let y = top + along(row, sample / samples) * height;
+                        let x = left + along(column, sample % samples) * width;
+                        (at_y[i], at_x[i]) = self.inside(y, x);
                     }
+                    isa.run(Corners {
+                        size: self.size,
+                        y: &at_y[..len],
+                        x: &at_x[..len],
+                        factor: Some(&[share_of; POINTS][..len]),
+                        offsets: four(&mut offsets[own.clone()], cells, start, len),
+                        weights: four(&mut weights[own.clone()], cells, start, len),
+                    });
                 }
             }
             let taps = Taps {
@@ -578,369 +577,14 @@ impl RegionPlan {
         Ok(())
     }
 
-    /// The taps of a point: none a whole pixel outside, else clamped to the image.
-    fn inside(&self, y: f64, x: f64) -> [(u32, f32); 4] {
+    /// Where a point is sampled: clamped to the image, or far outside where it is a whole pixel outside.
+    fn inside(&self, y: f64, x: f64) -> (f64, f64) {
         let [h, w] = self.size;
         if !(-1.0..=h as f64).contains(&y) || !(-1.0..=w as f64).contains(&x) {
-            return [(0, 0.0); 4];
+            return (-9.0, -9.0);
         }
         let clamped = |v: f64, n: usize| v.max(0.0).min(n as f64 - 1.0);
-        corners(self.size, clamped(y, h), clamped(x, w))
-    }
-}
-
-/// The sampling grid of affine maps `theta` `[n, 2, 3]` for images of this height and width: `[n, h, w, 2]`.
-///
-/// # Panics
-/// If a slice is too short.
-pub fn affine_grid(
-    isa: Isa,
-    pool: &ThreadPool,
-    theta: &[f32],
-    [h, w]: [usize; 2],
-    align_corners: bool,
-    y: &mut [f32],
-) {
-    if h == 0 || w == 0 {
-        return;
-    }
-    let rows = y.len() / (2 * w);
-    let out = Parts::new(y);
-    let chunks = (rows * w).div_ceil(CHUNK).min(pool.threads() * 4);
-    pool.run(chunks, &|chunk| {
-        for row in share(rows, chunks, chunk, 1) {
-            let theta = &theta[row / h * 6..][..6];
-            isa.run(AffineRow {
-                theta: std::array::from_fn(|i| f64::from(theta[i])),
-                at: unit(row % h, h, align_corners),
-                align_corners,
-                // SAFETY: chunks share the rows out.
-                y: unsafe { out.part(row * 2 * w, 2 * w) },
-            });
-        }
-    });
-}
-
-#[inline(always)]
-fn unit(i: usize, size: usize, align_corners: bool) -> f64 {
-    if !align_corners {
-        (2.0 * i as f64 + 1.0) / size as f64 - 1.0
-    } else if size == 1 {
-        0.0
-    } else {
-        2.0 * i as f64 / (size as f64 - 1.0) - 1.0
-    }
-}
-
-struct AffineRow<'a> {
-    theta: [f64; 6],
-    at: f64,
-    align_corners: bool,
-    y: &'a mut [f32],
-}
-
-impl Kernel for AffineRow<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let AffineRow {
-            theta: [a, b, c, d, e, f],
-            at,
-            align_corners,
-            y,
-        } = self;
-        let (points, _) = y.as_chunks_mut::<2>();
-        let width = points.len();
-        let (first, second) = (b * at, e * at);
-        for (i, point) in points.iter_mut().enumerate() {
-            let x = unit(i, width, align_corners);
-            *point = [(a * x + first + c) as f32, (d * x + second + f) as f32];
-        }
-    }
-}
-
-/// Windows of images of two dimensions whose elements are added back to where they came from.
-#[derive(Debug, Clone, Copy)]
-pub struct ColumnsPlan {
-    /// Height and width of an image.
-    pub size: [usize; 2],
-    /// Height and width of the window.
-    pub kernel: [usize; 2],
-    /// Windows along each side.
-    pub windows: [usize; 2],
-    /// Steps of the window.
-    pub strides: [usize; 2],
-    /// Steps within it.
-    pub dilations: [usize; 2],
-    /// What is put before the image.
-    pub pads: [i64; 2],
-}
-
-impl ColumnsPlan {
-    /// `y` `[planes, h, w]` of columns `[planes, taps, windows]`.
-    ///
-    /// # Panics
-    /// If a slice is too short.
-    pub fn run(&self, isa: Isa, pool: &ThreadPool, columns: &[f32], y: &mut [f32]) {
-        let pixels = self.size[0] * self.size[1];
-        let own = self.kernel.iter().chain(&self.windows).product::<usize>();
-        if pixels == 0 {
-            return;
-        }
-        let planes = y.len() / pixels;
-        let out = Parts::new(y);
-        let chunks = (planes * own)
-            .div_ceil(CHUNK)
-            .clamp(1, pool.threads() * 4)
-            .min(planes.max(1));
-        pool.run(chunks, &|chunk| {
-            for plane in share(planes, chunks, chunk, 1) {
-                isa.run(ColumnsPlane {
-                    plan: self,
-                    columns: &columns[plane * own..][..own],
-                    // SAFETY: chunks share the planes out.
-                    y: unsafe { out.part(plane * pixels, pixels) },
-                });
-            }
-        });
-    }
-}
-
-struct ColumnsPlane<'a> {
-    plan: &'a ColumnsPlan,
-    columns: &'a [f32],
-    y: &'a mut [f32],
-}
-
-impl Kernel for ColumnsPlane<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let ColumnsPlane { plan, columns, y } = self;
-        let ([_, width], [rows, across]) = (plan.size, plan.windows);
-        y.fill(0.0);
-        if rows * across == 0 {
-            return;
-        }
-        let place = |d: usize, i: usize, tap: usize| {
-            let at = (i * plan.strides[d] + tap * plan.dilations[d]) as i64 - plan.pads[d];
-            usize::try_from(at).ok().filter(|&at| at < plan.size[d])
-        };
-        for (tap, columns) in columns.chunks_exact(rows * across).enumerate() {
-            let (down, right) = (tap / plan.kernel[1], tap % plan.kernel[1]);
-            for (row, columns) in columns.chunks_exact(across).enumerate() {
-                let Some(to) = place(0, row, down) else { continue };
-                let y = &mut y[to * width..][..width];
-                // the windows whose element lies in the image are neighbours
-                let first = (0..across).find(|&i| place(1, i, right).is_some());
-                let Some(first) = first else { continue };
-                let start = place(1, first, right).unwrap_or(0);
-                let from = &columns[first..];
-                if plan.strides[1] == 1 {
-                    for (y, x) in y[start..].iter_mut().zip(from) {
-                        *y += x;
-                    }
-                } else {
-                    for (y, x) in y[start..].iter_mut().step_by(plan.strides[1]).zip(from) {
-                        *y += x;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What an axis of an image becomes: each of its new elements is a weighted sum of as many old ones.
-#[derive(Debug, Clone)]
-pub struct AxisPlan {
-    /// Elements of the axis.
-    from: usize,
-    each: usize,
-    /// `[output, tap]`
-    offsets: Vec<usize>,
-    weights: Vec<f32>,
-}
-
-impl AxisPlan {
-    /// Of an axis of `from` elements, by the place and weight of each tap of each new element.
-    ///
-    /// # Panics
-    /// If a place is outside the axis.
-    #[must_use]
-    pub fn new(from: usize, lines: &[Vec<(usize, f64)>]) -> Self {
-        let each = lines.iter().map(Vec::len).max().unwrap_or(0).max(1);
-        let (mut offsets, mut weights) = (Vec::new(), Vec::new());
-        for line in lines {
-            for tap in 0..each {
-                let (offset, weight) = line
-                    .get(tap)
-                    .copied()
-                    .unwrap_or((line.first().map_or(0, |tap| tap.0), 0.0));
-                assert!(offset < from, "axis: place {offset} of {from}");
-                offsets.push(offset);
-                weights.push(weight as f32);
-            }
-        }
-        Self {
-            from,
-            each,
-            offsets,
-            weights,
-        }
-    }
-
-    /// New elements.
-    #[must_use]
-    pub fn output(&self) -> usize {
-        self.offsets.len() / self.each
-    }
-
-    /// Multiply-adds of `[outer, axis, inner]` elements.
-    #[must_use]
-    pub fn multiply_adds(&self, outer: usize, inner: usize) -> usize {
-        outer * inner * self.offsets.len()
-    }
-
-    /// `y` `[outer, output, inner]` of `x` `[outer, axis, inner]`.
-    ///
-    /// # Panics
-    /// If a length is not that of its shape.
-    pub fn run(&self, isa: Isa, pool: &ThreadPool, inner: usize, x: &[f32], y: &mut [f32]) {
-        let output = self.output();
-        if y.is_empty() {
-            return;
-        }
-        let outer = y.len() / (output * inner);
-        assert_eq!(x.len(), outer * self.from * inner, "axis: length of the input");
-        let out = Parts::new(y);
-        let chunks = (outer * inner * self.offsets.len())
-            .div_ceil(CHUNK)
-            .min(pool.threads() * 4);
-        pool.run(chunks, &|chunk| {
-            for o in share(outer, chunks, chunk, 1) {
-                isa.run(AxisLines {
-                    plan: self,
-                    inner,
-                    x: &x[o * self.from * inner..][..self.from * inner],
-                    // SAFETY: chunks share the lines out.
-                    y: unsafe { out.part(o * output * inner, output * inner) },
-                });
-            }
-        });
-    }
-}
-
-struct AxisLines<'a> {
-    plan: &'a AxisPlan,
-    inner: usize,
-    x: &'a [f32],
-    y: &'a mut [f32],
-}
-
-impl Kernel for AxisLines<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let AxisLines { plan, inner, x, y } = self;
-        let lines = plan
-            .offsets
-            .chunks_exact(plan.each)
-            .zip(plan.weights.chunks_exact(plan.each));
-        if inner == 1 {
-            for (y, (offsets, weights)) in y.iter_mut().zip(lines) {
-                let taps = offsets.iter().zip(weights);
-                *y = taps.fold(0.0, |sum, (&offset, &weight)| sum + weight * x[offset]);
-            }
-            return;
-        }
-        for (y, (offsets, weights)) in y.chunks_exact_mut(inner).zip(lines) {
-            for (tap, (&offset, &weight)) in offsets.iter().zip(weights).enumerate() {
-                let x = &x[offset * inner..][..inner];
-                if tap == 0 {
-                    for (y, &x) in y.iter_mut().zip(x) {
-                        *y = weight * x;
-                    }
-                } else {
-                    for (y, &x) in y.iter_mut().zip(x) {
-                        *y += weight * x;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Each pixel of images of these lines and width, repeated down and across.
-///
-/// # Panics
-/// If a length is not that of its shape.
-pub fn repeat<T: Copy + Send + Sync>(
-    isa: Isa,
-    pool: &ThreadPool,
-    [lines, width]: [usize; 2],
-    [down, across]: [usize; 2],
-    x: &[T],
-    y: &mut [T],
-) {
-    let long = width * across;
-    assert_eq!(
-        (x.len(), y.len()),
-        (lines * width, lines * down * long),
-        "repeat: lengths"
-    );
-    let out = Parts::new(y);
-    let chunks = (lines * down * long).div_ceil(CHUNK).min(pool.threads() * 4);
-    pool.run(chunks, &|chunk| {
-        let own = share(lines, chunks, chunk, 1);
-        isa.run(Repeat {
-            x: &x[own.start * width..own.end * width],
-            width,
-            down,
-            across,
-            // SAFETY: chunks share the lines out.
-            y: unsafe { out.part(own.start * down * long, own.len() * down * long) },
-        });
-    });
-}
-
-struct Repeat<'a, T> {
-    x: &'a [T],
-    width: usize,
-    down: usize,
-    across: usize,
-    y: &'a mut [T],
-}
-
-impl<T: Copy> Kernel for Repeat<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let Repeat {
-            x,
-            width,
-            down,
-            across,
-            y,
-        } = self;
-        let long = width * across;
-        if long == 0 || down == 0 {
-            return;
-        }
-        for (x, y) in x.chunks_exact(width).zip(y.chunks_exact_mut(down * long)) {
-            let (first, rest) = y.split_at_mut(long);
-            if across == 2 {
-                for (y, &x) in first.as_chunks_mut::<2>().0.iter_mut().zip(x) {
-                    *y = [x; 2];
-                }
-            } else {
-                for (y, &x) in first.chunks_exact_mut(across).zip(x) {
-                    y.fill(x);
-                }
-            }
-            for y in rest.chunks_exact_mut(long) {
-                y.copy_from_slice(first);
-            }
-        }
+        (clamped(y, h), clamped(x, w))
     }
 }
 

@@ -124,11 +124,11 @@ impl<T: Extreme> Kernel for Plane<'_, T> {
         let Some(places) = places else {
             for down in 0..window.kernel[0] {
                 let (row, pixel, rows) = window.seen(0, down);
-                for i in 0..rows {
-                    let x = &x[(pixel + i * window.strides[0]) * width..][..width];
-                    let y = &mut y[(row + i) * across..][..across];
-                    for right in 0..window.kernel[1] {
-                        let (column, start, count) = window.seen(1, right);
+                for right in 0..window.kernel[1] {
+                    let (column, start, count) = window.seen(1, right);
+                    for i in 0..rows {
+                        let x = &x[(pixel + i * window.strides[0]) * width..][..width];
+                        let y = &mut y[(row + i) * across..][..across];
                         larger(
                             &mut y[column..column + count],
                             &x[start.min(width)..],
@@ -155,7 +155,7 @@ impl<T: Extreme> Kernel for Plane<'_, T> {
                     for (i, (y, place)) in y.iter_mut().zip(places).enumerate() {
                         let at = from + start + i * window.strides[1];
                         let new = x[at];
-                        if *place < 0 || new > *y || new.partial_cmp(&new).is_none() {
+                        if *place < 0 || new > *y || new.is_none() {
                             (*y, *place) = (new, (first + at) as i64);
                         }
                     }
@@ -174,7 +174,7 @@ fn larger<T: Extreme>(y: &mut [T], x: &[T], stride: usize) {
     macro_rules! each {
         ($x:expr) => {
             for (y, &new) in y.iter_mut().zip($x) {
-                let better = (new > *y) | new.partial_cmp(&new).is_none();
+                let better = (new > *y) | new.is_none();
                 *y = if better { new } else { *y };
             }
         };

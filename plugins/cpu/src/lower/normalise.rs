@@ -1,8 +1,8 @@
 //! Normalisations: over the last dimensions, per channel with constant statistics, per image, and across
 //! neighbouring channels.
 
-use polychip_cpu_kernels::norm::{self as kernel, Norm, NormExtras, NormParams};
 use polychip_cpu_kernels::Unary;
+use polychip_cpu_kernels::norm::{self as kernel, Norm, NormExtras, NormParams};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::{Error, Result};

@@ -171,6 +171,16 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         }
         _ => return Ok(false),
     };
+    // of a size that is cut off, these measure by what it was before
+    let cut = (scales[0] * h as f64, scales[1] * w as f64) != (out_h as f64, out_w as f64);
+    if cut
+        && matches!(
+            coordinates,
+            Coordinates::AlignCorners | Coordinates::PytorchHalfPixel
+        )
+    {
+        return Ok(false);
+    }
     match attributes.str(Attr::Mode).unwrap_or("nearest") {
         "nearest" => {
             let round: fn(f64) -> f64 =
