@@ -440,6 +440,7 @@ pub fn fold<T: Folded>(
     let blocks = inner.div_ceil(width);
     let chunks = x
         .len()
+        .max(y.len())
         .div_ceil(CHUNK)
         .min(pool.threads() * 4)
         .min((outer * blocks).max(1));

@@ -1,4 +1,4 @@
-//! Pairs of features turned by the angles of their position.
+//! Pairs of features front by the angles of their position.
 //!
 //! Invariant: features beyond those that turn are copied.
 
@@ -110,18 +110,18 @@ impl Kernel for Line<'_> {
             y,
         } = self;
         let half = cosines.len();
-        let (turned, kept) = y.split_at_mut(2 * half);
+        let (front, kept) = y.split_at_mut(2 * half);
         kept.copy_from_slice(&x[2 * half..]);
         let angles = cosines.iter().zip(sines);
         if interleaved {
             let (pairs, _) = x.as_chunks::<2>();
-            let (to, _) = turned.as_chunks_mut::<2>();
+            let (to, _) = front.as_chunks_mut::<2>();
             for ((y, &[a, b]), (&c, &s)) in to.iter_mut().zip(pairs).zip(angles) {
                 *y = [a * c - b * s, a * s + b * c];
             }
             return;
         }
-        let (first, second) = turned.split_at_mut(half);
+        let (first, second) = front.split_at_mut(half);
         let (left, right) = x[..2 * half].split_at(half);
         for ((((y, z), &a), &b), (&c, &s)) in first.iter_mut().zip(second).zip(left).zip(right).zip(angles) {
             (*y, *z) = (a * c - b * s, a * s + b * c);

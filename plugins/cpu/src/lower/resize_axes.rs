@@ -36,10 +36,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         _ => return Ok(false),
     };
     let (dims, out) = (l.shape(x)?.to_vec(), l.shape(y)?.to_vec());
-    let stretches = text(Attr::KeepAspectRatioPolicy, "stretch") == "stretch";
+    let whole_axes = text(Attr::KeepAspectRatioPolicy, "stretch") == "stretch";
     if !l.is_f32(x)
         || !l.is_f32(y)
-        || !stretches
+        || !whole_axes
         || node.attributes.get(Attr::Axes).is_some()
         || dims.len() != out.len()
         || dims.contains(&0)
