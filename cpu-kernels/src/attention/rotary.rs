@@ -1,4 +1,4 @@
-//! Pairs of features front by the angles of their position.
+//! Pairs of features rotated by the angles of their position.
 //!
 //! Invariant: features beyond those that turn are copied.
 

@@ -12,7 +12,7 @@ use std::f32::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 /// Up to here a quarter turn times the count of them is exact in its first three parts.
 const REDUCED: f32 = 8000.0;
 /// A quarter turn in four parts: the first has 8 bits, the next two 11.
-const QUARTER: [f32; 4] = [1.570_312_5, 4.837_513e-4, 7.5495336e-08, 2.563344e-12];
+const QUARTER: [f32; 4] = [1.570_312_5, 4.837_513e-4, 7.549_533_6e-8, 2.563_344e-12];
 /// From here on `x² + 1` and `x²` round to the same.
 const LONG: f32 = 1e4;
 
