@@ -9,6 +9,10 @@
 //! Not here: caches of keys and values, which callers append to beforehand.
 #![allow(unsafe_code)]
 
+mod rotary;
+
+pub use rotary::{Rotary, rotary};
+
 use crate::gemm::{Elements, Panel, row_pointers};
 use crate::isa::{Kernel, Load, Simd};
 use crate::math;

@@ -1,40 +1,153 @@
-//! Storage conversions between `f32` and the 16-bit floats, rounding to nearest even.
+//! Changes of element type: between `f32` and floats of 16 bits, between numbers, and between numbers and integers that stand
+//! for them.
 //!
-//! Vectorised by the crate `half` where the CPU has instructions for it. Not here: arithmetic in 16 bits.
+//! Invariants:
+//! 1. Rounding is to nearest even; integers saturate where they stand for reals, and floats are cut off to integers otherwise.
+//! 2. Plain loops over slices are compiled for each instruction set.
+//!
+//! Not here: arithmetic in 16 bits.
+#![allow(unsafe_code)]
 
-use half::slice::HalfFloatSliceExt;
+mod scaled;
+
 use half::{bf16, f16};
 
-/// `output[i] = input[i]`, exactly.
-///
-/// # Panics
-/// If the lengths differ.
-pub fn f16_to_f32(input: &[f16], output: &mut [f32]) {
-    input.convert_to_f32_slice(output);
+use crate::isa::{Kernel, Load, Simd};
+use crate::threads::{CHUNK, Parts, share};
+use crate::{Isa, ThreadPool};
+
+pub use scaled::{Integer, Scales, dequantise, quantise};
+
+/// A float of 16 bits.
+pub trait Half: Copy + Send + Sync + 'static {
+    /// `y[i] = x[i]`, exactly.
+    fn widen(isa: Isa, pool: &ThreadPool, x: &[Self], y: &mut [f32]);
+    /// `y[i]` is the float of 16 bits nearest to `x[i]`.
+    fn narrow(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [Self]);
 }
 
-/// `output[i]` is the `f16` nearest to `input[i]`.
-///
-/// # Panics
-/// If the lengths differ.
-pub fn f32_to_f16(input: &[f32], output: &mut [f16]) {
-    output.convert_from_f32_slice(input);
+impl Half for f16 {
+    fn widen(isa: Isa, pool: &ThreadPool, x: &[f16], y: &mut [f32]) {
+        loads(isa, pool, x, y);
+    }
+    fn narrow(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [f16]) {
+        loads(isa, pool, x, y);
+    }
 }
 
-/// `output[i] = input[i]`, exactly.
-///
-/// # Panics
-/// If the lengths differ.
-pub fn bf16_to_f32(input: &[bf16], output: &mut [f32]) {
-    input.convert_to_f32_slice(output);
+// not by the instructions of bf16, which take what is too small to be normal for zero
+impl Half for bf16 {
+    fn widen(isa: Isa, pool: &ThreadPool, x: &[bf16], y: &mut [f32]) {
+        each(isa, pool, x, y, |x| f32::from_bits(u32::from(x.to_bits()) << 16));
+    }
+    fn narrow(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [bf16]) {
+        each(isa, pool, x, y, |x| {
+            let bits = x.to_bits();
+            let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+            // the top bit of what follows the exponent keeps a NaN one
+            let kept = bits >> 16 | 0x40;
+            bf16::from_bits(if x.is_nan() { kept } else { rounded } as u16)
+        });
+    }
 }
 
-/// `output[i]` is the `bf16` nearest to `input[i]`.
+/// `y[i] = x[i]`, exactly.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn f32_to_bf16(input: &[f32], output: &mut [bf16]) {
-    output.convert_from_f32_slice(input);
+pub fn widen<H: Half>(isa: Isa, pool: &ThreadPool, x: &[H], y: &mut [f32]) {
+    H::widen(isa, pool, x, y);
+}
+
+/// `y[i]` is the float of 16 bits nearest to `x[i]`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn narrow<H: Half>(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [H]) {
+    H::narrow(isa, pool, x, y);
+}
+
+fn loads<A: Load, B: Load>(isa: Isa, pool: &ThreadPool, x: &[A], y: &mut [B]) {
+    assert_eq!(x.len(), y.len(), "convert: lengths differ");
+    let (len, out) = (y.len(), Parts::new(y));
+    let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
+    pool.run(chunks, &|chunk| {
+        let range = share(len, chunks, chunk, 64);
+        // SAFETY: chunks share the output out.
+        let y = unsafe { out.part(range.start, range.len()) };
+        A::enter_with::<B, _, _>(isa, Loads { x: &x[range], y });
+    });
+}
+
+struct Loads<'a, A, B> {
+    x: &'a [A],
+    y: &'a mut [B],
+}
+
+impl<A: Load, B: Load> Kernel for Loads<'_, A, B> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let len = self.y.len().min(self.x.len());
+        let (from, to) = (self.x.as_ptr(), self.y.as_mut_ptr());
+        let mut i = 0;
+        while i < len {
+            // SAFETY: `len - i` values remain on both sides.
+            unsafe { s.write(to.add(i), s.read(from.add(i), len - i), len - i) };
+            i += S::LANES;
+        }
+    }
+}
+
+/// `y[i] = f(x[i])`, by a loop that is compiled for each instruction set, on all threads of the pool.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn each<A: Copy + Sync, B: Send>(
+    isa: Isa,
+    pool: &ThreadPool,
+    x: &[A],
+    y: &mut [B],
+    f: impl Fn(A) -> B + Copy + Sync,
+) {
+    assert_eq!(x.len(), y.len(), "convert: lengths differ");
+    let (len, out) = (y.len(), Parts::new(y));
+    let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
+    pool.run(chunks, &|chunk| {
+        let range = share(len, chunks, chunk, 64);
+        // SAFETY: chunks share the output out.
+        let y = unsafe { out.part(range.start, range.len()) };
+        isa.run(Each { x: &x[range], y, f });
+    });
+}
+
+/// A float cut off towards zero, as `as` does it: NaN is 0, and what no `i64` holds is the nearest one.
+#[inline(always)]
+pub fn truncated(x: f32) -> i64 {
+    // `as` on its own is compiled to one conversion after the other
+    const END: f32 = 9_223_372_036_854_775_808.0;
+    let inside = if x >= -END { x } else { -END };
+    let inside = if inside < END { inside } else { 0.0 };
+    // SAFETY: neither NaN nor beyond what an i64 holds.
+    let whole = unsafe { inside.to_int_unchecked::<i64>() };
+    let whole = if x >= END { i64::MAX } else { whole };
+    if x.is_nan() { 0 } else { whole }
+}
+
+struct Each<'a, A, B, F> {
+    x: &'a [A],
+    y: &'a mut [B],
+    f: F,
+}
+
+impl<A: Copy, B, F: Fn(A) -> B> Kernel for Each<'_, A, B, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (y, &x) in self.y.iter_mut().zip(self.x) {
+            *y = (self.f)(x);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -43,33 +156,97 @@ mod tests {
 
     #[test]
     fn every_16_bit_value_survives_the_round_trip() {
-        let bits: Vec<u16> = (0..=u16::MAX).collect();
-        let halves: Vec<f16> = bits.iter().map(|&bits| f16::from_bits(bits)).collect();
-        let (mut wide, mut back) = (vec![0.0; halves.len()], vec![f16::ZERO; halves.len()]);
-        f16_to_f32(&halves, &mut wide);
-        f32_to_f16(&wide, &mut back);
-        for ((a, b), wide) in halves.iter().zip(&back).zip(&wide) {
-            assert!(
-                a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan() && wide.is_nan(),
-                "{a} {b} {wide}"
-            );
+        let pool = ThreadPool::new(2);
+        let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        let brains: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
+        for isa in Isa::available() {
+            let (mut wide, mut back) = (vec![0.0; halves.len()], vec![f16::ZERO; halves.len()]);
+            widen(isa, &pool, &halves, &mut wide);
+            narrow(isa, &pool, &wide, &mut back);
+            for ((a, b), wide) in halves.iter().zip(&back).zip(&wide) {
+                assert!(
+                    a.to_bits() == b.to_bits() && wide.to_bits() == a.to_f32().to_bits()
+                        || a.is_nan() && b.is_nan() && wide.is_nan(),
+                    "{isa:?} {a} {b} {wide}"
+                );
+            }
+            let mut back = vec![bf16::ZERO; brains.len()];
+            widen(isa, &pool, &brains, &mut wide);
+            narrow(isa, &pool, &wide, &mut back);
+            for (a, b) in brains.iter().zip(&back) {
+                assert!(
+                    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
+                    "{isa:?} {a} {b}"
+                );
+            }
         }
-        let brains: Vec<bf16> = bits.iter().map(|&bits| bf16::from_bits(bits)).collect();
-        let mut back = vec![bf16::ZERO; brains.len()];
-        bf16_to_f32(&brains, &mut wide);
-        f32_to_bf16(&wide, &mut back);
-        for (a, b) in brains.iter().zip(&back) {
-            assert!(a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(), "{a} {b}");
+    }
+
+    #[test]
+    fn every_f32_between_is_rounded_as_the_crate_half_does() {
+        let pool = ThreadPool::new(1);
+        let fine: Vec<f32> = (0..=u32::MAX).step_by(7919).map(f32::from_bits).collect();
+        for isa in Isa::available() {
+            // tails of every length
+            for len in [1, 5, 15, 17, 31, fine.len()] {
+                let mut y = vec![f16::ZERO; len];
+                narrow(isa, &pool, &fine[..len], &mut y);
+                let mut brains = vec![bf16::ZERO; len];
+                narrow(isa, &pool, &fine[..len], &mut brains);
+                for ((&x, y), brain) in fine.iter().zip(&y).zip(&brains) {
+                    let (want, wanted) = (f16::from_f32(x), bf16::from_f32(x));
+                    assert!(
+                        y.to_bits() == want.to_bits() || y.is_nan() && want.is_nan(),
+                        "{isa:?} {x:e}: {y}"
+                    );
+                    assert!(
+                        brain.to_bits() == wanted.to_bits() || brain.is_nan() && wanted.is_nan(),
+                        "{isa:?} {x:e}: {brain}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn floats_are_cut_off_as_the_language_does() {
+        let pool = ThreadPool::new(2);
+        let mut x: Vec<f32> = (0..=u32::MAX).step_by(9973).map(f32::from_bits).collect();
+        x.extend([
+            f32::NAN,
+            f32::INFINITY,
+            -f32::INFINITY,
+            9.223_372e18,
+            -9.223_372e18,
+            9.3e18,
+            -9.3e18,
+            2.9,
+            -2.9,
+        ]);
+        for isa in Isa::available() {
+            let mut y = vec![1; x.len()];
+            each(isa, &pool, &x, &mut y, truncated);
+            for (&x, &y) in x.iter().zip(&y) {
+                assert_eq!(y, x as i64, "{isa:?} {x:e}");
+            }
         }
     }
 
     #[test]
     fn ties_go_to_the_even_neighbour() {
-        let mut half = [f16::ZERO; 3];
-        f32_to_f16(&[1.0 + 1.0 / 2048.0, 1.0 + 3.0 / 2048.0, 1e6], &mut half);
-        assert_eq!(half.map(f16::to_bits), [0x3c00, 0x3c02, 0x7c00]);
-        let mut brain = [bf16::ZERO; 2];
-        f32_to_bf16(&[1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0], &mut brain);
-        assert_eq!(brain.map(bf16::to_bits), [0x3f80, 0x3f82]);
+        let pool = ThreadPool::new(1);
+        for isa in Isa::available() {
+            let mut half = [f16::ZERO; 3];
+            narrow(
+                isa,
+                &pool,
+                &[1.0 + 1.0 / 2048.0, 1.0 + 3.0 / 2048.0, 1e6],
+                &mut half,
+            );
+            assert_eq!(half.map(f16::to_bits), [0x3c00, 0x3c02, 0x7c00]);
+            let mut brain = [bf16::ZERO; 2];
+            narrow(isa, &pool, &[1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0], &mut brain);
+            assert_eq!(brain.map(bf16::to_bits), [0x3f80, 0x3f82]);
+        }
     }
 }

@@ -259,7 +259,10 @@ impl CopyPlan {
         }
         let contiguous = |dim: &(usize, [isize; 2])| dim.1[0] == 1;
         let blocked = match loops.dims().first() {
-            Some(inner) if !contiguous(inner) => loops.dims().iter().position(contiguous),
+            // what one element is repeated to is filled
+            Some(inner) if !contiguous(inner) && inner.1 != [0, 1] => {
+                loops.dims().iter().position(contiguous)
+            }
             _ => None,
         };
         let offsets = [source_offset as isize, target_offset as isize];
@@ -301,6 +304,11 @@ impl CopyPlan {
                     if step_s == 1 && step_t == 1 {
                         // SAFETY: `new` computed the reach of both views and `run` checked it; a target is exclusive.
                         unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+                        return;
+                    }
+                    if step_s == 0 && step_t == 1 {
+                        // SAFETY: as above.
+                        unsafe { std::slice::from_raw_parts_mut(to, len).fill(*from) };
                         return;
                     }
                     for i in 0..len as isize {

@@ -5,9 +5,10 @@
 //! Not here: normalisations over other dimensions (instance, group), which reshape or transpose to these.
 #![allow(unsafe_code)]
 
+use crate::elementwise::unary;
 use crate::elementwise::unary::apply_rows;
 use crate::isa::{Kernel, Load, MOST_LANES, Simd};
-use crate::threads::{Address, Parts, share};
+use crate::threads::{Address, CHUNK, Parts, share};
 use crate::{Isa, Slice, SliceMut, ThreadPool, Unary};
 use half::bf16;
 use std::ops::Range;
@@ -259,6 +260,63 @@ impl<E: Load> Kernel for &Rows<E> {
             }
         }
     }
+}
+
+/// `data[p] = input[p] * scale[c] + shift[c]` for planes `p` of as many elements, `c` being `p` modulo the channels: batch
+/// normalisation of an image in ONNX order. Without an input, the data itself is scaled.
+///
+/// # Panics
+/// If a length does not fit the planes.
+pub fn scale_shift_planes(
+    isa: Isa,
+    pool: &ThreadPool,
+    scale: &[f32],
+    shift: &[f32],
+    input: Option<&[f32]>,
+    data: &mut [f32],
+    plane: usize,
+) {
+    let channels = scale.len();
+    assert_eq!(shift.len(), channels, "scale_shift_planes: length of the shift");
+    assert!(
+        input.is_none_or(|input| input.len() == data.len()),
+        "scale_shift_planes: lengths differ"
+    );
+    if data.is_empty() {
+        return;
+    }
+    assert!(
+        data.len().is_multiple_of(plane * channels),
+        "scale_shift_planes: length of the data"
+    );
+    let planes = data.len() / plane;
+    let chunks = data
+        .len()
+        .div_ceil(CHUNK)
+        .clamp(1, pool.threads() * 4)
+        .min(planes);
+    let out = Parts::new(data);
+    pool.run(chunks, &|chunk| {
+        for p in share(planes, chunks, chunk, 1) {
+            // SAFETY: chunks share the planes out.
+            let y = unsafe { out.part(p * plane, plane) };
+            let x = input.map_or(y.as_ptr(), |input| input[p * plane..][..plane].as_ptr());
+            isa.run(&unary::Rows {
+                f: Unary::Affine {
+                    scale: scale[p % channels],
+                    shift: shift[p % channels],
+                },
+                rows: 1,
+                columns: plane,
+                input: x,
+                input_stride: 0,
+                out: y.as_mut_ptr(),
+                out_stride: 0,
+                added: std::ptr::null::<f32>(),
+                added_stride: 0,
+            });
+        }
+    });
 }
 
 /// `output[r, c] = f(input[r, c] * scale[c] + shift[c])`: batch normalisation of a channels-last image.

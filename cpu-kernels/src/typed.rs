@@ -7,9 +7,10 @@
 //! Not here: functions of `f32` and `bf16` ([`crate::elementwise`]), conversions between types.
 #![allow(unsafe_code)]
 
-use crate::ThreadPool;
+use crate::isa::{Kernel, Simd};
 pub use crate::reference::compare::Comparison;
 use crate::threads::{CHUNK, Parts, share};
+use crate::{Isa, ThreadPool};
 
 /// A function of two numbers of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,14 +146,14 @@ macro_rules! comparisons {
 }
 
 macro_rules! integers {
-    ($($t:ident: $abs:expr, $sign:expr, $spent:expr, $floor:expr;)*) => {$(
+    ($($t:ident: $abs:expr, $sign:expr, $spent:expr, $floor:expr, $quotient:expr;)*) => {$(
         impl Number for $t {
             fn arithmetic(f: Arithmetic) -> Rows<$t, $t> {
                 match f {
                     Arithmetic::Add => |y, a, b| zip(y, a, b, $t::wrapping_add),
                     Arithmetic::Sub => |y, a, b| zip(y, a, b, $t::wrapping_sub),
                     Arithmetic::Mul => |y, a, b| zip(y, a, b, $t::wrapping_mul),
-                    Arithmetic::Div => |y, a, b| zip(y, a, b, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+                    Arithmetic::Div => |y, a, b| zip(y, a, b, $quotient),
                     Arithmetic::Max => |y, a, b| zip(y, a, b, Ord::max),
                     Arithmetic::Min => |y, a, b| zip(y, a, b, Ord::min),
                     Arithmetic::Mod => |y, a, b| zip(y, a, b, $floor),
@@ -207,15 +208,31 @@ macro_rules! floored {
     };
 }
 
+/// `a / b` towards zero, by a quotient of `f64`, which is exact for 32 bits and of which vectors have one: its distance to the
+/// next integer is more than it is rounded by.
+#[inline(always)]
+fn quotient(a: i32, b: i32) -> i32 {
+    let special = b == 0 || b == -1;
+    let divisor = if special { 1 } else { b };
+    let real = f64::from(a) / f64::from(divisor);
+    // SAFETY: no greater than `a`.
+    let whole = unsafe { real.to_int_unchecked::<i32>() };
+    match b {
+        0 => 0,
+        -1 => a.wrapping_neg(),
+        _ => whole,
+    }
+}
+
 integers! {
-    i8: i8::wrapping_abs, i8::signum, |a: i8| a >> (i8::BITS - 1), floored!(signed);
-    i16: i16::wrapping_abs, i16::signum, |a: i16| a >> (i16::BITS - 1), floored!(signed);
-    i32: i32::wrapping_abs, i32::signum, |a: i32| a >> (i32::BITS - 1), floored!(signed);
-    i64: i64::wrapping_abs, i64::signum, |a: i64| a >> (i64::BITS - 1), floored!(signed);
-    u8: |x| x, |x: u8| x.min(1), |_: u8| 0, floored!(unsigned);
-    u16: |x| x, |x: u16| x.min(1), |_: u16| 0, floored!(unsigned);
-    u32: |x| x, |x: u32| x.min(1), |_: u32| 0, floored!(unsigned);
-    u64: |x| x, |x: u64| x.min(1), |_: u64| 0, floored!(unsigned);
+    i8: i8::wrapping_abs, i8::signum, |a: i8| a >> (i8::BITS - 1), floored!(signed), |a: i8, b: i8| if b == 0 { 0 } else { a.wrapping_div(b) };
+    i16: i16::wrapping_abs, i16::signum, |a: i16| a >> (i16::BITS - 1), floored!(signed), |a: i16, b: i16| if b == 0 { 0 } else { a.wrapping_div(b) };
+    i32: i32::wrapping_abs, i32::signum, |a: i32| a >> (i32::BITS - 1), floored!(signed), quotient;
+    i64: i64::wrapping_abs, i64::signum, |a: i64| a >> (i64::BITS - 1), floored!(signed), |a: i64, b: i64| if b == 0 { 0 } else { a.wrapping_div(b) };
+    u8: |x| x, |x: u8| x.min(1), |_: u8| 0, floored!(unsigned), |a: u8, b: u8| if b == 0 { 0 } else { a.wrapping_div(b) };
+    u16: |x| x, |x: u16| x.min(1), |_: u16| 0, floored!(unsigned), |a: u16, b: u16| if b == 0 { 0 } else { a.wrapping_div(b) };
+    u32: |x| x, |x: u32| x.min(1), |_: u32| 0, floored!(unsigned), |a: u32, b: u32| if b == 0 { 0 } else { a.wrapping_div(b) };
+    u64: |x| x, |x: u64| x.min(1), |_: u64| 0, floored!(unsigned), |a: u64, b: u64| if b == 0 { 0 } else { a.wrapping_div(b) };
 }
 
 macro_rules! floats {
@@ -287,12 +304,6 @@ pub fn not(y: &mut [u8], x: &[u8]) {
     map(y, x, |x| u8::from(x == 0));
 }
 
-/// Whether each number is NaN: none equals itself.
-pub fn is_nan<T: Copy + PartialEq>(y: &mut [u8], x: &[T]) {
-    #[allow(clippy::eq_op, reason = "NaN is what does not equal itself")]
-    map(y, x, |x| u8::from(x != x));
-}
-
 /// `y[i] = a[i]` where `mask[i]` holds, else `b[i]`.
 pub fn select<T: Copy>(y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_, T>) {
     let mask = match mask {
@@ -343,6 +354,157 @@ pub fn pass<T: Copy + Sync, U: Copy + Send>(
         // SAFETY: chunks share the output out.
         f(unsafe { parts.part(range.start, range.len()) }, &x[range]);
     });
+}
+
+/// What the elements of a group are folded to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fold {
+    /// Their sum, which wraps.
+    Sum,
+    /// Their product, which wraps.
+    Product,
+    /// The greatest.
+    Max,
+    /// The least.
+    Min,
+}
+
+/// An integer that is folded.
+pub trait Folded: Copy + Send + Sync + 'static {
+    /// What changes nothing.
+    fn neutral(f: Fold) -> Self;
+    /// The sum.
+    fn sum(self, other: Self) -> Self;
+    /// The product.
+    fn product(self, other: Self) -> Self;
+    /// The greater one.
+    fn greater(self, other: Self) -> Self;
+    /// The lesser one.
+    fn lesser(self, other: Self) -> Self;
+}
+macro_rules! folded {
+    ($($t:ident)*) => {$(
+        impl Folded for $t {
+            fn neutral(f: Fold) -> $t {
+                match f {
+                    Fold::Sum => 0,
+                    Fold::Product => 1,
+                    Fold::Max => $t::MIN,
+                    Fold::Min => $t::MAX,
+                }
+            }
+            #[inline(always)]
+            fn sum(self, other: $t) -> $t {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn product(self, other: $t) -> $t {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn greater(self, other: $t) -> $t {
+                self.max(other)
+            }
+            #[inline(always)]
+            fn lesser(self, other: $t) -> $t {
+                self.min(other)
+            }
+        }
+    )*};
+}
+folded! { i32 i64 }
+
+/// `y[o, i]` is the fold of `x[o, .., i]`, of `[outer, n, inner]` elements.
+///
+/// # Panics
+/// If a length is not that of its shape.
+pub fn fold<T: Folded>(
+    isa: Isa,
+    pool: &ThreadPool,
+    [outer, n, inner]: [usize; 3],
+    f: Fold,
+    x: &[T],
+    y: &mut [T],
+) {
+    assert_eq!(
+        (x.len(), y.len()),
+        (outer * n * inner, outer * inner),
+        "fold: lengths"
+    );
+    // columns that one thread folds
+    let width = if outer == 1 {
+        inner.div_ceil(pool.threads()).max(64)
+    } else {
+        inner.max(1)
+    };
+    let blocks = inner.div_ceil(width);
+    let chunks = x
+        .len()
+        .max(y.len())
+        .div_ceil(CHUNK)
+        .min(pool.threads() * 4)
+        .min((outer * blocks).max(1));
+    let out = Parts::new(y);
+    pool.run(chunks, &|chunk| {
+        for piece in share(outer * blocks, chunks, chunk, 1) {
+            let (o, first) = (piece / blocks, piece % blocks * width);
+            let count = width.min(inner - first);
+            isa.run(Folding {
+                x: &x[o * n * inner..][..n * inner],
+                inner,
+                first,
+                f,
+                // SAFETY: pieces share the columns of the lines out.
+                y: unsafe { out.part(o * inner + first, count) },
+            });
+        }
+    });
+}
+
+struct Folding<'a, T> {
+    x: &'a [T],
+    inner: usize,
+    first: usize,
+    f: Fold,
+    y: &'a mut [T],
+}
+
+impl<T: Folded> Folding<'_, T> {
+    #[inline(always)]
+    fn each(self, f: impl Fn(T, T) -> T) {
+        let start = T::neutral(self.f);
+        if self.inner == 1 {
+            // lanes that do not wait for each other
+            let (chunks, rest) = self.x.as_chunks::<32>();
+            let mut lanes = [start; 32];
+            for chunk in chunks {
+                for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                    *lane = f(*lane, x);
+                }
+            }
+            self.y[0] = lanes.iter().chain(rest).fold(start, |all, &x| f(all, x));
+            return;
+        }
+        self.y.fill(start);
+        for row in self.x.chunks_exact(self.inner) {
+            for (y, &x) in self.y.iter_mut().zip(&row[self.first..]) {
+                *y = f(*y, x);
+            }
+        }
+    }
+}
+
+impl<T: Folded> Kernel for Folding<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        match self.f {
+            Fold::Sum => self.each(T::sum),
+            Fold::Product => self.each(T::product),
+            Fold::Max => self.each(T::greater),
+            Fold::Min => self.each(T::lesser),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -416,6 +578,34 @@ mod tests {
     }
 
     #[test]
+    fn folds_are_those_of_the_oracle() {
+        use reference::reduce::Reduction;
+        for threads in [1, 3] {
+            let pool = ThreadPool::new(threads);
+            for isa in Isa::available() {
+                for shape in [[1, 1, 1], [3, 70, 1], [2, 5, 3], [1, 9, 200], [4, 0, 2]] {
+                    let [outer, n, inner] = shape;
+                    let x: Vec<i64> = (0..(outer * n * inner) as i64)
+                        .map(|i| i * 7919 % 41 - 20)
+                        .collect();
+                    let wide = Tensor::from_i64s(shape.to_vec(), x.clone()).unwrap();
+                    for (f, of) in [
+                        (Fold::Sum, Reduction::Sum),
+                        (Fold::Product, Reduction::Prod),
+                        (Fold::Max, Reduction::Max),
+                        (Fold::Min, Reduction::Min),
+                    ] {
+                        let want = reference::reduce::reduce(&wide, of, &[1], true).unwrap();
+                        let mut y = vec![7; outer * inner];
+                        fold(isa, &pool, shape, f, &x, &mut y);
+                        assert_eq!(y, want.to_i64s().unwrap(), "{isa:?} {shape:?} {f:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn operands_repeat_in_every_way() {
         let pool = ThreadPool::new(2);
         let sum = |a: &[usize], b: &[usize]| {
@@ -432,7 +622,7 @@ mod tests {
         assert_eq!(sum(&[], &[2]), [0, 100]);
         assert_eq!(sum(&[], &[]), [0]);
         assert_eq!(sum(&[2, 1, 2], &[2, 1]), [0, 1, 100, 101, 2, 3, 102, 103]);
-        assert_eq!(sum(&[0, 3], &[3]), []);
+        assert_eq!(sum(&[0, 3], &[3]), Vec::<i64>::new());
     }
 
     #[test]
@@ -446,8 +636,6 @@ mod tests {
         let mut same = [9; 2];
         f64::comparison(Comparison::Equal)(&mut same, Row::Many(&[nan, 1.0]), Row::Many(&[nan, 1.0]));
         assert_eq!(same, [0, 1]);
-        is_nan(&mut same, &[nan, 1.0]);
-        assert_eq!(same, [1, 0]);
     }
 
     #[test]

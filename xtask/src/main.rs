@@ -20,7 +20,7 @@ mod guest;
 mod models;
 mod mutants;
 mod new_plugin;
-mod op_bench;
+mod ops;
 mod page;
 mod peers;
 mod placement_bench;
@@ -64,10 +64,10 @@ enum Chore {
     Guest,
     /// Compare with the other CPU runtimes in one interleaved run, and write docs/benchmarks/cpu.md
     Peers(peers::Options),
-    /// Predict models of one op each without a profile, measure them, and say how far each prediction is off
-    OpBench(op_bench::Options),
     /// Run random graphs on the CPU and in ONNX Runtime, with ONNX's reference as referee: every difference is known or fails
     Differ(differ::Options),
+    /// Run models of one op each beside ONNX Runtime, by turns; say how far predictions without a profile are off
+    Ops(ops::Options),
     /// Run trained models of public packages beside ONNX Runtime: answers, time, memory
     Trained(trained::Options),
     /// Try mutated models by the thousand: each is refused by name or runs, in bounded time and memory
@@ -111,9 +111,9 @@ fn chores() -> Vec<String> {
 fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
-        Chore::OpBench(options) => return op_bench::run(&options),
         Chore::Mutants(options) => return mutants::run(&options),
         Chore::Differ(options) => return differ::run(&options),
+        Chore::Ops(options) => return ops::run(&options),
         Chore::Trained(options) => return trained::run(&options),
         Chore::Test(options) => return ci::run_quick(&options),
         Chore::Tidy(options) => tidy::run(&options, &chores()),

@@ -100,6 +100,35 @@ pub enum Unary {
     Round,
     /// -1, 0 or 1 (exact).
     Sign,
+    /// Sine; error below 1.2e-7 of the larger of the result and 0.01.
+    Sin,
+    /// Cosine; error as of the sine.
+    Cos,
+    /// Tangent; error below 2e-6 of the larger of the result and 0.01.
+    Tan,
+    /// Arcus sine; relative error below 3e-7.
+    Asin,
+    /// Arcus cosine; relative error below 3e-7.
+    Acos,
+    /// Arcus tangent; relative error below 3e-7.
+    Atan,
+    /// Hyperbolic sine; relative error below 6e-7.
+    Sinh,
+    /// Hyperbolic cosine; relative error below 6e-7.
+    Cosh,
+    /// The inverse of the hyperbolic sine; relative error below 4e-7.
+    Asinh,
+    /// The inverse of the hyperbolic cosine; relative error below 4e-7.
+    Acosh,
+    /// The inverse of the hyperbolic tangent; relative error below 4e-7.
+    Atanh,
+    /// `x` less `bias` above `lambda`, `x` and `bias` below its negation, else 0 (0.5).
+    Shrink {
+        /// What is taken off.
+        bias: f32,
+        /// Where the middle ends.
+        lambda: f32,
+    },
     /// `scale * x + shift` (1).
     Affine {
         /// Factor.

@@ -55,7 +55,19 @@ type Exact = fn(f64) -> f64;
 
 #[test]
 fn functions_keep_their_stated_bounds() {
-    let table: [(Unary, Exact, f64); 17] = [
+    let table: [(Unary, Exact, f64); 18] = [
+        (
+            Unary::Shrink {
+                bias: 0.25,
+                lambda: 0.75,
+            },
+            |x| match x {
+                _ if x < -0.75 => x + 0.25,
+                _ if x > 0.75 => x - 0.25,
+                _ => 0.0,
+            },
+            0.5,
+        ),
         (Unary::Exp, f64::exp, 2.0),
         (Unary::Log, f64::ln, 2.0),
         (Unary::Sqrt, f64::sqrt, 0.5),

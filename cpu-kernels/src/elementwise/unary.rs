@@ -3,7 +3,7 @@
 
 use super::function::Unary;
 use crate::isa::{Kernel, Load, Simd};
-use crate::math;
+use crate::math::{self, trigonometric};
 
 /// `out = f(input) + added` over `rows` rows of `columns` values.
 pub(crate) struct Rows<A, B, C = B> {
@@ -154,6 +154,24 @@ impl<A: Load, B: Load, C: Load> Kernel for &Rows<A, B, C> {
                 // a zero keeps its sign, a NaN stays NaN
                 s.copysign(s.abs(magnitude), x)
             }),
+            Unary::Sin => each!(|x| trigonometric::sin(s, x)),
+            Unary::Cos => each!(|x| trigonometric::cos(s, x)),
+            Unary::Tan => each!(|x| trigonometric::tan(s, x)),
+            Unary::Asin => each!(|x| trigonometric::asin(s, x)),
+            Unary::Acos => each!(|x| trigonometric::acos(s, x)),
+            Unary::Atan => each!(|x| trigonometric::atan(s, x)),
+            Unary::Sinh => each!(|x| trigonometric::sinh(s, x)),
+            Unary::Cosh => each!(|x| trigonometric::cosh(s, x)),
+            Unary::Asinh => each!(|x| trigonometric::asinh(s, x)),
+            Unary::Acosh => each!(|x| trigonometric::acosh(s, x)),
+            Unary::Atanh => each!(|x| trigonometric::atanh(s, x)),
+            Unary::Shrink { bias, lambda } => {
+                let (bias, above, below) = (s.splat(bias), s.splat(lambda), s.splat(-lambda));
+                each!(|x| {
+                    let y = s.select(s.lt(above, x), s.sub(x, bias), zero);
+                    s.select(s.lt(x, below), s.add(x, bias), y)
+                })
+            }
             Unary::Affine { scale, shift } => {
                 let (scale, shift) = (s.splat(scale), s.splat(shift));
                 each!(|x| s.mul_add(scale, x, shift))

@@ -1,16 +1,20 @@
-//! AVX2 with FMA: eight lanes, sixteen registers, masks as vectors.
+//! AVX2 with FMA and F16C: eight lanes, sixteen registers, masks as vectors.
 
 use super::simd::{Kernel, Simd};
+use half::f16;
 use std::arch::x86_64::*;
 
-/// The token of AVX2 and FMA.
+/// The token of AVX2, FMA and F16C.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
     /// The token, where the CPU has the features.
     pub(crate) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Self(()))
+        let has = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c");
+        has.then_some(Self(()))
     }
 }
 
@@ -45,12 +49,47 @@ unsafe impl Simd for Avx2 {
 
     #[inline]
     fn enter<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         fn go<K: Kernel>(s: Avx2, kernel: K) -> K::Output {
             kernel.run(s)
         }
         // SAFETY: the token proves the features.
         unsafe { go(self, kernel) }
+    }
+    #[inline(always)]
+    fn dot_pairs(self, sum: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm256_add_epi32(sum, _mm256_madd_epi16(a, b)))
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const f16, n: usize) -> Self::F {
+        let mut few = [f16::ZERO; 8];
+        let from = if n >= 8 {
+            p
+        } else {
+            for (i, lane) in few.iter_mut().enumerate().take(n) {
+                // SAFETY: i < n, which the caller promises to be readable.
+                *lane = unsafe { *p.add(i) };
+            }
+            few.as_ptr()
+        };
+        // SAFETY: 8 values are readable there: the caller's, or the array's.
+        op!(_mm256_cvtph_ps(_mm_loadu_si128(from.cast())))
+    }
+    #[inline(always)]
+    unsafe fn store_f16(self, p: *mut f16, x: Self::F, n: usize) {
+        let halves = op!(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x));
+        if n >= 8 {
+            // SAFETY: the caller promises 8 writable values.
+            unsafe { _mm_storeu_si128(p.cast(), halves) };
+            return;
+        }
+        let mut few = [f16::ZERO; 8];
+        // SAFETY: the array holds 8 values.
+        unsafe { _mm_storeu_si128(few.as_mut_ptr().cast(), halves) };
+        for (i, lane) in few.iter().enumerate().take(n) {
+            // SAFETY: i < n, which the caller promises to be writable.
+            unsafe { *p.add(i) = *lane };
+        }
     }
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {

@@ -1,6 +1,7 @@
 //! AVX-512 F, BW, DQ and VL: sixteen lanes, 32 registers, masks in registers of their own.
 
 use super::simd::{Kernel, Simd};
+use half::f16;
 use std::arch::x86_64::*;
 
 /// The token of AVX-512 F, BW, DQ and VL; with `BF16`, of the extension of that name too.
@@ -212,6 +213,34 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
     #[inline(always)]
     fn max_lane(self, a: Self::F) -> f32 {
         op!(_mm512_reduce_max_ps(a))
+    }
+    #[inline(always)]
+    fn dot_pairs(self, sum: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_add_epi32(sum, _mm512_madd_epi16(a, b)))
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const f16, n: usize) -> Self::F {
+        // SAFETY: masked lanes are not accessed; the caller promises the others.
+        let halves = unsafe {
+            if n >= 16 {
+                _mm256_loadu_si256(p.cast())
+            } else {
+                _mm256_maskz_loadu_epi16(first(n), p.cast())
+            }
+        };
+        op!(_mm512_cvtph_ps(halves))
+    }
+    #[inline(always)]
+    unsafe fn store_f16(self, p: *mut f16, x: Self::F, n: usize) {
+        let halves = op!(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x));
+        // SAFETY: masked lanes are not accessed; the caller promises the others.
+        unsafe {
+            if n >= 16 {
+                _mm256_storeu_si256(p.cast(), halves);
+            } else {
+                _mm256_mask_storeu_epi16(p.cast(), first(n), halves);
+            }
+        }
     }
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u16, n: usize) -> Self::F {

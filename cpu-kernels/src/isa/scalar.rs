@@ -23,6 +23,7 @@ fn zip<T: Copy, U>(a: [T; LANES], b: [T; LANES], f: impl Fn(T, T) -> U) -> [U; L
 // SAFETY: the token promises nothing beyond the target's own features.
 unsafe impl Simd for Scalar {
     const LANES: usize = LANES;
+    const FUSES: bool = false;
     const BF16: bool = true;
     const ROWS: usize = 4;
     const COLUMNS: usize = 2;

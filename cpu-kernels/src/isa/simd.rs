@@ -5,7 +5,7 @@
 //! 2. A lane mask is a count: vectors are loaded and stored whole, or their first `n` lanes are.
 //!
 //! Not here: which instruction sets there are (a file each) and which of them the CPU has ([`Isa`](crate::Isa)).
-use half::bf16;
+use half::{bf16, f16};
 
 /// Lanes of the widest vector.
 pub(crate) const MOST_LANES: usize = 16;
@@ -17,6 +17,8 @@ pub(crate) const MOST_LANES: usize = 16;
 pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// Lanes of 32 bits in one vector.
     const LANES: usize;
+    /// Whether products and sums of floats are one instruction.
+    const FUSES: bool = true;
     /// Whether kernels of bf16 run on it.
     const BF16: bool = false;
     /// Rows of the multiplication tile.
@@ -93,6 +95,58 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     fn max_lane(self, a: Self::F) -> f32;
     /// Asks for the cache line at `p`; any address is allowed.
     fn prefetch(self, p: *const f32);
+
+    /// `LANES` words.
+    /// # Safety
+    /// As many values are readable at `p`.
+    #[inline(always)]
+    unsafe fn load_i(self, p: *const i32) -> Self::I {
+        // SAFETY: the caller promises the values; both are words of 32 bits.
+        self.bits(unsafe { self.load(p.cast()) })
+    }
+    /// # Safety
+    /// `LANES` values are writable at `p`.
+    #[inline(always)]
+    unsafe fn store_i(self, p: *mut i32, x: Self::I) {
+        // SAFETY: as in `load_i`.
+        unsafe { self.store(p.cast(), self.to_floats(x)) };
+    }
+    /// `sum` plus the products of the two halves of each lane, which are integers of 16 bits from -511 to 511.
+    #[inline(always)]
+    fn dot_pairs(self, sum: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        let low = |x| self.to_float(self.shr_i::<16>(self.shl_i::<16>(x)));
+        let high = |x| self.to_float(self.shr_i::<16>(x));
+        // exact in 24 bits
+        let both = self.mul_add(low(a), low(b), self.mul(high(a), high(b)));
+        self.add_i(sum, self.to_int(both))
+    }
+
+    /// As [`load_first`](Self::load_first), of floats of 16 bits: widened, which is exact.
+    /// # Safety
+    /// `min(n, LANES)` values are readable at `p`.
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const f16, n: usize) -> Self::F {
+        let mut lanes = [0.0f32; MOST_LANES];
+        for (i, lane) in lanes.iter_mut().enumerate().take(n.min(Self::LANES)) {
+            // SAFETY: i < min(n, LANES), which the caller promises to be readable.
+            *lane = unsafe { *p.add(i) }.to_f32();
+        }
+        // SAFETY: the array is as wide as the widest vector.
+        unsafe { self.load(lanes.as_ptr()) }
+    }
+    /// As [`store_first`](Self::store_first), rounded to 16 bits: to nearest even, a NaN stays one.
+    /// # Safety
+    /// `min(n, LANES)` values are writable at `p`.
+    #[inline(always)]
+    unsafe fn store_f16(self, p: *mut f16, x: Self::F, n: usize) {
+        let mut lanes = [0.0f32; MOST_LANES];
+        // SAFETY: the array is as wide as the widest vector.
+        unsafe { self.store(lanes.as_mut_ptr(), x) };
+        for (i, lane) in lanes.iter().enumerate().take(n.min(Self::LANES)) {
+            // SAFETY: i < min(n, LANES), which the caller promises to be writable.
+            unsafe { *p.add(i) = f16::from_f32(*lane) };
+        }
+    }
 
     /// As [`load_first`](Self::load_first), of the upper halves of `f32`s: widened, which is exact.
     /// # Safety
@@ -279,5 +333,31 @@ impl Load for bf16 {
     #[inline(always)]
     fn nearest(value: f32) -> Self {
         bf16::from_f32(value)
+    }
+}
+
+impl Load for f16 {
+    const EXACT: bool = false;
+    #[inline(always)]
+    unsafe fn read<S: Simd>(s: S, p: *const Self, n: usize) -> S::F {
+        // SAFETY: the caller promises as many values as are read.
+        unsafe { s.load_f16(p, n) }
+    }
+    #[inline(always)]
+    unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize) {
+        // SAFETY: the caller promises as many values as are written.
+        unsafe { s.store_f16(p, x, n) }
+    }
+    #[inline(always)]
+    fn enter<D: Dispatch, K: Kernel>(isa: D, kernel: K) -> K::Output {
+        isa.run(kernel)
+    }
+    #[inline(always)]
+    fn value(self) -> f32 {
+        self.to_f32()
+    }
+    #[inline(always)]
+    fn nearest(value: f32) -> Self {
+        f16::from_f32(value)
     }
 }

@@ -112,7 +112,8 @@ fn origin(o: usize, n: usize, axis: Axis, transform: Transform) -> f64 {
 }
 
 /// The weighted inputs of output `o`; none where it is extrapolated.
-fn taps(o: usize, n: usize, axis: Axis, p: &Resize) -> Option<Vec<(usize, f64)>> {
+#[must_use]
+pub fn taps(o: usize, n: usize, axis: Axis, p: &Resize) -> Option<Vec<(usize, f64)>> {
     let x = origin(o, n, axis, p.transform);
     let last = n as f64 - 1.0;
     if p.transform == Transform::TfCropAndResize && !(0.0..=last).contains(&x) {

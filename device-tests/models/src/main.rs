@@ -5,7 +5,7 @@
 //! 2. Both sides get the same inputs, made by `inputs.py` to be like what a model meets; nothing is judged on noise alone.
 //!
 //! `models.toml` is the table of models, `peer.py` ONNX Runtime's side. Packages are downloaded by `cargo xtask trained`.
-//! Not here: networks that are made and not trained (`cargo xtask peers`), single ops (`cargo xtask op-bench`).
+//! Not here: networks that are made and not trained (`cargo xtask peers`), single ops (`cargo xtask ops`).
 
 mod list;
 mod ours;

@@ -19,7 +19,7 @@ use crate::rates::Peaks;
 use crate::tune::Choices;
 use crate::work::{self, Work};
 
-/// Error of the prices on the op benchmark (`cargo xtask op-bench`), in thousandths: the median case is within it.
+/// Error of the prices on the op benchmark (`cargo xtask ops`), in thousandths: the median case is within it.
 const ERROR_PERMILLE: u32 = 400;
 /// Power of one busy core, in milliwatts: the sustained share per core of common parts (a server or desktop
 /// x86 part of 10 to 20 W, a phone's big core of 1 to 2 W). No sensor, so an energy made of it is an estimate.

@@ -26,6 +26,8 @@ pub(crate) enum Class {
     ProductCodes,
     /// Multiply-adds of f32 with weights of 4 bits.
     ProductNibbles,
+    /// Multiply-adds of integers and f64, in plain loops.
+    ProductPlain,
     /// Multiply-adds of the points of Winograd's transforms.
     Winograd,
     /// Multiply-adds of f32, one input channel to one output channel.
@@ -44,8 +46,6 @@ pub(crate) enum Class {
     Transcendental,
     /// Elements through powers.
     Power,
-    /// Elements through the mathematical library, one by one.
-    Library,
     /// Elements that are summed up or compared along axes.
     Reduce,
     /// Elements of a normalisation: statistics, then values.
@@ -60,6 +60,10 @@ pub(crate) enum Class {
     PoolCodes,
     /// Elements that indices or truth values select.
     Select,
+    /// Pixels that points between them are made of.
+    Sample,
+    /// Elements of running sums and products.
+    Running,
     /// Elements of an image that is made larger or smaller, by how many pixels each is made of.
     Resize,
     /// Elements of integers, truth values or f64 through an arithmetic function or a comparison, in plain loops.

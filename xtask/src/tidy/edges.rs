@@ -122,7 +122,7 @@ const FREE: &[&str] = &[
     "polychip-differ",
     "polychip-models",
     "polychip-mutants",
-    "polychip-op-bench",
+    "polychip-ops-bench",
     "polychip-parts",
     "polychip-plugin-wrong",
     "polychip-emulator-ascend",

@@ -233,6 +233,9 @@ impl Spec {
             }
             inputs.push(Some(id));
         }
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
         let mut outputs = Vec::new();
         for index in 0..self.outputs {
             let mut tensor = Tensor::untyped(format!("y{index}"));

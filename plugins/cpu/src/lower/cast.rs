@@ -2,6 +2,8 @@
 //!
 //! Not here: what an encoding of a tensor means (`encoding`), and how its forms are made (`forms`).
 
+use polychip_cpu_kernels::Isa;
+use polychip_cpu_kernels::convert::{self, Integer, Scales};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::Result;
@@ -88,6 +90,9 @@ fn linear(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if !part.plain_f32(real) || !whole {
         return Ok(false);
     }
+    if scaled(l, node, dtype)? {
+        return Ok(true);
+    }
     let dims = l.shape(x)?.to_vec();
     let Some(encoding) = stated(part, node, &dims, dtype) else {
         return Ok(false);
@@ -102,12 +107,112 @@ fn linear(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
+/// Lowers them by the kernels that take scales and zeros as they are, constants or not: one, one along an axis, or one for each
+/// block along it.
+fn scaled(l: &mut Lowering<'_>, node: &Node, dtype: DType) -> Result<bool> {
+    let (Some(x), Some(scale), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
+        return Ok(false);
+    };
+    let dims = l.shape(x)?;
+    let of = l.shape(scale)?;
+    let count: usize = of.iter().product();
+    let block = node.attributes.int(Attr::BlockSize).unwrap_or(0);
+    let along = node.attributes.int(Attr::Axis).unwrap_or(1);
+    let axis = polychip_ops::axis::normalise(along, dims.len());
+    let scales = match (usize::try_from(block), axis) {
+        (Ok(0), _) if count == 1 => Scales::ONE,
+        (Ok(block), Some(axis)) => {
+            let own = |d: usize| {
+                if d == axis {
+                    dims[d].div_ceil(block.max(1))
+                } else {
+                    dims[d]
+                }
+            };
+            let blocks = block > 0 && of.len() == dims.len() && (0..of.len()).all(|d| of[d] == own(d));
+            let axes = block == 0 && *of == [dims[axis]];
+            if !blocks && !axes {
+                return Ok(false);
+            }
+            Scales {
+                axis: dims[axis],
+                inner: dims[axis + 1..].iter().product(),
+                block,
+            }
+        }
+        _ => return Ok(false),
+    };
+    let zero = node.input(2);
+    let zeros_fit = |zero: TensorIndex| -> Result<bool> {
+        let plain = l.part.tensors[zero].encoding.is_none();
+        Ok(plain && l.dtype(zero) == dtype && l.shape(zero)?.iter().product::<usize>() == count)
+    };
+    let empty = dims.contains(&0) || of.contains(&0);
+    // the type in which the quotient is rounded is f32 unless stated
+    let stated = [Attr::Precision, Attr::OutputDtype].iter().any(|&attr| {
+        let given = node.attributes.int(attr).unwrap_or(0);
+        given != 0 && given != i64::from(DType::F32.code()) && given != i64::from(dtype.code())
+    });
+    if empty || stated || !l.part.plain_f32(scale) || !zero.map_or(Ok(true), zeros_fit)? {
+        return Ok(false);
+    }
+    fn run<T: Plain + Integer>(
+        o: &mut Operands<'_>,
+        isa: Isa,
+        scales: Scales,
+        to_integers: bool,
+        has_zero: bool,
+    ) {
+        let scale = o.read::<f32>(1);
+        let zero = has_zero.then(|| o.read::<T>(2));
+        if to_integers {
+            convert::quantise(isa, o.pool, scales, o.read(0), (scale, zero), o.write::<T>(0));
+        } else {
+            convert::dequantise(isa, o.pool, scales, o.read::<T>(0), (scale, zero), o.write(0));
+        }
+    }
+    let run = match dtype {
+        DType::I8 => run::<i8>,
+        DType::U8 => run::<u8>,
+        DType::I16 => run::<i16>,
+        DType::U16 => run::<u16>,
+        DType::I32 => run::<i32>,
+        _ => return Ok(false),
+    };
+    let mut reads = vec![l.rows(x)?, l.rows(scale)?];
+    if let Some(zero) = zero {
+        reads.push(l.rows(zero)?);
+    }
+    let (isa, to) = (l.isa, l.write_rows(y)?);
+    let (to_integers, has_zero) = (node.op == Op::QuantizeLinear, zero.is_some());
+    let (name, class) = if to_integers {
+        ("quantise", Class::Quantise)
+    } else {
+        ("dequantise", Class::Dequantise)
+    };
+    l.step(
+        name,
+        &reads,
+        &[to],
+        None,
+        Box::new(move |o| {
+            run(o, isa, scales, to_integers, has_zero);
+            Ok(())
+        }),
+    )
+    .is(class);
+    Ok(true)
+}
+
 /// Lowers Cast between the types that models compute with, and the two ops of quantisation.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if matches!(node.op, Op::QuantizeLinear | Op::DequantizeLinear) {
         return linear(l, node);
     }
-    if node.op != Op::Cast {
+    if node.op == Op::BitCast {
+        return bits(l, node);
+    }
+    if !matches!(node.op, Op::Cast | Op::CastLike) {
         return Ok(false);
     }
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
@@ -117,7 +222,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     }
     let (from, to) = (l.dtype(x), l.dtype(y));
-    if node.attributes.int(Attr::To) != Some(i64::from(to.code())) {
+    if node.op == Op::Cast && node.attributes.int(Attr::To) != Some(i64::from(to.code())) {
         return Ok(false);
     }
     let half = |dtype| matches!(dtype, DType::F16 | DType::BF16);
@@ -166,6 +271,33 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
+/// The same bits as another type of as many.
+fn bits(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
+    if !plain(x) || !plain(y) || l.dtype(x).byte_width().is_none() || l.dtype(x) == DType::Bool {
+        return Ok(false);
+    }
+    if l.dtype(y) == DType::Bool || l.dtype(x).byte_width() != l.dtype(y).byte_width() {
+        return Ok(false);
+    }
+    let (isa, from, to) = (l.isa, l.as_is(x)?, l.write_as_is(y)?);
+    l.step(
+        "BitCast",
+        &[from],
+        &[to],
+        None,
+        Box::new(move |o| {
+            convert::each(isa, o.pool, o.read::<u8>(0), o.write::<u8>(0), |byte| byte);
+            Ok(())
+        }),
+    )
+    .is(Class::Copy);
+    Ok(true)
+}
+
 /// f32 of 16-bit floats: what they were computed as, where they were.
 fn widened(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<()> {
     if l.has_channels(x) || l.places[x].get(Layout::RowMajor, Storage::Stored).is_none() {
@@ -201,17 +333,18 @@ fn rounded(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<()> {
 /// Adds a conversion's step.
 fn convert<'l>(
     l: &'l mut Lowering<'_>,
-    run: fn(&mut Operands<'_>),
+    run: fn(Isa, &mut Operands<'_>),
     input: ValueId,
     output: ValueId,
 ) -> &'l mut Step {
+    let isa = l.isa;
     l.step(
         "cast",
         &[input],
         &[output],
         None,
         Box::new(move |o| {
-            run(o);
+            run(isa, o);
             Ok(())
         }),
     )
@@ -226,26 +359,24 @@ fn class(from: DType, to: DType) -> Class {
 }
 
 /// The conversion between two types of numbers or truth values: floats are cut off towards zero, integers wrap.
-fn numbers(from: DType, to: DType) -> Option<fn(&mut Operands<'_>)> {
-    fn each<A: Plain, B: Plain>(o: &mut Operands<'_>, f: impl Fn(A) -> B) {
-        for (y, &x) in o.write::<B>(0).iter_mut().zip(o.read::<A>(0)) {
-            *y = f(x);
-        }
+fn numbers(from: DType, to: DType) -> Option<fn(Isa, &mut Operands<'_>)> {
+    fn each<A: Plain, B: Plain>((isa, o): (Isa, &mut Operands<'_>), f: impl Fn(A) -> B + Copy + Sync) {
+        convert::each(isa, o.pool, o.read::<A>(0), o.write::<B>(0), f);
     }
     macro_rules! to {
         ($from:ty, $way:ty) => {
             match to {
-                DType::Bool => |o| each::<$from, u8>(o, |x| u8::from(x != <$from>::default())),
-                DType::I8 => |o| each::<$from, i8>(o, |x| x as $way as i8),
-                DType::I16 => |o| each::<$from, i16>(o, |x| x as $way as i16),
-                DType::I32 => |o| each::<$from, i32>(o, |x| x as $way as i32),
-                DType::I64 => |o| each::<$from, i64>(o, |x| x as $way as i64),
-                DType::U8 => |o| each::<$from, u8>(o, |x| x as $way as u8),
-                DType::U16 => |o| each::<$from, u16>(o, |x| x as $way as u16),
-                DType::U32 => |o| each::<$from, u32>(o, |x| x as $way as u32),
-                DType::U64 => |o| each::<$from, u64>(o, |x| x as $way as u64),
-                DType::F32 => |o| each::<$from, f32>(o, |x| x as f32),
-                DType::F64 => |o| each::<$from, f64>(o, |x| x as f64),
+                DType::Bool => |isa, o| each::<$from, u8>((isa, o), |x| u8::from(x != <$from>::default())),
+                DType::I8 => |isa, o| each::<$from, i8>((isa, o), |x| x as $way as i8),
+                DType::I16 => |isa, o| each::<$from, i16>((isa, o), |x| x as $way as i16),
+                DType::I32 => |isa, o| each::<$from, i32>((isa, o), |x| x as $way as i32),
+                DType::I64 => |isa, o| each::<$from, i64>((isa, o), |x| x as $way as i64),
+                DType::U8 => |isa, o| each::<$from, u8>((isa, o), |x| x as $way as u8),
+                DType::U16 => |isa, o| each::<$from, u16>((isa, o), |x| x as $way as u16),
+                DType::U32 => |isa, o| each::<$from, u32>((isa, o), |x| x as $way as u32),
+                DType::U64 => |isa, o| each::<$from, u64>((isa, o), |x| x as $way as u64),
+                DType::F32 => |isa, o| each::<$from, f32>((isa, o), |x| x as f32),
+                DType::F64 => |isa, o| each::<$from, f64>((isa, o), |x| x as f64),
                 _ => return None,
             }
         };
@@ -253,12 +384,12 @@ fn numbers(from: DType, to: DType) -> Option<fn(&mut Operands<'_>)> {
     Some(match from {
         // a truth value is 0 or 1, whatever its byte is
         DType::Bool if to != DType::Bool => match to {
-            DType::I8 | DType::U8 => |o| each::<u8, u8>(o, |x| u8::from(x != 0)),
-            DType::I16 | DType::U16 => |o| each::<u8, u16>(o, |x| u16::from(x != 0)),
-            DType::I32 | DType::U32 => |o| each::<u8, u32>(o, |x| u32::from(x != 0)),
-            DType::I64 | DType::U64 => |o| each::<u8, u64>(o, |x| u64::from(x != 0)),
-            DType::F32 => |o| each::<u8, f32>(o, |x| f32::from(u8::from(x != 0))),
-            DType::F64 => |o| each::<u8, f64>(o, |x| f64::from(u8::from(x != 0))),
+            DType::I8 | DType::U8 => |isa, o| each::<u8, u8>((isa, o), |x| u8::from(x != 0)),
+            DType::I16 | DType::U16 => |isa, o| each::<u8, u16>((isa, o), |x| u16::from(x != 0)),
+            DType::I32 | DType::U32 => |isa, o| each::<u8, u32>((isa, o), |x| u32::from(x != 0)),
+            DType::I64 | DType::U64 => |isa, o| each::<u8, u64>((isa, o), |x| u64::from(x != 0)),
+            DType::F32 => |isa, o| each::<u8, f32>((isa, o), |x| f32::from(u8::from(x != 0))),
+            DType::F64 => |isa, o| each::<u8, f64>((isa, o), |x| f64::from(u8::from(x != 0))),
             _ => return None,
         },
         DType::Bool | DType::U8 => to!(u8, u8),
@@ -270,8 +401,16 @@ fn numbers(from: DType, to: DType) -> Option<fn(&mut Operands<'_>)> {
         DType::U32 => to!(u32, u32),
         DType::U64 => to!(u64, u64),
         // what is negative wraps, as an integer does; what no integer of 64 bits holds is the nearest one
-        DType::F32 if to == DType::U64 => |o| each::<f32, u64>(o, |x| (x as i64 as u64).max(x as u64)),
-        DType::F64 if to == DType::U64 => |o| each::<f64, u64>(o, |x| (x as i64 as u64).max(x as u64)),
+        DType::F32 if to == DType::U64 => {
+            |isa, o| each::<f32, u64>((isa, o), |x| (x as i64 as u64).max(x as u64))
+        }
+        DType::F64 if to == DType::U64 => {
+            |isa, o| each::<f64, u64>((isa, o), |x| (x as i64 as u64).max(x as u64))
+        }
+        DType::F32 if to == DType::I64 => |isa, o| each::<f32, i64>((isa, o), convert::truncated),
+        DType::F32 if to == DType::I32 => {
+            |isa, o| each::<f32, i32>((isa, o), |x| convert::truncated(x) as i32)
+        }
         DType::F32 => to!(f32, i64),
         DType::F64 => to!(f64, i64),
         _ => return None,

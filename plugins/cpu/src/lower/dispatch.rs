@@ -12,8 +12,9 @@ use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
     attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest,
-    fourier, gather, integers, matmul, movement, nibbles, normalise, pool, recurrent, reduce, reference,
-    resize, scatter, selection, softmax, sort, typed,
+    fourier, gather, integers, matmul, movement, nibbles, normalise, pick, plain_product, pool, recurrent,
+    reduce, reference, resize, resize_axes, rotary, sample, scatter, selection, softmax, sort, statistics,
+    typed, window_max,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -51,14 +52,16 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
                 || conv::lower(l, node, tail)?
                 || conv::lower_computed(l, node)?
                 || conv_transpose::lower(l, node)?
+                || sample::lower(l, node)?
         }
         OpClass::Product => {
             integers::lower(l, node)?
                 || nibbles::lower(l, node)?
                 || matmul::lower(l, node, tail)?
+                || plain_product::lower(l, node)?
                 || einsum::lower(l, node)?
         }
-        OpClass::Attention => attention::lower(l, node, tail)?,
+        OpClass::Attention => attention::lower(l, node, tail)? || rotary::lower(l, node)?,
         OpClass::ElementWise => {
             elementwise::lower(l, node)?
                 || gather::lower(l, node)?
@@ -66,16 +69,32 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
                 || typed::lower(l, node)?
         }
         OpClass::Movement => movement::lower(l, node)? || concat::lower(l, node)?,
-        OpClass::Gather => gather::lower(l, node)? || scatter::lower(l, node)?,
-        OpClass::Normalisation => normalise::lower(l, node, tail)? || softmax::lower(l, node)?,
-        OpClass::Reduction => reduce::lower(l, node)?,
-        OpClass::Pooling => pool::lower(l, node)?,
-        OpClass::Resize => resize::lower(l, node)?,
+        OpClass::Gather => {
+            gather::lower(l, node)?
+                || scatter::lower(l, node)?
+                || scatter::lower_rows(l, node)?
+                || pick::lower(l, node)?
+        }
+        OpClass::Normalisation => {
+            normalise::lower(l, node, tail)?
+                || statistics::lower(l, node)?
+                || softmax::lower(l, node)?
+                || pick::lower(l, node)?
+        }
+        OpClass::Reduction => reduce::lower(l, node)? || statistics::lower(l, node)? || pick::lower(l, node)?,
+        OpClass::Pooling => pool::lower(l, node)? || sample::lower(l, node)? || window_max::lower(l, node)?,
+        OpClass::Resize => {
+            resize::lower(l, node)?
+                || resize::lower_plain(l, node)?
+                || sample::lower(l, node)?
+                || resize_axes::lower(l, node)?
+        }
         OpClass::Sort => sort::lower(l, node)?,
         OpClass::Quantise => integers::lower(l, node)? || cast::lower(l, node)?,
         OpClass::Signal => fourier::lower(l, node)?,
         OpClass::Recurrent => recurrent::lower(l, node)?,
         OpClass::Other => forest::lower(l, node)?,
-        OpClass::Control | OpClass::Container | OpClass::Generate | OpClass::Text => false,
+        OpClass::Generate => pick::lower(l, node)?,
+        OpClass::Control | OpClass::Container | OpClass::Text => false,
     })
 }

@@ -14,22 +14,6 @@ use super::function::activation;
 use super::steps;
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
-use crate::work::Class;
-
-/// Functions that have no vector kernel: the scalar library's.
-fn scalar(op: Op) -> Option<fn(f32) -> f32> {
-    Some(match op {
-        Op::Sin => f32::sin,
-        Op::Cos => f32::cos,
-        Op::Tan => f32::tan,
-        Op::Asin => f32::asin,
-        Op::Acos => f32::acos,
-        Op::Atan => f32::atan,
-        Op::Sinh => f32::sinh,
-        Op::Cosh => f32::cosh,
-        _ => return None,
-    })
-}
 
 fn binary(op: Op) -> Option<Binary> {
     Some(match op {
@@ -51,8 +35,7 @@ pub(super) fn covers(part: &Part, node: &Node) -> bool {
     if !node.outputs.iter().all(f32s) {
         return false;
     }
-    activation(part, node).is_some()
-        || (node.inputs.iter().all(f32s) && (scalar(node.op).is_some() || binary(node.op).is_some()))
+    activation(part, node).is_some() || (node.inputs.iter().all(f32s) && binary(node.op).is_some())
 }
 
 /// Lowers a node of this sort.
@@ -68,31 +51,6 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             return Ok(false);
         };
         unary(l, function, input, output)?;
-        return Ok(true);
-    }
-    if let Some(function) = scalar(node.op) {
-        let Some(input) = node.input(0) else {
-            return Ok(false);
-        };
-        let layout = l.layout(input);
-        let (x, y) = (
-            l.read(input, layout, Storage::Real)?,
-            l.write(output, layout, Storage::Real)?,
-        );
-        l.step(
-            node.op.name(),
-            &[x],
-            &[y],
-            None,
-            Box::new(move |o| {
-                let (x, y) = (o.read::<f32>(0), o.write::<f32>(0));
-                for (y, &x) in y.iter_mut().zip(x) {
-                    *y = function(x);
-                }
-                Ok(())
-            }),
-        )
-        .is(Class::Library);
         return Ok(true);
     }
     let Some(function) = binary(node.op) else {

@@ -68,6 +68,21 @@ pub(super) fn activation(part: &Part, node: &Node) -> Option<Unary> {
         Op::Ceil => Unary::Ceil,
         Op::Round => Unary::Round,
         Op::Sign => Unary::Sign,
+        Op::Sin => Unary::Sin,
+        Op::Cos => Unary::Cos,
+        Op::Tan => Unary::Tan,
+        Op::Asin => Unary::Asin,
+        Op::Acos => Unary::Acos,
+        Op::Atan => Unary::Atan,
+        Op::Sinh => Unary::Sinh,
+        Op::Cosh => Unary::Cosh,
+        Op::Asinh => Unary::Asinh,
+        Op::Acosh => Unary::Acosh,
+        Op::Atanh => Unary::Atanh,
+        Op::Shrink => Unary::Shrink {
+            bias: node.attributes.float(Attr::Bias).unwrap_or(0.0),
+            lambda: node.attributes.float(Attr::Lambd).unwrap_or(0.5),
+        },
         _ => return None,
     })
 }

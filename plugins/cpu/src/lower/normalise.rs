@@ -1,15 +1,14 @@
 //! Normalisations: over the last dimensions, per channel with constant statistics, per image, and across
 //! neighbouring channels.
 
+use polychip_cpu_kernels::Unary;
 use polychip_cpu_kernels::norm::{self as kernel, Norm, NormExtras, NormParams};
-use polychip_cpu_kernels::{Binary, Unary};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, image};
 use super::encoding::stands_for_f32;
-use super::steps;
 use super::tail::Tail;
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
@@ -182,14 +181,10 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let rank = l.shape(x)?.len();
     if rank > 2 && !l.has_channels(x) {
         // an image in ONNX order stays so
-        let mut shape = vec![1; rank - 1];
-        shape[0] = channels;
-        let (scale, shift) = (l.view(scale, shape.clone()), l.view(shift, shape));
+        let [_, _, plane] = image(l.shape(x)?)?;
         let input = l.rows(x)?;
-        let scaled = l.fresh(DType::F32, l.shape(x)?.to_vec())?;
-        steps::binary(l, Binary::Mul, input, scale, scaled)?;
         let output = l.write_rows(y)?;
-        steps::binary(l, Binary::Add, scaled, shift, output)?;
+        planes(l, input, [scale, shift], output, plane);
         return Ok(true);
     }
     let layout = if rank == 2 {
@@ -261,18 +256,28 @@ fn grouped(l: &mut Lowering<'_>, node: &Node, groups: Option<usize>) -> Result<b
             Ok(())
         }),
     );
-    let mut shape = vec![1; dims.len() - 1];
-    shape[0] = c;
-    let per_channel = |l: &mut Lowering<'_>, t: usize| -> Result<ValueId> {
-        let value = l.rows(t)?;
-        Ok(l.view(value, shape.clone()))
-    };
-    let (scale, bias) = (per_channel(l, scale)?, per_channel(l, bias)?);
-    let scaled = l.fresh(DType::F32, dims)?;
-    steps::binary(l, Binary::Mul, normal, scale, scaled)?;
+    let (scale, bias) = (l.rows(scale)?, l.rows(bias)?);
     let output = l.write_rows(y)?;
-    steps::binary(l, Binary::Add, scaled, bias, output)?;
+    planes(l, normal, [scale, bias], output, spatial);
     Ok(true)
+}
+
+/// Adds a step that scales and shifts each plane of an image in ONNX order.
+fn planes(l: &mut Lowering<'_>, x: ValueId, [scale, shift]: [ValueId; 2], y: ValueId, plane: usize) {
+    let isa = l.isa;
+    l.step(
+        "scale shift",
+        &[x, scale, shift],
+        &[y],
+        None,
+        Box::new(move |o| {
+            let x = o.shared().is_none().then(|| o.read(0));
+            kernel::scale_shift_planes(isa, o.pool, o.read(1), o.read(2), x, o.write(0), plane);
+            Ok(())
+        }),
+    )
+    .is(Class::Arithmetic)
+    .may_share = vec![0];
 }
 
 /// Local response normalisation: each value over a power of the squares of neighbouring channels.

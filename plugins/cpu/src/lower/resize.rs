@@ -1,5 +1,6 @@
 //! Resize of images, channels last: nearest and linear in two spatial dimensions.
 
+use polychip_cpu_kernels::sample;
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::Result;
@@ -62,6 +63,73 @@ fn repeat(
     strided(l, "resize nearest", &shape, (input, 0, &from), (output, 0, &to))
 }
 
+/// Repeats each pixel of planes in ONNX order, of any elements of a fixed size.
+fn rows_repeated(
+    l: &mut Lowering<'_>,
+    (x, y): (TensorIndex, TensorIndex),
+    lines: [usize; 2],
+    times: [usize; 2],
+) -> Result<()> {
+    let (isa, from, to) = (l.isa, l.rows(x)?, l.write_rows(y)?);
+    let width = l.width(from);
+    l.step(
+        "resize nearest",
+        &[from],
+        &[to],
+        None,
+        Box::new(move |o| {
+            match width {
+                1 => sample::repeat::<u8>(isa, o.pool, lines, times, o.read(0), o.write(0)),
+                2 => sample::repeat::<u16>(isa, o.pool, lines, times, o.read(0), o.write(0)),
+                4 => sample::repeat::<u32>(isa, o.pool, lines, times, o.read(0), o.write(0)),
+                _ => sample::repeat::<u64>(isa, o.pool, lines, times, o.read(0), o.write(0)),
+            }
+            Ok(())
+        }),
+    )
+    .is(Class::Copy);
+    Ok(())
+}
+
+/// Repeats each pixel of an image of what is no f32, where nearest neighbours come to that; `false` where they do not.
+pub(super) fn lower_plain(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let text = |attr, default| node.attributes.str(attr).unwrap_or(default);
+    let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
+    let floor = text(Attr::NearestMode, "round_prefer_floor") == "floor"
+        && text(Attr::CoordinateTransformationMode, "half_pixel") == "asymmetric";
+    let fits = node.op == Op::Resize
+        && text(Attr::Mode, "nearest") == "nearest"
+        && text(Attr::KeepAspectRatioPolicy, "stretch") == "stretch"
+        && node.attributes.get(Attr::Axes).is_none()
+        && !l.is_f32(x)
+        && plain(x)
+        && plain(y)
+        && l.dtype(x) == l.dtype(y)
+        && floor;
+    let (&[n, c, h, w], &[out_n, out_c, out_h, out_w]) = (l.shape(x)?, l.shape(y)?) else {
+        return Ok(false);
+    };
+    let whole = (n, c) == (out_n, out_c)
+        && ![h, w, out_h, out_w].contains(&0)
+        && out_h.is_multiple_of(h)
+        && out_w.is_multiple_of(w);
+    let times = [out_h / h.max(1), out_w / w.max(1)];
+    let scaled = match node.input(2).map(|t| l.part.numbers(t)) {
+        None => true,
+        Some(Some(scales)) if scales.is_empty() => true,
+        Some(Some(scales)) => scales[..] == [1.0, 1.0, times[0] as f64, times[1] as f64],
+        Some(None) => false,
+    };
+    if !fits || !whole || !scaled || !matches!(l.dtype(x).byte_width(), Some(1 | 2 | 4 | 8)) {
+        return Ok(false);
+    }
+    rows_repeated(l, (x, y), [n * c * h, w], times)?;
+    Ok(true)
+}
+
 /// Lowers Resize.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
@@ -104,6 +172,16 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         }
         _ => return Ok(false),
     };
+    // of a size that is cut off, these measure by what it was before
+    let cut = (scales[0] * h as f64, scales[1] * w as f64) != (out_h as f64, out_w as f64);
+    if cut
+        && matches!(
+            coordinates,
+            Coordinates::AlignCorners | Coordinates::PytorchHalfPixel
+        )
+    {
+        return Ok(false);
+    }
     match attributes.str(Attr::Mode).unwrap_or("nearest") {
         "nearest" => {
             let round: fn(f64) -> f64 =
@@ -130,7 +208,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                     .then_some(times)
             };
             if let (Some(down), Some(across)) = (repeats(&rows, h), repeats(&columns, w)) {
-                repeat(l, (x, y), storage, [n * h, w, c], [down, across])?;
+                if storage == Storage::Real && !l.has_channels(x) && l.concat_of(y, storage).is_none() {
+                    rows_repeated(l, (x, y), [n * c * h, w], [down, across])?;
+                } else {
+                    repeat(l, (x, y), storage, [n * h, w, c], [down, across])?;
+                }
                 return Ok(true);
             }
             let (input, output) = (

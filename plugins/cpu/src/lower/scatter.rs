@@ -2,6 +2,7 @@
 //!
 //! Not here: reductions of types other than f32 where several updates meet, which fall to the reference.
 
+use polychip_cpu_kernels::convert;
 use polychip_cpu_kernels::scatter::{Elements, Outside, Slices};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis};
@@ -155,6 +156,85 @@ fn each(
         Named::Elements(elements) => elements.each(at, |number, offset| visit(number, offset, 1)),
         Named::Slices(slices) => slices.each(at, |number, offset| visit(number, offset, slices.slice)),
     }
+}
+
+/// TensorScatter: rows put into a cache from where an index of each batch says, or from its start.
+pub(super) fn lower_rows(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Op::TensorScatter, Some(cache), Some(update), Some(y)) =
+        (node.op, node.input(0), node.input(1), node.output(0))
+    else {
+        return Ok(false);
+    };
+    let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
+    let (dims, own) = (l.shape(cache)?.to_vec(), l.shape(update)?.to_vec());
+    let along = node.attributes.int(Attr::Axis).unwrap_or(-2);
+    let Some(axis) = axis::normalise(along, dims.len()).filter(|&axis| axis > 0) else {
+        return Ok(false);
+    };
+    let circular = match node.attributes.str(Attr::Mode).unwrap_or("linear") {
+        "linear" => false,
+        "circular" => true,
+        _ => return Ok(false),
+    };
+    let alike = dims.len() == own.len() && (0..dims.len()).all(|d| d == axis || dims[d] == own[d]);
+    let starts = node.input(2);
+    let named = |t: TensorIndex| -> Result<bool> { Ok(l.dtype(t) == DType::I64 && l.shape(t)? == [dims[0]]) };
+    let Some(width) = l.dtype(cache).byte_width() else {
+        return Ok(false);
+    };
+    let same = l.dtype(update) == l.dtype(cache) && plain(cache) && plain(update) && plain(y);
+    if !alike || !same || dims.contains(&0) || !starts.map_or(Ok(true), named)? {
+        return Ok(false);
+    }
+    let row: usize = dims[axis + 1..].iter().product::<usize>() * width;
+    let (places, rows) = (dims[axis], own[axis]);
+    let lines: usize = dims[..axis].iter().product();
+    let per_batch = lines / dims[0];
+    let mut reads = vec![l.as_is(cache)?, l.as_is(update)?];
+    if let Some(starts) = starts {
+        reads.push(l.rows(starts)?);
+    }
+    let to = l.write_as_is(y)?;
+    let (isa, given) = (l.isa, starts.is_some());
+    l.step(
+        "TensorScatter",
+        &reads,
+        &[to],
+        None,
+        Box::new(move |o| {
+            let shared = o.shared().is_some();
+            let y = o.write::<u8>(0);
+            if !shared {
+                convert::each(isa, o.pool, o.read::<u8>(0), &mut *y, |byte| byte);
+            }
+            let updates = o.read::<u8>(1);
+            for line in 0..lines {
+                let start = if given {
+                    o.read::<i64>(2)[line / per_batch]
+                } else {
+                    0
+                };
+                for own in 0..rows {
+                    let at = start.saturating_add(own as i64);
+                    let at = if circular {
+                        at.rem_euclid(places as i64)
+                    } else {
+                        at
+                    };
+                    let Some(at) = usize::try_from(at).ok().filter(|&at| at < places) else {
+                        let words = format!("TensorScatter: write index {at} of {places}");
+                        return Err(Error::new(ErrorKind::BadArgument, words));
+                    };
+                    y[(line * places + at) * row..][..row]
+                        .copy_from_slice(&updates[(line * rows + own) * row..][..row]);
+                }
+            }
+            Ok(())
+        }),
+    )
+    .is(Class::Copy)
+    .may_share = vec![0];
+    Ok(true)
 }
 
 #[inline(always)]

@@ -1,5 +1,5 @@
 //! Ops that give elements of their first input in other places, which constants and shapes alone decide: Tile, Pad, Trilu,
-//! ReverseSequence, CenterCropPad, GatherElements, nearest Resize.
+//! ReverseSequence, CenterCropPad, Compress, GatherElements, nearest Resize.
 //!
 //! Which element goes where is found once, by the reference evaluator: the op is given numbers in the place of elements. What it
 //! gives is kept as runs of neighbours, or element by element where there are none.
@@ -47,7 +47,13 @@ fn filler(op: Op) -> Option<usize> {
 fn selects(node: &Node) -> bool {
     let text = |attr| node.attributes.str(attr);
     match node.op {
-        Op::Tile | Op::Pad | Op::Trilu | Op::ReverseSequence | Op::CenterCropPad | Op::GatherElements => true,
+        Op::Tile
+        | Op::Pad
+        | Op::Trilu
+        | Op::ReverseSequence
+        | Op::CenterCropPad
+        | Op::Compress
+        | Op::GatherElements => true,
         Op::Resize => {
             text(Attr::Mode).unwrap_or("nearest") == "nearest"
                 && text(Attr::CoordinateTransformationMode) != Some("tf_crop_and_resize")

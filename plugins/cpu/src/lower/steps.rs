@@ -3,10 +3,11 @@
 //! Not here: which values they run over (`forms`, and each op class).
 
 use half::slice::HalfBitsSliceExt;
+use half::{bf16, f16};
 use polychip_cpu_kernels::copy::CopyPlan;
 use polychip_cpu_kernels::elementwise::BinaryPlan;
 use polychip_cpu_kernels::transpose::TransposePlan;
-use polychip_cpu_kernels::{Binary, Unary, convert, elementwise as kernel, typed};
+use polychip_cpu_kernels::{Binary, Unary, convert, elementwise as kernel};
 use polychip_ops::DType;
 use polychip_sdk::{Error, Result};
 
@@ -106,24 +107,37 @@ fn class_of(function: Unary) -> Class {
         | Unary::Selu { .. }
         | Unary::Celu { .. }
         | Unary::Softplus
-        | Unary::Mish => Class::Transcendental,
+        | Unary::Mish
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Asin
+        | Unary::Acos
+        | Unary::Atan
+        | Unary::Sinh
+        | Unary::Cosh
+        | Unary::Asinh
+        | Unary::Acosh
+        | Unary::Atanh => Class::Transcendental,
         _ => Class::Arithmetic,
     }
 }
 
 /// Adds a step that makes f32 of 16-bit floats.
 pub(super) fn widen(l: &mut Lowering<'_>, x: ValueId, y: ValueId) {
-    let run: fn(&mut [f32], &[u16]) = match l.values[x.0 as usize].dtype {
-        DType::F16 => |y, x| convert::f16_to_f32(x.reinterpret_cast(), y),
-        _ => |y, x| convert::bf16_to_f32(x.reinterpret_cast(), y),
-    };
+    let (isa, is_f16) = (l.isa, l.values[x.0 as usize].dtype == DType::F16);
     l.step(
         "widen",
         &[x],
         &[y],
         None,
         Box::new(move |o| {
-            typed::pass(o.pool, &run, o.read::<u16>(0), o.write::<f32>(0));
+            let (x, y) = (o.read::<u16>(0), o.write::<f32>(0));
+            if is_f16 {
+                convert::widen::<f16>(isa, o.pool, x.reinterpret_cast(), y);
+            } else {
+                convert::widen::<bf16>(isa, o.pool, x.reinterpret_cast(), y);
+            }
             Ok(())
         }),
     )
@@ -132,17 +146,19 @@ pub(super) fn widen(l: &mut Lowering<'_>, x: ValueId, y: ValueId) {
 
 /// Adds a step that rounds f32 to 16-bit floats.
 pub(super) fn narrow(l: &mut Lowering<'_>, x: ValueId, y: ValueId) {
-    let run: fn(&mut [u16], &[f32]) = match l.values[y.0 as usize].dtype {
-        DType::F16 => |y, x| convert::f32_to_f16(x, y.reinterpret_cast_mut()),
-        _ => |y, x| convert::f32_to_bf16(x, y.reinterpret_cast_mut()),
-    };
+    let (isa, is_f16) = (l.isa, l.values[y.0 as usize].dtype == DType::F16);
     l.step(
         "narrow",
         &[x],
         &[y],
         None,
         Box::new(move |o| {
-            typed::pass(o.pool, &run, o.read::<f32>(0), o.write::<u16>(0));
+            let (x, y) = (o.read::<f32>(0), o.write::<u16>(0));
+            if is_f16 {
+                convert::narrow::<f16>(isa, o.pool, x, y.reinterpret_cast_mut());
+            } else {
+                convert::narrow::<bf16>(isa, o.pool, x, y.reinterpret_cast_mut());
+            }
             Ok(())
         }),
     )

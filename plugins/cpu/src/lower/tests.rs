@@ -12,6 +12,7 @@ mod product;
 mod quantised;
 mod recurrent;
 mod reduction;
+mod sampling;
 mod work;
 
 use polychip_cpu_kernels::{AlignedVec, Isa, ThreadPool};

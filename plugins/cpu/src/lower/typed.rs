@@ -4,6 +4,7 @@
 //!
 //! Not here: f32 and what stands for it in its vector kernels (`elementwise`), conversions (`cast`).
 
+use polychip_cpu_kernels::convert;
 use polychip_cpu_kernels::elementwise::BinaryPlan;
 use polychip_cpu_kernels::typed::{self, Arithmetic, Bitwise, Comparison, Logic, Number, Pass, Rows, Single};
 use polychip_ops::{Attr, DType, Op, broadcast};
@@ -11,8 +12,10 @@ use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
 use crate::part::{Node, TensorIndex};
-use crate::step::{Plain, ValueId};
+use crate::step::{Operands, Plain, ValueId};
 use crate::work::Class;
+
+type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>;
 
 /// What a node computes.
 #[derive(Clone, Copy)]
@@ -21,7 +24,6 @@ enum Function {
     Single(Single),
     /// Bits or truth values inverted.
     Not,
-    IsNan,
     Clip,
 }
 
@@ -73,7 +75,6 @@ fn function(node: &Node, dtype: DType) -> Option<Function> {
         Op::Abs => Some(Function::Single(Single::Abs)),
         Op::Neg => Some(Function::Single(Single::Neg)),
         Op::Sign => Some(Function::Single(Single::Sign)),
-        Op::IsNaN => Some(Function::IsNan),
         Op::Clip => Some(Function::Clip),
         _ => None,
     }
@@ -85,6 +86,9 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     let plain = |t: &TensorIndex| l.part.tensors[*t].encoding.is_none();
+    if matches!(node.op, Op::IsNaN | Op::IsInf) {
+        return tests(l, node, first, output);
+    }
     let (Some(function), true) = (
         function(node, l.real_dtype(first)),
         node.reads().chain([output]).all(|t| plain(&t)),
@@ -105,6 +109,48 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         DType::F64 => of::<f64>(l, function, node, output),
         _ => Ok(false),
     }
+}
+
+/// Whether numbers are infinite or none, by their bits.
+fn tests(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    let flag = |attr| node.attributes.int(attr).unwrap_or(1) != 0;
+    let infinite = node.op == Op::IsInf;
+    let (above, below) = (flag(Attr::DetectPositive), flag(Attr::DetectNegative));
+    let isa = l.isa;
+    macro_rules! of {
+        ($bits:ty, $infinity:expr) => {{
+            const INFINITY: $bits = $infinity;
+            const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+            // what no number has
+            let never = <$bits>::MAX;
+            let (plus, minus) = (
+                if above { INFINITY } else { never },
+                if below { INFINITY | SIGN } else { never },
+            );
+            Box::new(move |o: &mut Operands<'_>| {
+                let (x, y) = (o.read::<$bits>(0), o.write::<u8>(0));
+                if infinite {
+                    convert::each(isa, o.pool, x, y, |x| u8::from(x == plus || x == minus));
+                } else {
+                    convert::each(isa, o.pool, x, y, |x| u8::from(x & !SIGN > INFINITY));
+                }
+                Ok(())
+            }) as Run
+        }};
+    }
+    if l.part.tensors[x].encoding.is_some() {
+        return Ok(false);
+    }
+    let run = match l.dtype(x) {
+        DType::F16 => of!(u16, 0x7c00),
+        DType::BF16 => of!(u16, 0x7f80),
+        DType::F32 => of!(u32, 0x7f80_0000),
+        DType::F64 => of!(u64, 0x7ff0_0000_0000_0000),
+        _ => return Ok(false),
+    };
+    let (from, to) = (l.as_is(x)?, l.write_rows(y)?);
+    l.step(node.op.name(), &[from], &[to], None, run).is(Class::Typed);
+    Ok(true)
 }
 
 fn of_truth(l: &mut Lowering<'_>, function: Function, node: &Node, output: TensorIndex) -> Result<bool> {
@@ -141,7 +187,6 @@ fn of<T: Plain + Number + PartialEq>(
             Some(f) => single(l, node, output, f),
             None => Ok(false),
         },
-        Function::IsNan => single(l, node, output, typed::is_nan::<T> as Pass<T, u8>),
         Function::Clip => clip::<T>(l, node, output),
     }
 }

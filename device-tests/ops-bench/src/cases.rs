@@ -5,8 +5,8 @@
 use polychip_conformance::ops;
 use polychip_conformance::problem::Numbers;
 use polychip_conformance::value::literal;
-use polychip_graph::{Graph, text};
-use polychip_ops::Literal;
+use polychip_graph::{Graph, Node, Tensor, infer, text};
+use polychip_ops::{Attr, Attributes, Literal, Op, TensorType};
 use serde::Serialize;
 
 /// The table's text.
@@ -37,6 +37,45 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) size: Size,
     pub(crate) made: Result<(Graph, Vec<Literal>), String>,
+    /// The same op on images whose channels lie last, where it takes and gives images.
+    pub(crate) channels_last: Option<(Graph, Vec<Literal>)>,
+}
+
+/// Families of ops on images, which a session may keep with their channels last between nodes.
+const OF_IMAGES: &[&str] = &["convolution", "pooling", "normalisation", "image"];
+
+/// Why an op has no case.
+#[cfg(test)]
+pub(crate) fn without(op: Op) -> Option<&'static str> {
+    Some(match op {
+        Op::SequenceMap
+        | Op::SequenceAt
+        | Op::SequenceConstruct
+        | Op::SequenceEmpty
+        | Op::SequenceErase
+        | Op::SequenceInsert
+        | Op::SequenceLength
+        | Op::SplitToSequence
+        | Op::ConcatFromSequence
+        | Op::Optional
+        | Op::OptionalGetElement
+        | Op::OptionalHasElement => "containers are handed on: a case would measure copies",
+        Op::StringConcat
+        | Op::StringNormalizer
+        | Op::StringSplit
+        | Op::RegexFullMatch
+        | Op::TfIdfVectorizer => "the table of cases has no text",
+        Op::ImageDecoder => "ONNX Runtime has none, and image files are decoded before the graph",
+        Op::Bernoulli
+        | Op::Multinomial
+        | Op::RandomNormal
+        | Op::RandomNormalLike
+        | Op::RandomUniform
+        | Op::RandomUniformLike => "refused by our CPU: random values have no reference",
+        Op::Constant => "folded before a graph is run",
+        Op::Scatter | Op::Upsample => "imported as ScatterElements and Resize",
+        _ => return None,
+    })
 }
 
 /// The cases of these sizes whose names contain one of `only`, where there is any.
@@ -54,8 +93,12 @@ pub(crate) fn all(sizes: &[Size], only: &[String]) -> Result<Vec<Case>, String> 
                 Size::Large => format!("{} large", spec.name),
             };
             if wanted(&name) {
+                let made = spec.graph();
+                let of_images = OF_IMAGES.contains(&spec.family.as_str());
+                let twin = made.as_ref().ok().filter(|_| of_images);
                 cases.push(Case {
-                    made: spec.graph(),
+                    channels_last: twin.and_then(|(graph, inputs)| channels_last(graph, inputs)),
+                    made,
                     name,
                     size,
                 });
@@ -65,6 +108,7 @@ pub(crate) fn all(sizes: &[Size], only: &[String]) -> Result<Vec<Case>, String> 
             for &(name, text) in GRAPHS.iter().filter(|(name, _)| wanted(name)) {
                 cases.push(Case {
                     made: parsed(name, text),
+                    channels_last: None,
                     name: name.to_owned(),
                     size,
                 });
@@ -72,6 +116,43 @@ pub(crate) fn all(sizes: &[Size], only: &[String]) -> Result<Vec<Case>, String> 
         }
     }
     Ok(cases)
+}
+
+/// A model of one image between two transpositions, so that it comes and goes with its channels last; `None` where the op
+/// does not take and give one.
+fn channels_last(graph: &Graph, inputs: &[Literal]) -> Option<(Graph, Vec<Literal>)> {
+    let (mut typed, mut graph) = (graph.clone(), graph.clone());
+    infer(&mut typed).ok()?;
+    let (&x, &y) = (graph.inputs.first()?, graph.outputs.first()?);
+    let sizes = |id| {
+        typed
+            .tensor(id)
+            .ty
+            .sizes()
+            .filter(|sizes| sizes.len() == 4 && sizes[1] > 1)
+    };
+    let (from, _) = (sizes(x)?, sizes(y)?);
+    let last = vec![from[0], from[2], from[3], from[1]];
+    let transpose = |from, to, order: &[i64]| {
+        Node::new(Op::Transpose, vec![Some(from)], vec![Some(to)])
+            .with(Attributes::new().with_ints(Attr::Perm, order))
+    };
+    let mut given = Tensor::new("given", TensorType::known(typed.tensor(x).ty.dtype, &last));
+    given.encoding.clone_from(&graph.tensor(x).encoding);
+    let mut result = graph.tensor(y).clone();
+    result.name = "result".to_owned();
+    result.ty = TensorType::unranked(typed.tensor(y).ty.dtype);
+    let (given, result) = (graph.add_tensor(given), graph.add_tensor(result));
+    let only = graph.node_ids()[0];
+    let node = graph.remove_node(only);
+    graph.add_node(transpose(given, x, &[0, 3, 1, 2]));
+    graph.add_node(node);
+    graph.add_node(transpose(y, result, &[0, 2, 3, 1]));
+    graph.inputs[0] = given;
+    graph.outputs[0] = result;
+    let mut inputs = inputs.to_vec();
+    inputs[0].shape = last;
+    Some((graph, inputs))
 }
 
 /// The table with the sizes put in: `%` stands for the number of this size that the line names behind its `@`, `$` for
@@ -138,7 +219,26 @@ mod tests {
             assert!(names.insert(&case.name), "{} stands twice", case.name);
             assert!(case.made.is_ok(), "{}: {:?}", case.name, case.made.as_ref().err());
         }
+        let twins = cases.iter().filter(|case| case.channels_last.is_some()).count();
+        assert!(twins >= 40, "{twins}");
         let usual = cases.iter().filter(|case| case.size == Size::Usual).count();
         assert!(usual >= 140, "{usual}");
+    }
+
+    #[test]
+    fn every_op_has_a_case_or_a_reason() {
+        let cases = all(&[Size::Usual], &[]).unwrap();
+        let covered: BTreeSet<&str> = cases
+            .iter()
+            .filter_map(|case| case.name.split('/').next())
+            .collect();
+        for &op in Op::ALL {
+            assert!(
+                covered.contains(op.name()) != without(op).is_some(),
+                "{op}: {} case, reason {:?}",
+                if covered.contains(op.name()) { "a" } else { "no" },
+                without(op)
+            );
+        }
     }
 }

@@ -1,0 +1,320 @@
+//! Between reals and integers that stand for them, with scales and zeros per tensor, per axis or per block.
+//!
+//! Invariants:
+//! 1. A quotient is rounded to `f32`, then to the nearest integer, ties to even; then the zero is added and the sum saturates.
+//! 2. The difference to a zero is taken in integers.
+//!
+//! Not here: integers of less than 8 bits, tensors whose every element has a scale of its own kind.
+
+use crate::isa::{Kernel, Simd};
+use crate::threads::{CHUNK, Parts, share};
+use crate::{Isa, ThreadPool};
+
+/// An integer that stands for a real.
+pub trait Integer: Copy + Send + Sync + 'static {
+    /// The least and the greatest one, as floats.
+    const LIMITS: [f32; 2];
+    /// The number less a zero, rounded.
+    fn less(self, zero: Self) -> f32;
+    /// The number as a float.
+    fn real(self) -> f32;
+    /// The integer that a float within the limits is.
+    fn of(x: f32) -> Self;
+    /// The integer within the limits that this one is.
+    fn cut(x: i32) -> Self;
+}
+
+macro_rules! integers {
+    ($($t:ident)*) => {$(
+        impl Integer for $t {
+            const LIMITS: [f32; 2] = [$t::MIN as f32, $t::MAX as f32];
+            #[inline(always)]
+            fn less(self, zero: $t) -> f32 {
+                i32::from(self).wrapping_sub(i32::from(zero)) as f32
+            }
+            #[inline(always)]
+            fn real(self) -> f32 {
+                self as f32
+            }
+            #[inline(always)]
+            fn of(x: f32) -> $t {
+                x as i32 as $t
+            }
+            #[inline(always)]
+            fn cut(x: i32) -> $t {
+                x as $t
+            }
+        }
+    )*};
+}
+integers! { i8 u8 i16 u16 i32 }
+
+/// Which scale an element has: those of `[outer, axis, inner]` elements, `block` neighbours along the axis having one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scales {
+    /// Elements along the axis.
+    pub axis: usize,
+    /// Elements behind the axis.
+    pub inner: usize,
+    /// Elements along the axis that have the scale of their place behind it; 0 for one scale for each place along the axis.
+    pub block: usize,
+}
+
+impl Scales {
+    /// One scale for all.
+    pub const ONE: Scales = Scales {
+        axis: 1,
+        inner: 0,
+        block: 0,
+    };
+
+    /// The scales of a row of elements behind the axis: where they start, and whether each element has its own.
+    fn row(&self, row: usize) -> (usize, bool) {
+        let (outer, at) = (row / self.axis, row % self.axis);
+        if self.block == 0 {
+            (at, false)
+        } else {
+            (
+                (outer * self.axis.div_ceil(self.block) + at / self.block) * self.inner,
+                true,
+            )
+        }
+    }
+}
+
+/// Calls `piece` with a row of elements or a part of one: its start, length, first scale, and whether each element has its own.
+fn rows(pool: &ThreadPool, scales: Scales, len: usize, piece: &(impl Fn(usize, usize, usize, bool) + Sync)) {
+    let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
+    let inner = if scales.inner == 0 { len } else { scales.inner };
+    pool.run(chunks, &|chunk| {
+        let mut own = share(len, chunks, chunk, 64);
+        while !own.is_empty() {
+            let (row, from) = (own.start / inner, own.start % inner);
+            let count = own.len().min(inner - from);
+            let (first, each) = scales.row(row);
+            piece(own.start, count, first + if each { from } else { 0 }, each);
+            own.start += count;
+        }
+    });
+}
+
+/// `y = (x - zero) * scale`.
+///
+/// # Panics
+/// If the lengths differ, or there are too few scales or zeros.
+pub fn dequantise<T: Integer>(
+    isa: Isa,
+    pool: &ThreadPool,
+    scales: Scales,
+    x: &[T],
+    (scale, zero): (&[f32], Option<&[T]>),
+    y: &mut [f32],
+) {
+    assert_eq!(x.len(), y.len(), "dequantise: lengths differ");
+    let len = y.len();
+    let out = Parts::new(y);
+    rows(pool, scales, len, &|start, count, first, each| {
+        let own = first..first + if each { count } else { 1 };
+        isa.run(Real {
+            x: &x[start..start + count],
+            scale: &scale[own.clone()],
+            zero: zero.map(|zero| &zero[own.clone()]),
+            // SAFETY: pieces share the output out.
+            y: unsafe { out.part(start, count) },
+        });
+    });
+}
+
+struct Real<'a, T> {
+    x: &'a [T],
+    scale: &'a [f32],
+    zero: Option<&'a [T]>,
+    y: &'a mut [f32],
+}
+
+impl<T: Integer> Kernel for Real<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Real { x, scale, zero, y } = self;
+        match (scale, zero) {
+            (&[scale], None) => {
+                for (y, &x) in y.iter_mut().zip(x) {
+                    *y = x.real() * scale;
+                }
+            }
+            (&[scale], Some(zero)) => {
+                let zero = zero[0];
+                for (y, &x) in y.iter_mut().zip(x) {
+                    *y = x.less(zero) * scale;
+                }
+            }
+            (_, None) => {
+                for ((y, &x), &scale) in y.iter_mut().zip(x).zip(scale) {
+                    *y = x.real() * scale;
+                }
+            }
+            (_, Some(zero)) => {
+                for (((y, &x), &scale), &zero) in y.iter_mut().zip(x).zip(scale).zip(zero) {
+                    *y = x.less(zero) * scale;
+                }
+            }
+        }
+    }
+}
+
+/// `y = saturate(round(x / scale) + zero)`.
+///
+/// # Panics
+/// If the lengths differ, or there are too few scales or zeros.
+pub fn quantise<T: Integer>(
+    isa: Isa,
+    pool: &ThreadPool,
+    scales: Scales,
+    x: &[f32],
+    (scale, zero): (&[f32], Option<&[T]>),
+    y: &mut [T],
+) {
+    assert_eq!(x.len(), y.len(), "quantise: lengths differ");
+    let len = y.len();
+    let out = Parts::new(y);
+    rows(pool, scales, len, &|start, count, first, each| {
+        let own = first..first + if each { count } else { 1 };
+        isa.run(Whole {
+            x: &x[start..start + count],
+            scale: &scale[own.clone()],
+            zero: zero.map(|zero| &zero[own.clone()]),
+            // SAFETY: pieces share the output out.
+            y: unsafe { out.part(start, count) },
+        });
+    });
+}
+
+struct Whole<'a, T> {
+    x: &'a [f32],
+    scale: &'a [f32],
+    zero: Option<&'a [T]>,
+    y: &'a mut [T],
+}
+
+/// The integer that stands for `x`.
+#[inline(always)]
+fn whole<T: Integer>(x: f32, scale: f32, zero: f32) -> T {
+    let [low, high] = T::LIMITS;
+    let (low, high) = (low - zero, high - zero);
+    let x = x / scale;
+    // comparisons, and not the library's functions, which have a NaN of their own: NaN is the least
+    let x = if x > low { x } else { low };
+    let x = if x < high { x } else { high };
+    if T::LIMITS[1] < 4_000_000.0 {
+        // adding 1.5 * 2^23 leaves no bit for a fraction, and so rounds to nearest even up to 2^22; the bits are then
+        // those of the integer behind those of the summand
+        const SHIFT: f32 = 12_582_912.0;
+        let whole = ((x + SHIFT).to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32);
+        T::cut(whole.wrapping_add(zero as i32))
+    } else {
+        T::of(x.round_ties_even() + zero)
+    }
+}
+
+impl<T: Integer> Kernel for Whole<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Whole { x, scale, zero, y } = self;
+        match (scale, zero) {
+            (&[scale], zero) => {
+                let zero = zero.map_or(0.0, |zero| zero[0].real());
+                for (y, &x) in y.iter_mut().zip(x) {
+                    *y = whole(x, scale, zero);
+                }
+            }
+            (_, None) => {
+                for ((y, &x), &scale) in y.iter_mut().zip(x).zip(scale) {
+                    *y = whole(x, scale, 0.0);
+                }
+            }
+            (_, Some(zero)) => {
+                for (((y, &x), &scale), &zero) in y.iter_mut().zip(x).zip(scale).zip(zero) {
+                    *y = whole(x, scale, zero.real());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::quantise::{self as oracle, Quantisation};
+    use crate::reference::{Element, Tensor};
+
+    /// Shape, axis, block and shape of the scales.
+    const CASES: [(&[usize], i64, usize, &[usize]); 6] = [
+        (&[5, 37], 0, 0, &[]),
+        (&[3, 5, 7], 1, 0, &[5]),
+        (&[3, 5], 1, 0, &[5]),
+        (&[6, 19], 0, 2, &[3, 19]),
+        (&[2, 7, 5], 1, 3, &[2, 3, 5]),
+        (&[4, 33], 1, 8, &[4, 5]),
+    ];
+
+    fn geometry(shape: &[usize], axis: i64, block: usize, scales: usize) -> Scales {
+        if scales == 1 {
+            return Scales::ONE;
+        }
+        let axis = axis as usize;
+        Scales {
+            axis: shape[axis],
+            inner: shape[axis + 1..].iter().product(),
+            block,
+        }
+    }
+
+    macro_rules! as_the_oracle {
+        ($($name:ident: $t:ident $element:ident $least:expr,)*) => {$(
+            #[test]
+            fn $name() {
+                for threads in [1, 3] {
+                    let pool = ThreadPool::new(threads);
+                    for isa in Isa::available() {
+                        for (shape, axis, block, of) in CASES {
+                            let (len, count): (usize, usize) = (shape.iter().product(), of.iter().product());
+                            let scale: Vec<f32> = (0..count).map(|i| 0.03 + i as f32 * 0.011).collect();
+                            for zeros in [false, true] {
+                                let zero: Vec<$t> = (0..count).map(|i| ($least + i as i32 * 3 % 40) as $t).collect();
+                                let bytes = |v: &[$t]| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+                                let of_zeros = Tensor::from_bytes(Element::$element, of.to_vec(), &bytes(&zero)).unwrap();
+                                let floats: Vec<f64> = scale.iter().map(|&s| f64::from(s)).collect();
+                                let of_scales = Tensor::from_f64s(Element::F32, of.to_vec(), &floats).unwrap();
+                                let given = zeros.then_some(&zero[..]);
+                                let own = geometry(shape, axis, block, count);
+                                let x: Vec<f32> = (0..len).map(|i| (i * 7919 % 2003) as f32 / 50.0 - 20.0).collect();
+                                let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+                                let of_x = Tensor::from_f64s(Element::F32, shape.to_vec(), &wide).unwrap();
+                                let q = Quantisation { axis, block, saturate: true, precision: Element::F32 };
+                                let want = oracle::quantise(
+                                    &of_x, &of_scales, zeros.then_some(&of_zeros), Element::$element, q,
+                                ).unwrap();
+                                let mut y = vec![0 as $t; len];
+                                quantise(isa, &pool, own, &x, (&scale, given), &mut y);
+                                assert_eq!(bytes(&y), want.to_bytes(), "{isa:?} {shape:?} {of:?}");
+                                let want = oracle::dequantise(
+                                    &want, &of_scales, zeros.then_some(&of_zeros), Element::F32, axis, block,
+                                ).unwrap();
+                                let mut back = vec![0.0f32; len];
+                                dequantise(isa, &pool, own, &y, (&scale, given), &mut back);
+                                let bytes: Vec<u8> = back.iter().flat_map(|v| v.to_le_bytes()).collect();
+                                assert_eq!(bytes, want.to_bytes(), "{isa:?} {shape:?} {of:?}");
+                            }
+                        }
+                    }
+                }
+            }
+        )*};
+    }
+
+    as_the_oracle! {
+        of_i8: i8 I8 -17, of_u8: u8 U8 90, of_i16: i16 I16 -300, of_u16: u16 U16 30_000, of_i32: i32 I32 -40,
+    }
+}

@@ -1,0 +1,261 @@
+//! The largest elements of windows over images in ONNX order, of any numbers, and where they are.
+//!
+//! 1. NaN counts as larger than any number; of equals the first one's place counts.
+//! 2. A window that sees nothing gives the least number, at place 0.
+//!
+//! Not here: windows over images whose channels lie last ([`crate::pool`]).
+#![allow(unsafe_code)]
+
+use crate::isa::{Kernel, Simd};
+use crate::pick::Extreme;
+use crate::threads::{CHUNK, Parts, share};
+use crate::{Isa, ThreadPool};
+
+/// A window over images of two dimensions.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// Height and width of an image.
+    pub input: [usize; 2],
+    /// Height and width of the result.
+    pub output: [usize; 2],
+    /// Height and width of the window.
+    pub kernel: [usize; 2],
+    /// Steps of the window.
+    pub strides: [usize; 2],
+    /// Steps within it.
+    pub dilations: [usize; 2],
+    /// What is put before the image.
+    pub pads: [usize; 2],
+}
+
+impl Window {
+    /// The pixels along a side that a tap of the window sees: the first window that sees one, its pixel, and how many do.
+    fn seen(&self, side: usize, tap: usize) -> (usize, usize, usize) {
+        let (n, stride) = (self.input[side] as i64, self.strides[side] as i64);
+        let shift = (tap * self.dilations[side]) as i64 - self.pads[side] as i64;
+        // 0 <= i * stride + shift < n
+        let first = if shift < 0 {
+            (-shift + stride - 1) / stride
+        } else {
+            0
+        };
+        let end = if n > shift {
+            (n - shift + stride - 1) / stride
+        } else {
+            0
+        };
+        let end = end.min(self.output[side] as i64);
+        let count = (end - first).max(0) as usize;
+        (first as usize, (first * stride + shift).max(0) as usize, count)
+    }
+}
+
+/// `y` `[planes, output]` of `x` `[planes, input]`, and the place of each within all planes where that is asked for.
+///
+/// # Panics
+/// If a length is not that of its shape.
+pub fn max_windows<T: Extreme>(
+    isa: Isa,
+    pool: &ThreadPool,
+    planes: usize,
+    window: &Window,
+    x: &[T],
+    y: &mut [T],
+    places: Option<&mut [i64]>,
+) {
+    let (pixels, results) = (
+        window.input[0] * window.input[1],
+        window.output[0] * window.output[1],
+    );
+    assert_eq!(
+        (x.len(), y.len()),
+        (planes * pixels, planes * results),
+        "max windows: lengths"
+    );
+    let taps = window.kernel[0] * window.kernel[1];
+    let chunks = (planes * results * taps)
+        .div_ceil(CHUNK)
+        .min(pool.threads() * 4)
+        .min(planes);
+    let y = Parts::new(y);
+    let places = places.map(|places| {
+        assert_eq!(places.len(), planes * results, "max windows: places");
+        Parts::new(places)
+    });
+    pool.run(chunks, &|chunk| {
+        for plane in share(planes, chunks, chunk, 1) {
+            isa.run(Plane {
+                window,
+                first: plane * pixels,
+                x: &x[plane * pixels..][..pixels],
+                // SAFETY: chunks share the planes out.
+                y: unsafe { y.part(plane * results, results) },
+                // SAFETY: as above.
+                places: places
+                    .as_ref()
+                    .map(|places| unsafe { places.part(plane * results, results) }),
+            });
+        }
+    });
+}
+
+struct Plane<'a, T> {
+    window: &'a Window,
+    /// The number of its first element among those of all planes.
+    first: usize,
+    x: &'a [T],
+    y: &'a mut [T],
+    places: Option<&'a mut [i64]>,
+}
+
+impl<T: Extreme> Kernel for Plane<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Plane {
+            window,
+            first,
+            x,
+            y,
+            places,
+        } = self;
+        let ([_, width], [_, across]) = (window.input, window.output);
+        y.fill(T::LOWEST);
+        let Some(places) = places else {
+            for down in 0..window.kernel[0] {
+                let (row, pixel, rows) = window.seen(0, down);
+                for right in 0..window.kernel[1] {
+                    let (column, start, count) = window.seen(1, right);
+                    for i in 0..rows {
+                        let x = &x[(pixel + i * window.strides[0]) * width..][..width];
+                        let y = &mut y[(row + i) * across..][..across];
+                        larger(
+                            &mut y[column..column + count],
+                            &x[start.min(width)..],
+                            window.strides[1],
+                        );
+                    }
+                }
+            }
+            return;
+        };
+        places.fill(-1);
+        for down in 0..window.kernel[0] {
+            let (row, pixel, rows) = window.seen(0, down);
+            for i in 0..rows {
+                let from = (pixel + i * window.strides[0]) * width;
+                let own = (row + i) * across..(row + i + 1) * across;
+                let (y, places) = (&mut y[own.clone()], &mut places[own]);
+                for right in 0..window.kernel[1] {
+                    let (column, start, count) = window.seen(1, right);
+                    let (y, places) = (
+                        &mut y[column..column + count],
+                        &mut places[column..column + count],
+                    );
+                    for (i, (y, place)) in y.iter_mut().zip(places).enumerate() {
+                        let at = from + start + i * window.strides[1];
+                        let new = x[at];
+                        if *place < 0 || new > *y || new.is_none() {
+                            (*y, *place) = (new, (first + at) as i64);
+                        }
+                    }
+                }
+            }
+        }
+        for place in places {
+            *place = (*place).max(0);
+        }
+    }
+}
+
+/// Each result, or the element that a window away sees where that is larger or none.
+#[inline(always)]
+fn larger<T: Extreme>(y: &mut [T], x: &[T], stride: usize) {
+    macro_rules! each {
+        ($x:expr) => {
+            for (y, &new) in y.iter_mut().zip($x) {
+                let better = (new > *y) | new.is_none();
+                *y = if better { new } else { *y };
+            }
+        };
+    }
+    match stride {
+        1 => each!(x),
+        2 => {
+            let (pairs, last) = x.as_chunks::<2>();
+            each!(pairs.iter().map(|pair| &pair[0]).chain(last));
+        }
+        _ => each!(x.iter().step_by(stride)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::window::Window as Of;
+    use crate::reference::{Element, Tensor, pool as oracle};
+
+    #[test]
+    fn the_oracle_sees_the_same_windows() {
+        for threads in [1, 2] {
+            let pool = ThreadPool::new(threads);
+            for isa in Isa::available() {
+                for (input, output, kernel, strides, dilations, pads) in [
+                    ([6, 8], [3, 4], [2, 2], [2, 2], [1, 1], [0, 0]),
+                    ([5, 7], [3, 4], [3, 3], [2, 2], [1, 1], [1, 1]),
+                    ([5, 7], [5, 7], [3, 2], [1, 1], [1, 2], [1, 1]),
+                    ([1, 9], [1, 3], [1, 3], [1, 3], [1, 1], [0, 0]),
+                    ([4, 33], [2, 17], [3, 1], [3, 2], [1, 1], [1, 0]),
+                ] {
+                    let window = Window {
+                        input,
+                        output,
+                        kernel,
+                        strides,
+                        dilations,
+                        pads,
+                    };
+                    let of = Of {
+                        kernel: kernel.to_vec(),
+                        strides: strides.to_vec(),
+                        dilations: dilations.to_vec(),
+                        pads: pads.iter().map(|&pad| (pad as i64, pad as i64)).collect(),
+                        output: output.to_vec(),
+                    };
+                    let (pixels, results) = (input[0] * input[1], output[0] * output[1]);
+                    let bytes: Vec<u8> = (0..6 * pixels).map(|i| (i * 7919 % 13) as u8).collect();
+                    let shape = vec![2, 3, input[0], input[1]];
+                    let wide = Tensor::from_bytes(Element::U8, shape.clone(), &bytes).unwrap();
+                    let (want, at) = oracle::max_pool(&wide, &of, false).unwrap();
+                    let mut y = vec![9; 6 * results];
+                    max_windows(isa, &pool, 6, &window, &bytes, &mut y, None);
+                    assert_eq!(y, want.to_bytes(), "{isa:?} {window:?}");
+                    let mut places = vec![7; 6 * results];
+                    max_windows(isa, &pool, 6, &window, &bytes, &mut y, Some(&mut places));
+                    assert_eq!(y, want.to_bytes(), "{isa:?} {window:?}");
+                    assert_eq!(places, at.to_i64s().unwrap(), "{isa:?} {window:?}");
+                    let floats: Vec<f32> = bytes
+                        .iter()
+                        .map(|&b| match b {
+                            3 => f32::NAN,
+                            5 => f32::NEG_INFINITY,
+                            b => f32::from(b) - 6.0,
+                        })
+                        .collect();
+                    let reals: Vec<f64> = floats.iter().map(|&x| f64::from(x)).collect();
+                    let wide = Tensor::from_f64s(Element::F32, shape, &reals).unwrap();
+                    let (want, at) = oracle::max_pool(&wide, &of, false).unwrap();
+                    let mut y = vec![9.0; 6 * results];
+                    max_windows(isa, &pool, 6, &window, &floats, &mut y, Some(&mut places));
+                    assert_eq!(places, at.to_i64s().unwrap(), "{isa:?} {window:?}");
+                    for (y, want) in y.iter().zip(want.to_f64s().unwrap()) {
+                        assert!(
+                            f64::from(*y) == want || y.is_nan() && want.is_nan(),
+                            "{isa:?} {window:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

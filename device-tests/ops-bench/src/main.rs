@@ -1,0 +1,105 @@
+//! Models of one op each, through the door that an app uses, beside ONNX Runtime: by turns, with what a run was predicted to
+//! take without any profile.
+//!
+//! Invariants:
+//! 1. Only one of the two computes at a time, and both get the same models and inputs.
+//! 2. A prediction is of a session that was never measured: no profile, no cache.
+//! 3. A model that cannot be built, planned or run is a row with the reason, and makes the program fail; it is never
+//!    left out of the figures silently. One that ONNX Runtime does not run has no ratio.
+//!
+//! Not here: right answers (the conformance suite judges them), whole models (`cargo xtask trained`, `cargo xtask peers`).
+//! Start reading at [`main`]; `ops.txt` is the table of cases, [`cases::without`] says which ops have none.
+
+mod cases;
+mod model;
+mod ours;
+mod peer;
+mod report;
+mod turns;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Parser;
+
+use cases::Size;
+use report::Report;
+use turns::Conditions;
+
+#[derive(Parser)]
+#[command(about = "Models of one op each on the CPU, beside ONNX Runtime")]
+struct Arguments {
+    /// Only cases whose names contain one of these, such as `LSTM` or `Conv/depthwise`
+    #[arg(long, num_args = 1.., value_name = "TEXT")]
+    only: Vec<String>,
+    /// Sizes of the tensors
+    #[arg(long, value_enum, num_args = 1.., default_values_t = [Size::Usual])]
+    sizes: Vec<Size>,
+    /// Threads of the CPU, one count after the other
+    #[arg(long, num_args = 1.., default_values_t = [1, 2])]
+    threads: Vec<u32>,
+    /// Turns of each of the two
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Milliseconds of a turn
+    #[arg(long, default_value_t = 20, value_name = "MS")]
+    turn: u64,
+    /// Show what was predicted, and sort by how far it is off
+    #[arg(long)]
+    predict: bool,
+    /// Judge predictions by the least processor time of a run and not by the median run: for one thread on a machine that
+    /// others use
+    #[arg(long)]
+    busy: bool,
+    /// Python with ONNX Runtime; without it we run alone
+    #[arg(long, value_name = "PYTHON")]
+    peer: Option<PathBuf>,
+    /// Where models and inputs are written
+    #[arg(long, value_name = "DIR", default_value = "target/ops-bench")]
+    folder: PathBuf,
+    /// Write every figure to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// What stands above the table in the file of `--page`: the machine and what else ran on it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    remark: String,
+    /// Write the table to this file too, in Markdown
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// Only list the cases
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let cases = cases::all(&arguments.sizes, &arguments.only).map_err(anyhow::Error::msg)?;
+    if arguments.list {
+        for case in &cases {
+            report::line(&case.name);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let conditions = Conditions {
+        threads: arguments.threads,
+        rounds: arguments.rounds,
+        turn: Duration::from_millis(arguments.turn),
+        python: arguments.peer,
+    };
+    let rows = turns::all(&cases, &arguments.folder, &conditions)?;
+    let report = Report::new(&conditions, (arguments.predict, arguments.busy), rows);
+    report::line(&report.to_string());
+    if let Some(path) = &arguments.json {
+        report.write(path)?;
+    }
+    if let Some(path) = &arguments.page {
+        report.page(path, &arguments.remark)?;
+    }
+    Ok(if report.failed() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}

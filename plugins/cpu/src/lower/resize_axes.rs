@@ -1,0 +1,117 @@
+//! Resize of images in ONNX order, one axis after the other: linear and cubic, with and without antialiasing.
+//!
+//! Which pixels a new one is made of, and how much of each, is the scalar reference's word.
+//!
+//! Not here: nearest neighbours, and what the kernels of channels-last images cover (`resize`); regions of interest.
+
+use polychip_cpu_kernels::reference::resize::{Axis, Interpolation, Resize, Transform, taps};
+use polychip_cpu_kernels::sample::AxisPlan;
+use polychip_ops::{Attr, DType, Op};
+use polychip_sdk::Result;
+
+use super::builder::Lowering;
+use crate::part::Node;
+use crate::work::Class;
+
+/// Lowers a node of this sort.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Op::Resize, Some(x), Some(y)) = (node.op, node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let text = |attr, default| node.attributes.str(attr).unwrap_or(default);
+    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
+    let interpolation = match text(Attr::Mode, "nearest") {
+        "linear" => Interpolation::Linear,
+        "cubic" => Interpolation::Cubic {
+            a: f64::from(node.attributes.float(Attr::CubicCoeffA).unwrap_or(-0.75)),
+        },
+        _ => return Ok(false),
+    };
+    let transform = match text(Attr::CoordinateTransformationMode, "half_pixel") {
+        "half_pixel" => Transform::HalfPixel,
+        "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
+        "pytorch_half_pixel" => Transform::PytorchHalfPixel,
+        "align_corners" => Transform::AlignCorners,
+        "asymmetric" => Transform::Asymmetric,
+        _ => return Ok(false),
+    };
+    let (dims, out) = (l.shape(x)?.to_vec(), l.shape(y)?.to_vec());
+    let whole_axes = text(Attr::KeepAspectRatioPolicy, "stretch") == "stretch";
+    if !l.is_f32(x)
+        || !l.is_f32(y)
+        || !whole_axes
+        || node.attributes.get(Attr::Axes).is_some()
+        || dims.len() != out.len()
+        || dims.contains(&0)
+        || out.contains(&0)
+    {
+        return Ok(false);
+    }
+    // an empty list of scales means sizes
+    let scales: Vec<f64> = match node.input(2).map(|t| l.part.numbers(t)) {
+        Some(Some(scales)) if scales.len() == dims.len() => scales,
+        None => out
+            .iter()
+            .zip(&dims)
+            .map(|(&out, &size)| out as f64 / size as f64)
+            .collect(),
+        Some(Some(scales)) if scales.is_empty() => out
+            .iter()
+            .zip(&dims)
+            .map(|(&out, &size)| out as f64 / size as f64)
+            .collect(),
+        _ => return Ok(false),
+    };
+    let p = Resize {
+        interpolation,
+        transform,
+        antialias: flag(Attr::Antialias),
+        exclude_outside: flag(Attr::ExcludeOutside),
+        extrapolation: 0.0,
+    };
+    let changed: Vec<usize> = (0..dims.len())
+        .filter(|&d| out[d] != dims[d] || scales[d] != 1.0)
+        .collect();
+    let mut plans = Vec::new();
+    for &d in &changed {
+        let axis = Axis {
+            output: out[d],
+            scale: scales[d],
+            roi: (0.0, 1.0),
+        };
+        let lines: Option<Vec<_>> = (0..out[d]).map(|o| taps(o, dims[d], axis, &p)).collect();
+        match lines {
+            Some(lines) if axis.scale > 0.0 => plans.push((d, AxisPlan::new(dims[d], &lines))),
+            _ => return Ok(false),
+        }
+    }
+    if plans.is_empty() {
+        return Ok(false);
+    }
+    let mut from = l.rows(x)?;
+    let mut shape = dims;
+    let count = plans.len();
+    for (number, (d, plan)) in plans.into_iter().enumerate() {
+        let (outer, inner) = (shape[..d].iter().product(), shape[d + 1..].iter().product());
+        shape[d] = plan.output();
+        let to = if number + 1 == count {
+            l.write_rows(y)?
+        } else {
+            l.fresh(DType::F32, shape.clone())?
+        };
+        let (isa, products) = (l.isa, plan.multiply_adds(outer, inner));
+        l.step(
+            "resize axis",
+            &[from],
+            &[to],
+            None,
+            Box::new(move |o| {
+                plan.run(isa, o.pool, inner, o.read(0), o.write(0));
+                Ok(())
+            }),
+        )
+        .does(Class::Sample, products);
+        from = to;
+    }
+    Ok(true)
+}
