@@ -238,13 +238,13 @@ impl GridPlan {
                     let (mut across, mut down) = ([0.0; 4], [0.0; 4]);
                     let left = self.between.weights(self.place(point[0], w), &mut across);
                     let top = self.between.weights(self.place(point[1], h), &mut down);
-                    for row in 0..side {
+                    for (row, &share_down) in down.iter().enumerate().take(side) {
                         let at_row = self.pixel(top + row as f64, h);
-                        for tap in 0..side {
+                        for (tap, &share_across) in across.iter().enumerate().take(side) {
                             let at = at_row.zip(self.pixel(left + tap as f64, w));
                             let (offsets, weights) = column(row * side + tap);
                             offsets[i] = at.map_or(0, |(row, column)| (row * w + column) as u32);
-                            weights[i] = at.map_or(0.0, |_| (down[row] * across[tap]) as f32);
+                            weights[i] = at.map_or(0.0, |_| (share_down * share_across) as f32);
                         }
                     }
                 }

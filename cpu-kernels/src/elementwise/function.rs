@@ -100,7 +100,7 @@ pub enum Unary {
     Round,
     /// -1, 0 or 1 (exact).
     Sign,
-    /// Sine; error below 1.2e-7 of the larger of the result and 0.01.
+    /// Sine; error below 2e-7 of the larger of the result and 0.01.
     Sin,
     /// Cosine; error as of the sine.
     Cos,
