@@ -20,7 +20,7 @@ mod object;
 mod plan;
 
 pub use foundation::Failure;
-pub use library::{Error, Library, OLDEST};
+pub use library::{CLASSES, Error, Library, MESSAGES, OLDEST};
 pub use model::{Array, DataType, Features, Found, Model, Options, Units};
 pub use object::Object;
 pub use plan::{Planned, Preferred};

@@ -31,7 +31,7 @@ use crate::root::root;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 27] = [
+const NEEDS: [&str; 28] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -48,6 +48,7 @@ const NEEDS: [&str; 27] = [
     "dma-buf",
     "rknn-toolkit",
     "ascend-headers",
+    "crate-registry",
     "browser",
     "cbindgen",
     "bindgen",

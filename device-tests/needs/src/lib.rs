@@ -52,11 +52,13 @@ pub enum Need {
     RknnToolkit,
     /// Headers of Huawei's AscendCL, whose licence a person has accepted.
     AscendHeaders,
+    /// Sources of crates that are not built here, from the registry.
+    CrateRegistry,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 16] = [
+    pub const ALL: [Need; 17] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
@@ -73,6 +75,7 @@ impl Need {
         Need::DmaBuf,
         Need::RknnToolkit,
         Need::AscendHeaders,
+        Need::CrateRegistry,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -95,6 +98,7 @@ impl Need {
             Need::DmaBuf => "dma-buf",
             Need::RknnToolkit => "rknn-toolkit",
             Need::AscendHeaders => "ascend-headers",
+            Need::CrateRegistry => "crate-registry",
         }
     }
 

@@ -78,6 +78,9 @@ unsafe impl Sync for Runtime {}
 /// Declares the messages that are sent, each once.
 macro_rules! messages {
     ($($field:ident = $name:literal),* $(,)?) => {
+        /// Every message that is sent.
+        pub const MESSAGES: &[&CStr] = &[$($name),*];
+
         /// Names of messages.
         pub(super) struct Messages {
             $(pub(super) $field: Sel,)*
@@ -146,6 +149,9 @@ messages! {
 /// Declares the classes that are named, each once.
 macro_rules! classes {
     ($($field:ident = $name:literal),* $(,)?) => {
+        /// Every class that is named.
+        pub const CLASSES: &[&str] = &[$($name),*];
+
         /// Classes.
         pub(super) struct Classes {
             $(pub(super) $field: Class,)*
