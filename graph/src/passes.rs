@@ -103,7 +103,7 @@ const ROUNDS: usize = 64;
 /// If the graph is cyclic, or types do not fit an op.
 pub fn canonicalise(graph: &mut Graph, evaluate: &dyn Evaluate, options: &Options) -> Result<Report, Error> {
     let mut report = Report::default();
-    let budget = fold::Budget::of(graph, options);
+    let budget = fold::Budget::of(graph, options.fold_work, options.fold_bytes);
     let pipeline = Pipeline {
         evaluate,
         options,

@@ -8,7 +8,6 @@ use std::cell::Cell;
 
 use polychip_ops::Op;
 
-use crate::passes::Options;
 use crate::{Container, Graph, Node, TensorId};
 
 /// Work for each byte of the model's own constants: weights may be cast, transposed and reshaped a few times.
@@ -24,13 +23,13 @@ pub(in crate::passes) struct Budget {
 }
 
 impl Budget {
-    /// What a graph may take.
-    pub(in crate::passes) fn of(graph: &Graph, options: &Options) -> Budget {
+    /// What a graph may take: what any may, and more by its own constants.
+    pub(in crate::passes) fn of(graph: &Graph, work: u64, bytes: u64) -> Budget {
         let constants = constants(graph);
         let all = |any: u64, per_byte: u64| Cell::new(any.saturating_add(constants.saturating_mul(per_byte)));
         Budget {
-            work: all(options.fold_work, WORK_PER_BYTE),
-            bytes: all(options.fold_bytes, BYTES_PER_BYTE),
+            work: all(work, WORK_PER_BYTE),
+            bytes: all(bytes, BYTES_PER_BYTE),
         }
     }
 
@@ -85,7 +84,7 @@ fn work(graph: &Graph, node: &Node) -> u64 {
 /// Multiply-adds of an op that joins two operands: exact for a product of matrices, where each of its three extents stands
 /// in two of the three tensors; of a convolution at most as many as its window has places too few.
 fn multiply_adds(node: &Node, elements: &dyn Fn(TensorId) -> u64) -> u64 {
-    let joins = matches!(
+    let contracts = matches!(
         node.op,
         Op::MatMul
             | Op::Gemm
@@ -105,7 +104,7 @@ fn multiply_adds(node: &Node, elements: &dyn Fn(TensorId) -> u64) -> u64 {
             | Op::STFT
             | Op::NonMaxSuppression
     );
-    if !joins {
+    if !contracts {
         return 0;
     }
     let mut sizes: Vec<u64> = node.reads().map(elements).collect();
