@@ -1,7 +1,7 @@
 //! The place of an extreme along an axis, one at that place, ones at places that indices name, and running sums and products.
 //!
 //! 1. A tensor is `[outer, n, inner]`, where `n` is the axis.
-//! 2. Of equals the first or the last counts, as asked for; NaN is no extreme, unless it is the first element of a line.
+//! 2. Of equals the first or the last counts, as asked for. [`arg`] takes NaN for the extreme, as NumPy does; [`hardmax`] never.
 //! 3. Sums and products of floats are made in `f64`.
 #![allow(unsafe_code)]
 
@@ -54,7 +54,7 @@ const LANES: usize = 32;
 /// Columns whose best are kept at a time.
 const COLUMNS: usize = 64;
 
-/// The extreme of a line, which may be NaN only where all are.
+/// The extreme of a line without its NaN.
 #[inline(always)]
 fn extreme<T: Extreme>(x: &[T], largest: bool) -> T {
     let better = |new: T, old: T| if largest { new > old } else { new < old };
@@ -159,12 +159,15 @@ impl<T: Extreme> Kernel for Arg<'_, T> {
             } else {
                 extreme(x, false)
             };
-            let is_nan = x[0].is_none();
-            y[0] = if is_nan {
-                0
+            let none = |x: &T| x.is_none();
+            let at = if !x.iter().fold(false, |any, x| any | none(x)) {
+                place(x, best, which.last)
+            } else if which.last {
+                x.iter().rposition(none)
             } else {
-                place(x, best, which.last).unwrap_or(0) as i64
+                x.iter().position(none)
             };
+            y[0] = at.unwrap_or(0) as i64;
             return;
         }
         let mut best = [T::LOWEST; COLUMNS];
@@ -175,7 +178,8 @@ impl<T: Extreme> Kernel for Arg<'_, T> {
             ($better:tt) => {
                 for (row, x) in x.chunks_exact(inner).enumerate().skip(1) {
                     for ((best, at), &new) in best.iter_mut().zip(y.iter_mut()).zip(&x[first..]) {
-                        let better = new $better *best;
+                        let none = new.is_none() & (which.last | !best.is_none());
+                        let better = (new $better *best) | none;
                         *best = if better { new } else { *best };
                         *at = if better { row as i64 } else { *at };
                     }

@@ -1,6 +1,7 @@
 //! The largest elements of windows over images in ONNX order, of any numbers, and where they are.
 //!
-//! 1. NaN counts as larger than any number; of equals the first one's place counts.
+//! 1. Of equals the first one's place counts. NaN wins only as the first element that a window sees, as nothing compares larger;
+//!    that is known where places are asked for: without them, integers only.
 //! 2. A window that sees nothing gives the least number, at place 0.
 //!
 //! Not here: windows over images whose channels lie last ([`crate::pool`]).
@@ -155,7 +156,7 @@ impl<T: Extreme> Kernel for Plane<'_, T> {
                     for (i, (y, place)) in y.iter_mut().zip(places).enumerate() {
                         let at = from + start + i * window.strides[1];
                         let new = x[at];
-                        if *place < 0 || new > *y || new.is_none() {
+                        if *place < 0 || new > *y {
                             (*y, *place) = (new, (first + at) as i64);
                         }
                     }
@@ -168,14 +169,13 @@ impl<T: Extreme> Kernel for Plane<'_, T> {
     }
 }
 
-/// Each result, or the element that a window away sees where that is larger or none.
+/// Each result, or the element that a window away sees where that is larger.
 #[inline(always)]
 fn larger<T: Extreme>(y: &mut [T], x: &[T], stride: usize) {
     macro_rules! each {
         ($x:expr) => {
             for (y, &new) in y.iter_mut().zip($x) {
-                let better = (new > *y) | new.is_none();
-                *y = if better { new } else { *y };
+                *y = if new > *y { new } else { *y };
             }
         };
     }

@@ -59,6 +59,10 @@ mod tests {
             ],
         ),
         ("bodies: `If` and `Loop` stand for it", &["Scan"]),
+        (
+            "of another domain: trained models judge them (`cargo xtask trained --tabular`)",
+            &["LabelEncoder", "TreeEnsemble", "TreeEnsembleRegressor"],
+        ),
     ];
 
     fn drawn() -> BTreeSet<&'static str> {

@@ -72,6 +72,9 @@ pub(crate) fn without(op: Op) -> Option<&'static str> {
         | Op::RandomNormalLike
         | Op::RandomUniform
         | Op::RandomUniformLike => "refused by our CPU: random values have no reference",
+        Op::LabelEncoder | Op::TreeEnsemble | Op::TreeEnsembleRegressor => {
+            "a tree wants training: whole models are timed (`cargo xtask trained --tabular`)"
+        }
         Op::Constant => "folded before a graph is run",
         Op::Scatter | Op::Upsample => "imported as ScatterElements and Resize",
         _ => return None,

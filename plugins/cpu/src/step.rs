@@ -166,7 +166,7 @@ pub(crate) struct Program {
     pub(crate) algorithms: Vec<u8>,
     /// Input ports, then output ports.
     pub(crate) ports: Vec<PortUse>,
-    /// The values decide how long a run takes: it has loops or branches.
+    /// The values decide how long a run takes: it has loops.
     pub(crate) boundless: bool,
 }
 

@@ -6,13 +6,13 @@
 //! 3. Allocations that share memory are merged before the arena is planned, so that it sees their joint life.
 
 use polychip_lowering::{Layout, Storage};
-use polychip_ops::DType;
+use polychip_ops::{DType, Op};
 use polychip_sdk::arena::{self, Piece};
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
 use crate::arena::ALIGN;
-use crate::part::{Part, TensorIndex};
+use crate::part::{BodyPart, Part, Programs, TensorIndex};
 use crate::step::{AllocationId, Home, PortUse, Program, ValueId};
 
 /// Finishes a program.
@@ -57,7 +57,18 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
         packed_len: l.packed_len,
         algorithms: l.algorithms,
         ports,
-        boundless: part.nodes.iter().any(|node| !node.bodies.is_empty()),
+        boundless: is_boundless(part, l.programs),
+    })
+}
+
+/// Whether values decide how long a run takes: a Loop may go on for ever. An If takes as long as its dearer branch, a Scan
+/// as its sequence is long.
+fn is_boundless(part: &Part, programs: &Programs) -> bool {
+    part.nodes.iter().any(|node| {
+        let bodies = programs.parts(node);
+        let unknown = bodies.len() != node.bodies.len();
+        let inside = |body: &BodyPart| is_boundless(&body.part, &body.programs);
+        node.op == Op::Loop || unknown || bodies.iter().any(inside)
     })
 }
 

@@ -58,10 +58,11 @@ fn pool(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         max_windows(isa, o.pool, planes, window, x, y, places);
     }
     let run = match l.real_dtype(x) {
-        _ if l.is_f32(x) && l.is_f32(y) => run::<f32>,
+        // where a window begins, and so whether NaN wins, is known with places only
+        _ if l.is_f32(x) && l.is_f32(y) && given => run::<f32>,
         DType::U8 => run::<u8>,
         DType::I8 => run::<i8>,
-        DType::F64 => run::<f64>,
+        DType::F64 if given => run::<f64>,
         _ => return Ok(false),
     };
     let from = l.rows(x)?;
