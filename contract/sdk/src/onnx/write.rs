@@ -40,6 +40,7 @@ pub(super) fn model(
     let mut writer = Writer {
         options: *options,
         domains: BTreeSet::from([""]),
+        ml: 0,
         depth: 0,
     };
     wire.message(field::MODEL_GRAPH, |wire| {
@@ -86,7 +87,7 @@ pub(super) fn model(
             // graphs do not keep the versions of other domains: the newest of ONNX's own, the first of others
             let version = match *domain {
                 "" => release.opset,
-                "ai.onnx.ml" => 5,
+                ML => writer.ml,
                 _ => 1,
             };
             wire.int(field::OPSET_VERSION, version);
@@ -99,8 +100,13 @@ pub(super) fn model(
 struct Writer<'a, 'o> {
     options: Options<'o>,
     domains: BTreeSet<&'a str>,
+    /// The version of [`ML`] that its nodes need.
+    ml: i64,
     depth: usize,
 }
+
+/// ONNX's domain of classical machine learning.
+const ML: &str = "ai.onnx.ml";
 
 /// The names of one graph.
 struct Scope<'g, 'a> {
@@ -377,9 +383,18 @@ impl<'a> Writer<'a, '_> {
             }
         }
         let domain = match node.domain() {
+            "ai.onnx" | "" if node.op().is_ml() => ML,
             "ai.onnx" => "",
             domain => domain,
         };
+        if domain == ML {
+            // TreeEnsemble came with the version that gave up TreeEnsembleRegressor
+            let version = match node.op() {
+                Op::LabelEncoder | Op::TreeEnsembleRegressor => 4,
+                _ => 5,
+            };
+            self.ml = self.ml.max(version);
+        }
         self.domains.insert(domain);
         wire.message(field::GRAPH_NODE, |wire| {
             for name in &inputs {
