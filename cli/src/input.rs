@@ -62,7 +62,7 @@ impl InputArguments {
         let open = model.open_dims();
         if !open.is_empty() {
             return Err(bad_input(format!(
-                "{}: the size of {} is open; give each one with --dim NAME=N",
+                "{}: the size of {} is open; give each one with --dim NAME=N or --shape INPUT=1x2x3",
                 model.path().display(),
                 open.join(", ")
             )));

@@ -128,9 +128,10 @@ struct Runner {
 impl Runner {
     /// Whether it runs the parts of this plan.
     fn runs(&self, planned: &Planned) -> bool {
-        let own = self.session.planned();
-        placement(&own.plan().devices, &own.plan().parts)
-            == placement(&planned.plan().devices, &planned.plan().parts)
+        self.session.planned().is_some_and(|own| {
+            placement(&own.plan().devices, &own.plan().parts)
+                == placement(&planned.plan().devices, &planned.plan().parts)
+        })
     }
 }
 
@@ -292,6 +293,7 @@ fn turns(runners: &mut [Runner], iters: u64) -> anyhow::Result<()> {
 
 fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>) -> Candidate {
     let planned = runner.session.planned();
+    let planned = planned.expect("invariant: the model's sizes are known");
     let plan = planned.plan();
     let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
     for (device, part_nodes) in placement(&plan.devices, &plan.parts) {

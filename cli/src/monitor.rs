@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// Size of a dimension that the model only names
     #[arg(long = "dim", value_name = "NAME=N", value_parser = crate::setup::dimension, requires = "model")]
     dims: Vec<(String, usize)>,
+    /// Shape of an input, which gives the dimensions that the model leaves open their sizes
+    #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape, requires = "model")]
+    shapes: Vec<(String, Vec<usize>)>,
     #[command(flatten)]
     inputs: InputArguments,
     /// Seconds until it ends; without it, until it is stopped (`q` on the dashboard)
@@ -310,6 +313,7 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     let model = ModelArguments {
         model: path.to_owned(),
         dims: arguments.dims.clone(),
+        shapes: arguments.shapes.clone(),
     };
     let model = model.load(runtime)?;
     let inputs = InputArguments {

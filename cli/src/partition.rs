@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use polychip::{DeviceKind, MeasuredFigure, Planned};
 use polychip_partitioner::{self as partitioner, Explanation, Plan, Report};
 use schemars::JsonSchema;
@@ -172,7 +173,9 @@ pub(crate) fn planned(
         return Ok(planned);
     }
     let _progress = Progress::of("compiling");
-    Ok(runtime.session_of(planned, policy)?.planned().as_ref().clone())
+    let session = runtime.session_of(planned, policy)?;
+    let planned = session.planned().context("the session has no plan yet")?;
+    Ok(planned.as_ref().clone())
 }
 
 /// The report of a plan, compared with what simple rules would have cost.

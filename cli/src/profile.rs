@@ -52,6 +52,9 @@ struct MeasureArguments {
     /// Size of a dimension that a model only names
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dims: Vec<(String, usize)>,
+    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape)]
+    shapes: Vec<(String, Vec<usize>)>,
     /// Measure what the models consist of, too: fusion groups, and nodes by themselves
     #[arg(long)]
     ops: bool,
@@ -124,7 +127,9 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
             let own = |(name, _): &&(String, usize)| model.open_dims().contains(name);
             let dims: Vec<(String, usize)> = arguments.dims.iter().filter(own).cloned().collect();
             let bound: Model = model.bind(dims)?;
-            models.push(bound);
+            let own = |(name, _): &&(String, Vec<usize>)| bound.graph().input_named(name).is_some();
+            let shapes = arguments.shapes.iter().filter(own);
+            models.push(bound.bind_shapes(shapes.map(|(name, shape)| (name, shape)))?);
         }
     }
     if models.is_empty() {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use polychip::{Report, Session};
 use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
@@ -226,7 +227,7 @@ pub(crate) fn run_once(
     let start = Instant::now();
     let done = session.submit(&inputs)?.wait(PATIENCE)?;
     let took = start.elapsed();
-    let planned = session.planned();
+    let planned = session.planned().context("the session has no plan yet")?;
     let graph = planned.graph();
     let mut outputs = Vec::with_capacity(done.len());
     for (index, id) in graph.outputs.iter().enumerate() {

@@ -90,6 +90,9 @@ pub(crate) struct ModelArguments {
     /// Size of a dimension that the model only names
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     pub(crate) dims: Vec<(String, usize)>,
+    /// Shape of an input, which gives the dimensions that the model leaves open their sizes
+    #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = shape)]
+    pub(crate) shapes: Vec<(String, Vec<usize>)>,
 }
 
 /// How exactly to compute.
@@ -148,6 +151,20 @@ pub(crate) fn dimension(text: &str) -> Result<(String, usize), String> {
         .parse()
         .map_err(|_| format!("{size:?} is not a size; write NAME=N"))?;
     Ok((name.to_owned(), size))
+}
+
+/// Reads `INPUT=1x3x48x192`.
+pub(crate) fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
+    const FORM: &str = "write INPUT=1x3x48x192";
+    let (name, shape) = text.rsplit_once('=').ok_or(FORM)?;
+    if name.is_empty() {
+        return Err(format!("the input's name is empty; {FORM}"));
+    }
+    let sizes = shape.split('x').map(|size| {
+        size.parse()
+            .map_err(|_| format!("{shape:?} is not a shape: {size:?} is no size; {FORM}"))
+    });
+    Ok((name.to_owned(), sizes.collect::<Result<Vec<usize>, String>>()?))
 }
 
 /// Reads `PATTERN=DEVICE`.
@@ -353,8 +370,13 @@ impl ModelArguments {
                 return Err(usage(format!("--dim {name} is given twice")));
             }
         }
-        let model = runtime.load(&self.model)?;
-        Ok(model.bind(self.dims.iter().cloned())?)
+        for (index, (name, _)) in self.shapes.iter().enumerate() {
+            if self.shapes[..index].iter().any(|(other, _)| other == name) {
+                return Err(usage(format!("--shape {name} is given twice")));
+            }
+        }
+        let model = runtime.load(&self.model)?.bind(self.dims.iter().cloned())?;
+        Ok(model.bind_shapes(self.shapes.iter().map(|(name, shape)| (name, shape)))?)
     }
 }
 
@@ -368,6 +390,15 @@ mod tests {
         assert_eq!(dimension("a=b=2"), Ok(("a=b".into(), 2)));
         for bad in ["batch", "=4", "batch=", "batch=-1", "batch=x"] {
             assert!(dimension(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shapes_are_an_input_and_sizes() {
+        assert_eq!(shape("x=1x3x48x192"), Ok(("x".into(), vec![1, 3, 48, 192])));
+        assert_eq!(shape("a=b=7"), Ok(("a=b".into(), vec![7])));
+        for bad in ["x", "=1", "x=", "x=1x", "x=1,3", "x=1x-3"] {
+            assert!(shape(bad).is_err(), "{bad}");
         }
     }
 

@@ -429,7 +429,7 @@ impl Test<'_> {
             graph.node_count(),
             cosines.join(", ")
         );
-        let run = session.planned();
+        let run = session.planned().unwrap();
         for event in run.events() {
             eprintln!("  {event}");
         }

@@ -30,6 +30,52 @@ pub fn dim_names(graph: &Graph) -> Vec<Arc<str>> {
     names.into_iter().collect()
 }
 
+/// The named sizes that these shapes of inputs give; an input that is not listed gives none.
+///
+/// # Errors
+/// If there is no such input, a shape does not fit it, or two give one name different sizes.
+pub fn sizes_of<'a>(
+    graph: &Graph,
+    shapes: impl IntoIterator<Item = (&'a str, &'a [usize])>,
+) -> Result<BTreeMap<String, usize>, Error> {
+    let mut sizes: BTreeMap<String, (usize, &str)> = BTreeMap::new();
+    for (name, shape) in shapes {
+        let inputs = || graph.inputs.iter().map(|&id| graph.tensor(id));
+        let input = inputs().find(|input| input.name == name).ok_or_else(|| {
+            let known: Vec<&str> = inputs().map(|input| input.name.as_str()).collect();
+            let known = known.join(", ");
+            Error::dim(format!(
+                "the model has no input \"{name}\"; its inputs are: {known}"
+            ))
+        })?;
+        let wrong = || {
+            Error::dim(format!(
+                "input \"{name}\" is {}, which a shape of {shape:?} does not fit",
+                input.ty
+            ))
+        };
+        let dims = input.ty.shape.as_ref().ok_or_else(wrong)?;
+        if dims.len() != shape.len() {
+            return Err(wrong());
+        }
+        for (dim, &size) in dims.iter().zip(shape) {
+            match dim {
+                Dim::Known(known) if *known != size => return Err(wrong()),
+                Dim::Known(_) | Dim::Unknown => {}
+                Dim::Symbol(symbol) => {
+                    let (before, by) = *sizes.entry(symbol.to_string()).or_insert((size, name));
+                    if before != size {
+                        return Err(Error::dim(format!(
+                            "dimension \"{symbol}\" is {before} by input \"{by}\" and {size} by input \"{name}\""
+                        )));
+                    }
+                }
+            }
+        }
+    }
+    Ok(sizes.into_iter().map(|(name, (size, _))| (name, size)).collect())
+}
+
 /// Binds named sizes, as `--dim NAME=N` does.
 ///
 /// # Errors
@@ -116,6 +162,39 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "dimension \"batch\" is not in the model, which has no named dimensions"
+        );
+    }
+
+    #[test]
+    fn shapes_of_inputs_give_sizes_or_say_what_does_not_fit() {
+        let mut graph = Graph::new("g");
+        for name in ["a", "b"] {
+            let ty = TensorType::new(
+                DType::F32,
+                vec![Dim::symbol("batch"), Dim::symbol(name), 4.into()],
+            );
+            let input = graph.add_tensor(Tensor::new(name, ty));
+            graph.inputs.push(input);
+        }
+        let sizes = sizes_of(&graph, [("a", &[2, 5, 4][..]), ("b", &[2, 7, 4])]).unwrap();
+        let wanted = [("a", 5), ("b", 7), ("batch", 2)].map(|(name, size)| (name.to_owned(), size));
+        assert_eq!(sizes, BTreeMap::from(wanted));
+        let words =
+            |shapes: &[(&str, &[usize])]| sizes_of(&graph, shapes.iter().copied()).unwrap_err().to_string();
+        assert_eq!(
+            words(&[("a", &[2, 5, 4]), ("b", &[3, 7, 4])]),
+            "dimension \"batch\" is 2 by input \"a\" and 3 by input \"b\""
+        );
+        for shape in [&[2, 5][..], &[2, 5, 3]] {
+            let words = words(&[("a", shape)]);
+            assert!(
+                words.contains("f32[batch, a, 4]") && words.contains(&format!("{shape:?}")),
+                "{words}"
+            );
+        }
+        assert_eq!(
+            words(&[("c", &[1])]),
+            "the model has no input \"c\"; its inputs are: a, b"
         );
     }
 }

@@ -5,11 +5,14 @@
 //! 2. They share what a device has loaded of it too, where the device, the nodes and the settings are the same: packed
 //!    weights are in memory once.
 //! 3. Binding a dimension makes a new model; the old one stays as it is.
+//! 4. Models for the sizes of a session's runs come of one canonical graph, whose constants they share: what is folded is
+//!    folded once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use polychip_graph::{Graph, onnx};
 use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
@@ -28,7 +31,21 @@ struct Inner {
     graph: Graph,
     /// None where the graph was made here.
     files: Option<Arc<ModelFolder>>,
+    /// The canonical graph where sizes are open still, which those with sizes are made of.
+    canonical: OnceLock<Graph>,
     loaded: Mutex<Vec<Kept>>,
+}
+
+impl Inner {
+    fn new(path: PathBuf, graph: Graph, files: Option<Arc<ModelFolder>>) -> Inner {
+        Inner {
+            path,
+            graph,
+            files,
+            canonical: OnceLock::new(),
+            loaded: Mutex::default(),
+        }
+    }
 }
 
 /// A part that some session holds.
@@ -43,38 +60,44 @@ struct Kept {
 
 impl Model {
     pub(crate) fn load(path: &Path) -> Result<Model> {
-        let files = Arc::new(ModelFolder::open(path).map_err(|error| Error::file(path, error))?);
-        let graph = onnx::import(files.bytes(), &*files, &onnx::Options::default())
+        let files = ModelFolder::open(path).map_err(|error| Error::file(path, error))?;
+        Model::read(path, files)
+    }
+
+    /// A model in memory, which messages call by this name.
+    pub(crate) fn of_bytes(name: &str, bytes: Bytes) -> Result<Model> {
+        Model::read(Path::new(name), ModelFolder::of_bytes(bytes))
+    }
+
+    /// A model inside an open file, which messages call by this name.
+    pub(crate) fn of_file(name: &str, file: std::fs::File, offset: u64, len: Option<u64>) -> Result<Model> {
+        let name = Path::new(name);
+        let files = ModelFolder::of_file(file, offset, len).map_err(|error| Error::file(name, error))?;
+        Model::read(name, files)
+    }
+
+    fn read(path: &Path, files: ModelFolder) -> Result<Model> {
+        let graph = onnx::import(files.bytes(), &files, &onnx::Options::default())
             .map_err(|error| bad_model(path, error))?;
-        Ok(Model(Arc::new(Inner {
-            path: path.to_owned(),
-            graph,
-            files: Some(files),
-            loaded: Mutex::default(),
-        })))
+        let inner = Inner::new(path.to_owned(), graph, Some(Arc::new(files)));
+        Ok(Model(Arc::new(inner)))
     }
 
     /// A graph made here, as a model of this name; it holds its constants itself.
     pub(crate) fn made(name: &str, graph: Graph) -> Model {
-        Model(Arc::new(Inner {
-            path: PathBuf::from(name),
-            graph,
-            files: None,
-            loaded: Mutex::default(),
-        }))
+        Model(Arc::new(Inner::new(PathBuf::from(name), graph, None)))
     }
 
     /// A graph that was cut out of this model, as a model of its own; its constants stay where they are.
     pub(crate) fn part(&self, name: &str, graph: Graph) -> Model {
-        Model(Arc::new(Inner {
-            path: PathBuf::from(name),
+        Model(Arc::new(Inner::new(
+            PathBuf::from(name),
             graph,
-            files: self.0.files.clone(),
-            loaded: Mutex::default(),
-        }))
+            self.0.files.clone(),
+        )))
     }
 
-    /// The file that the model was read from.
+    /// The file that the model was read from, or the name that it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -114,15 +137,60 @@ impl Model {
         if dims.is_empty() {
             return Ok(self.clone());
         }
-        let mut graph = self.0.graph.clone();
-        polychip_graph::bind_dims(&mut graph, &dims)
+        let graph = self.with_sizes(&self.0.graph, &dims)?;
+        let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
+        Ok(Model(Arc::new(inner)))
+    }
+
+    /// The model with the sizes that these shapes of inputs give its open dimensions; an input that is not listed keeps
+    /// its own.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// # let runtime = polychip::Runtime::builder().build()?;
+    /// let model = runtime.load("recogniser.onnx")?.bind_shapes([("x", &[1, 3, 48, 192])])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The model has no such input, a shape does not fit it, two shapes give one dimension different sizes, or a size
+    /// breaks a shape rule.
+    pub fn bind_shapes<N: AsRef<str>, S: AsRef<[usize]>>(
+        &self,
+        shapes: impl IntoIterator<Item = (N, S)>,
+    ) -> Result<Model> {
+        let shapes: Vec<(N, S)> = shapes.into_iter().collect();
+        let shapes = shapes.iter().map(|(name, shape)| (name.as_ref(), shape.as_ref()));
+        let sizes = polychip_graph::sizes_of(&self.0.graph, shapes)
             .map_err(|error| Error::caused(ErrorKind::BadInput, self.0.path.display(), error))?;
-        Ok(Model(Arc::new(Inner {
-            path: self.0.path.clone(),
-            graph,
-            files: self.0.files.clone(),
-            loaded: Mutex::default(),
-        })))
+        self.bind(sizes)
+    }
+
+    /// The model with sizes for all its open dimensions, for a session that makes many such. `canonical` brings a graph
+    /// into canonical form.
+    pub(crate) fn specialised(
+        &self,
+        sizes: &BTreeMap<String, usize>,
+        canonical: impl FnOnce() -> Result<Graph>,
+    ) -> Result<Model> {
+        let open = match self.0.canonical.get() {
+            Some(open) => open,
+            None => {
+                let made = canonical()?;
+                self.0.canonical.get_or_init(|| made)
+            }
+        };
+        let graph = self.with_sizes(open, sizes)?;
+        let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
+        Ok(Model(Arc::new(inner)))
+    }
+
+    fn with_sizes(&self, graph: &Graph, sizes: &BTreeMap<String, usize>) -> Result<Graph> {
+        let mut graph = graph.clone();
+        polychip_graph::bind_dims(&mut graph, sizes)
+            .map_err(|error| Error::caused(ErrorKind::BadInput, self.0.path.display(), error))?;
+        Ok(graph)
     }
 
     /// Descriptors of the model's files, for devices that map them.

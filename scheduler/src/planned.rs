@@ -331,7 +331,8 @@ impl Prepared {
         let open = model.open_dims();
         if !open.is_empty() {
             let words = format!(
-                "{}: dimensions {} have no size; give each one (--dim NAME=N, or Model::bind)",
+                "{}: dimensions {} have no size; give each one (--dim NAME=N or --shape INPUT=1x2x3, Model::bind or \
+                 Model::bind_shapes)",
                 model.path().display(),
                 open.join(", ")
             );
@@ -546,7 +547,7 @@ fn no_such_device(shared: &Shared, name: &str) -> Error {
 }
 
 /// The canonical form of a model. Constants are folded by the first CPU there is.
-fn canonical(shared: &Shared, model: &Model) -> Result<Graph> {
+pub(crate) fn canonical(shared: &Shared, model: &Model) -> Result<Graph> {
     let mut graph = model.graph().clone();
     let is_cpu =
         |device: &&Device| device.info().kind == polychip_host::DeviceKind::Cpu && !device.info().emulated;

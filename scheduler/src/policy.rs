@@ -14,6 +14,8 @@ use polychip_profile::Conditions;
 const MOST_IN_FLIGHT: usize = 64;
 /// Longer than any run that someone waits for, short enough that a hung device is noticed.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// What the shapes of a session's runs may take: some hundreds of a model for phones.
+const KEPT_BYTES: u64 = 256 << 20;
 /// As often as NVIDIA's sensors change; those of phones change less often.
 const SAMPLING: Duration = Duration::from_millis(100);
 
@@ -113,6 +115,7 @@ pub struct Policy {
     patience: Duration,
     governed: Option<Governed>,
     conditions: Option<Conditions>,
+    kept_bytes: u64,
 }
 
 impl Default for Policy {
@@ -134,6 +137,7 @@ impl Default for Policy {
             patience: PATIENCE,
             governed: None,
             conditions: None,
+            kept_bytes: KEPT_BYTES,
         }
     }
 }
@@ -272,10 +276,20 @@ impl Policy {
         self
     }
 
-    /// Runs that may be in flight at once (default 2, at most 64); each has memory of its own.
+    /// Runs that may be in flight at once (default 2, at most 64); each has memory of its own. A run whose outputs were
+    /// given is not in flight any more.
     #[must_use]
     pub fn in_flight(mut self, runs: usize) -> Self {
         self.in_flight = Some(runs.clamp(1, MOST_IN_FLIGHT));
+        self
+    }
+
+    /// Most bytes that a session of a model with open sizes keeps of what it made for the sizes of its runs (default
+    /// 256 MiB): plans, tensors between parts, outputs, constants that are not shared. Those used longest ago are let go
+    /// of first.
+    #[must_use]
+    pub fn kept_shapes(mut self, bytes: u64) -> Self {
+        self.kept_bytes = bytes;
         self
     }
 
@@ -445,6 +459,10 @@ impl Policy {
 
     pub(crate) fn runs_in_flight(&self) -> usize {
         self.in_flight.unwrap_or(2)
+    }
+
+    pub(crate) fn most_kept_bytes(&self) -> u64 {
+        self.kept_bytes
     }
 
     pub(crate) fn allowed_retries(&self) -> u32 {

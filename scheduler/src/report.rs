@@ -11,9 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::event::{Event, EventKind};
+use crate::model::Model;
 use crate::session::govern::report::GovernedReport;
 use crate::session::govern::state::Governing;
 use crate::session::inner::Inner;
+use crate::session::shapes::ShapesReport;
 use crate::warning::{self, Warning};
 
 /// Figures of a session.
@@ -25,7 +27,7 @@ pub struct Report {
     pub optimal: bool,
     /// Predicted time of a run in nanoseconds.
     pub predicted_ns: u64,
-    /// Where the prediction comes from: measured, composed, estimated, roofline.
+    /// Where the prediction comes from: measured, composed, predicted, estimated, roofline; none where nothing is planned.
     pub provenance: &'static str,
     /// At least one figure is an emulated device's.
     pub emulated: bool,
@@ -54,6 +56,8 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// Plans that are ready and changes among them; none where the session is not governed.
     pub governed: Option<GovernedReport>,
+    /// What is kept for the sizes of runs; none where the model leaves no size open.
+    pub shapes: Option<ShapesReport>,
 }
 
 /// How often a kind of event was seen.
@@ -210,6 +214,31 @@ impl Report {
                 .collect(),
             warnings,
             governed,
+            shapes: None,
+        }
+    }
+
+    /// Of a session that has planned for no sizes yet.
+    pub(crate) fn unplanned(model: Option<&Model>) -> Report {
+        Report {
+            model: model.map_or_else(String::new, |model| model.path().display().to_string()),
+            optimal: false,
+            predicted_ns: 0,
+            provenance: "none",
+            emulated: false,
+            measured_ns: None,
+            runs: 0,
+            arena_bytes: 0,
+            unshared_bytes: 0,
+            copies: 0,
+            copied_bytes: 0,
+            parts: Vec::new(),
+            crossings: Vec::new(),
+            events: Vec::new(),
+            event_counts: Vec::new(),
+            warnings: Vec::new(),
+            governed: None,
+            shapes: None,
         }
     }
 }
@@ -279,6 +308,18 @@ impl fmt::Display for Report {
         } else {
             "not proved optimal"
         };
+        if let Some(shapes) = &self.shapes {
+            writeln!(
+                f,
+                "shapes: {} kept in {:.1} of {:.1} MiB, {} runs found theirs, {} were planned for first, {} let go of",
+                shapes.kept.len(),
+                shapes.bytes as f64 / f64::from(1 << 20),
+                shapes.limit_bytes as f64 / f64::from(1 << 20),
+                shapes.hits,
+                shapes.misses,
+                shapes.dropped
+            )?;
+        }
         write!(
             f,
             "plan: {} ({}{}), {proof}; ",

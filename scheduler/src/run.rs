@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A run that is dropped goes on; its slot is taken back once it has ended.
-//! 2. Outputs hold their slot: their memory is not reused before they are dropped.
+//! 2. Outputs hold their slot: their memory is not reused before they are dropped. They hold no run up: another slot is
+//!    made where all are held.
 //! 3. A run that fails with its device, and that the policy has tried again, begins anew on the session's
 //!    next plan, with what it was given, which nobody could change meanwhile.
 
@@ -159,7 +160,7 @@ impl Run {
     }
 
     fn outputs(&self, mut slot: Box<Slot>) -> Outputs {
-        slot.given.release();
+        slot.given.complete();
         self.plan.keep_figures(&slot);
         self.inner.tracer.add(&self.plan, &slot);
         self.inner.runs.fetch_add(1, Ordering::Relaxed);
@@ -255,7 +256,10 @@ impl Outputs {
                     .as_ref()
                     .filter(|_| !slot.app_bound[index])
                     .ok_or_else(|| {
-                        let words = format!("output {:?} was bound by the app; read it there", spec.name);
+                        let words = format!(
+                            "output {:?} was bound by the app, or is a state; read it there (Session::state)",
+                            spec.name
+                        );
                         Error::new(ErrorKind::BadInput, words)
                     })?;
                 if spec.upper_bound {

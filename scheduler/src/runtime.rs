@@ -92,6 +92,30 @@ impl Runtime {
         Model::load(path.as_ref())
     }
 
+    /// Reads an ONNX model from memory, which is kept and not copied: a vector, an array in the program, a mapping of the
+    /// app's own. Messages call it `name`. Weights in files beside it are not found.
+    ///
+    /// # Errors
+    /// The bytes are not a model that this build reads.
+    pub fn load_bytes(&self, name: &str, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Model> {
+        Model::of_bytes(name, bytes::Bytes::from_owner(bytes))
+    }
+
+    /// Maps an ONNX model that lies in an open file from byte `offset` on and has `len` bytes, or goes to the file's end:
+    /// an asset inside an Android package, say. Messages call it `name`. Weights in files beside it are not found.
+    ///
+    /// # Errors
+    /// The range leaves the file, or its bytes are not a model that this build reads.
+    pub fn load_file(
+        &self,
+        name: &str,
+        file: impl Into<std::fs::File>,
+        offset: u64,
+        len: Option<u64>,
+    ) -> Result<Model> {
+        Model::of_file(name, file.into(), offset, len)
+    }
+
     /// Asks the devices which nodes of a model they run, without planning.
     ///
     /// # Errors
@@ -134,11 +158,16 @@ impl Runtime {
         Planned::with_plan(&self.0, model, policy, plan)
     }
 
-    /// Plans, checks, compiles and loads a model: ready to run.
+    /// Plans, checks, compiles and loads a model: ready to run. Where the model leaves sizes open, that is done for the
+    /// sizes of the first run's inputs, and again for others; what was made is kept ([`Policy::kept_shapes`]).
     ///
     /// # Errors
-    /// As [`Runtime::plan`], or a device refused its part.
+    /// As [`Runtime::plan`], or a device refused its part; for a model with open sizes, the session is governed or has
+    /// no device.
     pub fn session(&self, model: &Model, policy: Policy) -> Result<Session> {
+        if !model.open_dims().is_empty() {
+            return Session::open(Arc::clone(&self.0), model, policy);
+        }
         let planned = self.plan(model, &policy)?;
         self.session_of(planned, policy)
     }

@@ -7,16 +7,21 @@
 //! 3. Inputs and outputs that the app holds outlive plans: their memory is the session's, and the buffers
 //!    of the devices are made anew for each plan.
 //! 4. Every run that was submitted ends with its outputs or with an error that names what failed.
+//! 5. Where the model leaves sizes open, the inputs of a run give them: what was planned for the same sizes is used
+//!    again ([`shapes`]).
 //!
 //! Start reading at [`Session::submit`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
+use polychip_host::Memory;
 use polychip_partitioner::Plan;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventLog;
+use crate::model::Model;
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
@@ -26,15 +31,18 @@ use crate::shared::Shared;
 use crate::tensor::{Hold, Input, Output, Owner, TensorMemory, TensorSpec};
 use crate::trace::{TracedRun, Tracer};
 use compile::Loaded;
+use flights::Flights;
 use govern::state::Governing;
 use govern::watch::Watch;
 use inner::{Current, Inner, LossCount, output_in_flight};
 use loaded::LoadedPlan;
+use shapes::{Shapes, Special};
 
 pub(crate) mod arena;
 pub(crate) mod compile;
 mod conductor;
 pub(crate) mod copy;
+mod flights;
 pub(crate) mod govern;
 pub(crate) mod history;
 pub(crate) mod inner;
@@ -42,25 +50,24 @@ pub(crate) mod loaded;
 pub(crate) mod memory;
 mod portfolio;
 mod recover;
+pub(crate) mod shapes;
 pub(crate) mod slot;
+mod state;
 pub(crate) mod wiring;
 
 /// A model ready to run. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Session(
-    pub(crate) Arc<Inner>,
-    #[expect(dead_code, reason = "its thread ends with the last clone of the session")] Option<Arc<Watch>>,
-);
+pub struct Session(pub(crate) Arc<Shapes>);
 
-impl Session {
-    pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let (planned, parts) = replan::compile(&shared, planned, &policy, Loaded::default())?;
+impl Special {
+    /// A plan compiled and loaded, whose plans are numbered from `first` on.
+    fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy, first: u64) -> Result<Special> {
+        let (planned, parts) = replan::compile(shared, planned, &policy, Loaded::default())?;
         let mut events = EventLog::default();
         events.extend(planned.events().iter().cloned());
         let devices = planned.devices().len();
-        let plan = Arc::new(LoadedPlan::new(&shared, 0, planned, parts, &policy)?);
-        let mut number = 0;
+        let plan = Arc::new(LoadedPlan::new(shared, first, planned, parts, &policy)?);
+        let mut number = first;
         let governing = match policy.governing() {
             None => None,
             Some(governed) => {
@@ -68,12 +75,12 @@ impl Session {
                     number += 1;
                     number
                 };
-                Some(Governing::new(&shared, &plan, &policy, governed, &mut next)?)
+                Some(Governing::new(shared, &plan, &policy, governed, &mut next)?)
             }
         };
         let wiring = &plan.wiring;
         let inner = Arc::new(Inner {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
             inputs: wiring.inputs.iter().map(|input| input.spec.clone()).collect(),
             outputs: wiring.outputs.iter().map(|output| output.spec.clone()).collect(),
             current: Mutex::new(Current {
@@ -87,11 +94,10 @@ impl Session {
             governing,
             recovery: Mutex::new(()),
             old: Mutex::new(Vec::new()),
-            out: Arc::new(AtomicUsize::new(0)),
             runs: AtomicU64::new(0),
             events: Mutex::new(events),
             tracer: Tracer::default(),
-            shared,
+            shared: Arc::clone(shared),
             policy,
         });
         let mut watch = None;
@@ -103,19 +109,41 @@ impl Session {
                 watch = Some(Arc::new(made.map_err(failed)?));
             }
         }
-        Ok(Session(inner, watch))
+        Ok(Special { inner, _watch: watch })
+    }
+}
+
+/// A number that no session of the process has.
+fn next_id() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
+        let (id, flights) = (next_id(), Arc::new(Flights::new(policy.runs_in_flight())));
+        let special = Special::new(id, &shared, planned, policy.clone(), 0)?;
+        Ok(Session(Arc::new(Shapes::known(id, policy, flights, special))))
     }
 
-    /// The plan that the next run executes. It changes where a device is lost for good.
-    #[must_use]
-    pub fn plan(&self) -> Plan {
-        self.planned().plan().clone()
+    /// A session of a model with open sizes.
+    pub(crate) fn open(shared: Arc<Shared>, model: &Model, policy: Policy) -> Result<Session> {
+        Ok(Session(Arc::new(Shapes::open(next_id(), shared, model, policy)?)))
     }
 
-    /// The plan with the graph, devices and costs it was made from.
+    /// The plan that the next run executes. It changes where a device is lost for good. Of a model with open sizes the
+    /// plan for those used last; none before the first run.
     #[must_use]
-    pub fn planned(&self) -> Arc<Planned> {
-        Arc::clone(&self.0.current().planned)
+    pub fn plan(&self) -> Option<Plan> {
+        self.planned().map(|planned| planned.plan().clone())
+    }
+
+    /// The plan with the graph, devices and costs it was made from, as [`Session::plan`].
+    #[must_use]
+    pub fn planned(&self) -> Option<Arc<Planned>> {
+        let inner = self.0.latest()?;
+        let planned = Arc::clone(&inner.current().planned);
+        Some(planned)
     }
 
     /// Names, types and shapes of the inputs.
@@ -128,73 +156,166 @@ impl Session {
         self.0.outputs.iter()
     }
 
-    /// Memory for an input, which its devices read in place.
-    ///
-    /// # Errors
-    /// The model has no such input, or no memory is left.
-    pub fn input(&self, name: &str) -> Result<Input> {
-        let index = self
-            .inputs()
+    fn input_index(&self, name: &str) -> Result<usize> {
+        self.inputs()
             .position(|input| input.name == name)
-            .ok_or_else(|| {
-                let known: Vec<&str> = self.inputs().map(|spec| spec.name.as_str()).collect();
-                let words = format!(
-                    "the model has no input {name:?}; its inputs are: {}",
-                    known.join(", ")
-                );
-                Error::new(ErrorKind::BadInput, words)
-            })?;
-        let spec = &self.0.inputs[index];
-        let bound = self.0.usable().and_then(|plan| {
-            let users = memory::input_users(&plan.wiring, index, plan.planned.devices());
-            TensorMemory::new(spec, true, plan.number, &users).ok()
-        });
-        let memory = match bound {
-            Some(memory) => memory,
-            // a device is lost: the next run's devices get the memory when there are some
-            None => TensorMemory::new(spec, true, u64::MAX, &[])?,
-        };
-        Ok(Input {
-            index,
-            session: self.0.id,
-            owner: owner(&self.0),
-            memory: Arc::new(memory),
-        })
-    }
-
-    /// Memory for an output that the app binds itself with [`Session::submit_into`].
-    ///
-    /// # Errors
-    /// The model has no such output, no run writes it, or no memory is left.
-    pub fn output(&self, name: &str) -> Result<Output> {
-        let index = self.output_index(name)?;
-        let plan = self.0.ready()?;
-        let memory = memory::output(&plan.wiring, index, plan.planned.devices(), plan.number)?;
-        Ok(Output {
-            index,
-            session: self.0.id,
-            owner: owner(&self.0),
-            memory: Arc::new(memory),
-        })
+            .ok_or_else(|| no_such("input", name, self.inputs()))
     }
 
     fn output_index(&self, name: &str) -> Result<usize> {
         self.outputs()
             .position(|output| output.name == name)
-            .ok_or_else(|| {
-                let known: Vec<&str> = self.outputs().map(|spec| spec.name.as_str()).collect();
-                let words = format!(
-                    "the model has no output {name:?}; its outputs are: {}",
-                    known.join(", ")
-                );
-                Error::new(ErrorKind::BadInput, words)
-            })
+            .ok_or_else(|| no_such("output", name, self.outputs()))
+    }
+
+    /// Memory for an input, which its devices read in place. Where the model leaves a size open, give the input a shape
+    /// ([`Input::resize`]) before it is written.
+    ///
+    /// # Errors
+    /// The model has no such input, or no memory is left.
+    pub fn input(&self, name: &str) -> Result<Input> {
+        let index = self.input_index(name)?;
+        let spec = &self.0.inputs[index];
+        let usable = self.0.latest().and_then(|inner| inner.usable());
+        let bound = usable.filter(|_| spec.open.is_empty()).and_then(|plan| {
+            let users = memory::input_users(&plan.wiring, index, plan.planned.devices());
+            TensorMemory::new(spec, true, plan.number, &users).ok()
+        });
+        let memory = match bound {
+            Some(memory) => memory,
+            // sizes are open or a device is lost: the next run's devices get the memory
+            None => TensorMemory::new(spec, true, u64::MAX, &[])?,
+        };
+        Ok(self.input_in(index, spec, memory))
+    }
+
+    /// An input of this shape in memory of the app, which devices read in place: a frame of a camera, an array of
+    /// another library. A device that cannot import such memory gets a copy, which the report counts.
+    ///
+    /// # Errors
+    /// The model has no such input, the shape does not fit it, or the memory is too small.
+    pub fn input_from(&self, name: &str, shape: &[usize], memory: &Memory) -> Result<Input> {
+        let index = self.input_index(name)?;
+        let spec = self.0.inputs[index].with_shape(shape)?;
+        let memory = TensorMemory::of(&spec, true, memory)?;
+        let mut input = self.input_in(index, &self.0.inputs[index], memory);
+        input.sized = true;
+        Ok(input)
+    }
+
+    fn input_in(&self, index: usize, spec: &TensorSpec, memory: TensorMemory) -> Input {
+        Input {
+            index,
+            session: self.0.id,
+            owner: owner(&self.0),
+            memory: Arc::new(memory),
+            spec: spec.clone(),
+            sized: spec.open.is_empty(),
+        }
+    }
+
+    /// Memory for an output that the app binds itself with [`Session::submit_into`]. Where the model leaves a size open,
+    /// give the output a shape ([`Output::resize`]) first.
+    ///
+    /// # Errors
+    /// The model has no such output, no run writes it, or no memory is left.
+    pub fn output(&self, name: &str) -> Result<Output> {
+        let index = self.output_index(name)?;
+        let spec = &self.0.outputs[index];
+        let memory = match self.0.latest().filter(|_| self.0.model().is_none()) {
+            Some(inner) => {
+                let plan = inner.ready()?;
+                memory::output(&plan.wiring, index, plan.planned.devices(), plan.number)?
+            }
+            None => TensorMemory::new(spec, false, u64::MAX, &[])?,
+        };
+        Ok(self.output_in(index, spec, memory))
+    }
+
+    /// An output of this shape in memory of the app, which a run that it is given to writes in place.
+    ///
+    /// # Errors
+    /// The model has no such output, the shape does not fit it, or the memory is too small.
+    pub fn output_in_memory(&self, name: &str, shape: &[usize], memory: &Memory) -> Result<Output> {
+        let index = self.output_index(name)?;
+        let spec = self.0.outputs[index].with_shape(shape)?;
+        let memory = TensorMemory::of(&spec, false, memory)?;
+        Ok(self.output_in(index, &self.0.outputs[index], memory))
+    }
+
+    fn output_in(&self, index: usize, spec: &TensorSpec, memory: TensorMemory) -> Output {
+        Output {
+            index,
+            session: self.0.id,
+            owner: owner(&self.0),
+            memory: Arc::new(memory),
+            spec: spec.clone(),
+        }
+    }
+
+    /// Plans, compiles and loads for inputs of these shapes, if that was not done: a run of them then need not. Nothing
+    /// where the model's sizes are all known.
+    ///
+    /// # Errors
+    /// The model has no such input, a shape does not fit it, an open size is not given, or as [`Runtime::session`]
+    /// (crate::Runtime::session).
+    pub fn prepare<N: AsRef<str>, S: AsRef<[usize]>>(
+        &self,
+        shapes: impl IntoIterator<Item = (N, S)>,
+    ) -> Result<()> {
+        let shapes: Vec<(N, S)> = shapes.into_iter().collect();
+        let mut indices = Vec::with_capacity(shapes.len());
+        for (name, shape) in &shapes {
+            indices.push((self.input_index(name.as_ref())?, shape.as_ref()));
+        }
+        self.0.prepare(&indices).map(drop)
+    }
+
+    /// Feeds an output back as an input: each run reads what the last one wrote, in place, and the first one zeros. The
+    /// input is then not given to runs, and the output not among their outputs; runs follow each other.
+    ///
+    /// # Errors
+    /// The model has no such input or output, they differ in type or shape, or one of them is bound already.
+    pub fn bind_state(&self, input: &str, output: &str) -> Result<()> {
+        let (from, to) = (self.output_index(output)?, self.input_index(input)?);
+        let (takes, gives) = (&self.0.inputs[to], &self.0.outputs[from]);
+        self.0.states.bind((to, takes), (from, gives))
+    }
+
+    /// Sets all states to zeros.
+    ///
+    /// # Errors
+    /// A run is in flight.
+    pub fn reset_state(&self) -> Result<()> {
+        self.0.states.reset(&self.0.inputs)
+    }
+
+    /// Shape and bytes of the state of an input, for [`Session::set_state`]: of this session, of another, or after the
+    /// app was started again. Without elements before the first run of a model with open sizes.
+    ///
+    /// # Errors
+    /// The input is no state, or a run is in flight.
+    pub fn state(&self, input: &str) -> Result<(Vec<usize>, Vec<u8>)> {
+        let index = self.input_index(input)?;
+        let spec = &self.0.inputs[index];
+        let bytes = self.0.states.save(index, spec)?;
+        let shape = self.0.states.shape(index).unwrap_or_else(|| spec.shape.clone());
+        Ok((shape, bytes))
+    }
+
+    /// Sets the state of an input.
+    ///
+    /// # Errors
+    /// The input is no state, the shape does not fit it, the bytes are not as many, or a run is in flight.
+    pub fn set_state(&self, input: &str, shape: &[usize], bytes: &[u8]) -> Result<()> {
+        let index = self.input_index(input)?;
+        self.0.states.load(index, &self.0.inputs[index], shape, bytes)
     }
 
     /// Starts a run on these inputs, in any order. It goes on after this returns.
     ///
     /// # Errors
-    /// An input is missing, given twice or of another session; every slot is in flight
+    /// An input is missing, given twice or of another session; as many runs are in flight as the policy allows
     /// ([`ErrorKind::InFlight`]); or a device failed, as often as the policy has runs tried again.
     pub fn submit(&self, inputs: &[&Input]) -> Result<Run> {
         self.submit_into(inputs, &[])
@@ -205,12 +326,40 @@ impl Session {
     /// # Errors
     /// As [`Session::submit`]; also where an output is in flight or of another session.
     pub fn submit_into(&self, inputs: &[&Input], outputs: &[&Output]) -> Result<Run> {
-        let inner = &self.0;
-        inner.check_inputs(inputs)?;
-        inner.check_outputs(outputs)?;
-        let ticket = inner.ticket()?;
+        self.start(inputs, outputs, None)
+    }
+
+    /// As [`Session::submit_into`]; where as many runs are in flight as the policy allows, waits for one to give its
+    /// outputs, at most `patience`. Threads get their turns in the order in which they came.
+    ///
+    /// # Errors
+    /// As [`Session::submit_into`].
+    pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], patience: Duration) -> Result<Run> {
+        self.start(inputs, outputs, Some(patience))
+    }
+
+    fn start(&self, inputs: &[&Input], outputs: &[&Output], patience: Option<Duration>) -> Result<Run> {
+        let Shapes { states, flights, .. } = &*self.0;
+        if let Some(input) = inputs.iter().find(|input| input.session != self.0.id) {
+            let words = format!("input {:?} belongs to another session", input.name());
+            return Err(Error::new(ErrorKind::BadInput, words));
+        }
+        let inner = self.0.of(inputs)?;
+        inner.check_inputs(inputs, states)?;
+        inner.check_outputs(outputs, states)?;
+        let stateful = !states.is_empty();
+        let most = if stateful { 1 } else { usize::MAX };
+        let ticket = match (flights.take(most), patience) {
+            (Some(ticket), _) => Some(ticket),
+            (None, None) => {
+                inner.reap_ended();
+                flights.take(most)
+            }
+            (None, Some(patience)) => flights.wait(most, patience, || inner.reap_ended()),
+        };
+        let ticket = ticket.ok_or_else(|| self.all_in_flight(stateful))?;
         let plan = inner.ready()?;
-        let (index, mut slot) = plan.take_slot().ok_or_else(|| inner.all_in_flight())?;
+        let (index, mut slot) = plan.take_slot()?;
         let given = &mut slot.given;
         given.ticket = Some(ticket);
         let inputs = inputs.iter().map(|input| (input.index, Hold::new(&input.memory)));
@@ -224,19 +373,49 @@ impl Session {
             };
             slot.given.outputs.push((output.index, hold));
         }
-        Run::start(
-            Arc::clone(inner),
-            plan,
-            index,
-            slot,
-            inner.policy.allowed_retries(),
-        )
+        if stateful {
+            let devices = plan.planned.devices();
+            if let Err(error) = states.give(&plan.wiring, plan.number, devices, &mut slot.given) {
+                plan.put_back(index, slot);
+                return Err(error);
+            }
+            slot.given.states = Some(Arc::clone(states));
+        }
+        let retries = inner.policy.allowed_retries();
+        Run::start(inner, plan, index, slot, retries)
     }
 
-    /// Predicted and measured figures of the plan and its parts.
+    fn all_in_flight(&self, stateful: bool) -> Error {
+        let most = self.0.policy.runs_in_flight();
+        let words = match (stateful, most) {
+            (true, _) => {
+                "a run is in flight, and the next one reads the state that it writes: wait for it first"
+                    .to_owned()
+            }
+            (false, 1) => {
+                "1 run is in flight, as many as the policy allows; wait for it, or raise Policy::in_flight"
+                    .to_owned()
+            }
+            (false, most) => format!(
+                "{most} runs are in flight, as many as the policy allows; wait for one (Run::wait, \
+                 Session::submit_within), or raise Policy::in_flight"
+            ),
+        };
+        Error::new(ErrorKind::InFlight, words)
+    }
+
+    /// Predicted and measured figures of the plan and its parts. Of a model with open sizes those of the sizes used last;
+    /// before its first run there are none.
     #[must_use]
     pub fn report(&self) -> Report {
-        Report::new(&self.0)
+        let report = match (self.0.latest(), self.0.model()) {
+            (Some(inner), _) => Report::new(&inner),
+            (None, model) => Report::unplanned(model),
+        };
+        Report {
+            shapes: self.0.report(),
+            ..report
+        }
     }
 
     /// Writes the measured part times of this session into the profile database, and forgets them here.
@@ -245,24 +424,42 @@ impl Session {
     /// # Errors
     /// The database cannot be written.
     pub fn record(&self) -> Result<()> {
-        let plan = self.0.current().plan.clone();
-        plan.map_or(Ok(()), |plan| plan.record())
+        let plans = self
+            .0
+            .all()
+            .into_iter()
+            .filter_map(|inner| inner.current().plan.clone());
+        let plans: Vec<Arc<LoadedPlan>> = plans.collect();
+        plans.iter().try_for_each(|plan| plan.record())
     }
 
-    /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it.
+    /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it. Of a model
+    /// with open sizes the runs of those used last.
     pub fn start_trace(&self, runs: usize) {
-        self.0.tracer.start(runs);
+        if let Some(inner) = self.0.latest() {
+            inner.tracer.start(runs);
+        }
     }
 
     /// The runs that were traced, and how many were not kept.
     #[must_use]
     pub fn trace(&self) -> (Vec<TracedRun>, u64) {
-        self.0.tracer.kept()
+        self.0
+            .latest()
+            .map(|inner| inner.tracer.kept())
+            .unwrap_or_default()
     }
 }
 
+fn no_such<'a>(what: &str, name: &str, specs: impl Iterator<Item = &'a TensorSpec>) -> Error {
+    let known: Vec<&str> = specs.map(|spec| spec.name.as_str()).collect();
+    let known = known.join(", ");
+    let words = format!("the model has no {what} {name:?}; its {what}s are: {known}");
+    Error::new(ErrorKind::BadInput, words)
+}
+
 /// Whom the session's memory asks about its runs.
-fn owner(inner: &Arc<Inner>) -> Weak<dyn Owner> {
-    let owner: Weak<Inner> = Arc::downgrade(inner);
+fn owner(shapes: &Arc<Shapes>) -> Weak<dyn Owner> {
+    let owner: Weak<Shapes> = Arc::downgrade(shapes);
     owner
 }

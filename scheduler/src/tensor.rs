@@ -5,7 +5,8 @@
 //!    device cannot import host memory.
 //! 2. A write to an input that is in flight is refused, not delayed. It is in flight until its run has
 //!    given its outputs or an error, so that a run may be tried again on what it was given.
-//! 3. Buffers belong to one plan of the session; after a new plan they are made anew over the same memory
+//! 3. A tensor whose sizes the model leaves open has none at first, and is given a shape before it is written.
+//! 4. Buffers belong to one plan of the session; after a new plan they are made anew over the same memory
 //!    before the tensor is used again. Memory that a hung run still holds is then left to it.
 
 use std::ops::Deref;
@@ -49,6 +50,8 @@ pub(crate) struct TensorMemory {
     pub(crate) bytes: u64,
     /// The elements are in host memory, whoever reads them: it is an input, or one handed through.
     is_host: bool,
+    /// The memory is the app's, which may change it without a word.
+    is_lent: bool,
     bound: Mutex<Arc<Bound>>,
     /// Runs that have not given their outputs or an error yet.
     holds: AtomicU32,
@@ -125,8 +128,10 @@ fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &po
 }
 
 fn no_memory(name: &str, error: polychip_host::Error) -> Error {
-    let kind = match kind_of_host(error.kind()) {
-        ErrorKind::DeviceLost => ErrorKind::DeviceLost,
+    let kind = match (error.kind(), kind_of_host(error.kind())) {
+        (_, ErrorKind::DeviceLost) => ErrorKind::DeviceLost,
+        // memory of the app that the device cannot take as it lies
+        (polychip_host::ErrorKind::Unsupported, _) => ErrorKind::BadInput,
         _ => ErrorKind::DeviceFailed,
     };
     Error::caused(kind, format!("memory of tensor {name:?}"), error)
@@ -148,10 +153,85 @@ impl TensorMemory {
             shape: spec.shape.clone(),
             bytes: spec.bytes,
             is_host,
+            is_lent: false,
             bound: Mutex::new(Bound::new(spec, plan, memory, devices)?),
             holds: AtomicU32::new(0),
             written: AtomicU64::new(0),
         })
+    }
+
+    /// Memory of the app for a tensor.
+    pub(crate) fn of(spec: &TensorSpec, is_host: bool, memory: &Memory) -> Result<TensorMemory> {
+        let memory = memory.resized(spec.bytes).ok_or_else(|| {
+            let words = format!(
+                "tensor {:?} takes {} bytes, the memory given has {}",
+                spec.name,
+                spec.bytes,
+                memory.bytes()
+            );
+            Error::new(ErrorKind::BadInput, words)
+        })?;
+        Ok(TensorMemory {
+            is_lent: true,
+            ..TensorMemory::over(spec, is_host, memory)?
+        })
+    }
+
+    fn over(spec: &TensorSpec, is_host: bool, memory: Memory) -> Result<TensorMemory> {
+        Ok(TensorMemory {
+            name: spec.name.clone(),
+            dtype: spec.dtype,
+            shape: spec.shape.clone(),
+            bytes: spec.bytes,
+            is_host,
+            is_lent: false,
+            // the first run binds it to the devices that use it then
+            bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[])?),
+            holds: AtomicU32::new(0),
+            written: AtomicU64::new(0),
+        })
+    }
+
+    /// The tensor with another shape: in the same memory where that has the room and no run uses it.
+    pub(crate) fn with_shape(&self, shape: &[usize]) -> Result<TensorMemory> {
+        let spec = TensorSpec {
+            // whether it fits was seen before
+            shape: shape.to_vec(),
+            ..self.spec()
+        };
+        let spec = spec.with_shape(shape)?;
+        let bound = self.bound();
+        let same = bound.memory.resized(spec.bytes);
+        let free = !self.is_held() && !bound.is_in_flight();
+        if self.is_lent {
+            let words = format!(
+                "tensor {:?} lies in memory of the app, whose shape was given with it",
+                self.name
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
+        }
+        let memory = match same.filter(|_| free) {
+            Some(memory) => memory,
+            None => {
+                // room for a larger shape too: pages that nobody touches take no memory
+                let room = spec.bytes.checked_next_power_of_two().unwrap_or(spec.bytes);
+                let room = Memory::new(room).map_err(|error| no_memory(&self.name, error))?;
+                room.resized(spec.bytes).unwrap_or(room)
+            }
+        };
+        TensorMemory::over(&spec, self.is_host, memory)
+    }
+
+    fn spec(&self) -> TensorSpec {
+        TensorSpec {
+            name: self.name.clone(),
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+            open: Vec::new(),
+            upper_bound: false,
+            packed: false,
+            bytes: self.bytes,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Bound>> {
@@ -198,23 +278,25 @@ impl TensorMemory {
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<()> {
-        let memory = if !bound.is_in_flight() && bound.memory.suits(infos(devices)) {
+        let memory = if (self.is_lent || !bound.is_in_flight()) && bound.memory.suits(infos(devices)) {
             Ok(bound.memory.clone())
+        } else if self.is_lent {
+            let suits = |(_, device): &&(usize, polychip_host::Device)| bound.memory.suits([device.info()]);
+            let device = devices.iter().find(|device| !suits(device));
+            let words = format!(
+                "tensor {:?}: {} cannot use the memory given in place: it takes {}",
+                self.name,
+                device.map_or("a device", |(_, device)| device.name()),
+                device.map_or_else(String::new, |(_, device)| device.info().imports())
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
         } else if self.is_host {
             bound.memory.duplicate(infos(devices))
         } else {
             Memory::for_devices(self.bytes, infos(devices))
         };
         let memory = memory.map_err(|error| no_memory(&self.name, error))?;
-        let spec = TensorSpec {
-            name: self.name.clone(),
-            dtype: self.dtype,
-            shape: self.shape.clone(),
-            upper_bound: false,
-            packed: false,
-            bytes: self.bytes,
-        };
-        *bound = Bound::new(&spec, plan, memory, devices)?;
+        *bound = Bound::new(&self.spec(), plan, memory, devices)?;
         Ok(())
     }
 
@@ -222,7 +304,7 @@ impl TensorMemory {
     pub(crate) fn copy_to_devices(&self, bound: &Bound, copied: &Copied) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
         if bound.buffers.iter().all(|bound| bound.is_import)
-            || bound.copied.load(Ordering::Acquire) == written
+            || (!self.is_lent && bound.copied.load(Ordering::Acquire) == written)
         {
             return Ok(());
         }
@@ -354,15 +436,65 @@ pub struct TensorSpec {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Shape in ONNX order; upper bounds where `upper_bound`.
+    /// Shape in ONNX order; upper bounds where `upper_bound`, 0 where a size is open.
     pub shape: Vec<usize>,
+    /// Axes whose sizes the model leaves open, with the names of these sizes: each run gives its own.
+    pub open: Vec<(usize, String)>,
     /// The true shape is known after the run.
     pub upper_bound: bool,
     /// A sequence, an optional or strings, packed into bytes ([`Packed`](crate::Packed)): `dtype` is `u8`, and the shape
     /// is the most bytes.
     pub packed: bool,
-    /// Bytes of its memory.
+    /// Bytes of its memory; 0 where a size is open.
     pub bytes: u64,
+}
+
+impl TensorSpec {
+    /// The same with this shape, which must fit.
+    pub(crate) fn with_shape(&self, shape: &[usize]) -> Result<TensorSpec> {
+        self.check(shape)?;
+        let elements = polychip_ops::axis::product(shape);
+        let bytes = elements.and_then(|elements| self.dtype.byte_len(elements));
+        let bytes = bytes.ok_or_else(|| {
+            let words = format!("tensor {:?} of shape {shape:?} is too large", self.name);
+            Error::new(ErrorKind::BadInput, words)
+        })?;
+        Ok(TensorSpec {
+            shape: shape.to_vec(),
+            open: Vec::new(),
+            bytes: bytes as u64,
+            ..self.clone()
+        })
+    }
+
+    /// Whether a shape fits: the same number of axes, and of those that are not open the same sizes.
+    pub(crate) fn check(&self, shape: &[usize]) -> Result<()> {
+        let is_open = |axis: usize| self.open.iter().any(|(open, _)| *open == axis);
+        let axes = self.shape.iter().zip(shape).enumerate();
+        let fits = self.shape.len() == shape.len()
+            && axes
+                .clone()
+                .all(|(axis, (own, given))| own == given || is_open(axis));
+        if fits {
+            return Ok(());
+        }
+        let axis = |axis: usize, size: &usize| match self.open.iter().find(|(open, _)| *open == axis) {
+            Some((_, name)) => name.clone(),
+            None => size.to_string(),
+        };
+        let own: Vec<String> = self
+            .shape
+            .iter()
+            .enumerate()
+            .map(|(at, size)| axis(at, size))
+            .collect();
+        let words = format!(
+            "tensor {:?} is [{}], which a shape of {shape:?} does not fit",
+            self.name,
+            own.join(", ")
+        );
+        Err(Error::new(ErrorKind::BadInput, words))
+    }
 }
 
 /// Whom memory belongs to: a session, which knows the runs that use it.
@@ -383,6 +515,10 @@ pub struct Input {
     pub(crate) session: usize,
     pub(crate) owner: Weak<dyn Owner>,
     pub(crate) memory: Arc<TensorMemory>,
+    /// What the model says of it.
+    pub(crate) spec: TensorSpec,
+    /// It has a shape: sizes that the model leaves open were given.
+    pub(crate) sized: bool,
 }
 
 impl Input {
@@ -398,17 +534,48 @@ impl Input {
         self.memory.dtype
     }
 
-    /// Shape in ONNX order.
+    /// Shape in ONNX order; 0 where a size is open still.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.memory.shape
     }
 
+    /// Gives the sizes that the model leaves open, for the runs from now on. What was written before is lost, unless the
+    /// shape is as before.
+    ///
+    /// # Errors
+    /// The shape does not fit the model's, or no memory is left.
+    pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
+        if self.sized && *shape == *self.memory.shape {
+            return Ok(());
+        }
+        self.spec.check(shape)?;
+        self.memory = Arc::new(self.memory.with_shape(shape)?);
+        self.sized = true;
+        Ok(())
+    }
+
+    /// The input has a shape, or an error says how to give one.
+    pub(crate) fn check_sized(&self) -> Result<()> {
+        if self.sized {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.spec.open.iter().map(|(_, name)| name.as_str()).collect();
+        let words = format!(
+            "input {:?} has no shape yet: the model leaves {} open; give it with Input::resize",
+            self.name(),
+            names.join(", ")
+        );
+        Err(Error::new(ErrorKind::BadInput, words))
+    }
+
     /// Writes all elements, in row-major order.
     ///
     /// # Errors
-    /// The type or the number of elements is another, or a run that reads the input is in flight.
+    /// The type or the number of elements is another, a size is open still ([`Input::resize`]), or a run that reads the
+    /// input is in flight.
     pub fn write<T: Element>(&mut self, values: &[T]) -> Result<()> {
+        self.check_sized()?;
         let wanted: usize = self.memory.shape.iter().product();
         if T::DTYPE != self.memory.dtype || values.len() != wanted {
             let words = format!(
@@ -429,6 +596,7 @@ impl Input {
     /// # Errors
     /// The number of bytes is another, or a run that reads the input is in flight.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.check_sized()?;
         if bytes.len() as u64 != self.memory.bytes {
             let words = format!(
                 "input {:?} holds {} bytes, not {}",
@@ -466,6 +634,7 @@ impl Input {
     /// # Errors
     /// A run that reads the input is in flight.
     pub fn bytes_mut(&mut self) -> Result<AccessGuard<'_>> {
+        self.check_sized()?;
         self.memory.access_of(&self.owner, Access::Write)
     }
 }
@@ -477,6 +646,8 @@ pub struct Output {
     pub(crate) session: usize,
     pub(crate) owner: Weak<dyn Owner>,
     pub(crate) memory: Arc<TensorMemory>,
+    /// What the model says of it.
+    pub(crate) spec: TensorSpec,
 }
 
 impl Output {
@@ -484,6 +655,26 @@ impl Output {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.memory.name
+    }
+
+    /// Shape in ONNX order; upper bounds where the true sizes are known after the run, 0 where a size is open still.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.memory.shape
+    }
+
+    /// Gives the sizes that the model leaves open: those that the next run's inputs will give the output. What a run
+    /// wrote before is lost, unless the shape is as before.
+    ///
+    /// # Errors
+    /// The shape does not fit the model's, or no memory is left.
+    pub fn resize(&mut self, shape: &[usize]) -> Result<()> {
+        if *shape == *self.memory.shape {
+            return Ok(());
+        }
+        self.spec.check(shape)?;
+        self.memory = Arc::new(self.memory.with_shape(shape)?);
+        Ok(())
     }
 
     /// The memory, to be read in place.

@@ -38,7 +38,7 @@ fn run(folder: &Path, settings: &[(&str, &str)], policy: Policy) -> (bool, bool,
         );
     }
     session.record().unwrap();
-    let warnings = session.planned().warnings().to_vec();
+    let warnings = session.planned().unwrap().warnings().to_vec();
     let report = session.report();
     let part = &report.parts[0];
     (part.cached, part.provenance == "measured", warnings)

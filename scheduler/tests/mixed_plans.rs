@@ -62,12 +62,18 @@ fn a_plan_over_two_plugins_gives_the_answers_of_one() {
     let model = runtime.load(shapes()).unwrap();
     let alone = classify(&on(&runtime, &model, &["cpu"])).unwrap();
     let session = on(&runtime, &model, &["cpu", "null"]);
-    let used: std::collections::BTreeSet<_> = session.plan().parts.iter().map(|part| part.device).collect();
+    let used: std::collections::BTreeSet<_> = session
+        .plan()
+        .unwrap()
+        .parts
+        .iter()
+        .map(|part| part.device)
+        .collect();
     assert_eq!(
         used.len(),
         2,
         "both devices have parts: {:?}",
-        session.plan().parts
+        session.plan().unwrap().parts
     );
     for _ in 0..3 {
         assert_close(&classify(&session).unwrap(), &alone);

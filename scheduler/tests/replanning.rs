@@ -97,7 +97,7 @@ fn run(session: &Session) -> Vec<f32> {
 
 /// Names of the nodes that are on the slow device.
 fn moved(session: &Session) -> Vec<String> {
-    let planned = session.planned();
+    let planned = session.planned().unwrap();
     let slow = planned
         .devices()
         .iter()

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use polychip::telemetry::{EnergyMeter, Interval, Sample, Sampler};
 use polychip::{Planned, Session};
 
@@ -136,7 +137,7 @@ impl<'a> Bench<'a> {
         load.end()?;
         drop(progress);
         self.rest();
-        let planned = session.planned();
+        let planned = session.planned().context("the session has no plan yet")?;
         Ok(candidate(
             way,
             &planned,

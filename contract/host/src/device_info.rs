@@ -76,6 +76,25 @@ impl DeviceInfo {
         self.imports_host_memory || self.imports_memory_files || self.imports_dma_bufs
     }
 
+    /// The kinds of host memory that it uses in place, for people.
+    #[must_use]
+    pub fn imports(&self) -> String {
+        let kinds = [
+            (self.imports_host_memory, "addresses"),
+            (self.imports_memory_files, "memory files"),
+            (self.imports_dma_bufs, "dma-bufs"),
+        ];
+        let kinds: Vec<&str> = kinds
+            .iter()
+            .filter(|(has, _)| *has)
+            .map(|(_, word)| *word)
+            .collect();
+        match &kinds[..] {
+            [] => "none".to_owned(),
+            kinds => kinds.join(" or "),
+        }
+    }
+
     /// Takes dma-bufs and nothing else of the host.
     #[must_use]
     pub fn wants_dma_bufs(&self) -> bool {

@@ -29,6 +29,7 @@ mod flat;
 mod host;
 mod instance;
 mod kept;
+mod lent;
 mod library;
 mod mapped_file;
 mod memory;

@@ -1,8 +1,8 @@
 //! Model files mapped into memory, and the opener of weights that stand beside a model.
 //!
 //! Invariants:
-//! 1. Bytes handed out keep their mapping alive; nothing is read or copied before someone looks.
-//! 2. External data is opened only inside the model's folder, links resolved.
+//! 1. Bytes handed out keep their mapping, or whoever owns them, alive; nothing is read or copied before someone looks.
+//! 2. External data is opened only inside the model's folder, links resolved. A model without a folder has none.
 //!
 //! A mapped file must not be cut short while it is in use: the system would end the process. Models are
 //! files that an app ships or a user names; they are not written while they run.
@@ -76,11 +76,13 @@ impl MappedFile {
     }
 }
 
-/// A model's file and the files beside it that it refers to.
+/// A model's bytes, and the files beside it that it refers to.
 #[derive(Debug)]
 pub struct ModelFolder {
-    model: MappedFile,
-    folder: PathBuf,
+    bytes: Bytes,
+    /// The file whose first byte is the model's first, where there is one.
+    file: Option<MappedFile>,
+    folder: Option<PathBuf>,
     external: Mutex<BTreeMap<String, MappedFile>>,
 }
 
@@ -96,8 +98,51 @@ impl ModelFolder {
             _ => PathBuf::from("."),
         };
         Ok(ModelFolder {
-            model: mapped,
-            folder,
+            bytes: mapped.bytes(),
+            file: Some(mapped),
+            folder: Some(folder),
+            external: Mutex::default(),
+        })
+    }
+
+    /// A model in memory, which is kept as it is. It has no files beside it.
+    #[must_use]
+    pub fn of_bytes(bytes: Bytes) -> ModelFolder {
+        ModelFolder {
+            bytes,
+            file: None,
+            folder: None,
+            external: Mutex::default(),
+        }
+    }
+
+    /// Maps a model that lies in an open file from byte `offset` on, and has `len` bytes or goes to the file's end. It
+    /// has no files beside it. Devices map the file themselves only where the model begins it.
+    ///
+    /// # Errors
+    /// The range leaves the file, or the file cannot be mapped.
+    pub fn of_file(file: File, offset: u64, len: Option<u64>) -> io::Result<ModelFolder> {
+        let whole = file.metadata()?.len();
+        let left = whole.checked_sub(offset);
+        let len = len.or(left).filter(|len| left.is_some_and(|left| *len <= left));
+        let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else {
+            let words = format!("the model's range from byte {offset} on leaves the file of {whole} bytes");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, words));
+        };
+        let bytes = if len == 0 {
+            Bytes::new()
+        } else {
+            // SAFETY: the mapping is private and read-only; the module's header states what remains.
+            Bytes::from_owner(unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map(&file)? })
+        };
+        let file = (offset == 0).then(|| MappedFile {
+            bytes: bytes.clone(),
+            file,
+        });
+        Ok(ModelFolder {
+            bytes,
+            file,
+            folder: None,
             external: Mutex::default(),
         })
     }
@@ -105,33 +150,34 @@ impl ModelFolder {
     /// The model's bytes.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        self.model.bytes()
+        self.bytes.clone()
     }
 
     /// Descriptors by the file indices of a graph: the model itself, then external files by name.
     #[must_use]
     pub fn descriptors(&self, files: &[String]) -> Vec<i64> {
         let external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |name: &String| match name.is_empty() {
+            true => self.file.as_ref(),
+            false => external.get(name),
+        };
+        let files = files.iter().map(of);
         files
-            .iter()
-            .map(|name| {
-                if name.is_empty() {
-                    self.model.fd()
-                } else {
-                    external
-                        .get(name)
-                        .map_or(polychip_abi::POLYCHIP_NO_FD, MappedFile::fd)
-                }
-            })
+            .map(|file| file.map_or(polychip_abi::POLYCHIP_NO_FD, MappedFile::fd))
             .collect()
     }
 
     /// Maps a file beside the model.
     ///
     /// # Errors
-    /// The file cannot be opened or mapped, or lies outside the model's folder once links are resolved.
+    /// The file cannot be opened or mapped, or lies outside the model's folder once links are resolved; or the model has
+    /// no folder.
     pub fn open_external(&self, location: &str) -> io::Result<Bytes> {
-        let folder = self.folder.canonicalize()?;
+        let folder = self.folder.as_ref().ok_or_else(|| {
+            let words = "the model was given as bytes or an open file: it has no folder to look in";
+            io::Error::new(io::ErrorKind::NotFound, words)
+        })?;
+        let folder = folder.canonicalize()?;
         let path = folder.join(location).canonicalize()?;
         if !path.starts_with(&folder) {
             return Err(io::Error::new(
@@ -187,6 +233,42 @@ mod tests {
                 "{descriptors:?}"
             );
         }
+    }
+
+    #[cfg(not(miri))] // Miri maps no files
+    #[test]
+    fn a_model_inside_a_file_is_mapped_where_it_lies() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("assets.bin");
+        std::fs::write(&path, [&[0; 5000], &b"model"[..], b"rest"].concat()).unwrap();
+        let open = |offset, len| ModelFolder::of_file(File::open(&path).unwrap(), offset, len);
+        let model = open(5000, Some(5)).unwrap();
+        assert_eq!(&model.bytes()[..], b"model");
+        // a device would map the file from its first byte
+        assert_eq!(
+            model.descriptors(&[String::new()]),
+            [polychip_abi::POLYCHIP_NO_FD]
+        );
+        assert_eq!(&open(5000, None).unwrap().bytes()[..], b"modelrest");
+        assert!(open(5000, Some(0)).unwrap().bytes().is_empty());
+        for (offset, len) in [
+            (5000, Some(10)),
+            (6000, None),
+            (6000, Some(0)),
+            (1, Some(u64::MAX)),
+        ] {
+            let error = open(offset, len).unwrap_err().to_string();
+            assert!(error.contains("leaves the file of 5009 bytes"), "{error}");
+        }
+        let whole = open(0, None).unwrap();
+        assert!(whole.descriptors(&[String::new()])[0] >= 0);
+        assert!(
+            whole
+                .open_external("assets.bin")
+                .unwrap_err()
+                .to_string()
+                .contains("no folder")
+        );
     }
 
     #[test]

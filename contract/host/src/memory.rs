@@ -35,25 +35,32 @@ pub(crate) fn page_bytes() -> u64 {
 #[derive(Clone)]
 pub struct Memory {
     pub(crate) shared: Arc<Shared>,
-    bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The mapping, kept alive by every buffer over it, and its usage.
 pub(crate) struct Shared {
     /// `None` for memory of a device's own. Raw, because devices write while the host holds references
     /// to the value.
-    mapping: Option<MmapRaw>,
-    /// The anonymous file that is mapped, where it is one.
+    pub(crate) place: Option<Place>,
+    /// The file that is mapped from its first byte, where it is one.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    file: Option<std::os::fd::OwnedFd>,
+    pub(crate) file: Option<std::os::fd::OwnedFd>,
     /// The same memory as a dma-buf, where it is one.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    dma_buf: Option<std::os::fd::OwnedFd>,
-    usage: Mutex<Usage>,
+    pub(crate) dma_buf: Option<std::os::fd::OwnedFd>,
+    pub(crate) usage: Mutex<Usage>,
+}
+
+/// Where host memory is.
+pub(crate) enum Place {
+    Mapped(MmapRaw),
+    /// Memory of the app.
+    Lent(crate::lent::Lent),
 }
 
 #[derive(Default)]
-struct Usage {
+pub(crate) struct Usage {
     runs: u32,
     readers: u32,
     /// Copies being made of what runs may be reading.
@@ -66,19 +73,24 @@ struct Usage {
 impl Shared {
     /// The usage of memory that a device made itself.
     pub(crate) fn of_device() -> Arc<Shared> {
-        Arc::new(Shared {
-            mapping: None,
+        Arc::new(Shared::at(None))
+    }
+
+    /// Memory at this place, which nobody uses yet.
+    pub(crate) fn at(place: Option<Place>) -> Shared {
+        Shared {
+            place,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             file: None,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             dma_buf: None,
             usage: Mutex::default(),
-        })
+        }
     }
 
     /// Whether this holds the memory itself, and not only its usage.
     pub(crate) fn is_mapped(&self) -> bool {
-        self.mapping.is_some()
+        self.place.is_some()
     }
 
     fn usage(&self) -> std::sync::MutexGuard<'_, Usage> {
@@ -220,14 +232,7 @@ impl Memory {
             let _ = mapping.advise(memmap2::Advice::HugePage);
         }
         Ok(Memory {
-            shared: Arc::new(Shared {
-                mapping: Some(mapping),
-                #[cfg(any(target_os = "linux", target_os = "android"))]
-                file: None,
-                #[cfg(any(target_os = "linux", target_os = "android"))]
-                dma_buf: None,
-                usage: Mutex::default(),
-            }),
+            shared: Arc::new(Shared::at(Some(Place::Mapped(mapping)))),
             bytes,
         })
     }
@@ -329,10 +334,9 @@ impl Memory {
                 .map_err(|error| failed(error.to_string()))?;
             Ok(Memory {
                 shared: Arc::new(Shared {
-                    mapping: Some(mapping),
                     file,
                     dma_buf: Some(dma_buf),
-                    usage: Mutex::default(),
+                    ..Shared::at(Some(Place::Mapped(mapping)))
                 }),
                 bytes,
             })
@@ -364,10 +368,8 @@ impl Memory {
             let mapping = MmapRaw::map_raw(&file).map_err(|error| failed(error.to_string()))?;
             Ok(Memory {
                 shared: Arc::new(Shared {
-                    mapping: Some(mapping),
                     file: Some(file),
-                    dma_buf: None,
-                    usage: Mutex::default(),
+                    ..Shared::at(Some(Place::Mapped(mapping)))
                 }),
                 bytes,
             })
@@ -416,14 +418,26 @@ impl Memory {
         self.bytes
     }
 
+    /// The same memory as `bytes` bytes, where it has so many.
+    #[must_use]
+    pub fn resized(&self, bytes: u64) -> Option<Memory> {
+        let room = match self.shared.place.as_ref()? {
+            Place::Mapped(mapping) => mapping.len() as u64,
+            Place::Lent(lent) => lent.bytes(),
+        };
+        (bytes <= room).then(|| Memory {
+            shared: Arc::clone(&self.shared),
+            bytes,
+        })
+    }
+
     /// First byte, for a device to import.
     pub(crate) fn data(&self) -> *mut u8 {
-        let mapping = self
-            .shared
-            .mapping
-            .as_ref()
-            .expect("invariant: host memory is mapped");
-        mapping.as_mut_ptr()
+        let place = self.shared.place.as_ref();
+        match place.expect("invariant: host memory has a place") {
+            Place::Mapped(mapping) => mapping.as_mut_ptr(),
+            Place::Lent(lent) => lent.data(),
+        }
     }
 }
 

@@ -160,6 +160,8 @@ impl CpuDevice {
             shares_host_memory: true,
             serial: true,
             import_kinds: buffer::KINDS,
+            // a port looks at the alignment of its own elements
+            import_alignment: 1,
             export_kinds: buffer::KINDS,
             vendor: processor.vendor.clone(),
             driver: format!("{} {}", env!("CARGO_PKG_NAME"), isa.name()),

@@ -358,7 +358,7 @@ impl Loaded {
             .retry(0)
             .patience(PATIENCE);
         let session = runtime.session(&candidate.model, policy)?;
-        let parts = session.plan().parts.len();
+        let parts = session.plan().map_or(0, |plan| plan.parts.len());
         if parts != 1 {
             let words = format!("{parts} parts on {} alone", device.name());
             return Err(Error::new(ErrorKind::BadPlan, words));
@@ -388,7 +388,11 @@ impl Loaded {
     /// Forgets the runs so far: what follows counts, but for the first turn.
     pub(super) fn begin(&mut self) {
         self.latencies.clear();
-        let plan = self.session.0.current().plan.clone();
+        let plan = self
+            .session
+            .0
+            .latest()
+            .and_then(|inner| inner.current().plan.clone());
         if let Some(plan) = plan {
             drop(plan.forget());
         }
@@ -420,7 +424,11 @@ impl Loaded {
 
     /// Times and energies on the device of the runs that count.
     pub(super) fn measurements(&self) -> Vec<Measurement> {
-        let plan = self.session.0.current().plan.clone();
+        let plan = self
+            .session
+            .0
+            .latest()
+            .and_then(|inner| inner.current().plan.clone());
         let Some(plan) = plan else { return Vec::new() };
         let history = plan
             .history
@@ -454,7 +462,11 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         // what is to be recorded was recorded under the candidate's key
-        let plan = self.session.0.current().plan.clone();
+        let plan = self
+            .session
+            .0
+            .latest()
+            .and_then(|inner| inner.current().plan.clone());
         if let Some(plan) = plan {
             drop(plan.forget());
         }

@@ -308,8 +308,9 @@ impl Session {
     /// Reads the sensors and lets the governor decide, now: what a governed session does by itself, except on virtual
     /// time. What the sensors said; none where the session is not governed.
     pub fn govern(&self) -> Option<Sample> {
-        let governing = self.0.governing.as_ref()?;
-        Some(governing.step(&self.0))
+        let inner = self.0.latest()?;
+        let governing = inner.governing.as_ref()?;
+        Some(governing.step(&inner))
     }
 
     /// Time on the runtime's clock, in nanoseconds, which decisions and samples state.
@@ -320,33 +321,39 @@ impl Session {
 
     /// Tells a governed session something; nothing happens in another one.
     pub fn hint(&self, hint: Hint) {
-        if let Some(governing) = &self.0.governing {
-            governing.hint(&self.0, hint);
+        if let Some(inner) = self.0.latest()
+            && let Some(governing) = &inner.governing
+        {
+            governing.hint(&inner, hint);
         }
     }
 
     /// Whether the next frame is to run, where the governor skips some to keep a limit. Each call counts a frame.
     #[must_use]
     pub fn takes_frame(&self) -> bool {
-        self.0.governing.as_ref().is_none_or(Governing::takes_frame)
+        self.governing(Governing::takes_frame).unwrap_or(true)
     }
 
     /// What the governor was told and decided until now; none where the session is not governed.
     #[must_use]
     pub fn decisions(&self) -> Option<DecisionLog> {
-        self.0.governing.as_ref().map(Governing::log)
+        self.governing(Governing::log)
     }
 
     /// How the devices of a governed session warm, as far as its governor has learnt it: for [`Policy::heat`].
     #[must_use]
     pub fn heats(&self) -> Vec<(String, Heat)> {
-        let governing = self.0.governing.as_ref();
-        governing.map_or_else(Vec::new, Governing::heats)
+        self.governing(Governing::heats).unwrap_or_default()
     }
 
     /// Plans that are ready and changes among them; none where the session is not governed.
     #[must_use]
     pub fn governed(&self) -> Option<GovernedReport> {
-        self.0.governing.as_ref().map(Governing::report)
+        self.governing(Governing::report)
+    }
+
+    fn governing<T>(&self, ask: impl FnOnce(&Governing) -> T) -> Option<T> {
+        let inner = self.0.latest()?;
+        inner.governing.as_ref().map(ask)
     }
 }

@@ -7,7 +7,7 @@
 //! Locks are std's and not parking_lot's, which allocates when a thread first waits: a warm run may not allocate.
 //! Not here: replacing a plan that failed (`recover`), choosing among plans (`govern`).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::session::govern::state::Governing;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Ticket;
+use crate::session::state::States;
 use crate::shared::Shared;
 use crate::tensor::{Input, Output, TensorSpec};
 use crate::trace::Tracer;
@@ -35,8 +35,6 @@ pub(crate) struct Inner {
     pub(super) recovery: Mutex<()>,
     /// Plans that were replaced and that runs still hold.
     pub(super) old: Mutex<Vec<Weak<LoadedPlan>>>,
-    /// Runs in flight, of all plans.
-    pub(super) out: Arc<AtomicUsize>,
     /// Runs that went well.
     pub(crate) runs: AtomicU64,
     pub(crate) events: Mutex<EventLog>,
@@ -96,7 +94,8 @@ impl Inner {
             .add(event);
     }
 
-    pub(super) fn check_inputs(&self, inputs: &[&Input]) -> Result<()> {
+    /// Every input is there once, but for states.
+    pub(super) fn check_inputs(&self, inputs: &[&Input], states: &States) -> Result<()> {
         for (position, input) in inputs.iter().enumerate() {
             if input.session != self.id {
                 let words = format!("input {:?} belongs to another session", input.name());
@@ -110,7 +109,20 @@ impl Inner {
             }
         }
         for (index, wanted) in self.inputs.iter().enumerate() {
-            if !inputs.iter().any(|input| input.index == index) {
+            let is_state = states.has_input(index);
+            if let Some(input) = inputs.iter().find(|input| input.index == index) {
+                if is_state {
+                    let words = format!("input {:?} is a state, which no run is given", wanted.name);
+                    return Err(Error::new(ErrorKind::BadInput, words));
+                }
+                if *input.memory.shape != *wanted.shape {
+                    let words = format!(
+                        "input {:?} is {:?}, this run takes {:?}",
+                        wanted.name, input.memory.shape, wanted.shape
+                    );
+                    return Err(Error::new(ErrorKind::BadInput, words));
+                }
+            } else if !is_state {
                 return Err(Error::new(
                     ErrorKind::BadInput,
                     format!("input {:?} is missing", wanted.name),
@@ -120,9 +132,22 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn check_outputs(&self, outputs: &[&Output]) -> Result<()> {
+    pub(super) fn check_outputs(&self, outputs: &[&Output], states: &States) -> Result<()> {
         for (position, output) in outputs.iter().enumerate() {
             let name = output.name();
+            if states.has_output(output.index) {
+                let words = format!("output {name:?} is a state, which the session keeps");
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            let wanted = self.outputs.get(output.index).map(|spec| &spec.shape);
+            if output.session == self.id && wanted.is_some_and(|wanted| *wanted != output.memory.shape) {
+                let words = format!(
+                    "output {name:?} has memory for {:?}, this run writes {:?} (Output::resize)",
+                    output.memory.shape,
+                    wanted.unwrap_or(&Vec::new())
+                );
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
             if output.session != self.id {
                 let words = format!("output {name:?} belongs to another session");
                 return Err(Error::new(ErrorKind::BadInput, words));
@@ -142,24 +167,6 @@ impl Inner {
             }
         }
         Ok(())
-    }
-
-    /// A place among the runs in flight.
-    pub(super) fn ticket(&self) -> Result<Ticket> {
-        let most = self.policy.runs_in_flight();
-        if let Some(ticket) = Ticket::take(&self.out, most) {
-            return Ok(ticket);
-        }
-        self.reap_ended();
-        Ticket::take(&self.out, most).ok_or_else(|| self.all_in_flight())
-    }
-
-    pub(super) fn all_in_flight(&self) -> Error {
-        let words = format!(
-            "{} runs are in flight, as many as the policy allows; wait for one, or raise Policy::in_flight",
-            self.policy.runs_in_flight()
-        );
-        Error::new(ErrorKind::InFlight, words)
     }
 
     /// Takes back slots of runs that were given up and have ended, of this plan and those before.

@@ -2,13 +2,14 @@
 //!
 //! Invariants:
 //! 1. A run holds its plan until it has ended, so a plan that was replaced goes when its last run has.
-//! 2. Runs in flight use different slots, so they never share memory but for inputs, which are read.
+//! 2. Runs in flight use different slots, so they never share memory but for inputs, which are read. There are as many
+//!    as runs may be in flight, and more as soon as the app keeps outputs.
 //!
 //! Not here: replacing a plan (`recover`), trying a run again (`run`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use polychip_host::Clock;
@@ -32,6 +33,9 @@ use crate::shared::Shared;
 /// this before they lower one, or tens of milliseconds at least.
 const WARM_NS: u64 = 100_000_000;
 
+/// Slots of a plan, at most: of as many runs the app may keep the outputs.
+const MOST_SLOTS: usize = 256;
+
 /// A plan of a session, loaded.
 pub(crate) struct LoadedPlan {
     /// Which plan of the session: buffers of inputs and outputs are made per plan.
@@ -45,13 +49,16 @@ pub(crate) struct LoadedPlan {
     parts: Vec<LoadedPart>,
     pub(crate) footprint: Footprint,
     slots: Mutex<Slots>,
-    /// One per slot where parts wait for each other across plugins; else none.
-    conductors: Vec<Conductor>,
+    /// One per slot, made with it, where parts wait for each other across plugins; else none.
+    conductors: Vec<OnceLock<Conductor>>,
+    priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
     failed: AtomicBool,
 }
 
 struct Slots {
+    /// How many there are.
+    count: usize,
     free: Vec<(usize, Box<Slot>)>,
     /// Slots of runs that nobody waited for and that were still going on.
     abandoned: Vec<(usize, Option<Box<Slot>>)>,
@@ -78,29 +85,16 @@ impl LoadedPlan {
         let wiring = Wiring::new(planned.graph(), planned.plan(), parts.clone(), devices)?;
         let wiring = Arc::new(wiring);
         let most = policy.runs_in_flight();
-        let mut slots = Slots {
+        let slots = Slots {
+            count: 0,
             free: Vec::with_capacity(most),
             abandoned: Vec::with_capacity(most),
         };
-        let mut footprint = Footprint::default();
-        for index in 0..most {
-            let (mut slot, bytes) = memory::slot(&wiring, devices, number)?;
-            for submission in &mut slot.submissions {
-                submission.priority = policy.urgency();
-            }
-            footprint = bytes;
-            slots.free.push((index, Box::new(slot)));
-        }
-        let mut conductors = Vec::new();
-        if wiring.needs_conductor() {
-            for _ in 0..most {
-                let (wiring, clock) = (Arc::clone(&wiring), shared.host.clock().clone());
-                let conductor = Conductor::new(wiring, clock, policy.longest_run())
-                    .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
-                conductors.push(conductor);
-            }
-        }
-        Ok(LoadedPlan {
+        let conductors = match wiring.needs_conductor() {
+            true => (0..MOST_SLOTS).map(|_| OnceLock::new()).collect(),
+            false => Vec::new(),
+        };
+        let mut plan = LoadedPlan {
             number,
             shared: Arc::clone(shared),
             settings: policy.settings(),
@@ -113,11 +107,71 @@ impl LoadedPlan {
             planned: Arc::new(planned),
             wiring,
             parts,
-            footprint,
+            footprint: Footprint::default(),
             slots: Mutex::new(slots),
             conductors,
+            priority: policy.urgency(),
             failed: AtomicBool::new(false),
-        })
+        };
+        for _ in 0..most {
+            let made = plan.new_slot()?;
+            if let Some((index, slot, footprint)) = made {
+                plan.footprint = footprint;
+                plan.lock().free.push((index, slot));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// One more slot, with its number; none where there are as many as there may be.
+    fn new_slot(&self) -> Result<Option<(usize, Box<Slot>, Footprint)>> {
+        let index = {
+            let mut slots = self.lock();
+            if slots.count == MOST_SLOTS {
+                return Ok(None);
+            }
+            let room = slots.count + 1;
+            // so that giving one back allocates nothing
+            let (free, abandoned) = (slots.free.len(), slots.abandoned.len());
+            slots.free.reserve(room.saturating_sub(free));
+            slots.abandoned.reserve(room.saturating_sub(abandoned));
+            slots.count += 1;
+            slots.count - 1
+        };
+        let made = self.make_slot(index);
+        if made.is_err() {
+            self.lock().count -= 1;
+        }
+        made.map(|(slot, footprint)| Some((index, slot, footprint)))
+    }
+
+    fn make_slot(&self, index: usize) -> Result<(Box<Slot>, Footprint)> {
+        let (mut slot, footprint) = memory::slot(&self.wiring, self.planned.devices(), self.number)?;
+        for submission in &mut slot.submissions {
+            submission.priority = self.priority;
+        }
+        if let Some(place) = self.conductors.get(index) {
+            let (wiring, clock) = (Arc::clone(&self.wiring), self.clock().clone());
+            let conductor = Conductor::new(wiring, clock, self.patience)
+                .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
+            // a number is used once
+            let _ = place.set(conductor);
+        }
+        Ok((Box::new(slot), footprint))
+    }
+
+    fn conductor(&self, index: usize) -> &Conductor {
+        let conductor = self.conductors.get(index).and_then(OnceLock::get);
+        conductor.expect("invariant: a slot whose parts wait for each other has a conductor")
+    }
+
+    /// What its slots and constants take, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let slots = self.lock().count as u64;
+        let one = self.footprint.arena_bytes + self.footprint.output_bytes;
+        let infos = self.parts.iter().map(|part| part.executable.info());
+        let constants: u64 = infos.map(|info| info.constant_bytes).sum();
+        constants.saturating_add(slots.saturating_mul(one))
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -165,18 +219,26 @@ impl LoadedPlan {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free slot.
-    pub(crate) fn take_slot(&self) -> Option<(usize, Box<Slot>)> {
-        if let Some(taken) = self.lock().free.pop() {
-            return Some(taken);
+    /// A free slot; another one where the app keeps the outputs of them all.
+    pub(crate) fn take_slot(&self) -> Result<(usize, Box<Slot>)> {
+        let free = || self.lock().free.pop();
+        if let Some(taken) = free() {
+            return Ok(taken);
         }
         self.reap(Duration::ZERO);
-        self.lock().free.pop()
+        if let Some(taken) = free() {
+            return Ok(taken);
+        }
+        if let Some((index, slot, _)) = self.new_slot()? {
+            return Ok((index, slot));
+        }
+        let words = format!("the outputs of {MOST_SLOTS} runs are kept: drop those that are read");
+        Err(Error::new(ErrorKind::InFlight, words))
     }
 
     /// A free slot, once a run that was given up has ended where there is none.
-    pub(crate) fn wait_for_slot(&self) -> Option<(usize, Box<Slot>)> {
-        self.take_slot().or_else(|| {
+    pub(crate) fn wait_for_slot(&self) -> Result<(usize, Box<Slot>)> {
+        self.take_slot().or_else(|_| {
             self.cancel_abandoned();
             self.reap(self.patience);
             self.take_slot()
@@ -186,7 +248,6 @@ impl LoadedPlan {
     /// Gives a slot back after its run.
     pub(crate) fn put_back(&self, index: usize, mut slot: Box<Slot>) {
         slot.given.release();
-        slot.given.ticket = None;
         self.lock().free.push((index, slot));
     }
 
@@ -207,7 +268,6 @@ impl LoadedPlan {
         {
             // it may never end: what it was given is to be had again, in memory of its own
             slot.given.release();
-            slot.given.ticket = None;
         }
         self.lock().abandoned.push((index, slot));
     }
@@ -274,16 +334,16 @@ impl LoadedPlan {
 
     /// Hands a slot to its conductor.
     pub(crate) fn conduct(&self, index: usize, slot: Box<Slot>) {
-        self.conductors[index].start(slot);
+        self.conductor(index).start(slot);
     }
 
     /// Waits for a run that is driven by its conductor.
     pub(crate) fn wait_conducted(&self, index: usize, timeout: Duration) -> Option<(Box<Slot>, Result<()>)> {
-        self.conductors[index].wait(timeout)
+        self.conductor(index).wait(timeout)
     }
 
     pub(crate) fn cancel_conducted(&self, index: usize) {
-        self.conductors[index].cancel();
+        self.conductor(index).cancel();
     }
 
     /// Takes back slots of runs that were given up and have ended.
@@ -308,12 +368,18 @@ impl LoadedPlan {
                 Some(slot) if slot.is_stuck(&self.wiring) => self.ended(slot, Duration::ZERO),
                 Some(mut slot) => match self.finish(&mut slot, timeout) {
                     Ok(Progress::Waiting) => Err(Some(slot)),
-                    Ok(Progress::Done) => Ok(slot),
+                    Ok(Progress::Done) => {
+                        slot.given.complete();
+                        Ok(slot)
+                    }
                     // one part failed; the others may still be with their devices
                     Err(_) => self.ended(slot, timeout),
                 },
-                None => match self.conductors[index].wait(timeout) {
-                    Some((slot, Ok(()))) => Ok(slot),
+                None => match self.conductor(index).wait(timeout) {
+                    Some((mut slot, Ok(()))) => {
+                        slot.given.complete();
+                        Ok(slot)
+                    }
                     Some((slot, Err(_))) => self.ended(slot, timeout),
                     None => Err(None),
                 },

@@ -158,6 +158,36 @@ pub(crate) fn input_users(wiring: &Wiring, index: usize, devices: &[Device]) -> 
     wiring.devices_of(readers, devices)
 }
 
+/// The devices of a plan that read an input and write or read the output that becomes it.
+pub(crate) fn state_users(
+    wiring: &Wiring,
+    input: usize,
+    output: usize,
+    devices: &[Device],
+) -> Result<Vec<(usize, Device)>> {
+    let readers = wiring.inputs[input].readers.iter().map(|(part, _)| *part);
+    let tensor = written(wiring, output).ok_or_else(|| {
+        let words = format!(
+            "output {:?} is a constant or an input, which is no state",
+            wiring.outputs[output].spec.name
+        );
+        Error::new(ErrorKind::BadInput, words)
+    })?;
+    let ports = std::iter::once(tensor.writer.0).chain(tensor.readers.iter().map(|(part, _)| *part));
+    let users = wiring.devices_of(readers.chain(ports), devices);
+    match users.iter().find(|(_, device)| !device.info().imports_memory()) {
+        None => Ok(users),
+        Some((_, device)) => {
+            let words = format!(
+                "the state {:?} would be copied: {} shares no memory with the host",
+                wiring.inputs[input].spec.name,
+                device.name()
+            );
+            Err(Error::new(ErrorKind::BadInput, words))
+        }
+    }
+}
+
 /// Binds an output's memory to the parts that write and read it.
 pub(crate) fn bind_output(
     wiring: &Wiring,
@@ -242,6 +272,7 @@ fn spec_of(wiring: &Wiring, tensor: &Between) -> TensorSpec {
             .iter()
             .map(|dim| usize::try_from(*dim).unwrap_or(0))
             .collect(),
+        open: Vec::new(),
         upper_bound: port.upper_bound,
         packed: false,
         bytes: port.bytes,

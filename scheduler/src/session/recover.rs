@@ -94,9 +94,7 @@ impl Inner {
         let given = std::mem::take(&mut slot.given);
         plan.give_up(index, slot);
         let again = self.ready().and_then(|plan| {
-            let words = "no memory for another try is free";
-            let slot = plan.wait_for_slot();
-            let (index, slot) = slot.ok_or_else(|| Error::new(ErrorKind::InFlight, words))?;
+            let (index, slot) = plan.wait_for_slot()?;
             Ok((plan, index, slot))
         });
         let (plan, index, mut slot) = match again {

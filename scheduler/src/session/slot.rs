@@ -8,7 +8,6 @@
 //! Not here: who drives a slot (`run`, `conductor`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polychip_host::{Clock, Fence, MAX_RANK, Submission, Timing};
@@ -16,6 +15,8 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::copy::Copy;
+use crate::session::flights::Ticket;
+use crate::session::state::States;
 use crate::session::wiring::Wiring;
 use crate::tensor::{Hold, TensorMemory};
 
@@ -64,6 +65,8 @@ pub(crate) struct Given {
     pub(crate) outputs: Vec<(usize, Hold)>,
     /// The run is one of those that the policy allows in flight.
     pub(crate) ticket: Option<Ticket>,
+    /// The states that it reads and writes, which go on when it has gone well.
+    pub(crate) states: Option<Arc<States>>,
 }
 
 impl Given {
@@ -72,32 +75,24 @@ impl Given {
             inputs: Vec::with_capacity(inputs),
             outputs: Vec::with_capacity(outputs),
             ticket: None,
+            states: None,
         }
     }
 
-    /// The run has ended for the app: it may write and read its tensors again.
+    /// The run has ended for the app: it may write and read its tensors again, and start another run.
     pub(crate) fn release(&mut self) {
         self.inputs.clear();
         self.outputs.clear();
+        self.states = None;
+        self.ticket = None;
     }
-}
 
-/// One of the runs that may be in flight.
-pub(crate) struct Ticket(Arc<AtomicUsize>);
-
-impl Ticket {
-    /// A ticket, where fewer than `most` are out.
-    pub(crate) fn take(out: &Arc<AtomicUsize>, most: usize) -> Option<Ticket> {
-        let one_more = |count: usize| (count < most).then_some(count + 1);
-        out.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
-            .ok()
-            .map(|_| Ticket(Arc::clone(out)))
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+    /// As [`Given::release`], of a run that has gone well.
+    pub(crate) fn complete(&mut self) {
+        if let Some(states) = self.states.take() {
+            states.advance();
+        }
+        self.release();
     }
 }
 

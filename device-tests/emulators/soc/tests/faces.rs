@@ -68,7 +68,7 @@ fn a_session_and_the_simulation_agree_on_time_energy_and_heat() {
     let model = runtime.load(written(folder.path())).unwrap();
     let policy = Policy::latency().devices(["soc"]).in_flight(1);
     let session = runtime.session(&model, policy).unwrap();
-    let planned = session.planned();
+    let planned = session.planned().unwrap();
     let mut plan = planned.plan().clone();
     assert!(plan.parts.len() > 1, "the NPU refuses the op in the middle");
     // a session's copies take no virtual time
