@@ -21,6 +21,7 @@ pub mod openvino;
 pub mod part;
 pub mod passes;
 pub mod paths;
+pub mod process;
 pub mod quantised;
 pub mod suite;
 pub mod tflite;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use polychip::{Policy, Runtime, Session};
 use polychip_device_tests::compare::{Tolerance, compare, deviation};
+use polychip_device_tests::process::{forget_peak, memory};
 use polychip_device_tests::{model, npy};
 use polychip_ops::Literal;
 use serde::{Deserialize, Serialize};
@@ -148,20 +149,4 @@ fn say(value: &impl Serialize) -> Result<()> {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A figure of this process's memory in bytes, where the system tells it.
-fn memory(field: &str) -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
-}
-
-/// Starts the peak of this process's memory anew.
-fn forget_peak() {
-    // where the system has no such file, the peak includes the reading of inputs
-    let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -2,13 +2,12 @@
 //!
 //! Invariant: only one of the two computes at a time, and both get the same inputs.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::Result;
+use polychip_device_tests::process::Runner;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::list::Entry;
 use crate::ours::{Checked, Loaded};
@@ -55,56 +54,6 @@ pub(crate) enum Outcome {
     PeerRefuses(String),
     /// Polychip does not run it, in its words.
     WeRefuse(String),
-}
-
-/// A process that answers lines.
-struct Runner {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
-
-impl Runner {
-    fn start(command: &mut Command) -> Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("starting {}", command.get_program().display()))?;
-        let to = child.stdin.take().context("no standard input")?;
-        let from = BufReader::new(child.stdout.take().context("no standard output")?);
-        Ok(Runner { child, to, from })
-    }
-
-    /// The next line, or the process's last words.
-    fn line<T: DeserializeOwned>(&mut self) -> Result<T> {
-        let mut line = String::new();
-        if self.from.read_line(&mut line)? == 0 {
-            let mut words = String::new();
-            if let Some(errors) = &mut self.child.stderr {
-                errors.read_to_string(&mut words)?;
-            }
-            let lines = words.lines().filter(|line| !line.trim().is_empty());
-            let last: Vec<&str> = lines.collect();
-            return Err(anyhow!("{}", last[last.len().saturating_sub(6)..].join(" ")));
-        }
-        serde_json::from_str(&line).with_context(|| line)
-    }
-
-    fn ask<T: DeserializeOwned>(&mut self, what: &str) -> Result<T> {
-        // where the process is gone, its last words say more than the broken pipe
-        let _ = writeln!(self.to, "{what}").and_then(|()| self.to.flush());
-        self.line()
-    }
-}
-
-impl Drop for Runner {
-    fn drop(&mut self) {
-        // it may have ended already
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Runs a model in both.

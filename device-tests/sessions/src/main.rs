@@ -1,0 +1,57 @@
+//! Sessions as apps use them, beside ONNX Runtime: inputs of many widths, streams with a state, sessions side by side.
+//!
+//! Invariants:
+//! 1. Both sides get the same inputs, made by `peer.py`, and compute by turns, each in a process of its own.
+//! 2. Times are of the whole call that an app makes: filling the input, planning where the shape is new, the run.
+//!
+//! Not here: single runs of fixed shapes (`cargo xtask trained`), networks that are made (`cargo xtask peers`).
+
+mod beside;
+mod ours;
+mod versus;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Sessions as apps use them, beside ONNX Runtime")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// A recogniser fed lines of text of random widths
+    Widths(versus::Arguments),
+    /// A voice detector fed a stream of chunks, whose state is fed back
+    Stream(versus::Arguments),
+    /// Two sessions of one runtime at once, each with one thread, and each alone
+    Beside(beside::Arguments),
+    /// One side, for the others
+    #[command(hide = true)]
+    Serve {
+        kind: ours::Kind,
+        model: PathBuf,
+        folder: PathBuf,
+        threads: u32,
+        count: usize,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Widths(arguments) => versus::run(ours::Kind::Widths, &arguments),
+        Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments),
+        Command::Beside(arguments) => beside::run(&arguments),
+        Command::Serve {
+            kind,
+            model,
+            folder,
+            threads,
+            count,
+        } => ours::serve(kind, &model, &folder, threads, count),
+    }
+}
