@@ -168,11 +168,12 @@ fn normalisation(graph: &Graph, node: &Node, channels: Option<usize>) -> Option<
 fn arithmetic(graph: &Graph, node: &Node, product: TensorId, channels: usize) -> Option<Affine> {
     let constant = pattern::other(node, product)?;
     let result = node.output(0)?;
-    if !pattern::same_shape(graph, product, result) {
-        return None;
-    }
     let values = pattern::floats(graph, constant)?;
     let shape = graph.tensor(constant).ty.sizes()?;
+    // one element a channel widens nothing, whatever sizes the product has
+    if shape.len() > graph.tensor(product).ty.rank()? {
+        return None;
+    }
     // the channel axis is the second of the result
     let from_end = graph.tensor(result).ty.rank()?.checked_sub(1)?;
     let axis = shape.len().checked_sub(from_end);
