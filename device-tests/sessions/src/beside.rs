@@ -22,11 +22,11 @@ pub(crate) struct Arguments {
 
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Measures and prints.
+/// Measures, and says what came of it.
 ///
 /// # Errors
 /// Whatever a user of the crate would get.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let mut files = arguments.models.clone();
     if let [one] = &files[..] {
@@ -50,30 +50,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 .iter()
                 .map(|session| scope.spawn(|| runs(session, length, &barrier)))
                 .collect();
-            let joined = threads.into_iter().map(|thread| thread.join().ok().context("a thread panicked")?);
+            let joined = threads
+                .into_iter()
+                .map(|thread| thread.join().ok().context("a thread panicked")?);
             joined.collect()
         })?;
         for (times, found) in at_once.iter_mut().zip(found) {
             times.extend(found);
         }
     }
-    for ((file, alone), at_once) in files.iter().zip(alone).zip(at_once) {
+    let sides = files.iter().zip(alone).zip(at_once);
+    let lines = sides.map(|((file, alone), at_once)| {
         let (alone, at_once) = (median(alone), median(at_once));
-        println!(
+        format!(
             "{}: {:.3} ms alone, {:.3} ms at once: {:.2}",
             file.display(),
             alone as f64 / 1e6,
             at_once as f64 / 1e6,
             at_once as f64 / alone as f64
-        );
-    }
-    Ok(())
+        )
+    });
+    Ok(lines.collect::<Vec<String>>().join("\n"))
 }
 
 /// Times of runs that follow each other for so long, in nanoseconds.
 fn runs(session: &Session, length: Duration, begin: &Barrier) -> Result<Vec<u64>> {
     let names: Vec<String> = session.inputs().map(|input| input.name.clone()).collect();
-    let inputs = names.iter().map(|name| session.input(name)).collect::<polychip::Result<Vec<_>>>()?;
+    let inputs = names
+        .iter()
+        .map(|name| session.input(name))
+        .collect::<polychip::Result<Vec<_>>>()?;
     let given: Vec<_> = inputs.iter().collect();
     begin.wait();
     let (start, mut times) = (Instant::now(), Vec::new());

@@ -10,6 +10,7 @@ mod beside;
 mod ours;
 mod versus;
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -42,16 +43,18 @@ enum Command {
 }
 
 fn main() -> Result<()> {
-    match Arguments::parse().command {
-        Command::Widths(arguments) => versus::run(ours::Kind::Widths, &arguments),
-        Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments),
-        Command::Beside(arguments) => beside::run(&arguments),
+    let text = match Arguments::parse().command {
+        Command::Widths(arguments) => versus::run(ours::Kind::Widths, &arguments)?,
+        Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments)?,
+        Command::Beside(arguments) => beside::run(&arguments)?,
         Command::Serve {
             kind,
             model,
             folder,
             threads,
             count,
-        } => ours::serve(kind, &model, &folder, threads, count),
-    }
+        } => return ours::serve(kind, &model, &folder, threads, count),
+    };
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
 }

@@ -121,6 +121,7 @@ const FREE: &[&str] = &[
     "polychip-conformance",
     "polychip-differ",
     "polychip-models",
+    "polychip-sessions",
     "polychip-mutants",
     "polychip-ops-bench",
     "polychip-parts",
