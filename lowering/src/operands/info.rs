@@ -193,10 +193,12 @@ pub fn infos(part: &Part, chip: &dyn Stores) -> Vec<Outcome<Info>> {
         {
             let plain = known.ty.fixed().is_some() && !known.ty.is_quantised();
             *info = Err(match plain {
-                true if chip.stores(Type::Ufixed8) || chip.stores(Type::Sfixed8) => Refusal::encoding(format!(
-                    "tensor {} of {} has no encoding, and the chip's integers have one",
-                    tensor.name, tensor.dtype
-                )),
+                true if chip.stores(Type::Ufixed8) || chip.stores(Type::Sfixed8) => {
+                    Refusal::encoding(format!(
+                        "tensor {} of {} has no encoding, and the chip's integers have one",
+                        tensor.name, tensor.dtype
+                    ))
+                }
                 _ if tensor.encoding.is_some() => Refusal::encoding(not_stored(tensor)),
                 _ => Refusal::dtype(not_stored(tensor)),
             });

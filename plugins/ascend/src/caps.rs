@@ -21,7 +21,9 @@ const RULES: Rules = Rules {
     // what the vendor's list of ops states for most
     axes: 8,
     constants,
-    quantised: Quantised::Refused("the compiler takes no model quantised by ONNX's ops, only what AMCT made of it"),
+    quantised: Quantised::Refused(
+        "the compiler takes no model quantised by ONNX's ops, only what AMCT made of it",
+    ),
 };
 
 /// Answers for all nodes of a graph.

@@ -68,3 +68,17 @@ impl Widened {
         to.copy_in(&self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_bytes_have_arrays_and_others_have_none() {
+        let port = |dtype| Port::dense(false, dtype, &[2, 3]).unwrap();
+        let widened = Widened::of(&port(DType::U8)).unwrap().unwrap();
+        assert_eq!((widened.size(), widened.signed), (12, false));
+        assert!(Widened::of(&port(DType::I8)).unwrap().unwrap().signed);
+        assert!(Widened::of(&port(DType::F16)).unwrap().is_none());
+    }
+}

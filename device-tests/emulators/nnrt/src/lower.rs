@@ -213,7 +213,11 @@ impl Lower<'_> {
         if bias.ty != sys::OH_NN_INT32 || bias.quant.is_some() {
             return Err(format!("a bias of type {} beside bytes", bias.ty));
         }
-        let steps: Vec<f32> = right.scales.iter().map(|scale| left.scales[0] as f32 * *scale as f32).collect();
+        let steps: Vec<f32> = right
+            .scales
+            .iter()
+            .map(|scale| left.scales[0] as f32 * *scale as f32)
+            .collect();
         let encoding = Linear {
             axis: (steps.len() > 1).then_some(0),
             zero_points: vec![0; steps.len()],

@@ -205,7 +205,11 @@ impl<'a> Lower<'a> {
 
     /// The stored bytes of a constant tensor.
     pub(super) fn bytes(&mut self, tensor: TensorIndex, ty: Type, dims: &[usize]) -> Outcome<ValueId> {
-        let values = if self.data { self.integers(tensor)? } else { Vec::new() };
+        let values = if self.data {
+            self.integers(tensor)?
+        } else {
+            Vec::new()
+        };
         let bytes = values.into_iter().map(|value| value as u8).collect();
         Ok(self.push(ty, dims, Some(bytes)))
     }

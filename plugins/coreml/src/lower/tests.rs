@@ -163,7 +163,11 @@ fn each_refusal_has_its_reason() {
     );
     let wide = encoded(computed(&[2], DType::I16), &[0.5], EncodingKind::PerTensor);
     assert_eq!(unary(Op::Relu, wide), Reason::Encoding);
-    let apart = encoded(computed(&[2], DType::U8), &[0.5, 1.0], EncodingKind::PerAxis { axis: 0 });
+    let apart = encoded(
+        computed(&[2], DType::U8),
+        &[0.5, 1.0],
+        EncodingKind::PerAxis { axis: 0 },
+    );
     assert_eq!(unary(Op::Relu, apart), Reason::Encoding);
     let mut weights = conv(DType::F32);
     weights.tensors[1].constant = None;

@@ -65,21 +65,9 @@ enum On {
 fn binary(op: Op) -> Option<(u32, Option<u32>, On)> {
     let plain = |code, on| (code, None, on);
     Some(match op {
-        Op::Add | Op::Sum => (
-            sys::OH_NN_OPS_ADD,
-            Some(sys::OH_NN_ADD_ACTIVATIONTYPE),
-            On::All,
-        ),
-        Op::Sub => (
-            sys::OH_NN_OPS_SUB,
-            Some(sys::OH_NN_SUB_ACTIVATIONTYPE),
-            On::All,
-        ),
-        Op::Mul => (
-            sys::OH_NN_OPS_MUL,
-            Some(sys::OH_NN_MUL_ACTIVATION_TYPE),
-            On::All,
-        ),
+        Op::Add | Op::Sum => (sys::OH_NN_OPS_ADD, Some(sys::OH_NN_ADD_ACTIVATIONTYPE), On::All),
+        Op::Sub => (sys::OH_NN_OPS_SUB, Some(sys::OH_NN_SUB_ACTIVATIONTYPE), On::All),
+        Op::Mul => (sys::OH_NN_OPS_MUL, Some(sys::OH_NN_MUL_ACTIVATION_TYPE), On::All),
         // how integers are rounded is not said
         Op::Div => (
             sys::OH_NN_OPS_DIV,

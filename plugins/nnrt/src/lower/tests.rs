@@ -136,7 +136,11 @@ fn unsigned_bytes_are_signed_inside_and_a_bias_is_of_the_products_steps() {
     let y = bytes(DType::U8, &[1, 2, 8, 8], 2.0, 100);
     let node = Node::new(Op::Conv, &[0, 1, 2], &[3]);
     let program = whole(&part(vec![node], vec![x, filter, bias, y], 3)).unwrap();
-    let codes: Vec<u32> = program.operations.iter().map(|operation| operation.code).collect();
+    let codes: Vec<u32> = program
+        .operations
+        .iter()
+        .map(|operation| operation.code)
+        .collect();
     let (cast, moved) = (sys::OH_NN_OPS_QUANT_DTYPE_CAST, sys::OH_NN_OPS_TRANSPOSE);
     assert_eq!(codes, [cast, moved, sys::OH_NN_OPS_CONV2D, moved, cast]);
     let quant = |id: usize| {

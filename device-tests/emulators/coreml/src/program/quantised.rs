@@ -66,6 +66,15 @@ pub(super) fn operation(
     }
     let scale: Known = maker.arg(args, "scale")?;
     let zero: Known = maker.arg(args, "zero_point")?;
-    let op = if quantises { Op::QuantizeLinear } else { Op::DequantizeLinear };
-    maker.finish(op, attributes, &[Some(&input), Some(&scale), Some(&zero)], operation)
+    let op = if quantises {
+        Op::QuantizeLinear
+    } else {
+        Op::DequantizeLinear
+    };
+    maker.finish(
+        op,
+        attributes,
+        &[Some(&input), Some(&scale), Some(&zero)],
+        operation,
+    )
 }
