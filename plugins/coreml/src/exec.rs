@@ -275,14 +275,14 @@ impl Compute for CoremlExecutable {
         let results = unsafe { seat.ready.model.predict(&set.inputs, &set.options) };
         let results = results
             .map_err(|failure| error(ErrorKind::DeviceLost, "Core ML did not finish the run", &failure))?;
-        for number in self.inputs..bound.len() {
+        for (number, place) in bound.iter().enumerate().skip(self.inputs) {
             let bytes = match &seat.widened[number] {
                 Some(widened) => widened.size(),
                 None => self.ports[number].bytes as usize,
             };
             self.collect(&results, number, seat.addresses[number], bytes)?;
             if let Some(widened) = &mut seat.widened[number] {
-                widened.narrow(&bound[number])?;
+                widened.narrow(place)?;
             }
         }
         for (number, place) in outputs.iter().enumerate() {
