@@ -1,7 +1,8 @@
 //! Loaded parts, and one run of one.
 //!
 //! Invariants:
-//! 1. Runs of a device take turns, so an executable has one arena however many runs are in flight.
+//! 1. A run has a workplace and a thread pool for itself while it computes. There are no more of them than runs that
+//!    ever computed at once, however many are in flight.
 //! 2. A run of known shapes neither allocates nor decides.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`), what the steps are (`lower`).
@@ -18,6 +19,7 @@ use polychip_sdk::{
 
 use crate::blob::Packed;
 use crate::part::Part;
+use crate::pools::Pools;
 use crate::step::{Memory, Operands, Program, Slots, tensor_from_bytes};
 
 /// What a run works in.
@@ -35,12 +37,15 @@ pub type CpuRun = Run<CpuExecutable>;
 pub struct CpuExecutable {
     queue: Arc<RunQueue<CpuRun>>,
     program: Arc<Program>,
-    /// Held for its memory, which the workplace points to.
-    _packed: Arc<Packed>,
+    /// Held for its memory, which the workplaces point to.
+    packed: Arc<Packed>,
     ports: Vec<Port>,
     inputs: usize,
-    pool: Arc<ThreadPool>,
-    workplace: Mutex<Workplace>,
+    pools: Arc<Pools>,
+    /// Threads of a run.
+    threads: usize,
+    /// Those in which no run computes.
+    workplaces: Mutex<Vec<Workplace>>,
     info: ExecutableInfo,
     pace: Pace,
 }
@@ -123,39 +128,59 @@ impl CpuExecutable {
         packed: Arc<Packed>,
         ports: Vec<Port>,
         inputs: usize,
-        pool: Arc<ThreadPool>,
+        (pools, threads): (Arc<Pools>, usize),
     ) -> Result<Self> {
-        let mut arena = crate::arena::memory(program.arena_bytes.div_ceil(4), "intermediate tensors")?;
-        let memory = Memory {
-            arena: arena.as_mut_ptr().cast(),
-            packed: packed.as_ptr(),
-            ports: vec![(std::ptr::null_mut(), 0); ports.len()],
-        };
         let info = ExecutableInfo {
             constant_bytes: 4 * program.packed_len as u64
                 + program.copies.iter().map(|copy| copy.len() as u64).sum::<u64>(),
             arena_bytes: program.arena_bytes as u64,
         };
-        Ok(Self {
-            workplace: Mutex::new(Workplace {
-                memory,
-                slots: vec![None; program.slots],
-                _arena: arena,
-            }),
+        let executable = Self {
+            workplaces: Mutex::default(),
             queue,
             program,
-            _packed: packed,
+            packed,
             ports,
             inputs,
-            pool,
+            pools,
+            threads,
             info,
             pace: Pace::default(),
+        };
+        let first = executable.workplace()?;
+        executable.leave(first);
+        Ok(executable)
+    }
+
+    /// A workplace for a run: one in which none computes, or a new one.
+    fn workplace(&self) -> Result<Workplace> {
+        let mut workplaces = self.workplaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(workplace) = workplaces.pop() {
+            return Ok(workplace);
+        }
+        drop(workplaces);
+        let floats = self.program.arena_bytes.div_ceil(4);
+        let mut arena = crate::arena::memory(floats, "intermediate tensors")?;
+        Ok(Workplace {
+            memory: Memory {
+                arena: arena.as_mut_ptr().cast(),
+                packed: self.packed.as_ptr(),
+                ports: vec![(std::ptr::null_mut(), 0); self.ports.len()],
+            },
+            slots: vec![None; self.program.slots],
+            _arena: arena,
         })
+    }
+
+    fn leave(&self, workplace: Workplace) {
+        let mut workplaces = self.workplaces.lock().unwrap_or_else(PoisonError::into_inner);
+        workplaces.push(workplace);
     }
 
     fn steps(
         &self,
         workplace: &mut Workplace,
+        pool: &ThreadPool,
         bound: &[Bound<HostBuffer>],
         run: &RunContext<'_>,
     ) -> Result<()> {
@@ -196,18 +221,18 @@ impl CpuExecutable {
             }
         }
         let is_cancelled = || run.is_cancelled();
-        let _region = self.pool.region();
+        let _region = pool.region();
         for step in &program.steps {
             run.check_cancelled()?;
             // SAFETY: the workplace's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
-            // checked that each binding is as large as its port; the workplace is locked.
+            // checked that each binding is as large as its port; the workplace is this run's alone.
             let mut operands = unsafe {
                 Operands::new(
                     program,
                     step,
                     &workplace.memory,
                     &mut workplace.slots,
-                    &self.pool,
+                    pool,
                     &is_cancelled,
                 )
             };
@@ -285,14 +310,20 @@ impl Compute for CpuExecutable {
         bound.check_aligned(port, self.ports[port as usize].dtype)
     }
 
+    fn places(&self) -> usize {
+        self.threads
+    }
+
     fn pace(&self) -> Option<&Pace> {
         (!self.program.boundless).then_some(&self.pace)
     }
 
     fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
-        let mut workplace = self.workplace.lock().unwrap_or_else(PoisonError::into_inner);
-        self.steps(&mut workplace, bound, run)?;
-        Ok(Span::Call)
+        let mut workplace = self.workplace()?;
+        let pool = self.pools.take(self.threads);
+        let result = self.steps(&mut workplace, &pool, bound, run);
+        self.leave(workplace);
+        result.map(|()| Span::Call)
     }
 }
 

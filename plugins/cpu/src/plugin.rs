@@ -1,7 +1,6 @@
 //! The plugin and its one device: this machine's CPU.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
@@ -15,6 +14,7 @@ use crate::estimate::draft;
 use crate::exec::{self, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::{self, Part, Programs};
+use crate::pools::Pools;
 use crate::processor::Processor;
 use crate::rates::Rates;
 use crate::telemetry::Sensors;
@@ -133,15 +133,13 @@ pub struct CpuDevice {
     isa: Isa,
     host: HostServices,
     threads: usize,
-    cores: Vec<usize>,
     /// Algorithms are chosen by measurement.
     tune: bool,
     rates: Rates,
     sensors: Sensors,
-    /// Pools by their number of threads, shared by all executables.
-    pools: Mutex<BTreeMap<usize, Arc<ThreadPool>>>,
+    pools: Arc<Pools>,
     queue: Arc<RunQueue<CpuRun>>,
-    /// Held so that its thread ends with the device.
+    /// Held so that its threads end with the device.
     _runner: Runner<CpuRun>,
 }
 
@@ -155,10 +153,10 @@ impl CpuDevice {
         };
         let processor = Processor::find();
         let rates = Rates::of(host, plugin.rates, isa, &processor, &plugin.cores);
-        let queue = Arc::new(RunQueue::new(host.clone()));
+        let queue = Arc::new(RunQueue::with_places(host.clone(), threads));
         let info = DeviceInfo {
             shares_host_memory: true,
-            serial: true,
+            serial: threads == 1,
             import_kinds: buffer::KINDS,
             export_kinds: buffer::KINDS,
             vendor: processor.vendor.clone(),
@@ -174,11 +172,10 @@ impl CpuDevice {
             isa,
             host: host.clone(),
             threads,
-            cores: plugin.cores.clone(),
             tune: plugin.tune,
             rates,
             sensors: Sensors::find(),
-            pools: Mutex::new(BTreeMap::new()),
+            pools: Arc::new(Pools::new(plugin.cores.clone())),
             _runner: Runner::start(&queue, "polychip-cpu-runs")?,
             queue,
         })
@@ -190,12 +187,7 @@ impl CpuDevice {
         } else {
             threads as usize
         };
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(
-            pools
-                .entry(threads)
-                .or_insert_with(|| Arc::new(ThreadPool::pinned(threads, &self.cores))),
-        )
+        self.pools.shared(threads)
     }
 
     fn lower(
@@ -333,7 +325,7 @@ impl Device for CpuDevice {
             packed,
             ports,
             part.inputs.len(),
-            pool,
+            (Arc::clone(&self.pools), pool.threads()),
         )?))
     }
 

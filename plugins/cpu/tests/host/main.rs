@@ -1,7 +1,8 @@
 //! The CPU plugin through the host: linked and loaded, blobs cached and torn, runs in flight, quantised ports,
-//! bodies, loops without end, outputs whose shape depends on data.
+//! runs beside each other, bodies, loops without end, outputs whose shape depends on data.
 
 mod bench;
+mod beside;
 mod control;
 
 use std::time::Duration;
