@@ -1,8 +1,8 @@
 //! Loaded parts, and one run of one.
 //!
 //! Invariants:
-//! 1. A run has a workplace and a thread pool for itself while it computes. There are no more of them than runs that
-//!    ever computed at once, however many are in flight.
+//! 1. A run has a workplace, an arena and a thread pool for itself while it computes. There are no more of them than runs
+//!    that ever computed at once, however many are in flight; arenas and pools are the device's.
 //! 2. A run of known shapes neither allocates nor decides.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`), what the steps are (`lower`).
@@ -10,24 +10,34 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polychip_cpu_kernels::{AlignedVec, ThreadPool};
+use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::{DType, PACKED_BYTES, UNBOUNDED_BYTES};
 use polychip_sdk::{
     Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Pace, Port, Result,
     Run, RunContext, RunQueue, Span, Submit,
 };
 
+use crate::arenas::{Arenas, Need};
 use crate::blob::Packed;
 use crate::part::Part;
 use crate::pools::Pools;
 use crate::step::{Memory, Operands, Program, Slots, tensor_from_bytes};
 
-/// What a run works in.
+/// What a run works with, beside the arena.
 struct Workplace {
+    /// Its arena is that of the run.
     memory: Memory,
     slots: Slots,
-    /// Held for its memory, which `memory.arena` points to.
-    _arena: AlignedVec,
+}
+
+/// What the parts of a device have in common.
+pub(crate) struct Common {
+    /// Runs.
+    pub(crate) queue: Arc<RunQueue<CpuRun>>,
+    /// Threads of runs.
+    pub(crate) pools: Pools,
+    /// Memory of runs.
+    pub(crate) arenas: Arc<Arenas>,
 }
 
 /// A run of the CPU, and the fence that tells its end.
@@ -35,15 +45,15 @@ pub type CpuRun = Run<CpuExecutable>;
 
 /// A loaded part.
 pub struct CpuExecutable {
-    queue: Arc<RunQueue<CpuRun>>,
+    common: Arc<Common>,
     program: Arc<Program>,
     /// Held for its memory, which the workplaces point to.
     packed: Arc<Packed>,
     ports: Vec<Port>,
     inputs: usize,
-    pools: Arc<Pools>,
     /// Threads of a run.
     threads: usize,
+    arena: Need,
     /// Those in which no run computes.
     workplaces: Mutex<Vec<Workplace>>,
     info: ExecutableInfo,
@@ -123,53 +133,50 @@ pub(crate) fn grant(part: &Part, requests: &[polychip_sdk::PortRequest]) -> Vec<
 
 impl CpuExecutable {
     pub(crate) fn new(
-        queue: Arc<RunQueue<CpuRun>>,
+        common: Arc<Common>,
         program: Arc<Program>,
         packed: Arc<Packed>,
         ports: Vec<Port>,
         inputs: usize,
-        (pools, threads): (Arc<Pools>, usize),
+        threads: usize,
     ) -> Result<Self> {
         let info = ExecutableInfo {
             constant_bytes: 4 * program.packed_len as u64
                 + program.copies.iter().map(|copy| copy.len() as u64).sum::<u64>(),
             arena_bytes: program.arena_bytes as u64,
         };
+        let arena = common.arenas.need(program.arena_bytes.div_ceil(4))?;
         let executable = Self {
             workplaces: Mutex::default(),
-            queue,
+            common,
             program,
             packed,
             ports,
             inputs,
-            pools,
             threads,
+            arena,
             info,
             pace: Pace::default(),
         };
-        let first = executable.workplace()?;
-        executable.leave(first);
+        executable.leave(executable.workplace());
         Ok(executable)
     }
 
     /// A workplace for a run: one in which none computes, or a new one.
-    fn workplace(&self) -> Result<Workplace> {
+    fn workplace(&self) -> Workplace {
         let mut workplaces = self.workplaces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(workplace) = workplaces.pop() {
-            return Ok(workplace);
+            return workplace;
         }
         drop(workplaces);
-        let floats = self.program.arena_bytes.div_ceil(4);
-        let mut arena = crate::arena::memory(floats, "intermediate tensors")?;
-        Ok(Workplace {
+        Workplace {
             memory: Memory {
-                arena: arena.as_mut_ptr().cast(),
+                arena: std::ptr::null_mut(),
                 packed: self.packed.as_ptr(),
                 ports: vec![(std::ptr::null_mut(), 0); self.ports.len()],
             },
             slots: vec![None; self.program.slots],
-            _arena: arena,
-        })
+        }
     }
 
     fn leave(&self, workplace: Workplace) {
@@ -224,8 +231,8 @@ impl CpuExecutable {
         let _region = pool.region();
         for step in &program.steps {
             run.check_cancelled()?;
-            // SAFETY: the workplace's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
-            // checked that each binding is as large as its port; the workplace is this run's alone.
+            // SAFETY: the run's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
+            // checked that each binding is as large as its port; workplace and arena are this run's alone.
             let mut operands = unsafe {
                 Operands::new(
                     program,
@@ -319,9 +326,12 @@ impl Compute for CpuExecutable {
     }
 
     fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
-        let mut workplace = self.workplace()?;
-        let pool = self.pools.take(self.threads);
+        let mut arena = self.arena.lend()?;
+        let mut workplace = self.workplace();
+        workplace.memory.arena = arena.start();
+        let pool = self.common.pools.take(self.threads);
         let result = self.steps(&mut workplace, &pool, bound, run);
+        workplace.memory.arena = std::ptr::null_mut();
         self.leave(workplace);
         result.map(|()| Span::Call)
     }
@@ -340,6 +350,6 @@ impl Executable for CpuExecutable {
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, CpuRun>) -> Result<Arc<CpuRun>> {
-        Run::start(self, &self.queue, submit)
+        Run::start(self, &self.common.queue, submit)
     }
 }

@@ -14,6 +14,7 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod arenas;
 mod blob;
 mod buffer;
 mod caps;

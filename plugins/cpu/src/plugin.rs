@@ -11,7 +11,7 @@ use polychip_sdk::{
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
 use crate::estimate::draft;
-use crate::exec::{self, CpuExecutable, CpuRun};
+use crate::exec::{self, Common, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::{self, Part, Programs};
 use crate::pools::Pools;
@@ -137,8 +137,7 @@ pub struct CpuDevice {
     tune: bool,
     rates: Rates,
     sensors: Sensors,
-    pools: Arc<Pools>,
-    queue: Arc<RunQueue<CpuRun>>,
+    common: Arc<Common>,
     /// Held so that its threads end with the device.
     _runner: Runner<CpuRun>,
 }
@@ -175,9 +174,12 @@ impl CpuDevice {
             tune: plugin.tune,
             rates,
             sensors: Sensors::find(),
-            pools: Arc::new(Pools::new(plugin.cores.clone())),
             _runner: Runner::start(&queue, "polychip-cpu-runs")?,
-            queue,
+            common: Arc::new(Common {
+                queue,
+                pools: Pools::new(plugin.cores.clone()),
+                arenas: Arc::default(),
+            }),
         })
     }
 
@@ -187,7 +189,7 @@ impl CpuDevice {
         } else {
             threads as usize
         };
-        self.pools.shared(threads)
+        self.common.pools.shared(threads)
     }
 
     fn lower(
@@ -318,14 +320,13 @@ impl Device for CpuDevice {
             ),
         );
         let ports = exec::ports(&part, &layouts)?;
-        let queue = Arc::clone(&self.queue);
         Ok(Arc::new(CpuExecutable::new(
-            queue,
+            Arc::clone(&self.common),
             program,
             packed,
             ports,
             part.inputs.len(),
-            (Arc::clone(&self.pools), pool.threads()),
+            pool.threads(),
         )?))
     }
 
