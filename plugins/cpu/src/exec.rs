@@ -18,10 +18,10 @@ use polychip_sdk::{
 };
 
 use crate::arenas::{Arenas, Need};
-use crate::blob::Packed;
 use crate::part::Part;
 use crate::pools::Pools;
 use crate::step::{Memory, Operands, Program, Slots, tensor_from_bytes};
+use crate::weights::{Packed, Weights};
 
 /// What a run works with, beside the arena.
 struct Workplace {
@@ -38,6 +38,8 @@ pub(crate) struct Common {
     pub(crate) pools: Pools,
     /// Memory of runs.
     pub(crate) arenas: Arc<Arenas>,
+    /// Packed weights.
+    pub(crate) weights: Weights,
 }
 
 /// A run of the CPU, and the fence that tells its end.
@@ -141,7 +143,7 @@ impl CpuExecutable {
         threads: usize,
     ) -> Result<Self> {
         let info = ExecutableInfo {
-            constant_bytes: 4 * program.packed_len as u64
+            constant_bytes: packed.own_bytes()
                 + program.copies.iter().map(|copy| copy.len() as u64).sum::<u64>(),
             arena_bytes: program.arena_bytes as u64,
         };
@@ -172,7 +174,7 @@ impl CpuExecutable {
         Workplace {
             memory: Memory {
                 arena: std::ptr::null_mut(),
-                packed: self.packed.as_ptr(),
+                packed: self.packed.table().as_ptr(),
                 ports: vec![(std::ptr::null_mut(), 0); self.ports.len()],
             },
             slots: vec![None; self.program.slots],
@@ -231,7 +233,8 @@ impl CpuExecutable {
         let _region = pool.region();
         for step in &program.steps {
             run.check_cancelled()?;
-            // SAFETY: the run's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
+            // SAFETY: the run's arena has `arena_bytes` bytes, the table of packed weights was made of the
+            // program's sections, the SDK
             // checked that each binding is as large as its port; workplace and arena are this run's alone.
             let mut operands = unsafe {
                 Operands::new(

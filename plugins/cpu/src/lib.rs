@@ -30,6 +30,7 @@ mod rates;
 mod step;
 mod telemetry;
 mod tune;
+mod weights;
 mod work;
 
 pub use blob::CpuBlob;

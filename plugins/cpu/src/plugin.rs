@@ -9,7 +9,7 @@ use polychip_sdk::{
     RatesWanted, Result, RunQueue, Runner, Support, Telemetry,
 };
 
-use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
+use crate::blob::{self, BUILD_ID, CpuBlob, Guard};
 use crate::estimate::draft;
 use crate::exec::{self, Common, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
@@ -19,6 +19,7 @@ use crate::processor::Processor;
 use crate::rates::Rates;
 use crate::telemetry::Sensors;
 use crate::tune::Choices;
+use crate::weights::Weights;
 use crate::{buffer, caps, cores};
 
 /// The plugin.
@@ -179,6 +180,7 @@ impl CpuDevice {
                 queue,
                 pools: Pools::new(plugin.cores.clone()),
                 arenas: Arc::default(),
+                weights: Weights::default(),
             }),
         })
     }
@@ -260,12 +262,11 @@ impl Device for CpuDevice {
             Choices::Rule
         };
         let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
-        let mut packed = crate::arena::memory(program.packed_len, "packed weights")?;
-        program.pack(&mut packed, &pool)?;
+        let packed = self.common.weights.pack(&program.sections, &pool)?;
         Ok(CpuBlob {
             guard: Guard::new(self.isa, reduced, graph, &layouts, &program),
             program: Arc::new(program),
-            packed: Arc::new(Packed::Owned(packed)),
+            packed: Arc::new(packed),
             threads: pool.threads(),
             bytes: OnceLock::new(),
         })
@@ -291,7 +292,9 @@ impl Device for CpuDevice {
                     let choices = Choices::Given(&blob.guard.algorithms);
                     Arc::new(self.lower((&part, &programs), &layouts, reduced, &pool, choices)?)
                 };
-                if program.packed_len != blob.guard.packed_len {
+                if program.packed_len != blob.guard.packed_len
+                    || program.sections.len() != blob.packed.table().len()
+                {
                     return Err(Error::new(
                         ErrorKind::Persistent,
                         "lowering again packs other weights",
@@ -305,7 +308,7 @@ impl Device for CpuDevice {
                 let choices = Choices::Given(&algorithms);
                 let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
                 let guard = Guard::new(self.isa, reduced, &graph, &layouts, &program);
-                let packed = blob::open(bytes, &guard)?;
+                let packed = blob::open(bytes, &guard, &program.sections)?;
                 (layouts, Arc::new(program), Arc::new(packed))
             }
         };

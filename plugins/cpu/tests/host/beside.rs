@@ -1,4 +1,5 @@
-//! Runs beside each other: of one executable and of several, from many threads, against what they give alone.
+//! Runs beside each other: of one executable and of several, from many threads, against what they give alone; and what
+//! parts of one device share.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use polychip_host::{CompileOptions, Device, Executable, FlatGraph, Host};
 
 use crate::bench::{Bench, floats};
 use crate::control::{self, choice};
-use crate::{conv_by_hand, conv_graph, ramp};
+use crate::{conv_by_hand, conv_graph, conv_graph_of, ramp};
 
 const THREADS: usize = 8;
 const RUNS: usize = 60;
@@ -118,4 +119,37 @@ fn runs_with_bodies_give_what_they_give_alone() {
         vec![integer(which), integer(100), floats(&[1.0, -2.0])]
     };
     beside(device, &[(rounds, 3)], &inputs);
+}
+
+#[test]
+fn a_model_planned_for_another_size_shares_its_packed_weights() {
+    let bytes_of = |executable: &Executable| executable.info().constant_bytes;
+    let alone = |columns: usize| {
+        let host = with_threads(2);
+        let device = &host.devices()[0];
+        let executable = load(device, &conv_graph_of(columns), 1);
+        assert_ne!(bytes_of(&executable), 0);
+        answer(
+            &mut Bench::of(device, executable),
+            &[floats(&ramp(20 * columns))],
+            1,
+            false,
+        )
+    };
+    let host = with_threads(2);
+    let device = &host.devices()[0];
+    let first = load(device, &conv_graph(), 1);
+    // its constants lie elsewhere
+    let wide = load(device, &conv_graph_of(9), 2);
+    assert_eq!(bytes_of(&wide), 0);
+    let mut bench = Bench::of(device, wide);
+    assert_eq!(answer(&mut bench, &[floats(&ramp(180))], 1, false), alone(9));
+    let own = bytes_of(&first);
+    drop(first);
+    assert_eq!(answer(&mut bench, &[floats(&ramp(180))], 1, false), alone(9));
+    let again = load(device, &conv_graph(), 1);
+    assert_eq!(bytes_of(&again), 0, "the wide one holds them");
+    drop((again, bench));
+    // nobody does
+    assert_eq!(bytes_of(&load(device, &conv_graph(), 1)), own);
 }
