@@ -283,6 +283,13 @@ impl CpuExecutable {
             } else {
                 tensor.to_bytes()
             };
+            let dims: Vec<i64> = if strings {
+                vec![bytes.len() as i64]
+            } else {
+                tensor.shape().iter().map(|&dim| dim as i64).collect()
+            };
+            // also where they do not fit: the host may try again with the room that they take
+            run.set_output_shape(port as u32, &dims);
             if bytes.len() > bound.bytes() {
                 return Err(Error::new(
                     ErrorKind::BadArgument,
@@ -293,15 +300,9 @@ impl CpuExecutable {
                     ),
                 ));
             }
-            let dims: Vec<i64> = if strings {
-                vec![bytes.len() as i64]
-            } else {
-                tensor.shape().iter().map(|&dim| dim as i64).collect()
-            };
             // SAFETY: the binding is that long, and is the run's to write.
             let target = unsafe { std::slice::from_raw_parts_mut(bound.address(), bytes.len()) };
             target.copy_from_slice(&bytes);
-            run.set_output_shape(port as u32, &dims);
         }
         Ok(())
     }

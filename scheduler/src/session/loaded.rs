@@ -243,6 +243,20 @@ impl LoadedPlan {
         })
     }
 
+    /// Gives an output of a slot that it had no room for so many bytes.
+    pub(crate) fn grow(&self, slot: &mut Slot, output: usize, bytes: u64) -> Result<()> {
+        // what holds the memory goes first
+        slot.reset(self.clock());
+        memory::grow_output(
+            &self.wiring,
+            slot,
+            output,
+            bytes,
+            self.planned.devices(),
+            self.number,
+        )
+    }
+
     /// Gives a slot back after its run.
     pub(crate) fn put_back(&self, index: usize, mut slot: Box<Slot>) {
         slot.given.release();
