@@ -233,7 +233,7 @@ impl<R: QueuedRun> RunQueue<R> {
         if !state.places.take(claim) {
             let ticket = state.places.join(claim);
             let bell = Arc::clone(&ticket.bell);
-            while !state.places.is_granted(&ticket) {
+            while !state.places.settle(&ticket) {
                 state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             state.places.leave(ticket);
@@ -411,7 +411,8 @@ impl<R: QueuedRun> RunQueue<R> {
                 let bell = Arc::clone(&ticket.bell);
                 state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.watch = None;
-                granted = state.places.leave(ticket);
+                granted = state.places.settle(&ticket);
+                state.places.leave(ticket);
                 if !granted {
                     continue;
                 }
