@@ -7,11 +7,12 @@
 //! 1. Of a set with an encoding, every maker is a quantise of this encoding, an op inside the set, or
 //!    the outside; every reader is a dequantise of this encoding or an op inside the set.
 //! 2. A set of more than one tensor has one scale per tensor.
+//! 3. A tensor whose shape values decide carries none.
 
 use polychip_ops::{Attr, AttrValue, Op};
 
 use super::scale;
-use crate::{Encoding, Graph, Node, TensorId};
+use crate::{Encoding, Graph, Node, TensorId, dim_names};
 
 /// The sets of one graph.
 pub(super) struct Carriers {
@@ -51,8 +52,12 @@ impl Carriers {
             sizes[root] += 1;
         }
         let mut broken = vec![false; count];
-        for (id, _) in graph.tensors() {
+        // where all sizes that a user gives are known, values decide what has none: such a tensor stays plain integers,
+        // which every device that computes it at all can hold
+        let bound = dim_names(graph).is_empty();
+        for (id, tensor) in graph.tensors() {
             let root = carriers.set[id.index()];
+            broken[root] |= bound && tensor.ty.sizes().is_none();
             let found = evidence(graph, id);
             let Some(found) = found else {
                 broken[root] = true;
