@@ -270,8 +270,10 @@ struct ByteRows<'a, A> {
     n: usize,
 }
 
-/// Vectors of results that stay in registers.
+/// Vectors of results that stay in registers, of each of [`DOWN`] rows.
 const ACROSS: usize = 4;
+/// Rows of results that stay in registers.
+const DOWN: usize = 4;
 
 impl<A: Byte> Kernel for ByteRows<'_, A> {
     type Output = ();
@@ -289,38 +291,72 @@ impl<A: Byte> Kernel for ByteRows<'_, A> {
             y.fill(0);
             return;
         }
-        for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
-            let mut column = 0;
-            while column + ACROSS * S::LANES <= n {
-                let mut sums = [s.splat_i(0); ACROSS];
-                for (at, a) in a.chunks(2).enumerate() {
-                    let high = a.get(1).map_or(0, |a| a.wide() - zero);
-                    let left = s.splat_i(pair(a[0].wide() - zero, high));
-                    let row = &pairs[at * n + column..][..ACROSS * S::LANES];
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        // SAFETY: the row holds as many words.
-                        let right = unsafe { s.load_i(row.as_ptr().add(i * S::LANES)) };
-                        *sum = s.dot_pairs(*sum, left, right);
-                    }
-                }
-                let row = &mut y[column..column + ACROSS * S::LANES];
-                for (i, sum) in sums.iter().enumerate() {
-                    // SAFETY: as above.
-                    unsafe { s.store_i(row.as_mut_ptr().add(i * S::LANES), *sum) };
-                }
-                column += ACROSS * S::LANES;
+        let mut rows = a.chunks_exact(DOWN * k);
+        let mut results = y.chunks_exact_mut(DOWN * n);
+        for (a, y) in (&mut rows).zip(&mut results) {
+            byte_rows::<A, S, DOWN>(s, zero, a, pairs, y, k, n);
+        }
+        let rest = rows.remainder().chunks_exact(k);
+        for (a, y) in rest.zip(results.into_remainder().chunks_exact_mut(n)) {
+            byte_rows::<A, S, 1>(s, zero, a, pairs, y, k, n);
+        }
+    }
+}
+
+/// `R` rows of results.
+#[inline(always)]
+fn byte_rows<A: Byte, S: Simd, const R: usize>(
+    s: S,
+    zero: i16,
+    a: &[A],
+    pairs: &[i32],
+    y: &mut [i32],
+    k: usize,
+    n: usize,
+) {
+    let mut column = 0;
+    while column + ACROSS * S::LANES <= n {
+        let mut sums = [[s.splat_i(0); ACROSS]; R];
+        for at in 0..k.div_ceil(2) {
+            let row = &pairs[at * n + column..][..ACROSS * S::LANES];
+            let mut right = [s.splat_i(0); ACROSS];
+            for (i, right) in right.iter_mut().enumerate() {
+                // SAFETY: the row holds as many words.
+                *right = unsafe { s.load_i(row.as_ptr().add(i * S::LANES)) };
             }
-            for (i, y) in y.iter_mut().enumerate().skip(column) {
-                let mut sum = 0i32;
-                for (at, a) in a.chunks(2).enumerate() {
-                    let word = pairs[at * n + i];
-                    sum = sum.wrapping_add(i32::from(a[0].wide() - zero) * i32::from(word as i16));
-                    if let Some(a) = a.get(1) {
-                        sum = sum.wrapping_add(i32::from(a.wide() - zero) * (word >> 16));
-                    }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let low = a[r * k + 2 * at].wide() - zero;
+                let high = if 2 * at + 1 < k {
+                    a[r * k + 2 * at + 1].wide() - zero
+                } else {
+                    0
+                };
+                let left = s.splat_i(pair(low, high));
+                for (sum, &right) in sums.iter_mut().zip(&right) {
+                    *sum = s.dot_pairs(*sum, left, right);
                 }
-                *y = sum;
             }
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            let row = &mut y[r * n + column..][..ACROSS * S::LANES];
+            for (i, &sum) in sums.iter().enumerate() {
+                // SAFETY: the row holds as many words.
+                unsafe { s.store_i(row.as_mut_ptr().add(i * S::LANES), sum) };
+            }
+        }
+        column += ACROSS * S::LANES;
+    }
+    for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+        for (i, y) in y.iter_mut().enumerate().skip(column) {
+            let mut sum = 0i32;
+            for (at, a) in a.chunks(2).enumerate() {
+                let word = pairs[at * n + i];
+                sum = sum.wrapping_add(i32::from(a[0].wide() - zero) * i32::from(word as i16));
+                if let Some(a) = a.get(1) {
+                    sum = sum.wrapping_add(i32::from(a.wide() - zero) * (word >> 16));
+                }
+            }
+            *y = sum;
         }
     }
 }

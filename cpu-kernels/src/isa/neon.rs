@@ -177,6 +177,15 @@ unsafe impl Simd for Neon {
         op!(vshlq_s32(a, vdupq_n_s32(-(N as i32))))
     }
     #[inline(always)]
+    fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
+        op!({
+            // the bytes of a lane
+            let bytes = vmlaq_n_s32(vdupq_n_s32(0x0302_0100), lanes, 0x0404_0404);
+            let bytes = vqtbl1q_u8(vreinterpretq_u8_f32(a), vreinterpretq_u8_s32(bytes));
+            vreinterpretq_f32_u8(bytes)
+        })
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         op!(vaddvq_f32(a))
     }

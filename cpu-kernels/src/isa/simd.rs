@@ -91,6 +91,36 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         let power = |n| self.to_floats(self.shl_i::<23>(self.add_i(n, self.splat_i(127))));
         self.mul(self.mul(a, power(half)), power(self.sub_i(n, half)))
     }
+    /// Each lane of the number that stands in that lane of `lanes`, which are below [`LANES`](Self::LANES).
+    #[inline(always)]
+    fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
+        let (mut from, mut at) = ([0.0; MOST_LANES], [0; MOST_LANES]);
+        // SAFETY: there are as many lanes at most.
+        unsafe {
+            (
+                self.store(from.as_mut_ptr(), a),
+                self.store_i(at.as_mut_ptr(), lanes),
+            )
+        };
+        let to = at.map(|lane| from[lane as usize % MOST_LANES]);
+        // SAFETY: as above.
+        unsafe { self.load(to.as_ptr()) }
+    }
+    /// The values at `p` that the lanes of `at` number.
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    unsafe fn gather(self, p: *const f32, at: Self::I) -> Self::F {
+        let (mut numbers, mut to) = ([0; MOST_LANES], [0.0; MOST_LANES]);
+        // SAFETY: there are as many lanes at most.
+        unsafe { self.store_i(numbers.as_mut_ptr(), at) };
+        for (to, &at) in to.iter_mut().zip(&numbers[..Self::LANES]) {
+            // SAFETY: as the caller promises.
+            *to = unsafe { *p.add(at as usize) };
+        }
+        // SAFETY: as above.
+        unsafe { self.load(to.as_ptr()) }
+    }
     fn sum(self, a: Self::F) -> f32;
     fn max_lane(self, a: Self::F) -> f32;
     /// Asks for the cache line at `p`; any address is allowed.
