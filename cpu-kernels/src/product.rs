@@ -1,6 +1,6 @@
 //! Matrix products of integers and `f64`, whose plain loops are compiled for each instruction set.
 //!
-//! Invariant: integers wrap; sums of `f64` are in the order of the depth, four at a time.
+//! Invariant: integers wrap; sums of `f64` are in the order of the depth.
 //!
 //! Not here: products of `f32` and bf16 ([`crate::gemm`]), of codes of constant weights ([`crate::quantised`]).
 #![allow(unsafe_code)]
@@ -16,6 +16,18 @@ pub trait Number: Copy + Send + Sync + 'static {
     /// `self + a * b`, rounded once where that is said.
     #[must_use]
     fn plus(self, a: Self, b: Self, fused: bool) -> Self;
+    /// Slices of doubles, where these are.
+    #[inline(always)]
+    fn doubles<'a>(_a: &'a [Self], _b: &'a [Self], _y: &'a mut [Self]) -> Option<Doubles<'a>> {
+        None
+    }
+}
+
+/// Operands and results of a product of doubles.
+pub struct Doubles<'a> {
+    a: &'a [f64],
+    b: &'a [f64],
+    y: &'a mut [f64],
 }
 
 macro_rules! integers {
@@ -36,6 +48,10 @@ impl Number for f64 {
     #[inline(always)]
     fn plus(self, a: f64, b: f64, fused: bool) -> f64 {
         if fused { a.mul_add(b, self) } else { self + a * b }
+    }
+    #[inline(always)]
+    fn doubles<'a>(a: &'a [f64], b: &'a [f64], y: &'a mut [f64]) -> Option<Doubles<'a>> {
+        Some(Doubles { a, b, y })
     }
 }
 
@@ -99,11 +115,14 @@ struct Rows<'a, T> {
 impl<T: Number> Kernel for Rows<'_, T> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, s: S) {
         let Rows { a, b, y, k, n } = self;
         y.fill(T::ZERO);
         if k == 0 || n == 0 {
             return;
+        }
+        if let Some(doubles) = T::doubles(a, b, y) {
+            return of_doubles(s, doubles, k, n);
         }
         // two rows at a time share what is read of the right operand
         for (a, y) in a.chunks(2 * k).zip(y.chunks_mut(2 * n)) {
@@ -146,6 +165,84 @@ impl<T: Number> Kernel for Rows<'_, T> {
                 }
                 p += 1;
             }
+        }
+    }
+}
+
+/// Vectors of results of doubles that stay in registers, of each of [`DOUBLE_ROWS`] rows.
+const DOUBLE_VECTORS: usize = 3;
+/// Rows of results of doubles that stay in registers.
+const DOUBLE_ROWS: usize = 4;
+
+/// The product of doubles, by tiles of results that stay in registers.
+#[inline(always)]
+fn of_doubles<S: Simd>(s: S, Doubles { a, b, y }: Doubles<'_>, k: usize, n: usize) {
+    let lanes = S::LANES / 2;
+    let mut column = 0;
+    while column + lanes <= n {
+        let vectors = ((n - column) / lanes).min(DOUBLE_VECTORS);
+        let (mut rows, mut results) = (
+            a.chunks_exact(DOUBLE_ROWS * k),
+            y.chunks_exact_mut(DOUBLE_ROWS * n),
+        );
+        macro_rules! tiles {
+            ($vectors:literal) => {{
+                for (a, y) in (&mut rows).zip(&mut results) {
+                    tile_of_doubles::<S, DOUBLE_ROWS, $vectors>(s, a, &b[column..], &mut y[column..], k, n);
+                }
+                let rest = rows.remainder().chunks_exact(k);
+                for (a, y) in rest.zip(results.into_remainder().chunks_exact_mut(n)) {
+                    tile_of_doubles::<S, 1, $vectors>(s, a, &b[column..], &mut y[column..], k, n);
+                }
+            }};
+        }
+        match vectors {
+            1 => tiles!(1),
+            2 => tiles!(2),
+            _ => tiles!(3),
+        }
+        column += vectors * lanes;
+    }
+    for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+        for (&a, b) in a.iter().zip(b.chunks_exact(n)) {
+            for (y, &b) in y[column..].iter_mut().zip(&b[column..]) {
+                *y = y.plus(a, b, S::FUSES);
+            }
+        }
+    }
+}
+
+/// A tile of results: `R` rows of `a`, `k` apart, times `V` vectors of `b`, whose rows are `n` apart as those of `y` are.
+#[inline(always)]
+fn tile_of_doubles<S: Simd, const R: usize, const V: usize>(
+    s: S,
+    a: &[f64],
+    b: &[f64],
+    y: &mut [f64],
+    k: usize,
+    n: usize,
+) {
+    let lanes = S::LANES / 2;
+    assert!(a.len() >= R * k && b.len() >= (k - 1) * n + V * lanes && y.len() >= (R - 1) * n + V * lanes);
+    let mut sums = [[s.splat(0.0); V]; R];
+    for p in 0..k {
+        let mut right = [s.splat(0.0); V];
+        for (v, right) in right.iter_mut().enumerate() {
+            // SAFETY: the last of these vectors ends within the slice, as was seen above.
+            *right = unsafe { s.load(b.as_ptr().add(p * n + v * lanes).cast()) };
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: as above.
+            let left = s.splat_double(unsafe { *a.get_unchecked(r * k + p) });
+            for (sum, &right) in sums.iter_mut().zip(&right) {
+                *sum = s.mul_add_doubles(left, right, *sum);
+            }
+        }
+    }
+    for (r, sums) in sums.iter().enumerate() {
+        for (v, &sum) in sums.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { s.store(y.as_mut_ptr().add(r * n + v * lanes).cast(), sum) };
         }
     }
 }

@@ -207,6 +207,18 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
         op!(_mm512_scalef_ps(a, n))
     }
     #[inline(always)]
+    fn splat_double(self, x: f64) -> Self::F {
+        op!(_mm512_castpd_ps(_mm512_set1_pd(x)))
+    }
+    #[inline(always)]
+    fn mul_add_doubles(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        op!(_mm512_castpd_ps(_mm512_fmadd_pd(
+            _mm512_castps_pd(a),
+            _mm512_castps_pd(b),
+            _mm512_castps_pd(c)
+        )))
+    }
+    #[inline(always)]
     fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
         op!(_mm512_permutexvar_ps(lanes, a))
     }

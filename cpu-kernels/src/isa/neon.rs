@@ -177,6 +177,18 @@ unsafe impl Simd for Neon {
         op!(vshlq_s32(a, vdupq_n_s32(-(N as i32))))
     }
     #[inline(always)]
+    fn splat_double(self, x: f64) -> Self::F {
+        op!(vreinterpretq_f32_f64(vdupq_n_f64(x)))
+    }
+    #[inline(always)]
+    fn mul_add_doubles(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        op!(vreinterpretq_f32_f64(vfmaq_f64(
+            vreinterpretq_f64_f32(c),
+            vreinterpretq_f64_f32(a),
+            vreinterpretq_f64_f32(b)
+        )))
+    }
+    #[inline(always)]
     fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
         op!({
             // the bytes of a lane
