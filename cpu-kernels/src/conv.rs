@@ -171,7 +171,7 @@ impl ConvPlan {
                 &[9, batch, id, oh + 4, ow + 4, in_channels + 64],
             )?;
             Kind::Winograd(Winograd::new(isa, params, points))
-        } else if groups > 1 && in_channels == groups && out_channels == groups {
+        } else if Depthwise::fits(isa, &params) {
             Kind::Depthwise(Depthwise::new(isa, params))
         } else if groups == 1
             && in_channels <= MERGED_CHANNELS
@@ -269,7 +269,7 @@ impl ConvPlan {
         rows.saturating_mul(self.params.batch).saturating_mul(packed)
     }
 
-    /// Whether each output channel is made of one input channel alone, by a kernel of its own.
+    /// Whether each output channel is made of one input channel alone, or of a few, by a kernel of its own.
     #[must_use]
     pub fn is_depthwise(&self) -> bool {
         matches!(self.kind, Kind::Depthwise(_))

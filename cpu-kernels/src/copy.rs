@@ -5,14 +5,28 @@
 //! 3. Adjacent dimensions that every operand walks alike are one loop, so a dense copy is one run.
 #![allow(unsafe_code)]
 
+mod lane;
+
 use crate::threads::{Parts, share};
 use crate::{Error, ThreadPool};
 
 /// The most dimensions that remain after adjacent ones are merged.
 pub const MAX_DIMS: usize = 8;
 
-/// Side of the square blocks in which a permuted copy goes: sixteen cache lines of either side stay in L1.
+/// Shortest side of the square blocks in which a permuted copy goes: sixteen cache lines of either side stay in L1.
 const BLOCK: usize = 16;
+
+/// Bytes of a cache line: a block is one long, so that each line of either side is touched once.
+const LINE: usize = 64;
+
+/// Side of the blocks of elements of so many bytes.
+const fn side(width: usize) -> usize {
+    if width == 0 || LINE / width < BLOCK {
+        BLOCK
+    } else {
+        LINE / width
+    }
+}
 
 /// Elements that one chunk of a copy moves.
 const CHUNK: usize = 32 * 1024;
@@ -329,72 +343,169 @@ impl CopyPlan {
         let (inner, [inner_s, inner_t]) = self.loops.dims[0];
         let (cross, [_, cross_t]) = self.loops.dims[dim];
         let outer = self.loops.without(dim).without(0);
+        let side = side(size_of::<T>());
         // a narrow block is made long, so that its rows are worth starting
-        let width = if inner < BLOCK { 16 * BLOCK } else { BLOCK };
+        let width = if inner < BLOCK { 16 * BLOCK } else { side };
         let columns = cross.div_ceil(width);
         let units = outer.len() * columns;
         let chunks = units
             .min(self.loops.len().div_ceil(CHUNK))
             .min(pool.threads() * 4);
+        let piece = |starts: [isize; 2], width: usize| {
+            let (from, to) = at(starts);
+            if inner < BLOCK {
+                for i in 0..inner as isize {
+                    let (from, to) = (from.wrapping_offset(i * inner_s), to.wrapping_offset(i * inner_t));
+                    for j in 0..width as isize {
+                        // SAFETY: `new` computed the reach of both views and `run` checked it.
+                        unsafe { *to.wrapping_offset(j * cross_t) = *from.wrapping_offset(j) };
+                    }
+                }
+                return;
+            }
+            if inner_t == 1 && inner_s == width as isize && (2..=4).contains(&width) {
+                for j in 0..width {
+                    // SAFETY: as above: the rows lie one behind the other, and so do the elements of a column.
+                    let (from, to) = unsafe {
+                        let to = to.wrapping_offset(j as isize * cross_t);
+                        (
+                            std::slice::from_raw_parts(from, inner * width),
+                            std::slice::from_raw_parts_mut(to, inner),
+                        )
+                    };
+                    match width {
+                        2 => every::<T, 2>(from, to, j),
+                        3 => every::<T, 3>(from, to, j),
+                        _ => every::<T, 4>(from, to, j),
+                    }
+                }
+                return;
+            }
+            for start in (0..inner).step_by(side) {
+                let rows = side.min(inner - start);
+                let block = Block {
+                    from: from.wrapping_offset(start as isize * inner_s),
+                    from_stride: inner_s,
+                    to: to.wrapping_offset(start as isize * inner_t),
+                    to_strides: [inner_t, cross_t],
+                    rows,
+                    columns: width,
+                };
+                // SAFETY: as above, for all rows and columns of the block.
+                unsafe { block.turn() };
+            }
+        };
         pool.run(chunks, &|chunk| {
-            for unit in share(units, chunks, chunk, 1) {
+            let range = share(units, chunks, chunk, 1);
+            if columns == 1 {
+                outer.for_each(range, &mut |starts| piece(starts, cross));
+                return;
+            }
+            for unit in range {
                 let first = unit % columns * width;
-                let width = width.min(cross - first);
                 outer.for_each(unit / columns..unit / columns + 1, &mut |mut starts| {
                     starts[0] += first as isize;
                     starts[1] += first as isize * cross_t;
-                    let (from, to) = at(starts);
-                    if inner < BLOCK {
-                        for i in 0..inner as isize {
-                            let (from, to) =
-                                (from.wrapping_offset(i * inner_s), to.wrapping_offset(i * inner_t));
-                            for j in 0..width as isize {
-                                // SAFETY: `new` computed the reach of both views and `run` checked it.
-                                unsafe { *to.wrapping_offset(j * cross_t) = *from.wrapping_offset(j) };
-                            }
-                        }
-                        return;
-                    }
-                    for start in (0..inner).step_by(BLOCK) {
-                        let block = start as isize..(start + BLOCK).min(inner) as isize;
-                        if inner_t == 1 && width == BLOCK && block.len() == BLOCK {
-                            let from = from.wrapping_offset(block.start * inner_s);
-                            // SAFETY: as above, for all rows and columns of the block.
-                            unsafe { turn(from, inner_s, to.wrapping_offset(block.start), cross_t) };
-                            continue;
-                        }
-                        for j in 0..width as isize {
-                            let (from, to) = (from.wrapping_offset(j), to.wrapping_offset(j * cross_t));
-                            for i in block.clone() {
-                                // SAFETY: as above.
-                                unsafe {
-                                    *to.wrapping_offset(i * inner_t) = *from.wrapping_offset(i * inner_s);
-                                }
-                            }
-                        }
-                    }
+                    piece(starts, width.min(cross - first));
                 });
             }
         });
     }
 }
 
-/// Transposes a square block by way of registers: all its indices are constants.
-///
-/// # Safety
-/// `BLOCK` rows of as many values are readable at `from`, `from_stride` apart, and writable at `to`.
+/// Every `N`th element, from `first` on.
 #[inline]
-unsafe fn turn<T: Copy>(from: *const T, from_stride: isize, to: *mut T, to_stride: isize) {
-    let rows: [[T; BLOCK]; BLOCK] = std::array::from_fn(|i| {
-        let row = from.wrapping_offset(i as isize * from_stride);
-        // SAFETY: as the caller promises.
-        unsafe { row.cast::<[T; BLOCK]>().read_unaligned() }
-    });
-    let columns: [[T; BLOCK]; BLOCK] = std::array::from_fn(|j| std::array::from_fn(|i| rows[i][j]));
-    for (j, column) in columns.into_iter().enumerate() {
-        let row = to.wrapping_offset(j as isize * to_stride);
-        // SAFETY: as the caller promises.
-        unsafe { row.cast::<[T; BLOCK]>().write_unaligned(column) };
+fn every<T: Copy, const N: usize>(from: &[T], to: &mut [T], first: usize) {
+    for (to, from) in to.iter_mut().zip(from.as_chunks::<N>().0) {
+        *to = from[first];
+    }
+}
+
+/// A block whose rows are contiguous in the source, and become columns.
+struct Block<T> {
+    from: *const T,
+    from_stride: isize,
+    to: *mut T,
+    /// Between the elements of a column, and between columns.
+    to_strides: [isize; 2],
+    rows: usize,
+    columns: usize,
+}
+
+impl<T: Copy> Block<T> {
+    /// # Safety
+    /// All of it is readable at `from` and writable at `to`, and no larger than [`side`] either way.
+    unsafe fn turn(&self) {
+        let mut done = (0, 0);
+        if self.to_strides[0] == 1 {
+            // SAFETY: as the caller promises.
+            done = unsafe {
+                match size_of::<T>() {
+                    1 => self.by_lanes::<1, 16>(),
+                    2 => self.by_lanes::<2, 8>(),
+                    4 => self.by_lanes::<4, 4>(),
+                    8 => self.by_lanes::<8, 2>(),
+                    _ => done,
+                }
+            };
+        }
+        for j in 0..self.columns {
+            let first = if j < done.1 { done.0 } else { 0 };
+            for i in first..self.rows {
+                let from = self.from.wrapping_offset(i as isize * self.from_stride);
+                let to = self.to.wrapping_offset(j as isize * self.to_strides[1]);
+                // SAFETY: as the caller promises.
+                unsafe {
+                    *to.wrapping_offset(i as isize * self.to_strides[0]) = *from.wrapping_add(j);
+                }
+            }
+        }
+    }
+
+    /// Transposes whole lanes, by way of a tile whose rows do not share sets of the cache; returns how many rows and columns
+    /// that were.
+    ///
+    /// # Safety
+    /// As [`turn`](Self::turn); an element has `W` bytes, and columns are contiguous.
+    #[inline]
+    unsafe fn by_lanes<const W: usize, const N: usize>(&self) -> (usize, usize) {
+        const TILE: usize = LINE * LINE;
+        let (rows, columns) = (self.rows / N * N, self.columns / N * N);
+        let stride = side(W) * W;
+        let mut tile = [const { std::mem::MaybeUninit::<u8>::uninit() }; TILE];
+        let tile = tile.as_mut_ptr().cast::<u8>();
+        for i in 0..rows {
+            let from = self
+                .from
+                .wrapping_offset(i as isize * self.from_stride)
+                .cast::<u8>();
+            let to = tile.wrapping_add(i * stride);
+            // SAFETY: as the caller promises; the tile has room for a block of any width.
+            unsafe {
+                if columns * W == LINE {
+                    std::ptr::copy_nonoverlapping(from, to, LINE);
+                } else {
+                    std::ptr::copy_nonoverlapping(from, to, columns * W);
+                }
+            }
+        }
+        for j in (0..columns).step_by(N) {
+            for i in (0..rows).step_by(N) {
+                let to = self
+                    .to
+                    .wrapping_offset(j as isize * self.to_strides[1] + i as isize);
+                // SAFETY: these rows of the tile were written above, and these columns the caller promises.
+                unsafe {
+                    lane::transpose::<W, N>(
+                        tile.wrapping_add(i * stride + j * W),
+                        stride,
+                        to.cast(),
+                        self.to_strides[1] * W as isize,
+                    );
+                }
+            }
+        }
+        (rows, columns)
     }
 }
 
@@ -458,6 +569,38 @@ mod tests {
                 assert!(got == want, "{shape:?} {ss:?} {ts:?}");
             }
         }
+    }
+
+    #[test]
+    fn elements_of_every_width_are_transposed() {
+        fn check<T: Copy + Send + Sync + PartialEq + std::fmt::Debug>(of: impl Fn(usize) -> T) {
+            let pool = ThreadPool::new(2);
+            for [rows, columns] in [
+                [16, 16],
+                [64, 64],
+                [130, 67],
+                [17, 300],
+                [33, 2],
+                [40, 3],
+                [21, 4],
+                [2, 40],
+            ] {
+                let source: Vec<T> = (0..rows * columns).map(&of).collect();
+                let (r, c) = (rows as isize, columns as isize);
+                let plan = CopyPlan::new(&[columns, rows], 0, &[1, c], 0, &[r, 1]).unwrap();
+                let mut got = vec![of(1); rows * columns];
+                plan.run(&pool, &source, &mut got);
+                for (at, &got) in got.iter().enumerate() {
+                    let from = source[at % rows * columns + at / rows];
+                    assert_eq!(got, from, "{rows} by {columns}, {at}");
+                }
+            }
+        }
+        check(|i| (i * 7919 % 251) as u8);
+        check(|i| (i * 7919) as u16);
+        check(|i| i as u32);
+        check(|i| i as u64);
+        check(|i| [i; 2]);
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! Depthwise convolutions of channels-last images: a few neighbouring output pixels at a time, over all channels.
+//! Depthwise convolutions of channels-last images: a few neighbouring output pixels at a time, over all channels. Those in
+//! small groups of channels too, which lie in one vector.
 //!
-//! 1. Packed weights are `[bias][tap]` groups of the channels rounded up to whole vectors.
+//! 1. Packed weights are `[bias][tap][channel of the group]` groups of the channels rounded up to whole vectors.
 //! 2. Neighbouring pixels share loads: a row of `P` outputs reads each of its input columns once.
 //!
-//! Not here: channel multipliers, which are grouped products.
+//! Not here: channel multipliers and larger groups, which are grouped products.
 #![allow(unsafe_code)]
 
 use crate::conv::params::ConvParams;
 use crate::elementwise::unary::apply_rows;
-use crate::isa::{Kernel, Load, Simd};
+use crate::isa::{Kernel, Load, MOST_LANES, Simd};
 use crate::schedule::Scratch;
 use crate::threads::{Address, Parts, share};
 use crate::{Epilogue, Isa, Residual, ThreadPool, Unary};
@@ -28,14 +29,33 @@ pub(crate) struct Depthwise {
     params: ConvParams,
     /// Channels rounded up to whole vectors.
     padded: usize,
+    /// Channels of a group.
+    mates: usize,
     /// Input columns that one row of taps of `PIXELS` outputs reads, where outputs share them; 0 where they do not.
     shared_columns: usize,
 }
 
 impl Depthwise {
+    /// Whether these kernels are those of a convolution: as many channels out as in, in groups of which vectors hold whole ones.
+    pub(crate) fn fits(isa: Isa, params: &ConvParams) -> bool {
+        let ConvParams {
+            in_channels,
+            out_channels,
+            groups,
+            ..
+        } = *params;
+        let mates = in_channels / groups;
+        groups > 1
+            && in_channels == out_channels
+            && in_channels == groups * mates
+            && (mates == 1 || (2..isa.lanes()).contains(&mates) && isa.lanes().is_multiple_of(mates))
+    }
+
     pub(crate) fn new(isa: Isa, params: ConvParams) -> Self {
         let window = params.window;
-        let shares = window.kernel[2] == 3 && window.dilations[2] == 1 && window.strides[2] <= 2;
+        let mates = (params.in_channels / params.groups).max(1);
+        let shares =
+            mates == 1 && window.kernel[2] == 3 && window.dilations[2] == 1 && window.strides[2] <= 2;
         let shared_columns = if shares {
             (PIXELS - 1) * window.strides[2] + 3
         } else {
@@ -45,12 +65,13 @@ impl Depthwise {
             isa,
             params,
             padded: params.in_channels.next_multiple_of(isa.lanes()),
+            mates,
             shared_columns,
         }
     }
 
     pub(crate) fn packed_len(&self) -> usize {
-        self.padded * (self.params.window.taps() + 1)
+        self.padded * (self.params.window.taps() * self.mates + 1)
     }
 
     pub(crate) fn pack(&self, weights: &[f32], bias: Option<&[f32]>, packed: &mut [f32]) {
@@ -59,9 +80,10 @@ impl Depthwise {
         if let Some(bias) = bias {
             packed[..channels].copy_from_slice(bias);
         }
-        for (c, weights) in weights.chunks_exact(taps).enumerate() {
+        for (row, weights) in weights.chunks_exact(taps).enumerate() {
+            let (c, mate) = (row / self.mates, row % self.mates);
             for (tap, &weight) in weights.iter().enumerate() {
-                packed[(tap + 1) * self.padded + c] = weight;
+                packed[(tap * self.mates + mate + 1) * self.padded + c] = weight;
             }
         }
     }
@@ -106,7 +128,7 @@ impl Depthwise {
         let (input, packed) = (Address(input.as_ptr()), Address(packed.as_ptr()));
         let added = Address(residual);
         let lines = batch * window.output[0] * window.output[1];
-        let flops = lines * window.output[2] * in_channels * window.taps() * 2;
+        let flops = lines * window.output[2] * in_channels * window.taps() * self.mates * 2;
         let chunks = match flops {
             ..100_000 => 1,
             // as the products beside it cut their rows, which each thread then finds in its cache
@@ -251,6 +273,7 @@ impl<E: Load> Kernel for &Lines<'_, E> {
                     }};
                 }
                 match (shares, window.strides[2], few) {
+                    (false, _, _) if self.plan.mates > 1 => grouped_taps(s, group, self.plan.mates),
                     (false, _, _) => any_taps(s, group),
                     (_, 1, false) => three_taps!(1, 9, PIXELS),
                     (_, 1, true) => three_taps!(1, 7, FEW_PIXELS),
@@ -413,6 +436,38 @@ fn any_taps<S: Simd, E: Load>(s: S, g: Group<E>) {
                 // SAFETY: `n` channels remain at every row pointer.
                 let x = unsafe { s.read(from.add(c), n) };
                 *sum = s.mul_add(x, weight, *sum);
+            }
+        }
+        finish(s, &g, c, n, &sums);
+    }
+}
+
+/// As [`any_taps`], where each channel of a group sees all `mates` of them, which lie in one vector.
+#[inline(always)]
+fn grouped_taps<S: Simd, E: Load>(s: S, g: Group<E>, mates: usize) {
+    let first: [i32; MOST_LANES] = std::array::from_fn(|lane| (lane / mates * mates) as i32);
+    // SAFETY: there are as many lanes at most.
+    let first = unsafe { s.load_i(first.as_ptr()) };
+    for c in (0..g.channels).step_by(S::LANES) {
+        let n = g.channels - c;
+        // SAFETY: groups of packed values are whole vectors.
+        let mut sums = [unsafe { s.load(g.packed.add(c)) }; PIXELS];
+        for tap in 0..g.tap_rows * g.tap_columns {
+            let mut x = [s.splat(0.0); PIXELS];
+            for (p, x) in x.iter_mut().enumerate() {
+                // SAFETY: PIXELS pointers per tap.
+                let from = unsafe { *g.pointers.add(tap * PIXELS + p) };
+                // SAFETY: `n` channels remain at every row pointer.
+                *x = unsafe { s.read(from.add(c), n) };
+            }
+            for mate in 0..mates {
+                let lanes = s.add_i(first, s.splat_i(mate as i32));
+                let at = (tap * mates + mate + 1) * g.padded + c;
+                // SAFETY: as above.
+                let weight = unsafe { s.load(g.packed.add(at)) };
+                for (sum, &x) in sums.iter_mut().zip(&x) {
+                    *sum = s.mul_add(s.permute(x, lanes), weight, *sum);
+                }
             }
         }
         finish(s, &g, c, n, &sums);

@@ -257,6 +257,7 @@ impl BinaryPlan {
     /// If a slice's length is not that of its planned shape.
     pub fn rows<T: Copy + Sync, U: Copy + Send>(
         &self,
+        isa: Isa,
         pool: &ThreadPool,
         f: Rows<T, U>,
         a: &[T],
@@ -271,7 +272,7 @@ impl BinaryPlan {
             .for_each_run(pool, CHUNK, &|[at_a, at_b, at_out], len, [a_step, b_step, _]| {
                 // SAFETY: pieces of the loops share the output out.
                 let y = unsafe { out.part(at_out as usize, len) };
-                f(y, row(a, at_a, a_step, len), row(b, at_b, b_step, len));
+                f(isa, y, row(a, at_a, a_step, len), row(b, at_b, b_step, len));
             });
     }
 

@@ -38,6 +38,8 @@ use dot::{ByteKernel, Bytes};
 pub struct Isa {
     token: Token,
     bytes: BytesToken,
+    #[cfg(target_arch = "x86_64")]
+    tiles: Option<dot::amx::Amx>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,8 @@ impl Isa {
     pub const SCALAR: Isa = Isa {
         token: Token::Scalar(scalar::Scalar),
         bytes: BytesToken::Scalar(dot::scalar::ScalarBytes),
+        #[cfg(target_arch = "x86_64")]
+        tiles: None,
     };
 
     /// An instruction set without extensions.
@@ -87,7 +91,12 @@ impl Isa {
             #[cfg(target_arch = "aarch64")]
             Token::Neon(token) => BytesToken::Neon(dot::neon::NeonBytes::new(token)),
         };
-        Isa { token, bytes }
+        Isa {
+            token,
+            bytes,
+            #[cfg(target_arch = "x86_64")]
+            tiles: None,
+        }
     }
 
     /// An instruction set with the extensions of this CPU.
@@ -105,7 +114,19 @@ impl Isa {
         Isa {
             token,
             bytes: bytes.unwrap_or(plain.bytes),
+            // what finishes their sums is that of VNNI, and panels are of sixteen columns or two times as many
+            #[cfg(target_arch = "x86_64")]
+            tiles: match bytes {
+                Some(BytesToken::Avx512Vnni(_)) => dot::amx::Amx::detect(),
+                _ => None,
+            },
         }
+    }
+
+    /// The token of tiles of bytes, where the CPU has them.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn tiles(self) -> Option<dot::amx::Amx> {
+        self.tiles
     }
 
     /// The widest instruction set of this CPU.
@@ -149,9 +170,23 @@ impl Isa {
         Isa::plain(self.token)
     }
 
+    /// The same without tiles of bytes, as on a CPU that has the other extensions only.
+    #[must_use]
+    pub fn without_tiles(self) -> Isa {
+        Isa {
+            #[cfg(target_arch = "x86_64")]
+            tiles: None,
+            ..self
+        }
+    }
+
     /// The name of the instructions that multiply bytes.
     #[must_use]
     pub fn bytes_name(self) -> &'static str {
+        #[cfg(target_arch = "x86_64")]
+        if self.tiles.is_some() {
+            return "amx_int8";
+        }
         match self.bytes {
             BytesToken::Scalar(_) => "scalar",
             #[cfg(target_arch = "x86_64")]

@@ -35,6 +35,7 @@ pub mod convert;
 pub mod copy;
 pub mod depthwise;
 pub mod elementwise;
+pub mod find;
 pub mod forest;
 pub mod fourier;
 pub mod gemm;

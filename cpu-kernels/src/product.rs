@@ -1,6 +1,6 @@
 //! Matrix products of integers and `f64`, whose plain loops are compiled for each instruction set.
 //!
-//! Invariant: integers wrap; sums of `f64` are in the order of the depth, four at a time.
+//! Invariant: integers wrap; sums of `f64` are in the order of the depth.
 //!
 //! Not here: products of `f32` and bf16 ([`crate::gemm`]), of codes of constant weights ([`crate::quantised`]).
 #![allow(unsafe_code)]
@@ -16,6 +16,18 @@ pub trait Number: Copy + Send + Sync + 'static {
     /// `self + a * b`, rounded once where that is said.
     #[must_use]
     fn plus(self, a: Self, b: Self, fused: bool) -> Self;
+    /// Slices of doubles, where these are.
+    #[inline(always)]
+    fn doubles<'a>(_a: &'a [Self], _b: &'a [Self], _y: &'a mut [Self]) -> Option<Doubles<'a>> {
+        None
+    }
+}
+
+/// Operands and results of a product of doubles.
+pub struct Doubles<'a> {
+    a: &'a [f64],
+    b: &'a [f64],
+    y: &'a mut [f64],
 }
 
 macro_rules! integers {
@@ -36,6 +48,10 @@ impl Number for f64 {
     #[inline(always)]
     fn plus(self, a: f64, b: f64, fused: bool) -> f64 {
         if fused { a.mul_add(b, self) } else { self + a * b }
+    }
+    #[inline(always)]
+    fn doubles<'a>(a: &'a [f64], b: &'a [f64], y: &'a mut [f64]) -> Option<Doubles<'a>> {
+        Some(Doubles { a, b, y })
     }
 }
 
@@ -99,11 +115,14 @@ struct Rows<'a, T> {
 impl<T: Number> Kernel for Rows<'_, T> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, s: S) {
         let Rows { a, b, y, k, n } = self;
         y.fill(T::ZERO);
         if k == 0 || n == 0 {
             return;
+        }
+        if let Some(doubles) = T::doubles(a, b, y) {
+            return of_doubles(s, doubles, k, n);
         }
         // two rows at a time share what is read of the right operand
         for (a, y) in a.chunks(2 * k).zip(y.chunks_mut(2 * n)) {
@@ -146,6 +165,84 @@ impl<T: Number> Kernel for Rows<'_, T> {
                 }
                 p += 1;
             }
+        }
+    }
+}
+
+/// Vectors of results of doubles that stay in registers, of each of [`DOUBLE_ROWS`] rows.
+const DOUBLE_VECTORS: usize = 3;
+/// Rows of results of doubles that stay in registers.
+const DOUBLE_ROWS: usize = 4;
+
+/// The product of doubles, by tiles of results that stay in registers.
+#[inline(always)]
+fn of_doubles<S: Simd>(s: S, Doubles { a, b, y }: Doubles<'_>, k: usize, n: usize) {
+    let lanes = S::LANES / 2;
+    let mut column = 0;
+    while column + lanes <= n {
+        let vectors = ((n - column) / lanes).min(DOUBLE_VECTORS);
+        let (mut rows, mut results) = (
+            a.chunks_exact(DOUBLE_ROWS * k),
+            y.chunks_exact_mut(DOUBLE_ROWS * n),
+        );
+        macro_rules! tiles {
+            ($vectors:literal) => {{
+                for (a, y) in (&mut rows).zip(&mut results) {
+                    tile_of_doubles::<S, DOUBLE_ROWS, $vectors>(s, a, &b[column..], &mut y[column..], k, n);
+                }
+                let rest = rows.remainder().chunks_exact(k);
+                for (a, y) in rest.zip(results.into_remainder().chunks_exact_mut(n)) {
+                    tile_of_doubles::<S, 1, $vectors>(s, a, &b[column..], &mut y[column..], k, n);
+                }
+            }};
+        }
+        match vectors {
+            1 => tiles!(1),
+            2 => tiles!(2),
+            _ => tiles!(3),
+        }
+        column += vectors * lanes;
+    }
+    for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+        for (&a, b) in a.iter().zip(b.chunks_exact(n)) {
+            for (y, &b) in y[column..].iter_mut().zip(&b[column..]) {
+                *y = y.plus(a, b, S::FUSES);
+            }
+        }
+    }
+}
+
+/// A tile of results: `R` rows of `a`, `k` apart, times `V` vectors of `b`, whose rows are `n` apart as those of `y` are.
+#[inline(always)]
+fn tile_of_doubles<S: Simd, const R: usize, const V: usize>(
+    s: S,
+    a: &[f64],
+    b: &[f64],
+    y: &mut [f64],
+    k: usize,
+    n: usize,
+) {
+    let lanes = S::LANES / 2;
+    assert!(a.len() >= R * k && b.len() >= (k - 1) * n + V * lanes && y.len() >= (R - 1) * n + V * lanes);
+    let mut sums = [[s.splat(0.0); V]; R];
+    for p in 0..k {
+        let mut right = [s.splat(0.0); V];
+        for (v, right) in right.iter_mut().enumerate() {
+            // SAFETY: the last of these vectors ends within the slice, as was seen above.
+            *right = unsafe { s.load(b.as_ptr().add(p * n + v * lanes).cast()) };
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: as above.
+            let left = s.splat_double(unsafe { *a.get_unchecked(r * k + p) });
+            for (sum, &right) in sums.iter_mut().zip(&right) {
+                *sum = s.mul_add_doubles(left, right, *sum);
+            }
+        }
+    }
+    for (r, sums) in sums.iter().enumerate() {
+        for (v, &sum) in sums.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { s.store(y.as_mut_ptr().add(r * n + v * lanes).cast(), sum) };
         }
     }
 }
@@ -270,8 +367,10 @@ struct ByteRows<'a, A> {
     n: usize,
 }
 
-/// Vectors of results that stay in registers.
+/// Vectors of results that stay in registers, of each of [`DOWN`] rows.
 const ACROSS: usize = 4;
+/// Rows of results that stay in registers.
+const DOWN: usize = 4;
 
 impl<A: Byte> Kernel for ByteRows<'_, A> {
     type Output = ();
@@ -289,38 +388,72 @@ impl<A: Byte> Kernel for ByteRows<'_, A> {
             y.fill(0);
             return;
         }
-        for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
-            let mut column = 0;
-            while column + ACROSS * S::LANES <= n {
-                let mut sums = [s.splat_i(0); ACROSS];
-                for (at, a) in a.chunks(2).enumerate() {
-                    let high = a.get(1).map_or(0, |a| a.wide() - zero);
-                    let left = s.splat_i(pair(a[0].wide() - zero, high));
-                    let row = &pairs[at * n + column..][..ACROSS * S::LANES];
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        // SAFETY: the row holds as many words.
-                        let right = unsafe { s.load_i(row.as_ptr().add(i * S::LANES)) };
-                        *sum = s.dot_pairs(*sum, left, right);
-                    }
-                }
-                let row = &mut y[column..column + ACROSS * S::LANES];
-                for (i, sum) in sums.iter().enumerate() {
-                    // SAFETY: as above.
-                    unsafe { s.store_i(row.as_mut_ptr().add(i * S::LANES), *sum) };
-                }
-                column += ACROSS * S::LANES;
+        let mut rows = a.chunks_exact(DOWN * k);
+        let mut results = y.chunks_exact_mut(DOWN * n);
+        for (a, y) in (&mut rows).zip(&mut results) {
+            byte_rows::<A, S, DOWN>(s, zero, a, pairs, y, k, n);
+        }
+        let rest = rows.remainder().chunks_exact(k);
+        for (a, y) in rest.zip(results.into_remainder().chunks_exact_mut(n)) {
+            byte_rows::<A, S, 1>(s, zero, a, pairs, y, k, n);
+        }
+    }
+}
+
+/// `R` rows of results.
+#[inline(always)]
+fn byte_rows<A: Byte, S: Simd, const R: usize>(
+    s: S,
+    zero: i16,
+    a: &[A],
+    pairs: &[i32],
+    y: &mut [i32],
+    k: usize,
+    n: usize,
+) {
+    let mut column = 0;
+    while column + ACROSS * S::LANES <= n {
+        let mut sums = [[s.splat_i(0); ACROSS]; R];
+        for at in 0..k.div_ceil(2) {
+            let row = &pairs[at * n + column..][..ACROSS * S::LANES];
+            let mut right = [s.splat_i(0); ACROSS];
+            for (i, right) in right.iter_mut().enumerate() {
+                // SAFETY: the row holds as many words.
+                *right = unsafe { s.load_i(row.as_ptr().add(i * S::LANES)) };
             }
-            for (i, y) in y.iter_mut().enumerate().skip(column) {
-                let mut sum = 0i32;
-                for (at, a) in a.chunks(2).enumerate() {
-                    let word = pairs[at * n + i];
-                    sum = sum.wrapping_add(i32::from(a[0].wide() - zero) * i32::from(word as i16));
-                    if let Some(a) = a.get(1) {
-                        sum = sum.wrapping_add(i32::from(a.wide() - zero) * (word >> 16));
-                    }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let low = a[r * k + 2 * at].wide() - zero;
+                let high = if 2 * at + 1 < k {
+                    a[r * k + 2 * at + 1].wide() - zero
+                } else {
+                    0
+                };
+                let left = s.splat_i(pair(low, high));
+                for (sum, &right) in sums.iter_mut().zip(&right) {
+                    *sum = s.dot_pairs(*sum, left, right);
                 }
-                *y = sum;
             }
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            let row = &mut y[r * n + column..][..ACROSS * S::LANES];
+            for (i, &sum) in sums.iter().enumerate() {
+                // SAFETY: the row holds as many words.
+                unsafe { s.store_i(row.as_mut_ptr().add(i * S::LANES), sum) };
+            }
+        }
+        column += ACROSS * S::LANES;
+    }
+    for (a, y) in a.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+        for (i, y) in y.iter_mut().enumerate().skip(column) {
+            let mut sum = 0i32;
+            for (at, a) in a.chunks(2).enumerate() {
+                let word = pairs[at * n + i];
+                sum = sum.wrapping_add(i32::from(a[0].wide() - zero) * i32::from(word as i16));
+                if let Some(a) = a.get(1) {
+                    sum = sum.wrapping_add(i32::from(a.wide() - zero) * (word >> 16));
+                }
+            }
+            *y = sum;
         }
     }
 }

@@ -9,6 +9,8 @@
 //!
 //! Not here: 16-bit codes, and which node computes in codes.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod average;
 mod codes;
 mod conv;

@@ -80,6 +80,29 @@ struct Taps<'a> {
     weights: &'a [f32],
 }
 
+impl<'a> Taps<'a> {
+    /// Taps in planes of so many pixels.
+    fn new(isa: Isa, pixels: usize, each: usize, offsets: &'a [u32], weights: &'a [f32]) -> Self {
+        struct Most<'a>(&'a [u32]);
+        impl Kernel for Most<'_> {
+            type Output = u32;
+            #[inline(always)]
+            fn run<S: Simd>(self, _: S) -> u32 {
+                self.0.iter().fold(0, |most, &offset| most.max(offset))
+            }
+        }
+        assert!(
+            offsets.is_empty() || (isa.run(Most(offsets)) as usize) < pixels && i32::try_from(pixels).is_ok(),
+            "taps: a place outside its plane"
+        );
+        Self {
+            each,
+            offsets,
+            weights,
+        }
+    }
+}
+
 /// `y[plane, point]` is the sum of the taps of each point, over planes of `pixels` elements.
 fn gather(
     isa: Isa,
@@ -120,35 +143,27 @@ struct Plane<'a> {
 impl Kernel for Plane<'_> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, s: S) {
         let Plane { x, taps, y } = self;
-        let points = y.len();
-        let row = |tap: usize| {
-            let own = tap * points..(tap + 1) * points;
-            taps.offsets[own.clone()].iter().zip(&taps.weights[own])
-        };
-        // what lies outside is not looked at: the pixel at its offset may be infinite
-        let at = |(&offset, &weight): (&u32, &f32)| {
-            let value = x[offset as usize];
-            if weight == 0.0 { 0.0 } else { weight * value }
-        };
-        if taps.each == 4 {
-            let ((r0, r1), (r2, r3)) = ((row(0), row(1)), (row(2), row(3)));
-            for ((((y, a), b), c), d) in y.iter_mut().zip(r0).zip(r1).zip(r2).zip(r3) {
-                *y = (at(a) + at(b)) + (at(c) + at(d));
+        let (points, zero) = (y.len(), s.splat(0.0));
+        for point in (0..points).step_by(S::LANES) {
+            let left = points - point;
+            let mut sum = zero;
+            for tap in 0..taps.each {
+                let at = tap * points + point;
+                let (offsets, weights) = (&taps.offsets[at..][..left], &taps.weights[at..][..left]);
+                // SAFETY: `left` offsets and weights remain of this tap. `Taps::new` saw that each offset is one of a pixel of the
+                // plane, and the lanes behind them are numbered 0.
+                let (value, weight) = unsafe {
+                    let offset = s.bits(s.read(offsets.as_ptr().cast::<f32>(), left));
+                    (s.gather(x.as_ptr(), offset), s.read(weights.as_ptr(), left))
+                };
+                // what lies outside is not looked at: the pixel at its offset may be infinite
+                let value = s.select(s.eq(weight, zero), zero, value);
+                sum = s.mul_add(value, weight, sum);
             }
-            return;
-        }
-        for tap in 0..taps.each {
-            if tap == 0 {
-                for (y, tap) in y.iter_mut().zip(row(0)) {
-                    *y = at(tap);
-                }
-            } else {
-                for (y, tap) in y.iter_mut().zip(row(tap)) {
-                    *y += at(tap);
-                }
-            }
+            // SAFETY: `left` points remain.
+            unsafe { s.write(y[point..].as_mut_ptr(), sum, left) };
         }
     }
 }
@@ -249,12 +264,9 @@ impl GridPlan {
                     }
                 }
             });
-            let taps = Taps {
-                each,
-                offsets: &offsets[..each * points],
-                weights: &weights[..each * points],
-            };
             let pixels = h * w;
+            let (offsets, weights) = (&offsets[..each * points], &weights[..each * points]);
+            let taps = Taps::new(isa, pixels, each, offsets, weights);
             let own = &mut y[image * c * points..][..c * points];
             gather(
                 isa,
@@ -448,11 +460,7 @@ impl DeformPlan {
                         weights: four(weights, points, start, len),
                     });
                 }
-                let taps = Taps {
-                    each: 4,
-                    offsets: &at[..4 * points],
-                    weights: &weights[..4 * points],
-                };
+                let taps = Taps::new(isa, pixels, 4, &at[..4 * points], &weights[..4 * points]);
                 let chunks = (per_group * points * 4).div_ceil(CHUNK).min(pool.threads() * 4);
                 pool.run(chunks, &|chunk| {
                     for i in share(per_group, chunks, chunk, 1) {
@@ -559,11 +567,8 @@ impl RegionPlan {
                     });
                 }
             }
-            let taps = Taps {
-                each,
-                offsets: &offsets[..each * cells],
-                weights: &weights[..each * cells],
-            };
+            let (offsets, weights) = (&offsets[..each * cells], &weights[..each * cells]);
+            let taps = Taps::new(isa, pixels, each, offsets, weights);
             gather(
                 isa,
                 pool,

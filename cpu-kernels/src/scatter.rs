@@ -2,6 +2,12 @@
 //! coordinates name (GatherND, ScatterND).
 //!
 //! Not here: whole slices along an axis (Gather), which are copies.
+#![allow(unsafe_code)]
+
+use crate::isa::{Kernel, Simd};
+use crate::threads::{CHUNK, Parts, share};
+use crate::{Isa, ThreadPool};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An index that names no place: itself, and the size of its axis.
 pub type Outside = (i64, usize);
@@ -13,6 +19,69 @@ fn place(index: i64, size: usize) -> Result<usize, Outside> {
     match usize::try_from(wrapped) {
         Ok(at) if at < size => Ok(at),
         _ => Err((index, size)),
+    }
+}
+
+/// A type of indices.
+pub trait Index: Copy + Send + Sync + 'static {
+    /// As the widest one.
+    fn wide(self) -> i64;
+}
+impl Index for i64 {
+    #[inline(always)]
+    fn wide(self) -> i64 {
+        self
+    }
+}
+impl Index for i32 {
+    #[inline(always)]
+    fn wide(self) -> i64 {
+        i64::from(self)
+    }
+}
+
+/// A row of elements that indices name.
+struct Taken<'a, T, I> {
+    at: &'a [I],
+    /// The tensor from where the row's elements of index 0 begin.
+    x: &'a [T],
+    y: &'a mut [T],
+    /// Between the elements of neighbours of one index.
+    step: usize,
+    /// Between those of neighbouring indices, and how many indices there are.
+    along: usize,
+    size: usize,
+}
+
+impl<T: Copy, I: Index> Kernel for Taken<'_, T, I> {
+    /// Whether all indices name places.
+    type Output = bool;
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> bool {
+        let Taken {
+            at,
+            x,
+            y,
+            step,
+            along,
+            size,
+        } = self;
+        let size = size as i64;
+        let inside = at
+            .iter()
+            .fold(true, |all, index| all & (-size..size).contains(&index.wide()));
+        let last = at.len().saturating_sub(1) * step + (size as usize).saturating_sub(1) * along;
+        if !inside || last >= x.len() {
+            return at.is_empty();
+        }
+        for (column, (y, index)) in y.iter_mut().zip(at).enumerate() {
+            let index = index.wide();
+            let place = (index + (size & (index >> 63))) as usize;
+            // SAFETY: the place is below `size`, the column below the row's length, and the last element of the last column
+            // lies in `x`, as was seen above.
+            *y = unsafe { *x.get_unchecked(column * step + place * along) };
+        }
+        true
     }
 }
 
@@ -49,6 +118,62 @@ impl Elements {
             axis,
             size: shape[axis],
         })
+    }
+
+    /// `y` of the elements of `x` that the indices name.
+    ///
+    /// # Errors
+    /// The first index that names no place.
+    ///
+    /// # Panics
+    /// If a length is not that of its shape.
+    pub fn take<T: Copy + Send + Sync, I: Index>(
+        &self,
+        isa: Isa,
+        pool: &ThreadPool,
+        at: &[I],
+        x: &[T],
+        y: &mut [T],
+    ) -> Result<(), Outside> {
+        let Some((&row, outer)) = self.indices.split_last() else {
+            return Ok(());
+        };
+        let (rows, along) = (outer.iter().product::<usize>(), self.strides[self.axis]);
+        assert_eq!(
+            (at.len(), y.len()),
+            (rows * row, rows * row),
+            "elements: indices and results"
+        );
+        let step = usize::from(self.axis != outer.len());
+        let chunks = at.len().div_ceil(CHUNK).min(pool.threads() * 4).min(rows);
+        let (out, failed) = (Parts::new(y), AtomicBool::new(false));
+        pool.run(chunks, &|chunk| {
+            for line in share(rows, chunks, chunk, 1) {
+                let (mut base, mut rest) = (0, line);
+                for (dimension, &size) in outer.iter().enumerate().rev() {
+                    if dimension != self.axis {
+                        base += rest % size * self.strides[dimension];
+                    }
+                    rest /= size;
+                }
+                let inside = isa.run(Taken {
+                    at: &at[line * row..][..row],
+                    x: &x[base.min(x.len())..],
+                    // SAFETY: chunks share the rows out.
+                    y: unsafe { out.part(line * row, row) },
+                    step,
+                    along,
+                    size: self.size,
+                });
+                if !inside {
+                    failed.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        if failed.into_inner() {
+            self.each(|i| at[i].wide(), |_, _| ())?;
+        }
+        Ok(())
     }
 
     /// Calls `visit` with the place of each index, in order, and the offset of the element that it names.
@@ -203,10 +328,27 @@ mod tests {
                 want.push((i, (place[0] * 4 + place[1]) * 5 + place[2]));
             }
             assert_eq!(found, want, "axis {axis}");
+            let (x, at): (Vec<usize>, Vec<i64>) = ((0..60).collect(), (0..24).map(at).collect());
+            for isa in Isa::available() {
+                let mut y = vec![99; 24];
+                elements.take(isa, &ThreadPool::new(2), &at, &x, &mut y).unwrap();
+                assert!(
+                    want.iter().all(|&(i, offset)| y[i] == offset),
+                    "{isa:?} axis {axis}"
+                );
+            }
         }
         let one = Elements::new(&[4], &[2], 0).unwrap();
         assert_eq!(one.each(|_| 4, |_, _| ()), Err((4, 4)));
         assert_eq!(one.each(|_| -5, |_, _| ()), Err((-5, 4)));
+        let taken = one.take(
+            Isa::detect(),
+            &ThreadPool::new(1),
+            &[1i32, -5],
+            &[1u8; 4],
+            &mut [0; 2],
+        );
+        assert_eq!(taken, Err((-5, 4)));
         assert!(Elements::new(&[4, 2], &[4, 3], 0).is_none());
         assert!(
             Elements::new(&[4, 0], &[4, 0], 0)

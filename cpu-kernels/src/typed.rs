@@ -2,7 +2,8 @@
 //!
 //! 1. Integers wrap; a quotient or remainder by zero is 0, and a shift by more than the width has only the sign left.
 //! 2. A truth value is a byte: any but 0 is true, and results are 0 or 1.
-//! 3. Loops are plain ones over slices, which the compiler makes vectors of: such elements wait for memory, not for arithmetic.
+//! 3. Loops are plain ones over slices, which the compiler makes vectors of for each instruction set: comparisons of 64 bits, for
+//!    one, are not in the oldest.
 //!
 //! Not here: functions of `f32` and `bf16` ([`crate::elementwise`]), conversions between types.
 #![allow(unsafe_code)]
@@ -82,36 +83,66 @@ pub enum Row<'a, T> {
 }
 
 /// A function of two operands, over rows.
-pub type Rows<T, U> = fn(&mut [U], Row<'_, T>, Row<'_, T>);
+pub type Rows<T, U> = fn(Isa, &mut [U], Row<'_, T>, Row<'_, T>);
 /// A function of one operand, over a slice.
-pub type Pass<T, U> = fn(&mut [U], &[T]);
+pub type Pass<T, U> = fn(Isa, &mut [U], &[T]);
 
-#[inline(always)]
-fn zip<T: Copy, U: Copy>(y: &mut [U], a: Row<'_, T>, b: Row<'_, T>, f: impl Fn(T, T) -> U) {
-    match (a, b) {
-        (Row::Many(a), Row::Many(b)) => {
-            for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
-                *y = f(a, b);
+fn zip<T: Copy, U: Copy>(isa: Isa, y: &mut [U], a: Row<'_, T>, b: Row<'_, T>, f: impl Fn(T, T) -> U) {
+    isa.run(Zip { y, a, b, f });
+}
+
+/// A function of two operands over a row, compiled for each instruction set.
+struct Zip<'a, T, U, F> {
+    y: &'a mut [U],
+    a: Row<'a, T>,
+    b: Row<'a, T>,
+    f: F,
+}
+
+impl<T: Copy, U: Copy, F: Fn(T, T) -> U> Kernel for Zip<'_, T, U, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Zip { y, a, b, f } = self;
+        match (a, b) {
+            (Row::Many(a), Row::Many(b)) => {
+                for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                    *y = f(a, b);
+                }
             }
-        }
-        (Row::Many(a), Row::One(b)) => {
-            for (y, &a) in y.iter_mut().zip(a) {
-                *y = f(a, b);
+            (Row::Many(a), Row::One(b)) => {
+                for (y, &a) in y.iter_mut().zip(a) {
+                    *y = f(a, b);
+                }
             }
-        }
-        (Row::One(a), Row::Many(b)) => {
-            for (y, &b) in y.iter_mut().zip(b) {
-                *y = f(a, b);
+            (Row::One(a), Row::Many(b)) => {
+                for (y, &b) in y.iter_mut().zip(b) {
+                    *y = f(a, b);
+                }
             }
+            (Row::One(a), Row::One(b)) => y.fill(f(a, b)),
         }
-        (Row::One(a), Row::One(b)) => y.fill(f(a, b)),
     }
 }
 
-#[inline(always)]
-fn map<T: Copy, U>(y: &mut [U], x: &[T], f: impl Fn(T) -> U) {
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y = f(x);
+fn map<T: Copy, U>(isa: Isa, y: &mut [U], x: &[T], f: impl Fn(T) -> U) {
+    isa.run(Map { y, x, f });
+}
+
+/// A function of one operand over a row, compiled for each instruction set.
+struct Map<'a, T, U, F> {
+    y: &'a mut [U],
+    x: &'a [T],
+    f: F,
+}
+
+impl<T: Copy, U, F: Fn(T) -> U> Kernel for Map<'_, T, U, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (y, &x) in self.y.iter_mut().zip(self.x) {
+            *y = (self.f)(x);
+        }
     }
 }
 
@@ -128,18 +159,18 @@ pub trait Number: Copy + Send + Sync + 'static {
     /// All bits inverted; none of floats.
     fn inverted() -> Option<Pass<Self, Self>>;
     /// `y = min(max(x, low), high)`, where a limit that is left out is the last finite number; NaN stays.
-    fn clip(y: &mut [Self], x: &[Self], low: Option<Self>, high: Option<Self>);
+    fn clip(isa: Isa, y: &mut [Self], x: &[Self], low: Option<Self>, high: Option<Self>);
 }
 
 macro_rules! comparisons {
     () => {
         fn comparison(f: Comparison) -> Rows<Self, u8> {
             match f {
-                Comparison::Equal => |y, a, b| zip(y, a, b, |a, b| u8::from(a == b)),
-                Comparison::Less => |y, a, b| zip(y, a, b, |a, b| u8::from(a < b)),
-                Comparison::LessOrEqual => |y, a, b| zip(y, a, b, |a, b| u8::from(a <= b)),
-                Comparison::Greater => |y, a, b| zip(y, a, b, |a, b| u8::from(a > b)),
-                Comparison::GreaterOrEqual => |y, a, b| zip(y, a, b, |a, b| u8::from(a >= b)),
+                Comparison::Equal => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from(a == b)),
+                Comparison::Less => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from(a < b)),
+                Comparison::LessOrEqual => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from(a <= b)),
+                Comparison::Greater => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from(a > b)),
+                Comparison::GreaterOrEqual => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from(a >= b)),
             }
         }
     };
@@ -150,25 +181,25 @@ macro_rules! integers {
         impl Number for $t {
             fn arithmetic(f: Arithmetic) -> Rows<$t, $t> {
                 match f {
-                    Arithmetic::Add => |y, a, b| zip(y, a, b, $t::wrapping_add),
-                    Arithmetic::Sub => |y, a, b| zip(y, a, b, $t::wrapping_sub),
-                    Arithmetic::Mul => |y, a, b| zip(y, a, b, $t::wrapping_mul),
-                    Arithmetic::Div => |y, a, b| zip(y, a, b, $quotient),
-                    Arithmetic::Max => |y, a, b| zip(y, a, b, Ord::max),
-                    Arithmetic::Min => |y, a, b| zip(y, a, b, Ord::min),
-                    Arithmetic::Mod => |y, a, b| zip(y, a, b, $floor),
-                    Arithmetic::Fmod => |y, a, b| zip(y, a, b, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
+                    Arithmetic::Add => |isa, y, a, b| zip(isa, y, a, b, $t::wrapping_add),
+                    Arithmetic::Sub => |isa, y, a, b| zip(isa, y, a, b, $t::wrapping_sub),
+                    Arithmetic::Mul => |isa, y, a, b| zip(isa, y, a, b, $t::wrapping_mul),
+                    Arithmetic::Div => |isa, y, a, b| zip(isa, y, a, b, $quotient),
+                    Arithmetic::Max => |isa, y, a, b| zip(isa, y, a, b, Ord::max),
+                    Arithmetic::Min => |isa, y, a, b| zip(isa, y, a, b, Ord::min),
+                    Arithmetic::Mod => |isa, y, a, b| zip(isa, y, a, b, $floor),
+                    Arithmetic::Fmod => |isa, y, a, b| zip(isa, y, a, b, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
                 }
             }
             fn bitwise(f: Bitwise) -> Option<Rows<$t, $t>> {
                 Some(match f {
-                    Bitwise::And => |y, a, b| zip(y, a, b, |a, b| a & b),
-                    Bitwise::Or => |y, a, b| zip(y, a, b, |a, b| a | b),
-                    Bitwise::Xor => |y, a, b| zip(y, a, b, |a, b| a ^ b),
-                    Bitwise::ShiftLeft => |y, a, b| zip(y, a, b, |a, b| {
+                    Bitwise::And => |isa, y, a, b| zip(isa, y, a, b, |a, b| a & b),
+                    Bitwise::Or => |isa, y, a, b| zip(isa, y, a, b, |a, b| a | b),
+                    Bitwise::Xor => |isa, y, a, b| zip(isa, y, a, b, |a, b| a ^ b),
+                    Bitwise::ShiftLeft => |isa, y, a, b| zip(isa, y, a, b, |a, b| {
                         u32::try_from(b).ok().and_then(|b| a.checked_shl(b)).unwrap_or(0)
                     }),
-                    Bitwise::ShiftRight => |y, a, b| zip(y, a, b, |a, b| {
+                    Bitwise::ShiftRight => |isa, y, a, b| zip(isa, y, a, b, |a, b| {
                         u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or_else(|| $spent(a))
                     }),
                 })
@@ -176,17 +207,17 @@ macro_rules! integers {
             comparisons!();
             fn single(f: Single) -> Pass<$t, $t> {
                 match f {
-                    Single::Abs => |y, x| map(y, x, $abs),
-                    Single::Neg => |y, x| map(y, x, $t::wrapping_neg),
-                    Single::Sign => |y, x| map(y, x, $sign),
+                    Single::Abs => |isa, y, x| map(isa, y, x, $abs),
+                    Single::Neg => |isa, y, x| map(isa, y, x, $t::wrapping_neg),
+                    Single::Sign => |isa, y, x| map(isa, y, x, $sign),
                 }
             }
             fn inverted() -> Option<Pass<$t, $t>> {
-                Some(|y, x| map(y, x, |x| !x))
+                Some(|isa, y, x| map(isa, y, x, |x| !x))
             }
-            fn clip(y: &mut [$t], x: &[$t], low: Option<$t>, high: Option<$t>) {
+            fn clip(isa: Isa, y: &mut [$t], x: &[$t], low: Option<$t>, high: Option<$t>) {
                 let (low, high) = (low.unwrap_or($t::MIN), high.unwrap_or($t::MAX));
-                map(y, x, |x| x.max(low).min(high));
+                map(isa, y, x, |x| x.max(low).min(high));
             }
         }
     )*};
@@ -240,13 +271,13 @@ macro_rules! floats {
         impl Number for $t {
             fn arithmetic(f: Arithmetic) -> Rows<$t, $t> {
                 match f {
-                    Arithmetic::Add => |y, a, b| zip(y, a, b, |a, b| a + b),
-                    Arithmetic::Sub => |y, a, b| zip(y, a, b, |a, b| a - b),
-                    Arithmetic::Mul => |y, a, b| zip(y, a, b, |a, b| a * b),
-                    Arithmetic::Div => |y, a, b| zip(y, a, b, |a, b| a / b),
-                    Arithmetic::Max => |y, a, b| zip(y, a, b, |a, b| if a.is_nan() || a > b { a } else { b }),
-                    Arithmetic::Min => |y, a, b| zip(y, a, b, |a, b| if a.is_nan() || a < b { a } else { b }),
-                    Arithmetic::Mod => |y, a, b| zip(y, a, b, |a, b| {
+                    Arithmetic::Add => |isa, y, a, b| zip(isa, y, a, b, |a, b| a + b),
+                    Arithmetic::Sub => |isa, y, a, b| zip(isa, y, a, b, |a, b| a - b),
+                    Arithmetic::Mul => |isa, y, a, b| zip(isa, y, a, b, |a, b| a * b),
+                    Arithmetic::Div => |isa, y, a, b| zip(isa, y, a, b, |a, b| a / b),
+                    Arithmetic::Max => |isa, y, a, b| zip(isa, y, a, b, |a, b| if a.is_nan() || a > b { a } else { b }),
+                    Arithmetic::Min => |isa, y, a, b| zip(isa, y, a, b, |a, b| if a.is_nan() || a < b { a } else { b }),
+                    Arithmetic::Mod => |isa, y, a, b| zip(isa, y, a, b, |a, b| {
                         let r = a % b;
                         if r == 0.0 {
                             (0.0 as $t).copysign(b)
@@ -256,7 +287,7 @@ macro_rules! floats {
                             r
                         }
                     }),
-                    Arithmetic::Fmod => |y, a, b| zip(y, a, b, |a, b| a % b),
+                    Arithmetic::Fmod => |isa, y, a, b| zip(isa, y, a, b, |a, b| a % b),
                 }
             }
             fn bitwise(_: Bitwise) -> Option<Rows<$t, $t>> {
@@ -265,9 +296,9 @@ macro_rules! floats {
             comparisons!();
             fn single(f: Single) -> Pass<$t, $t> {
                 match f {
-                    Single::Abs => |y, x| map(y, x, $t::abs),
-                    Single::Neg => |y, x| map(y, x, |x| -x),
-                    Single::Sign => |y, x| map(y, x, |x| {
+                    Single::Abs => |isa, y, x| map(isa, y, x, $t::abs),
+                    Single::Neg => |isa, y, x| map(isa, y, x, |x| -x),
+                    Single::Sign => |isa, y, x| map(isa, y, x, |x| {
                         if x == 0.0 || x.is_nan() { x } else { x.signum() }
                     }),
                 }
@@ -275,9 +306,9 @@ macro_rules! floats {
             fn inverted() -> Option<Pass<$t, $t>> {
                 None
             }
-            fn clip(y: &mut [$t], x: &[$t], low: Option<$t>, high: Option<$t>) {
+            fn clip(isa: Isa, y: &mut [$t], x: &[$t], low: Option<$t>, high: Option<$t>) {
                 let (low, high) = (low.unwrap_or($t::MIN), high.unwrap_or($t::MAX));
-                map(y, x, |x| {
+                map(isa, y, x, |x| {
                     let x = if x.is_nan() || x > low { x } else { low };
                     if x.is_nan() || x < high { x } else { high }
                 });
@@ -292,20 +323,20 @@ floats! { f32 f64 }
 #[must_use]
 pub fn logic(f: Logic) -> Rows<u8, u8> {
     match f {
-        Logic::And => |y, a, b| zip(y, a, b, |a, b| u8::from(a != 0) & u8::from(b != 0)),
-        Logic::Or => |y, a, b| zip(y, a, b, |a, b| u8::from(a | b != 0)),
-        Logic::Xor => |y, a, b| zip(y, a, b, |a, b| u8::from((a != 0) != (b != 0))),
-        Logic::Equal => |y, a, b| zip(y, a, b, |a, b| u8::from((a != 0) == (b != 0))),
+        Logic::And => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from(a != 0) & u8::from(b != 0)),
+        Logic::Or => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from(a | b != 0)),
+        Logic::Xor => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from((a != 0) != (b != 0))),
+        Logic::Equal => |isa, y, a, b| zip(isa, y, a, b, |a, b| u8::from((a != 0) == (b != 0))),
     }
 }
 
 /// Whether each truth value does not hold.
-pub fn not(y: &mut [u8], x: &[u8]) {
-    map(y, x, |x| u8::from(x == 0));
+pub fn not(isa: Isa, y: &mut [u8], x: &[u8]) {
+    map(isa, y, x, |x| u8::from(x == 0));
 }
 
 /// `y[i] = a[i]` where `mask[i]` holds, else `b[i]`.
-pub fn select<T: Copy>(y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_, T>) {
+pub fn select<T: Copy>(isa: Isa, y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_, T>) {
     let mask = match mask {
         Row::Many(mask) => mask,
         Row::One(mask) => {
@@ -315,23 +346,39 @@ pub fn select<T: Copy>(y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_,
             };
         }
     };
-    match (a, b) {
-        (Row::Many(a), Row::Many(b)) => {
-            for (((y, &mask), &a), &b) in y.iter_mut().zip(mask).zip(a).zip(b) {
-                *y = if mask != 0 { a } else { b };
+    isa.run(Select { y, mask, a, b });
+}
+
+/// What of two operands a row of truth values selects, compiled for each instruction set.
+struct Select<'a, T> {
+    y: &'a mut [T],
+    mask: &'a [u8],
+    a: Row<'a, T>,
+    b: Row<'a, T>,
+}
+
+impl<T: Copy> Kernel for Select<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Select { y, mask, a, b } = self;
+        macro_rules! each {
+            ($operands:expr, $pattern:pat => ($a:expr, $b:expr)) => {
+                for ((y, &mask), $pattern) in y.iter_mut().zip(mask).zip($operands) {
+                    *y = if mask != 0 { $a } else { $b };
+                }
+            };
+        }
+        match (a, b) {
+            (Row::Many(a), Row::Many(b)) => each!(a.iter().zip(b), (&a, &b) => (a, b)),
+            (Row::Many(a), Row::One(b)) => each!(a, &a => (a, b)),
+            (Row::One(a), Row::Many(b)) => each!(b, &b => (a, b)),
+            (Row::One(a), Row::One(b)) => {
+                for (y, &mask) in y.iter_mut().zip(mask) {
+                    *y = if mask != 0 { a } else { b };
+                }
             }
         }
-        (Row::Many(a), Row::One(b)) => {
-            for ((y, &mask), &a) in y.iter_mut().zip(mask).zip(a) {
-                *y = if mask != 0 { a } else { b };
-            }
-        }
-        (Row::One(a), Row::Many(b)) => {
-            for ((y, &mask), &b) in y.iter_mut().zip(mask).zip(b) {
-                *y = if mask != 0 { a } else { b };
-            }
-        }
-        (Row::One(a), Row::One(b)) => map(y, mask, |mask| if mask != 0 { a } else { b }),
     }
 }
 
@@ -340,8 +387,9 @@ pub fn select<T: Copy>(y: &mut [T], mask: Row<'_, u8>, a: Row<'_, T>, b: Row<'_,
 /// # Panics
 /// If the lengths differ.
 pub fn pass<T: Copy + Sync, U: Copy + Send>(
+    isa: Isa,
     pool: &ThreadPool,
-    f: &(impl Fn(&mut [U], &[T]) + Sync),
+    f: &(impl Fn(Isa, &mut [U], &[T]) + Sync),
     x: &[T],
     y: &mut [U],
 ) {
@@ -352,7 +400,7 @@ pub fn pass<T: Copy + Sync, U: Copy + Send>(
     pool.run(chunks, &|chunk| {
         let range = share(len, chunks, chunk, 64);
         // SAFETY: chunks share the output out.
-        f(unsafe { parts.part(range.start, range.len()) }, &x[range]);
+        f(isa, unsafe { parts.part(range.start, range.len()) }, &x[range]);
     });
 }
 
@@ -529,13 +577,14 @@ mod tests {
                 let (rows, columns) = (tensor(&[12, 1]), tensor(&[12]));
                 let plan = BinaryPlan::new(&[12, 1], &[12]).unwrap();
                 let pool = ThreadPool::new(1);
+                for isa in Isa::available() {
                 for (ours, theirs) in [
                     (Arithmetic::Add, Binary::Add), (Arithmetic::Sub, Binary::Sub), (Arithmetic::Mul, Binary::Mul),
                     (Arithmetic::Div, Binary::Div), (Arithmetic::Max, Binary::Max), (Arithmetic::Min, Binary::Min),
                     (Arithmetic::Mod, Binary::Mod), (Arithmetic::Fmod, Binary::Fmod),
                 ] {
                     let mut y = vec![0 as $t; 144];
-                    plan.rows(&pool, <$t>::arithmetic(ours), &values, &values, &mut y);
+                    plan.rows(isa, &pool, <$t>::arithmetic(ours), &values, &values, &mut y);
                     let bytes: Vec<u8> = y.iter().flat_map(|v| v.to_le_bytes()).collect();
                     let wanted = reference::elementwise::binary(theirs, &rows, &columns).unwrap();
                     assert_eq!(bytes, wanted.to_bytes(), "{ours:?}");
@@ -545,7 +594,7 @@ mod tests {
                     (Bitwise::ShiftLeft, Binary::ShiftLeft), (Bitwise::ShiftRight, Binary::ShiftRight),
                 ] {
                     let mut y = vec![0 as $t; 144];
-                    plan.rows(&pool, <$t>::bitwise(ours).unwrap(), &values, &values, &mut y);
+                    plan.rows(isa, &pool, <$t>::bitwise(ours).unwrap(), &values, &values, &mut y);
                     let bytes: Vec<u8> = y.iter().flat_map(|v| v.to_le_bytes()).collect();
                     let wanted = reference::elementwise::binary(theirs, &rows, &columns).unwrap();
                     assert_eq!(bytes, wanted.to_bytes(), "{ours:?}");
@@ -555,7 +604,7 @@ mod tests {
                     Comparison::GreaterOrEqual,
                 ] {
                     let mut y = vec![0u8; 144];
-                    plan.rows(&pool, <$t>::comparison(f), &values, &values, &mut y);
+                    plan.rows(isa, &pool, <$t>::comparison(f), &values, &values, &mut y);
                     assert_eq!(y, compare::compare(f, &rows, &columns).unwrap().to_bytes(), "{f:?}");
                 }
                 for (ours, theirs) in [
@@ -563,10 +612,11 @@ mod tests {
                     (Single::Sign, reference::elementwise::Unary::Sign),
                 ] {
                     let mut y = vec![0 as $t; 12];
-                    pass(&pool, &<$t>::single(ours), &values, &mut y);
+                    pass(isa, &pool, &<$t>::single(ours), &values, &mut y);
                     let bytes: Vec<u8> = y.iter().flat_map(|v| v.to_le_bytes()).collect();
                     let wanted = reference::elementwise::unary(theirs, &columns).unwrap();
                     assert_eq!(bytes, wanted.to_bytes(), "{ours:?}");
+                }
                 }
             }
         )*};
@@ -614,7 +664,14 @@ mod tests {
             let (x, z): (Vec<i64>, Vec<i64>) =
                 ((0..count(a)).collect(), (0..count(b)).map(|v| 100 * v).collect());
             let mut y = vec![-1; plan.output_len()];
-            plan.rows(&pool, i64::arithmetic(Arithmetic::Add), &x, &z, &mut y);
+            plan.rows(
+                Isa::SCALAR,
+                &pool,
+                i64::arithmetic(Arithmetic::Add),
+                &x,
+                &z,
+                &mut y,
+            );
             y
         };
         assert_eq!(sum(&[2, 1], &[3]), [0, 100, 200, 1, 101, 201]);
@@ -627,28 +684,28 @@ mod tests {
 
     #[test]
     fn nan_is_kept_and_equals_nothing() {
-        let nan = f64::NAN;
+        let (nan, isa) = (f64::NAN, Isa::detect());
         let mut y = [0.0; 2];
-        f64::arithmetic(Arithmetic::Max)(&mut y, Row::Many(&[nan, 1.0]), Row::Many(&[1.0, nan]));
+        f64::arithmetic(Arithmetic::Max)(isa, &mut y, Row::Many(&[nan, 1.0]), Row::Many(&[1.0, nan]));
         assert!(y.iter().all(|y| y.is_nan()));
-        f64::clip(&mut y, &[nan, 5.0], Some(0.0), Some(2.0));
+        f64::clip(isa, &mut y, &[nan, 5.0], Some(0.0), Some(2.0));
         assert!(y[0].is_nan() && y[1] == 2.0);
         let mut same = [9; 2];
-        f64::comparison(Comparison::Equal)(&mut same, Row::Many(&[nan, 1.0]), Row::Many(&[nan, 1.0]));
+        f64::comparison(Comparison::Equal)(isa, &mut same, Row::Many(&[nan, 1.0]), Row::Many(&[nan, 1.0]));
         assert_eq!(same, [0, 1]);
     }
 
     #[test]
     fn any_byte_but_zero_is_true() {
-        let mut y = [9; 4];
+        let (isa, mut y) = (Isa::detect(), [9; 4]);
         let (a, b) = (Row::Many(&[0u8, 2, 4, 0][..]), Row::Many(&[0u8, 1, 0, 8][..]));
-        logic(Logic::And)(&mut y, a, b);
+        logic(Logic::And)(isa, &mut y, a, b);
         assert_eq!(y, [0, 1, 0, 0]);
-        logic(Logic::Xor)(&mut y, a, b);
+        logic(Logic::Xor)(isa, &mut y, a, b);
         assert_eq!(y, [0, 0, 1, 1]);
-        logic(Logic::Equal)(&mut y, a, b);
+        logic(Logic::Equal)(isa, &mut y, a, b);
         assert_eq!(y, [1, 1, 0, 0]);
-        select(&mut y, a, Row::One(5), Row::Many(&[1, 2, 3, 4]));
+        select(isa, &mut y, a, Row::One(5), Row::Many(&[1, 2, 3, 4]));
         assert_eq!(y, [1, 5, 5, 4]);
     }
 }

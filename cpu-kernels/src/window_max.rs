@@ -7,6 +7,7 @@
 //! Not here: windows over images whose channels lie last ([`crate::pool`]).
 #![allow(unsafe_code)]
 
+use crate::isa::dot::{ByteKernel, Bytes};
 use crate::isa::{Kernel, Simd};
 use crate::pick::Extreme;
 use crate::threads::{CHUNK, Parts, share};
@@ -98,6 +99,120 @@ pub fn max_windows<T: Extreme>(
             });
         }
     });
+}
+
+/// Bytes of rows that [`max_windows_of_bytes`] keeps on the way.
+const ROWS: usize = 4096;
+
+/// As [`max_windows`], of unsigned bytes without places: rows first, which vectors of bytes are made of, then along them.
+///
+/// # Panics
+/// As [`max_windows`].
+pub fn max_windows_of_bytes(
+    isa: Isa,
+    pool: &ThreadPool,
+    planes: usize,
+    window: &Window,
+    x: &[u8],
+    y: &mut [u8],
+) {
+    let (pixels, results) = (
+        window.input[0] * window.input[1],
+        window.output[0] * window.output[1],
+    );
+    if window.input[1] == 0 || window.input[1] > ROWS || results == 0 {
+        return max_windows(isa, pool, planes, window, x, y, None);
+    }
+    assert_eq!(
+        (x.len(), y.len()),
+        (planes * pixels, planes * results),
+        "max windows: lengths"
+    );
+    let taps = window.kernel[0] * window.kernel[1];
+    let chunks = (planes * results * taps)
+        .div_ceil(4 * CHUNK)
+        .min(pool.threads() * 4)
+        .min(planes);
+    let y = Parts::new(y);
+    pool.run(chunks, &|chunk| {
+        let own = share(planes, chunks, chunk, 1);
+        isa.run_bytes(BytePlanes {
+            window,
+            x: &x[own.start * pixels..own.end * pixels],
+            // SAFETY: chunks share the planes out.
+            y: unsafe { y.part(own.start * results, own.len() * results) },
+        });
+    });
+}
+
+struct BytePlanes<'a> {
+    window: &'a Window,
+    x: &'a [u8],
+    y: &'a mut [u8],
+}
+
+impl ByteKernel for BytePlanes<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<B: Bytes>(self, b: B) {
+        let BytePlanes { window, x, y } = self;
+        let ([height, width], [down, across]) = (window.input, window.output);
+        let stride = window.strides[1];
+        // where windows fill their row, rows that lie one behind the other are one
+        let fills = window.pads[1] == 0
+            && across * stride == width
+            && (window.kernel[1] - 1) * window.dilations[1] < stride;
+        let most = (ROWS / width).min(down);
+        let mut rows = [0u8; ROWS];
+        for (x, y) in x
+            .chunks_exact(height * width)
+            .zip(y.chunks_exact_mut(down * across))
+        {
+            for first in (0..down).step_by(most) {
+                let count = most.min(down - first);
+                let rows = &mut rows[..count * width];
+                for (i, row) in rows.chunks_exact_mut(width).enumerate() {
+                    window.largest_of_rows(b, first + i, x, row);
+                }
+                let y = &mut y[first * across..][..count * across];
+                y.fill(0);
+                for right in 0..window.kernel[1] {
+                    let (column, start, count) = window.seen(1, right);
+                    if fills {
+                        larger(y, &rows[start..], stride);
+                        continue;
+                    }
+                    for (row, y) in rows.chunks_exact(width).zip(y.chunks_exact_mut(across)) {
+                        larger(&mut y[column..column + count], &row[start.min(width)..], stride);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Window {
+    /// The largest bytes of each column that a row of windows sees.
+    #[inline(always)]
+    fn largest_of_rows<B: Bytes>(&self, b: B, at: usize, x: &[u8], row: &mut [u8]) {
+        let [height, width] = self.input;
+        let mut column = 0;
+        while column < width {
+            let left = width - column;
+            let mut most = b.simd().splat_i(0);
+            for tap in 0..self.kernel[0] {
+                let pixel = (at * self.strides[0] + tap * self.dilations[0]).wrapping_sub(self.pads[0]);
+                if pixel < height {
+                    let from = &x[pixel * width + column..][..left];
+                    // SAFETY: as many bytes of the row of pixels are left.
+                    most = b.max_bytes(most, unsafe { b.read(from.as_ptr(), left) });
+                }
+            }
+            // SAFETY: as many bytes of the row are left.
+            unsafe { b.write(row[column..].as_mut_ptr(), most, left) };
+            column += 4 * B::S::LANES;
+        }
+    }
 }
 
 struct Plane<'a, T> {
@@ -206,6 +321,7 @@ mod tests {
                     ([5, 7], [5, 7], [3, 2], [1, 1], [1, 2], [1, 1]),
                     ([1, 9], [1, 3], [1, 3], [1, 3], [1, 1], [0, 0]),
                     ([4, 33], [2, 17], [3, 1], [3, 2], [1, 1], [1, 0]),
+                    ([90, 70], [45, 35], [2, 2], [2, 2], [1, 1], [0, 0]),
                 ] {
                     let window = Window {
                         input,
@@ -229,6 +345,9 @@ mod tests {
                     let (want, at) = oracle::max_pool(&wide, &of, false).unwrap();
                     let mut y = vec![9; 6 * results];
                     max_windows(isa, &pool, 6, &window, &bytes, &mut y, None);
+                    assert_eq!(y, want.to_bytes(), "{isa:?} {window:?}");
+                    y.fill(9);
+                    max_windows_of_bytes(isa, &pool, 6, &window, &bytes, &mut y);
                     assert_eq!(y, want.to_bytes(), "{isa:?} {window:?}");
                     let mut places = vec![7; 6 * results];
                     max_windows(isa, &pool, 6, &window, &bytes, &mut y, Some(&mut places));

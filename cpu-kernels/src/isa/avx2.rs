@@ -220,6 +220,27 @@ unsafe impl Simd for Avx2 {
         op!(_mm256_sra_epi32(a, _mm_cvtsi32_si128(N as i32)))
     }
     #[inline(always)]
+    fn splat_double(self, x: f64) -> Self::F {
+        op!(_mm256_castpd_ps(_mm256_set1_pd(x)))
+    }
+    #[inline(always)]
+    fn mul_add_doubles(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        op!(_mm256_castpd_ps(_mm256_fmadd_pd(
+            _mm256_castps_pd(a),
+            _mm256_castps_pd(b),
+            _mm256_castps_pd(c)
+        )))
+    }
+    #[inline(always)]
+    fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
+        op!(_mm256_permutevar8x32_ps(a, lanes))
+    }
+    #[inline(always)]
+    unsafe fn gather(self, p: *const f32, at: Self::I) -> Self::F {
+        // SAFETY: the caller promises the values.
+        unsafe { _mm256_i32gather_ps::<4>(p, at) }
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         op!({
             let four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));

@@ -207,6 +207,27 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
         op!(_mm512_scalef_ps(a, n))
     }
     #[inline(always)]
+    fn splat_double(self, x: f64) -> Self::F {
+        op!(_mm512_castpd_ps(_mm512_set1_pd(x)))
+    }
+    #[inline(always)]
+    fn mul_add_doubles(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        op!(_mm512_castpd_ps(_mm512_fmadd_pd(
+            _mm512_castps_pd(a),
+            _mm512_castps_pd(b),
+            _mm512_castps_pd(c)
+        )))
+    }
+    #[inline(always)]
+    fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
+        op!(_mm512_permutexvar_ps(lanes, a))
+    }
+    #[inline(always)]
+    unsafe fn gather(self, p: *const f32, at: Self::I) -> Self::F {
+        // SAFETY: the caller promises the values.
+        unsafe { _mm512_i32gather_ps::<4>(at, p) }
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         op!(_mm512_reduce_add_ps(a))
     }

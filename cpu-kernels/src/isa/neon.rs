@@ -177,6 +177,27 @@ unsafe impl Simd for Neon {
         op!(vshlq_s32(a, vdupq_n_s32(-(N as i32))))
     }
     #[inline(always)]
+    fn splat_double(self, x: f64) -> Self::F {
+        op!(vreinterpretq_f32_f64(vdupq_n_f64(x)))
+    }
+    #[inline(always)]
+    fn mul_add_doubles(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        op!(vreinterpretq_f32_f64(vfmaq_f64(
+            vreinterpretq_f64_f32(c),
+            vreinterpretq_f64_f32(a),
+            vreinterpretq_f64_f32(b)
+        )))
+    }
+    #[inline(always)]
+    fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
+        op!({
+            // the bytes of a lane
+            let bytes = vmlaq_n_s32(vdupq_n_s32(0x0302_0100), lanes, 0x0404_0404);
+            let bytes = vqtbl1q_u8(vreinterpretq_u8_f32(a), vreinterpretq_u8_s32(bytes));
+            vreinterpretq_f32_u8(bytes)
+        })
+    }
+    #[inline(always)]
     fn sum(self, a: Self::F) -> f32 {
         op!(vaddvq_f32(a))
     }

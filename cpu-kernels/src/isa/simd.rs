@@ -91,6 +91,58 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         let power = |n| self.to_floats(self.shl_i::<23>(self.add_i(n, self.splat_i(127))));
         self.mul(self.mul(a, power(half)), power(self.sub_i(n, half)))
     }
+    /// A double in each two lanes.
+    #[inline(always)]
+    fn splat_double(self, x: f64) -> Self::F {
+        let lanes = [x; MOST_LANES / 2];
+        // SAFETY: a vector is no longer than these doubles.
+        unsafe { self.load(lanes.as_ptr().cast()) }
+    }
+    /// `a * b + c` of doubles that take two lanes each, rounded once where [`FUSES`](Self::FUSES) says so.
+    #[inline(always)]
+    fn mul_add_doubles(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        let mut lanes = [[0f64; MOST_LANES / 2]; 3];
+        for (lanes, x) in lanes.iter_mut().zip([a, b, c]) {
+            // SAFETY: a vector is no longer than these doubles.
+            unsafe { self.store(lanes.as_mut_ptr().cast(), x) };
+        }
+        let sums: [f64; MOST_LANES / 2] = std::array::from_fn(|i| {
+            let [a, b, c] = lanes.map(|lanes| lanes[i]);
+            if Self::FUSES { a.mul_add(b, c) } else { a * b + c }
+        });
+        // SAFETY: as above.
+        unsafe { self.load(sums.as_ptr().cast()) }
+    }
+    /// Each lane of the number that stands in that lane of `lanes`, which are below [`LANES`](Self::LANES).
+    #[inline(always)]
+    fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
+        let (mut from, mut at) = ([0.0; MOST_LANES], [0; MOST_LANES]);
+        // SAFETY: there are as many lanes at most.
+        unsafe {
+            (
+                self.store(from.as_mut_ptr(), a),
+                self.store_i(at.as_mut_ptr(), lanes),
+            )
+        };
+        let to = at.map(|lane| from[lane as usize % MOST_LANES]);
+        // SAFETY: as above.
+        unsafe { self.load(to.as_ptr()) }
+    }
+    /// The values at `p` that the lanes of `at` number.
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    unsafe fn gather(self, p: *const f32, at: Self::I) -> Self::F {
+        let (mut numbers, mut to) = ([0; MOST_LANES], [0.0; MOST_LANES]);
+        // SAFETY: there are as many lanes at most.
+        unsafe { self.store_i(numbers.as_mut_ptr(), at) };
+        for (to, &at) in to.iter_mut().zip(&numbers[..Self::LANES]) {
+            // SAFETY: as the caller promises.
+            *to = unsafe { *p.add(at as usize) };
+        }
+        // SAFETY: as above.
+        unsafe { self.load(to.as_ptr()) }
+    }
     fn sum(self, a: Self::F) -> f32;
     fn max_lane(self, a: Self::F) -> f32;
     /// Asks for the cache line at `p`; any address is allowed.

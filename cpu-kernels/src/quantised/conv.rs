@@ -150,6 +150,12 @@ impl ConvPlan {
         matches!(self.kind, Kind::Depthwise(_))
     }
 
+    /// Whether it is computed by tiles of registers, which multiply several times as fast as vectors.
+    #[must_use]
+    pub fn uses_tiles(&self) -> bool {
+        !self.is_depthwise() && self.tiles().is_some()
+    }
+
     /// Packs the weights.
     ///
     /// # Panics
@@ -249,6 +255,41 @@ impl ConvPlan {
         }
     }
 
+    /// The token of tiles, where they are worth filling: their depth, and a good part of their rows and columns.
+    #[cfg(target_arch = "x86_64")]
+    fn tiles(&self) -> Option<crate::isa::dot::amx::Amx> {
+        const DEEP: usize = 24;
+        let (inner, p) = (self.inner(), &self.params);
+        let words = inner.taps * inner.k.div_ceil(4);
+        let worth = words >= DEEP && p.batch * p.window.out_pixels() >= 12 && p.out_channels / p.groups >= 12;
+        self.isa.tiles().filter(|_| worth)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn tiles(&self) -> Option<std::convert::Infallible> {
+        None
+    }
+
+    /// Floats that two tiles of copied rows take.
+    #[cfg(target_arch = "x86_64")]
+    fn copied_rows(&self) -> usize {
+        let inner = self.inner();
+        super::amx::scratch_len(inner.taps * inner.k.div_ceil(4))
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn copied_rows(&self) -> usize {
+        0
+    }
+
+    /// Rows of the tiles that a block is cut into.
+    fn tile_rows(&self) -> usize {
+        match self.tiles() {
+            Some(_) => MOST_ROWS,
+            None => tile::tile_rows(self.isa),
+        }
+    }
+
     fn cut(&self, panels: &Panels, threads: usize) -> Cut {
         let ConvParams {
             batch,
@@ -268,7 +309,7 @@ impl ConvPlan {
             // four products are one operation
             flops: rows.saturating_mul(2 * panels.n).saturating_mul(panels.depth),
             repeats: groups,
-            tile_rows: tile::tile_rows(self.isa),
+            tile_rows: self.tile_rows(),
             threads,
         }
         .cut()
@@ -294,8 +335,13 @@ impl ConvPlan {
     fn scratch(&self, cut: Cut) -> (usize, usize) {
         let inner = self.inner();
         let zeros = inner.k.div_ceil(4);
-        let own = 2 * (cut.block_rows * inner.taps + MOST_ROWS);
+        let own = self.pointers(cut) + self.tiles().map_or(0, |_| self.copied_rows());
         (zeros + self.copied().div_ceil(4), own)
+    }
+
+    /// Floats that the row pointers of a block take, in whole cache lines.
+    fn pointers(&self, cut: Cut) -> usize {
+        (2 * (cut.block_rows * self.inner().taps + MOST_ROWS)).next_multiple_of(16)
     }
 
     /// Floats of scratch that a run needs.
@@ -400,8 +446,9 @@ impl ConvPlan {
         } = self.params;
         let inner = self.inner();
         let rows = batch * window.out_pixels();
-        let tile_rows = tile::tile_rows(self.isa);
+        let (tile_rows, amx) = (self.tile_rows(), self.tiles());
         let cut = self.cut(panels, pool.threads());
+        let of_pointers = self.pointers(cut);
         let (shared, own) = self.scratch(cut);
         let scratch = Scratch::new(scratch, shared, own, pool.threads());
         // SAFETY: no chunk runs yet.
@@ -431,7 +478,9 @@ impl ConvPlan {
             let block = cut.block(rows, part / cut.panel_groups);
             let range = share(panels.count(), cut.panel_groups, part % cut.panel_groups, 1);
             // SAFETY: this thread's own part, asked for once.
-            let pointers = unsafe { scratch.own(thread) }.as_mut_ptr().cast::<*const u8>();
+            let own = unsafe { scratch.own(thread) };
+            let (pointers, copied) = own.split_at_mut(of_pointers);
+            let pointers = pointers.as_mut_ptr().cast::<*const u8>();
             let first = input.at(group * inner.k);
             // SAFETY: the part has room for the pointers of the longest block and a tile's more.
             unsafe { inner.row_pointers(self.isa, pointers, block.clone(), first, zeros.at(0), tile_rows) };
@@ -447,7 +496,14 @@ impl ConvPlan {
             };
             // SAFETY: `run` checked every operand against the shape; chunks write disjoint pixels or channels. Words
             // past the end of a row lie in the next pixel, or in the spare bytes of the copy.
-            unsafe { multiply(self.isa, &block) };
+            unsafe {
+                #[cfg(target_arch = "x86_64")]
+                if let Some(amx) = amx {
+                    return super::amx::multiply(self.isa, amx, &block, copied);
+                }
+                let _ = (amx, copied);
+                multiply(self.isa, &block);
+            }
         });
     }
 

@@ -157,10 +157,11 @@ impl Zeros<'_> {
     /// Finishes each row of sums to as many results, given with the place of their output.
     fn each<Y: Copy + Send>(
         &self,
+        isa: Isa,
         pool: &ThreadPool,
         sums: &[i32],
         y: &mut [Y],
-        finish: &(dyn Fn(usize, i32) -> Y + Sync),
+        finish: impl Fn(usize, i32) -> Y + Copy + Sync,
     ) {
         let outputs = self.weights.len();
         if y.is_empty() {
@@ -179,22 +180,13 @@ impl Zeros<'_> {
         let parts = Parts::new(y);
         pool.run(count, &|chunk| {
             let rows = share(rows, count, chunk, 1);
-            // SAFETY: chunks are disjoint.
-            let y = unsafe { parts.part(rows.start * outputs, rows.len() * outputs) };
-            let sums = &sums[rows.start * (outputs + 1)..rows.end * (outputs + 1)];
-            for (y, sums) in y.chunks_exact_mut(outputs).zip(sums.chunks_exact(outputs + 1)) {
-                let mut row = sums[outputs];
-                if let Some((zero, columns)) = self.rows {
-                    row = row.wrapping_sub(i32::from(zero).wrapping_mul(columns[outputs]));
-                }
-                for (output, (y, &sum)) in y.iter_mut().zip(sums).enumerate() {
-                    let mut sum = sum.wrapping_sub(self.weights[output].wrapping_mul(row));
-                    if let Some((zero, columns)) = self.rows {
-                        sum = sum.wrapping_sub(i32::from(zero).wrapping_mul(columns[output]));
-                    }
-                    *y = finish(output, sum);
-                }
-            }
+            isa.run(ZeroRows {
+                zeros: *self,
+                sums: &sums[rows.start * (outputs + 1)..rows.end * (outputs + 1)],
+                // SAFETY: chunks are disjoint.
+                y: unsafe { parts.part(rows.start * outputs, rows.len() * outputs) },
+                finish,
+            });
         });
     }
 
@@ -202,20 +194,69 @@ impl Zeros<'_> {
     ///
     /// # Panics
     /// If rows are not whole.
-    pub fn sums(&self, pool: &ThreadPool, sums: &[i32], y: &mut [i32]) {
-        self.each(pool, sums, y, &|_, sum| sum);
+    pub fn sums(&self, isa: Isa, pool: &ThreadPool, sums: &[i32], y: &mut [i32]) {
+        self.each(isa, pool, sums, y, |_, sum| sum);
     }
 
     /// The sums without zeros as codes: times a factor per output, rounded, moved by the zero of the result.
     ///
     /// # Panics
     /// If rows are not whole.
-    pub fn codes(&self, pool: &ThreadPool, sums: &[i32], factor: &[f32], zero: u8, y: &mut [u8]) {
-        assert_eq!(factor.len(), self.weights.len(), "zeros: factors");
-        self.each(pool, sums, y, &|output, sum| {
-            let code = (sum as f32 * factor[output]).round_ties_even() + f32::from(zero);
-            code.clamp(0.0, 255.0) as u8
+    pub fn codes(&self, isa: Isa, pool: &ThreadPool, sums: &[i32], factor: &[f32], zero: u8, y: &mut [u8]) {
+        let factor = &factor[..self.weights.len()];
+        // 3 · 2^22: a float that it is added to has no bits below the units left, and is rounded to nearest even so
+        const UNITS: f32 = 12_582_912.0;
+        let (low, high) = (-f32::from(zero), 255.0 - f32::from(zero));
+        self.each(isa, pool, sums, y, move |output, sum| {
+            debug_assert!(output < factor.len(), "invariant: one factor per output");
+            // SAFETY: `each` gives the place of one of as many outputs as there are factors.
+            let real = sum as f32 * unsafe { *factor.get_unchecked(output) };
+            let real = if real > low { real } else { low };
+            let real = if real < high { real } else { high };
+            let code = (real + UNITS).to_bits().wrapping_sub(UNITS.to_bits());
+            (code as u8).wrapping_add(zero)
         });
+    }
+}
+
+/// Rows of sums whose zeros are taken off.
+struct ZeroRows<'a, Y, F> {
+    zeros: Zeros<'a>,
+    sums: &'a [i32],
+    y: &'a mut [Y],
+    finish: F,
+}
+
+impl<Y: Copy, F: Fn(usize, i32) -> Y> Kernel for ZeroRows<'_, Y, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let ZeroRows {
+            zeros: Zeros { weights, rows },
+            sums,
+            y,
+            finish,
+        } = self;
+        let outputs = weights.len();
+        for (y, sums) in y.chunks_exact_mut(outputs).zip(sums.chunks_exact(outputs + 1)) {
+            let (own, row) = (&sums[..outputs], sums[outputs]);
+            match rows {
+                None => {
+                    for (output, ((y, &sum), &weight)) in y.iter_mut().zip(own).zip(weights).enumerate() {
+                        *y = finish(output, sum.wrapping_sub(weight.wrapping_mul(row)));
+                    }
+                }
+                Some((zero, columns)) => {
+                    let zero = i32::from(zero);
+                    let row = row.wrapping_sub(zero.wrapping_mul(columns[outputs]));
+                    let each = y.iter_mut().zip(own).zip(weights).zip(&columns[..outputs]);
+                    for (output, (((y, &sum), &weight), &column)) in each.enumerate() {
+                        let sum = sum.wrapping_sub(weight.wrapping_mul(row));
+                        *y = finish(output, sum.wrapping_sub(zero.wrapping_mul(column)));
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -373,6 +373,94 @@ unsafe fn tile_and_finish<B: Bytes, const NV: usize>(b: B, rows: usize, args: Ar
     }
 }
 
+/// Sums of rows that become results, by whoever has the sums: `rows` rows of `width` columns.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct FinishRows {
+    /// The panel's header.
+    pub(super) panel: *const f32,
+    pub(super) width: usize,
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    /// The sums, in whose place floats are put.
+    pub(super) sums: *mut f32,
+    pub(super) finish: Finish,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl FinishRows {
+    /// # Safety
+    /// The sums and the header are there, and the outputs, and what is added, have as many rows of `columns` values.
+    pub(super) unsafe fn run_on(self, isa: Isa) {
+        isa.run_bytes(self);
+    }
+
+    #[inline(always)]
+    fn columns_of<B: Bytes, const NV: usize>(self, b: B) {
+        let (s, lanes, finish) = (b.simd(), B::S::LANES, self.finish);
+        if !matches!(finish.kind, Kind::Sums(_)) {
+            let (low, high) = (s.splat(finish.low), s.splat(finish.high));
+            let mut header = [[low; NV]; 2];
+            for (row, header) in header.iter_mut().enumerate() {
+                for (v, x) in header.iter_mut().enumerate() {
+                    let at = (row + 1) * self.width + v * lanes;
+                    // SAFETY: the header of a panel is HEADER rows of NV vectors.
+                    *x = unsafe { s.load(self.panel.add(at)) };
+                }
+            }
+            let [factors, shifts] = header;
+            let plain = finish.plain_codes();
+            let by = Rounding {
+                low,
+                high,
+                zero: s.splat_i(finish.zero),
+            };
+            for first in (0..self.rows * NV).step_by(4) {
+                let mut x = [low; 4];
+                for (i, x) in x.iter_mut().enumerate() {
+                    let at = (first + i).min(self.rows * NV - 1);
+                    // SAFETY: rows of NV vectors follow each other.
+                    let sum = s.bits(unsafe { s.load(self.sums.add(at * lanes)) });
+                    *x = s.mul_add(s.to_float(sum), factors[i % NV], shifts[i % NV]);
+                }
+                let count = (self.rows * NV - first).min(4);
+                if let Some(out) = plain {
+                    // SAFETY: the output has `rows` rows of `columns` codes.
+                    unsafe {
+                        let to = out.add(first / NV * finish.stride);
+                        b.store_codes::<NV>(to, finish.stride, x, by, self.columns, count);
+                    }
+                    continue;
+                }
+                for (i, &x) in x.iter().enumerate().take(count) {
+                    // SAFETY: as above.
+                    unsafe { s.store(self.sums.add((first + i) * lanes), s.min(s.max(x, low), high)) };
+                }
+            }
+            if plain.is_some() {
+                return;
+            }
+        }
+        // SAFETY: the caller of `run_on` promised the outputs.
+        unsafe { finish_tile::<B, NV>(b, &finish, self.sums, self.rows, self.columns) };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl ByteKernel for FinishRows {
+    type Output = ();
+    #[inline(always)]
+    fn run<B: Bytes>(self, b: B) {
+        if self.rows == 0 {
+            return;
+        }
+        if self.width > B::S::LANES {
+            self.columns_of::<B, 2>(b);
+        } else {
+            self.columns_of::<B, 1>(b);
+        }
+    }
+}
+
 /// A block of rows times a range of panels.
 pub(crate) struct Block {
     pub(crate) rows: usize,

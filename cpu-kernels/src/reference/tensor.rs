@@ -579,9 +579,13 @@ impl Tensor {
     /// The elements as little-endian bytes, packed as [`Tensor::from_bytes`] reads them.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        // arrays of a known size are copied at once, which single bytes are not
         macro_rules! le {
             ($v:expr) => {
-                $v.iter().flat_map(|x| x.to_le_bytes()).collect()
+                $v.iter()
+                    .map(|x| x.to_le_bytes())
+                    .collect::<Vec<_>>()
+                    .into_flattened()
             };
         }
         match &self.data {

@@ -62,7 +62,7 @@ struct ColumnsPlane<'a> {
 impl Kernel for ColumnsPlane<'_> {
     type Output = ();
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, s: S) {
         let ColumnsPlane { plan, columns, y } = self;
         let ([_, width], [rows, across]) = (plan.size, plan.windows);
         y.fill(0.0);
@@ -84,8 +84,15 @@ impl Kernel for ColumnsPlane<'_> {
                 let y = &mut y[to * width + start..(to + 1) * width];
                 let from = &columns[first..];
                 if plan.strides[1] == 1 {
-                    for (y, x) in y.iter_mut().zip(from) {
-                        *y += x;
+                    let count = y.len().min(from.len());
+                    for at in (0..count).step_by(S::LANES) {
+                        let left = count - at;
+                        // SAFETY: `left` elements remain of both.
+                        unsafe {
+                            let to = y.as_mut_ptr().add(at);
+                            let sum = s.add(s.read(to, left), s.read(from.as_ptr().add(at), left));
+                            s.write(to, sum, left);
+                        }
                     }
                 } else {
                     for (y, x) in y.iter_mut().step_by(plan.strides[1]).zip(from) {

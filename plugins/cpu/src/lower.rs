@@ -10,7 +10,7 @@
 //!
 //! From the bottom up: what a node or an encoding says (`function`, `window`, `encoding`, `tail`, `precision`,
 //! `in_place`), the program in the making (`builder`, `places`, `steps`, `quantise`, `forms`), the kernels of each op class
-//! (`conv` to `softmax`), nodes with bodies (`control`, `body`), who is given a node (`fuse`, `dispatch`), and what becomes of all (`finish`, `draft`). A file
+//! (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), who is given a node (`fuse`, `dispatch`), and what becomes of all (`finish`, `draft`). A file
 //! imports files below its own only.
 //!
 //! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
@@ -34,12 +34,14 @@ mod filter;
 mod finish;
 mod forest;
 mod forms;
+mod found;
 mod fourier;
 mod function;
 mod fuse;
 mod gather;
 mod in_place;
 mod integers;
+mod loss;
 mod matmul;
 mod movement;
 mod nibbles;
@@ -57,6 +59,7 @@ mod resize;
 mod resize_axes;
 mod rotary;
 mod sample;
+mod scan;
 mod scatter;
 mod selection;
 mod softmax;

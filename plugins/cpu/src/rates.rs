@@ -133,7 +133,7 @@ fn key(isa: Isa, processor: &Processor, cores: &str) -> String {
     format!(
         "rates {BUILD_ID} {} {} {vendor} {name} {revision} {nominal_khz} {cores}",
         isa.name(),
-        isa.bytes_name()
+        isa.without_tiles().bytes_name()
     )
 }
 
@@ -151,7 +151,7 @@ impl Peaks {
             "neon" => 8,
             _ => 2,
         };
-        let byte_macs = match isa.bytes_name() {
+        let byte_macs = match isa.without_tiles().bytes_name() {
             "avx512_vnni" if !halves => 128,
             "avx512_vnni" | "avx_vnni" => 64,
             // products of bytes as sums of pairs take three instructions
@@ -195,6 +195,8 @@ impl Peaks {
             );
         });
         let window = Window::new_2d([1, m], [1, m], [1, 1], [1, 1], [1, 1], [0, 0]);
+        // by vectors, as what tiles do is counted in what vectors do
+        let isa = isa.without_tiles();
         let plan = ConvPlan::new(isa, ConvParams::dense(1, k, n, 1, window), Target::Codes).ok()?;
         let weights = Weights {
             values: &vec![1; k * n],

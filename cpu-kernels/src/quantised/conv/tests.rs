@@ -67,11 +67,13 @@ fn random_params(r: &mut Random) -> ConvParams {
     });
     let window = Window::new_2d(input, output, kernel, strides, dilations, pads);
     let wide = r.below(80) + 1;
-    let (groups, inner, outer) = match r.below(5) {
+    let (groups, inner, outer) = match r.below(6) {
         0 => (wide, 1, 1),
         1 => (1 + r.below(3), 1 + r.below(9), 1 + r.below(20)),
         2 => (1, 1 + r.below(8), 1 + r.below(70)),
         3 => (1, 4 * (1 + r.below(9)), 1 + r.below(70)),
+        // whole tiles deep
+        4 => (1, 64 * (1 + r.below(3)), 1 + r.below(70)),
         _ => (1, 1 + r.below(40), 1 + r.below(40)),
     };
     let mut params = ConvParams::dense(1 + r.below(2), groups * inner, groups * outer, groups, window);
@@ -128,7 +130,7 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
         let pool = &pools[round % 2];
         for isa in Isa::available()
             .into_iter()
-            .flat_map(|isa| [isa, isa.without_extensions()])
+            .flat_map(|isa| [isa, isa.without_tiles(), isa.without_extensions()])
         {
             let name = isa.bytes_name();
             for target in [Target::Codes, Target::Wide] {

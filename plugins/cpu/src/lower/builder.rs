@@ -526,9 +526,12 @@ impl<'a> Lowering<'a> {
                 && t.encoding.is_none()
                 && (Layout::is_same(dims) || self.layouts[port] == layout)
         };
-        let home = self.wishes[tensor]
-            .filter(fits)
-            .map_or(Home::Arena(0), Home::Port);
+        let home = match storage {
+            Storage::Codes => self.code_home(tensor, layout),
+            _ => self.wishes[tensor]
+                .filter(fits)
+                .map_or(Home::Arena(0), Home::Port),
+        };
         let value = self.value(self.stored_as(tensor, storage), layout.dims(dims), home)?;
         self.places[tensor].set(layout, storage, value);
         Ok(value)

@@ -13,6 +13,7 @@ use polychip_cpu_kernels::pool::PoolParams;
 use polychip_cpu_kernels::quantised::{
     self, Added, AveragePlan, Codes, ConvPlan, Output, Sum, Target, Weights,
 };
+use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_cpu_kernels::{Isa, ThreadPool, Unary, elementwise as kernel};
 use polychip_lowering::{Layout, Storage, integers};
 use polychip_ops::{Attr, DType, Op, axis};
@@ -24,7 +25,7 @@ use super::filter::{Filter, extent, products};
 use super::function::activation;
 use super::steps::{dense, strided};
 use super::tail::{IDENTITY, Tail};
-use super::{conv, window};
+use super::{conv, steps, window};
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::weights::Recipe;
 use crate::work::Class;
@@ -190,6 +191,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
             Ok(true)
         }
         Op::Concat if is_rounded(l.part, node, y) => concat(l, node, y),
+        Op::Transpose if is_rounded(l.part, node, y) => transpose(l, node, x, y),
         _ => table(l, node, (x, from), (y, to)),
     }
 }
@@ -463,6 +465,48 @@ fn pool(
         }),
     )
     .does(Class::PoolCodes, seen);
+    Ok(true)
+}
+
+/// Another order of dimensions: that of images for nothing, where the codes exist so.
+fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+    let (dims, shape) = (l.shape(x)?, l.shape(y)?.to_vec());
+    let rank = dims.len();
+    let permutation: Vec<usize> = match node.attributes.ints(Attr::Perm) {
+        Some(perm) => match axis::normalise_all(perm, rank) {
+            Some(perm) => perm,
+            None => return Ok(false),
+        },
+        None => (0..rank).rev().collect(),
+    };
+    if permutation.len() != rank
+        || permutation
+            .iter()
+            .map(|&axis| dims[axis])
+            .ne(shape.iter().copied())
+    {
+        return Ok(false);
+    }
+    let image = rank >= 3;
+    if image
+        && permutation == Layout::ChannelsLast.permutation(rank)
+        && l.code_layout(x) == Layout::ChannelsLast
+    {
+        let value = l.read(x, Layout::ChannelsLast, Storage::Codes)?;
+        let view = l.view(value, shape);
+        l.places[y].set(Layout::RowMajor, Storage::Codes, view);
+        return Ok(true);
+    }
+    let rows = l.read(x, Layout::RowMajor, Storage::Codes)?;
+    let from_last = image && permutation == Layout::ChannelsLast.to(Layout::RowMajor, rank);
+    if from_last && l.wishes[y].is_none() {
+        let view = l.view(rows, Layout::ChannelsLast.dims(&shape));
+        l.places[y].set(Layout::ChannelsLast, Storage::Codes, view);
+        return Ok(true);
+    }
+    let plan = TransposePlan::new(dims, &permutation).map_err(kernel_error)?;
+    let result = l.write(y, Layout::RowMajor, Storage::Codes)?;
+    steps::transpose(l, "transpose of codes", plan, rows, result);
     Ok(true)
 }
 

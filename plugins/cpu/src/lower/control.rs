@@ -5,7 +5,7 @@
 //! 2. What a body captures and what a loop carries is handed over by address where both sides know its size.
 //! 3. What cannot be lowered so is left to `body`, with nothing added.
 //!
-//! Not here: how a program runs inside a step (`step::nested`), Scan and SequenceMap (`body`).
+//! Not here: how a program runs inside a step (`step::nested`), Scan (`scan`), SequenceMap (`body`).
 
 use polychip_lowering::Layout;
 use polychip_ops::{DType, Op};
@@ -23,17 +23,17 @@ use crate::work::{Class, Repeated, rounds};
 const MOST_RESULTS: usize = 60;
 
 /// A body with the places of what it captures among the step's operands.
-struct Body {
-    nested: Option<Nested>,
+pub(super) struct Body {
+    pub(super) nested: Option<Nested>,
     /// Per input port.
-    feeds: Vec<Fed>,
-    outputs: usize,
-    work: Vec<Repeated>,
+    pub(super) feeds: Vec<Fed>,
+    pub(super) outputs: usize,
+    pub(super) work: Vec<Repeated>,
 }
 
 /// What an input port of a body is fed.
 #[derive(Clone, Copy)]
-enum Fed {
+pub(super) enum Fed {
     /// An operand of the step.
     Operand(usize),
     /// What the op passes at this place.
@@ -88,7 +88,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 }
 
 /// The place of a tensor among the operands, in the form in which it passes a port.
-fn place(l: &mut Lowering<'_>, reads: &mut Vec<ValueId>, tensor: TensorIndex) -> Result<usize> {
+pub(super) fn place(l: &mut Lowering<'_>, reads: &mut Vec<ValueId>, tensor: TensorIndex) -> Result<usize> {
     let value = l.read(tensor, Layout::RowMajor, l.at_port(tensor))?;
     Ok(reads.iter().position(|&read| read == value).unwrap_or_else(|| {
         reads.push(value);
@@ -129,14 +129,14 @@ fn fits(l: &Lowering<'_>, node: &Node, body: &BodyPart) -> bool {
 }
 
 /// Whether extents that both sides know are the same.
-fn agree(a: Option<&[usize]>, b: Option<&[usize]>) -> bool {
+pub(super) fn agree(a: Option<&[usize]>, b: Option<&[usize]>) -> bool {
     a.zip(b).is_none_or(|(a, b)| a == b)
 }
 
-type Ready = (Option<Nested>, Vec<Repeated>);
+pub(super) type Ready = (Option<Nested>, Vec<Repeated>);
 
 /// The bodies as programs, whose packed weights and algorithms join those of the program around them.
-fn lowered(l: &mut Lowering<'_>, parts: &[BodyPart]) -> Result<Option<Vec<Ready>>> {
+pub(super) fn lowered(l: &mut Lowering<'_>, parts: &[BodyPart]) -> Result<Option<Vec<Ready>>> {
     let mut all = Vec::new();
     let mut algorithms: Vec<u8> = Vec::new();
     for body in parts {
@@ -180,7 +180,7 @@ fn lowered(l: &mut Lowering<'_>, parts: &[BodyPart]) -> Result<Option<Vec<Ready>
 }
 
 /// Scratch for the calls of any of these, as the last result of the step.
-fn scratch(l: &mut Lowering<'_>, bodies: &[Body]) -> Result<Option<ValueId>> {
+pub(super) fn scratch(l: &mut Lowering<'_>, bodies: &[Body]) -> Result<Option<ValueId>> {
     let bytes = bodies
         .iter()
         .filter_map(|body| body.nested.as_ref())
@@ -193,7 +193,11 @@ fn write(l: &mut Lowering<'_>, tensor: TensorIndex) -> Result<ValueId> {
 }
 
 /// The values of a node's first results, and the place of each among them, where it is wanted.
-fn results(l: &mut Lowering<'_>, node: &Node, count: usize) -> Result<(Vec<ValueId>, Vec<Option<usize>>)> {
+pub(super) fn results(
+    l: &mut Lowering<'_>,
+    node: &Node,
+    count: usize,
+) -> Result<(Vec<ValueId>, Vec<Option<usize>>)> {
     let mut writes = Vec::new();
     let mut places = Vec::with_capacity(count);
     for index in 0..count {
@@ -208,11 +212,11 @@ fn results(l: &mut Lowering<'_>, node: &Node, count: usize) -> Result<(Vec<Value
     Ok((writes, places))
 }
 
-fn not_lowered() -> Error {
+pub(super) fn not_lowered() -> Error {
     Error::new(ErrorKind::Persistent, "a body was lowered for its steps alone")
 }
 
-fn uncomputed() -> Error {
+pub(super) fn uncomputed() -> Error {
     Error::new(
         ErrorKind::Persistent,
         "a body does not compute one of its outputs",

@@ -11,10 +11,10 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest,
-    fourier, gather, integers, matmul, movement, nibbles, normalise, pick, plain_product, pool, recurrent,
-    reduce, reference, resize, resize_axes, rotary, sample, scatter, selection, softmax, sort, statistics,
-    typed, window_max,
+    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest, found,
+    fourier, gather, integers, loss, matmul, movement, nibbles, normalise, pick, plain_product, pool,
+    recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan, scatter, selection, softmax,
+    sort, statistics, typed, window_max,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -28,8 +28,10 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()>
     let done = l.all_known(node)
         && (codes::lower(l, node, tail)? || by_class(l, node, tail)? || selection::lower(l, node)?);
     if !done && node.bodies.is_empty() {
-        reference::lower(l, node)?;
-    } else if !done && !control::lower(l, node)? {
+        if !found::lower(l, node)? {
+            reference::lower(l, node)?;
+        }
+    } else if !done && !control::lower(l, node)? && !scan::lower(l, node)? {
         body::lower(l, node)?;
     }
     let outputs: &[_] = match tail.output {
@@ -81,7 +83,12 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
                 || softmax::lower(l, node)?
                 || pick::lower(l, node)?
         }
-        OpClass::Reduction => reduce::lower(l, node)? || statistics::lower(l, node)? || pick::lower(l, node)?,
+        OpClass::Reduction => {
+            reduce::lower(l, node)?
+                || statistics::lower(l, node)?
+                || pick::lower(l, node)?
+                || loss::lower(l, node)?
+        }
         OpClass::Pooling => pool::lower(l, node)? || sample::lower(l, node)? || window_max::lower(l, node)?,
         OpClass::Resize => {
             resize::lower(l, node)?

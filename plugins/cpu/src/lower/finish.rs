@@ -12,7 +12,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
 use crate::arena::ALIGN;
-use crate::part::{BodyPart, Part, Programs, TensorIndex};
+use crate::part::{BodyPart, Feed, Node, Part, Programs, TensorIndex};
 use crate::step::{AllocationId, Home, PortUse, Program, ValueId};
 
 /// Finishes a program.
@@ -61,15 +61,36 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
     })
 }
 
-/// Whether values decide how long a run takes: a Loop may go on for ever. An If takes as long as its dearer branch, a Scan
-/// as its sequence is long.
+/// Whether values decide how long a run takes: a Loop may go on for ever, unless a constant says how often it turns. An If
+/// takes as long as its dearer branch, a Scan as its sequence is long.
 fn is_boundless(part: &Part, programs: &Programs) -> bool {
     part.nodes.iter().any(|node| {
         let bodies = programs.parts(node);
         let unknown = bodies.len() != node.bodies.len();
         let inside = |body: &BodyPart| is_boundless(&body.part, &body.programs);
-        node.op == Op::Loop || unknown || bodies.iter().any(inside)
+        let ends = node.op == Op::Loop && !bodies.iter().all(|body| is_counted(part, node, body));
+        ends || unknown || bodies.iter().any(inside)
     })
+}
+
+/// Whether a Loop turns as often as a constant says: its condition is true from the start, and the body hands it on.
+fn is_counted(part: &Part, node: &Node, body: &BodyPart) -> bool {
+    let holds = |part: &Part, t: TensorIndex| part.scalar(t).is_some_and(|value| value != 0.0);
+    let counted = node.input(0).is_some_and(|t| part.scalar(t).is_some());
+    let begins = node.input(1).is_none_or(|t| holds(part, t));
+    let inner = &body.part;
+    let Some(&condition) = inner.outputs.first() else {
+        return false;
+    };
+    let passed = |t: TensorIndex| {
+        let port = inner.inputs.iter().position(|&input| input == t);
+        port.is_some_and(|port| matches!(body.feeds[port], Feed::Passed(1)))
+    };
+    let handed_on = |t: TensorIndex| {
+        let maker = inner.producers()[t].map(|maker| &inner.nodes[maker]);
+        maker.is_some_and(|maker| maker.op == Op::Identity && maker.input(0).is_some_and(passed))
+    };
+    counted && begins && (passed(condition) || holds(inner, condition) || handed_on(condition))
 }
 
 /// Adds the steps that bring the outputs to their ports, where that can be.

@@ -153,11 +153,22 @@ impl Lowering<'_> {
     }
 
     /// The memory of a tensor's own output port, else the arena: a wish that came through a view is for another tensor's.
-    fn own_port(&self, tensor: TensorIndex) -> Home {
+    pub(super) fn own_port(&self, tensor: TensorIndex) -> Home {
         let inputs = self.part.inputs.len();
         match self.wishes[tensor] {
             Some(port) if self.part.outputs.get(port - inputs) == Some(&tensor) => Home::Port(port),
             _ => Home::Arena(0),
+        }
+    }
+
+    /// Where codes of a tensor are computed: in the memory of its own output port, where those are the bytes that are stored.
+    pub(super) fn code_home(&self, tensor: TensorIndex, layout: Layout) -> Home {
+        let t = &self.part.tensors[tensor];
+        let same = t.dtype == DType::U8 && t.encoding.is_some() && t.dims.is_some();
+        if same && layout == RowMajor && grid(self.part, tensor).is_some() {
+            self.own_port(tensor)
+        } else {
+            Home::Arena(0)
         }
     }
 
@@ -351,7 +362,12 @@ impl Lowering<'_> {
         if Layout::is_same(dims) {
             return Ok(self.view(from, shape));
         }
-        let result = self.fresh(self.values[from.0 as usize].dtype, shape)?;
+        let dtype = self.values[from.0 as usize].dtype;
+        let home = match dtype {
+            DType::U8 => self.code_home(tensor, layout),
+            _ => Home::Arena(0),
+        };
+        let result = self.value(dtype, shape, home)?;
         self.relayout(names, dims, layout, from, result)?;
         Ok(result)
     }

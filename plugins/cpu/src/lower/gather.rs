@@ -1,5 +1,6 @@
 //! Gather of whole slices along an axis, and Where.
 
+use polychip_cpu_kernels::Isa;
 use polychip_cpu_kernels::typed::{Row, select};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis, broadcast};
@@ -209,6 +210,7 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         l.read(b, Layout::RowMajor, storage)?,
     ];
     let output = l.write(y, Layout::RowMajor, storage)?;
+    let isa = l.isa;
     l.step(
         "where",
         &reads,
@@ -216,10 +218,10 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         None,
         Box::new(move |o| {
             match width {
-                Some(1) => each::<u8>(o, &out, &strides),
-                Some(2) => each::<u16>(o, &out, &strides),
-                Some(4) => each::<u32>(o, &out, &strides),
-                _ => each::<u64>(o, &out, &strides),
+                Some(1) => each::<u8>(o, isa, &out, &strides),
+                Some(2) => each::<u16>(o, isa, &out, &strides),
+                Some(4) => each::<u32>(o, isa, &out, &strides),
+                _ => each::<u64>(o, isa, &out, &strides),
             }
             Ok(())
         }),
@@ -228,7 +230,7 @@ fn choose(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
-fn each<T: Plain>(o: &mut Operands<'_>, out: &[usize], strides: &[Vec<usize>]) {
+fn each<T: Plain>(o: &mut Operands<'_>, isa: Isa, out: &[usize], strides: &[Vec<usize>]) {
     let (mask, a, b) = (o.read::<u8>(0), o.read::<T>(1), o.read::<T>(2));
     let last = out.len() - 1;
     let row = out[last];
@@ -251,6 +253,7 @@ fn each<T: Plain>(o: &mut Operands<'_>, out: &[usize], strides: &[Vec<usize>]) {
             many.map_or_else(|| Row::One(x[one]), |range| Row::Many(&x[range]))
         }
         select(
+            isa,
             y,
             of(mask, many(0), start[0]),
             of(a, many(1), start[1]),

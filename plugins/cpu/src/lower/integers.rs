@@ -309,7 +309,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
         let rows = l.value_shape(target).iter().product::<usize>() / outputs;
         writes.push(l.fresh(DType::I32, vec![rows, outputs + 1])?);
     }
-    let name = node.op.name();
+    let (name, isa) = (node.op.name(), l.isa);
     let (class, products) = products(&plan);
     let scratch_at = writes.len();
     let run = move |o: &mut Operands<'_>| {
@@ -345,8 +345,8 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
             rows: columns,
         };
         match to {
-            Some(to) => zeros.codes(o.pool, sums, &factor, to, o.write(0)),
-            None => zeros.sums(o.pool, sums, o.write(0)),
+            Some(to) => zeros.codes(isa, o.pool, sums, &factor, to, o.write(0)),
+            None => zeros.sums(isa, o.pool, sums, o.write(0)),
         }
         Ok(())
     };

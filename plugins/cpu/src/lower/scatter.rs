@@ -2,8 +2,8 @@
 //!
 //! Not here: reductions of types other than f32 where several updates meet, which fall to the reference.
 
-use polychip_cpu_kernels::convert;
 use polychip_cpu_kernels::scatter::{Elements, Outside, Slices};
+use polychip_cpu_kernels::{Isa, convert};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::{Error, ErrorKind, Result};
@@ -76,17 +76,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         reads.push(l.read(updates, Layout::RowMajor, storage)?);
     }
     let output = l.write(y, Layout::RowMajor, storage)?;
-    let name = node.op.name();
+    let (name, isa) = (node.op.name(), l.isa);
     let run = move |o: &mut Operands<'_>| match (width, join) {
         (_, Some(join)) => put(o, &named, wide, |to: &mut f32, x| *to = join(*to, x)),
         (1, _) if scatters => put(o, &named, wide, |to: &mut u8, x| *to = x),
         (2, _) if scatters => put(o, &named, wide, |to: &mut u16, x| *to = x),
         (4, _) if scatters => put(o, &named, wide, |to: &mut u32, x| *to = x),
         (_, _) if scatters => put(o, &named, wide, |to: &mut u64, x| *to = x),
-        (1, _) => take::<u8>(o, &named, wide),
-        (2, _) => take::<u16>(o, &named, wide),
-        (4, _) => take::<u32>(o, &named, wide),
-        _ => take::<u64>(o, &named, wide),
+        (1, _) => take::<u8>(o, isa, &named, wide),
+        (2, _) => take::<u16>(o, isa, &named, wide),
+        (4, _) => take::<u32>(o, isa, &named, wide),
+        _ => take::<u64>(o, isa, &named, wide),
     };
     let run = move |o: &mut Operands<'_>| {
         run(o).map_err(|(index, size)| {
@@ -238,8 +238,15 @@ pub(super) fn lower_rows(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 }
 
 #[inline(always)]
-fn take<T: Plain>(o: &mut Operands<'_>, named: &Named, wide: bool) -> Result<(), Outside> {
+fn take<T: Plain>(o: &mut Operands<'_>, isa: Isa, named: &Named, wide: bool) -> Result<(), Outside> {
     let (x, y) = (o.read::<T>(0), o.write::<T>(0));
+    if let Named::Elements(elements) = named {
+        return if wide {
+            elements.take(isa, o.pool, o.read::<i64>(1), x, y)
+        } else {
+            elements.take(isa, o.pool, o.read::<i32>(1), x, y)
+        };
+    }
     let mut copy = |number: usize, offset: usize, len: usize| {
         y[number * len..][..len].copy_from_slice(&x[offset..][..len]);
     };

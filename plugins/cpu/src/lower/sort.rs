@@ -3,7 +3,8 @@
 //! Not here: the other ops that order elements, whose results have sizes that only the run knows.
 
 use half::{bf16, f16};
-use polychip_cpu_kernels::top_k::{Ordered, top_k};
+use polychip_cpu_kernels::Isa;
+use polychip_cpu_kernels::top_k::{Ordered, Rows};
 use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::Result;
 
@@ -12,44 +13,16 @@ use crate::part::Node;
 use crate::step::{Operands, Plain};
 use crate::work::Class;
 
-/// Rows of `n` elements, each `inner` from the last.
-#[derive(Clone, Copy)]
-struct Rows {
-    outer: usize,
-    n: usize,
-    k: usize,
-    inner: usize,
-    largest: bool,
-}
-
-impl Rows {
-    /// Writes values, indices, and keys as scratch; `number` makes a stored element a number with an order.
-    fn run<T: Plain, N: Ordered>(self, o: &mut Operands<'_>, number: fn(T) -> N) {
-        let Rows {
-            outer,
-            n,
-            k,
-            inner,
-            largest,
-        } = self;
-        let (x, values, places, scratch) = (
-            o.read::<T>(0),
-            o.write::<T>(0),
-            o.write::<i64>(1),
-            o.write::<i64>(2),
-        );
-        let (keys, found) = scratch.split_at_mut(k);
-        for row in 0..outer * inner {
-            let (before, i) = (row / inner, row % inner);
-            let from = before * n * inner + i;
-            top_k(n, |j| number(x[from + j * inner]), largest, keys, found);
-            for (rank, &j) in found.iter().enumerate() {
-                let to = (before * k + rank) * inner + i;
-                values[to] = x[from + j as usize * inner];
-                places[to] = j;
-            }
-        }
-    }
+/// Writes values, places, and keys as scratch; `number` makes a stored element a number with an order.
+fn run<T: Plain, N: Ordered>(
+    rows: Rows,
+    o: &mut Operands<'_>,
+    isa: Isa,
+    number: impl Fn(T) -> N + Copy + Send + Sync,
+) {
+    let (x, values, places) = (o.read::<T>(0), o.write::<T>(0), o.write(1));
+    let (keys, line) = (o.write(2), o.write::<T>(3));
+    rows.run(isa, o.pool, number, x, values, places, keys, line);
 }
 
 /// Lowers a node of this sort.
@@ -77,20 +50,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         inner: from[axis + 1..].iter().product(),
         largest: node.attributes.int(Attr::Largest).unwrap_or(1) != 0,
     };
-    type Run = fn(Rows, &mut Operands<'_>);
+    type Run = fn(Rows, &mut Operands<'_>, Isa);
     let run: Run = match l.dtype(x) {
-        DType::F32 => |rows, o| rows.run::<f32, f32>(o, |v| v),
-        DType::F64 => |rows, o| rows.run::<f64, f64>(o, |v| v),
-        DType::F16 => |rows, o| rows.run::<u16, f16>(o, f16::from_bits),
-        DType::BF16 => |rows, o| rows.run::<u16, bf16>(o, bf16::from_bits),
-        DType::I8 => |rows, o| rows.run::<i8, i8>(o, |v| v),
-        DType::I16 => |rows, o| rows.run::<i16, i16>(o, |v| v),
-        DType::I32 => |rows, o| rows.run::<i32, i32>(o, |v| v),
-        DType::I64 => |rows, o| rows.run::<i64, i64>(o, |v| v),
-        DType::U8 => |rows, o| rows.run::<u8, u8>(o, |v| v),
-        DType::U16 => |rows, o| rows.run::<u16, u16>(o, |v| v),
-        DType::U32 => |rows, o| rows.run::<u32, u32>(o, |v| v),
-        DType::U64 => |rows, o| rows.run::<u64, u64>(o, |v| v),
+        DType::F32 => |rows, o, isa| run::<f32, f32>(rows, o, isa, |v| v),
+        DType::F64 => |rows, o, isa| run::<f64, f64>(rows, o, isa, |v| v),
+        DType::F16 => |rows, o, isa| run::<u16, f16>(rows, o, isa, f16::from_bits),
+        DType::BF16 => |rows, o, isa| run::<u16, bf16>(rows, o, isa, bf16::from_bits),
+        DType::I8 => |rows, o, isa| run::<i8, i8>(rows, o, isa, |v| v),
+        DType::I16 => |rows, o, isa| run::<i16, i16>(rows, o, isa, |v| v),
+        DType::I32 => |rows, o, isa| run::<i32, i32>(rows, o, isa, |v| v),
+        DType::I64 => |rows, o, isa| run::<i64, i64>(rows, o, isa, |v| v),
+        DType::U8 => |rows, o, isa| run::<u8, u8>(rows, o, isa, |v| v),
+        DType::U16 => |rows, o, isa| run::<u16, u16>(rows, o, isa, |v| v),
+        DType::U32 => |rows, o, isa| run::<u32, u32>(rows, o, isa, |v| v),
+        DType::U64 => |rows, o, isa| run::<u64, u64>(rows, o, isa, |v| v),
         _ => return Ok(false),
     };
     let input = l.as_is(x)?;
@@ -102,15 +75,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         Some(places) => l.write_rows(places)?,
         None => l.fresh(DType::I64, to)?,
     };
-    let scratch = l.fresh(DType::I64, vec![2 * rows.k])?;
+    let scratch = l.fresh(DType::I64, vec![rows.scratch_len(l.pool)])?;
+    let line = l.fresh(l.dtype(x), vec![rows.line_len(l.pool)])?;
+    let isa = l.isa;
     let elements: usize = from.iter().product();
     l.step(
         "TopK",
         &[input],
-        &[found, indices, scratch],
+        &[found, indices, scratch, line],
         None,
         Box::new(move |o| {
-            run(rows, o);
+            run(rows, o, isa);
             Ok(())
         }),
     )

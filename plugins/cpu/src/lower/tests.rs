@@ -3,6 +3,7 @@
 
 mod convolution;
 mod elementwise;
+mod found;
 mod fourier;
 mod groups;
 mod half;

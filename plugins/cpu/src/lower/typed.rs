@@ -252,13 +252,14 @@ fn pair<T: Plain, U: Plain>(
             l.value_shape(y)
         )));
     }
+    let isa = l.isa;
     l.step(
         name,
         &[a, b],
         &[y],
         None,
         Box::new(move |o| {
-            plan.rows(o.pool, f, o.read::<T>(0), o.read::<T>(1), o.write::<U>(0));
+            plan.rows(isa, o.pool, f, o.read::<T>(0), o.read::<T>(1), o.write::<U>(0));
             Ok(())
         }),
     )
@@ -275,14 +276,14 @@ fn single<T: Plain, U: Plain>(
     let Some(input) = node.input(0) else {
         return Ok(false);
     };
-    let (x, y) = (l.rows(input)?, l.write_rows(output)?);
+    let (isa, x, y) = (l.isa, l.rows(input)?, l.write_rows(output)?);
     l.step(
         node.op.name(),
         &[x],
         &[y],
         None,
         Box::new(move |o| {
-            typed::pass(o.pool, &f, o.read::<T>(0), o.write::<U>(0));
+            typed::pass(isa, o.pool, &f, o.read::<T>(0), o.write::<U>(0));
             Ok(())
         }),
     )
@@ -308,6 +309,7 @@ fn clip<T: Plain + Number>(l: &mut Lowering<'_>, node: &Node, output: TensorInde
         Ok(Some(reads.len() - 1))
     };
     let (low, high) = (limit(l, 1)?, limit(l, 2)?);
+    let isa = l.isa;
     l.step(
         "Clip",
         &reads,
@@ -317,7 +319,8 @@ fn clip<T: Plain + Number>(l: &mut Lowering<'_>, node: &Node, output: TensorInde
             let one = |place: Option<usize>| place.map(|place| o.read::<T>(place)[0]);
             let (low, high) = (one(low), one(high));
             let (x, y) = (o.read::<T>(0), o.write::<T>(0));
-            typed::pass(o.pool, &|y: &mut [T], x: &[T]| T::clip(y, x, low, high), x, y);
+            let clip = |isa, y: &mut [T], x: &[T]| T::clip(isa, y, x, low, high);
+            typed::pass(isa, o.pool, &clip, x, y);
             Ok(())
         }),
     )

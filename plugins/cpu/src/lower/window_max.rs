@@ -3,7 +3,9 @@
 //! Not here: pools of f32 alone (`pool`), of codes (`codes`).
 
 use polychip_cpu_kernels::pick::Extreme;
-use polychip_cpu_kernels::window_max::{Window, max_windows};
+use polychip_cpu_kernels::quantised::max_pool;
+use polychip_cpu_kernels::window_max::{Window, max_windows, max_windows_of_bytes};
+use polychip_lowering::Storage;
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Error, ErrorKind, Result};
 
@@ -57,10 +59,35 @@ fn pool(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         let places = given.then(|| o.write::<i64>(1));
         max_windows(isa, o.pool, planes, window, x, y, places);
     }
+    let seen = window::taps(l.shape(x)?, l.shape(y)?, node);
+    if l.dtype(x) == DType::U8 && !given {
+        let of_channels = l.is_channels_only(x);
+        let layout = l.layout(x);
+        let from = l.read(x, layout, Storage::Real)?;
+        let to = l.write(y, layout, Storage::Real)?;
+        let (n, c) = (params.batch, params.channels);
+        l.step(
+            "MaxPool",
+            &[from],
+            &[to],
+            None,
+            Box::new(move |o| {
+                let (x, y) = (o.read(0), o.write(0));
+                if of_channels {
+                    max_pool(isa, o.pool, (n, c), &params.window, x, y);
+                } else {
+                    max_windows_of_bytes(isa, o.pool, planes, &window, x, y);
+                }
+                Ok(())
+            }),
+        )
+        .does(Class::PoolCodes, seen);
+        return Ok(true);
+    }
     let run = match l.real_dtype(x) {
         // where a window begins, and so whether NaN wins, is known with places only
         _ if l.is_f32(x) && l.is_f32(y) && given => run::<f32>,
-        DType::U8 => run::<u8>,
+        DType::U8 if given => run::<u8>,
         DType::I8 => run::<i8>,
         DType::F64 if given => run::<f64>,
         _ => return Ok(false),
@@ -70,7 +97,6 @@ fn pool(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     if let Some(places) = places {
         writes.push(l.write_rows(places)?);
     }
-    let seen = window::taps(l.shape(x)?, l.shape(y)?, node);
     let class = if given { Class::Select } else { Class::Arithmetic };
     l.step(
         "MaxPool",

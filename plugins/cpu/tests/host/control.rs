@@ -1,4 +1,4 @@
-//! If and Loop whose bodies run inside the node's step: states of fixed size and growing ones, stacked values, early ends.
+//! If, Loop and Scan whose bodies run inside the node's step: states of fixed size and growing ones, stacked values, early ends.
 
 use polychip_graph::{Graph, infer, text};
 use polychip_host::FlatGraph;
@@ -180,4 +180,40 @@ fn bodies_stand_in_bodies() {
     assert_eq!(powers(1, 2), [8.0, -27.0]);
     assert_eq!(powers(1, 0), [2.0, -3.0]);
     assert_eq!(powers(0, 2), [-2.0, 3.0]);
+}
+
+/// Running sums of two sequences, the second one from its end, and what is stacked in both directions.
+#[test]
+fn a_scan_carries_and_stacks() {
+    let source = r#"graph "g" {
+      input t0 "start": f32[2]
+      input t1 "x": f32[3, 2]
+      input t2 "z": f32[3, 2]
+      input t3 "w": f32[2]
+      t4 "last": f32[2], t5 "forth": f32[3, 2], t6 "back": f32[3, 2] = Scan ""(t0, t1, t2) {num_scan_inputs: 2, scan_input_directions: [0, 1], scan_output_directions: [0, 1]}
+        body body(t3 -> t3) "b" {
+          input t0 "sum": f32[2]
+          input t1 "x": f32[2]
+          input t2 "z": f32[2]
+          input t3 "w": f32[2]
+          t4 "both": f32[2] = Add ""(t1, t2)
+          t5 "weighed": f32[2] = Mul ""(t4, t3)
+          t6 "next": f32[2] = Add ""(t0, t5)
+          t7 "forth": f32[2] = Neg ""(t6)
+          t8 "back": f32[2] = Identity ""(t1)
+          output t6
+          output t7
+          output t8
+        }
+      output t4
+      output t5
+      output t6
+    }"#;
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let z = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
+    let inputs = [&[100.0, 200.0][..], &x, &z, &[1.0, 2.0]].map(floats);
+    let found = run(source, &inputs);
+    assert_eq!(found[0], (vec![2], vec![199.0, 464.0]));
+    assert_eq!(found[1].1, [-151.0, -324.0, -184.0, -412.0, -199.0, -464.0]);
+    assert_eq!(found[2].1, [5.0, 6.0, 3.0, 4.0, 1.0, 2.0]);
 }
