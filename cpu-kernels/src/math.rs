@@ -120,7 +120,18 @@ pub(crate) fn normal_below<S: Simd>(s: S, x: S::F) -> S::F {
 #[inline(always)]
 pub(crate) fn softplus<S: Simd>(s: S, x: S::F) -> S::F {
     let y = exp(s, s.neg(s.abs(x)));
-    s.add(s.max(s.splat(0.0), x), log(s, s.add(s.splat(1.0), y)))
+    s.add(s.max(s.splat(0.0), x), log_of_one_and(s, y))
+}
+
+/// `ln(1 + y)` for `y` in [0, 1], exact to some units in the last place also where it is next to nothing.
+#[inline(always)]
+fn log_of_one_and<S: Simd>(s: S, y: S::F) -> S::F {
+    // 1 + y loses what y is; (1 + t) / (1 - t) with t = y / (2 + y) is the same
+    let t = s.div(y, s.add(s.splat(2.0), y));
+    let t2 = s.mul(t, t);
+    let small = s.mul(t, s.mul_add(polynomial(s, t2, LOG), t2, s.splat(2.0)));
+    // the series holds for t² up to 0.0295
+    s.select(s.lt(y, s.splat(0.41)), small, log(s, s.add(s.splat(1.0), y)))
 }
 
 /// `(e^r - 1 - r) / r²` on [-ln 2 / 2, ln 2 / 2], error 1.4e-9.

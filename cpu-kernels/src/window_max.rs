@@ -48,6 +48,10 @@ impl Window {
         };
         let end = end.min(self.output[side] as i64);
         let count = (end - first).max(0) as usize;
+        if count == 0 {
+            // no window reaches the image with this tap
+            return (0, 0, 0);
+        }
         (first as usize, (first * stride + shift).max(0) as usize, count)
     }
 }

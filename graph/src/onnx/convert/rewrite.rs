@@ -78,6 +78,13 @@ impl Rewrite<'_, '_> {
         self.target.ty(self.node.input(slot)?)
     }
 
+    /// Whether the sizes of an input are upper bounds.
+    pub(super) fn has_bound(&self, slot: usize) -> bool {
+        self.node
+            .input(slot)
+            .is_some_and(|input| self.target.graph.tensor(input).upper_bound)
+    }
+
     /// An input that has to be there.
     pub(super) fn input(&self, slot: usize) -> Result<TensorId, Error> {
         self.node

@@ -10,6 +10,7 @@ use crate::Error;
 pub(super) fn flat(rewrite: &mut Rewrite<'_, '_>) -> Result<bool, Error> {
     let axis = rewrite.node.attributes.int(Attr::Axis).unwrap_or(1);
     let shape = rewrite.input_ty(0).and_then(|ty| ty.shape.clone());
+    let is_bound = rewrite.has_bound(0);
     if let Some(shape) = &shape {
         let rank = i64::try_from(shape.len()).expect("invariant: ranks are small");
         let front = if axis < 0 { axis.saturating_add(rank) } else { axis };
@@ -25,6 +26,8 @@ pub(super) fn flat(rewrite: &mut Rewrite<'_, '_>) -> Result<bool, Error> {
     let (x, Some(output)) = (rewrite.input(0)?, rewrite.node.output(0)) else {
         return Ok(false);
     };
+    // sizes that values decide are known to the run only
+    let shape = shape.filter(|_| !is_bound);
     let sizes: Option<Vec<i64>> =
         shape.and_then(|shape| shape.iter().map(|dim| i64::try_from(dim.known()?).ok()).collect());
     let matrix = rewrite.step(
