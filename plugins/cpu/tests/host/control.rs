@@ -190,7 +190,7 @@ fn a_scan_carries_and_stacks() {
       input t1 "x": f32[3, 2]
       input t2 "z": f32[3, 2]
       input t3 "w": f32[2]
-      t4 "last": f32[2], t5 "forth": f32[3, 2], t6 "back": f32[3, 2] = Scan ""(t0, t1, t2) {num_scan_inputs: 2, scan_input_directions: [0, 1], scan_output_directions: [0, 1]}
+      t4 "last": f32[2], t5 "forth": f32[3, 2], t6 "back": f32[3, 2] = Scan ""(t0, t1, t2) {num_scan_inputs: 2, scan_input_directions: ints [0, 1], scan_output_directions: ints [0, 1]}
         body body(t3 -> t3) "b" {
           input t0 "sum": f32[2]
           input t1 "x": f32[2]
