@@ -50,7 +50,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 .iter()
                 .map(|session| scope.spawn(|| runs(session, length, &barrier)))
                 .collect();
-            let joined = threads.into_iter().map(|thread| thread.join().ok().context("a thread panicked")?);
+            let joined = threads
+                .into_iter()
+                .map(|thread| thread.join().ok().context("a thread panicked")?);
             joined.collect()
         })?;
         for (times, found) in at_once.iter_mut().zip(found) {
@@ -73,7 +75,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Times of runs that follow each other for so long, in nanoseconds.
 fn runs(session: &Session, length: Duration, begin: &Barrier) -> Result<Vec<u64>> {
     let names: Vec<String> = session.inputs().map(|input| input.name.clone()).collect();
-    let inputs = names.iter().map(|name| session.input(name)).collect::<polychip::Result<Vec<_>>>()?;
+    let inputs = names
+        .iter()
+        .map(|name| session.input(name))
+        .collect::<polychip::Result<Vec<_>>>()?;
     let given: Vec<_> = inputs.iter().collect();
     begin.wait();
     let (start, mut times) = (Instant::now(), Vec::new());

@@ -76,7 +76,10 @@ pub(crate) fn serve(kind: Kind, model: &Path, folder: &Path, threads: u32, count
         session.bind_state("state", "stateN")?;
     }
     let load_ns = nanoseconds(start.elapsed());
-    say(&Loaded { load_ns, version: None })?;
+    say(&Loaded {
+        load_ns,
+        version: None,
+    })?;
     for line in std::io::stdin().lock().lines() {
         match line?.trim() {
             "peak" => say(&memory("VmHWM").saturating_sub(before))?,
@@ -99,7 +102,12 @@ pub(crate) fn serve(kind: Kind, model: &Path, folder: &Path, threads: u32, count
 }
 
 fn name_of(session: &Session) -> Result<String> {
-    Ok(session.inputs().next().context("the model has no input")?.name.clone())
+    Ok(session
+        .inputs()
+        .next()
+        .context("the model has no input")?
+        .name
+        .clone())
 }
 
 /// One run for each input; the nanoseconds of each, from filling the input to reading the output.
@@ -147,10 +155,16 @@ fn inputs(kind: Kind, folder: &Path, count: usize) -> Result<Vec<Literal>> {
             .collect(),
         Kind::Stream => {
             let all = npy::read(&folder.join("in.npy"))?;
-            ensure!(all.shape.len() == 2 && all.dtype == DType::F32, "chunks are [count, samples]");
+            ensure!(
+                all.shape.len() == 2 && all.dtype == DType::F32,
+                "chunks are [count, samples]"
+            );
             let each = 4 * all.shape[1];
             let chunk = |bytes: &[u8]| Literal::new(DType::F32, vec![1, all.shape[1]], bytes.to_vec());
-            let chunks = all.bytes.chunks(each).map(|bytes| chunk(bytes).context("a chunk is cut off"));
+            let chunks = all
+                .bytes
+                .chunks(each)
+                .map(|bytes| chunk(bytes).context("a chunk is cut off"));
             chunks.collect()
         }
     }
@@ -208,13 +222,13 @@ fn kept(session: &Session) -> Kept {
     }
 }
 
-fn say(value: &impl Serialize) -> Result<()> {
+pub(crate) fn say(value: &impl Serialize) -> Result<()> {
     let mut to = std::io::stdout().lock();
     writeln!(to, "{}", serde_json::to_string(value)?)?;
     to.flush()?;
     Ok(())
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

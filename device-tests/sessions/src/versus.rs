@@ -41,7 +41,11 @@ struct Side {
 /// # Errors
 /// A side does not run, or the answers differ.
 pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<()> {
-    let folder = std::env::temp_dir().join(format!("polychip-sessions-{}-{}", kind.word(), std::process::id()));
+    let folder = std::env::temp_dir().join(format!(
+        "polychip-sessions-{}-{}",
+        kind.word(),
+        std::process::id()
+    ));
     let given = [arguments.threads.to_string(), arguments.count.to_string()];
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py");
     let mut peer = Runner::start(
@@ -99,7 +103,10 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<()> {
         if arguments.threads == 1 { "" } else { "s" }
     );
     println!("{}", table(&mine, &theirs));
-    println!("answers apart by {apart:.1e} of the largest value; {} copies", kept.copies);
+    println!(
+        "answers apart by {apart:.1e} of the largest value; {} copies",
+        kept.copies
+    );
     if !kept.planning_ns.is_empty() {
         println!(
             "{} shapes planned for, {} runs found theirs; planning: median {:.2} ms, longest {:.2} ms; {:.1} MiB kept",
@@ -140,7 +147,12 @@ fn table(ours: &Side, peer: &Side) -> Table {
     row("first pass", "ms", sum(&ours.first), sum(&peer.first));
     for (what, share) in [("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("longest", 1.0)] {
         let what = format!("warm run, {what}");
-        row(&what, "ms", ms(part(&ours.warm, share)), ms(part(&peer.warm, share)));
+        row(
+            &what,
+            "ms",
+            ms(part(&ours.warm, share)),
+            ms(part(&peer.warm, share)),
+        );
     }
     row("warm passes together", "ms", sum(&ours.warm), sum(&peer.warm));
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -149,13 +161,13 @@ fn table(ours: &Side, peer: &Side) -> Table {
 }
 
 /// The least time that this share of the times does not exceed.
-fn part(times: &[u64], share: f64) -> u64 {
+pub(crate) fn part(times: &[u64], share: f64) -> u64 {
     let mut times = times.to_vec();
     times.sort_unstable();
     let at = (times.len() as f64 * share).ceil() as usize;
     times.get(at.saturating_sub(1)).copied().unwrap_or(0)
 }
 
-fn ms(ns: u64) -> f64 {
+pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }

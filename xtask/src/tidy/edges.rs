@@ -97,6 +97,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "polychip-ops",
         ],
     ),
+    ("polychip-example-ocr", &["polychip"]),
     ("xtask", &[]),
 ];
 
@@ -125,6 +126,7 @@ const FREE: &[&str] = &[
     "polychip-ops-bench",
     "polychip-parts",
     "polychip-plugin-wrong",
+    "polychip-sessions",
     "polychip-emulator-ascend",
     "polychip-emulator-chip",
     "polychip-emulator-neuron",
