@@ -54,6 +54,12 @@ fn main() -> Result<()> {
         trial("a_session_over_dma_bufs_copies_nothing", either, || {
             session_copies_nothing(Some("dma-buf"))
         }),
+        trial("a_frame_in_a_memory_file_is_read_where_it_lies", None, || {
+            frame(&Memory::file(BYTES)?)
+        }),
+        trial("a_frame_in_a_dma_buf_is_read_where_it_lies", either, || {
+            frame(&Memory::dma_buf(BYTES)?)
+        }),
         trial(
             "a_dma_buf_of_udmabuf_is_the_same_memory_for_both",
             udmabuf.as_ref(),
@@ -80,6 +86,9 @@ fn no_dma_buf(host: &Host, source: DmaBufSource) -> Option<String> {
     let gpu = host.devices().first()?.info();
     (!gpu.imports_dma_bufs).then(|| format!("{} imports no dma-bufs: {}", gpu.name, gpu.driver))
 }
+
+/// Bytes of a tensor.
+const BYTES: u64 = 4 * COUNT as u64;
 
 /// Bytes of the memory that holds all tensors of a part.
 const MEMORY: u64 = 4 * 16_384;
@@ -134,21 +143,68 @@ fn wanted(round: usize) -> Vec<u8> {
     floats(values.map(|(i, x)| (x + c(i)).max(0.0) + c(i)))
 }
 
-/// Parts in turns on both devices; `imports` are the kinds of memory that the GPU is to take.
-fn session_copies_nothing(imports: Option<&str>) -> Result<()> {
+/// The whole as an ONNX model.
+fn model() -> Result<Vec<u8>> {
     let graph = whole();
     let flat = FlatGraph::new(&graph, &[])?;
     // SAFETY: the flat graph lives as long as the view.
     let view = unsafe { GraphView::new(flat.raw()) }?;
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("both.onnx");
-    std::fs::write(&path, onnx::write(&view, &onnx::Options::default())?)?;
+    Ok(onnx::write(&view, &onnx::Options::default())?)
+}
+
+/// What a camera wrote is the input of a session, and what the session wrote lies in memory of the app: on each device,
+/// and on both.
+fn frame(camera: &Memory) -> Result<()> {
+    let own = |file: std::os::fd::BorrowedFd<'_>| file.try_clone_to_owned();
+    let seen = match (camera.dma_buf_file(), camera.memory_file()) {
+        (Some(file), _) => Memory::of_dma_buf(own(file)?, BYTES)?,
+        (None, Some(file)) => Memory::of_file(own(file)?, 0, BYTES)?,
+        (None, None) => anyhow::bail!("the camera's memory has no descriptor"),
+    };
+    let runtime = Runtime::builder()
+        .only_given_folders()
+        .link(polychip_gpu::query)
+        .build()?;
+    let model = runtime.load_bytes("both.onnx", model()?)?;
+    let both = Policy::latency()
+        .devices(["cpu:0", "gpu:0"])
+        .pin("n0", "gpu:0")
+        .pin("n1", "cpu:0");
+    for policy in [
+        Policy::latency().devices(["cpu:0"]),
+        Policy::latency().devices(["gpu:0"]),
+        both,
+    ] {
+        let session = runtime.session(&model, policy)?;
+        let x = session.input_from("i0", &[COUNT], &seen)?;
+        let result = Memory::file(BYTES)?;
+        let y = session.output_in_memory("o0", &[COUNT], &result)?;
+        for round in 0..3 {
+            camera
+                .access(Access::Write)?
+                .copy_from_slice(&floats(input(round)));
+            session.submit_into(&[&x], &[&y])?.wait(PATIENCE)?;
+            ensure!(result.access(Access::Read)?[..] == wanted(round), "round {round}");
+        }
+        let report = session.report();
+        ensure!(
+            report.copies == 0,
+            "{} copies of {} bytes",
+            report.copies,
+            report.copied_bytes
+        );
+    }
+    Ok(())
+}
+
+/// Parts in turns on both devices; `imports` are the kinds of memory that the GPU is to take.
+fn session_copies_nothing(imports: Option<&str>) -> Result<()> {
     let mut builder = Runtime::builder().only_given_folders().link(polychip_gpu::query);
     if let Some(imports) = imports {
         builder = builder.configure("gpu", "imports", imports);
     }
     let runtime = builder.build()?;
-    let model = runtime.load(&path)?;
+    let model = runtime.load_bytes("both.onnx", model()?)?;
     for middle in ["gpu:0", "cpu:0"] {
         let ends = if middle == "cpu:0" { "gpu:0" } else { "cpu:0" };
         let policy = Policy::latency()

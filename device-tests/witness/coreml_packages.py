@@ -33,11 +33,17 @@ def spec_of(package):
 
 def weights_of(spec):
     """Each constant that lies in the file of weights: its type and its offset."""
-    for block in spec.mlProgram.functions["main"].block_specializations.values():
-        for operation in block.operations:
-            value = operation.attributes["val"] if operation.type == "const" else None
-            if value is not None and value.HasField("blobFileValue"):
-                yield value.type.tensorType, value.blobFileValue.offset
+    for operation in operations(spec):
+        for value in stored_of(operation):
+            yield value.type.tensorType, value.blobFileValue.offset
+
+
+def stored_of(operation):
+    """Values of a constant, or of an operation that makes one, that lie in the file of weights."""
+    if operation.type == "const" or operation.type.startswith("constexpr_"):
+        for value in operation.attributes.values():
+            if value.HasField("blobFileValue"):
+                yield value
 
 
 def read_weights(package, spec):
@@ -55,6 +61,8 @@ def read_weights(package, spec):
             types.FLOAT32: reader.read_float_data,
             types.FLOAT16: reader.read_fp16_data,
             types.INT32: reader.read_int32_data,
+            types.INT8: reader.read_int8_data,
+            types.UINT8: reader.read_uint8_data,
         }[tensor.dataType]
         count = len(read(offset))
         assert count == elements, f"{count} elements at {offset} for {elements}"
@@ -108,8 +116,8 @@ def misspelt(spec):
 
 def wrong_offset(spec):
     for operation in operations(spec):
-        if operation.type == "const" and operation.attributes["val"].HasField("blobFileValue"):
-            operation.attributes["val"].blobFileValue.offset += 64
+        for value in stored_of(operation):
+            value.blobFileValue.offset += 64
             return True
     return False
 

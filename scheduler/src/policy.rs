@@ -15,7 +15,7 @@ const MOST_IN_FLIGHT: usize = 64;
 /// Longer than any run that someone waits for, short enough that a hung device is noticed.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What the shapes of a session's runs may take: some hundreds of a model for phones.
-const KEPT_BYTES: u64 = 256 << 20;
+const KEPT_BYTES: u64 = 512 << 20;
 /// As often as NVIDIA's sensors change; those of phones change less often.
 const SAMPLING: Duration = Duration::from_millis(100);
 
@@ -285,7 +285,7 @@ impl Policy {
     }
 
     /// Most bytes that a session of a model with open sizes keeps of what it made for the sizes of its runs (default
-    /// 256 MiB): plans, tensors between parts, outputs, constants that are not shared. Those used longest ago are let go
+    /// 512 MiB): plans, tensors between parts, outputs, constants that are not shared. Those used longest ago are let go
     /// of first.
     #[must_use]
     pub fn kept_shapes(mut self, bytes: u64) -> Self {

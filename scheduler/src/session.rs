@@ -374,8 +374,13 @@ impl Session {
             slot.given.outputs.push((output.index, hold));
         }
         if stateful {
-            let devices = plan.planned.devices();
-            if let Err(error) = states.give(&plan.wiring, plan.number, devices, &mut slot.given) {
+            let (wiring, given) = (&plan.wiring, &mut slot.given);
+            let users = |input, output| memory::state_users(wiring, input, output, plan.planned.devices());
+            let take = |read, written| {
+                given.inputs.push(read);
+                given.outputs.push(written);
+            };
+            if let Err(error) = states.give(wiring, plan.number, users, take) {
                 plan.put_back(index, slot);
                 return Err(error);
             }

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use polychip::{Policy, Runtime};
 
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../cli/tests/command/model.rs"]
+mod model;
+
 /// The system's allocator, counting.
 struct Counting;
 
@@ -35,8 +39,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+// one test: what other threads allocate would be counted too
 #[test]
 fn a_warm_run_allocates_nothing() {
+    assert_eq!(stream(), 0, "50 warm runs of a stream with a state");
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
     let runtime = Runtime::builder().only_given_folders().build().unwrap();
     let model = runtime.load(model).unwrap();
@@ -81,4 +87,47 @@ fn a_warm_run_allocates_nothing() {
             "50 warm runs with {policy:?} made {allocations} allocations"
         );
     }
+}
+
+/// A stream of chunks through a model with a state and an open size.
+fn stream() -> u64 {
+    use model::{F32, node, port};
+    let model = model::Model {
+        nodes: vec![
+            node("Add", "add", &["x", "before"], &["after"]),
+            node("Neg", "neg", &["after"], &["y"]),
+        ],
+        inputs: vec![port("x", F32, &["n", "64"]), port("before", F32, &["n", "64"])],
+        outputs: vec![port("y", F32, &["n", "64"]), port("after", F32, &["n", "64"])],
+        ..model::Model::default()
+    };
+    let runtime = Runtime::builder().only_given_folders().build().unwrap();
+    let model = runtime.load_bytes("stream.onnx", model.bytes()).unwrap();
+    let session = runtime.session(&model, Policy::latency().threads(1)).unwrap();
+    session.bind_state("before", "after").unwrap();
+    let mut x = session.input("x").unwrap();
+    let mut run = || {
+        x.resize(&[2, 64]).unwrap();
+        x.write(&[0.5f32; 128]).unwrap();
+        let outputs = session
+            .submit(&[&x])
+            .unwrap()
+            .wait(Duration::from_secs(60))
+            .unwrap();
+        outputs.at(0).unwrap().values::<f32>().unwrap()[0]
+    };
+    for _ in 0..120 {
+        run();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    run();
+    let before = COUNT.load(Ordering::Relaxed);
+    let first = run();
+    for _ in 0..49 {
+        run();
+    }
+    let allocations = COUNT.load(Ordering::Relaxed) - before;
+    assert_eq!(first, -0.5 * 122.0, "the state goes on");
+    assert_eq!(session.report().copies, 0);
+    allocations
 }

@@ -204,6 +204,29 @@ fn runs_with_a_state_follow_each_other_and_a_dropped_one_counts() {
 }
 
 #[test]
+fn an_output_of_unknown_size_grows() {
+    let model = model::Model {
+        nodes: vec![node("ConstantOfShape", "fill", &["shape"], &["y"])],
+        inputs: vec![port("shape", model::I64, &["2"])],
+        outputs: vec![port("y", F32, &["a", "b"])],
+        ..model::Model::default()
+    };
+    let session = session(&model, Policy::latency());
+    let mut shape = session.input("shape").unwrap();
+    // more than the room that an output of unknown size has at first, which is 64 MiB
+    for sizes in [[2i64, 3], [4_500, 4_000], [1, 1], [5_000, 4_000], [0, 7]] {
+        shape.write(&sizes).unwrap();
+        let outputs = session.submit(&[&shape]).unwrap().wait(PATIENCE).unwrap();
+        let y = outputs.get("y").unwrap();
+        assert_eq!(y.shape(), sizes.map(|size| size as usize));
+        assert!(
+            y.bytes().len() == 4 * y.shape().iter().product::<usize>()
+                && y.bytes().iter().all(|byte| *byte == 0)
+        );
+    }
+}
+
+#[test]
 fn kept_outputs_hold_no_run_up() {
     let session = session(&add_relu(), Policy::latency().in_flight(2));
     let mut kept = Vec::new();

@@ -16,6 +16,7 @@ typedef struct OH_NNCompilation OH_NNCompilation;
 typedef struct OH_NNExecutor OH_NNExecutor;
 typedef struct NN_TensorDesc NN_TensorDesc;
 typedef struct NN_Tensor NN_Tensor;
+typedef struct NN_QuantParam NN_QuantParam;
 
 /* places of tensors in the model: 16 bytes */
 typedef struct {
@@ -118,6 +119,7 @@ enum {
     OH_NN_OPS_RELU6 = 48,
     OH_NN_OPS_LAYER_NORM = 49,
     OH_NN_OPS_REDUCE_PROD = 50,
+    OH_NN_OPS_QUANT_DTYPE_CAST = 52,
     OH_NN_OPS_ABS = 58,
     OH_NN_OPS_ERF = 59,
     OH_NN_OPS_EXP = 60,
@@ -145,6 +147,14 @@ enum {
     OH_NN_OPS_REDUCE_MIN = 100,
     OH_NN_OPS_REDUCE_SUM = 101,
     OH_NN_OPS_SPACE_TO_DEPTH = 104,
+};
+
+/* types between which QUANT_DTYPE_CAST leads: the runtime hands both numbers to MindSpore Lite unread, whose codes they are; the names are ours */
+enum {
+    NN_MINDSPORE_INT8 = 32,
+    NN_MINDSPORE_UINT8 = 37,
+    NN_MINDSPORE_FLOAT16 = 42,
+    NN_MINDSPORE_FLOAT32 = 43,
 };
 
 /* roles of tensors: data, or the parameter that they are of an operation. Behind each the type that the runtime's checks ask
@@ -198,6 +208,8 @@ enum {
     OH_NN_LAYER_NORM_EPSILON = 67, /* f */
     OH_NN_LAYER_NORM_BEGIN_PARAM_AXIS = 68, /* i64 */
     OH_NN_REDUCE_PROD_KEEP_DIMS = 70, /* b */
+    OH_NN_QUANT_DTYPE_CAST_SRC_T = 72, /* i64: a code of MindSpore's, below */
+    OH_NN_QUANT_DTYPE_CAST_DST_T = 73, /* i64 */
     OH_NN_DEPTH_TO_SPACE_BLOCK_SIZE = 80, /* i64 */
     OH_NN_DEPTH_TO_SPACE_MODE = 81, /* i32: 0 DCR, 1 CRD */
     OH_NN_LEAKY_RELU_NEGATIVE_SLOPE = 92, /* f */
@@ -227,12 +239,21 @@ int OH_NNTensorDesc_SetShape(NN_TensorDesc *desc, const int32_t *shape, size_t c
 int OH_NNTensorDesc_SetFormat(NN_TensorDesc *desc, int format);
 int OH_NNTensorDesc_GetByteSize(const NN_TensorDesc *desc, size_t *bytes);
 
+/* how integers stand for reals: (stored - zero point) x scale, once for a tensor or once per channel. All three lists are as
+ * long, and bits are 8: the runtime refuses a tensor with others */
+NN_QuantParam *OH_NNQuantParam_Create(void);
+int OH_NNQuantParam_Destroy(NN_QuantParam **param);
+int OH_NNQuantParam_SetScales(NN_QuantParam *param, const double *scales, size_t count);
+int OH_NNQuantParam_SetZeroPoints(NN_QuantParam *param, const int32_t *zeros, size_t count);
+int OH_NNQuantParam_SetNumBits(NN_QuantParam *param, const uint32_t *bits, size_t count);
+
 /* models: tensors are numbered as they are added, and what is set of one is its description's copy */
 OH_NNModel *OH_NNModel_Construct(void);
 void OH_NNModel_Destroy(OH_NNModel **model);
 int OH_NNModel_AddTensorToModel(OH_NNModel *model, const NN_TensorDesc *desc);
 int OH_NNModel_SetTensorType(OH_NNModel *model, uint32_t index, int role);
 int OH_NNModel_SetTensorData(OH_NNModel *model, uint32_t index, const void *data, size_t bytes);
+int OH_NNModel_SetTensorQuantParams(OH_NNModel *model, uint32_t index, NN_QuantParam *param);
 int OH_NNModel_AddOperation(OH_NNModel *model, int operation, const OH_NN_UInt32Array *params,
                             const OH_NN_UInt32Array *inputs, const OH_NN_UInt32Array *outputs);
 int OH_NNModel_SpecifyInputsAndOutputs(OH_NNModel *model, const OH_NN_UInt32Array *inputs,

@@ -27,6 +27,7 @@ mod placement_bench;
 mod planning_bench;
 mod predict;
 mod root;
+mod sessions;
 mod size;
 mod soc;
 mod tidy;
@@ -68,6 +69,8 @@ enum Chore {
     Differ(differ::Options),
     /// Run models of one op each beside ONNX Runtime, by turns; say how far predictions without a profile are off
     Ops(ops::Options),
+    /// Sessions as apps use them beside ONNX Runtime: inputs of many widths, streams with a state, sessions at once
+    Sessions(sessions::Options),
     /// Run trained models of public packages beside ONNX Runtime: answers, time, memory
     Trained(trained::Options),
     /// Try mutated models by the thousand: each is refused by name or runs, in bounded time and memory
@@ -114,6 +117,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Mutants(options) => return mutants::run(&options),
         Chore::Differ(options) => return differ::run(&options),
         Chore::Ops(options) => return ops::run(&options),
+        Chore::Sessions(options) => return sessions::run(&options),
         Chore::Trained(options) => return trained::run(&options),
         Chore::Test(options) => return ci::run_quick(&options),
         Chore::Tidy(options) => tidy::run(&options, &chores()),

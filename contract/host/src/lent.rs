@@ -95,6 +95,22 @@ impl Memory {
         })
     }
 
+    /// The memory file, for others to map, where the memory is one.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[must_use]
+    pub fn memory_file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        self.shared.file.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The dma-buf, for others to use, where the memory is one.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[must_use]
+    pub fn dma_buf_file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        self.shared.dma_buf.as_ref().map(AsFd::as_fd)
+    }
+
     /// Maps a dma-buf of at least `bytes` bytes, a camera's frame say. The kernel is told when the processor begins and
     /// ends to use it.
     ///
@@ -188,7 +204,7 @@ mod tests {
         let mut seen = [0; 5];
         rustix::io::pread(&file, &mut seen, 4500).unwrap();
         assert_eq!(seen, *b"Frame");
-        assert!(Memory::of_file(other(), 0, 5000).unwrap().is_file());
+        assert!(Memory::of_file(other(), 0, 5000).unwrap().memory_file().is_some());
         let error = Memory::of_file(other(), 4500, 501).unwrap_err();
         assert!(error.to_string().contains("5000 bytes"), "{error}");
     }

@@ -77,6 +77,19 @@ impl Submission {
     /// # Errors
     /// A run is in flight, the port is not there, or the buffer is another device's or too small.
     pub fn bind(&mut self, port: u32, buffer: &Arc<Buffer>, offset: u64) -> Result<()> {
+        self.bind_bytes(port, buffer, offset, 0)
+    }
+
+    /// Binds all of a buffer to a port, which may then hold more than the bytes that it states.
+    ///
+    /// # Errors
+    /// As [`Submission::bind`].
+    pub fn bind_whole(&mut self, port: u32, buffer: &Arc<Buffer>) -> Result<()> {
+        self.bind_bytes(port, buffer, 0, buffer.bytes())
+    }
+
+    /// Binds at least `bytes` bytes, and as many as the port states.
+    fn bind_bytes(&mut self, port: u32, buffer: &Arc<Buffer>, offset: u64, bytes: u64) -> Result<()> {
         let Some(bound) = Arc::get_mut(&mut self.bound) else {
             let name = &self.bound.executable.0.device.name;
             return Err(Error::new(
@@ -99,11 +112,11 @@ impl Submission {
         if !Arc::ptr_eq(&buffer.device, device) {
             return Err(wrong(format!("the buffer belongs to {}", buffer.device.name)));
         }
-        let end = offset.checked_add(described.bytes);
+        let bytes = described.bytes.max(bytes);
+        let end = offset.checked_add(bytes);
         if end.is_none_or(|end| end > buffer.bytes()) {
             return Err(wrong(format!(
-                "it needs {} bytes from byte {offset} on, the buffer has {}",
-                described.bytes,
+                "it needs {bytes} bytes from byte {offset} on, the buffer has {}",
                 buffer.bytes()
             )));
         }
@@ -116,7 +129,7 @@ impl Submission {
         let binding = &mut self.bindings[port as usize];
         binding.buffer = buffer.raw;
         binding.offset = offset;
-        binding.bytes = described.bytes;
+        binding.bytes = bytes;
         bound.buffers[port as usize] = Some(Arc::clone(buffer));
         Ok(())
     }

@@ -32,7 +32,8 @@ pub struct DeviceInfo {
     pub emulated: bool,
     /// It computes on host memory without a copy.
     pub shares_host_memory: bool,
-    /// Its runs run one after the other.
+    /// Its runs end one after the other, in the order of their `execute`. It says nothing of plans, in which the parts of
+    /// a device take turns anyway.
     pub serial: bool,
     /// Memory kinds that [`Device::buffer_import`] takes.
     pub import_kinds: MemoryKinds,

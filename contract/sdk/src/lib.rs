@@ -33,6 +33,7 @@ mod graph;
 mod hardware_buffer;
 mod memory;
 pub mod onnx;
+mod places;
 mod plugin;
 mod port;
 mod queue;
@@ -61,7 +62,7 @@ pub use graph::{
 pub use memory::{AlignedBytes, HostBuffer};
 pub use plugin::{Plugin, PluginInfo};
 pub use port::{Layout, Port};
-pub use queue::{QueuedRun, RunQueue, Runner};
+pub use queue::{QueuedRun, RunQueue, Runner, Turn};
 pub use run::{Bound, Compute, Pace, Run, RunContext, Span};
 pub use run_fence::RunFence;
 pub use services::{HostServices, LogLevel, RatesWanted};

@@ -1,27 +1,30 @@
-//! A device's queue of runs that compute on the host: its turn, and the thread that serves runs nobody waits for.
+//! A device's queue of runs that compute on the host: its turns, and the threads that serve runs nobody waits for.
 //!
 //! `execute` must not wait, and handing a run of some microseconds to another thread costs as much as the run. So a
 //! run is queued; a host that then waits computes it in place, and a host that does something else is served by
-//! the [`Runner`].
+//! the [`Runner`]. A device computes one run at a time, or several on the places it has ([`RunQueue::with_places`]).
 //!
 //! Invariants:
-//! 1. The runner takes the most urgent run, the oldest of those.
+//! 1. A thread of the runner takes the most urgent run that waits for nothing, the oldest of those; where all wait, the
+//!    oldest. One of its threads at a time looks for one and waits for the places of one.
 //! 2. Nothing is allocated once as many runs have been in flight as there will be.
-//! 3. Dropping the [`Runner`] ends and joins its thread; the host's services are not used after that.
+//! 3. Dropping the [`Runner`] ends and joins its threads; the host's services are not used after that.
 //! 4. Of a device that may hang ([`QueuedRun::MAY_HANG`]) only the runner computes runs: the most urgent that waits for
 //!    nothing, the oldest of those; where all wait, the oldest, which waits for none of this queue, as a run waits only
 //!    for those that were there before. Abandoning the queue ends all its runs as lost and leaves a thread behind that
 //!    does not come back; no such thread is joined.
 //! 5. While runs follow each other fast and their hosts compute them all, no push wakes the runner: waking a thread
 //!    costs a host some microseconds, and the runner a core that the run may want. It looks by itself, within [`LONG_DOZE`].
+//! 6. A thread of the runner holds places only for a run that waits for nothing but them.
 //!
-//! Not here: what a run is, and when a wait computes it in place (`run`).
+//! Not here: what a run is, and when a wait computes it in place (`run`); who goes first (`places`).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::places::{Claim, Places};
 use crate::{Error, ErrorKind, HostServices, Result};
 
 /// How long the runner leaves a run to a host that is about to wait for it: longer than the way from `execute` to
@@ -59,14 +62,20 @@ pub trait QueuedRun: Send + Sync + 'static {
     /// How urgent it is: the greater, the sooner.
     fn priority(&self) -> u8;
 
-    /// How long ago it was queued.
-    fn age(&self) -> Duration;
+    /// When it was queued.
+    fn since(&self) -> Instant;
 
-    /// Whether all that it waits for has ended.
+    /// On how many of the device's places it computes; more than there are stands for all.
+    fn places(&self) -> usize;
+
+    /// Whether all that it waits for has ended, as far as can be told without waiting.
     fn is_ready(&self) -> bool;
 
-    /// Computes it, unless another thread does or has, and tells its fence. Takes it out of the queue.
-    fn compute(&self);
+    /// Computes it, unless another thread does or has, and tells its fence. Takes it out of the queue. In this turn
+    /// where there is one, else it waits for its own.
+    fn compute(&self, turn: Option<Turn<'_, Self>>)
+    where
+        Self: Sized;
 
     /// Ends it with this error, unless it has ended; true where a thread computes it, which then tells nobody.
     fn lose(&self, error: Error) -> bool;
@@ -74,17 +83,33 @@ pub trait QueuedRun: Send + Sync + 'static {
 
 struct State<R> {
     queued: VecDeque<Arc<R>>,
+    places: Places,
     /// What the runner computes, of a device that may hang.
     current: Option<Arc<R>>,
     /// The runner's thread that serves; earlier ones were left behind.
     serving: u64,
     stop: bool,
-    /// The runner waits for news; it does not while it is busy or dozes.
-    asleep: bool,
+    /// Threads of the runner, and how many of them wait for news: one does not while it is busy or watches.
+    threads: usize,
+    asleep: usize,
+    /// One of those that are asleep has been woken and has not looked yet.
+    rung: bool,
+    /// A thread of the runner watches: it leaves a run its grace, dozes, or waits for a run's places.
+    watch: Option<Watch<R>>,
+    /// Places on which threads of the runner compute.
+    served: usize,
     /// Runs pushed so far, wrapping.
     pushed: u32,
     /// Runs that left the queue since the runner took one last.
     in_place: u32,
+}
+
+/// What the runner's thread that watches does.
+enum Watch<R> {
+    /// It looks again by itself.
+    Looks,
+    /// It waits for the places of a run, until this bell rings.
+    InLine(Arc<R>, Arc<Condvar>),
 }
 
 /// Runs of one device.
@@ -96,7 +121,26 @@ pub struct RunQueue<R> {
     /// The runner has no run any more.
     idle: Condvar,
     runs: Mutex<Vec<Arc<R>>>,
-    turn: Mutex<()>,
+    /// Threads of the runner beside the first.
+    others: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Places of a device, to compute on; dropping it gives them back.
+pub struct Turn<'a, R: QueuedRun> {
+    queue: &'a RunQueue<R>,
+    places: usize,
+    /// Of a thread of the runner.
+    served: bool,
+}
+
+impl<R: QueuedRun> Drop for Turn<'_, R> {
+    fn drop(&mut self) {
+        let mut state = self.queue.state();
+        state.places.give_back(self.places);
+        if self.served {
+            state.served -= self.places;
+        }
+    }
 }
 
 impl<R: QueuedRun> RunQueue<R> {
@@ -109,22 +153,38 @@ impl<R: QueuedRun> RunQueue<R> {
     /// An empty queue of one of the lanes of a device whose runs take turns by lane.
     #[must_use]
     pub fn of_lane(host: HostServices, lane: usize) -> Self {
+        Self::made(host, lane, 1)
+    }
+
+    /// An empty queue of a device that computes several runs at once: it has so many places, and a run takes as many
+    /// as [`QueuedRun::places`] says. Of a device that may hang the one thread computes its runs, whatever its places.
+    #[must_use]
+    pub fn with_places(host: HostServices, places: usize) -> Self {
+        Self::made(host, 0, places)
+    }
+
+    fn made(host: HostServices, lane: usize, places: usize) -> Self {
         Self {
             host,
             lane,
             state: Mutex::new(State {
                 queued: VecDeque::with_capacity(64),
+                places: Places::new(places),
                 current: None,
                 serving: 0,
                 stop: false,
-                asleep: false,
+                threads: 0,
+                asleep: 0,
+                rung: false,
+                watch: None,
+                served: 0,
                 pushed: 0,
                 in_place: 0,
             }),
             news: Condvar::new(),
             idle: Condvar::new(),
             runs: Mutex::new(Vec::new()),
-            turn: Mutex::new(()),
+            others: Mutex::new(Vec::new()),
         }
     }
 
@@ -142,18 +202,60 @@ impl<R: QueuedRun> RunQueue<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device's turn: one run computes at a time.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many places the device has.
+    pub fn places(&self) -> usize {
+        self.state().places.all()
     }
 
-    /// The device's turn where no run computes now.
-    pub fn try_turn(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.turn.try_lock() {
-            Ok(turn) => Some(turn),
-            Err(TryLockError::Poisoned(turn)) => Some(turn.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+    /// All places of the device, before any run that waits for some.
+    pub fn turn(&self) -> Turn<'_, R> {
+        self.wait_for(Claim {
+            priority: u8::MAX,
+            since: Instant::now(),
+            places: usize::MAX,
+        })
+    }
+
+    /// The turn of a run.
+    pub(crate) fn turn_of(&self, run: &R) -> Turn<'_, R> {
+        self.wait_for(claim_of(run))
+    }
+
+    /// The turn of a run that need not wait for it.
+    pub(crate) fn try_turn_of(&self, run: &R) -> Option<Turn<'_, R>> {
+        let claim = claim_of(run);
+        let mut state = self.state();
+        state.places.take(claim).then(|| self.granted(&state, claim))
+    }
+
+    fn wait_for(&self, claim: Claim) -> Turn<'_, R> {
+        let mut state = self.state();
+        if !state.places.take(claim) {
+            let ticket = state.places.join(claim);
+            let bell = Arc::clone(&ticket.bell);
+            while !state.places.is_granted(&ticket) {
+                state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.places.leave(ticket);
         }
+        self.granted(&state, claim)
+    }
+
+    fn granted(&self, state: &State<R>, claim: Claim) -> Turn<'_, R> {
+        Turn {
+            queue: self,
+            places: state.places.possible(claim).places,
+            served: false,
+        }
+    }
+
+    /// Wakes a thread of the runner that shall watch, where none does and one may be needed: where all places are
+    /// with its threads, the first of them to end looks.
+    fn wake(&self, state: &mut State<R>) -> bool {
+        let needed =
+            state.watch.is_none() && state.asleep > 0 && !state.rung && state.served < state.places.all();
+        state.rung |= needed;
+        needed
     }
 
     /// A run that nobody holds.
@@ -176,9 +278,14 @@ impl<R: QueuedRun> RunQueue<R> {
         let mut state = self.state();
         state.queued.push_back(Arc::clone(run));
         state.pushed = state.pushed.wrapping_add(1);
-        let asleep = state.asleep;
+        if let Some(Watch::InLine(other, bell)) = &state.watch
+            && other.priority() < run.priority()
+        {
+            bell.notify_one();
+        }
+        let wakes = self.wake(&mut state);
         drop(state);
-        if asleep {
+        if wakes {
             self.news.notify_one();
         }
     }
@@ -186,13 +293,13 @@ impl<R: QueuedRun> RunQueue<R> {
     /// Takes a run out that a thread has claimed.
     pub fn remove(&self, run: &R) {
         let mut state = self.state();
-        let at = state
-            .queued
-            .iter()
-            .position(|queued| std::ptr::eq(&**queued, run));
-        if let Some(at) = at {
-            state.queued.remove(at);
+        if state.take(run) {
             state.in_place = state.in_place.saturating_add(1);
+            if let Some(Watch::InLine(other, bell)) = &state.watch
+                && std::ptr::eq(&**other, run)
+            {
+                bell.notify_one();
+            }
         }
     }
 
@@ -224,10 +331,11 @@ impl<R: QueuedRun> RunQueue<R> {
         left
     }
 
-    /// The next run for thread `serving`; `None` when it is to end.
-    fn next(&self, serving: u64) -> Option<Arc<R>> {
+    /// The next run for thread `serving`, and its turn where it need not wait for other runs first; `None` when the
+    /// thread is to end.
+    fn next(&self, serving: u64) -> Option<(Arc<R>, Option<Turn<'_, R>>)> {
         if R::MAY_HANG {
-            self.next_ready(serving)
+            self.next_ready(serving).map(|run| (run, None))
         } else {
             self.next_unclaimed()
         }
@@ -240,87 +348,161 @@ impl<R: QueuedRun> RunQueue<R> {
             if state.stop || state.serving != serving {
                 return None;
             }
-            let mut best: Option<usize> = None;
-            for (at, run) in state.queued.iter().enumerate() {
-                let more = best.is_none_or(|best| run.priority() > state.queued[best].priority());
-                if more && run.is_ready() {
-                    best = Some(at);
-                }
-            }
-            if let Some(run) = state.queued.remove(best.unwrap_or(0)) {
+            let best = state.best().map_or(0, |(at, _)| at);
+            if let Some(run) = state.queued.remove(best) {
                 state.current = Some(Arc::clone(&run));
                 return Some(run);
             }
-            state.asleep = true;
-            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.asleep = false;
+            state = self.sleep(state);
         }
     }
 
-    /// The most urgent run, once its grace is over; `None` when the queue ends.
-    fn next_unclaimed(&self) -> Option<Arc<R>> {
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State<R>>) -> MutexGuard<'a, State<R>> {
+        state.asleep += 1;
+        state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.asleep -= 1;
+        state.rung = false;
+        state
+    }
+
+    /// The next run, once its grace is over and there are places for it; `None` when the queue ends.
+    fn next_unclaimed(&self) -> Option<(Arc<R>, Option<Turn<'_, R>>)> {
         let mut state = self.state();
         // when the queue was found empty last, and how much had been pushed then
         let (mut last, mut seen) = (None::<Instant>, state.pushed);
         let mut doze = DOZE;
-        loop {
-            if state.stop {
-                return None;
+        while !state.stop {
+            if state.watch.is_some() {
+                state = self.sleep(state);
+                continue;
             }
-            let mut best: Option<&Arc<R>> = None;
-            for run in &state.queued {
-                if best.is_none_or(|best| run.priority() > best.priority()) {
-                    best = Some(run);
-                }
-            }
-            match best {
-                None => {
-                    let now = Instant::now();
-                    let fast = last.replace(now).is_some_and(|last| now - last < 2 * doze);
-                    let news = std::mem::replace(&mut seen, state.pushed) != state.pushed;
-                    if fast && news && state.in_place >= STREAM {
-                        state = match self.news.wait_timeout(state, doze) {
-                            Ok((state, _)) => state,
-                            Err(poisoned) => poisoned.into_inner().0,
-                        };
-                        doze = LONG_DOZE.min(2 * doze);
-                        continue;
-                    }
+            let Some((at, ready)) = state.best() else {
+                let now = Instant::now();
+                let fast = last.replace(now).is_some_and(|last| now - last < 2 * doze);
+                let news = std::mem::replace(&mut seen, state.pushed) != state.pushed;
+                if fast && news && state.in_place >= STREAM {
+                    state.watch = Some(Watch::Looks);
+                    state = match self.news.wait_timeout(state, doze) {
+                        Ok((state, _)) => state,
+                        Err(poisoned) => poisoned.into_inner().0,
+                    };
+                    state.watch = None;
+                    doze = LONG_DOZE.min(2 * doze);
+                } else {
                     doze = DOZE;
-                    state.asleep = true;
-                    state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.asleep = false;
+                    state = self.sleep(state);
                 }
-                Some(run) if run.age() >= GRACE => {
-                    let run = Arc::clone(run);
-                    state.in_place = 0;
-                    return Some(run);
-                }
-                Some(_) => {
-                    drop(state);
-                    std::thread::yield_now();
-                    state = self.state();
+                continue;
+            };
+            let run = Arc::clone(&state.queued[at]);
+            if run.since().elapsed() < GRACE {
+                state.watch = Some(Watch::Looks);
+                drop(state);
+                std::thread::yield_now();
+                state = self.state();
+                state.watch = None;
+                continue;
+            }
+            let claim = claim_of(&*run);
+            let mut granted = ready && state.places.take(claim);
+            if ready && !granted {
+                let ticket = state.places.join(claim);
+                state.watch = Some(Watch::InLine(Arc::clone(&run), Arc::clone(&ticket.bell)));
+                let bell = Arc::clone(&ticket.bell);
+                state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.watch = None;
+                granted = state.places.leave(ticket);
+                if !granted {
+                    continue;
                 }
             }
+            let mut turn = granted.then(|| self.granted(&state, claim));
+            // its host may have claimed it while this thread waited for its places
+            let taken = state.take(&run);
+            state.in_place *= u32::from(!taken);
+            if let Some(turn) = turn.as_mut().filter(|_| taken) {
+                turn.served = true;
+                state.served += turn.places;
+            }
+            // another thread watches
+            let wakes = taken && !state.queued.is_empty() && self.wake(&mut state);
+            drop(state);
+            if wakes {
+                self.news.notify_one();
+            }
+            if taken {
+                return Some((run, turn));
+            }
+            drop(turn);
+            state = self.state();
         }
+        None
+    }
+
+    /// Whether a thread of the runner that begins to compute leaves none behind that would serve the next run, while
+    /// the device may have a place for it. The caller then starts one.
+    fn needs_thread(&self) -> bool {
+        let mut state = self.state();
+        let needs = !R::MAY_HANG
+            && !state.stop
+            && state.asleep == 0
+            && state.watch.is_none()
+            && state.served < state.places.all()
+            && state.threads < state.places.all();
+        state.threads += usize::from(needs);
+        needs
     }
 }
 
-/// The thread that serves runs nobody waits for.
+impl<R: QueuedRun> State<R> {
+    /// The most urgent run that is ready, the oldest of those, else the oldest of all; where it is, and whether it is
+    /// ready.
+    fn best(&self) -> Option<(usize, bool)> {
+        let mut best: Option<usize> = None;
+        for (at, run) in self.queued.iter().enumerate() {
+            let more = best.is_none_or(|best| run.priority() > self.queued[best].priority());
+            if more && run.is_ready() {
+                best = Some(at);
+            }
+        }
+        let oldest = (!self.queued.is_empty()).then_some((0, false));
+        best.map(|at| (at, true)).or(oldest)
+    }
+
+    /// Takes a run out of the queue, where it is in it.
+    fn take(&mut self, run: &R) -> bool {
+        let mut queued = self.queued.iter();
+        let at = queued.position(|queued| std::ptr::eq(&**queued, run));
+        at.is_some_and(|at| self.queued.remove(at).is_some())
+    }
+}
+
+fn claim_of<R: QueuedRun>(run: &R) -> Claim {
+    Claim {
+        priority: run.priority(),
+        since: run.since(),
+        places: run.places(),
+    }
+}
+
+/// The threads that serve runs nobody waits for: as many as the device has places, each made when the others are busy.
 pub struct Runner<R: QueuedRun> {
     queue: Arc<RunQueue<R>>,
     name: String,
-    /// The thread and its number.
+    /// The first thread, and its number.
     thread: Mutex<(u64, Option<JoinHandle<()>>)>,
 }
 
 impl<R: QueuedRun> Runner<R> {
-    /// Starts it under this name.
+    /// Starts the first under this name.
     ///
     /// # Errors
     /// The system has no thread left.
     pub fn start(queue: &Arc<RunQueue<R>>, name: &str) -> Result<Self> {
-        let serving = queue.state().serving;
+        let mut state = queue.state();
+        let serving = state.serving;
+        state.threads = 1;
+        drop(state);
         Ok(Self {
             queue: Arc::clone(queue),
             name: name.to_owned(),
@@ -371,25 +553,46 @@ impl<R: QueuedRun> Runner<R> {
 
 fn spawn<R: QueuedRun>(queue: &Arc<RunQueue<R>>, serving: u64, name: &str) -> Result<JoinHandle<()>> {
     let queue = Arc::clone(queue);
+    let own = name.to_owned();
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            while let Some(run) = queue.next(serving) {
-                run.compute();
+            while let Some((run, turn)) = queue.next(serving) {
+                if queue.needs_thread() {
+                    start_another(&queue, serving, &own);
+                }
+                run.compute(turn);
             }
         })
         .map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("no thread for runs: {error}")))
 }
 
+/// Starts a thread that serves beside others; where the system has none left, they do alone.
+fn start_another<R: QueuedRun>(queue: &Arc<RunQueue<R>>, serving: u64, name: &str) {
+    if let Ok(thread) = spawn(queue, serving, name) {
+        let mut others = queue.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.push(thread);
+    }
+}
+
 impl<R: QueuedRun> Drop for Runner<R> {
     fn drop(&mut self) {
-        self.queue.state().stop = true;
+        let mut state = self.queue.state();
+        state.stop = true;
+        if let Some(Watch::InLine(_, bell)) = &state.watch {
+            bell.notify_one();
+        }
+        drop(state);
         self.queue.news.notify_all();
         let hangs = R::MAY_HANG && self.hangs();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.1.take().filter(|_| !hangs) {
+        let mut next = thread.1.take().filter(|_| !hangs);
+        while let Some(thread) = next {
             // a run reports through its fence, so there is nothing to report here
             let _ = thread.join();
+            // whoever was joined starts no more
+            let mut others = self.queue.others.lock().unwrap_or_else(PoisonError::into_inner);
+            next = others.pop();
         }
     }
 }

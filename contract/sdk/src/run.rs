@@ -25,16 +25,16 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
 use polychip_abi::POLYCHIP_MAX_RANK;
 use polychip_ops::DType;
 
 use crate::{
     Binding, Buffer, Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, QueuedRun, Result, RunFence, RunQueue,
-    SignalCallback, Submit, Timing,
+    SignalCallback, Submit, Timing, Turn,
 };
 
 const IDLE: u8 = 0;
@@ -67,6 +67,12 @@ pub trait Compute: Send + Sync + Sized + 'static {
     /// What is wrong with it.
     fn admit(&self, _port: u32, _bound: &Bound<Self::Buffer>) -> Result<()> {
         Ok(())
+    }
+
+    /// On how many of the places of its queue ([`RunQueue::with_places`]) a run computes; more than there are stands
+    /// for all.
+    fn places(&self) -> usize {
+        usize::MAX
     }
 
     /// How long runs take, where that tells of the next one: a wait with a limit well above it may then compute the
@@ -268,6 +274,7 @@ pub struct Run<C: Compute> {
     fence: RunFence,
     state: AtomicU8,
     priority: AtomicU8,
+    places: AtomicUsize,
     work: Mutex<Work<C>>,
     /// What computes it now, for who cancels; only where [`Compute::INTERRUPTS`].
     running: Mutex<Option<Arc<C>>>,
@@ -301,6 +308,7 @@ impl<C: Compute> QueuedRun for Run<C> {
             fence: RunFence::new(),
             state: AtomicU8::new(IDLE),
             priority: AtomicU8::new(0),
+            places: AtomicUsize::new(usize::MAX),
             work: Mutex::new(Work {
                 executable: None,
                 queue: None,
@@ -324,19 +332,26 @@ impl<C: Compute> QueuedRun for Run<C> {
         self.priority.load(Ordering::Relaxed)
     }
 
-    fn age(&self) -> Duration {
-        lock(&self.queued).map_or(Duration::ZERO, |at| at.elapsed())
+    fn since(&self) -> Instant {
+        lock(&self.queued).unwrap_or_else(Instant::now)
+    }
+
+    fn places(&self) -> usize {
+        self.places.load(Ordering::Relaxed)
     }
 
     fn is_ready(&self) -> bool {
-        lock(&self.work)
-            .waits
-            .iter()
-            .all(|wait| wait.fence.result().is_some())
+        // the queue asks, and who has the lock may be about to ask the queue
+        let work = match self.work.try_lock() {
+            Ok(work) => work,
+            Err(TryLockError::Poisoned(work)) => work.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        work.waits.iter().all(|wait| wait.fence.result().is_some())
     }
 
-    fn compute(&self) {
-        self.compute_in(None);
+    fn compute(&self, turn: Option<Turn<'_, Self>>) {
+        self.compute_in(turn);
     }
 
     fn lose(&self, error: Error) -> bool {
@@ -399,6 +414,7 @@ impl<C: Compute> Run<C> {
         work.queue = Some(Arc::clone(queue));
         drop(work);
         self.priority.store(submit.priority() as u8, Ordering::Relaxed);
+        self.places.store(executable.places(), Ordering::Relaxed);
         *lock(&self.queued) = Some(Instant::now());
         self.state.store(QUEUED, Ordering::Release);
         Ok(())
@@ -411,7 +427,7 @@ impl<C: Compute> Run<C> {
     }
 
     /// Claims a queued run and computes it, whatever that takes, in the device's turn where the caller has it.
-    fn compute_in(&self, turn: Option<MutexGuard<'_, ()>>) {
+    fn compute_in(&self, turn: Option<Turn<'_, Self>>) {
         if !self.claim(QUEUED, CLAIMED) {
             return;
         }
@@ -444,7 +460,7 @@ impl<C: Compute> Run<C> {
         work: &Work<C>,
         executable: &Arc<C>,
         queue: &'q RunQueue<Run<C>>,
-        turn: &mut Option<MutexGuard<'q, ()>>,
+        turn: &mut Option<Turn<'q, Self>>,
     ) -> (Option<u64>, Result<Span>) {
         for wait in &work.waits {
             if let Err(error) = self.wait_for(wait) {
@@ -453,7 +469,7 @@ impl<C: Compute> Run<C> {
         }
         // the one thread of a device that may hang needs no turn, and one that was left behind must not keep it
         if !C::MAY_HANG && turn.is_none() {
-            *turn = Some(queue.turn());
+            *turn = Some(queue.turn_of(self));
         }
         {
             // from here on a cancellation reaches the call
@@ -546,7 +562,7 @@ impl<C: Compute> Fence for Run<C> {
             if timeout_ns == NO_TIMEOUT {
                 self.compute_in(None);
             } else if let Some(queue) = self.queue_of_short_run(timeout_ns)
-                && let Some(turn) = queue.try_turn()
+                && let Some(turn) = queue.try_turn_of(self)
             {
                 self.compute_in(Some(turn));
             }

@@ -22,11 +22,11 @@ pub(crate) struct Arguments {
 
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Measures and prints.
+/// Measures, and says what came of it.
 ///
 /// # Errors
 /// Whatever a user of the crate would get.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let mut files = arguments.models.clone();
     if let [one] = &files[..] {
@@ -59,17 +59,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             times.extend(found);
         }
     }
-    for ((file, alone), at_once) in files.iter().zip(alone).zip(at_once) {
+    let sides = files.iter().zip(alone).zip(at_once);
+    let lines = sides.map(|((file, alone), at_once)| {
         let (alone, at_once) = (median(alone), median(at_once));
-        println!(
+        format!(
             "{}: {:.3} ms alone, {:.3} ms at once: {:.2}",
             file.display(),
             alone as f64 / 1e6,
             at_once as f64 / 1e6,
             at_once as f64 / alone as f64
-        );
-    }
-    Ok(())
+        )
+    });
+    Ok(lines.collect::<Vec<String>>().join("\n"))
 }
 
 /// Times of runs that follow each other for so long, in nanoseconds.

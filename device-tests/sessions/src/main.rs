@@ -12,6 +12,7 @@ mod ocr;
 mod ours;
 mod versus;
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -49,18 +50,20 @@ enum Command {
 }
 
 fn main() -> Result<()> {
-    match Arguments::parse().command {
-        Command::Widths(arguments) => versus::run(ours::Kind::Widths, &arguments),
-        Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments),
-        Command::Beside(arguments) => beside::run(&arguments),
-        Command::Ocr(arguments) => ocr::run(&arguments),
-        Command::ServeOcr(side) => ocr::serve(&side),
+    let text = match Arguments::parse().command {
+        Command::Widths(arguments) => versus::run(ours::Kind::Widths, &arguments)?,
+        Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments)?,
+        Command::Beside(arguments) => beside::run(&arguments)?,
+        Command::Ocr(arguments) => ocr::run(&arguments)?,
+        Command::ServeOcr(side) => return ocr::serve(&side),
         Command::Serve {
             kind,
             model,
             folder,
             threads,
             count,
-        } => ours::serve(kind, &model, &folder, threads, count),
-    }
+        } => return ours::serve(kind, &model, &folder, threads, count),
+    };
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
 }

@@ -138,11 +138,11 @@ pub(crate) fn serve(side: &Side) -> Result<()> {
     Ok(())
 }
 
-/// Runs both and prints the table.
+/// Runs both, and says what came of it.
 ///
 /// # Errors
 /// A side does not run, or the texts differ.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let turns = arguments.turns.max(1);
     let each = arguments.frames.div_ceil(turns).max(1);
     let given = [arguments.threads.to_string(), each.to_string()];
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let peaks: [u64; 2] = [ours.ask("peak")?, peer.ask("peak")?];
     let [text, wanted] = [text(&mut ours)?, text(&mut peer)?];
 
-    println!(
+    let mut said = format!(
         "{}: {} lines, {} frames, {} thread{} each session, ONNX Runtime {}",
         arguments.page.display(),
         text.len(),
@@ -202,11 +202,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "peak memory, MiB",
         peaks.map(|bytes| bytes as f64 / f64::from(1 << 20)),
     );
-    println!("{table}");
     ensure!(text == wanted, "the texts differ:\n{text:#?}\n{wanted:#?}");
-    println!("equal text");
-    println!("{}", ours.ask::<String>("reports")?);
-    Ok(())
+    write!(said, "\n{table}\nequal text\n{}", ours.ask::<String>("reports")?)?;
+    Ok(said)
 }
 
 fn text(side: &mut Runner) -> Result<Vec<String>> {

@@ -36,11 +36,11 @@ struct Side {
     peak_bytes: u64,
 }
 
-/// Runs both and prints the table.
+/// Runs both, and says what came of it.
 ///
 /// # Errors
 /// A side does not run, or the answers differ.
-pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<String> {
     let folder = std::env::temp_dir().join(format!(
         "polychip-sessions-{}-{}",
         kind.word(),
@@ -94,7 +94,7 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<()> {
     // the files are of no use any more
     let _ = std::fs::remove_dir_all(&folder);
     let version = peer_loaded.version.unwrap_or_default();
-    println!(
+    let mut text = format!(
         "{}: {} inputs a pass, {} passes, {} thread{}, ONNX Runtime {version}",
         arguments.model.display(),
         arguments.count,
@@ -102,14 +102,14 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<()> {
         arguments.threads,
         if arguments.threads == 1 { "" } else { "s" }
     );
-    println!("{}", table(&mine, &theirs));
-    println!(
-        "answers apart by {apart:.1e} of the largest value; {} copies",
+    text += &format!(
+        "\n{}\nanswers apart by {apart:.1e} of the largest value; {} copies",
+        table(&mine, &theirs),
         kept.copies
     );
     if !kept.planning_ns.is_empty() {
-        println!(
-            "{} shapes planned for, {} runs found theirs; planning: median {:.2} ms, longest {:.2} ms; {:.1} MiB kept",
+        text += &format!(
+            "\n{} shapes planned for, {} runs found theirs; planning: median {:.2} ms, longest {:.2} ms; {:.1} MiB kept",
             kept.misses,
             kept.hits,
             ms(part(&kept.planning_ns, 0.5)),
@@ -119,15 +119,15 @@ pub(crate) fn run(kind: Kind, arguments: &Arguments) -> Result<()> {
     }
     if let Some(fixed) = fixed {
         let (all, alone) = (part(&mine.warm, 0.99), part(&fixed, 0.99));
-        println!(
-            "p99 of all shapes {:.2} ms, of a session of the widest alone {:.2} ms: {:.2}",
+        text += &format!(
+            "\np99 of all shapes {:.2} ms, of a session of the widest alone {:.2} ms: {:.2}",
             ms(all),
             ms(alone),
             all as f64 / alone as f64
         );
     }
-    ensure!(apart <= 1e-3, "the answers differ by {apart:.1e}");
-    Ok(())
+    ensure!(apart <= 1e-3, "{text}\nthe answers differ by {apart:.1e}");
+    Ok(text)
 }
 
 fn table(ours: &Side, peer: &Side) -> Table {

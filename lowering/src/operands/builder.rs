@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use polychip_ops::{Attr, DType, Op};
 
 use super::constant;
-use super::info::Info;
+use super::info::{Info, kept};
 use super::program::{Kind, Operand, OperandId, Program, Quant, Role, Step, Type};
 use super::vendor::Vendor;
 use crate::{Layout, Node, Outcome, Part, Refusal, Tensor, TensorIndex, layout};
@@ -303,7 +303,10 @@ impl<'a> Lower<'a> {
         if from == ty && self.quant(id) == *quant {
             return id;
         }
-        let id = match from.is_quantised() && ty.is_quantised() && !self.vendor.traits().requantises {
+        let traits = self.vendor.traits();
+        // a byte and the same as a signed one: no other encoding
+        let same = kept(from, self.quant(id), traits) == kept(ty, quant.clone(), traits);
+        let id = match from.is_quantised() && ty.is_quantised() && !traits.requantises && !same {
             true => self.converted(id, Type::Float32, &Quant::None),
             false => id,
         };
@@ -364,7 +367,10 @@ impl<'a> Lower<'a> {
                 );
                 return Err(Refusal::encoding(what));
             }
-            let integers = self.ints(tensor)?;
+            let mut integers = self.ints(tensor)?;
+            if info.ty == Type::Sfixed8 && view.dtype == DType::U8 {
+                integers.iter_mut().for_each(|value| *value -= 128);
+            }
             if info.ty == Type::Int32 && integers.iter().any(|&value| i32::try_from(value).is_err()) {
                 let what = format!("constant {} holds integers beyond 32 bits", view.name);
                 return Err(Refusal::dtype(what));
@@ -496,12 +502,8 @@ impl<'a> Lower<'a> {
         self.current = None;
         let info = self.info(tensor)?;
         let view = self.view(tensor);
-        let ty = if view.dtype == DType::I64 {
-            Type::Int64
-        } else {
-            info.ty
-        };
-        let id = self.operand(&view.name, ty, info.quant.clone(), &info.shape, Role::Input);
+        let (ty, quant) = of_port(view, info);
+        let id = self.operand(&view.name, ty, quant, &info.shape, Role::Input);
         self.program.inputs.push(id);
         let inner = self.converted(id, info.ty, &info.quant);
         self.at.insert((tensor, Layout::RowMajor), inner);
@@ -513,8 +515,9 @@ impl<'a> Lower<'a> {
         self.current = None;
         let id = self.read(tensor, Layout::RowMajor)?;
         let view = self.view(tensor);
-        let id = if view.dtype == DType::I64 {
-            self.converted(id, Type::Int64, &Quant::None)
+        let (ty, quant) = of_port(view, self.info(tensor)?);
+        let id = if ty != self.ty(id) {
+            self.converted(id, ty, &quant)
         } else if self.program.operands[id].role == Role::Inner {
             id
         } else {
@@ -526,6 +529,18 @@ impl<'a> Lower<'a> {
         operand.name.clone_from(&view.name);
         self.program.outputs.push(id);
         Ok(())
+    }
+}
+
+/// The type and encoding of a tensor outside the part, where it is another than inside.
+fn of_port(view: &Tensor, info: &Info) -> (Type, Quant) {
+    match (view.dtype, info.ty, &info.quant) {
+        (DType::I64, ..) => (Type::Int64, info.quant.clone()),
+        (DType::U8, Type::Sfixed8, &Quant::PerTensor { scale, zero }) => {
+            let zero = zero + 128;
+            (Type::Ufixed8, Quant::PerTensor { scale, zero })
+        }
+        _ => (info.ty, info.quant.clone()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! 2. A float tensor gets an encoding only where that cannot change the result: between a node and a Relu or Clip that
 //!    alone reads it and whose own result is quantised. Rounding and clamping are monotone, so quantising before the
 //!    clamp with the encoding behind it gives the same integers.
+//! 3. Where a chip's bytes are signed, encoded unsigned ones are of its type, with zero points less 128.
 //!
 //! Not here: constants as operands (`constant`).
 
@@ -12,7 +13,7 @@ use polychip_ops::{DType, Op};
 use polychip_sdk::{EncodingKind, Reason};
 
 use super::program::{Quant, Type};
-use super::traits::Stores;
+use super::traits::{Stores, Traits};
 use crate::{Node, Outcome, Part, Refusal, Tensor, TensorIndex};
 
 /// What a tensor is.
@@ -110,6 +111,18 @@ fn not_stored(tensor: &Tensor) -> String {
     )
 }
 
+/// The type and encoding in which a chip keeps integers of these.
+pub(super) fn kept(ty: Type, quant: Quant, traits: &Traits) -> (Type, Quant) {
+    match (ty, quant) {
+        (Type::Ufixed8, Quant::PerTensor { scale, zero }) if traits.signed_bytes => {
+            let zero = zero - 128;
+            (Type::Sfixed8, Quant::PerTensor { scale, zero })
+        }
+        (Type::Ufixed8, quant) if traits.signed_bytes => (Type::Sfixed8, quant),
+        as_is => as_is,
+    }
+}
+
 /// The encoding that the inputs at `scale` and `scale + 1` of a node name for integers of a type.
 pub(super) fn named(part: &Part, node: &Node, ty: Type, scale: usize) -> Option<(Type, Quant)> {
     let ty = ty.fixed().filter(|&ty| ty != Type::Sfixed32)?;
@@ -170,6 +183,9 @@ pub fn infos(part: &Part, chip: &dyn Stores) -> Vec<Outcome<Info>> {
         }
     }
     for (info, tensor) in infos.iter_mut().zip(&part.tensors) {
+        if let Ok(known) = info {
+            (known.ty, known.quant) = kept(known.ty, known.quant.clone(), chip.traits());
+        }
         let wide = tensor.dtype == DType::I64 && !chip.traits().wide_ports;
         if let Ok(known) = info
             && !tensor.is_constant()
@@ -177,10 +193,12 @@ pub fn infos(part: &Part, chip: &dyn Stores) -> Vec<Outcome<Info>> {
         {
             let plain = known.ty.fixed().is_some() && !known.ty.is_quantised();
             *info = Err(match plain {
-                true if chip.stores(Type::Ufixed8) => Refusal::encoding(format!(
-                    "tensor {} of {} has no encoding, and the chip's integers have one",
-                    tensor.name, tensor.dtype
-                )),
+                true if chip.stores(Type::Ufixed8) || chip.stores(Type::Sfixed8) => {
+                    Refusal::encoding(format!(
+                        "tensor {} of {} has no encoding, and the chip's integers have one",
+                        tensor.name, tensor.dtype
+                    ))
+                }
                 _ if tensor.encoding.is_some() => Refusal::encoding(not_stored(tensor)),
                 _ => Refusal::dtype(not_stored(tensor)),
             });

@@ -4,8 +4,8 @@ use polychip_ops::{DType, Op};
 use polychip_sdk::{Encoding, EncodingKind};
 
 use super::builder::Lower;
-use super::info::named;
-use super::program::Kind;
+use super::info::{kept, named};
+use super::program::{Kind, Quant, Type};
 use crate::{Layout, Node, Outcome, Refusal, TensorIndex};
 
 impl Lower<'_> {
@@ -23,7 +23,11 @@ impl Lower<'_> {
                 node.op_name
             )));
         }
-        if named(self.part, node, fixed.ty, 1) != Some((fixed.ty, fixed.quant.clone())) {
+        let integers = match node.op {
+            Op::QuantizeLinear => to,
+            _ => tensor,
+        };
+        if self.named(node, integers, 1)? != Some((fixed.ty, fixed.quant.clone())) {
             return Err(Refusal::encoding(format!(
                 "{} with another encoding than its tensor has elsewhere",
                 node.op_name
@@ -57,11 +61,21 @@ impl Lower<'_> {
         self.result(Kind::Convert, &[from], to, order)
     }
 
+    /// The type and encoding in which the chip keeps a tensor of integers, by what a node names.
+    fn named(&self, node: &Node, tensor: TensorIndex, scale: usize) -> Outcome<Option<(Type, Quant)>> {
+        let ty = match self.view(tensor).dtype {
+            DType::U8 => Type::Ufixed8,
+            _ => self.info(tensor)?.ty,
+        };
+        let traits = self.vendor.traits();
+        Ok(named(self.part, node, ty, scale).map(|(ty, quant)| kept(ty, quant, traits)))
+    }
+
     /// That data and result of a node on plain integers have the encodings that it names.
     fn named_alike(&self, node: &Node) -> Outcome<()> {
         for (tensor, scale) in [(self.input(node, 0)?, 1), (self.output(node)?, 6)] {
             let info = self.info(tensor)?;
-            if named(self.part, node, info.ty, scale) != Some((info.ty, info.quant.clone())) {
+            if self.named(node, tensor, scale)? != Some((info.ty, info.quant.clone())) {
                 return Err(Refusal::encoding(format!(
                     "tensor {} has another encoding elsewhere, or scales that are no one constant",
                     self.view(tensor).name

@@ -13,6 +13,8 @@ pub struct Traits {
     pub wide_ports: bool,
     /// A node's operands may be of several types: [`Vendor::unify`] makes them one.
     pub mixes: bool,
+    /// Encoded bytes are signed: of unsigned ones 128 is taken off, at ports by a conversion.
+    pub signed_bytes: bool,
     /// One step takes integers from one encoding to another.
     pub requantises: bool,
     /// Softmax is along the last axis in memory.

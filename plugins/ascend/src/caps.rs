@@ -2,6 +2,7 @@
 //!
 //! The compiler is not asked here: it takes seconds per question. A part whose nodes are all in the table is compiled; what
 //! the compiler then refuses is refused by its words in `lower`, and the host plans anew.
+//! Of quantised models the vendor says that the compiler takes those that its own tool rewrote (docs/vendors/ascend.md names the page).
 //! What of a node is asked beside its op stands in `polychip_lowering::handed`.
 //!
 //! Ops whose answers jump (Ceil, Floor, Round, Sign) are not in it: what 16 bits round before is off by one behind them.
@@ -20,7 +21,9 @@ const RULES: Rules = Rules {
     // what the vendor's list of ops states for most
     axes: 8,
     constants,
-    quantised: Quantised::Refused("scales of a model's own are not proved to be kept"),
+    quantised: Quantised::Refused(
+        "the compiler takes no model quantised by ONNX's ops, only what AMCT made of it",
+    ),
 };
 
 /// Answers for all nodes of a graph.

@@ -35,6 +35,8 @@ pub(crate) fn array_type(dtype: DType) -> Option<Type> {
         DType::F16 => Some(Type::F16),
         DType::F32 => Some(Type::F32),
         DType::I32 => Some(Type::I32),
+        // the host widens them
+        DType::I8 | DType::U8 => Some(Type::F16),
         _ => None,
     }
 }

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Core ML's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
 //! 2. Arrays are made over the memory that ports are bound to, once per set of addresses; a warm run makes none.
-//! 3. Results are written where their port is bound. Where Core ML gives an output in memory of its own, it is copied,
+//! 3. Ports of bytes have arrays of the part's own, which the run fills and reads (`widen`).
+//! 4. Results are written where their port is bound. Where Core ML gives an output in memory of its own, it is copied,
 //!    and that is logged once.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
@@ -23,6 +24,7 @@ use polychip_sys::coreml::{Array, DataType, Features, Options};
 use crate::blob::{Stored, array_type};
 use crate::prepare::{Prepared, Shared, error};
 use crate::program::Type;
+use crate::widen::Widened;
 
 /// Sets of addresses that are kept: as many as a session binds in turn. The oldest goes first.
 const SETS: usize = 64;
@@ -56,6 +58,8 @@ struct Seat {
     sets: Vec<Set>,
     /// Per port: memory for an output that is bound onto an input.
     spare: Vec<Option<AlignedBytes>>,
+    /// Per port: its array, where it is one of bytes.
+    widened: Vec<Option<Widened>>,
     addresses: Vec<usize>,
 }
 
@@ -75,7 +79,7 @@ pub struct CoremlExecutable {
 
 const fn data_type(ty: Type) -> DataType {
     match ty {
-        Type::F16 => DataType::F16,
+        Type::F16 | Type::I8 | Type::U8 => DataType::F16,
         Type::F32 => DataType::F32,
         Type::I32 => DataType::I32,
     }
@@ -108,8 +112,9 @@ impl CoremlExecutable {
             .enumerate()
             .map(named)
             .collect::<Result<_>>()?;
+        let widened = stored.ports.iter().map(Widened::of).collect::<Result<_>>()?;
         let spare = |port: &Port| {
-            let wanted = port.output && port.state_port.is_some();
+            let wanted = port.output && port.state_port.is_some() && !is_widened(port);
             wanted
                 .then(|| AlignedBytes::zeroed(port.bytes as usize, ALIGN))
                 .transpose()
@@ -126,6 +131,7 @@ impl CoremlExecutable {
                 ready,
                 sets: Vec::with_capacity(SETS),
                 spare,
+                widened,
                 addresses: Vec::with_capacity(count),
             }),
             ports: stored.ports,
@@ -166,7 +172,7 @@ impl CoremlExecutable {
     }
 
     /// Where an output is, if not where it was wanted: brings it there.
-    fn collect(&self, results: &Features, number: usize, address: usize) -> Result<()> {
+    fn collect(&self, results: &Features, number: usize, address: usize, bytes: usize) -> Result<()> {
         let named = &self.named[number];
         let missing = |what: &str| {
             let words = format!("Core ML gave no output {} {what}", named.name);
@@ -184,8 +190,9 @@ impl CoremlExecutable {
             self.shared.host.log(LogLevel::Warn, &words);
         }
         let to = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: `to` is the memory that the port is bound to, of the port's size, which the run alone uses.
-        let copied = unsafe { array.copy_to(to, &named.dims, named.data, self.ports[number].bytes as usize) };
+        // SAFETY: `to` is the memory that the port is bound to, or its array of halves, of so many bytes, which the run
+        // alone uses.
+        let copied = unsafe { array.copy_to(to, &named.dims, named.data, bytes) };
         if copied {
             Ok(())
         } else {
@@ -203,6 +210,11 @@ impl CoremlExecutable {
         }
         Ok(())
     }
+}
+
+/// Whether a port has an array of its own.
+fn is_widened(port: &Port) -> bool {
+    matches!(port.dtype, DType::I8 | DType::U8)
 }
 
 /// Whether memory of a port lies on that of an input.
@@ -234,7 +246,16 @@ impl Compute for CoremlExecutable {
         let (inputs, outputs) = bound.split_at(self.inputs);
         for (number, place) in bound.iter().enumerate() {
             let spare = seat.spare[number].as_mut().filter(|_| lies_on(place, inputs));
-            let address = spare.map_or_else(|| place.address(), |spare| spare.as_mut_ptr());
+            let address = match (&mut seat.widened[number], spare) {
+                (Some(widened), _) => {
+                    if number < self.inputs {
+                        widened.widen(place)?;
+                    }
+                    widened.address()
+                }
+                (None, Some(spare)) => spare.as_mut_ptr(),
+                (None, None) => place.address(),
+            };
             seat.addresses.push(address.expose_provenance());
         }
         let known = seat.sets.iter().position(|set| set.addresses == seat.addresses);
@@ -254,8 +275,15 @@ impl Compute for CoremlExecutable {
         let results = unsafe { seat.ready.model.predict(&set.inputs, &set.options) };
         let results = results
             .map_err(|failure| error(ErrorKind::DeviceLost, "Core ML did not finish the run", &failure))?;
-        for number in self.inputs..bound.len() {
-            self.collect(&results, number, seat.addresses[number])?;
+        for (number, place) in bound.iter().enumerate().skip(self.inputs) {
+            let bytes = match &seat.widened[number] {
+                Some(widened) => widened.size(),
+                None => self.ports[number].bytes as usize,
+            };
+            self.collect(&results, number, seat.addresses[number], bytes)?;
+            if let Some(widened) = &mut seat.widened[number] {
+                widened.narrow(place)?;
+            }
         }
         for (number, place) in outputs.iter().enumerate() {
             if let Some(spare) = &seat.spare[self.inputs + number]

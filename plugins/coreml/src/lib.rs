@@ -20,6 +20,7 @@ mod plugin;
 mod prepare;
 mod program;
 mod telemetry;
+mod widen;
 
 pub use exec::{CoremlExecutable, CoremlRun};
 pub use lower::CoremlBlob;

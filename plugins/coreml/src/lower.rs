@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. What is not exactly an operation of Core ML, or a few of them, is refused with a reason; nothing is approximated.
-//! 2. A file imports files below its own only: `builder`, then the files of op classes, then `dispatch`.
+//! 2. A file imports files below its own only: `builder` with `quantise`, then the files of op classes, then
+//!    `dispatch`.
 //!
 //! Not here: bytes of packages (`package`), Core ML's own word on them (`prepare`).
 //! Start reading at [`whole`], then `dispatch`.
@@ -14,6 +15,7 @@ mod elementwise;
 mod movement;
 mod norm;
 mod product;
+mod quantise;
 #[cfg(test)]
 mod tests;
 

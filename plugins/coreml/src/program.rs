@@ -19,6 +19,8 @@ pub(crate) enum Type {
     F16,
     F32,
     I32,
+    I8,
+    U8,
 }
 
 impl Type {
@@ -29,17 +31,20 @@ impl Type {
     /// Bytes of an element.
     pub(crate) const fn bytes(self) -> usize {
         match self {
+            Type::I8 | Type::U8 => 1,
             Type::F16 => 2,
             Type::F32 | Type::I32 => 4,
         }
     }
 
-    /// As `cast` names it.
+    /// As `cast` and `quantize` name it.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Type::F16 => "fp16",
             Type::F32 => "fp32",
             Type::I32 => "int32",
+            Type::I8 => "int8",
+            Type::U8 => "uint8",
         }
     }
 
@@ -55,6 +60,8 @@ impl Type {
                 .iter()
                 .flat_map(|&real| (real as i32).to_le_bytes())
                 .collect(),
+            Type::I8 => reals.iter().map(|&real| real as i8 as u8).collect(),
+            Type::U8 => reals.iter().map(|&real| real as u8).collect(),
         }
     }
 }
@@ -83,7 +90,7 @@ pub(crate) enum Arg {
     Values(Vec<ValueId>),
     Int(i32),
     Ints(Vec<i32>),
-    /// A number of this type of floats.
+    /// A number of this type.
     Real(Type, f32),
     Bool(bool),
     Text(&'static str),
@@ -110,6 +117,11 @@ pub(crate) struct Program {
 }
 
 impl Operation {
+    /// Whether it makes a constant of its arguments, which stand in it, before a run.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.kind.starts_with("constexpr_")
+    }
+
     /// Values that it reads.
     pub(crate) fn reads(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.args

@@ -1,15 +1,17 @@
 //! Compiled parts: the packed weights with what they were packed for, and bytes for a cache.
 //!
 //! Invariants:
-//! 1. A blob just compiled hands its memory over to `load`; cached bytes are used where they lie.
+//! 1. A blob just compiled hands its memory over to `load`; cached bytes are used where they lie, and hold all weights,
+//!    those too that other parts have.
 //! 2. Bytes are refused unless build, instruction set, part and layouts are those of the load.
 
 use std::sync::{Arc, OnceLock};
 
-use polychip_cpu_kernels::{AlignedVec, Isa};
+use polychip_cpu_kernels::Isa;
 use polychip_sdk::{AlignedBytes, Blob, BlobReader, BlobWriter, Constant, Error, GraphView, Layout, Result};
 
 use crate::step::Program;
+use crate::weights::{Packed, Section};
 
 /// Identifies what is in a blob.
 pub(crate) const BUILD_ID: &str = polychip_sdk::build_id!("cpu");
@@ -64,24 +66,6 @@ impl Guard {
     }
 }
 
-/// Packed weights in memory.
-pub(crate) enum Packed {
-    /// Packed by this process.
-    Owned(AlignedVec),
-    /// In cached bytes, from an offset in bytes.
-    Cached(Constant, usize),
-}
-
-impl Packed {
-    /// The address of the first float.
-    pub(crate) fn as_ptr(&self) -> *const f32 {
-        match self {
-            Packed::Owned(memory) => memory.as_ptr(),
-            Packed::Cached(constant, offset) => constant.bytes()[*offset..].as_ptr().cast(),
-        }
-    }
-}
-
 /// A compiled part.
 pub struct CpuBlob {
     pub(crate) guard: Guard,
@@ -97,14 +81,20 @@ impl Blob for CpuBlob {
         if let Some(bytes) = self.bytes.get() {
             return Ok(bytes);
         }
-        let packed = match &*self.packed {
-            Packed::Owned(memory) => floats_as_bytes(memory),
-            Packed::Cached(constant, offset) => &constant.bytes()[*offset..][..4 * self.guard.packed_len],
-        };
+        let (sections, len) = (&self.program.sections[..], self.guard.packed_len);
+        let mut gathered = Vec::new();
+        let packed = self.packed.whole(sections, len).unwrap_or_else(|| {
+            gathered.resize(len, 0.0);
+            for (index, section) in sections.iter().enumerate() {
+                let floats = self.packed.section(sections, index);
+                gathered[section.start..][..floats.len()].copy_from_slice(floats);
+            }
+            &gathered
+        });
         let guard = self.guard.to_bytes();
         let bytes = BlobWriter::new(BUILD_ID)
             .section(GUARD, &guard)
-            .section(PACKED, packed)
+            .section(PACKED, floats_as_bytes(packed))
             .finish()?;
         Ok(self.bytes.get_or_init(|| bytes))
     }
@@ -127,7 +117,7 @@ pub(crate) fn made_for(bytes: &[u8], ports: usize) -> Result<(bool, Vec<Layout>,
 }
 
 /// The packed weights in cached bytes.
-pub(crate) fn open(bytes: Constant, guard: &Guard) -> Result<Packed> {
+pub(crate) fn open(bytes: Constant, guard: &Guard, sections: &[Section]) -> Result<Packed> {
     let (offset, len) = {
         let reader = BlobReader::open(bytes.bytes(), BUILD_ID)?;
         if reader.section(GUARD)? != guard.to_bytes() {
@@ -148,7 +138,7 @@ pub(crate) fn open(bytes: Constant, guard: &Guard) -> Result<Packed> {
         )));
     }
     if (bytes.bytes()[offset..].as_ptr() as usize).is_multiple_of(crate::arena::ALIGN) || len == 0 {
-        return Ok(Packed::Cached(bytes, offset));
+        return Ok(Packed::of_bytes(sections, bytes, offset));
     }
     // memory that is not aligned would slow every run down: copied once
     let mut memory = crate::arena::memory(guard.packed_len, "packed weights")?;
@@ -158,7 +148,7 @@ pub(crate) fn open(bytes: Constant, guard: &Guard) -> Result<Packed> {
     {
         *target = f32::from_le_bytes(word);
     }
-    Ok(Packed::Owned(memory))
+    Ok(Packed::of_memory(sections, memory))
 }
 
 #[allow(unsafe_code)]

@@ -1,7 +1,8 @@
 //! Loaded parts, and one run of one.
 //!
 //! Invariants:
-//! 1. Runs of a device take turns, so an executable has one arena however many runs are in flight.
+//! 1. A run has a workplace, an arena and a thread pool for itself while it computes. There are no more of them than runs
+//!    that ever computed at once, however many are in flight; arenas and pools are the device's.
 //! 2. A run of known shapes neither allocates nor decides.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`), what the steps are (`lower`).
@@ -9,23 +10,36 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polychip_cpu_kernels::{AlignedVec, ThreadPool};
+use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::{DType, PACKED_BYTES, UNBOUNDED_BYTES};
 use polychip_sdk::{
     Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Pace, Port, Result,
     Run, RunContext, RunQueue, Span, Submit,
 };
 
-use crate::blob::Packed;
+use crate::arenas::{Arenas, Need};
 use crate::part::Part;
+use crate::pools::Pools;
 use crate::step::{Memory, Operands, Program, Slots, tensor_from_bytes};
+use crate::weights::{Packed, Weights};
 
-/// What a run works in.
+/// What a run works with, beside the arena.
 struct Workplace {
+    /// Its arena is that of the run.
     memory: Memory,
     slots: Slots,
-    /// Held for its memory, which `memory.arena` points to.
-    _arena: AlignedVec,
+}
+
+/// What the parts of a device have in common.
+pub(crate) struct Common {
+    /// Runs.
+    pub(crate) queue: Arc<RunQueue<CpuRun>>,
+    /// Threads of runs.
+    pub(crate) pools: Pools,
+    /// Memory of runs.
+    pub(crate) arenas: Arc<Arenas>,
+    /// Packed weights.
+    pub(crate) weights: Weights,
 }
 
 /// A run of the CPU, and the fence that tells its end.
@@ -33,14 +47,17 @@ pub type CpuRun = Run<CpuExecutable>;
 
 /// A loaded part.
 pub struct CpuExecutable {
-    queue: Arc<RunQueue<CpuRun>>,
+    common: Arc<Common>,
     program: Arc<Program>,
-    /// Held for its memory, which the workplace points to.
-    _packed: Arc<Packed>,
+    /// Held for its memory, which the workplaces point to.
+    packed: Arc<Packed>,
     ports: Vec<Port>,
     inputs: usize,
-    pool: Arc<ThreadPool>,
-    workplace: Mutex<Workplace>,
+    /// Threads of a run.
+    threads: usize,
+    arena: Need,
+    /// Those in which no run computes.
+    workplaces: Mutex<Vec<Workplace>>,
     info: ExecutableInfo,
     pace: Pace,
 }
@@ -118,44 +135,61 @@ pub(crate) fn grant(part: &Part, requests: &[polychip_sdk::PortRequest]) -> Vec<
 
 impl CpuExecutable {
     pub(crate) fn new(
-        queue: Arc<RunQueue<CpuRun>>,
+        common: Arc<Common>,
         program: Arc<Program>,
         packed: Arc<Packed>,
         ports: Vec<Port>,
         inputs: usize,
-        pool: Arc<ThreadPool>,
+        threads: usize,
     ) -> Result<Self> {
-        let mut arena = crate::arena::memory(program.arena_bytes.div_ceil(4), "intermediate tensors")?;
-        let memory = Memory {
-            arena: arena.as_mut_ptr().cast(),
-            packed: packed.as_ptr(),
-            ports: vec![(std::ptr::null_mut(), 0); ports.len()],
-        };
         let info = ExecutableInfo {
-            constant_bytes: 4 * program.packed_len as u64
+            constant_bytes: packed.own_bytes()
                 + program.copies.iter().map(|copy| copy.len() as u64).sum::<u64>(),
             arena_bytes: program.arena_bytes as u64,
         };
-        Ok(Self {
-            workplace: Mutex::new(Workplace {
-                memory,
-                slots: vec![None; program.slots],
-                _arena: arena,
-            }),
-            queue,
+        let arena = common.arenas.need(program.arena_bytes.div_ceil(4))?;
+        let executable = Self {
+            workplaces: Mutex::default(),
+            common,
             program,
-            _packed: packed,
+            packed,
             ports,
             inputs,
-            pool,
+            threads,
+            arena,
             info,
             pace: Pace::default(),
-        })
+        };
+        executable.leave(executable.workplace());
+        Ok(executable)
+    }
+
+    /// A workplace for a run: one in which none computes, or a new one.
+    fn workplace(&self) -> Workplace {
+        let mut workplaces = self.workplaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(workplace) = workplaces.pop() {
+            return workplace;
+        }
+        drop(workplaces);
+        Workplace {
+            memory: Memory {
+                arena: std::ptr::null_mut(),
+                packed: self.packed.table().as_ptr(),
+                ports: vec![(std::ptr::null_mut(), 0); self.ports.len()],
+            },
+            slots: vec![None; self.program.slots],
+        }
+    }
+
+    fn leave(&self, workplace: Workplace) {
+        let mut workplaces = self.workplaces.lock().unwrap_or_else(PoisonError::into_inner);
+        workplaces.push(workplace);
     }
 
     fn steps(
         &self,
         workplace: &mut Workplace,
+        pool: &ThreadPool,
         bound: &[Bound<HostBuffer>],
         run: &RunContext<'_>,
     ) -> Result<()> {
@@ -196,18 +230,19 @@ impl CpuExecutable {
             }
         }
         let is_cancelled = || run.is_cancelled();
-        let _region = self.pool.region();
+        let _region = pool.region();
         for step in &program.steps {
             run.check_cancelled()?;
-            // SAFETY: the workplace's arena has `arena_bytes` bytes, the packed weights `packed_len` floats, the SDK
-            // checked that each binding is as large as its port; the workplace is locked.
+            // SAFETY: the run's arena has `arena_bytes` bytes, the table of packed weights was made of the
+            // program's sections, the SDK
+            // checked that each binding is as large as its port; workplace and arena are this run's alone.
             let mut operands = unsafe {
                 Operands::new(
                     program,
                     step,
                     &workplace.memory,
                     &mut workplace.slots,
-                    &self.pool,
+                    pool,
                     &is_cancelled,
                 )
             };
@@ -248,6 +283,13 @@ impl CpuExecutable {
             } else {
                 tensor.to_bytes()
             };
+            let dims: Vec<i64> = if strings {
+                vec![bytes.len() as i64]
+            } else {
+                tensor.shape().iter().map(|&dim| dim as i64).collect()
+            };
+            // also where they do not fit: the host may try again with the room that they take
+            run.set_output_shape(port as u32, &dims);
             if bytes.len() > bound.bytes() {
                 return Err(Error::new(
                     ErrorKind::BadArgument,
@@ -258,15 +300,9 @@ impl CpuExecutable {
                     ),
                 ));
             }
-            let dims: Vec<i64> = if strings {
-                vec![bytes.len() as i64]
-            } else {
-                tensor.shape().iter().map(|&dim| dim as i64).collect()
-            };
             // SAFETY: the binding is that long, and is the run's to write.
             let target = unsafe { std::slice::from_raw_parts_mut(bound.address(), bytes.len()) };
             target.copy_from_slice(&bytes);
-            run.set_output_shape(port as u32, &dims);
         }
         Ok(())
     }
@@ -285,14 +321,23 @@ impl Compute for CpuExecutable {
         bound.check_aligned(port, self.ports[port as usize].dtype)
     }
 
+    fn places(&self) -> usize {
+        self.threads
+    }
+
     fn pace(&self) -> Option<&Pace> {
         (!self.program.boundless).then_some(&self.pace)
     }
 
     fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
-        let mut workplace = self.workplace.lock().unwrap_or_else(PoisonError::into_inner);
-        self.steps(&mut workplace, bound, run)?;
-        Ok(Span::Call)
+        let mut arena = self.arena.lend()?;
+        let mut workplace = self.workplace();
+        workplace.memory.arena = arena.start();
+        let pool = self.common.pools.take(self.threads);
+        let result = self.steps(&mut workplace, &pool, bound, run);
+        workplace.memory.arena = std::ptr::null_mut();
+        self.leave(workplace);
+        result.map(|()| Span::Call)
     }
 }
 
@@ -309,6 +354,6 @@ impl Executable for CpuExecutable {
     }
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, CpuRun>) -> Result<Arc<CpuRun>> {
-        Run::start(self, &self.queue, submit)
+        Run::start(self, &self.common.queue, submit)
     }
 }

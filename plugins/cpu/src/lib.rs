@@ -2,9 +2,11 @@
 //!
 //! Invariants:
 //! 1. `compile` decides everything: kernels, layouts, memory, packed weights. A run of known shapes makes no
-//!    decision, allocates nothing and takes no lock but the device's turn.
+//!    decision, allocates nothing and holds no lock while it computes.
 //! 2. What a fast kernel does not cover runs on the reference evaluator: slow and right, never wrong.
-//! 3. Runs of one device take turns; within a run all threads of its pool work on one step.
+//! 3. The device has as many places as threads, and a run computes on as many as its part was compiled for, with a pool
+//!    of its own: runs go on beside each other as long as places are free. Within a run all threads of its pool work on
+//!    one step.
 //!
 //! Not here: kernels (`cpu-kernels`), the meaning of ops (`reference`), the C symbol (`cdylib`).
 //! Start reading at [`CpuPlugin`], then `lower`, then `exec`.
@@ -12,6 +14,7 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod arenas;
 mod blob;
 mod buffer;
 mod caps;
@@ -21,11 +24,13 @@ mod exec;
 mod lower;
 mod part;
 mod plugin;
+mod pools;
 mod processor;
 mod rates;
 mod step;
 mod telemetry;
 mod tune;
+mod weights;
 mod work;
 
 pub use blob::CpuBlob;

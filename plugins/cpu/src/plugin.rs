@@ -1,7 +1,6 @@
 //! The plugin and its one device: this machine's CPU.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
@@ -10,15 +9,17 @@ use polychip_sdk::{
     RatesWanted, Result, RunQueue, Runner, Support, Telemetry,
 };
 
-use crate::blob::{self, BUILD_ID, CpuBlob, Guard, Packed};
+use crate::blob::{self, BUILD_ID, CpuBlob, Guard};
 use crate::estimate::draft;
-use crate::exec::{self, CpuExecutable, CpuRun};
+use crate::exec::{self, Common, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::{self, Part, Programs};
+use crate::pools::Pools;
 use crate::processor::Processor;
 use crate::rates::Rates;
 use crate::telemetry::Sensors;
 use crate::tune::Choices;
+use crate::weights::Weights;
 use crate::{buffer, caps, cores};
 
 /// The plugin.
@@ -133,15 +134,12 @@ pub struct CpuDevice {
     isa: Isa,
     host: HostServices,
     threads: usize,
-    cores: Vec<usize>,
     /// Algorithms are chosen by measurement.
     tune: bool,
     rates: Rates,
     sensors: Sensors,
-    /// Pools by their number of threads, shared by all executables.
-    pools: Mutex<BTreeMap<usize, Arc<ThreadPool>>>,
-    queue: Arc<RunQueue<CpuRun>>,
-    /// Held so that its thread ends with the device.
+    common: Arc<Common>,
+    /// Held so that its threads end with the device.
     _runner: Runner<CpuRun>,
 }
 
@@ -155,10 +153,10 @@ impl CpuDevice {
         };
         let processor = Processor::find();
         let rates = Rates::of(host, plugin.rates, isa, &processor, &plugin.cores);
-        let queue = Arc::new(RunQueue::new(host.clone()));
+        let queue = Arc::new(RunQueue::with_places(host.clone(), threads));
         let info = DeviceInfo {
             shares_host_memory: true,
-            serial: true,
+            serial: threads == 1,
             import_kinds: buffer::KINDS,
             // a port looks at the alignment of its own elements
             import_alignment: 1,
@@ -176,13 +174,16 @@ impl CpuDevice {
             isa,
             host: host.clone(),
             threads,
-            cores: plugin.cores.clone(),
             tune: plugin.tune,
             rates,
             sensors: Sensors::find(),
-            pools: Mutex::new(BTreeMap::new()),
             _runner: Runner::start(&queue, "polychip-cpu-runs")?,
-            queue,
+            common: Arc::new(Common {
+                queue,
+                pools: Pools::new(plugin.cores.clone()),
+                arenas: Arc::default(),
+                weights: Weights::default(),
+            }),
         })
     }
 
@@ -192,12 +193,7 @@ impl CpuDevice {
         } else {
             threads as usize
         };
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(
-            pools
-                .entry(threads)
-                .or_insert_with(|| Arc::new(ThreadPool::pinned(threads, &self.cores))),
-        )
+        self.common.pools.shared(threads)
     }
 
     fn lower(
@@ -268,12 +264,11 @@ impl Device for CpuDevice {
             Choices::Rule
         };
         let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
-        let mut packed = crate::arena::memory(program.packed_len, "packed weights")?;
-        program.pack(&mut packed, &pool)?;
+        let packed = self.common.weights.pack(&program.sections, &pool)?;
         Ok(CpuBlob {
             guard: Guard::new(self.isa, reduced, graph, &layouts, &program),
             program: Arc::new(program),
-            packed: Arc::new(Packed::Owned(packed)),
+            packed: Arc::new(packed),
             threads: pool.threads(),
             bytes: OnceLock::new(),
         })
@@ -299,7 +294,9 @@ impl Device for CpuDevice {
                     let choices = Choices::Given(&blob.guard.algorithms);
                     Arc::new(self.lower((&part, &programs), &layouts, reduced, &pool, choices)?)
                 };
-                if program.packed_len != blob.guard.packed_len {
+                if program.packed_len != blob.guard.packed_len
+                    || program.sections.len() != blob.packed.table().len()
+                {
                     return Err(Error::new(
                         ErrorKind::Persistent,
                         "lowering again packs other weights",
@@ -313,7 +310,7 @@ impl Device for CpuDevice {
                 let choices = Choices::Given(&algorithms);
                 let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
                 let guard = Guard::new(self.isa, reduced, &graph, &layouts, &program);
-                let packed = blob::open(bytes, &guard)?;
+                let packed = blob::open(bytes, &guard, &program.sections)?;
                 (layouts, Arc::new(program), Arc::new(packed))
             }
         };
@@ -328,14 +325,13 @@ impl Device for CpuDevice {
             ),
         );
         let ports = exec::ports(&part, &layouts)?;
-        let queue = Arc::clone(&self.queue);
         Ok(Arc::new(CpuExecutable::new(
-            queue,
+            Arc::clone(&self.common),
             program,
             packed,
             ports,
             part.inputs.len(),
-            pool,
+            pool.threads(),
         )?))
     }
 

@@ -8,12 +8,10 @@
 //!
 //! Not here: how steps come about (`lower`), who runs them (`exec`).
 
-use std::sync::{Mutex, PoisonError};
-
-use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::DType;
-use polychip_sdk::{Constant, Error, Result};
+use polychip_sdk::{Constant, Result};
 
+use crate::weights::Section;
 use crate::work::{Class, Repeated, Work};
 
 mod nested;
@@ -56,7 +54,7 @@ pub(crate) enum Home {
     Constant(Constant),
     /// In memory of the executable: a constant of the model that is not aligned.
     Copy(usize),
-    /// In the packed weights, at an offset in floats.
+    /// In the packed weights: a section.
     Packed(usize),
     /// A boxed tensor.
     Slot(usize),
@@ -73,9 +71,6 @@ pub(crate) struct Allocation {
 
 /// What a step does.
 pub(crate) type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>;
-
-/// Makes a piece of the packed weights.
-pub(crate) type Pack = Box<dyn Fn(&mut [f32]) -> Result<()> + Send + Sync>;
 
 /// One kernel call.
 pub(crate) struct Step {
@@ -119,16 +114,6 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// A piece of the packed weights and how it is made.
-pub(crate) struct Section {
-    /// Start, in floats.
-    pub(crate) start: usize,
-    /// Length, in floats.
-    pub(crate) len: usize,
-    /// Fills it.
-    pub(crate) pack: Pack,
-}
-
 /// What a port needs at run time.
 #[derive(Debug, Clone)]
 pub(crate) struct PortUse {
@@ -160,7 +145,7 @@ pub(crate) struct Program {
     pub(crate) copies: Vec<polychip_sdk::AlignedBytes>,
     /// Pieces of the packed weights.
     pub(crate) sections: Vec<Section>,
-    /// Floats of the packed weights.
+    /// Floats of the packed weights in a blob.
     pub(crate) packed_len: usize,
     /// Codes of the convolutions' algorithms, in their order: with others, other weights would be packed.
     pub(crate) algorithms: Vec<u8>,
@@ -168,37 +153,4 @@ pub(crate) struct Program {
     pub(crate) ports: Vec<PortUse>,
     /// The values decide how long a run takes: it has loops.
     pub(crate) boundless: bool,
-}
-
-impl Program {
-    /// Packs the weights into `packed`, which is `packed_len` floats of zeros.
-    ///
-    /// On the threads that will run the program, so that loading takes no more of the machine than running.
-    pub(crate) fn pack(&self, packed: &mut [f32], pool: &ThreadPool) -> Result<()> {
-        let mut pieces = Vec::with_capacity(self.sections.len());
-        let (mut rest, mut start) = (packed, 0);
-        for section in &self.sections {
-            let (piece, behind) = section
-                .start
-                .checked_sub(start)
-                .and_then(|gap| rest.split_at_mut_checked(gap))
-                .and_then(|(_, rest)| rest.split_at_mut_checked(section.len))
-                .ok_or_else(|| Error::bad_blob("packed weights are too short"))?;
-            pieces.push(Mutex::new((piece, section, Ok(()))));
-            (rest, start) = (behind, section.start + section.len);
-        }
-        // the largest first: the last to begin is then a small one
-        let mut order: Vec<usize> = (0..pieces.len()).collect();
-        order.sort_by_key(|&index| std::cmp::Reverse(self.sections[index].len));
-        pool.run(order.len(), &|chunk| {
-            let mut piece = pieces[order[chunk]]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let (target, section, result) = &mut *piece;
-            *result = (section.pack)(target);
-        });
-        pieces
-            .into_iter()
-            .try_for_each(|piece| piece.into_inner().unwrap_or_else(PoisonError::into_inner).2)
-    }
 }

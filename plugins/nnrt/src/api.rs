@@ -17,7 +17,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use polychip_sys::nnrt::Library;
 use polychip_sys::nnrt::bindings::{self as sys, Symbols};
 
-use crate::program::{Operation, Program, Tensor};
+use crate::program::{Operation, Program, Quant, Tensor};
 
 /// Room for the bytes of a compiled part at first, beside its constants; doubled until they fit.
 const EXPORT: usize = 1 << 20;
@@ -208,6 +208,9 @@ impl Api {
             // SAFETY: a live model that has the tensor.
             let code = unsafe { symbols.OH_NNModel_SetTensorType(raw, index, tensor.role as c_int) };
             check(code, "OH_NNModel_SetTensorType")?;
+            if let Some(quant) = &tensor.quant {
+                self.encode(&model, index, quant)?;
+            }
             if let Some(value) = &tensor.value {
                 // SAFETY: as above; the bytes are copied.
                 let code = unsafe {
@@ -228,6 +231,32 @@ impl Api {
         // SAFETY: a live model.
         check(unsafe { symbols.OH_NNModel_Finish(raw) }, "OH_NNModel_Finish")?;
         Ok(model)
+    }
+
+    /// Tells the model how integers of a tensor stand for reals.
+    fn encode(&self, model: &Model, index: u32, quant: &Quant) -> Result<()> {
+        let symbols = self.symbols();
+        // SAFETY: no arguments.
+        let raw = made(
+            unsafe { symbols.OH_NNQuantParam_Create() },
+            "OH_NNQuantParam_Create",
+        )?;
+        let param = QuantParam { symbols, raw };
+        let count = quant.scales.len();
+        let scales: Vec<f64> = quant.scales.iter().map(|&scale| scale.into()).collect();
+        let bits = vec![8u32; count];
+        // SAFETY: a live object; the list lives during the call and has so many elements, here and below.
+        let code = unsafe { symbols.OH_NNQuantParam_SetScales(param.raw, scales.as_ptr(), count) };
+        check(code, "OH_NNQuantParam_SetScales")?;
+        // SAFETY: as above; a zero point stands beside each scale.
+        let code = unsafe { symbols.OH_NNQuantParam_SetZeroPoints(param.raw, quant.zeros.as_ptr(), count) };
+        check(code, "OH_NNQuantParam_SetZeroPoints")?;
+        // SAFETY: as above.
+        let code = unsafe { symbols.OH_NNQuantParam_SetNumBits(param.raw, bits.as_ptr(), count) };
+        check(code, "OH_NNQuantParam_SetNumBits")?;
+        // SAFETY: a live model that has the tensor; the parameters are copied.
+        let code = unsafe { symbols.OH_NNModel_SetTensorQuantParams(model.raw, index, param.raw) };
+        check(code, "OH_NNModel_SetTensorQuantParams")
     }
 
     fn operation(&self, model: &Model, operation: &Operation) -> Result<()> {
@@ -457,6 +486,19 @@ impl Drop for Described {
     fn drop(&mut self) {
         // SAFETY: made once, destroyed once.
         unsafe { self.symbols.OH_NNTensorDesc_Destroy(&raw mut self.raw) };
+    }
+}
+
+/// How a tensor's integers stand for reals.
+struct QuantParam {
+    symbols: &'static Symbols,
+    raw: *mut sys::NN_QuantParam,
+}
+
+impl Drop for QuantParam {
+    fn drop(&mut self) {
+        // SAFETY: made once, destroyed once.
+        unsafe { self.symbols.OH_NNQuantParam_Destroy(&raw mut self.raw) };
     }
 }
 

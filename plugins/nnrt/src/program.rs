@@ -12,6 +12,14 @@ use serde::{Deserialize, Serialize};
 /// Index of a tensor in its program.
 pub(crate) type TensorId = usize;
 
+/// How a tensor's integers stand for reals: one scale, or one per channel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Quant {
+    pub(crate) scales: Vec<f32>,
+    /// As many.
+    pub(crate) zeros: Vec<i32>,
+}
+
 /// One tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tensor {
@@ -23,6 +31,7 @@ pub(crate) struct Tensor {
     pub(crate) role: u32,
     /// Whether the axes are those of an image, channels last.
     pub(crate) image: bool,
+    pub(crate) quant: Option<Quant>,
     pub(crate) value: Option<Vec<u8>>,
 }
 
@@ -63,6 +72,7 @@ impl Program {
                 dims,
                 role,
                 image,
+                quant,
                 value,
             } = &self.tensors[id];
             // of data only that it is constant; parameters are the question
@@ -70,7 +80,7 @@ impl Program {
                 sys::OH_NN_TENSOR => &[],
                 _ => &bytes[..],
             });
-            format!("{code} {dims:?} {role} {image} {value:?}")
+            format!("{code} {dims:?} {role} {image} {quant:?} {value:?}")
         };
         let sides = [&operation.params, &operation.inputs, &operation.outputs];
         let sides = sides.map(|ids| ids.iter().map(what).collect::<Vec<_>>());

@@ -44,15 +44,15 @@ impl Runtime {
         assert!(unsafe { set(text.as_ptr()) } >= 0, "{rules:?}");
     }
 
-    /// Descriptions, models, compilations, executors and tensors that live.
-    fn live(&self) -> [u64; 5] {
+    /// Descriptions, models, compilations, executors, tensors and encodings that live.
+    fn live(&self) -> [u64; 6] {
         // SAFETY: the export has this type.
         let live = unsafe {
             self.library
                 .get::<extern "C" fn(u32) -> u64>("polychip_nnrt_live")
         }
         .unwrap();
-        [0, 1, 2, 3, 4].map(|kind| live(kind))
+        [0, 1, 2, 3, 4, 5].map(|kind| live(kind))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A run holds its plan until it has ended, so a plan that was replaced goes when its last run has.
 //! 2. Runs in flight use different slots, so they never share memory but for inputs, which are read. There are as many
-//!    as runs may be in flight, and more as soon as the app keeps outputs.
+//!    as runs were in flight at once and outputs are kept by the app.
 //!
 //! Not here: replacing a plan (`recover`), trying a run again (`run`).
 
@@ -113,12 +113,10 @@ impl LoadedPlan {
             priority: policy.urgency(),
             failed: AtomicBool::new(false),
         };
-        for _ in 0..most {
-            let made = plan.new_slot()?;
-            if let Some((index, slot, footprint)) = made {
-                plan.footprint = footprint;
-                plan.lock().free.push((index, slot));
-            }
+        // the others are made when as many runs are in flight
+        if let Some((index, slot, footprint)) = plan.new_slot()? {
+            plan.footprint = footprint;
+            plan.lock().free.push((index, slot));
         }
         Ok(plan)
     }
@@ -243,6 +241,20 @@ impl LoadedPlan {
             self.reap(self.patience);
             self.take_slot()
         })
+    }
+
+    /// Gives an output of a slot that it had no room for so many bytes.
+    pub(crate) fn grow(&self, slot: &mut Slot, output: usize, bytes: u64) -> Result<()> {
+        // what holds the memory goes first
+        slot.reset(self.clock());
+        memory::grow_output(
+            &self.wiring,
+            slot,
+            output,
+            bytes,
+            self.planned.devices(),
+            self.number,
+        )
     }
 
     /// Gives a slot back after its run.

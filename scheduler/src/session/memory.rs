@@ -141,6 +141,29 @@ pub(crate) fn output(wiring: &Wiring, index: usize, devices: &[Device], plan: u6
     TensorMemory::new(&spec, false, plan, &users)
 }
 
+/// Gives an output of a slot memory for `bytes` bytes, which are more than a run was known to take.
+pub(crate) fn grow_output(
+    wiring: &Wiring,
+    slot: &mut Slot,
+    index: usize,
+    bytes: u64,
+    devices: &[Device],
+    plan: u64,
+) -> Result<()> {
+    let Some(tensor) = written(wiring, index) else {
+        return Ok(());
+    };
+    let spec = TensorSpec {
+        // so that a few more elements need not grow it again
+        bytes: bytes.checked_next_power_of_two().unwrap_or(bytes),
+        ..spec_of(wiring, tensor)
+    };
+    let memory = TensorMemory::new(&spec, false, plan, &users(wiring, tensor, devices))?;
+    bind_output(wiring, slot, index, &memory, devices)?;
+    slot.outputs[index] = Some(memory);
+    Ok(())
+}
+
 /// The tensor of an output that a part writes.
 fn written(wiring: &Wiring, index: usize) -> Option<&Between> {
     let between = wiring.between.iter().find(|tensor| tensor.output == Some(index));
@@ -204,9 +227,12 @@ pub(crate) fn bind_output(
         let buffer = bound
             .buffer(wiring.parts[part].device)
             .expect("invariant: every user has a buffer");
-        slot.submissions[part]
-            .bind(port, buffer, 0)
-            .map_err(|error| wiring.parts[part].failed(error))?;
+        let submission = &mut slot.submissions[part];
+        let bind = match memory.bytes > tensor.bytes {
+            true => submission.bind_whole(port, buffer),
+            false => submission.bind(port, buffer, 0),
+        };
+        bind.map_err(|error| wiring.parts[part].failed(error))?;
     }
     // copies name buffers, so another output needs others; where none are needed nothing is allocated
     let writer = wiring.parts[tensor.writer.0].device;

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use polychip_partitioner::DeviceIndex;
 
@@ -69,6 +70,18 @@ impl Inner {
         retries: &mut u32,
     ) -> Result<(Arc<LoadedPlan>, usize, Box<Slot>)> {
         let device = error.device().unwrap_or_default().to_owned();
+        if let Some((output, bytes)) = slot.short.take()
+            && slot.give_up(&plan.wiring, Duration::ZERO)
+        {
+            // the device has told how much it takes, so that this ends; it counts as no try
+            return match plan.grow(&mut slot, output, bytes) {
+                Ok(()) => Ok((Arc::clone(plan), index, slot)),
+                Err(second) => {
+                    plan.put_back(index, slot);
+                    Err(Error::caused(error.kind(), error, second))
+                }
+            };
+        }
         if let Some(part) = slot.hung.take() {
             let part = &plan.wiring.parts[part];
             self.tell(Event::new(

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::copy::Copy;
 use crate::session::flights::Ticket;
 use crate::session::state::States;
-use crate::session::wiring::Wiring;
+use crate::session::wiring::{OutputSource, OutputWiring, Wiring};
 use crate::tensor::{Hold, TensorMemory};
 
 /// How long a cancelled part may take to end before its device is quarantined.
@@ -54,6 +54,8 @@ pub(crate) struct Slot {
     pub(crate) given: Given,
     /// The part at which the run hung.
     pub(crate) hung: Option<usize>,
+    /// An output of the session's own memory that was too small for what a part computed, and the bytes that it takes.
+    pub(crate) short: Option<(usize, u64)>,
 }
 
 /// What the app gave a run.
@@ -130,6 +132,7 @@ impl Slot {
             latency: Duration::ZERO,
             given: Given::with_capacity(wiring.inputs.len(), wiring.outputs.len()),
             hung: None,
+            short: None,
         }
     }
 
@@ -140,6 +143,7 @@ impl Slot {
         self.timings.fill(Timing::default());
         self.next = 0;
         self.hung = None;
+        self.short = None;
         self.started = Some((Instant::now(), clock.now_ns()));
     }
 
@@ -276,7 +280,12 @@ impl Slot {
         match fence.wait(patience) {
             Ok(()) => {}
             Err(error) if error.kind() == polychip_host::ErrorKind::Timeout => return Ok(Progress::Waiting),
-            Err(error) => return Err(part.failed(error)),
+            Err(error) => {
+                if error.kind() == polychip_host::ErrorKind::BadArgument {
+                    self.short = self.too_small(wiring, index, fence);
+                }
+                return Err(part.failed(error));
+            }
         }
         // a device that does not tell its timing only has none
         self.timings[index] = fence.timing().unwrap_or_default();
@@ -293,6 +302,23 @@ impl Slot {
         }
         self.finished[index] = true;
         Ok(Progress::Done)
+    }
+
+    /// The output that a part which failed says it has no room for, and how much it takes.
+    fn too_small(&self, wiring: &Wiring, index: usize, fence: &Fence) -> Option<(usize, u64)> {
+        let part = &wiring.parts[index];
+        part.bounded_outputs.iter().find_map(|&output| {
+            let mut dims = [0; MAX_RANK];
+            let port = u32::try_from(part.input_count + output).ok()?;
+            let rank = fence.output_dims(port, &mut dims).ok()?;
+            let sizes = dims[..rank].iter().map(|dim| usize::try_from(*dim).ok());
+            let elements = polychip_ops::axis::product(&sizes.collect::<Option<Vec<usize>>>()?)?;
+            let is_it = |wired: &OutputWiring| matches!(wired.source, OutputSource::Part(p, o) if (p, o) == (index, output));
+            let at = wiring.outputs.iter().position(is_it)?;
+            let bytes = wiring.outputs[at].spec.dtype.byte_len(elements)? as u64;
+            let has = self.outputs[at].as_ref()?.bytes;
+            (bytes > has && !self.app_bound[at]).then_some((at, bytes))
+        })
     }
 
     /// Asks all parts in flight to end early; a device that cannot is left to finish.

@@ -11,8 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use polychip_host::{Access, Device};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::memory;
-use crate::session::slot::Given;
 use crate::session::wiring::Wiring;
 use crate::tensor::{Hold, TensorMemory, TensorSpec};
 
@@ -97,13 +95,14 @@ impl States {
         state.memories.as_ref().map(|[read, _]| read.shape.clone())
     }
 
-    /// Gives a run the states, as its plan has them.
+    /// Hands out what a run on a plan reads and writes of each state. `users` says which devices of the plan use an input
+    /// and the output that becomes it.
     pub(crate) fn give(
         &self,
         wiring: &Wiring,
         plan: u64,
-        devices: &[Device],
-        given: &mut Given,
+        users: impl Fn(usize, usize) -> Result<Vec<(usize, Device)>>,
+        mut take: impl FnMut((usize, Hold), (usize, Hold)),
     ) -> Result<()> {
         for state in &mut *self.lock() {
             let (input, output) = (&wiring.inputs[state.input], &wiring.outputs[state.output]);
@@ -118,7 +117,6 @@ impl States {
                 );
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
-            let users = memory::state_users(wiring, state.input, state.output, devices)?;
             let fits = |memories: &[Arc<TensorMemory>; 2]| memories[0].shape == input.spec.shape;
             let memories = match &mut state.memories {
                 Some(memories) if fits(memories) => memories,
@@ -130,19 +128,19 @@ impl States {
                     return Err(Error::new(ErrorKind::BadInput, words));
                 }
                 none => {
+                    let users = users(state.input, state.output)?;
                     let made = || TensorMemory::new(&input.spec, true, plan, &users).map(Arc::new);
                     none.insert([made()?, made()?])
                 }
             };
             for memory in &*memories {
                 if !memory.is_bound_to(plan) {
-                    memory.rebind(plan, &users)?;
+                    memory.rebind(plan, &users(state.input, state.output)?)?;
                 }
             }
             let [read, write] = memories;
             let written = Hold::alone(write).ok_or_else(|| in_flight(name))?;
-            given.inputs.push((state.input, Hold::new(read)));
-            given.outputs.push((state.output, written));
+            take((state.input, Hold::new(read)), (state.output, written));
         }
         Ok(())
     }

@@ -28,6 +28,11 @@ pub struct NN_Tensor {
     _unused: [u8; 0],
 }
 #[repr(C)]
+#[derive(Debug)]
+pub struct NN_QuantParam {
+    _unused: [u8; 0],
+}
+#[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct OH_NN_UInt32Array {
     pub data: *mut u32,
@@ -118,6 +123,7 @@ pub const OH_NN_OPS_RELU: _bindgen_ty_6 = 47;
 pub const OH_NN_OPS_RELU6: _bindgen_ty_6 = 48;
 pub const OH_NN_OPS_LAYER_NORM: _bindgen_ty_6 = 49;
 pub const OH_NN_OPS_REDUCE_PROD: _bindgen_ty_6 = 50;
+pub const OH_NN_OPS_QUANT_DTYPE_CAST: _bindgen_ty_6 = 52;
 pub const OH_NN_OPS_ABS: _bindgen_ty_6 = 58;
 pub const OH_NN_OPS_ERF: _bindgen_ty_6 = 59;
 pub const OH_NN_OPS_EXP: _bindgen_ty_6 = 60;
@@ -146,69 +152,76 @@ pub const OH_NN_OPS_REDUCE_MIN: _bindgen_ty_6 = 100;
 pub const OH_NN_OPS_REDUCE_SUM: _bindgen_ty_6 = 101;
 pub const OH_NN_OPS_SPACE_TO_DEPTH: _bindgen_ty_6 = 104;
 pub type _bindgen_ty_6 = ::core::ffi::c_uint;
-pub const OH_NN_TENSOR: _bindgen_ty_7 = 0;
-pub const OH_NN_ADD_ACTIVATIONTYPE: _bindgen_ty_7 = 1;
-pub const OH_NN_AVG_POOL_KERNEL_SIZE: _bindgen_ty_7 = 2;
-pub const OH_NN_AVG_POOL_STRIDE: _bindgen_ty_7 = 3;
-pub const OH_NN_AVG_POOL_PAD: _bindgen_ty_7 = 5;
-pub const OH_NN_AVG_POOL_ACTIVATION_TYPE: _bindgen_ty_7 = 6;
-pub const OH_NN_BATCH_NORM_EPSILON: _bindgen_ty_7 = 7;
-pub const OH_NN_CONCAT_AXIS: _bindgen_ty_7 = 10;
-pub const OH_NN_CONV2D_STRIDES: _bindgen_ty_7 = 11;
-pub const OH_NN_CONV2D_PAD: _bindgen_ty_7 = 12;
-pub const OH_NN_CONV2D_DILATION: _bindgen_ty_7 = 13;
-pub const OH_NN_CONV2D_ACTIVATION_TYPE: _bindgen_ty_7 = 15;
-pub const OH_NN_CONV2D_GROUP: _bindgen_ty_7 = 16;
-pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_STRIDES: _bindgen_ty_7 = 24;
-pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_PAD: _bindgen_ty_7 = 25;
-pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_DILATION: _bindgen_ty_7 = 26;
-pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_ACTIVATION_TYPE: _bindgen_ty_7 = 28;
-pub const OH_NN_DIV_ACTIVATIONTYPE: _bindgen_ty_7 = 29;
-pub const OH_NN_FULL_CONNECTION_ACTIVATIONTYPE: _bindgen_ty_7 = 32;
-pub const OH_NN_MATMUL_TRANSPOSE_A: _bindgen_ty_7 = 33;
-pub const OH_NN_MATMUL_TRANSPOSE_B: _bindgen_ty_7 = 34;
-pub const OH_NN_MATMUL_ACTIVATION_TYPE: _bindgen_ty_7 = 35;
-pub const OH_NN_MAX_POOL_KERNEL_SIZE: _bindgen_ty_7 = 36;
-pub const OH_NN_MAX_POOL_STRIDE: _bindgen_ty_7 = 37;
-pub const OH_NN_MAX_POOL_PAD: _bindgen_ty_7 = 39;
-pub const OH_NN_MAX_POOL_ACTIVATION_TYPE: _bindgen_ty_7 = 40;
-pub const OH_NN_MUL_ACTIVATION_TYPE: _bindgen_ty_7 = 41;
-pub const OH_NN_PAD_CONSTANT_VALUE: _bindgen_ty_7 = 43;
-pub const OH_NN_SOFTMAX_AXIS: _bindgen_ty_7 = 46;
-pub const OH_NN_SPLIT_AXIS: _bindgen_ty_7 = 49;
-pub const OH_NN_SPLIT_OUTPUT_NUM: _bindgen_ty_7 = 50;
-pub const OH_NN_SPLIT_SIZE_SPLITS: _bindgen_ty_7 = 51;
-pub const OH_NN_STRIDED_SLICE_BEGIN_MASK: _bindgen_ty_7 = 54;
-pub const OH_NN_STRIDED_SLICE_END_MASK: _bindgen_ty_7 = 55;
-pub const OH_NN_STRIDED_SLICE_ELLIPSIS_MASK: _bindgen_ty_7 = 56;
-pub const OH_NN_STRIDED_SLICE_NEW_AXIS_MASK: _bindgen_ty_7 = 57;
-pub const OH_NN_STRIDED_SLICE_SHRINK_AXIS_MASK: _bindgen_ty_7 = 58;
-pub const OH_NN_SUB_ACTIVATIONTYPE: _bindgen_ty_7 = 59;
-pub const OH_NN_REDUCE_MEAN_KEEP_DIMS: _bindgen_ty_7 = 60;
-pub const OH_NN_RESIZE_BILINEAR_NEW_HEIGHT: _bindgen_ty_7 = 61;
-pub const OH_NN_RESIZE_BILINEAR_NEW_WIDTH: _bindgen_ty_7 = 62;
-pub const OH_NN_RESIZE_BILINEAR_PRESERVE_ASPECT_RATIO: _bindgen_ty_7 = 63;
-pub const OH_NN_RESIZE_BILINEAR_COORDINATE_TRANSFORM_MODE: _bindgen_ty_7 = 64;
-pub const OH_NN_RESIZE_BILINEAR_EXCLUDE_OUTSIDE: _bindgen_ty_7 = 65;
-pub const OH_NN_LAYER_NORM_BEGIN_NORM_AXIS: _bindgen_ty_7 = 66;
-pub const OH_NN_LAYER_NORM_EPSILON: _bindgen_ty_7 = 67;
-pub const OH_NN_LAYER_NORM_BEGIN_PARAM_AXIS: _bindgen_ty_7 = 68;
-pub const OH_NN_REDUCE_PROD_KEEP_DIMS: _bindgen_ty_7 = 70;
-pub const OH_NN_DEPTH_TO_SPACE_BLOCK_SIZE: _bindgen_ty_7 = 80;
-pub const OH_NN_DEPTH_TO_SPACE_MODE: _bindgen_ty_7 = 81;
-pub const OH_NN_LEAKY_RELU_NEGATIVE_SLOPE: _bindgen_ty_7 = 92;
-pub const OH_NN_CLIP_MAX: _bindgen_ty_7 = 103;
-pub const OH_NN_CLIP_MIN: _bindgen_ty_7 = 104;
-pub const OH_NN_AVG_POOL_ROUND_MODE: _bindgen_ty_7 = 109;
-pub const OH_NN_MAX_POOL_ROUND_MODE: _bindgen_ty_7 = 114;
-pub const OH_NN_FULL_CONNECTION_HAS_BIAS: _bindgen_ty_7 = 111;
-pub const OH_NN_PAD_PADDING_MODE: _bindgen_ty_7 = 116;
-pub const OH_NN_LOG_SOFTMAX_AXIS: _bindgen_ty_7 = 144;
-pub const OH_NN_SPACE_TO_DEPTH_BLOCK_SIZE: _bindgen_ty_7 = 150;
-pub const OH_NN_REDUCE_MAX_KEEP_DIMS: _bindgen_ty_7 = 151;
-pub const OH_NN_REDUCE_MIN_KEEP_DIMS: _bindgen_ty_7 = 154;
-pub const OH_NN_REDUCE_SUM_KEEP_DIMS: _bindgen_ty_7 = 157;
+pub const NN_MINDSPORE_INT8: _bindgen_ty_7 = 32;
+pub const NN_MINDSPORE_UINT8: _bindgen_ty_7 = 37;
+pub const NN_MINDSPORE_FLOAT16: _bindgen_ty_7 = 42;
+pub const NN_MINDSPORE_FLOAT32: _bindgen_ty_7 = 43;
 pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+pub const OH_NN_TENSOR: _bindgen_ty_8 = 0;
+pub const OH_NN_ADD_ACTIVATIONTYPE: _bindgen_ty_8 = 1;
+pub const OH_NN_AVG_POOL_KERNEL_SIZE: _bindgen_ty_8 = 2;
+pub const OH_NN_AVG_POOL_STRIDE: _bindgen_ty_8 = 3;
+pub const OH_NN_AVG_POOL_PAD: _bindgen_ty_8 = 5;
+pub const OH_NN_AVG_POOL_ACTIVATION_TYPE: _bindgen_ty_8 = 6;
+pub const OH_NN_BATCH_NORM_EPSILON: _bindgen_ty_8 = 7;
+pub const OH_NN_CONCAT_AXIS: _bindgen_ty_8 = 10;
+pub const OH_NN_CONV2D_STRIDES: _bindgen_ty_8 = 11;
+pub const OH_NN_CONV2D_PAD: _bindgen_ty_8 = 12;
+pub const OH_NN_CONV2D_DILATION: _bindgen_ty_8 = 13;
+pub const OH_NN_CONV2D_ACTIVATION_TYPE: _bindgen_ty_8 = 15;
+pub const OH_NN_CONV2D_GROUP: _bindgen_ty_8 = 16;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_STRIDES: _bindgen_ty_8 = 24;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_PAD: _bindgen_ty_8 = 25;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_DILATION: _bindgen_ty_8 = 26;
+pub const OH_NN_DEPTHWISE_CONV2D_NATIVE_ACTIVATION_TYPE: _bindgen_ty_8 = 28;
+pub const OH_NN_DIV_ACTIVATIONTYPE: _bindgen_ty_8 = 29;
+pub const OH_NN_FULL_CONNECTION_ACTIVATIONTYPE: _bindgen_ty_8 = 32;
+pub const OH_NN_MATMUL_TRANSPOSE_A: _bindgen_ty_8 = 33;
+pub const OH_NN_MATMUL_TRANSPOSE_B: _bindgen_ty_8 = 34;
+pub const OH_NN_MATMUL_ACTIVATION_TYPE: _bindgen_ty_8 = 35;
+pub const OH_NN_MAX_POOL_KERNEL_SIZE: _bindgen_ty_8 = 36;
+pub const OH_NN_MAX_POOL_STRIDE: _bindgen_ty_8 = 37;
+pub const OH_NN_MAX_POOL_PAD: _bindgen_ty_8 = 39;
+pub const OH_NN_MAX_POOL_ACTIVATION_TYPE: _bindgen_ty_8 = 40;
+pub const OH_NN_MUL_ACTIVATION_TYPE: _bindgen_ty_8 = 41;
+pub const OH_NN_PAD_CONSTANT_VALUE: _bindgen_ty_8 = 43;
+pub const OH_NN_SOFTMAX_AXIS: _bindgen_ty_8 = 46;
+pub const OH_NN_SPLIT_AXIS: _bindgen_ty_8 = 49;
+pub const OH_NN_SPLIT_OUTPUT_NUM: _bindgen_ty_8 = 50;
+pub const OH_NN_SPLIT_SIZE_SPLITS: _bindgen_ty_8 = 51;
+pub const OH_NN_STRIDED_SLICE_BEGIN_MASK: _bindgen_ty_8 = 54;
+pub const OH_NN_STRIDED_SLICE_END_MASK: _bindgen_ty_8 = 55;
+pub const OH_NN_STRIDED_SLICE_ELLIPSIS_MASK: _bindgen_ty_8 = 56;
+pub const OH_NN_STRIDED_SLICE_NEW_AXIS_MASK: _bindgen_ty_8 = 57;
+pub const OH_NN_STRIDED_SLICE_SHRINK_AXIS_MASK: _bindgen_ty_8 = 58;
+pub const OH_NN_SUB_ACTIVATIONTYPE: _bindgen_ty_8 = 59;
+pub const OH_NN_REDUCE_MEAN_KEEP_DIMS: _bindgen_ty_8 = 60;
+pub const OH_NN_RESIZE_BILINEAR_NEW_HEIGHT: _bindgen_ty_8 = 61;
+pub const OH_NN_RESIZE_BILINEAR_NEW_WIDTH: _bindgen_ty_8 = 62;
+pub const OH_NN_RESIZE_BILINEAR_PRESERVE_ASPECT_RATIO: _bindgen_ty_8 = 63;
+pub const OH_NN_RESIZE_BILINEAR_COORDINATE_TRANSFORM_MODE: _bindgen_ty_8 = 64;
+pub const OH_NN_RESIZE_BILINEAR_EXCLUDE_OUTSIDE: _bindgen_ty_8 = 65;
+pub const OH_NN_LAYER_NORM_BEGIN_NORM_AXIS: _bindgen_ty_8 = 66;
+pub const OH_NN_LAYER_NORM_EPSILON: _bindgen_ty_8 = 67;
+pub const OH_NN_LAYER_NORM_BEGIN_PARAM_AXIS: _bindgen_ty_8 = 68;
+pub const OH_NN_REDUCE_PROD_KEEP_DIMS: _bindgen_ty_8 = 70;
+pub const OH_NN_QUANT_DTYPE_CAST_SRC_T: _bindgen_ty_8 = 72;
+pub const OH_NN_QUANT_DTYPE_CAST_DST_T: _bindgen_ty_8 = 73;
+pub const OH_NN_DEPTH_TO_SPACE_BLOCK_SIZE: _bindgen_ty_8 = 80;
+pub const OH_NN_DEPTH_TO_SPACE_MODE: _bindgen_ty_8 = 81;
+pub const OH_NN_LEAKY_RELU_NEGATIVE_SLOPE: _bindgen_ty_8 = 92;
+pub const OH_NN_CLIP_MAX: _bindgen_ty_8 = 103;
+pub const OH_NN_CLIP_MIN: _bindgen_ty_8 = 104;
+pub const OH_NN_AVG_POOL_ROUND_MODE: _bindgen_ty_8 = 109;
+pub const OH_NN_MAX_POOL_ROUND_MODE: _bindgen_ty_8 = 114;
+pub const OH_NN_FULL_CONNECTION_HAS_BIAS: _bindgen_ty_8 = 111;
+pub const OH_NN_PAD_PADDING_MODE: _bindgen_ty_8 = 116;
+pub const OH_NN_LOG_SOFTMAX_AXIS: _bindgen_ty_8 = 144;
+pub const OH_NN_SPACE_TO_DEPTH_BLOCK_SIZE: _bindgen_ty_8 = 150;
+pub const OH_NN_REDUCE_MAX_KEEP_DIMS: _bindgen_ty_8 = 151;
+pub const OH_NN_REDUCE_MIN_KEEP_DIMS: _bindgen_ty_8 = 154;
+pub const OH_NN_REDUCE_SUM_KEEP_DIMS: _bindgen_ty_8 = 157;
+pub type _bindgen_ty_8 = ::core::ffi::c_uint;
 pub struct Symbols {
     __library: ::libloading::Library,
     pub OH_NNDevice_GetAllDevicesID: Result<
@@ -244,6 +257,31 @@ pub struct Symbols {
         unsafe extern "C" fn(desc: *const NN_TensorDesc, bytes: *mut usize) -> ::core::ffi::c_int,
         ::libloading::Error,
     >,
+    pub OH_NNQuantParam_Create: Result<unsafe extern "C" fn() -> *mut NN_QuantParam, ::libloading::Error>,
+    pub OH_NNQuantParam_Destroy: Result<
+        unsafe extern "C" fn(param: *mut *mut NN_QuantParam) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNQuantParam_SetScales: Result<
+        unsafe extern "C" fn(
+            param: *mut NN_QuantParam,
+            scales: *const f64,
+            count: usize,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNQuantParam_SetZeroPoints: Result<
+        unsafe extern "C" fn(
+            param: *mut NN_QuantParam,
+            zeros: *const i32,
+            count: usize,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNQuantParam_SetNumBits: Result<
+        unsafe extern "C" fn(param: *mut NN_QuantParam, bits: *const u32, count: usize) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
     pub OH_NNModel_Construct: Result<unsafe extern "C" fn() -> *mut OH_NNModel, ::libloading::Error>,
     pub OH_NNModel_Destroy: Result<unsafe extern "C" fn(model: *mut *mut OH_NNModel), ::libloading::Error>,
     pub OH_NNModel_AddTensorToModel: Result<
@@ -264,6 +302,14 @@ pub struct Symbols {
             index: u32,
             data: *const ::core::ffi::c_void,
             bytes: usize,
+        ) -> ::core::ffi::c_int,
+        ::libloading::Error,
+    >,
+    pub OH_NNModel_SetTensorQuantParams: Result<
+        unsafe extern "C" fn(
+            model: *mut OH_NNModel,
+            index: u32,
+            param: *mut NN_QuantParam,
         ) -> ::core::ffi::c_int,
         ::libloading::Error,
     >,
@@ -410,6 +456,14 @@ impl Symbols {
             unsafe { __library.get(b"OH_NNTensorDesc_SetFormat\0") }.map(|sym| *sym);
         let OH_NNTensorDesc_GetByteSize =
             unsafe { __library.get(b"OH_NNTensorDesc_GetByteSize\0") }.map(|sym| *sym);
+        let OH_NNQuantParam_Create = unsafe { __library.get(b"OH_NNQuantParam_Create\0") }.map(|sym| *sym);
+        let OH_NNQuantParam_Destroy = unsafe { __library.get(b"OH_NNQuantParam_Destroy\0") }.map(|sym| *sym);
+        let OH_NNQuantParam_SetScales =
+            unsafe { __library.get(b"OH_NNQuantParam_SetScales\0") }.map(|sym| *sym);
+        let OH_NNQuantParam_SetZeroPoints =
+            unsafe { __library.get(b"OH_NNQuantParam_SetZeroPoints\0") }.map(|sym| *sym);
+        let OH_NNQuantParam_SetNumBits =
+            unsafe { __library.get(b"OH_NNQuantParam_SetNumBits\0") }.map(|sym| *sym);
         let OH_NNModel_Construct = unsafe { __library.get(b"OH_NNModel_Construct\0") }.map(|sym| *sym);
         let OH_NNModel_Destroy = unsafe { __library.get(b"OH_NNModel_Destroy\0") }.map(|sym| *sym);
         let OH_NNModel_AddTensorToModel =
@@ -418,6 +472,8 @@ impl Symbols {
             unsafe { __library.get(b"OH_NNModel_SetTensorType\0") }.map(|sym| *sym);
         let OH_NNModel_SetTensorData =
             unsafe { __library.get(b"OH_NNModel_SetTensorData\0") }.map(|sym| *sym);
+        let OH_NNModel_SetTensorQuantParams =
+            unsafe { __library.get(b"OH_NNModel_SetTensorQuantParams\0") }.map(|sym| *sym);
         let OH_NNModel_AddOperation = unsafe { __library.get(b"OH_NNModel_AddOperation\0") }.map(|sym| *sym);
         let OH_NNModel_SpecifyInputsAndOutputs =
             unsafe { __library.get(b"OH_NNModel_SpecifyInputsAndOutputs\0") }.map(|sym| *sym);
@@ -464,11 +520,17 @@ impl Symbols {
             OH_NNTensorDesc_SetShape,
             OH_NNTensorDesc_SetFormat,
             OH_NNTensorDesc_GetByteSize,
+            OH_NNQuantParam_Create,
+            OH_NNQuantParam_Destroy,
+            OH_NNQuantParam_SetScales,
+            OH_NNQuantParam_SetZeroPoints,
+            OH_NNQuantParam_SetNumBits,
             OH_NNModel_Construct,
             OH_NNModel_Destroy,
             OH_NNModel_AddTensorToModel,
             OH_NNModel_SetTensorType,
             OH_NNModel_SetTensorData,
+            OH_NNModel_SetTensorQuantParams,
             OH_NNModel_AddOperation,
             OH_NNModel_SpecifyInputsAndOutputs,
             OH_NNModel_Finish,
@@ -593,6 +655,61 @@ impl Symbols {
                 .expect("Expected function, got error."))(desc, bytes)
         }
     }
+    pub unsafe fn OH_NNQuantParam_Create(&self) -> *mut NN_QuantParam {
+        unsafe {
+            (self
+                .OH_NNQuantParam_Create
+                .as_ref()
+                .expect("Expected function, got error."))()
+        }
+    }
+    pub unsafe fn OH_NNQuantParam_Destroy(&self, param: *mut *mut NN_QuantParam) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNQuantParam_Destroy
+                .as_ref()
+                .expect("Expected function, got error."))(param)
+        }
+    }
+    pub unsafe fn OH_NNQuantParam_SetScales(
+        &self,
+        param: *mut NN_QuantParam,
+        scales: *const f64,
+        count: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNQuantParam_SetScales
+                .as_ref()
+                .expect("Expected function, got error."))(param, scales, count)
+        }
+    }
+    pub unsafe fn OH_NNQuantParam_SetZeroPoints(
+        &self,
+        param: *mut NN_QuantParam,
+        zeros: *const i32,
+        count: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNQuantParam_SetZeroPoints
+                .as_ref()
+                .expect("Expected function, got error."))(param, zeros, count)
+        }
+    }
+    pub unsafe fn OH_NNQuantParam_SetNumBits(
+        &self,
+        param: *mut NN_QuantParam,
+        bits: *const u32,
+        count: usize,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNQuantParam_SetNumBits
+                .as_ref()
+                .expect("Expected function, got error."))(param, bits, count)
+        }
+    }
     pub unsafe fn OH_NNModel_Construct(&self) -> *mut OH_NNModel {
         unsafe {
             (self
@@ -646,6 +763,19 @@ impl Symbols {
                 .OH_NNModel_SetTensorData
                 .as_ref()
                 .expect("Expected function, got error."))(model, index, data, bytes)
+        }
+    }
+    pub unsafe fn OH_NNModel_SetTensorQuantParams(
+        &self,
+        model: *mut OH_NNModel,
+        index: u32,
+        param: *mut NN_QuantParam,
+    ) -> ::core::ffi::c_int {
+        unsafe {
+            (self
+                .OH_NNModel_SetTensorQuantParams
+                .as_ref()
+                .expect("Expected function, got error."))(model, index, param)
         }
     }
     pub unsafe fn OH_NNModel_AddOperation(

@@ -9,6 +9,7 @@
 mod args;
 mod maker;
 mod ops;
+mod quantised;
 
 use polychip_emulator_chip::program::Program;
 use polychip_emulator_chip::table::Width;
@@ -22,7 +23,7 @@ pub(crate) struct Stated {
     pub(crate) output: String,
     /// Its share of the whole, by the chip's table.
     pub(crate) weight: f64,
-    /// Whether it is of 16-bit floats throughout, which is what the Neural Engine computes in.
+    /// Whether it is of 16-bit floats throughout, or of bytes, which is what the Neural Engine computes in.
     pub(crate) half: bool,
 }
 
@@ -59,7 +60,11 @@ pub(crate) fn build(model: Model) -> Result<Ready, String> {
             .first()
             .map_or_else(String::new, |(name, _)| name.clone()),
         weight: time / whole,
-        half: operation.outputs.iter().all(|(_, of)| of.ty == Type::F16) || operation.kind == "cast",
+        half: operation
+            .outputs
+            .iter()
+            .all(|(_, of)| matches!(of.ty, Type::F16 | Type::I8 | Type::U8))
+            || operation.kind == "cast",
     };
     let operations = main.operations.iter().zip(&times).map(stated).collect();
     let program = maker.builder.finish(&inputs, &outputs)?;

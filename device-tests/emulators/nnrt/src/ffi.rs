@@ -110,7 +110,7 @@ unsafe extern "C" fn OH_NNDevice_GetType(id: usize, kind: *mut c_int) -> c_int {
     })
 }
 
-/// For tests: how many objects of a kind live (descriptions, models, compilations, executors, tensors).
+/// For tests: how many objects of a kind live (descriptions, models, compilations, executors, tensors, encodings).
 #[unsafe(no_mangle)]
 extern "C" fn polychip_nnrt_live(kind: u32) -> u64 {
     let count = match kind {
@@ -119,6 +119,7 @@ extern "C" fn polychip_nnrt_live(kind: u32) -> u64 {
         2 => world::COMPILATIONS.count(),
         3 => world::EXECUTORS.count(),
         4 => world::TENSORS.count(),
+        5 => world::QUANTS.count(),
         _ => 0,
     };
     count as u64

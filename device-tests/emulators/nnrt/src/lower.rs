@@ -10,12 +10,12 @@ mod images;
 mod params;
 mod plain;
 
-use polychip_emulator_chip::program::{Builder, Id, Program, Spec};
+use polychip_emulator_chip::program::{Builder, Id, Linear, Program, Spec};
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Literal, Op};
 use polychip_sys::nnrt::bindings as sys;
 
 use crate::code::{Code, Result};
-use crate::model::{Model, Operation, Tensor};
+use crate::model::{Model, Operation, Quant, Tensor};
 use params::Params;
 
 /// Why an operation is refused, in words for a person who debugs.
@@ -30,6 +30,9 @@ struct Lower<'a> {
 }
 
 fn spec(tensor: &Tensor) -> Outcome<Spec> {
+    if let Some(quant) = &tensor.quant {
+        return encoded(tensor, quant);
+    }
     let dtype = match tensor.ty {
         sys::OH_NN_FLOAT32 => DType::F32,
         sys::OH_NN_FLOAT16 => DType::F16,
@@ -39,6 +42,29 @@ fn spec(tensor: &Tensor) -> Outcome<Spec> {
         ty => return Err(format!("tensors of type {ty} are not computed on")),
     };
     Ok(Spec::plain(dtype, tensor.shape()))
+}
+
+/// Bytes that stand for reals: channels are those of the first axis, as of weights.
+fn encoded(tensor: &Tensor, quant: &Quant) -> Outcome<Spec> {
+    let dtype = match tensor.ty {
+        sys::OH_NN_INT8 => DType::I8,
+        sys::OH_NN_UINT8 => DType::U8,
+        ty => return Err(format!("tensors of type {ty} with an encoding")),
+    };
+    let shape = tensor.shape();
+    let count = quant.scales.len();
+    let known = quant.scales.iter().all(|scale| scale.is_finite() && *scale > 0.0);
+    if !known || (count > 1 && (tensor.value.is_none() || shape.first() != Some(&count))) {
+        return Err(format!("{count} scales {:?} of {shape:?}", quant.scales));
+    }
+    Ok(Spec {
+        encoding: Some(Linear {
+            axis: (count > 1).then_some(0),
+            scales: quant.scales.iter().map(|&scale| scale as f32).collect(),
+            zero_points: quant.zeros.clone(),
+        }),
+        ..Spec::plain(dtype, shape)
+    })
 }
 
 /// A model as a program.
@@ -165,6 +191,77 @@ impl Lower<'_> {
         self.builder.step(op, attributes, inputs)
     }
 
+    /// That operand and result are of one type: floats, or signed bytes that stand for reals.
+    fn reals(&self, place: usize) -> Outcome<()> {
+        let (from, to) = (self.tensor(place)?, self.out());
+        match is_encoded(from) && is_encoded(to) {
+            true => Ok(()),
+            false => self.floats(place),
+        }
+    }
+
+    /// The bias of a product: beside bytes, integers of 32 bits in the steps of the product.
+    fn bias(&mut self) -> Outcome<Id> {
+        let (input, weights, bias) = (self.tensor(0)?, self.tensor(1)?, self.tensor(2)?);
+        let (Some(left), Some(right), true) = (&input.quant, &weights.quant, is_encoded(weights)) else {
+            let alike = [weights.ty, bias.ty] == [input.ty; 2];
+            return match alike && !is_encoded(input) {
+                true => self.value(2),
+                false => Err("weights and bias of other types than the input".to_owned()),
+            };
+        };
+        if bias.ty != sys::OH_NN_INT32 || bias.quant.is_some() {
+            return Err(format!("a bias of type {} beside bytes", bias.ty));
+        }
+        let steps: Vec<f32> = right
+            .scales
+            .iter()
+            .map(|scale| left.scales[0] as f32 * *scale as f32)
+            .collect();
+        let encoding = Linear {
+            axis: (steps.len() > 1).then_some(0),
+            zero_points: vec![0; steps.len()],
+            scales: steps,
+        };
+        let spec = Spec {
+            encoding: Some(encoding),
+            ..Spec::plain(DType::I32, bias.shape())
+        };
+        let bytes = bias.value.clone().ok_or("a bias that is no constant")?;
+        self.builder.constant(spec, &bytes)
+    }
+
+    /// Between bytes and floats, and between bytes with a sign and without: the two numbers must name both.
+    fn convert(&mut self) -> Outcome<()> {
+        self.takes(1)?;
+        let params = self.params()?;
+        let (from, to) = (self.tensor(0)?, self.out());
+        for (tensor, role) in [
+            (from, sys::OH_NN_QUANT_DTYPE_CAST_SRC_T),
+            (to, sys::OH_NN_QUANT_DTYPE_CAST_DST_T),
+        ] {
+            let wanted = match tensor.ty {
+                sys::OH_NN_INT8 => sys::NN_MINDSPORE_INT8,
+                sys::OH_NN_UINT8 => sys::NN_MINDSPORE_UINT8,
+                sys::OH_NN_FLOAT16 => sys::NN_MINDSPORE_FLOAT16,
+                sys::OH_NN_FLOAT32 => sys::NN_MINDSPORE_FLOAT32,
+                ty => return Err(format!("a conversion of type {ty}")),
+            };
+            if params.long(role)? != i64::from(wanted) {
+                return Err(format!("parameter {role} names another type than {}", tensor.ty));
+            }
+            let byte = matches!(tensor.ty, sys::OH_NN_INT8 | sys::OH_NN_UINT8);
+            if byte && tensor.quant.is_none() {
+                return Err("bytes without an encoding".to_owned());
+            }
+        }
+        if from.ty == to.ty || from.shape() != to.shape() {
+            return Err(format!("{from:?} becomes {to:?}"));
+        }
+        let value = self.value(0)?;
+        self.give(value, 0)
+    }
+
     /// That operand and result are of floats of one type.
     fn floats(&self, place: usize) -> Outcome<()> {
         let (from, to) = (self.tensor(place)?.ty, self.out().ty);
@@ -225,6 +322,7 @@ impl Lower<'_> {
             | sys::OH_NN_OPS_REDUCE_MAX
             | sys::OH_NN_OPS_REDUCE_MIN
             | sys::OH_NN_OPS_REDUCE_SUM => self.reduce(),
+            sys::OH_NN_OPS_QUANT_DTYPE_CAST => self.convert(),
             sys::OH_NN_OPS_RESHAPE => self.reshape(),
             sys::OH_NN_OPS_TRANSPOSE => self.transpose(),
             sys::OH_NN_OPS_CONCAT => self.concat(),
@@ -238,6 +336,11 @@ impl Lower<'_> {
             code => self.elementwise(code),
         }
     }
+}
+
+/// Whether a tensor is of signed bytes that stand for reals.
+fn is_encoded(tensor: &Tensor) -> bool {
+    tensor.ty == sys::OH_NN_INT8 && tensor.quant.is_some()
 }
 
 /// The axis from the front.

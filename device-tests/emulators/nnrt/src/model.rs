@@ -21,12 +21,32 @@ pub(crate) fn width(ty: u32) -> Option<usize> {
     })
 }
 
+/// How integers stand for reals: once for a tensor, or once per channel; and of how many bits they are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Quant {
+    pub(crate) scales: Vec<f64>,
+    pub(crate) zeros: Vec<i32>,
+    pub(crate) bits: Vec<u32>,
+}
+
+impl Quant {
+    /// As the runtime: lists of one length, and 8 bits.
+    fn checked(self) -> Result<Quant> {
+        let lengths = [self.zeros.len(), self.bits.len()];
+        let alike = lengths == [self.scales.len(); 2];
+        let fits = alike && !self.scales.is_empty() && self.bits.iter().all(|&bits| bits == 8);
+        fits.then_some(self).ok_or(Code::INVALID)
+    }
+}
+
 /// A tensor, and what describes one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tensor {
     pub(crate) ty: u32,
     pub(crate) dims: Vec<i32>,
     pub(crate) role: u32,
+    /// Scales and as many zero points: none of what stands for itself.
+    pub(crate) quant: Option<Quant>,
     pub(crate) value: Option<Vec<u8>>,
 }
 
@@ -82,6 +102,15 @@ impl Model {
         }
         self.tensors.push(tensor);
         Ok(())
+    }
+
+    /// Tells how the integers of a tensor stand for reals.
+    pub(crate) fn encode(&mut self, id: u32, quant: Quant) -> Result<()> {
+        let quant = quant.checked()?;
+        self.set(id, |tensor| {
+            tensor.quant = Some(quant);
+            Ok(())
+        })
     }
 
     pub(crate) fn set(&mut self, id: u32, change: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<()> {
@@ -208,6 +237,20 @@ mod tests {
         let mut unmade = relu();
         unmade.identify(vec![1], vec![1]).unwrap();
         assert_eq!(unmade.finish(), Err(Code::INVALID));
+    }
+
+    #[test]
+    fn encodings_are_of_8_bits_and_lists_of_one_length() {
+        let quant = |scales: &[f64], zeros: &[i32], bits: &[u32]| Quant {
+            scales: scales.to_vec(),
+            zeros: zeros.to_vec(),
+            bits: bits.to_vec(),
+        };
+        let mut model = relu();
+        assert_eq!(model.encode(0, quant(&[0.5], &[3], &[8])), Ok(()));
+        assert_eq!(model.encode(0, quant(&[0.5], &[3], &[32])), Err(Code::INVALID));
+        assert_eq!(model.encode(0, quant(&[0.5], &[], &[8])), Err(Code::INVALID));
+        assert_eq!(model.encode(9, quant(&[0.5], &[3], &[8])), Err(Code::INVALID));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use polychip_emulator_chip::program::Program;
 use polychip_emulator_chip::table::{Chip, Heat};
 
 use crate::code::{Code, Result};
-use crate::model::{Model, Tensor};
+use crate::model::{Model, Quant, Tensor};
 
 /// The NPU's number, and that of a CPU beside it.
 pub(crate) const DEVICES: [usize; 2] = [4_611, 4_612];
@@ -85,6 +85,7 @@ pub(crate) static MODELS: Handles<Mutex<Draft>> = Handles::new();
 pub(crate) static COMPILATIONS: Handles<Mutex<Compilation>> = Handles::new();
 pub(crate) static EXECUTORS: Handles<Arc<Built>> = Handles::new();
 pub(crate) static TENSORS: Handles<Mapped> = Handles::new();
+pub(crate) static QUANTS: Handles<Mutex<Quant>> = Handles::new();
 
 /// Names of calls that faults may name.
 const CALLS: &[&str] = &["model", "available", "build", "export", "import", "tensor", "run"];

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A tensor is one value. Scalars are of one axis of one element, for ports cannot be of none.
-//! 2. Reals of a program are of one type: that of the model, or 16 bits where f32 may be computed so.
+//! 2. A tensor of encoded integers is a value of bytes, and is read as its reals (`quantise`).
+//! 3. Reals of a program are of one type: that of the model, or 16 bits where f32 may be computed so.
 //!
 //! Not here: which operations a node becomes (`dispatch`, and the file of each op class).
 
@@ -34,6 +35,8 @@ pub(super) struct Lower<'a> {
     data: bool,
     pub(super) program: Program,
     at: Vec<Option<ValueId>>,
+    /// Reals of tensors that are values of bytes.
+    reals_at: Vec<Option<ValueId>>,
     pub(super) current: Option<u32>,
 }
 
@@ -45,6 +48,7 @@ impl<'a> Lower<'a> {
             data,
             program: Program::default(),
             at: vec![None; part.tensors.len()],
+            reals_at: vec![None; part.tensors.len()],
             current: None,
         }
     }
@@ -66,7 +70,7 @@ impl<'a> Lower<'a> {
         Ok(if dims.is_empty() { vec![1] } else { dims.to_vec() })
     }
 
-    /// Type of a tensor's value.
+    /// Type that a tensor is computed in.
     pub(super) fn ty(&self, tensor: TensorIndex) -> Outcome<Type> {
         let view = self.view(tensor);
         let named = |what: &str| format!("tensor {} {what}", view.name);
@@ -74,11 +78,7 @@ impl<'a> Lower<'a> {
             return Err(Refusal::dtype(named("is a sequence or optional")));
         }
         let constant = view.is_constant();
-        if view.encoding.is_some() && !constant {
-            return Err(Refusal::encoding(named(
-                "is quantised, and arrays of Core ML hold no 8-bit integers",
-            )));
-        }
+        self.encoded(tensor)?;
         match view.real() {
             DType::F16 => Ok(Type::F16),
             DType::F32 if self.target.reduced => Ok(Type::F16),
@@ -96,7 +96,8 @@ impl<'a> Lower<'a> {
 
     /// Refuses a tensor that no value can be.
     pub(super) fn check(&self, tensor: TensorIndex) -> Outcome<()> {
-        self.ty(tensor)?;
+        let ty = self.ty(tensor)?;
+        self.holds(tensor, ty)?;
         let (name, shape) = (&self.view(tensor).name, self.shape(tensor)?);
         if shape.len() > MOST_AXES {
             let words = format!("tensor {name}: rank {}, at most {MOST_AXES}", shape.len());
@@ -202,6 +203,17 @@ impl<'a> Lower<'a> {
         self.push(Type::I32, dims, Some(bytes))
     }
 
+    /// The stored bytes of a constant tensor.
+    pub(super) fn bytes(&mut self, tensor: TensorIndex, ty: Type, dims: &[usize]) -> Outcome<ValueId> {
+        let values = if self.data {
+            self.integers(tensor)?
+        } else {
+            Vec::new()
+        };
+        let bytes = values.into_iter().map(|value| value as u8).collect();
+        Ok(self.push(ty, dims, Some(bytes)))
+    }
+
     pub(super) fn dims_of(&self, id: ValueId) -> &[usize] {
         &self.program.values[id].dims
     }
@@ -251,8 +263,22 @@ impl<'a> Lower<'a> {
         self.op("reshape", args, ty, dims)
     }
 
-    /// The value of a tensor; a constant becomes one.
+    /// The value of a tensor, of encoded integers its reals; a constant becomes one.
     pub(super) fn read(&mut self, tensor: TensorIndex) -> Outcome<ValueId> {
+        if let Some(encoded) = self.encoded(tensor)? {
+            if let Some(id) = self.reals_at[tensor] {
+                return Ok(id);
+            }
+            let (stored, ty) = (self.stored(tensor)?, self.ty(tensor)?);
+            let id = self.dequantised(stored, encoded, ty);
+            self.reals_at[tensor] = Some(id);
+            return Ok(id);
+        }
+        self.stored(tensor)
+    }
+
+    /// The value of a tensor as it is stored between operations.
+    fn stored(&mut self, tensor: TensorIndex) -> Outcome<ValueId> {
         if let Some(id) = self.at[tensor] {
             return Ok(id);
         }
@@ -282,6 +308,10 @@ impl<'a> Lower<'a> {
     pub(super) fn settle(&mut self, tensor: TensorIndex, id: ValueId) -> Outcome<()> {
         let dims = self.dims(tensor)?;
         let id = self.reshaped(id, &dims);
+        let id = match self.encoded(tensor)? {
+            Some(encoded) => self.quantised(id, encoded),
+            None => id,
+        };
         self.at[tensor] = Some(id);
         Ok(())
     }
@@ -304,6 +334,7 @@ impl<'a> Lower<'a> {
         self.check(tensor)?;
         Ok(match self.view(tensor).dtype {
             DType::F32 => Type::F32,
+            _ if self.encoded(tensor)?.is_some() => Type::F16,
             _ => self.ty(tensor)?,
         })
     }
@@ -314,8 +345,13 @@ impl<'a> Lower<'a> {
         let id = self.push(port, &dims, None);
         self.program.values[id].name = format!("in{}", self.program.inputs.len());
         self.program.inputs.push(id);
-        let to = self.ty(tensor)?;
-        let inner = self.cast(id, to);
+        let inner = match self.encoded(tensor)? {
+            Some(encoded) => self.narrowed(id, encoded),
+            None => {
+                let to = self.ty(tensor)?;
+                self.cast(id, to)
+            }
+        };
         self.at[tensor] = Some(inner);
         Ok(())
     }
@@ -323,7 +359,12 @@ impl<'a> Lower<'a> {
     pub(super) fn port_out(&mut self, tensor: TensorIndex) -> Outcome<()> {
         self.current = None;
         let port = self.port_type(tensor)?;
-        let id = self.read(tensor)?;
+        let view = self.view(tensor);
+        if view.is_constant() && view.encoding.is_some() {
+            let words = format!("tensor {} is a constant of encoded integers", view.name);
+            return Err(Refusal::constant(words));
+        }
+        let id = self.stored(tensor)?;
         let mut out = self.cast(id, port);
         let taken = self.program.inputs.contains(&out) || self.program.outputs.contains(&out);
         if taken || self.program.values[out].data.is_some() {

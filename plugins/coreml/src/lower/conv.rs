@@ -50,9 +50,9 @@ impl Lower<'_> {
         Ok((input, shape))
     }
 
-    fn bias(&mut self, node: &Node, args: &mut Args, channels: usize) -> Outcome<()> {
+    fn bias(&mut self, node: &Node, args: &mut Args, channels: usize, factor: f32) -> Outcome<()> {
         if let Some(bias) = node.input(2) {
-            let bias = self.weights(bias, &[channels])?;
+            let bias = self.multiplied(bias, &[channels], factor)?;
             args.push(("bias", Arg::Value(bias)));
         }
         Ok(())
@@ -67,9 +67,10 @@ impl Lower<'_> {
         let placement = window.resolve(&shape[2..])?;
         let end = behind(&window, &placement, &shape[2..]);
         let x = self.read(input)?;
-        let weight = self.weights(weights, &filters)?;
+        let [factor, of_bias] = self.factors(input, output)?;
+        let weight = self.filters(weights, &filters, factor)?;
         let mut args = vec![("x", Arg::Value(x)), ("weight", Arg::Value(weight))];
-        self.bias(node, &mut args, filters[0])?;
+        self.bias(node, &mut args, filters[0], of_bias)?;
         args.extend([
             ("strides", Arg::Ints(ints(&window.strides))),
             ("pad_type", Arg::Text("custom")),
@@ -104,9 +105,10 @@ impl Lower<'_> {
             }
         }
         let x = self.read(input)?;
-        let weight = self.weights(weights, &filters)?;
+        let [factor, of_bias] = self.factors(input, output)?;
+        let weight = self.filters(weights, &filters, factor)?;
         let mut args = vec![("x", Arg::Value(x)), ("weight", Arg::Value(weight))];
-        self.bias(node, &mut args, filters[1] * groups.max(1) as usize)?;
+        self.bias(node, &mut args, filters[1] * groups.max(1) as usize, of_bias)?;
         args.extend([
             ("strides", Arg::Ints(ints(&window.strides))),
             ("pad_type", Arg::Text("custom")),

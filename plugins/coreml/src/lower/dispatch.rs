@@ -44,6 +44,7 @@ fn rule(op: Op) -> Option<Rule> {
         Op::Expand | Op::Tile => |l, node| l.tile(node),
         Op::Gather => |l, node| l.gather(node),
         Op::Cast => |l, node| l.cast_node(node),
+        Op::QuantizeLinear | Op::DequantizeLinear => |l, node| l.border_of_integers(node),
         Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Pow | Op::Max | Op::Min | Op::Sum => {
             |l, node| l.binary(node)
         }

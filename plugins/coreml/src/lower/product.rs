@@ -38,10 +38,11 @@ impl Lower<'_> {
             && sum.is_none_or(|sum| row(self, sum))
         {
             let shape = self.shape(right)?.to_vec();
-            let weight = self.weights(right, &shape)?;
+            let [factor, of_bias] = self.factors(left, output)?;
+            let weight = self.filters(right, &shape, factor)?;
             let mut args = vec![("x", Arg::Value(x)), ("weight", Arg::Value(weight))];
             if let Some(sum) = sum {
-                let bias = self.weights(sum, &[dims[1]])?;
+                let bias = self.multiplied(sum, &[dims[1]], of_bias)?;
                 args.push(("bias", Arg::Value(bias)));
             }
             let out = self.op("linear", args, ty, &dims);

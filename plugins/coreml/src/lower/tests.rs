@@ -37,6 +37,19 @@ fn computed(dims: &[usize], dtype: DType) -> Tensor {
     }
 }
 
+/// A tensor of integers that stand for reals.
+fn encoded(tensor: Tensor, scales: &[f32], kind: EncodingKind) -> Tensor {
+    Tensor {
+        encoding: Some(Encoding {
+            kind,
+            scales: scales.to_vec(),
+            zero_points: vec![1; scales.len()],
+            real_dtype: DType::F32,
+        }),
+        ..tensor
+    }
+}
+
 /// One node over tensors, of which those without data are inputs; the last one is its output.
 fn part(op: Op, tensors: Vec<Tensor>, attributes: &[(Attr, AttrValue)]) -> Part {
     let last = tensors.len() - 1;
@@ -148,14 +161,14 @@ fn each_refusal_has_its_reason() {
         unary(Op::Relu, Tensor::new(DType::F32, None)),
         Reason::DynamicShape
     );
-    let mut quantised = computed(&[2], DType::U8);
-    quantised.encoding = Some(Encoding {
-        kind: EncodingKind::PerTensor,
-        scales: vec![0.5],
-        zero_points: vec![],
-        real_dtype: DType::F32,
-    });
-    assert_eq!(unary(Op::Relu, quantised), Reason::Encoding);
+    let wide = encoded(computed(&[2], DType::I16), &[0.5], EncodingKind::PerTensor);
+    assert_eq!(unary(Op::Relu, wide), Reason::Encoding);
+    let apart = encoded(
+        computed(&[2], DType::U8),
+        &[0.5, 1.0],
+        EncodingKind::PerAxis { axis: 0 },
+    );
+    assert_eq!(unary(Op::Relu, apart), Reason::Encoding);
     let mut weights = conv(DType::F32);
     weights.tensors[1].constant = None;
     weights.inputs.push(1);
@@ -177,4 +190,62 @@ fn each_refusal_has_its_reason() {
         .reason(),
         Reason::DType
     );
+}
+
+/// A convolution of bytes, its bytes of weights with a scale per output channel.
+fn bytes(scale: f32) -> Part {
+    let whole = EncodingKind::PerTensor;
+    part(
+        Op::Conv,
+        vec![
+            encoded(computed(&[1, 3, 8, 8], DType::U8), &[scale], whole),
+            encoded(
+                data(&[2, 3, 1, 1], DType::I8),
+                &[0.25, 0.5],
+                EncodingKind::PerAxis { axis: 0 },
+            ),
+            encoded(computed(&[1, 2, 8, 8], DType::I8), &[2.0], whole),
+        ],
+        &[],
+    )
+}
+
+#[test]
+fn an_operation_on_bytes_stands_between_their_reals_and_weights_stay_bytes() {
+    for (target, ty) in [(REDUCED, Type::F16), (GPU, Type::F32)] {
+        let program = whole(&bytes(0.5), target, true).unwrap();
+        let wanted = [
+            "cast",
+            "dequantize",
+            "constexpr_affine_dequantize",
+            "conv",
+            "quantize",
+            "cast",
+        ];
+        assert_eq!(kinds(&program), wanted);
+        let types: Vec<Type> = program
+            .operations
+            .iter()
+            .map(|operation| program.values[operation.outputs[0]].ty)
+            .collect();
+        assert_eq!(types, [Type::U8, ty, ty, ty, Type::I8, Type::F16]);
+        let ports = [program.inputs[0], program.outputs[0]];
+        assert_eq!(ports.map(|id| program.values[id].ty), [Type::F16; 2]);
+        let given = &program.operations[1].args;
+        assert!(given.contains(&("scale", Arg::Real(ty, 0.5))), "{given:?}");
+        assert!(
+            given.contains(&("zero_point", Arg::Real(Type::U8, 1.0))),
+            "{given:?}"
+        );
+    }
+}
+
+#[test]
+fn a_scale_that_halves_do_not_hold_is_refused_where_reals_are_halves() {
+    for scale in [1e-6, 1e4] {
+        assert!(whole(&bytes(scale), GPU, true).is_ok());
+        let refusal = whole(&bytes(scale), REDUCED, true).unwrap_err();
+        assert_eq!(refusal.reason(), Reason::Encoding);
+    }
+    assert_eq!(whole(&bytes(0.5), NPU, true).unwrap_err().reason(), Reason::DType);
 }

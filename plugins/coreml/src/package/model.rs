@@ -2,7 +2,8 @@
 //!
 //! Numbers of fields and codes of types are those of Core ML's published format.
 //!
-//! Invariant: every argument is bound by name to an earlier value; constants are operations of their own.
+//! Invariant: every argument is bound by name to an earlier value, and constants are operations of their own; but those of
+//! an operation that makes a constant stand in it, as readers of this version want.
 
 use super::wire::Message;
 use super::{SMALL, weights};
@@ -19,16 +20,18 @@ const STRING: u64 = 2;
 /// Code of a type in a program.
 const fn code(ty: Type) -> u64 {
     match ty {
+        Type::I8 => 21,
+        Type::U8 => 31,
         Type::F16 => 10,
         Type::F32 => 11,
         Type::I32 => 23,
     }
 }
 
-/// Code of a type in a description.
+/// Code of a type in a description, where bytes are widened.
 const fn array_code(ty: Type) -> u64 {
     match ty {
-        Type::F16 => 65552,
+        Type::F16 | Type::I8 | Type::U8 => 65552,
         Type::F32 => 65568,
         Type::I32 => 131_104,
     }
@@ -48,13 +51,16 @@ pub(super) fn bytes(program: &Program, weights: &mut weights::Writer) -> Vec<u8>
     }
     let mut made = vec![false; program.values.len()];
     for (number, operation) in program.operations.iter().enumerate() {
-        for id in operation.reads() {
+        for id in operation.reads().filter(|_| !operation.is_constant()) {
             let value = &program.values[id];
             if let (Some(data), false) = (&value.data, std::mem::replace(&mut made[id], true)) {
                 block = block.message(3, &constant(value, data, weights));
             }
         }
-        block = operate(block, program, operation, number);
+        block = match operation.is_constant() {
+            true => block.message(3, &constexpr(program, operation, number, weights)),
+            false => operate(block, program, operation, number),
+        };
     }
     let mut function = Message::new();
     for &id in &program.inputs {
@@ -119,7 +125,7 @@ fn elements(ty: Type, dims: &[usize], data: &[u8]) -> Message {
                 .map(|&word| i64::from(i32::from_le_bytes(word)) as u64);
             return immediate(&tensor(code(ty), dims), 2, &Message::new().packed(1, words));
         }
-        Type::F16 => 7,
+        Type::F16 | Type::I8 | Type::U8 => 7,
     };
     immediate(&tensor(code(ty), dims), field, &Message::new().bytes(1, data))
 }
@@ -135,15 +141,47 @@ fn making(name: &str, ty: &Message, value: &Message) -> Message {
 
 fn constant(value: &Value, data: &[u8], weights: &mut weights::Writer) -> Message {
     let ty = tensor(code(value.ty), &value.dims);
-    let content = if data.len() <= SMALL {
+    making(&value.name, &ty, &content(value, data, weights))
+}
+
+/// The elements of a constant: here, or where they lie.
+fn content(value: &Value, data: &[u8], weights: &mut weights::Writer) -> Message {
+    let ty = tensor(code(value.ty), &value.dims);
+    if data.len() <= SMALL {
         elements(value.ty, &value.dims, data)
     } else {
         let file = Message::new()
             .text(1, WEIGHTS)
             .number(2, weights.add(value.ty, data));
         Message::new().message(2, &ty).message(5, &file)
-    };
-    making(&value.name, &ty, &content)
+    }
+}
+
+/// An operation that makes a constant of constants.
+fn constexpr(
+    program: &Program,
+    operation: &Operation,
+    number: usize,
+    weights: &mut weights::Writer,
+) -> Message {
+    let mut message = Message::new().text(1, operation.kind);
+    for &id in &operation.outputs {
+        message = message.message(3, &named(&program.values[id]));
+    }
+    message = message.entry(5, "name", &text_value(&format!("op{number}")));
+    for (parameter, arg) in &operation.args {
+        let given = match arg {
+            Arg::Value(id) => {
+                let value = &program.values[*id];
+                content(value, value.data.as_deref().unwrap_or_default(), weights)
+            }
+            Arg::Int(value) => elements(Type::I32, &[], &value.to_le_bytes()),
+            // no operation that makes a constant has others
+            _ => continue,
+        };
+        message = message.entry(5, parameter, &given);
+    }
+    message
 }
 
 /// Adds an operation, behind the constants that its parameters are.

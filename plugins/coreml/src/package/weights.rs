@@ -22,6 +22,8 @@ const fn code(ty: Type) -> u32 {
         Type::F16 => 1,
         Type::F32 => 2,
         Type::I32 => 14,
+        Type::U8 => 3,
+        Type::I8 => 4,
     }
 }
 

@@ -17,10 +17,9 @@ use super::in_place::{self, InPlaceConcat};
 use super::places::Places;
 use super::precision::Precision;
 use crate::part::{BodyPart, Node, Part, Programs, Tensor, TensorIndex};
-use crate::step::{
-    Allocation, AllocationId, Home, Program, Run, Section, Step, Value, ValueId, tensor_from_bytes,
-};
+use crate::step::{Allocation, AllocationId, Home, Program, Run, Step, Value, ValueId, tensor_from_bytes};
 use crate::tune::Choices;
+use crate::weights::{self, Recipe, Section};
 use crate::work::{Boxed, Class, Repeated, Work};
 
 /// What lowering depends on beside the part.
@@ -372,37 +371,42 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A piece of the packed weights, `pack`ed at compile time.
+    /// A piece of the packed weights, `pack`ed at compile time where no part of the device has one of this recipe, which
+    /// names all that its bytes depend on.
     pub(super) fn packed(
         &mut self,
         shape: Vec<usize>,
+        recipe: Recipe,
         pack: impl Fn(&mut [f32]) -> Result<()> + Send + Sync + 'static,
     ) -> Result<ValueId> {
         let len = bytes_of(DType::F32, &shape)? / 4;
-        let start = self.packed_len;
-        self.packed_len = start
-            .checked_add(len)
-            .and_then(|end| end.checked_next_multiple_of(16))
-            .ok_or_else(|| Error::unsupported("the packed weights do not fit the address space"))?;
+        let start = self.room(len)?;
         self.sections.push(Section {
             start,
             len,
+            recipe,
             pack: Box::new(pack),
         });
-        self.value(DType::F32, shape, Home::Packed(start))
+        self.value(DType::F32, shape, Home::Packed(self.sections.len() - 1))
     }
 
-    /// Takes over the sections of a program inside this one; returns where its packed weights start.
+    /// Takes over the sections of a program inside this one; returns which is the first of them.
     pub(super) fn adopt(&mut self, sections: Vec<Section>, len: usize) -> Result<usize> {
-        let start = self.packed_len;
-        self.packed_len = start
-            .checked_add(len)
-            .and_then(|end| end.checked_next_multiple_of(16))
-            .ok_or_else(|| Error::unsupported("the packed weights do not fit the address space"))?;
+        let (first, start) = (self.sections.len(), self.room(len)?);
         self.sections.extend(sections.into_iter().map(|section| Section {
             start: start + section.start,
             ..section
         }));
+        Ok(first)
+    }
+
+    /// Room for so many more floats of packed weights in a blob; where it starts.
+    fn room(&mut self, len: usize) -> Result<usize> {
+        let start = self.packed_len;
+        self.packed_len = start
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(weights::ALIGN))
+            .ok_or_else(|| Error::unsupported("the packed weights do not fit the address space"))?;
         Ok(start)
     }
 
@@ -482,14 +486,15 @@ impl<'a> Lowering<'a> {
     pub(super) fn decoded_constant(&mut self, tensor: TensorIndex, layout: Layout) -> Result<ValueId> {
         let dims = self.shape(tensor)?;
         let source = self.source(tensor)?;
+        let recipe = Recipe::new("reals").by(layout).of(&source);
         match layout {
-            Layout::RowMajor => self.packed(dims.to_vec(), move |target| {
+            Layout::RowMajor => self.packed(dims.to_vec(), recipe, move |target| {
                 target.copy_from_slice(&source.reals()?);
                 Ok(())
             }),
             Layout::ChannelsLast => {
                 let [n, c, spatial] = image(dims)?;
-                self.packed(layout.dims(dims), move |target| {
+                self.packed(layout.dims(dims), recipe, move |target| {
                     let values = source.reals()?;
                     for image in 0..n {
                         for channel in 0..c {

@@ -26,6 +26,7 @@ use super::steps::{dense, strided};
 use super::tail::{IDENTITY, Tail};
 use super::{conv, window};
 use crate::part::{Node, Part, Tensor, TensorIndex};
+use crate::weights::Recipe;
 use crate::work::Class;
 
 /// What a chain of a product writes.
@@ -217,7 +218,11 @@ fn product(l: &mut Lowering<'_>, node: &Node, chain: Chain) -> Result<()> {
     });
     let bias = bias.map(|b| Bias::new(l, b)).transpose()?;
     let packer = plan.clone();
-    let packed = l.packed(vec![plan.packed_len()], move |packed| {
+    let recipe = filter
+        .named(Recipe::new("codes").by((l.isa.code(), kind)).by_params(&params))
+        .by((input, first))
+        .of_any(bias.as_ref().map(|bias| &bias.source));
+    let packed = l.packed(vec![plan.packed_len()], recipe, move |packed| {
         let outputs = filter.outputs();
         let step = first.map_or(1.0, |grid| grid.scale);
         let mut factor = Vec::with_capacity(outputs);

@@ -13,6 +13,7 @@ use super::tail::Tail;
 use super::window::window;
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::step::ValueId;
+use crate::weights::Recipe;
 use crate::work::Class;
 
 /// Whether these kernels cover a node.
@@ -115,7 +116,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         node.input(2).or(tail.bias).map(|b| l.source(b)).transpose()?,
     );
     let packer = plan.clone();
-    let packed = l.packed(vec![plan.packed_len()], move |target| {
+    let recipe = Recipe::new("conv")
+        .by((elements, l.isa.code(), plan.algorithm(), planar))
+        .by_params(&params)
+        .of(&kernel)
+        .of_any(bias.as_ref());
+    let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
         let bias = bias.as_ref().map(Tensor::reals).transpose()?;
         packer.pack(&kernel.reals()?, bias.as_deref(), target);
         Ok(())

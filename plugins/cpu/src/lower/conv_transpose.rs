@@ -17,6 +17,7 @@ use super::steps::{dense, strided};
 use super::tail::Tail;
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::step::ValueId;
+use crate::weights::Recipe;
 
 /// Phases beyond which the reference evaluator computes a node: each is a copy.
 const MOST_PHASES: usize = 1 << 10;
@@ -260,7 +261,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let weights = l.source(w)?;
     let bias = node.input(2).map(|b| l.source(b)).transpose()?;
     let (packer, from) = (plan.clone(), shape.clone());
-    let packed = l.packed(vec![plan.packed_len()], move |target| {
+    let axes = shape.axes.map(|axis| (axis.kernel, axis.dilation, axis.stride));
+    let recipe = Recipe::new("transposed conv")
+        .by((l.isa.code(), algorithm))
+        .by_params(&params)
+        .by((shape.groups, shape.channels, shape.outputs, axes))
+        .of(&weights)
+        .of_any(bias.as_ref());
+    let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
         let bias = bias.as_ref().map(Tensor::reals).transpose()?;
         let bias = bias.map(|bias| from.bias(&bias));
         packer.pack(&from.kernel(&weights.reals()?), bias.as_deref(), target);

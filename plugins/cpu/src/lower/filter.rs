@@ -8,7 +8,8 @@ use polychip_sdk::{Constant, Encoding, EncodingKind, Error, Result};
 
 use super::builder::shape_error;
 use super::window::window;
-use crate::part::{Node, Part, TensorIndex};
+use crate::part::{Node, Part, Tensor, TensorIndex};
+use crate::weights::Recipe;
 use crate::work::Class;
 
 /// Constant weights of a product, as far as a plan needs them.
@@ -64,6 +65,16 @@ impl Filter {
         let plain = t.dtype == DType::I8 && filter.encoding.zero_points.iter().all(|&zero| zero == 0);
         let apart = !plain && filter.values().is_err();
         Some(Filter { apart, ..filter })
+    }
+
+    /// A recipe that depends on the weights too.
+    pub(super) fn named(&self, recipe: Recipe) -> Recipe {
+        let source = Tensor {
+            constant: Some(self.constant),
+            encoding: Some(self.encoding.clone()),
+            ..Tensor::new(self.dtype, Some(self.dims.clone()))
+        };
+        recipe.by((self.columns, self.apart)).of(&source)
     }
 
     /// What is left to take off each output's weights, where they keep their zeros.

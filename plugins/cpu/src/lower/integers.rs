@@ -20,6 +20,7 @@ use super::filter::{Filter, extent, products};
 use super::quantise;
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::{Operands, ValueId};
+use crate::weights::Recipe;
 use crate::work::Class;
 
 /// The zero of the left operand, as a code.
@@ -250,7 +251,16 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
     } else {
         factor.clone()
     };
-    let packed = l.packed(vec![plan.packed_len() + extra], move |packed| {
+    let recipe = filter
+        .named(
+            Recipe::new("integers")
+                .by((l.isa.code(), kind))
+                .by_params(&params),
+        )
+        .by((known, computed, outputs, summed))
+        .by(&factors)
+        .of_any(bias.as_ref());
+    let packed = l.packed(vec![plan.packed_len() + extra], recipe, move |packed| {
         let mut values = filter.values()?;
         let mut bias = match &bias {
             None => vec![0; outputs],

@@ -14,6 +14,7 @@ use super::steps;
 use super::tail::{IDENTITY, Tail};
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
+use crate::weights::Recipe;
 use crate::work::Class;
 
 fn f32s(part: &Part, node: &Node) -> bool {
@@ -161,7 +162,11 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     let bias = own.or(behind).map(|c| l.source(c)).transpose()?;
     let beta = if own.is_some() { beta } else { 1.0 };
     let packer = plan.clone();
-    let packed = l.packed(vec![plan.packed_len()], move |target| {
+    let recipe = Recipe::new("gemm")
+        .by((elements, l.isa.code(), k, n, alpha, beta, trans_b))
+        .of(&weights)
+        .of_any(bias.as_ref());
+    let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
         let mut values = weights.reals()?;
         if alpha != 1.0 {
             values.iter_mut().for_each(|value| *value *= alpha);

@@ -10,6 +10,7 @@ use polychip_sdk::{Encoding, EncodingKind, Result};
 use super::builder::{Lowering, kernel_error};
 use super::encoding::stands_for_f32;
 use crate::part::{Node, Part, TensorIndex};
+use crate::weights::Recipe;
 use crate::work::Class;
 
 struct Product {
@@ -116,7 +117,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let rows = l.shape(a)?.iter().product::<usize>() / depth;
     let plan = NibblePlan::new(l.isa, depth, columns, block).map_err(kernel_error)?;
     let (packer, source) = (plan.clone(), l.source(b)?);
-    let packed = l.packed(vec![plan.packed_len()], move |packed| {
+    let recipe = Recipe::new("nibbles")
+        .by((l.isa.code(), depth, columns, block, transposed))
+        .of(&source);
+    let packed = l.packed(vec![plan.packed_len()], recipe, move |packed| {
         let (Some(constant), Some(encoding)) = (&source.constant, &source.encoding) else {
             return Ok(());
         };

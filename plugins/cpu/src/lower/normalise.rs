@@ -12,6 +12,7 @@ use super::encoding::stands_for_f32;
 use super::tail::Tail;
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
+use crate::weights::Recipe;
 use crate::work::Class;
 
 /// Lowers a node of this sort.
@@ -154,6 +155,11 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         )));
     }
     let epsilon = f64::from(epsilon(node));
+    let recipe = |shift: bool| {
+        let recipe = Recipe::new("batch").by((shift, channels, epsilon));
+        sources.iter().fold(recipe, Recipe::of)
+    };
+    let recipes = [recipe(false), recipe(true)];
     // in f64, as folding would
     let factors = move |shift: bool| -> Result<Vec<f32>> {
         let values = sources.iter().map(Tensor::reals).collect::<Result<Vec<_>, _>>()?;
@@ -170,11 +176,12 @@ fn batch(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             .collect())
     };
     let again = factors.clone();
-    let scale = l.packed(vec![channels], move |target| {
+    let [recipe, other] = recipes;
+    let scale = l.packed(vec![channels], recipe, move |target| {
         target.copy_from_slice(&factors(false)?);
         Ok(())
     })?;
-    let shift = l.packed(vec![channels], move |target| {
+    let shift = l.packed(vec![channels], other, move |target| {
         target.copy_from_slice(&again(true)?);
         Ok(())
     })?;

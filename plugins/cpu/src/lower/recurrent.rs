@@ -11,6 +11,7 @@ use super::builder::{Lowering, kernel_error};
 use super::encoding::stands_for_f32;
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::step::{Operands, ValueId};
+use crate::weights::Recipe;
 use crate::work::Class;
 
 /// A function of gates, by ONNX's name.
@@ -184,7 +185,19 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     for (direction, plan) in plans.into_iter().enumerate() {
         let (packer, directions) = (plan.clone(), layer.directions);
         let (w, r, b) = (w.clone(), r.clone(), b.clone());
-        let packed = l.packed(vec![plan.packed_len()], move |target| {
+        let recipe = Recipe::new("recurrent")
+            .by((
+                l.isa.code(),
+                layer.cell,
+                layer.input,
+                layer.hidden,
+                directions,
+                direction,
+            ))
+            .of(&w)
+            .of(&r)
+            .of_any(b.as_ref());
+        let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
             let b = b.as_ref().map(Tensor::reals).transpose()?;
             let (w, r) = (w.reals()?, r.reals()?);
             fn own(values: &[f32], directions: usize, direction: usize) -> &[f32] {

@@ -24,6 +24,7 @@ use proptest::prelude::*;
 use super::{Options, draft, lower};
 use crate::part::{Node, Part, Programs, Tensor};
 use crate::step::{Home, Memory, Operands, Program, Step, tensor_from_bytes};
+use crate::weights::Weights;
 
 /// A part under construction, with the values of its inputs.
 #[derive(Default)]
@@ -305,8 +306,7 @@ fn close(have: &Boxed, want: &Boxed, tolerance: f64, what: &str) {
 
 /// Runs a program twice over the same arena and gives the second run's outputs, in ONNX order.
 fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
-    let mut packed = AlignedVec::zeroed(program.packed_len);
-    program.pack(&mut packed, pool).unwrap();
+    let packed = Weights::default().pack(&program.sections, pool).unwrap();
     let mut arena = AlignedVec::zeroed(program.arena_bytes.div_ceil(4));
     let mut ports: Vec<AlignedBytes> = program
         .ports
@@ -315,7 +315,7 @@ fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
         .collect();
     let mut memory = Memory {
         arena: arena.as_mut_ptr().cast(),
-        packed: packed.as_ptr(),
+        packed: packed.table().as_ptr(),
         ports: ports
             .iter_mut()
             .map(|port| (port.as_mut_ptr(), port.len()))

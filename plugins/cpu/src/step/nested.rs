@@ -18,12 +18,12 @@ use crate::arena::ALIGN;
 /// A program inside a step.
 pub(crate) struct Nested {
     program: Program,
-    /// Where its packed weights start among those around it, in floats.
+    /// The first of its sections among those around it.
     packed: usize,
 }
 
 impl Nested {
-    /// A program whose sections are packed by the program around it, from this float on.
+    /// A program whose sections are packed by the program around it, from this one on.
     pub(crate) fn new(program: Program, packed: usize) -> Self {
         Self { program, packed }
     }
@@ -156,8 +156,8 @@ impl Operands<'_> {
         self.check_cancelled()?;
         for step in &program.steps {
             self.check_cancelled()?;
-            // SAFETY: the scratch has `arena_bytes` bytes and is this call's alone; the packed weights of the program
-            // around hold those of this one from `packed` on; each port was checked above to be as large as its value,
+            // SAFETY: the scratch has `arena_bytes` bytes and is this call's alone; the table of the program
+            // around holds the sections of this one from `packed` on; each port was checked above to be as large as its value,
             // input ports are only read, and what is behind a port outlives the call.
             let mut operands =
                 unsafe { Operands::new(program, step, &memory, &mut slots, self.pool, self.stop) };

@@ -15,6 +15,7 @@ use polychip_reference::Tensor;
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::{Home, Program, Step, Value, ValueId};
+use crate::weights::Address;
 
 /// Element types that may be read from and written to raw memory.
 ///
@@ -80,8 +81,8 @@ pub(crate) type Slots = Vec<Option<Tensor>>;
 pub(crate) struct Memory {
     /// Start of the arena.
     pub(crate) arena: *mut u8,
-    /// Start of the packed weights.
-    pub(crate) packed: *const f32,
+    /// Where each section of the packed weights starts.
+    pub(crate) packed: *const Address,
     /// Start and length of the memory bound to each port.
     pub(crate) ports: Vec<(*mut u8, usize)>,
 }
@@ -107,7 +108,8 @@ impl<'a> Operands<'a> {
     ///
     /// # Safety
     /// `memory` holds addresses that are valid for `program` during `'a`: the arena for `arena_bytes`, the
-    /// packed weights for `packed_len`, each port for the bytes of its value. No other thread uses the arena
+    /// table of the packed weights for the program's sections and each address in it for the section's floats, each port
+    /// for the bytes of its value. No other thread uses the arena
     /// or writes the ports meanwhile.
     pub(crate) unsafe fn new(
         program: &'a Program,
@@ -138,7 +140,11 @@ impl<'a> Operands<'a> {
             Home::Port(port) => self.memory.ports[*port].0,
             Home::Constant(constant) => constant.bytes().as_ptr().cast_mut(),
             Home::Copy(index) => self.program.copies[*index].as_ptr().cast_mut(),
-            Home::Packed(start) => self.memory.packed.wrapping_add(*start).cast_mut().cast(),
+            Home::Packed(section) => {
+                let entry = self.memory.packed.wrapping_add(*section);
+                // SAFETY: the table has an address for each section, as the caller of `new` promised.
+                unsafe { *entry }.0.cast_mut().cast()
+            }
             Home::Slot(_) => unreachable!("invariant: a boxed tensor has no address"),
         };
         start.wrapping_add(value.offset)

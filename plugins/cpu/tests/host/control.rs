@@ -6,7 +6,7 @@ use polychip_sdk::GraphView;
 
 use crate::bench::{Bench, floats, linked, to_floats};
 
-fn graph(source: &str) -> Graph {
+pub(crate) fn graph(source: &str) -> Graph {
     let mut graph = text::parse(source).unwrap();
     infer(&mut graph).unwrap();
     graph
@@ -48,7 +48,7 @@ fn integer(value: i64) -> Vec<u8> {
 }
 
 /// `if p { conv(x) + x } else { x twice, one above the other }`, of which only the second doubles the rows.
-fn choice(rows: usize) -> String {
+pub(crate) fn choice(rows: usize) -> String {
     let other = if rows == 2 {
         "Add \"\"(t0, t0)"
     } else {
@@ -95,7 +95,7 @@ fn a_branch_is_taken_by_its_condition() {
 }
 
 /// A state of fixed size, one that grows, values stacked, and an end by the condition `i < last`.
-const ROUNDS: &str = r#"graph "g" {
+pub(crate) const ROUNDS: &str = r#"graph "g" {
       input t0 "n": i64[]
       input t1 "last": i64[]
       input t2 "x": f32[2]

@@ -1,7 +1,8 @@
 //! The CPU plugin through the host: linked and loaded, blobs cached and torn, runs in flight, quantised ports,
-//! bodies, loops without end, outputs whose shape depends on data.
+//! runs beside each other, bodies, loops without end, outputs whose shape depends on data.
 
 mod bench;
+mod beside;
 mod control;
 
 use std::time::Duration;
@@ -36,8 +37,13 @@ fn ramp(count: usize) -> Vec<f32> {
 
 /// `y = relu(conv(x)) + x`, `x` of `[1, 4, 5, 5]`.
 fn conv_graph() -> Graph {
+    conv_graph_of(5)
+}
+
+/// The same of `x` of `[1, 4, 5, columns]`.
+fn conv_graph_of(columns: usize) -> Graph {
     let mut graph = Graph::new("conv");
-    let shape = [1, 4, 5, 5];
+    let shape = [1, 4, 5, columns];
     let x = tensor(&mut graph, "x", DType::F32, &shape);
     let w = constant(&mut graph, "w", DType::F32, &[4, 4, 3, 3], floats(&ramp(144)));
     let b = constant(&mut graph, "b", DType::F32, &[4], floats(&[0.5, -0.5, 0.0, 1.0]));

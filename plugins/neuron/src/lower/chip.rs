@@ -17,6 +17,7 @@ const TRAITS: Traits = Traits {
     most_axes: 4,
     wide_ports: false,
     mixes: false,
+    signed_bytes: false,
     requantises: false,
     softmax_last: false,
     drops_axes: false,

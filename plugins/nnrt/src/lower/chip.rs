@@ -2,7 +2,7 @@
 
 use polychip_lowering::operands::{Quant, Stored, Stores, Traits, Type, Vendor};
 use polychip_lowering::{Layout, Outcome, Refusal};
-use polychip_ops::Op;
+use polychip_ops::{DType, Op};
 
 use super::encode;
 
@@ -14,6 +14,7 @@ const TRAITS: Traits = Traits {
     most_axes: 7,
     wide_ports: false,
     mixes: false,
+    signed_bytes: true,
     requantises: false,
     softmax_last: false,
     drops_axes: false,
@@ -62,6 +63,22 @@ impl Vendor for Chip {
     }
 
     fn weights(&self, stored: &Stored<'_>) -> Outcome<(Type, i32, Quant)> {
-        Err(Refusal::encoding(format!("weights {} of integers", stored.name)))
+        let shift = match stored.dtype {
+            DType::I8 => 0,
+            DType::U8 => 128,
+            dtype => {
+                let what = format!("weights {} are of {dtype}", stored.name);
+                return Err(Refusal::encoding(what));
+            }
+        };
+        // what zero points per channel mean is not said
+        if stored.per_axis && stored.zeros.iter().any(|&zero| zero != shift) {
+            let what = format!("weights {} have zero points per channel", stored.name);
+            return Err(Refusal::encoding(what));
+        }
+        Ok(match stored.per_axis {
+            true => (Type::Sfixed8, shift, stored.spread(shift, None)),
+            false => (Type::Sfixed8, shift, stored.single(shift)),
+        })
     }
 }

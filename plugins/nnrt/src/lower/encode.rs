@@ -1,11 +1,11 @@
 //! What the runtime calls each step, and its parameters: tensors with the role that names them.
 
-use polychip_lowering::operands::{self, Kind, Place, Role, Step, Type};
+use polychip_lowering::operands::{self, Kind, OperandId, Place, Role, Step, Type};
 use polychip_lowering::{Outcome, Refusal};
 use polychip_ops::Op;
 use polychip_sys::nnrt::bindings as sys;
 
-use crate::program::{Operation, Program, Tensor, TensorId};
+use crate::program::{Operation, Program, Quant, Tensor, TensorId};
 
 /// The runtime's code of a type.
 pub(super) fn code(ty: Type) -> Option<u32> {
@@ -14,13 +14,14 @@ pub(super) fn code(ty: Type) -> Option<u32> {
         Type::Float16 => sys::OH_NN_FLOAT16,
         Type::Int32 => sys::OH_NN_INT32,
         Type::Bool8 => sys::OH_NN_BOOL,
+        Type::Sfixed8 => sys::OH_NN_INT8,
         _ => return None,
     })
 }
 
-/// Operations of one operand of floats.
-fn unary(op: Op) -> Option<u32> {
-    Some(match op {
+/// Operations of one operand.
+fn unary(op: Op) -> Option<(u32, On)> {
+    let code = match op {
         Op::Abs => sys::OH_NN_OPS_ABS,
         Op::Ceil => sys::OH_NN_OPS_CEIL,
         Op::Cos => sys::OH_NN_OPS_COS,
@@ -39,14 +40,24 @@ fn unary(op: Op) -> Option<u32> {
         Op::Sqrt => sys::OH_NN_OPS_SQRT,
         Op::Tanh => sys::OH_NN_OPS_TANH,
         _ => return None,
-    })
+    };
+    let on = match op {
+        Op::Not => On::Truths,
+        Op::HardSwish | Op::LeakyRelu | Op::Relu | Op::Sigmoid | Op::Tanh => On::Reals,
+        _ => On::Floats,
+    };
+    Some((code, on))
 }
 
 /// What operands are of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
     Floats,
+    /// Floats and encoded integers.
+    Reals,
+    /// Floats and plain integers.
     Numbers,
+    All,
     Truths,
 }
 
@@ -54,21 +65,9 @@ enum On {
 fn binary(op: Op) -> Option<(u32, Option<u32>, On)> {
     let plain = |code, on| (code, None, on);
     Some(match op {
-        Op::Add | Op::Sum => (
-            sys::OH_NN_OPS_ADD,
-            Some(sys::OH_NN_ADD_ACTIVATIONTYPE),
-            On::Numbers,
-        ),
-        Op::Sub => (
-            sys::OH_NN_OPS_SUB,
-            Some(sys::OH_NN_SUB_ACTIVATIONTYPE),
-            On::Numbers,
-        ),
-        Op::Mul => (
-            sys::OH_NN_OPS_MUL,
-            Some(sys::OH_NN_MUL_ACTIVATION_TYPE),
-            On::Numbers,
-        ),
+        Op::Add | Op::Sum => (sys::OH_NN_OPS_ADD, Some(sys::OH_NN_ADD_ACTIVATIONTYPE), On::All),
+        Op::Sub => (sys::OH_NN_OPS_SUB, Some(sys::OH_NN_SUB_ACTIVATIONTYPE), On::All),
+        Op::Mul => (sys::OH_NN_OPS_MUL, Some(sys::OH_NN_MUL_ACTIVATION_TYPE), On::All),
         // how integers are rounded is not said
         Op::Div => (
             sys::OH_NN_OPS_DIV,
@@ -100,6 +99,7 @@ pub(super) fn has(op: Op) -> bool {
                 | Op::Concat
                 | Op::Conv
                 | Op::DepthToSpace
+                | Op::DequantizeLinear
                 | Op::Expand
                 | Op::Gather
                 | Op::Gemm
@@ -110,6 +110,7 @@ pub(super) fn has(op: Op) -> bool {
                 | Op::MatMul
                 | Op::MaxPool
                 | Op::Pad
+                | Op::QuantizeLinear
                 | Op::ReduceMax
                 | Op::ReduceMean
                 | Op::ReduceMin
@@ -168,15 +169,51 @@ pub(super) fn program(from: &operands::Program) -> Outcome<Program> {
 
 fn tensor(from: &operands::Operand) -> Tensor {
     Tensor {
-        code: code(from.ty).unwrap_or(sys::OH_NN_INT32),
+        code: match from.ty {
+            // no type of data: a port's, in front of a conversion or behind it
+            Type::Ufixed8 => sys::OH_NN_UINT8,
+            // a bias of integers is another
+            ty => code(ty).unwrap_or(sys::OH_NN_INT32),
+        },
         dims: from.dims.clone(),
         role: sys::OH_NN_TENSOR,
         image: from.image,
+        quant: quant(from),
         value: match &from.role {
             Role::Data(bytes) => Some(bytes.clone()),
             _ => None,
         },
     }
+}
+
+/// The encoding of bytes. A bias has none: its steps are those of the product, and the runtime takes encodings of 8 bits only.
+fn quant(from: &operands::Operand) -> Option<Quant> {
+    if !matches!(from.ty, Type::Sfixed8 | Type::Ufixed8) {
+        return None;
+    }
+    match &from.quant {
+        operands::Quant::None => None,
+        operands::Quant::PerTensor { scale, zero } => Some(Quant {
+            scales: vec![*scale],
+            zeros: vec![*zero],
+        }),
+        operands::Quant::PerAxis { scales, zeros, .. } => Some(Quant {
+            scales: scales.clone(),
+            zeros: zeros.clone(),
+        }),
+    }
+}
+
+/// The number of a type between which integers and reals are converted.
+fn cast(ty: Type) -> Option<usize> {
+    let code = match ty {
+        Type::Sfixed8 => sys::NN_MINDSPORE_INT8,
+        Type::Ufixed8 => sys::NN_MINDSPORE_UINT8,
+        Type::Float16 => sys::NN_MINDSPORE_FLOAT16,
+        Type::Float32 => sys::NN_MINDSPORE_FLOAT32,
+        _ => return None,
+    };
+    Some(code as usize)
 }
 
 struct Encode<'p> {
@@ -193,6 +230,7 @@ impl Encode<'_> {
             dims,
             role,
             image: false,
+            quant: None,
             value: Some(value),
         });
         self.params.push(id);
@@ -237,6 +275,7 @@ impl Encode<'_> {
             dims: vec![values.len()],
             role: sys::OH_NN_TENSOR,
             image: false,
+            quant: None,
             value,
         })
     }
@@ -285,13 +324,22 @@ impl Encode<'_> {
                 inputs.push(self.list(perm));
                 sys::OH_NN_OPS_TRANSPOSE
             }
+            Kind::Convert => {
+                let to = operand(step.outputs[0]).ty;
+                let (Some(from), Some(into), true) = (cast(ty), cast(to), ty != to) else {
+                    return Err(Refusal::dtype(format!("{ty:?} becomes {to:?} in no operation")));
+                };
+                self.long(sys::OH_NN_QUANT_DTYPE_CAST_SRC_T, from);
+                self.long(sys::OH_NN_QUANT_DTYPE_CAST_DST_T, into);
+                sys::OH_NN_OPS_QUANT_DTYPE_CAST
+            }
             Kind::Unary(op, [alpha, _]) => {
-                let truths = *op == Op::Not;
-                self.takes(if truths { On::Truths } else { On::Floats }, step, *op)?;
+                let (code, on) = unary(*op).ok_or_else(|| missing(*op))?;
+                self.takes(on, step, *op)?;
                 if *op == Op::LeakyRelu {
                     self.real(sys::OH_NN_LEAKY_RELU_NEGATIVE_SLOPE, *alpha);
                 }
-                unary(*op).ok_or_else(|| missing(*op))?
+                code
             }
             Kind::Clip(..) => sys::OH_NN_OPS_RELU6,
             Kind::Binary(op) => {
@@ -369,7 +417,7 @@ impl Encode<'_> {
                 sys::OH_NN_OPS_GATHER
             }
             Kind::Conv(place, group, depthwise) => {
-                self.takes(On::Floats, step, Op::Conv)?;
+                self.multiplies(step, Op::Conv)?;
                 if *depthwise {
                     let roles = [
                         None,
@@ -398,7 +446,7 @@ impl Encode<'_> {
                 return Err(Refusal::attribute("an average over pads"));
             }
             Kind::Pool(op, place, _) => {
-                self.takes(On::Floats, step, *op)?;
+                self.takes(On::Reals, step, *op)?;
                 let (code, kernel, stride, pad, round, role) = match op {
                     Op::AveragePool => (
                         sys::OH_NN_OPS_AVG_POOL,
@@ -452,13 +500,13 @@ impl Encode<'_> {
                 sys::OH_NN_OPS_SPACE_TO_DEPTH
             }
             Kind::Connected => {
-                self.takes(On::Floats, step, Op::Gemm)?;
+                self.multiplies(step, Op::Gemm)?;
                 self.truth(sys::OH_NN_FULL_CONNECTION_HAS_BIAS, true);
                 self.byte(sys::OH_NN_FULL_CONNECTION_ACTIVATIONTYPE, activation);
                 sys::OH_NN_OPS_FULL_CONNECTION
             }
             Kind::Product([left, right]) => {
-                self.takes(On::Floats, step, Op::MatMul)?;
+                self.takes(On::Reals, step, Op::MatMul)?;
                 let other = &self.from.operands[inputs[1]].dims;
                 let stacks = dims.len().saturating_sub(2);
                 if dims.len() != other.len() || dims[..stacks] != other[..stacks] {
@@ -475,13 +523,18 @@ impl Encode<'_> {
                 self.long(sys::OH_NN_SOFTMAX_AXIS, *axis);
                 sys::OH_NN_OPS_SOFTMAX
             }
-            Kind::Softmax(_, axis) => {
+            Kind::Softmax(op, axis) => {
+                self.takes(On::Floats, step, *op)?;
                 self.long(sys::OH_NN_LOG_SOFTMAX_AXIS, *axis);
                 sys::OH_NN_OPS_LOG_SOFTMAX
             }
             Kind::Reduce(op, axes, _) => {
-                let whole = ty == Type::Int32 && matches!(op, Op::ReduceMax | Op::ReduceMin);
-                if !ty.is_float() && !whole {
+                let taken = match ty {
+                    Type::Int32 => matches!(op, Op::ReduceMax | Op::ReduceMin),
+                    Type::Sfixed8 => *op == Op::ReduceMean,
+                    _ => ty.is_float(),
+                };
+                if !taken {
                     return Err(Refusal::dtype(format!("{op:?} of {ty:?}")));
                 }
                 let (code, role) = match op {
@@ -496,6 +549,7 @@ impl Encode<'_> {
                 code
             }
             Kind::Norm(Op::LayerNormalization, axes, _, epsilon) if axes[0] > 0 => {
+                self.takes(On::Floats, step, Op::LayerNormalization)?;
                 self.long(sys::OH_NN_LAYER_NORM_BEGIN_NORM_AXIS, axes[0]);
                 self.real(sys::OH_NN_LAYER_NORM_EPSILON, *epsilon);
                 self.long(sys::OH_NN_LAYER_NORM_BEGIN_PARAM_AXIS, axes[0]);
@@ -523,7 +577,9 @@ impl Encode<'_> {
             let ty = self.from.operands[id].ty;
             let fits = match on {
                 On::Floats => ty.is_float(),
-                On::Numbers => ty != Type::Bool8,
+                On::Reals => ty.is_float() || ty.is_quantised(),
+                On::Numbers => ty.is_float() || ty == Type::Int32,
+                On::All => ty != Type::Bool8,
                 On::Truths => ty == Type::Bool8,
             };
             if !fits || ty != first {
@@ -534,6 +590,16 @@ impl Encode<'_> {
             }
         }
         Ok(())
+    }
+
+    /// That input and weights are of one type, and the bias beside integers of 32 bits.
+    fn multiplies(&self, step: &Step, op: Op) -> Outcome<()> {
+        let ty = |id: OperandId| self.from.operands[id].ty;
+        let types: Vec<Type> = step.inputs.iter().map(|&id| ty(id)).collect();
+        match types[..] {
+            [Type::Sfixed8, Type::Sfixed8, Type::Sfixed32] => Ok(()),
+            _ => self.takes(On::Floats, step, op),
+        }
     }
 
     /// Powers are of operands of one shape, or to a constant of one element.

@@ -2,7 +2,7 @@
 
 use polychip_lowering::Tensor;
 use polychip_ops::{Attr, AttrValue, DType, Op};
-use polychip_sdk::Constant;
+use polychip_sdk::{Constant, Encoding, EncodingKind};
 use polychip_sys::nnrt::bindings as sys;
 
 use super::*;
@@ -108,4 +108,58 @@ fn refusals_name_the_op_and_the_reason() {
     assert!(unary(Op::Round, DType::F32).contains("Round"));
     assert!(unary(Op::Relu, DType::I32).contains("Relu of Int32"));
     assert!(unary(Op::Relu, DType::F64).contains("f64"));
+}
+
+/// A tensor of bytes that stand for reals.
+fn bytes(dtype: DType, shape: &[usize], scale: f32, zero: i32) -> Tensor {
+    let mut tensor = Tensor::new(dtype, Some(shape.to_vec()));
+    tensor.encoding = Some(Encoding {
+        kind: EncodingKind::PerTensor,
+        scales: vec![scale],
+        zero_points: vec![zero],
+        real_dtype: DType::F32,
+    });
+    tensor
+}
+
+#[test]
+fn unsigned_bytes_are_signed_inside_and_a_bias_is_of_the_products_steps() {
+    let mut filter = bytes(DType::I8, &[2, 3, 1, 1], 0.25, 0);
+    filter.constant = Some(Constant::of_static(&[1, 2, 3, 4, 5, 6]));
+    if let Some(encoding) = &mut filter.encoding {
+        (encoding.kind, encoding.scales) = (EncodingKind::PerAxis { axis: 0 }, vec![0.25, 0.5]);
+        encoding.zero_points = vec![0, 0];
+    }
+    let mut bias = Tensor::new(DType::F32, Some(vec![2]));
+    bias.constant = Some(Constant::of_static(bias_bytes()));
+    let x = bytes(DType::U8, &[1, 3, 8, 8], 0.5, 130);
+    let y = bytes(DType::U8, &[1, 2, 8, 8], 2.0, 100);
+    let node = Node::new(Op::Conv, &[0, 1, 2], &[3]);
+    let program = whole(&part(vec![node], vec![x, filter, bias, y], 3)).unwrap();
+    let codes: Vec<u32> = program
+        .operations
+        .iter()
+        .map(|operation| operation.code)
+        .collect();
+    let (cast, moved) = (sys::OH_NN_OPS_QUANT_DTYPE_CAST, sys::OH_NN_OPS_TRANSPOSE);
+    assert_eq!(codes, [cast, moved, sys::OH_NN_OPS_CONV2D, moved, cast]);
+    let quant = |id: usize| {
+        let quant = program.tensors[id].quant.clone();
+        quant.map(|quant| (program.tensors[id].code, quant.scales, quant.zeros))
+    };
+    let (signed, unsigned) = (sys::OH_NN_INT8, sys::OH_NN_UINT8);
+    assert_eq!(quant(program.inputs[0]), Some((unsigned, vec![0.5], vec![130])));
+    assert_eq!(quant(program.outputs[0]), Some((unsigned, vec![2.0], vec![100])));
+    let conv = &program.operations[2];
+    assert_eq!(quant(conv.inputs[0]), Some((signed, vec![0.5], vec![2])));
+    assert_eq!(quant(conv.inputs[1]), Some((signed, vec![0.25, 0.5], vec![0, 0])));
+    assert_eq!(quant(conv.outputs[0]), Some((signed, vec![2.0], vec![-28])));
+    // 1.0 in steps of 0.125 and of 0.25
+    let bias = &program.tensors[conv.inputs[2]];
+    assert_eq!((bias.code, &bias.quant), (sys::OH_NN_INT32, &None));
+    assert_eq!(bias.value, Some([8i32, 4].map(i32::to_le_bytes).concat()));
+}
+
+fn bias_bytes() -> &'static [u8] {
+    Box::leak([1.0f32; 2].map(f32::to_le_bytes).concat().into_boxed_slice())
 }

@@ -29,6 +29,7 @@ const TRAITS: Traits = Traits {
     most_axes: usize::MAX,
     wide_ports: true,
     mixes: true,
+    signed_bytes: false,
     requantises: true,
     softmax_last: true,
     drops_axes: true,

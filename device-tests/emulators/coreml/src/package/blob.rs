@@ -18,6 +18,8 @@ fn code_of(ty: Type) -> Option<u32> {
         Type::F16 => Some(1),
         Type::F32 => Some(2),
         Type::I32 => Some(14),
+        Type::U8 => Some(3),
+        Type::I8 => Some(4),
         Type::Bool | Type::Text => None,
     }
 }

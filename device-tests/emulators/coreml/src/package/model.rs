@@ -15,6 +15,8 @@ pub(crate) enum Type {
     F16,
     F32,
     I32,
+    I8,
+    U8,
 }
 
 impl Type {
@@ -24,7 +26,9 @@ impl Type {
             2 => Type::Text,
             10 => Type::F16,
             11 => Type::F32,
+            21 => Type::I8,
             23 => Type::I32,
+            31 => Type::U8,
             other => return Err(format!("data type {other} is not executed here")),
         })
     }
@@ -43,6 +47,8 @@ impl Type {
             Type::F16 => Some(DType::F16),
             Type::F32 => Some(DType::F32),
             Type::I32 => Some(DType::I32),
+            Type::I8 => Some(DType::I8),
+            Type::U8 => Some(DType::U8),
             Type::Bool | Type::Text => None,
         }
     }
@@ -242,7 +248,7 @@ fn value(message: &Message<'_>, weights: &[u8]) -> Result<Constant, String> {
                 .collect();
             bytes_of(of, bytes, elements)
         }
-        Type::F16 => {
+        Type::F16 | Type::I8 | Type::U8 => {
             let bytes = field(7)?.bytes(1).unwrap_or_default().to_vec();
             bytes_of(of, bytes, elements)
         }
@@ -271,7 +277,7 @@ fn value(message: &Message<'_>, weights: &[u8]) -> Result<Constant, String> {
 }
 
 fn bytes_of(of: Shaped, bytes: Vec<u8>, elements: usize) -> Result<Constant, String> {
-    let width = if of.ty == Type::F16 { 2 } else { 4 };
+    let width = of.ty.dtype().and_then(DType::byte_width).unwrap_or(1);
     if bytes.len() != elements * width {
         return Err(format!("{} bytes for {:?} of {:?}", bytes.len(), of.ty, of.dims));
     }
@@ -331,6 +337,18 @@ impl Function {
                 }
                 function.constants.insert(name.clone(), constant);
             } else {
+                if kind.starts_with("constexpr_") {
+                    // what it is made of stands in it
+                    let maker = outputs.first().map_or("", |(name, _)| name);
+                    for (parameter, given) in operation.entries(5)? {
+                        if parameter != "name" {
+                            let name = format!("{maker}.{parameter}");
+                            let constant = value(&given, weights).map_err(at)?;
+                            function.constants.insert(name.clone(), constant);
+                            inputs.insert(parameter.to_owned(), vec![name]);
+                        }
+                    }
+                }
                 function.operations.push(Operation {
                     kind,
                     inputs,

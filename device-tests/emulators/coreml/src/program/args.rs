@@ -39,6 +39,18 @@ impl<'a> Args<'a> {
         constant.ok_or_else(|| format!("{name} is no constant"))
     }
 
+    /// Refuses an argument that is no constant, nor made of constants before a run.
+    pub(super) fn known(&self, name: &'static str) -> Result<(), String> {
+        let made = |operation: &Operation| {
+            let outputs = operation.outputs.iter().map(|(output, _)| output);
+            operation.kind.starts_with("constexpr_") && outputs.eq(self.names(name))
+        };
+        match self.main.operations.iter().any(made) {
+            true => Ok(()),
+            false => self.constant(name).map(drop),
+        }
+    }
+
     fn bytes(&self, name: &'static str, ty: Type) -> Result<&'a [u8], String> {
         let constant = self.constant(name)?;
         match &constant.content {

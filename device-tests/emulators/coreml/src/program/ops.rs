@@ -6,6 +6,7 @@ use polychip_ops::{Attr, Attributes, DType, Op};
 
 use super::args::Args;
 use super::maker::{Known, Maker};
+use super::quantised;
 use crate::package::{Operation, Type};
 
 /// Ops of one operand and no other argument, of floats.
@@ -80,6 +81,10 @@ pub(super) fn operation(maker: &mut Maker<'_>, operation: &Operation) -> Result<
         .ok_or("no output")?;
     if operation.outputs.iter().any(|(_, of)| of.ty != ty) {
         return Err("outputs of several types".to_owned());
+    }
+    if quantised::is(kind) {
+        quantised::operation(maker, operation, &args, ty)?;
+        return args.finish();
     }
     // what an operation gives is of the type of its operand; only a cast's is not
     let operand = ["x", "values"]
@@ -187,6 +192,8 @@ fn other(maker: &mut Maker<'_>, operation: &Operation, args: &Args<'_>, ty: Type
                 "fp16" => Type::F16,
                 "fp32" => Type::F32,
                 "int32" => Type::I32,
+                "int8" => Type::I8,
+                "uint8" => Type::U8,
                 other => return Err(format!("dtype {other:?}")),
             };
             if said != ty {
@@ -194,6 +201,9 @@ fn other(maker: &mut Maker<'_>, operation: &Operation, args: &Args<'_>, ty: Type
             }
             match (x.dtype, ty) {
                 (DType::I32, Type::I32) => maker.finish(Op::Identity, one, &[Some(&x)], operation),
+                (DType::I8 | DType::U8, _) => cast(maker, operation, &x, DType::F32),
+                (_, Type::I8) => cast(maker, operation, &x, DType::I8),
+                (_, Type::U8) => cast(maker, operation, &x, DType::U8),
                 (_, Type::I32) => cast(maker, operation, &x, DType::I32),
                 (DType::I32, _) => cast(maker, operation, &x, DType::F32),
                 _ => maker.finish(Op::Identity, one, &[Some(&x)], operation),
@@ -287,7 +297,7 @@ fn pads(args: &Args<'_>, axes: usize) -> Result<Vec<i64>, String> {
 
 fn window(maker: &mut Maker<'_>, operation: &Operation, args: &Args<'_>) -> Result<(), String> {
     let (x, weight) = (maker.arg(args, "x")?, maker.arg(args, "weight")?);
-    args.constant("weight")?;
+    args.known("weight")?;
     if !(3..=5).contains(&x.dims.len()) {
         return Err(format!("x of {:?}", x.dims));
     }

@@ -10,8 +10,8 @@ use polychip_sys::nnrt::bindings as sys;
 use super::{elements, end, give, guard, object};
 use crate::code::{Code, Result};
 use crate::lower;
-use crate::model::{Model, Operation, Tensor};
-use crate::world::{DESCRIPTIONS, DEVICES, Draft, MODELS, fault, lock};
+use crate::model::{Model, Operation, Quant, Tensor};
+use crate::world::{DESCRIPTIONS, DEVICES, Draft, MODELS, QUANTS, fault, lock};
 
 fn describe(desc: *const sys::NN_TensorDesc, change: impl FnOnce(&mut Tensor) -> Result<()>) -> c_int {
     guard(|| change(&mut lock(&*DESCRIPTIONS.get(desc.addr())?)))
@@ -127,6 +127,81 @@ unsafe extern "C" fn OH_NNModel_SetTensorData(
             tensor.value = Some(data.to_vec());
             Ok(())
         })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn OH_NNQuantParam_Create() -> *mut sys::NN_QuantParam {
+    object(|| Ok(QUANTS.add(Mutex::new(Quant::default()))))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn OH_NNQuantParam_Destroy(place: *mut *mut sys::NN_QuantParam) -> c_int {
+    // SAFETY: the client's place or null.
+    guard(|| unsafe { end(place, |handle| QUANTS.end(handle)) })
+}
+
+/// Sets a list of an encoding, which is of something.
+///
+/// # Safety
+/// `data` is null or holds `count` elements.
+unsafe fn listed<T: Clone>(
+    at: *mut sys::NN_QuantParam,
+    data: *const T,
+    count: usize,
+    set: impl FnOnce(&mut Quant, Vec<T>),
+) -> c_int {
+    guard(|| {
+        // SAFETY: as the caller promises.
+        let list = unsafe { elements(data, count) }?;
+        let quant = QUANTS.get(at.addr())?;
+        if list.is_empty() {
+            return Err(Code::INVALID);
+        }
+        set(&mut lock(&quant), list.to_vec());
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn OH_NNQuantParam_SetScales(
+    at: *mut sys::NN_QuantParam,
+    scales: *const f64,
+    count: usize,
+) -> c_int {
+    // SAFETY: the client's list of so many.
+    unsafe { listed(at, scales, count, |quant, list| quant.scales = list) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn OH_NNQuantParam_SetZeroPoints(
+    at: *mut sys::NN_QuantParam,
+    zeros: *const i32,
+    count: usize,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { listed(at, zeros, count, |quant, list| quant.zeros = list) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn OH_NNQuantParam_SetNumBits(
+    at: *mut sys::NN_QuantParam,
+    bits: *const u32,
+    count: usize,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { listed(at, bits, count, |quant, list| quant.bits = list) }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn OH_NNModel_SetTensorQuantParams(
+    model: *mut sys::OH_NNModel,
+    index: u32,
+    param: *mut sys::NN_QuantParam,
+) -> c_int {
+    change(model, |model| {
+        let quant = lock(&*QUANTS.get(param.addr())?).clone();
+        model.encode(index, quant)
     })
 }
 

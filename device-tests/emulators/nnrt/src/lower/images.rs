@@ -12,9 +12,9 @@ fn pads(values: &[i64]) -> Vec<i64> {
 }
 
 impl Lower<'_> {
-    /// The first input, an image of floats, channels first; and its shape as given.
+    /// The first input, an image of reals, channels first; and its shape as given.
     fn image(&mut self) -> Outcome<(Id, Vec<usize>)> {
-        self.floats(0)?;
+        self.reals(0)?;
         let shape = self.shape(0)?;
         if shape.len() != 4 {
             return Err(format!("{shape:?} is no image"));
@@ -63,7 +63,7 @@ impl Lower<'_> {
             .with(Attr::Dilations, ints(params.longs(dilation, 2)?))
             .with(Attr::Pads, ints(pads(&params.longs(pad, 4)?)))
             .with_int(Attr::Group, group as i64);
-        let (weights, bias) = (self.value(1)?, self.value(2)?);
+        let (weights, bias) = (self.value(1)?, self.bias()?);
         let weights = self.builder.transpose(weights, &[0, 3, 1, 2]);
         let out = self.step(Op::Conv, attributes, &[image, weights, bias]);
         let out = self.activated(out, params.byte(activation))?;
@@ -110,6 +110,7 @@ impl Lower<'_> {
 
     pub(super) fn resize(&mut self) -> Outcome<()> {
         self.takes(1)?;
+        self.floats(0)?;
         let params = self.params()?;
         let (image, shape) = self.image()?;
         let centres = match params.byte(sys::OH_NN_RESIZE_BILINEAR_COORDINATE_TRANSFORM_MODE) {
@@ -202,14 +203,14 @@ impl Lower<'_> {
 
     pub(super) fn connected(&mut self) -> Outcome<()> {
         self.takes(3)?;
-        self.floats(0)?;
+        self.reals(0)?;
         let params = self.params()?;
         let (from, weights) = (self.shape(0)?, self.shape(1)?);
         let fits = from.len() == 2 && weights.len() == 2 && from[1] == weights[1];
         if !fits || self.shape(2)? != [weights[0]] || !params.truth(sys::OH_NN_FULL_CONNECTION_HAS_BIAS) {
             return Err(format!("{from:?} by {weights:?}"));
         }
-        let inputs = [self.value(0)?, self.value(1)?, self.value(2)?];
+        let inputs = [self.value(0)?, self.value(1)?, self.bias()?];
         let attributes = Attributes::new().with_int(Attr::TransB, 1);
         let out = self.step(Op::Gemm, attributes, &inputs);
         let out = self.activated(out, params.byte(sys::OH_NN_FULL_CONNECTION_ACTIVATIONTYPE))?;
@@ -218,8 +219,8 @@ impl Lower<'_> {
 
     pub(super) fn matmul(&mut self) -> Outcome<()> {
         self.takes(2)?;
-        self.floats(0)?;
-        self.floats(1)?;
+        self.reals(0)?;
+        self.reals(1)?;
         let params = self.params()?;
         let roles = [sys::OH_NN_MATMUL_TRANSPOSE_A, sys::OH_NN_MATMUL_TRANSPOSE_B];
         let mut sides = Vec::new();

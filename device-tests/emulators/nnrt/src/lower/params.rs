@@ -85,6 +85,10 @@ fn rules(operation: u32) -> &'static [(u32, (u32, bool))] {
         sys::OH_NN_OPS_REDUCE_MAX => &[(sys::OH_NN_REDUCE_MAX_KEEP_DIMS, TRUTH)],
         sys::OH_NN_OPS_REDUCE_MIN => &[(sys::OH_NN_REDUCE_MIN_KEEP_DIMS, TRUTH)],
         sys::OH_NN_OPS_REDUCE_SUM => &[(sys::OH_NN_REDUCE_SUM_KEEP_DIMS, TRUTH)],
+        sys::OH_NN_OPS_QUANT_DTYPE_CAST => &[
+            (sys::OH_NN_QUANT_DTYPE_CAST_SRC_T, LONG),
+            (sys::OH_NN_QUANT_DTYPE_CAST_DST_T, LONG),
+        ],
         sys::OH_NN_OPS_RESIZE_BILINEAR => &[
             (sys::OH_NN_RESIZE_BILINEAR_NEW_HEIGHT, LONG),
             (sys::OH_NN_RESIZE_BILINEAR_NEW_WIDTH, LONG),

@@ -5,7 +5,7 @@ use polychip_sys::nnrt::bindings as sys;
 
 use super::{Lower, Outcome, from_front, with_axis};
 
-/// Of one operand of floats.
+/// Of one operand of reals; those that bytes have are in [`OF_BYTES`] too.
 const UNARY: &[(u32, Op)] = &[
     (sys::OH_NN_OPS_ABS, Op::Abs),
     (sys::OH_NN_OPS_CEIL, Op::Ceil),
@@ -22,6 +22,17 @@ const UNARY: &[(u32, Op)] = &[
     (sys::OH_NN_OPS_SIN, Op::Sin),
     (sys::OH_NN_OPS_SQRT, Op::Sqrt),
     (sys::OH_NN_OPS_TANH, Op::Tanh),
+];
+
+/// What is computed on bytes that stand for reals, beside floats.
+const OF_BYTES: &[u32] = &[
+    sys::OH_NN_OPS_ADD,
+    sys::OH_NN_OPS_SUB,
+    sys::OH_NN_OPS_MUL,
+    sys::OH_NN_OPS_HSWISH,
+    sys::OH_NN_OPS_RELU,
+    sys::OH_NN_OPS_SIGMOID,
+    sys::OH_NN_OPS_TANH,
 ];
 
 /// Of two operands of one type; with the role of the activation, where there is one.
@@ -45,11 +56,14 @@ const BINARY: &[(u32, Op, Option<u32>)] = &[
 impl Lower<'_> {
     pub(super) fn elementwise(&mut self, code: u32) -> Outcome<()> {
         if let Some((_, op, activation)) = BINARY.iter().find(|(own, _, _)| *own == code) {
-            return self.binary(*op, *activation);
+            return self.binary(code, *op, *activation);
         }
         if let Some((_, op)) = UNARY.iter().find(|(own, _)| *own == code) {
             self.takes(1)?;
-            self.floats(0)?;
+            match OF_BYTES.contains(&code) {
+                true => self.reals(0)?,
+                false => self.floats(0)?,
+            }
             return self.unary(*op, Attributes::new());
         }
         match code {
@@ -59,13 +73,13 @@ impl Lower<'_> {
             }
             sys::OH_NN_OPS_LEAKY_RELU => {
                 self.takes(1)?;
-                self.floats(0)?;
+                self.reals(0)?;
                 let slope = self.params()?.real(sys::OH_NN_LEAKY_RELU_NEGATIVE_SLOPE)?;
                 self.unary(Op::LeakyRelu, Attributes::new().with_float(Attr::Alpha, slope))
             }
             sys::OH_NN_OPS_RELU6 => {
                 self.takes(1)?;
-                self.floats(0)?;
+                self.reals(0)?;
                 let value = self.value(0)?;
                 let out = self.activated(value, Some(sys::OH_NN_FUSED_RELU6 as u8))?;
                 self.give(out, 0)
@@ -92,12 +106,20 @@ impl Lower<'_> {
         self.give(out, 0)
     }
 
-    fn binary(&mut self, op: Op, activation: Option<u32>) -> Outcome<()> {
+    fn binary(&mut self, code: u32, op: Op, activation: Option<u32>) -> Outcome<()> {
         self.takes(2)?;
         let (left, right) = (self.tensor(0)?.ty, self.tensor(1)?.ty);
         let truths = matches!(op, Op::And | Op::Or);
         if left != right || truths != (left == sys::OH_NN_BOOL) {
             return Err(format!("operands of types {left} and {right}"));
+        }
+        if left == sys::OH_NN_INT8 {
+            // one that is not encoded has no reals
+            self.reals(0)?;
+            self.reals(1)?;
+            if !OF_BYTES.contains(&code) {
+                return Err("is not computed of bytes".to_owned());
+            }
         }
         let params = self.params()?;
         let inputs = [self.value(0)?, self.value(1)?];

@@ -1,0 +1,426 @@
+//! Packed weights: how pieces of them are made, and how the parts of a device share them.
+//!
+//! Invariants:
+//! 1. A section that some loaded part or blob holds is used again, not packed again, where its [`Recipe`] is the same.
+//! 2. A recipe names all that the bytes depend on, the contents of constants included, and not where these lie: a model
+//!    whose constants are folded anew for another input size shares them too, and no address outlives its model. Debug
+//!    builds pack what they find again and compare, so that every test proves that.
+//! 3. Sections that are packed together lie together, on huge pages where those pay; so they are freed together.
+//!
+//! Not here: how weights are laid out (`cpu-kernels`), how they travel in a blob (`blob`).
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use polychip_cpu_kernels::conv::ConvParams;
+use polychip_cpu_kernels::{AlignedVec, ThreadPool};
+use polychip_sdk::{Constant, Error, Result};
+
+use crate::part::Tensor;
+
+/// Makes a section of the packed weights of zeros.
+pub(crate) type Pack = Box<dyn Fn(&mut [f32]) -> Result<()> + Send + Sync>;
+
+/// The hash of a recipe.
+type Key = [u8; 32];
+
+/// A piece of the packed weights and how it is made.
+pub(crate) struct Section {
+    /// Where it starts in a blob, in floats.
+    pub(crate) start: usize,
+    /// Length, in floats.
+    pub(crate) len: usize,
+    /// What its bytes depend on.
+    pub(crate) recipe: Recipe,
+    /// Fills it.
+    pub(crate) pack: Pack,
+}
+
+/// All that the bytes of a section depend on: who packs it, with which parameters, of what.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    words: String,
+    sources: Vec<Tensor>,
+}
+
+impl Recipe {
+    /// A section made by `packer`; what it depends on follows.
+    pub(crate) fn new(packer: &str) -> Self {
+        Self {
+            words: packer.to_owned(),
+            sources: Vec::new(),
+        }
+    }
+
+    /// It depends on this value, as far as that shows when it is printed.
+    pub(crate) fn by(mut self, value: impl std::fmt::Debug) -> Self {
+        // nothing fails that writes to a text
+        let _ = write!(self.words, " {value:?}");
+        self
+    }
+
+    /// It depends on what the layout of a convolution's weights does: not on the size of the image.
+    pub(crate) fn by_params(self, params: &ConvParams) -> Self {
+        let window = &params.window;
+        self.by((params.in_channels, params.out_channels, params.groups))
+            .by((window.kernel, window.strides, window.dilations))
+    }
+
+    /// It depends on the values of this constant.
+    pub(crate) fn of(mut self, source: &Tensor) -> Self {
+        self.words.push_str(" of");
+        self.sources.push(source.clone());
+        self
+    }
+
+    /// It depends on the values of this constant, or on there being none.
+    pub(crate) fn of_any(self, source: Option<&Tensor>) -> Self {
+        match source {
+            Some(source) => self.of(source),
+            None => self.by("none"),
+        }
+    }
+
+    fn key(&self, len: usize) -> Key {
+        let mut hasher = blake3::Hasher::new();
+        let mut feed = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        feed(self.words.as_bytes());
+        feed(&(len as u64).to_le_bytes());
+        for source in &self.sources {
+            let Tensor {
+                dtype,
+                plain,
+                packed,
+                dims,
+                bounds: _,
+                constant,
+                fill,
+                encoding,
+                name: _,
+            } = source;
+            feed(format!("{dtype:?} {plain} {packed} {dims:?} {encoding:?} {fill:?}").as_bytes());
+            feed(constant.as_ref().map_or(&[], |constant| constant.bytes()));
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+/// The address of the first float of a section.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Address(pub(crate) *const f32);
+
+// SAFETY: an address is a number until it is read, and packed weights are only read.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
+/// The packed weights of a program, in memory.
+pub(crate) struct Packed {
+    /// Where each section is.
+    table: Vec<Address>,
+    /// Held for that memory; what lies in cached bytes lives as long as those, which the contract says.
+    held: Vec<Arc<AlignedVec>>,
+    /// Bytes that no other had.
+    own_bytes: u64,
+}
+
+impl Packed {
+    /// Sections that lie as in a blob, in memory of their own.
+    pub(crate) fn of_memory(sections: &[Section], memory: AlignedVec) -> Self {
+        let mut packed = Self::at(sections, memory.as_ptr());
+        packed.held.push(Arc::new(memory));
+        packed
+    }
+
+    /// Sections that lie as in a blob, in cached bytes from this offset on.
+    pub(crate) fn of_bytes(sections: &[Section], bytes: Constant, offset: usize) -> Self {
+        Self::at(sections, bytes.bytes()[offset..].as_ptr().cast())
+    }
+
+    fn at(sections: &[Section], first: *const f32) -> Self {
+        let table = sections.iter().map(|section| first.wrapping_add(section.start));
+        let bytes = sections.iter().map(|section| 4 * section.len as u64);
+        Self {
+            table: table.map(Address).collect(),
+            held: Vec::new(),
+            own_bytes: bytes.sum(),
+        }
+    }
+
+    /// Where each section is, in the order of the program's.
+    pub(crate) fn table(&self) -> &[Address] {
+        &self.table
+    }
+
+    /// Bytes that no other had when these were packed.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        self.own_bytes
+    }
+
+    /// All sections as they lie in a blob, where they do in memory: none was found.
+    pub(crate) fn whole(&self, sections: &[Section], len: usize) -> Option<&[f32]> {
+        let memory = self.held.first().filter(|memory| memory.len() == len)?;
+        let mut places = self.table.iter().zip(sections);
+        places
+            .all(|(address, section)| address.0 == memory.as_ptr().wrapping_add(section.start))
+            .then_some(&memory[..])
+    }
+
+    /// The floats of section `index`.
+    pub(crate) fn section(&self, sections: &[Section], index: usize) -> &[f32] {
+        let len = sections[index].len;
+        if len == 0 {
+            return &[];
+        }
+        // SAFETY: the table was made of these sections, and what it points into is held, or are the blob's cached bytes,
+        // which outlive what is loaded of them.
+        unsafe { std::slice::from_raw_parts(self.table[index].0, len) }
+    }
+}
+
+/// Where a section is that some part holds.
+struct Shelved {
+    memory: Weak<AlignedVec>,
+    start: usize,
+}
+
+/// The packed sections of a device's parts.
+#[derive(Default)]
+pub(crate) struct Weights {
+    shelf: Mutex<BTreeMap<Key, Shelved>>,
+}
+
+/// Where a section of a program is to be.
+struct Place {
+    /// None where it lies in the new memory.
+    memory: Option<Arc<AlignedVec>>,
+    start: usize,
+}
+
+impl Weights {
+    fn shelf(&self) -> MutexGuard<'_, BTreeMap<Key, Shelved>> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Packs what nobody has packed, and finds the rest.
+    ///
+    /// On the threads that will run the program, so that loading takes no more of the machine than running.
+    pub(crate) fn pack(&self, sections: &[Section], pool: &ThreadPool) -> Result<Packed> {
+        let keys = keys(sections, pool);
+        let (places, new, floats) = self.places(sections, &keys);
+        let mut memory = crate::arena::memory(floats, "packed weights")?;
+        let new_sections: Vec<(usize, &Section)> = new
+            .iter()
+            .map(|&index| (places[index].start, &sections[index]))
+            .collect();
+        fill(&new_sections, &mut memory, pool)?;
+        let memory = Arc::new(memory);
+        let mut held = vec![Arc::clone(&memory)];
+        let mut table = Vec::with_capacity(sections.len());
+        for place in &places {
+            let own = place.memory.as_ref().unwrap_or(&memory);
+            table.push(Address(own[place.start..].as_ptr()));
+            if held.iter().all(|held| !Arc::ptr_eq(held, own)) {
+                held.push(Arc::clone(own));
+            }
+        }
+        let mut shelf = self.shelf();
+        shelf.retain(|_, shelved| shelved.memory.strong_count() > 0);
+        for index in new {
+            let shelved = Shelved {
+                memory: Arc::downgrade(&memory),
+                start: places[index].start,
+            };
+            shelf.insert(keys[index], shelved);
+        }
+        drop(shelf);
+        let packed = Packed {
+            table,
+            held,
+            own_bytes: 4 * floats as u64,
+        };
+        #[cfg(debug_assertions)]
+        packed.check(sections, pool)?;
+        Ok(packed)
+    }
+
+    /// Where each section is to be; which ones have to be packed, in the order in which they lie; and the floats of those.
+    fn places(&self, sections: &[Section], keys: &[Key]) -> (Vec<Place>, Vec<usize>, usize) {
+        let shelf = self.shelf();
+        let (mut new, mut floats) = (Vec::new(), 0);
+        let mut starts = BTreeMap::new();
+        let mut place = |(index, section): (usize, &Section)| {
+            let key = &keys[index];
+            let found = shelf.get(key).and_then(|shelved| {
+                let memory = shelved.memory.upgrade()?;
+                Some(Place {
+                    memory: Some(memory),
+                    start: shelved.start,
+                })
+            });
+            found.unwrap_or_else(|| {
+                let start = *starts.entry(*key).or_insert_with(|| {
+                    let start = floats;
+                    // the whole fits the address space where the program's packed weights do
+                    floats = (floats + section.len).next_multiple_of(ALIGN);
+                    new.push(index);
+                    start
+                });
+                Place { memory: None, start }
+            })
+        };
+        let places = sections.iter().enumerate().map(&mut place).collect();
+        (places, new, floats)
+    }
+}
+
+/// Floats of a cache line: where sections start.
+pub(crate) const ALIGN: usize = crate::arena::ALIGN / 4;
+
+fn keys(sections: &[Section], pool: &ThreadPool) -> Vec<Key> {
+    let keys: Vec<OnceLock<Key>> = sections.iter().map(|_| OnceLock::new()).collect();
+    let order = largest_first(sections.iter());
+    pool.run(order.len(), &|chunk| {
+        let index = order[chunk];
+        keys[index].get_or_init(|| sections[index].recipe.key(sections[index].len));
+    });
+    let keys = keys.into_iter().map(OnceLock::into_inner);
+    keys.map(|key| key.expect("invariant: every chunk ran")).collect()
+}
+
+/// Indices of sections, the largest first: the last to begin is then a small one.
+fn largest_first<'a>(sections: impl Iterator<Item = &'a Section>) -> Vec<usize> {
+    let lens: Vec<usize> = sections.map(|section| section.len).collect();
+    let mut order: Vec<usize> = (0..lens.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(lens[index]));
+    order
+}
+
+/// Packs sections to where they start in `memory`, which is zeros; in the order in which they lie.
+fn fill(sections: &[(usize, &Section)], memory: &mut [f32], pool: &ThreadPool) -> Result<()> {
+    let mut pieces = Vec::with_capacity(sections.len());
+    let (mut rest, mut start) = (memory, 0);
+    for &(first, section) in sections {
+        let (piece, behind) = first
+            .checked_sub(start)
+            .and_then(|gap| rest.split_at_mut_checked(gap))
+            .and_then(|(_, rest)| rest.split_at_mut_checked(section.len))
+            .ok_or_else(|| Error::bad_blob("packed weights are too short"))?;
+        pieces.push(Mutex::new((piece, section, Ok(()))));
+        (rest, start) = (behind, first + section.len);
+    }
+    let order = largest_first(sections.iter().map(|(_, section)| *section));
+    pool.run(order.len(), &|chunk| {
+        let mut piece = pieces[order[chunk]]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let (target, section, result) = &mut *piece;
+        *result = (section.pack)(target);
+    });
+    pieces
+        .into_iter()
+        .try_for_each(|piece| piece.into_inner().unwrap_or_else(PoisonError::into_inner).2)
+}
+
+#[cfg(debug_assertions)]
+impl Packed {
+    /// Packs every section again: what was found is what would have been packed.
+    fn check(&self, sections: &[Section], pool: &ThreadPool) -> Result<()> {
+        for (index, section) in sections.iter().enumerate() {
+            let mut again = crate::arena::memory(section.len, "packed weights")?;
+            fill(&[(0, section)], &mut again, pool)?;
+            let have = self.section(sections, index);
+            let same = have
+                .iter()
+                .zip(&again[..])
+                .all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(
+                same,
+                "invariant: a recipe names all that its section depends on: {}",
+                section.recipe.words
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polychip_ops::DType;
+
+    /// Sections of as many floats, which hold a value each.
+    fn sections(values: &[(usize, f32)]) -> Vec<Section> {
+        let mut start = 0;
+        let section = |&(len, value): &(usize, f32)| {
+            let section = Section {
+                start,
+                len,
+                recipe: Recipe::new("value").by(value),
+                pack: Box::new(move |target| {
+                    target.fill(value);
+                    Ok(())
+                }),
+            };
+            start = (start + len).next_multiple_of(ALIGN);
+            section
+        };
+        values.iter().map(section).collect()
+    }
+
+    #[test]
+    fn what_some_part_holds_is_not_packed_again() {
+        let (weights, pool) = (Weights::default(), ThreadPool::new(2));
+        let some = sections(&[(100, 1.0), (3, 2.0), (0, 5.0), (100, 1.0)]);
+        let first = weights.pack(&some, &pool).unwrap();
+        // the last is the first, and each starts at a cache line
+        assert_eq!(first.own_bytes(), 4 * (112 + 16));
+        assert_eq!(first.table()[0].0, first.table()[3].0);
+        let others = sections(&[(3, 2.0), (50, 3.0), (3, 1.0)]);
+        let second = weights.pack(&others, &pool).unwrap();
+        assert_eq!(
+            second.own_bytes(),
+            4 * (64 + 16),
+            "a part of another length is another"
+        );
+        assert_eq!(second.table()[0].0, first.table()[1].0);
+        assert_eq!(second.section(&others, 1), [3.0; 50]);
+        drop(first);
+        assert_eq!(
+            weights.pack(&some, &pool).unwrap().own_bytes(),
+            0,
+            "the second holds it"
+        );
+        drop(second);
+        let again = weights.pack(&some, &pool).unwrap();
+        assert_eq!(again.own_bytes(), 4 * (112 + 16));
+        assert_eq!(weights.shelf().len(), 3);
+    }
+
+    #[test]
+    fn a_recipe_is_by_contents_and_not_by_place() {
+        let tensor = |fill: Vec<u8>, name: &str| Tensor {
+            fill: Some(fill),
+            name: name.to_owned(),
+            ..Tensor::new(DType::F32, Some(vec![2]))
+        };
+        let (a, b) = (tensor(vec![1, 2, 3, 4], "a"), tensor(vec![1, 2, 3, 5], "a"));
+        let key = |tensor: &Tensor| Recipe::new("x").of(tensor).key(2);
+        assert_eq!(key(&a), key(&tensor(vec![1, 2, 3, 4], "b")));
+        assert_ne!(key(&a), key(&b));
+        assert_ne!(Recipe::new("x").of_any(None).key(2), Recipe::new("x").key(2));
+        assert_ne!(
+            Recipe::new("x").by(0.0f32).key(2),
+            Recipe::new("x").by(-0.0f32).key(2)
+        );
+        assert_ne!(
+            Recipe::new("x").of(&a).of(&b).key(2),
+            Recipe::new("x").of(&b).of(&a).key(2)
+        );
+    }
+}
