@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,6 @@ use anyhow::{Context, Result, ensure};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use polychip::{Policy, Runtime};
-use polychip_device_tests::paths;
 use polychip_device_tests::process::{Runner, forget_peak, memory};
 use polychip_example_ocr::{Picture, Reader};
 use serde::{Deserialize, Serialize};
@@ -148,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let given = [arguments.threads.to_string(), each.to_string()];
     let files = [&arguments.detector, &arguments.recogniser, &arguments.page];
     let start = |command: &mut Command| Runner::start(command.args(files).args(&given));
-    let script: PathBuf = paths::root().join("docs/examples/ocr/peer.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/ocr/peer.py");
     let mut peer = start(Command::new(&arguments.python).arg("-B").arg(script))?;
     let peer_loaded: Loaded = peer.line().context("ONNX Runtime's side")?;
     let mut ours = start(Command::new(std::env::current_exe()?).arg("serve-ocr"))?;

@@ -60,7 +60,8 @@ impl Reader {
     {
         let Reader { detector, recogniser } = self;
         std::thread::scope(|scope| {
-            let (send, receive) = sync_channel(1);
+            // a page is handed over when its reader is free: the detector is one page ahead, never more
+            let (send, receive) = sync_channel(0);
             scope.spawn(move || {
                 for picture in pictures {
                     let start = Instant::now();
