@@ -31,13 +31,14 @@ use crate::root::root;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 28] = [
+const NEEDS: [&str; 29] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
     "opencl",
     "openvino",
     "litert",
+    "ocr",
     "coremltools",
     "qnn-library",
     "qnn-sdk",

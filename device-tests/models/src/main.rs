@@ -32,8 +32,6 @@ struct Arguments {
 enum Command {
     /// Runs the models and prints the table
     Compare(CompareArguments),
-    /// Prints name and version of each package
-    Packages,
     /// One model in this process, for `compare`
     #[command(hide = true)]
     Serve(ours::Arguments),
@@ -75,12 +73,6 @@ struct CompareArguments {
 fn main() -> Result<ExitCode> {
     match Arguments::parse().command {
         Command::Compare(arguments) => compare(arguments),
-        Command::Packages => {
-            for (name, version) in list::packages()? {
-                report::line(&format!("{name} {version}"));
-            }
-            Ok(ExitCode::SUCCESS)
-        }
         Command::Serve(arguments) => {
             ours::serve(&arguments)?;
             Ok(ExitCode::SUCCESS)

@@ -32,6 +32,8 @@ pub enum Need {
     Openvino,
     /// Google's LiteRT with its compiler plugins, and trained models.
     Litert,
+    /// Trained models that read text, of a public package.
+    Ocr,
     /// Apple's coremltools in a Python.
     Coremltools,
     /// Qualcomm's library for this processor.
@@ -58,13 +60,14 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 17] = [
+    pub const ALL: [Need; 18] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
         Need::Opencl,
         Need::Openvino,
         Need::Litert,
+        Need::Ocr,
         Need::Coremltools,
         Need::QnnLibrary,
         Need::QnnSdk,
@@ -88,6 +91,7 @@ impl Need {
             Need::Opencl => "opencl",
             Need::Openvino => "openvino",
             Need::Litert => "litert",
+            Need::Ocr => "ocr",
             Need::Coremltools => "coremltools",
             Need::QnnLibrary => "qnn-library",
             Need::QnnSdk => "qnn-sdk",

@@ -1,12 +1,14 @@
-//! Sessions as apps use them, beside ONNX Runtime: inputs of many widths, streams with a state, sessions side by side.
+//! Sessions as apps use them, beside ONNX Runtime: inputs of many widths, streams with a state, sessions side by side, two
+//! models that read a page.
 //!
 //! Invariants:
-//! 1. Both sides get the same inputs, made by `peer.py`, and compute by turns, each in a process of its own.
+//! 1. Both sides get the same inputs, made by `peer.py` or read from one file, and compute by turns, each in a process of its own.
 //! 2. Times are of the whole call that an app makes: filling the input, planning where the shape is new, the run.
 //!
 //! Not here: single runs of fixed shapes (`cargo xtask trained`), networks that are made (`cargo xtask peers`).
 
 mod beside;
+mod ocr;
 mod ours;
 mod versus;
 
@@ -31,6 +33,8 @@ enum Command {
     Stream(versus::Arguments),
     /// Two sessions of one runtime at once, each with one thread, and each alone
     Beside(beside::Arguments),
+    /// The example that reads the text of a picture, two models at once
+    Ocr(ocr::Arguments),
     /// One side, for the others
     #[command(hide = true)]
     Serve {
@@ -40,6 +44,9 @@ enum Command {
         threads: u32,
         count: usize,
     },
+    /// One side of `ocr`
+    #[command(hide = true)]
+    ServeOcr(ocr::Side),
 }
 
 fn main() -> Result<()> {
@@ -47,6 +54,8 @@ fn main() -> Result<()> {
         Command::Widths(arguments) => versus::run(ours::Kind::Widths, &arguments)?,
         Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments)?,
         Command::Beside(arguments) => beside::run(&arguments)?,
+        Command::Ocr(arguments) => ocr::run(&arguments)?,
+        Command::ServeOcr(side) => return ocr::serve(&side),
         Command::Serve {
             kind,
             model,

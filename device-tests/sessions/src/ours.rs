@@ -222,13 +222,13 @@ fn kept(session: &Session) -> Kept {
     }
 }
 
-fn say(value: &impl Serialize) -> Result<()> {
+pub(crate) fn say(value: &impl Serialize) -> Result<()> {
     let mut to = std::io::stdout().lock();
     writeln!(to, "{}", serde_json::to_string(value)?)?;
     to.flush()?;
     Ok(())
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

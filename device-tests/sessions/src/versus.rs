@@ -161,13 +161,13 @@ fn table(ours: &Side, peer: &Side) -> Table {
 }
 
 /// The least time that this share of the times does not exceed.
-fn part(times: &[u64], share: f64) -> u64 {
+pub(crate) fn part(times: &[u64], share: f64) -> u64 {
     let mut times = times.to_vec();
     times.sort_unstable();
     let at = (times.len() as f64 * share).ceil() as usize;
     times.get(at.saturating_sub(1)).copied().unwrap_or(0)
 }
 
-fn ms(ns: u64) -> f64 {
+pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }

@@ -39,9 +39,10 @@ pub(super) enum Step {
 }
 
 /// Suites that take minutes, or need what is made by Python or fetched: by package and name.
-pub(super) const WHOLE: [(&str, &str); 16] = [
+pub(super) const WHOLE: [(&str, &str); 17] = [
     (DEVICE_TESTS, "coreml_witness"),
     (DEVICE_TESTS, "gpu_models"),
+    (DEVICE_TESTS, "ocr"),
     (DEVICE_TESTS, "onnx_backend"),
     (DEVICE_TESTS, "onnx_runtime"),
     (DEVICE_TESTS, "onnx_writer"),
@@ -203,6 +204,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
             &["xtask", "differ", "--graphs", "500"],
         )
         .needs("python", crate::differ::missing()),
+        Check::new("the example that reads a page", vec![suite(DEVICE_TESTS, "ocr")]),
         Check::new(
             "clients of vendors' libraries by others",
             vec![suite(LITERT_TESTS, "qnn"), suite(LITERT_TESTS, "neuron")],

@@ -97,6 +97,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "polychip-ops",
         ],
     ),
+    ("polychip-example-ocr", &["polychip"]),
     ("xtask", &[]),
 ];
 
