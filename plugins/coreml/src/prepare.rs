@@ -57,7 +57,7 @@ pub(crate) fn prepare(shared: &Shared, package: &Package) -> Result<Prepared> {
         Error::new(ErrorKind::Transient, words)
     };
     let folder = tempfile::Builder::new()
-        .prefix("polychip-")
+        .prefix(&format!("polychip-{}-", std::process::id()))
         .suffix(".mlpackage")
         .tempdir()
         .map_err(disk)?;

@@ -233,7 +233,9 @@ fn nothing_is_left_behind() {
     let (objects, folders) = (system.live(), system.folders());
     let packages = || {
         let entries = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-        let ours = |name: &str| name.starts_with("polychip-") && name.ends_with(".mlpackage");
+        // others may run at the same time
+        let own = format!("polychip-{}-", std::process::id());
+        let ours = |name: &str| name.starts_with(&own) && name.ends_with(".mlpackage");
         entries
             .filter(|entry| ours(&entry.file_name().to_string_lossy()))
             .count()

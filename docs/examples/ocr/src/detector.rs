@@ -108,8 +108,8 @@ fn components(map: &[f32], width: usize) -> Vec<[usize; 4]> {
             let [left, top, right, bottom] = around;
             around = [left.min(x), top.min(y), right.max(x + 1), bottom.max(y + 1)];
             for y in y.saturating_sub(1)..(y + 2).min(height) {
-                let row = y * width;
-                for near in row + x.saturating_sub(1)..row + (x + 2).min(width) {
+                for x in x.saturating_sub(1)..(x + 2).min(width) {
+                    let near = y * width + x;
                     if std::mem::take(&mut is_text[near]) {
                         next.push(near);
                     }
