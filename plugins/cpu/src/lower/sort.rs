@@ -40,7 +40,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let Some(axis) = axis::normalise(along, from.len()).filter(|_| from.len() == to.len()) else {
         return Ok(false);
     };
-    if !plain(x) || !values.is_none_or(plain) || to[axis] > from[axis] {
+    // a k that only the run knows may be stated in another way by each output
+    let mut others = (0..from.len()).filter(|&other| other != axis);
+    let fits = others.all(|other| to[other] == from[other])
+        && places.is_none_or(|places| l.shape(places).is_ok_and(|dims| *dims == *to));
+    if !plain(x) || !values.is_none_or(plain) || to[axis] > from[axis] || !fits {
         return Ok(false);
     }
     let rows = Rows {
