@@ -10,6 +10,7 @@
 mod list;
 mod ours;
 mod report;
+mod steps;
 mod versus;
 
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! One model through the crate that apps use, in a process of its own: the counterpart of `peer.py`.
 //!
 //! Says in one line of JSON what loading took, then answers lines: `N` with the nanoseconds of N runs, `peak` with the bytes
-//! that loading and running added to the process, `check` with the distance of each output from the peer's.
+//! that loading and running added to the process, `check` with the distance of each output from the peer's, `reference` with
+//! what the CPU leaves to the scalar reference evaluator.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,8 @@ use polychip_device_tests::process::{forget_peak, memory};
 use polychip_device_tests::{model, npy};
 use polychip_ops::Literal;
 use serde::{Deserialize, Serialize};
+
+use crate::steps;
 
 /// Longest that a single run may take.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -99,6 +102,7 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<()> {
                 &inputs,
                 &read(&arguments.folder, &index.outputs)?,
             )?)?,
+            "reference" => say(&steps::by_reference(&session)?)?,
             count => {
                 let times = (0..count.parse::<usize>()?).map(|_| once());
                 say(&times.collect::<Result<Vec<u64>>>()?)?;

@@ -165,6 +165,10 @@ impl fmt::Display for Report {
                         }
                         None => cells.push(String::new()),
                     }
+                    if !pair.reference.is_empty() {
+                        let steps = pair.reference.join(", ");
+                        reasons.push(format!("{}: computed by the scalar reference: {steps}", row.name));
+                    }
                 }
                 other => {
                     let (verdict, words) = match other {
@@ -193,10 +197,11 @@ impl fmt::Display for Report {
         let ratios = self.pairs().map(Pair::ratio);
         let count = |beyond: f64| ratios.clone().filter(|&ratio| ratio > beyond).count();
         let far = self.pairs().filter(|pair| pair.deviation() > TOLERANCE).count();
+        let scalar = self.pairs().filter(|pair| !pair.reference.is_empty()).count();
         write!(
             f,
             "{} models of {}, {} threads: time to ONNX Runtime's, geometric mean {:.2}, {} above 1.3, {} above 2, {} above 5; \
-             peak memory {:.2}, time to load {:.2}; {far} apart by more than {TOLERANCE:.0e}.",
+             peak memory {:.2}, time to load {:.2}; {far} apart by more than {TOLERANCE:.0e}; {scalar} with steps of the scalar reference.",
             ratios.clone().count(),
             self.rows.len(),
             self.threads,

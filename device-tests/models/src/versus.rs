@@ -42,6 +42,8 @@ pub(crate) struct Pair {
     pub(crate) ours: Side,
     pub(crate) peer: Side,
     pub(crate) outputs: Vec<Checked>,
+    /// What the CPU leaves to the scalar reference evaluator.
+    pub(crate) reference: Vec<String>,
 }
 
 /// What came of a model.
@@ -129,6 +131,7 @@ fn turns(ours: &mut Runner, peer: &mut Runner, peer_loaded: Loaded, conditions: 
         ours: mine,
         peer: theirs,
         outputs: ours.ask("check")?,
+        reference: ours.ask("reference")?,
     })
 }
 
