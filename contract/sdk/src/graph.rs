@@ -688,6 +688,19 @@ impl Constant {
         }
     }
 
+    /// Bytes that the caller keeps.
+    ///
+    /// # Safety
+    /// They live, and nobody writes to them, as long as the value or a copy of it is used.
+    #[must_use]
+    pub unsafe fn kept(bytes: &[u8]) -> Constant {
+        Constant {
+            data: bytes.as_ptr(),
+            bytes: bytes.len() as u64,
+            fd: None,
+        }
+    }
+
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

@@ -576,6 +576,56 @@ impl Tensor {
         Self::new(shape, data)
     }
 
+    /// The elements where they lie, where they lie as [`Tensor::from_bytes`] reads them: those of whole bytes, but no
+    /// complex numbers.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        if cfg!(target_endian = "big") {
+            return None;
+        }
+        match &self.data {
+            Storage::F32(v) => Some(bytemuck::cast_slice(v)),
+            Storage::F64(v) => Some(bytemuck::cast_slice(v)),
+            Storage::F16(v) => Some(bytemuck::cast_slice(v)),
+            Storage::BF16(v) => Some(bytemuck::cast_slice(v)),
+            Storage::I8(v) => Some(bytemuck::cast_slice(v)),
+            Storage::U8(v) => Some(v),
+            Storage::I16(v) => Some(bytemuck::cast_slice(v)),
+            Storage::U16(v) => Some(bytemuck::cast_slice(v)),
+            Storage::I32(v) => Some(bytemuck::cast_slice(v)),
+            Storage::U32(v) => Some(bytemuck::cast_slice(v)),
+            Storage::I64(v) => Some(bytemuck::cast_slice(v)),
+            Storage::U64(v) => Some(bytemuck::cast_slice(v)),
+            Storage::Bool(v) => Some(bytemuck::cast_slice(v)),
+            Storage::String(_) | Storage::C64(_) | Storage::C128(_) | Storage::Code(..) => None,
+        }
+    }
+
+    /// As [`bytes`](Self::bytes), to write: numbers only, of which every bit pattern is one.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if cfg!(target_endian = "big") {
+            return None;
+        }
+        match &mut self.data {
+            Storage::F32(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::F64(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::F16(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::BF16(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::I8(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::U8(v) => Some(v),
+            Storage::I16(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::U16(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::I32(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::U32(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::I64(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::U64(v) => Some(bytemuck::cast_slice_mut(v)),
+            Storage::Bool(_) | Storage::String(_) | Storage::C64(_) | Storage::C128(_) | Storage::Code(..) => {
+                None
+            }
+        }
+    }
+
     /// The elements as little-endian bytes, packed as [`Tensor::from_bytes`] reads them.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {

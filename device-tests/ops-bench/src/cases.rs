@@ -17,6 +17,9 @@ const GRAPHS: &[(&str, &str)] = &[
     ("If/branch/f32", include_str!("../graphs/if.txt")),
     ("Loop/sum/f32", include_str!("../graphs/loop.txt")),
     ("Scan/sum/f32", include_str!("../graphs/scan.txt")),
+    // what follows a result whose size only the values tell
+    ("NonZero/masked/f32", include_str!("../graphs/masked.txt")),
+    ("NonZero/found-rows/f32", include_str!("../graphs/found.txt")),
 ];
 
 /// How large the tensors of a case are.

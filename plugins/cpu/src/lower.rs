@@ -10,7 +10,8 @@
 //!
 //! From the bottom up: what a node or an encoding says (`function`, `window`, `encoding`, `tail`, `precision`,
 //! `in_place`), the program in the making (`builder`, `places`, `steps`, `quantise`, `forms`), the kernels of each op class
-//! (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), who is given a node (`fuse`, `dispatch`), and what becomes of all (`finish`, `draft`). A file
+//! (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), what is lowered while a part runs (`late`), who is
+//! given a node (`fuse`, `dispatch`), and what becomes of all (`finish`, `draft`). A file
 //! imports files below its own only.
 //!
 //! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
@@ -41,6 +42,7 @@ mod fuse;
 mod gather;
 mod in_place;
 mod integers;
+mod late;
 mod loss;
 mod matmul;
 mod movement;

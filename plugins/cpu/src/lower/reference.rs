@@ -1,10 +1,14 @@
-//! Steps that the reference evaluator computes, on boxed tensors: any element type, any shape.
+//! Steps that the reference evaluator computes, on boxed tensors: any element type, any shape; of sizes that only the run
+//! knows those that are not worth a kernel then (`late`).
+
+use std::borrow::Cow;
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
+use super::late::Late;
 use crate::part::Node;
-use crate::work::of_node;
+use crate::work::{Class, of_node};
 
 /// Adds a step that evaluates a node.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
@@ -38,6 +42,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         }
     }
     let packed = l.containers(node);
+    let late = Late::of(l, node);
+    let expected = late.as_ref().and_then(|late| late.expected(l));
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
     let work = of_node(l.part, node);
     let step = l.step(
@@ -46,22 +52,30 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         &writes,
         None,
         Box::new(move |o| {
+            if let Some(late) = &late
+                && late.run(o)?
+            {
+                return Ok(());
+            }
             let mut tensors = Vec::with_capacity(places.len());
             for place in &places {
-                tensors.push(place.map(|i| o.tensor(i)).transpose()?);
+                tensors.push(place.map(|i| o.taken(i)).transpose()?);
             }
             let wrong = super::body::failure;
             if let Some(parts) = &parts {
                 // the parts take and give what is present, in order
                 let computed = parts
-                    .run_until(tensors.into_iter().flatten().collect(), o.stop)
+                    .run_until(
+                        tensors.into_iter().flatten().map(Cow::into_owned).collect(),
+                        o.stop,
+                    )
                     .map_err(wrong)?;
                 for (write, tensor) in computed.into_iter().enumerate().take(results.len()) {
                     o.store(write, tensor)?;
                 }
                 return Ok(());
             }
-            let inputs: Vec<_> = tensors.iter().map(Option::as_ref).collect();
+            let inputs: Vec<_> = tensors.iter().map(Option::as_deref).collect();
             let computed = polychip_reference::evaluate_packed(op, &attributes, &inputs, &packed, outputs)
                 .map_err(wrong)?;
             let mut computed: Vec<_> = computed.into_iter().map(Some).collect();
@@ -77,6 +91,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
             Ok(())
         }),
     );
-    step.work = work.over(step.work.bytes);
+    match expected {
+        Some(within) => {
+            step.does(Class::Copy, 0).within = within;
+            step.work.bytes = 0;
+        }
+        None => step.work = work.over(step.work.bytes),
+    }
     Ok(())
 }

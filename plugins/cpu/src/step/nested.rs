@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A nested program works in a scratch of its step and in what the step binds to its ports; its packed weights are a
-//!    piece of those around it.
+//!    piece of those around it, or its own where it was lowered while the part ran.
 //! 2. Between two calls nothing of it lives on but what its step keeps.
 //!
 //! Not here: when a body runs, and what it is fed (`lower/control`).
@@ -14,18 +14,37 @@ use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 use super::operands::{Given, Memory, Operands, Wanted, tensor_from_bytes};
 use super::{Program, Value};
 use crate::arena::ALIGN;
+use crate::weights::Packed;
 
 /// A program inside a step.
 pub(crate) struct Nested {
     program: Program,
-    /// The first of its sections among those around it.
-    packed: usize,
+    weights: Where,
+}
+
+/// Where the packed weights of a nested program are.
+enum Where {
+    /// Among those around it, from this one on.
+    Around(usize),
+    /// Its own.
+    Own(Packed),
 }
 
 impl Nested {
     /// A program whose sections are packed by the program around it, from this one on.
     pub(crate) fn new(program: Program, packed: usize) -> Self {
-        Self { program, packed }
+        Self {
+            program,
+            weights: Where::Around(packed),
+        }
+    }
+
+    /// A program with packed weights of its own.
+    pub(crate) fn with_weights(program: Program, packed: Packed) -> Self {
+        Self {
+            program,
+            weights: Where::Own(packed),
+        }
     }
 
     /// Bytes of scratch that a call needs.
@@ -149,15 +168,18 @@ impl Operands<'_> {
         }
         let memory = Memory {
             arena: scratch.as_mut_ptr().cast(),
-            packed: self.memory.packed.wrapping_add(nested.packed),
+            packed: match &nested.weights {
+                Where::Around(first) => self.memory.packed.wrapping_add(*first),
+                Where::Own(packed) => packed.table().as_ptr(),
+            },
             ports,
         };
         // a body may have no steps, and be called for ever
         self.check_cancelled()?;
         for step in &program.steps {
             self.check_cancelled()?;
-            // SAFETY: the scratch has `arena_bytes` bytes and is this call's alone; the table of the program
-            // around holds the sections of this one from `packed` on; each port was checked above to be as large as its value,
+            // SAFETY: the scratch has `arena_bytes` bytes and is this call's alone; the table of packed weights holds the
+            // sections of this program, from the first one on; each port was checked above to be as large as its value,
             // input ports are only read, and what is behind a port outlives the call.
             let mut operands =
                 unsafe { Operands::new(program, step, &memory, &mut slots, self.pool, self.stop) };

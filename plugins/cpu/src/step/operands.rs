@@ -8,6 +8,8 @@
 //! 3. One thread at a time runs the steps over one [`Memory`].
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
+
 use half::bf16;
 use polychip_cpu_kernels::{Slice, SliceMut, ThreadPool};
 use polychip_ops::DType;
@@ -236,6 +238,42 @@ impl<'a> Operands<'a> {
         }
     }
 
+    /// Extents of operand `i`, in the order of memory; nothing where it was not computed.
+    pub(crate) fn dims(&self, i: usize) -> Option<&[usize]> {
+        let value = self.value(self.step.reads[i]);
+        match &value.shape {
+            Some(shape) => Some(shape),
+            None => self.boxed(i).map(Tensor::shape),
+        }
+    }
+
+    /// Operand `i`, where it is a boxed tensor.
+    pub(crate) fn boxed(&self, i: usize) -> Option<&Tensor> {
+        let value = self.value(self.step.reads[i]);
+        match &self.program.allocations[value.allocation.0 as usize].home {
+            Home::Slot(slot) => self.slots[*slot].as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether result `i` is a boxed tensor.
+    pub(crate) fn gives_boxed(&self, i: usize) -> bool {
+        self.value(self.step.writes[i]).shape.is_none()
+    }
+
+    /// As [`given`](Self::given), a boxed tensor where it lies.
+    pub(crate) fn given_in_place(&self, i: usize) -> Result<Given<'_>> {
+        let boxed = self.boxed(i);
+        match boxed.and_then(|tensor| Some((tensor, tensor.bytes()?))) {
+            Some((tensor, bytes)) => Ok(Given::Memory(
+                bytes,
+                polychip_reference::dtype(tensor.element()),
+                tensor.shape(),
+            )),
+            None => self.given(i),
+        }
+    }
+
     /// Result `i` as a program inside the step gives it; into `boxed` where its size is not known, to be
     /// [`stored`](Self::store) by the caller.
     ///
@@ -266,6 +304,14 @@ impl<'a> Operands<'a> {
                     .expect("invariant: a value with an address has a shape");
                 tensor_from_bytes(value.dtype, shape, self.read::<u8>(i))
             }
+        }
+    }
+
+    /// As [`tensor`](Self::tensor), where it lies if it is boxed.
+    pub(crate) fn taken(&self, i: usize) -> Result<Cow<'_, Tensor>> {
+        match self.boxed(i) {
+            Some(tensor) => Ok(Cow::Borrowed(tensor)),
+            None => self.tensor(i).map(Cow::Owned),
         }
     }
 
