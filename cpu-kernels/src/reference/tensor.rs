@@ -620,9 +620,11 @@ impl Tensor {
             Storage::U32(v) => Some(bytemuck::cast_slice_mut(v)),
             Storage::I64(v) => Some(bytemuck::cast_slice_mut(v)),
             Storage::U64(v) => Some(bytemuck::cast_slice_mut(v)),
-            Storage::Bool(_) | Storage::String(_) | Storage::C64(_) | Storage::C128(_) | Storage::Code(..) => {
-                None
-            }
+            Storage::Bool(_)
+            | Storage::String(_)
+            | Storage::C64(_)
+            | Storage::C128(_)
+            | Storage::Code(..) => None,
         }
     }
 
