@@ -31,6 +31,9 @@ pub(crate) struct Conditions {
 const MOST_RUNS: u64 = 500;
 /// How long the runs of a turn that do not count go on at least.
 const WARM: Duration = Duration::from_millis(2);
+/// A rest before each turn: threads that wait for work of the turn before look for it a while, on processors that this
+/// turn needs.
+const REST: Duration = Duration::from_millis(20);
 
 /// A step that the CPU computes a model with.
 #[derive(Debug, Clone, Serialize)]
@@ -187,6 +190,7 @@ impl Side {
         turn: Duration,
         mut run: impl FnMut(u64) -> Result<Vec<u64>>,
     ) -> Result<()> {
+        std::thread::sleep(REST);
         let begin = Instant::now();
         let mut runs = 1;
         let mut last = run(runs)?;
