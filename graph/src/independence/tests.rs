@@ -8,11 +8,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
 use super::{TrueShapes, true_shapes};
+use crate::passes::tests::execute;
 use crate::{Constant, Error, ErrorKind, Graph, Node, Tensor, TensorId, infer, text};
-
-#[allow(dead_code, reason = "tests of passes use more of it")]
-#[path = "../passes/tests/execute.rs"]
-mod execute;
 
 fn sizes(names: &[(&str, usize)]) -> BTreeMap<String, usize> {
     names
