@@ -13,13 +13,15 @@ use crate::input::InputArguments;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::run::{PATIENCE, feed};
-use crate::setup::{ModelArguments, SessionArguments};
+use crate::setup::{BucketArguments, ModelArguments, SessionArguments};
 use crate::trace::Watched;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
     /// Runs before the first that counts
@@ -100,7 +102,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         fill: Some(arguments.inputs.fill.unwrap_or(0)),
     };
     let (model, given) = inputs.read(&model)?;
-    let session = arguments.session.session(&runtime, &model)?;
+    let session = match arguments.buckets.buckets.is_empty() {
+        true => arguments.session.session(&runtime, &model)?,
+        false => {
+            let buckets = &arguments.buckets;
+            arguments
+                .session
+                .bucketed(&runtime, &arguments.model, buckets, &given)?
+        }
+    };
     let memory = feed(&session, &given)?;
     let inputs: Vec<&polychip::Input> = memory.iter().collect();
     let progress = Progress::steps("measuring", arguments.warmup.saturating_add(arguments.iters));

@@ -18,7 +18,7 @@ use crate::input::{Given, InputArguments, labels};
 use crate::label::{Top, top};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{ModelArguments, Precision, SessionArguments};
+use crate::setup::{BucketArguments, ModelArguments, Precision, SessionArguments};
 use crate::{file, npy};
 
 /// How long a run may take.
@@ -32,6 +32,8 @@ const SHOWN: usize = 6;
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
     /// Labels, one a line: prints the one of the highest value
@@ -114,7 +116,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let runtime = arguments.session.runtime()?;
     let model = arguments.model.load(&runtime)?;
     let (model, given) = arguments.inputs.read(&model)?;
-    let session = arguments.session.session(&runtime, &model)?;
+    let session = match arguments.buckets.buckets.is_empty() {
+        true => arguments.session.session(&runtime, &model)?,
+        false => {
+            let buckets = &arguments.buckets;
+            arguments
+                .session
+                .bucketed(&runtime, &arguments.model, buckets, &given)?
+        }
+    };
     if arguments.save.is_some() {
         check_names(&session, &given)?;
     }
@@ -210,6 +220,10 @@ pub(crate) fn feed(session: &Session, given: &[Given]) -> anyhow::Result<Vec<pol
     let mut inputs = Vec::with_capacity(given.len());
     for value in given {
         let mut input = session.input(&value.name)?;
+        let spec = session.inputs().find(|spec| spec.name == value.name);
+        if spec.is_some_and(|spec| !spec.open.is_empty()) {
+            input.resize(&value.array.shape)?;
+        }
         input.write_bytes(&value.array.bytes)?;
         inputs.push(input);
     }

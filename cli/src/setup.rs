@@ -8,6 +8,7 @@ use std::time::Instant;
 use polychip::{Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::usage;
+use crate::input::Given;
 use crate::progress::Progress;
 use crate::run::PATIENCE;
 use crate::{file, plan};
@@ -95,6 +96,14 @@ pub(crate) struct ModelArguments {
     pub(crate) shapes: Vec<(String, Vec<usize>)>,
 }
 
+/// Sizes that runs are padded to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BucketArguments {
+    /// Plan for these sizes of an open dimension only, and pad the run to the next one; may be given several times
+    #[arg(long, value_name = "NAME=1,4,16", value_parser = buckets, conflicts_with_all = ["plan", "locked"])]
+    pub(crate) buckets: Vec<(String, Vec<usize>)>,
+}
+
 /// How exactly to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -163,6 +172,22 @@ pub(crate) fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
     let sizes = shape.split('x').map(|size| {
         size.parse()
             .map_err(|_| format!("{shape:?} is not a shape: {size:?} is no size; {FORM}"))
+    });
+    Ok((name.to_owned(), sizes.collect::<Result<Vec<usize>, String>>()?))
+}
+
+/// Reads `NAME=1,4,16`.
+fn buckets(text: &str) -> Result<(String, Vec<usize>), String> {
+    const FORM: &str = "write NAME=1,4,16";
+    let (name, list) = text.rsplit_once('=').ok_or(FORM)?;
+    if name.is_empty() {
+        return Err(format!("the dimension's name is empty; {FORM}"));
+    }
+    let sizes = list.split(',').map(|size| match size.parse() {
+        Ok(0) | Err(_) => Err(format!(
+            "{list:?} are no sizes: {size:?} is no number above 0; {FORM}"
+        )),
+        Ok(size) => Ok(size),
     });
     Ok((name.to_owned(), sizes.collect::<Result<Vec<usize>, String>>()?))
 }
@@ -337,6 +362,29 @@ impl SessionArguments {
         let _progress = Progress::of("compiling");
         Ok(runtime.session_of(planned, self.policy())?)
     }
+
+    /// As [`SessionArguments::session`], where there are buckets of the model with its sizes open, and for these inputs.
+    pub(crate) fn bucketed(
+        &self,
+        runtime: &Runtime,
+        model: &ModelArguments,
+        buckets: &BucketArguments,
+        given: &[Given],
+    ) -> anyhow::Result<Session> {
+        let has_buckets = |name: &str| buckets.buckets.iter().any(|(other, _)| other == name);
+        let dims = model.dims.iter().filter(|(name, _)| !has_buckets(name));
+        let model = runtime.load(&model.model)?.bind(dims.cloned())?;
+        let policy = buckets
+            .buckets
+            .iter()
+            .fold(self.policy(), |policy, (name, sizes)| {
+                policy.shapes(name, sizes.iter().copied())
+            });
+        let _progress = Progress::of("planning and compiling");
+        let session = runtime.session(&model, policy)?;
+        session.prepare(given.iter().map(|given| (&given.name, &given.array.shape)))?;
+        Ok(session)
+    }
 }
 
 /// Plans a model, and says how far that is where it takes long.
@@ -390,6 +438,14 @@ mod tests {
         assert_eq!(dimension("a=b=2"), Ok(("a=b".into(), 2)));
         for bad in ["batch", "=4", "batch=", "batch=-1", "batch=x"] {
             assert!(dimension(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn buckets_are_a_dimension_and_sizes_above_zero() {
+        assert_eq!(buckets("x.3=1,4,16"), Ok(("x.3".into(), vec![1, 4, 16])));
+        for bad in ["n", "=4", "n=", "n=0,4", "n=1,,4", "n=1x4"] {
+            assert!(buckets(bad).is_err(), "{bad}");
         }
     }
 

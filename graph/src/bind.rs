@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use polychip_ops::Dim;
 
-use crate::{Error, Graph, infer};
+use crate::{Error, Graph, Values, infer};
 
 /// The names of sizes that the graph's inputs leave open, in order of the alphabet.
 pub fn dim_names(graph: &Graph) -> Vec<Arc<str>> {
@@ -81,6 +81,11 @@ pub fn sizes_of<'a>(
 /// # Errors
 /// If a name is none of the graph's, or the sizes break a rule of some op.
 pub fn bind_dims(graph: &mut Graph, dims: &BTreeMap<String, usize>) -> Result<(), Error> {
+    bind_values(graph, dims).map(drop)
+}
+
+/// As [`bind_dims`], with what is known of values then.
+pub(crate) fn bind_values(graph: &mut Graph, dims: &BTreeMap<String, usize>) -> Result<Values, Error> {
     let names = dim_names(graph);
     for name in dims.keys() {
         if !names.iter().any(|known| **known == **name) {
@@ -94,8 +99,7 @@ pub fn bind_dims(graph: &mut Graph, dims: &BTreeMap<String, usize>) -> Result<()
         }
     }
     substitute(graph, dims);
-    infer(graph)?;
-    Ok(())
+    infer(graph)
 }
 
 fn substitute(graph: &mut Graph, dims: &BTreeMap<String, usize>) {

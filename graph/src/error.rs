@@ -24,6 +24,8 @@ pub enum ErrorKind {
     ExternalData,
     /// A dimension name or size that does not fit the model.
     Dim,
+    /// Results along a dimension are made of other positions of it.
+    Mixed,
     /// The text form does not parse.
     Text,
     /// A graph breaks an invariant.
@@ -51,6 +53,8 @@ enum Repr {
     },
     #[error("{0}")]
     Dim(String),
+    #[error("{0}")]
+    Mixed(String),
     #[error("line {line}: {message}")]
     Text { line: usize, message: String },
     #[error("{0}")]
@@ -105,6 +109,10 @@ impl Error {
         Error::repr(Repr::Dim(message.into()))
     }
 
+    pub(crate) fn mixed(message: impl Into<String>) -> Error {
+        Error::repr(Repr::Mixed(message.into()))
+    }
+
     pub(crate) fn text(line: usize, message: impl Into<String>) -> Error {
         Error::repr(Repr::Text {
             line,
@@ -125,6 +133,7 @@ impl Error {
             Repr::Infer { .. } | Repr::Inference(_) => ErrorKind::Inference,
             Repr::ExternalData { .. } => ErrorKind::ExternalData,
             Repr::Dim(_) => ErrorKind::Dim,
+            Repr::Mixed(_) => ErrorKind::Mixed,
             Repr::Text { .. } => ErrorKind::Text,
             Repr::Invalid(_) => ErrorKind::Invalid,
         }

@@ -231,4 +231,4 @@ impl Pipeline<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

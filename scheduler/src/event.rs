@@ -39,11 +39,15 @@ pub enum EventKind {
     Switched,
     /// The profile database could not be read or written.
     ProfileUnused,
+    /// A plan that was made in the background took over from the one for the CPU.
+    TookOver,
+    /// A plan could not be made in the background; the one for the CPU stays.
+    NotPlanned,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 10] = [
+    pub const ALL: [EventKind; 12] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -54,6 +58,8 @@ impl EventKind {
         EventKind::Reloaded,
         EventKind::Switched,
         EventKind::ProfileUnused,
+        EventKind::TookOver,
+        EventKind::NotPlanned,
     ];
 }
 
@@ -62,7 +68,8 @@ impl EventKind {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// The device, `plugin:index`; of a switch, the plan that was switched to.
+    /// The device, `plugin:index`; of a switch, the plan that was switched to; of a plan made in
+    /// the background, its devices.
     pub device: String,
     /// Nodes that were moved or kept away; 0 where none were.
     pub nodes: usize,
@@ -108,6 +115,8 @@ impl fmt::Display for Event {
             EventKind::Reloaded => write!(f, "reloaded: {device}: {words}"),
             EventKind::Switched => write!(f, "switched to {device}: {words}"),
             EventKind::ProfileUnused => write!(f, "measured times are kept in memory only: {words}"),
+            EventKind::TookOver => write!(f, "took over: a plan for {device}, {words}"),
+            EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
         }?;
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;
@@ -126,7 +135,7 @@ pub(crate) struct EventLog {
 impl EventLog {
     /// Adds an event. What differs only in the numbers of a message counts as the same.
     pub(crate) fn add(&mut self, event: Event) {
-        if event.kind == EventKind::Switched {
+        if matches!(event.kind, EventKind::Switched | EventKind::TookOver) {
             tracing::info!("{event}");
         } else {
             tracing::warn!("{event}");

@@ -174,16 +174,21 @@ impl Model {
         sizes: &BTreeMap<String, usize>,
         canonical: impl FnOnce() -> Result<Graph>,
     ) -> Result<Model> {
-        let open = match self.0.canonical.get() {
-            Some(open) => open,
-            None => {
-                let made = canonical()?;
-                self.0.canonical.get_or_init(|| made)
-            }
-        };
+        let open = self.open_canonical(canonical)?;
         let graph = self.with_sizes(open, sizes)?;
         let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
         Ok(Model(Arc::new(inner)))
+    }
+
+    /// The canonical graph with its sizes open. `canonical` brings a graph into canonical form.
+    pub(crate) fn open_canonical(&self, canonical: impl FnOnce() -> Result<Graph>) -> Result<&Graph> {
+        match self.0.canonical.get() {
+            Some(open) => Ok(open),
+            None => {
+                let made = canonical()?;
+                Ok(self.0.canonical.get_or_init(|| made))
+            }
+        }
     }
 
     fn with_sizes(&self, graph: &Graph, sizes: &BTreeMap<String, usize>) -> Result<Graph> {

@@ -116,6 +116,8 @@ pub struct Policy {
     governed: Option<Governed>,
     conditions: Option<Conditions>,
     kept_bytes: u64,
+    buckets: Vec<(String, Vec<usize>)>,
+    plans_in_background: bool,
 }
 
 impl Default for Policy {
@@ -138,6 +140,8 @@ impl Default for Policy {
             governed: None,
             conditions: None,
             kept_bytes: KEPT_BYTES,
+            buckets: Vec::new(),
+            plans_in_background: false,
         }
     }
 }
@@ -290,6 +294,38 @@ impl Policy {
     #[must_use]
     pub fn kept_shapes(mut self, bytes: u64) -> Self {
         self.kept_bytes = bytes;
+        self
+    }
+
+    /// Buckets: the sizes that are planned for of a dimension that the model leaves open, for devices that take long to
+    /// compile. A run of a size between takes the next larger bucket: its inputs are padded with zeros, and its outputs
+    /// cut back. A size above the largest bucket is planned for as it is, as without buckets. An axis without a name has
+    /// that of its input and its number (`x.3`).
+    ///
+    /// A session is made only where it is proved that padding changes no answer: that along the dimension every position
+    /// of an output is made of its own position of the inputs, or of those before it. Else its error names the first node
+    /// that mixes positions. A batch is independent in most models, a width or a length in few.
+    ///
+    /// ```
+    /// let policy = polychip::Policy::latency().shapes("batch", [1, 4, 16]);
+    /// ```
+    #[must_use]
+    pub fn shapes(mut self, dimension: impl Into<String>, sizes: impl IntoIterator<Item = usize>) -> Self {
+        let mut sizes: Vec<usize> = sizes.into_iter().collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        self.buckets.push((dimension.into(), sizes));
+        self
+    }
+
+    /// A run of sizes that are not planned for is answered at once by a plan for the CPU alone, which takes some
+    /// milliseconds to make, while a thread of the session makes the plan over all devices; runs from then on take that.
+    /// [`Session::prepare`](crate::Session::prepare) still waits for the plan over all devices. Where the policy's
+    /// devices leave no CPU, or nothing but CPUs, or the CPU cannot compute the model, a run waits as without this. It
+    /// is for models with open sizes; the one plan of others is made with their session.
+    #[must_use]
+    pub fn background_planning(mut self) -> Self {
+        self.plans_in_background = true;
         self
     }
 
@@ -463,6 +499,14 @@ impl Policy {
 
     pub(crate) fn most_kept_bytes(&self) -> u64 {
         self.kept_bytes
+    }
+
+    pub(crate) fn buckets(&self) -> &[(String, Vec<usize>)] {
+        &self.buckets
+    }
+
+    pub(crate) fn plans_in_background(&self) -> bool {
+        self.plans_in_background
     }
 
     pub(crate) fn allowed_retries(&self) -> u32 {

@@ -319,6 +319,22 @@ impl fmt::Display for Report {
                 shapes.misses,
                 shapes.dropped
             )?;
+            if !shapes.buckets.is_empty() {
+                writeln!(
+                    f,
+                    "buckets: {:?}, {} runs were padded, {:.1} KiB copied",
+                    shapes.buckets,
+                    shapes.padded_runs,
+                    shapes.padded_bytes as f64 / 1024.0
+                )?;
+            }
+            if shapes.stand_in_runs > 0 || shapes.took_over > 0 {
+                writeln!(
+                    f,
+                    "planned in the background: {} runs answered by the CPU alone meanwhile, {} plans took over, {} to make",
+                    shapes.stand_in_runs, shapes.took_over, shapes.planning
+                )?;
+            }
         }
         write!(
             f,

@@ -123,7 +123,7 @@ impl Run {
             let left = timeout.saturating_sub(start.elapsed());
             let (slot, error) = match std::mem::replace(&mut self.state, State::Over) {
                 State::Issued(mut slot) => match self.plan.finish(&mut slot, left) {
-                    Ok(Progress::Done) => return Ok(Some(self.outputs(slot))),
+                    Ok(Progress::Done) => return self.outputs(slot).map(Some),
                     Ok(Progress::Waiting) => {
                         self.state = State::Issued(slot);
                         return Ok(None);
@@ -131,7 +131,7 @@ impl Run {
                     Err(error) => (slot, error),
                 },
                 State::Conducted => match self.plan.wait_conducted(self.index, left) {
-                    Some((slot, Ok(()))) => return Ok(Some(self.outputs(slot))),
+                    Some((slot, Ok(()))) => return self.outputs(slot).map(Some),
                     Some((slot, Err(error))) => (slot, error),
                     None => {
                         self.state = State::Conducted;
@@ -159,16 +159,19 @@ impl Run {
         }
     }
 
-    fn outputs(&self, mut slot: Box<Slot>) -> Outputs {
-        slot.given.complete();
+    fn outputs(&self, mut slot: Box<Slot>) -> Result<Outputs> {
+        if let Err(error) = self.plan.complete(&mut slot) {
+            self.plan.put_back(self.index, slot);
+            return Err(error);
+        }
         self.plan.keep_figures(&slot);
         self.inner.tracer.add(&self.plan, &slot);
         self.inner.runs.fetch_add(1, Ordering::Relaxed);
-        Outputs {
+        Ok(Outputs {
             plan: Arc::clone(&self.plan),
             index: self.index,
             slot: Some(slot),
-        }
+        })
     }
 }
 
@@ -238,6 +241,18 @@ impl Outputs {
             content: Content::Constant(&[]),
         };
         view.set_dims(spec.shape.iter().copied())?;
+        if slot.cut_by_app[index] {
+            return Err(bound_by_app(&spec.name));
+        }
+        let padding = slot.was_padded.as_ref();
+        if let Some(shape) = padding.and_then(|padding| padding.shapes.outputs[index].as_ref()) {
+            // where nothing was copied, the elements come first in the run's memory
+            view.set_dims(shape.iter().copied())?;
+            if !slot.cut[index].is_empty() {
+                view.content = Content::Constant(&slot.cut[index]);
+                return Ok(view);
+            }
+        }
         match &output.source {
             OutputSource::Same(first) => {
                 let mut same = self.at(*first)?;
@@ -255,13 +270,7 @@ impl Outputs {
                 let memory = slot.outputs[index]
                     .as_ref()
                     .filter(|_| !slot.app_bound[index])
-                    .ok_or_else(|| {
-                        let words = format!(
-                            "output {:?} was bound by the app, or is a state; read it there (Session::state)",
-                            spec.name
-                        );
-                        Error::new(ErrorKind::BadInput, words)
-                    })?;
+                    .ok_or_else(|| bound_by_app(&spec.name))?;
                 if spec.upper_bound {
                     let extents = slot.extents(*part, *port);
                     let dims = &extents.dims[..extents.rank];
@@ -272,6 +281,12 @@ impl Outputs {
         }
         Ok(view)
     }
+}
+
+fn bound_by_app(name: &str) -> Error {
+    let words =
+        format!("output {name:?} was bound by the app, or is a state; read it there (Session::state)");
+    Error::new(ErrorKind::BadInput, words)
 }
 
 impl Drop for Outputs {

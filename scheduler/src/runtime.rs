@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
 use polychip_profile::Profile;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
 use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
@@ -163,10 +163,17 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::plan`], or a device refused its part; for a model with open sizes, the session is governed or has
-    /// no device.
+    /// no device; or runs cannot be padded to the policy's buckets ([`Policy::shapes`]).
     pub fn session(&self, model: &Model, policy: Policy) -> Result<Session> {
         if !model.open_dims().is_empty() {
             return Session::open(Arc::clone(&self.0), model, policy);
+        }
+        if let Some((name, _)) = policy.buckets().first() {
+            let words = format!(
+                "{}: buckets are given for {name:?}, but the model leaves no size open (Policy::shapes)",
+                model.path().display()
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
         }
         let planned = self.plan(model, &policy)?;
         self.session_of(planned, policy)

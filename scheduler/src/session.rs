@@ -30,6 +30,7 @@ use crate::run::Run;
 use crate::shared::Shared;
 use crate::tensor::{Hold, Input, Output, Owner, TensorMemory, TensorSpec};
 use crate::trace::{TracedRun, Tracer};
+use buckets::Padding;
 use compile::Loaded;
 use flights::Flights;
 use govern::state::Governing;
@@ -37,8 +38,11 @@ use govern::watch::Watch;
 use inner::{Current, Inner, LossCount, output_in_flight};
 use loaded::LoadedPlan;
 use shapes::{Shapes, Special};
+use slot::Slot;
 
 pub(crate) mod arena;
+mod background;
+pub(crate) mod buckets;
 pub(crate) mod compile;
 mod conductor;
 pub(crate) mod copy;
@@ -48,6 +52,7 @@ pub(crate) mod history;
 pub(crate) mod inner;
 pub(crate) mod loaded;
 pub(crate) mod memory;
+pub(crate) mod padding;
 mod portfolio;
 mod recover;
 pub(crate) mod shapes;
@@ -253,8 +258,8 @@ impl Session {
         }
     }
 
-    /// Plans, compiles and loads for inputs of these shapes, if that was not done: a run of them then need not. Nothing
-    /// where the model's sizes are all known.
+    /// Plans, compiles and loads for inputs of these shapes, or the bucket that they are padded to, if that was not done:
+    /// a run of them then need not. Nothing where the model's sizes are all known.
     ///
     /// # Errors
     /// The model has no such input, a shape does not fit it, an open size is not given, or as [`Runtime::session`]
@@ -275,10 +280,12 @@ impl Session {
     /// input is then not given to runs, and the output not among their outputs; runs follow each other.
     ///
     /// # Errors
-    /// The model has no such input or output, they differ in type or shape, or one of them is bound already.
+    /// The model has no such input or output, they differ in type or shape, one of them is bound already, or a size of
+    /// theirs has buckets ([`Policy::shapes`](crate::Policy::shapes)).
     pub fn bind_state(&self, input: &str, output: &str) -> Result<()> {
         let (from, to) = (self.output_index(output)?, self.input_index(input)?);
         let (takes, gives) = (&self.0.inputs[to], &self.0.outputs[from]);
+        self.0.check_state(takes, gives)?;
         self.0.states.bind((to, takes), (from, gives))
     }
 
@@ -344,9 +351,9 @@ impl Session {
             let words = format!("input {:?} belongs to another session", input.name());
             return Err(Error::new(ErrorKind::BadInput, words));
         }
-        let inner = self.0.of(inputs)?;
-        inner.check_inputs(inputs, states)?;
-        inner.check_outputs(outputs, states)?;
+        let (inner, padding) = self.0.of(inputs)?;
+        inner.check_inputs(inputs, states, padding.as_deref())?;
+        inner.check_outputs(outputs, states, padding.as_deref())?;
         let stateful = !states.is_empty();
         let most = if stateful { 1 } else { usize::MAX };
         let ticket = match (flights.take(most), patience) {
@@ -360,18 +367,10 @@ impl Session {
         let ticket = ticket.ok_or_else(|| self.all_in_flight(stateful))?;
         let plan = inner.ready()?;
         let (index, mut slot) = plan.take_slot()?;
-        let given = &mut slot.given;
-        given.ticket = Some(ticket);
-        let inputs = inputs.iter().map(|input| (input.index, Hold::new(&input.memory)));
-        given.inputs.extend(inputs);
-        for output in outputs {
-            let Some(hold) = Hold::alone(&output.memory) else {
-                // another thread was faster
-                let error = output_in_flight(output);
-                plan.put_back(index, slot);
-                return Err(error);
-            };
-            slot.given.outputs.push((output.index, hold));
+        slot.given.ticket = Some(ticket);
+        if let Err(error) = give(&plan, &mut slot, inputs, outputs, padding) {
+            plan.put_back(index, slot);
+            return Err(error);
         }
         if stateful {
             let (wiring, given) = (&plan.wiring, &mut slot.given);
@@ -454,6 +453,40 @@ impl Session {
             .map(|inner| inner.tracer.kept())
             .unwrap_or_default()
     }
+}
+
+/// Gives a slot what its run reads and writes: where the run is padded, copies of the inputs, and outputs to be cut into.
+fn give(
+    plan: &LoadedPlan,
+    slot: &mut Slot,
+    inputs: &[&Input],
+    outputs: &[&Output],
+    padding: Option<Arc<Padding>>,
+) -> Result<()> {
+    let is_padded = |shapes: &[Option<Vec<usize>>], index: usize| shapes[index].is_some();
+    for input in inputs {
+        let hold = match &padding {
+            Some(padding) if is_padded(&padding.shapes.inputs, input.index) => {
+                padding::pad(plan, slot, input.index, &input.memory, padding)?
+            }
+            _ => Hold::new(&input.memory),
+        };
+        slot.given.inputs.push((input.index, hold));
+    }
+    for output in outputs {
+        // another thread was faster where there is none
+        let hold = Hold::alone(&output.memory).ok_or_else(|| output_in_flight(output))?;
+        let is_cut = |padding: &Arc<Padding>| is_padded(&padding.shapes.outputs, output.index);
+        match padding.as_ref().is_some_and(is_cut) {
+            true => slot.given.cut.push((output.index, hold)),
+            false => slot.given.outputs.push((output.index, hold)),
+        }
+    }
+    if let Some(padding) = &padding {
+        padding.count.add_run();
+    }
+    slot.given.padding = padding;
+    Ok(())
 }
 
 fn no_such<'a>(what: &str, name: &str, specs: impl Iterator<Item = &'a TensorSpec>) -> Error {

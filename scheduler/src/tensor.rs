@@ -366,6 +366,10 @@ impl TensorMemory {
             let words = format!("tensor {:?}: a run in flight uses the memory", self.name);
             return Err(Error::new(ErrorKind::InFlight, words));
         }
+        self.open(access)
+    }
+
+    fn open(&self, access: Access) -> Result<AccessGuard<'static>> {
         if access == Access::Write {
             self.written.fetch_add(1, Ordering::AcqRel);
         }
@@ -412,6 +416,11 @@ impl Hold {
             .holds
             .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
         first.is_ok().then(|| Hold(Arc::clone(memory)))
+    }
+
+    /// The memory, to be written by the host for the run that holds it.
+    pub(crate) fn write(&self) -> Result<AccessGuard<'static>> {
+        self.0.open(Access::Write)
     }
 }
 

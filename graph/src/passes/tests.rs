@@ -5,7 +5,7 @@ mod activations;
 mod attention;
 mod build;
 mod cleaning;
-mod execute;
+pub(crate) mod execute;
 mod folding;
 mod groups;
 mod models;

@@ -323,6 +323,13 @@ impl Device for NullDevice {
         state.compilations += 1;
         drop(state);
         let script = &self.shared.script;
+        while script
+            .compile_waits_for
+            .as_ref()
+            .is_some_and(|file| !file.exists())
+        {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let fault = script
             .fault
             .iter()

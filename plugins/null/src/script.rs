@@ -13,6 +13,7 @@
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
+//! compile_waits_for = "/tmp/go"     # a compilation goes on once this file is there
 //! refuse_compile = [{ node = "gelu*", with = "softmax*", code = 6001, detail = "graph finalize failed" }]
 //! operating_point = [{ name = "slow", time_permille = 2000, energy_permille = 500, power_mw = 300 }]
 //! heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 5000, throttle_mc = 60000 }
@@ -69,6 +70,8 @@ pub struct DeviceScript {
     pub refuse: Vec<Refuse>,
     /// Nodes that it says it supports and refuses when a part with them is compiled.
     pub refuse_compile: Vec<RefuseCompile>,
+    /// A file that compilations wait for, as one that takes long does.
+    pub compile_waits_for: Option<std::path::PathBuf>,
     /// Memory limit, in bytes; 0: none.
     pub memory_bytes: u64,
     /// Layouts that it grants at ports when asked: `row_major`, `channels_last`.
@@ -113,6 +116,7 @@ impl Default for DeviceScript {
             encodings: vec!["tensor".into(), "axis".into(), "block".into()],
             refuse: Vec::new(),
             refuse_compile: Vec::new(),
+            compile_waits_for: None,
             memory_bytes: 0,
             layouts: vec!["row_major".into()],
             imports: vec!["host".into(), "memfd".into()],

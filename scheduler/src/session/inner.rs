@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventLog};
 use crate::planned::Planned;
 use crate::policy::Policy;
+use crate::session::buckets::Padding;
 use crate::session::govern::state::Governing;
 use crate::session::loaded::LoadedPlan;
 use crate::session::state::States;
@@ -95,7 +96,12 @@ impl Inner {
     }
 
     /// Every input is there once, but for states.
-    pub(super) fn check_inputs(&self, inputs: &[&Input], states: &States) -> Result<()> {
+    pub(super) fn check_inputs(
+        &self,
+        inputs: &[&Input],
+        states: &States,
+        padding: Option<&Padding>,
+    ) -> Result<()> {
         for (position, input) in inputs.iter().enumerate() {
             if input.session != self.id {
                 let words = format!("input {:?} belongs to another session", input.name());
@@ -115,10 +121,12 @@ impl Inner {
                     let words = format!("input {:?} is a state, which no run is given", wanted.name);
                     return Err(Error::new(ErrorKind::BadInput, words));
                 }
-                if *input.memory.shape != *wanted.shape {
+                let unpadded = padding.and_then(|padding| padding.shapes.inputs[index].as_ref());
+                let shape = unpadded.unwrap_or(&wanted.shape);
+                if input.memory.shape != *shape {
                     let words = format!(
-                        "input {:?} is {:?}, this run takes {:?}",
-                        wanted.name, input.memory.shape, wanted.shape
+                        "input {:?} is {:?}, this run takes {shape:?}",
+                        wanted.name, input.memory.shape
                     );
                     return Err(Error::new(ErrorKind::BadInput, words));
                 }
@@ -132,14 +140,28 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn check_outputs(&self, outputs: &[&Output], states: &States) -> Result<()> {
+    pub(super) fn check_outputs(
+        &self,
+        outputs: &[&Output],
+        states: &States,
+        padding: Option<&Padding>,
+    ) -> Result<()> {
+        let cut = padding.map_or(&[][..], |padding| &padding.shapes.outputs);
+        if let Some(index) = (0..cut.len()).find(|&index| cut[index].is_some() && states.has_output(index)) {
+            let words = format!(
+                "the state in output {:?} would be padded",
+                self.outputs[index].name
+            );
+            return Err(Error::new(ErrorKind::BadInput, words));
+        }
         for (position, output) in outputs.iter().enumerate() {
             let name = output.name();
             if states.has_output(output.index) {
                 let words = format!("output {name:?} is a state, which the session keeps");
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
-            let wanted = self.outputs.get(output.index).map(|spec| &spec.shape);
+            let unpadded = padding.and_then(|padding| padding.shapes.outputs.get(output.index)?.as_ref());
+            let wanted = unpadded.or(self.outputs.get(output.index).map(|spec| &spec.shape));
             if output.session == self.id && wanted.is_some_and(|wanted| *wanted != output.memory.shape) {
                 let words = format!(
                     "output {name:?} has memory for {:?}, this run writes {:?} (Output::resize)",

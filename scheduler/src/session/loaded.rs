@@ -25,6 +25,7 @@ use crate::session::compile::Loaded;
 use crate::session::conductor::Conductor;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
+use crate::session::padding;
 use crate::session::slot::{Given, Progress, Slot};
 use crate::session::wiring::{OutputSource, Wiring};
 use crate::shared::Shared;
@@ -344,6 +345,21 @@ impl LoadedPlan {
         slot.finish(&self.wiring, self.clock(), timeout, self.patience)
     }
 
+    /// What is left to do for a run whose parts have all ended well: its outputs are cut where they were padded, its
+    /// states go on, and the app has its tensors back.
+    pub(crate) fn complete(&self, slot: &mut Slot) -> Result<()> {
+        let cut = padding::cut(self, slot);
+        slot.given.complete();
+        cut
+    }
+
+    /// As [`LoadedPlan::complete`], of a run that nobody waits for.
+    fn complete_alone(&self, slot: &mut Slot) {
+        if let Err(error) = self.complete(slot) {
+            tracing::warn!("outputs of a run that nobody waited for: {error}");
+        }
+    }
+
     /// Hands a slot to its conductor.
     pub(crate) fn conduct(&self, index: usize, slot: Box<Slot>) {
         self.conductor(index).start(slot);
@@ -381,7 +397,7 @@ impl LoadedPlan {
                 Some(mut slot) => match self.finish(&mut slot, timeout) {
                     Ok(Progress::Waiting) => Err(Some(slot)),
                     Ok(Progress::Done) => {
-                        slot.given.complete();
+                        self.complete_alone(&mut slot);
                         Ok(slot)
                     }
                     // one part failed; the others may still be with their devices
@@ -389,7 +405,7 @@ impl LoadedPlan {
                 },
                 None => match self.conductor(index).wait(timeout) {
                     Some((mut slot, Ok(()))) => {
-                        slot.given.complete();
+                        self.complete_alone(&mut slot);
                         Ok(slot)
                     }
                     Some((slot, Err(_))) => self.ended(slot, timeout),

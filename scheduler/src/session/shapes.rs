@@ -5,23 +5,29 @@
 //! 2. Sizes are planned for by one caller; others that need them meanwhile wait for it.
 //! 3. What is kept stays below the policy's bytes: those that were used longest ago go first, and are whole until
 //!    their last run has ended.
+//! 4. A stand-in, a plan for the CPU alone, is replaced between runs, once the plan over all devices is loaded.
 //!
-//! Not here: one specialisation with its plan and runs (`inner`), the memory of inputs (`tensor`).
+//! Not here: one specialisation with its plan and runs (`inner`), the memory of inputs (`tensor`), which sizes are padded
+//! to which (`buckets`), the thread that plans in the background (`background`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use polychip_host::{Device, DeviceKind};
 use polychip_ops::Dim;
 use schemars::JsonSchema;
 use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventKind};
 use crate::model::Model;
 use crate::planned::{self, Planned};
 use crate::policy::Policy;
+use crate::session::background::Background;
+use crate::session::buckets::{Buckets, Padding};
 use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
 use crate::session::inner::Inner;
@@ -36,7 +42,7 @@ const PLANS: u64 = 1 << 32;
 const NODE_BYTES: u64 = 4 << 10;
 
 /// Sizes of the open dimensions, in the order of their names.
-type Sizes = SmallVec<[usize; 8]>;
+pub(crate) type Sizes = SmallVec<[usize; 8]>;
 
 /// What the clones of a session share.
 #[derive(Debug)]
@@ -48,13 +54,15 @@ pub(crate) struct Shapes {
     pub(crate) outputs: Vec<TensorSpec>,
     pub(crate) flights: Arc<Flights>,
     pub(crate) states: Arc<States>,
+    /// Ends before what it plans for.
+    background: Option<Background>,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
     Known(Special),
-    Open(Open),
+    Open(Arc<Open>),
 }
 
 /// One specialisation.
@@ -67,18 +75,28 @@ pub(crate) struct Special {
 
 /// The specialisations of a model with open sizes.
 #[derive(Debug)]
-struct Open {
+pub(crate) struct Open {
+    /// As of [`Shapes`].
+    id: usize,
+    policy: Policy,
     shared: Arc<Shared>,
     model: Model,
     /// Names of the open dimensions.
     names: Vec<String>,
     /// By input: its axes with an open size, and the place of the name.
     axes: Vec<Vec<(usize, usize)>>,
+    buckets: Option<Buckets>,
+    /// What plans for the CPU alone are made with; none where runs wait for the plan over all devices.
+    stand_in: Option<Policy>,
     kept: Mutex<Kept>,
     /// A specialisation was made, or could not be.
     made: Condvar,
     hits: AtomicU64,
     misses: AtomicU64,
+    /// Runs that a stand-in answered.
+    stood_in: AtomicU64,
+    /// Plans that took over from one.
+    took_over: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +116,10 @@ struct Specialised {
     used: u64,
     bytes: u64,
     planning_ns: u64,
+    /// It is a plan for the CPU alone, until that over all devices is there.
+    stands_in: bool,
+    /// Runs of the stand-in before it.
+    runs_before: u64,
 }
 
 /// What a session with open sizes keeps.
@@ -113,6 +135,19 @@ pub struct ShapesReport {
     pub bytes: u64,
     /// The most that is kept, in bytes.
     pub limit_bytes: u64,
+    /// Sizes that runs are padded to, by dimension (`Policy::shapes`).
+    pub buckets: BTreeMap<String, Vec<usize>>,
+    /// Runs that were padded.
+    pub padded_runs: u64,
+    /// What was copied for that, in bytes: inputs into the memory of their bucket, kept elements out of outputs.
+    pub padded_bytes: u64,
+    /// Runs answered by a plan for the CPU alone, because that over all devices was not made yet
+    /// (`Policy::background_planning`).
+    pub stand_in_runs: u64,
+    /// Plans made in the background that took over.
+    pub took_over: u64,
+    /// Sizes that are planned for in the background now, or wait for it.
+    pub planning: usize,
     /// What is kept, used last first.
     pub kept: Vec<SpecialisationReport>,
 }
@@ -128,6 +163,8 @@ pub struct SpecialisationReport {
     pub bytes: u64,
     /// Time to plan, compile and load it, in nanoseconds.
     pub planning_ns: u64,
+    /// It is a plan for the CPU alone, in place of one over all devices.
+    pub stand_in: bool,
 }
 
 impl Shapes {
@@ -140,6 +177,7 @@ impl Shapes {
             outputs: inner.outputs.clone(),
             states: Arc::default(),
             kind: Kind::Known(special),
+            background: None,
             policy,
             flights,
         }
@@ -158,7 +196,7 @@ impl Shapes {
         if policy.governing().is_some() {
             return refuse(ErrorKind::BadInput, "a governed session takes one shape");
         }
-        planned::choose_devices(&shared, &policy)?;
+        let devices = planned::choose_devices(&shared, &policy)?;
         let names = model.open_dims();
         let specs = |ids: &[polychip_graph::TensorId]| -> Vec<TensorSpec> {
             ids.iter()
@@ -181,21 +219,35 @@ impl Shapes {
             open.filter_map(|(axis, name)| Some((*axis, place(name)?)))
                 .collect()
         };
+        let canonical = || model.open_canonical(|| planned::canonical(&shared, model));
+        let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
+        let open = Arc::new(Open {
+            id,
+            policy: policy.clone(),
+            model: model.clone(),
+            axes: inputs.iter().map(axes).collect(),
+            names,
+            buckets,
+            stand_in: stand_in(&policy, &devices),
+            shared,
+            kept: Mutex::default(),
+            made: Condvar::new(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            stood_in: AtomicU64::new(0),
+            took_over: AtomicU64::new(0),
+        });
+        let background = open.stand_in.is_some().then(|| Background::start(&open));
+        let background = background
+            .transpose()
+            .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
         Ok(Shapes {
             id,
             outputs: specs(&graph.outputs),
             states: Arc::default(),
             flights: Arc::new(Flights::new(policy.runs_in_flight())),
-            kind: Kind::Open(Open {
-                shared,
-                model: model.clone(),
-                axes: inputs.iter().map(axes).collect(),
-                names,
-                kept: Mutex::default(),
-                made: Condvar::new(),
-                hits: AtomicU64::new(0),
-                misses: AtomicU64::new(0),
-            }),
+            kind: Kind::Open(open),
+            background,
             inputs,
             policy,
         })
@@ -227,17 +279,19 @@ impl Shapes {
         }
     }
 
-    /// The specialisation for these inputs, made where it is not there.
-    pub(crate) fn of(&self, inputs: &[&Input]) -> Result<Arc<Inner>> {
+    /// The specialisation for these inputs, made where it is not there, and what of its runs is true where it is that of
+    /// a larger bucket.
+    pub(crate) fn of(&self, inputs: &[&Input]) -> Result<(Arc<Inner>, Option<Arc<Padding>>)> {
         match &self.kind {
-            Kind::Known(special) => Ok(Arc::clone(&special.inner)),
+            Kind::Known(special) => Ok((Arc::clone(&special.inner), None)),
             Kind::Open(open) => {
                 let shapes = inputs.iter().map(|input| {
                     input.check_sized()?;
                     Ok((input.index, input.shape()))
                 });
                 let sizes = self.sizes(open, shapes)?;
-                self.specialised(open, &sizes)
+                let (sizes, padding) = open.bucket(sizes)?;
+                Ok((open.specialised(&sizes, self.background.as_ref())?, padding))
             }
         }
     }
@@ -251,7 +305,33 @@ impl Shapes {
             Kind::Known(special) => Ok(Arc::clone(&special.inner)),
             Kind::Open(open) => {
                 let sizes = self.sizes(open, shapes.iter().map(|shape| Ok(*shape)))?;
-                self.specialised(open, &sizes)
+                let (sizes, _) = open.bucket(sizes)?;
+                if let Some(background) = &self.background {
+                    background.wait_for(&sizes);
+                }
+                open.specialised(&sizes, None)
+            }
+        }
+    }
+
+    /// A state keeps its memory from run to run, which may not be padded.
+    pub(crate) fn check_state(&self, takes: &TensorSpec, gives: &TensorSpec) -> Result<()> {
+        let Kind::Open(open) = &self.kind else {
+            return Ok(());
+        };
+        let Some(buckets) = &open.buckets else {
+            return Ok(());
+        };
+        let mut sizes = takes.open.iter().chain(&gives.open);
+        match sizes.find(|(_, name)| buckets.has(&open.names, name)) {
+            None => Ok(()),
+            Some((_, name)) => {
+                let words = format!(
+                    "output {:?} is no state for input {:?}: its size {name:?} has buckets (Policy::shapes), and a state \
+                     is not padded",
+                    gives.name, takes.name
+                );
+                Err(Error::new(ErrorKind::BadInput, words))
             }
         }
     }
@@ -297,65 +377,6 @@ impl Shapes {
         sizes.iter().enumerate().map(size).collect()
     }
 
-    fn specialised(&self, open: &Open, sizes: &Sizes) -> Result<Arc<Inner>> {
-        let mut kept = open.lock();
-        loop {
-            if let Some(inner) = kept.find(sizes) {
-                open.hits.fetch_add(1, Ordering::Relaxed);
-                return Ok(inner);
-            }
-            if !kept.making.contains(sizes) {
-                break;
-            }
-            kept = open.made.wait(kept).unwrap_or_else(PoisonError::into_inner);
-        }
-        kept.making.push(sizes.clone());
-        let number = kept.number;
-        kept.number += 1;
-        drop(kept);
-        open.misses.fetch_add(1, Ordering::Relaxed);
-        let start = Instant::now();
-        let made = self.make(open, sizes, number);
-        let mut kept = open.lock();
-        kept.making.retain(|other| other != sizes);
-        let mut dropped = Vec::new();
-        let result = made.map(|special| {
-            let inner = Arc::clone(&special.inner);
-            let bytes = inner.bytes();
-            let planning_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            kept.used += 1;
-            let used = kept.used;
-            kept.all.push(Specialised {
-                sizes: sizes.clone(),
-                special,
-                used,
-                bytes,
-                planning_ns,
-            });
-            dropped = kept.shrink(self.policy.most_kept_bytes());
-            inner
-        });
-        drop(kept);
-        open.made.notify_all();
-        // without the lock: what is let go of waits for its last runs
-        drop(dropped);
-        result
-    }
-
-    fn make(&self, open: &Open, sizes: &Sizes, number: u64) -> Result<Special> {
-        let named = open.names.iter().cloned().zip(sizes.iter().copied()).collect();
-        let canonical = || planned::canonical(&open.shared, &open.model);
-        let model = open.model.specialised(&named, canonical)?;
-        let planned = Planned::new(&open.shared, &model, &self.policy, &|_| {})?;
-        Special::new(
-            self.id,
-            &open.shared,
-            planned,
-            self.policy.clone(),
-            number * PLANS,
-        )
-    }
-
     /// What is kept; none where all sizes are known.
     pub(crate) fn report(&self) -> Option<ShapesReport> {
         let Kind::Open(open) = &self.kind else {
@@ -371,16 +392,27 @@ impl Shapes {
                 .cloned()
                 .zip(one.sizes.iter().copied())
                 .collect(),
-            runs: one.special.inner.runs.load(Ordering::Relaxed),
+            runs: one.runs_before + one.special.inner.runs.load(Ordering::Relaxed),
             bytes: one.bytes,
             planning_ns: one.planning_ns,
+            stand_in: one.stands_in,
         };
+        let buckets = open.buckets.as_ref();
+        let count = buckets.map(Buckets::count);
         Some(ShapesReport {
             hits: open.hits.load(Ordering::Relaxed),
             misses: open.misses.load(Ordering::Relaxed),
             dropped: kept.dropped,
             bytes: kept.bytes(),
             limit_bytes: self.policy.most_kept_bytes(),
+            buckets: buckets
+                .map(|buckets| buckets.by_name(&open.names))
+                .unwrap_or_default(),
+            padded_runs: count.map_or(0, |count| count.runs()),
+            padded_bytes: count.map_or(0, |count| count.bytes()),
+            stand_in_runs: open.stood_in.load(Ordering::Relaxed),
+            took_over: open.took_over.load(Ordering::Relaxed),
+            planning: self.background.as_ref().map_or(0, Background::pending),
             kept: all.iter().map(one).collect(),
         })
     }
@@ -416,16 +448,221 @@ impl Open {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The sizes to plan for, and what of a run is true that is padded to them.
+    fn bucket(&self, sizes: Sizes) -> Result<(Sizes, Option<Arc<Padding>>)> {
+        let Some(buckets) = &self.buckets else {
+            return Ok((sizes, None));
+        };
+        let planned = buckets.planned(&sizes);
+        if planned == sizes {
+            return Ok((sizes, None));
+        }
+        let graph = self.canonical()?;
+        match buckets.padding(graph, &self.names, &planned, &sizes) {
+            Some(padding) => Ok((planned, Some(padding))),
+            // nothing is proved of these sizes
+            None => Ok((sizes, None)),
+        }
+    }
+
+    fn canonical(&self) -> Result<&polychip_graph::Graph> {
+        self.model
+            .open_canonical(|| planned::canonical(&self.shared, &self.model))
+    }
+
+    /// The specialisation for these sizes. Where there is none, a stand-in, and the background is asked for the plan over
+    /// all devices; without a background that plan itself.
+    fn specialised(&self, sizes: &Sizes, background: Option<&Background>) -> Result<Arc<Inner>> {
+        let mut kept = self.lock();
+        loop {
+            if let Some((inner, stands_in)) = kept.find(sizes) {
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                if stands_in && background.is_some() {
+                    self.stood_in.fetch_add(1, Ordering::Relaxed);
+                }
+                return Ok(inner);
+            }
+            if !kept.making.contains(sizes) {
+                break;
+            }
+            kept = self.made.wait(kept).unwrap_or_else(PoisonError::into_inner);
+        }
+        kept.making.push(sizes.clone());
+        drop(kept);
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        let stand_in = background.and_then(|background| {
+            let made = self.make(sizes, self.stand_in.as_ref()?).inspect_err(|error| {
+                tracing::info!("no plan for the CPU alone, the run waits for the other: {error}");
+            });
+            Some((made.ok()?, background))
+        });
+        let (made, background) = match stand_in {
+            Some((made, background)) => (Ok(made), Some(background)),
+            None => (self.make(sizes, &self.policy), None),
+        };
+        let mut kept = self.lock();
+        kept.making.retain(|other| other != sizes);
+        let (mut dropped, mut late) = (Vec::new(), None);
+        let result = made.map(|made| {
+            if let Some((inner, _)) = kept.find(sizes) {
+                // the background was faster, for a stand-in that was let go of
+                late = Some(made);
+                return inner;
+            }
+            let inner = Arc::clone(&made.special.inner);
+            kept.add(sizes, made, background.is_some());
+            dropped = kept.shrink(self.policy.most_kept_bytes());
+            inner
+        });
+        drop(kept);
+        self.made.notify_all();
+        let background = background.filter(|_| late.is_none());
+        // without the lock: what is let go of waits for its last runs
+        drop((dropped, late));
+        if let Some(background) = background {
+            self.stood_in.fetch_add(1, Ordering::Relaxed);
+            background.ask(sizes);
+        }
+        result
+    }
+
+    /// Makes the plan over all devices for these sizes and puts it in the place of the stand-in, whose event tells where
+    /// that fails.
+    pub(crate) fn take_over(&self, sizes: &Sizes) {
+        let made = self.make(sizes, &self.policy);
+        let mut kept = self.lock();
+        let mut before = None;
+        let mut dropped = Vec::new();
+        let place = kept.all.iter().position(|one| one.sizes == *sizes);
+        match made {
+            Ok(made) => {
+                let runs = place.map(|place| {
+                    let one = kept.all.swap_remove(place);
+                    let (used, runs) = (
+                        one.used,
+                        one.runs_before + one.special.inner.runs.load(Ordering::Relaxed),
+                    );
+                    before = Some(one);
+                    (used, runs)
+                });
+                made.special
+                    .inner
+                    .tell(made.event(runs.map_or(0, |(_, runs)| runs)));
+                kept.add(sizes, made, false);
+                if let (Some((used, runs)), Some(last)) = (runs, kept.all.last_mut()) {
+                    (last.used, last.runs_before) = (used, runs);
+                }
+                self.took_over.fetch_add(1, Ordering::Relaxed);
+                dropped = kept.shrink(self.policy.most_kept_bytes());
+            }
+            Err(error) => {
+                let event = Event::new(
+                    EventKind::NotPlanned,
+                    error.device().unwrap_or_default(),
+                    0,
+                    error.to_string(),
+                );
+                match place {
+                    Some(place) => kept.all[place].special.inner.tell(event),
+                    None => tracing::warn!("{event}"),
+                }
+            }
+        }
+        drop(kept);
+        self.made.notify_all();
+        // without the lock: what is let go of waits for its last runs
+        drop((before, dropped));
+    }
+
+    fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
+        let number = {
+            let mut kept = self.lock();
+            kept.number += 1;
+            kept.number
+        };
+        let start = Instant::now();
+        let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
+        let canonical = || planned::canonical(&self.shared, &self.model);
+        let model = self.model.specialised(&named, canonical)?;
+        let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
+        let special = Special::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
+        let padded: u64 = match &self.buckets {
+            Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),
+            None => 0,
+        };
+        Ok(Made {
+            // each run in flight may pad the inputs
+            bytes: special.inner.bytes() + padded * self.policy.runs_in_flight() as u64,
+            planning_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            special,
+        })
+    }
+}
+
+/// A specialisation that was just made.
+struct Made {
+    special: Special,
+    bytes: u64,
+    planning_ns: u64,
+}
+
+impl Made {
+    /// The event that it takes over.
+    fn event(&self, runs: u64) -> Event {
+        let current = self.special.inner.current();
+        let planned = &current.planned;
+        let used = planned.used_devices().into_iter();
+        let devices: Vec<&str> = used
+            .map(|index| planned.devices()[index.index()].name())
+            .collect();
+        let words = format!(
+            "made in the background in {:.0} ms; {runs} runs were answered by the CPU alone",
+            self.planning_ns as f64 / 1e6
+        );
+        Event::new(
+            EventKind::TookOver,
+            &devices.join(", "),
+            planned.graph().node_count(),
+            words,
+        )
+    }
+}
+
+/// What plans for the CPU alone are made with, where they are wanted and are not those over all devices.
+fn stand_in(policy: &Policy, devices: &[Device]) -> Option<Policy> {
+    let is_cpu = |device: &&Device| device.info().kind == DeviceKind::Cpu;
+    let of_machine = |device: &&Device| is_cpu(device) && !device.info().emulated;
+    if !policy.plans_in_background() || devices.iter().all(|device| is_cpu(&device)) {
+        return None;
+    }
+    let cpu = devices.iter().find(of_machine)?;
+    let policy = policy.for_devices(vec![cpu.name().to_owned()], policy.settings().precision);
+    Some(policy.without_pins())
 }
 
 impl Kept {
-    /// The specialisation for these sizes, which is used now.
-    fn find(&mut self, sizes: &Sizes) -> Option<Arc<Inner>> {
+    /// The specialisation for these sizes, which is used now, and whether it is a stand-in.
+    fn find(&mut self, sizes: &Sizes) -> Option<(Arc<Inner>, bool)> {
         self.used += 1;
         let used = self.used;
         let found = self.all.iter_mut().find(|one| one.sizes == *sizes)?;
         found.used = used;
-        Some(Arc::clone(&found.special.inner))
+        Some((Arc::clone(&found.special.inner), found.stands_in))
+    }
+
+    /// Keeps what was made, which is used now.
+    fn add(&mut self, sizes: &Sizes, made: Made, stands_in: bool) {
+        self.used += 1;
+        self.all.push(Specialised {
+            sizes: sizes.clone(),
+            special: made.special,
+            used: self.used,
+            bytes: made.bytes,
+            planning_ns: made.planning_ns,
+            stands_in,
+            runs_before: 0,
+        });
     }
 
     fn bytes(&self) -> u64 {

@@ -14,6 +14,7 @@ use polychip_host::{Clock, Fence, MAX_RANK, Submission, Timing};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
+use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
 use crate::session::flights::Ticket;
 use crate::session::state::States;
@@ -45,6 +46,14 @@ pub(crate) struct Slot {
     pub(crate) outputs: Vec<Option<TensorMemory>>,
     /// The run wrote this output into the app's own memory.
     pub(crate) app_bound: Vec<bool>,
+    /// By input: the run's own padded copy, whose memory later runs use again.
+    pub(crate) padded: Vec<Option<Arc<TensorMemory>>>,
+    /// What of the outputs is true, where the run that ended was padded.
+    pub(crate) was_padded: Option<Arc<Padding>>,
+    /// By output: what is true of it, where that does not come first in memory.
+    pub(crate) cut: Vec<Vec<u8>>,
+    /// What is true of this output was written into the app's own memory.
+    pub(crate) cut_by_app: Vec<bool>,
     /// Copies to make when a part has ended.
     pub(crate) copies: Vec<Vec<Copy>>,
     /// When the run was started, on the machine's clock and on the host's, which may be virtual.
@@ -65,6 +74,10 @@ pub(crate) struct Given {
     pub(crate) inputs: Vec<(usize, Hold)>,
     /// By index of the model's outputs: those that are written into the app's own memory.
     pub(crate) outputs: Vec<(usize, Hold)>,
+    /// By index of the model's outputs: those that are cut into the app's own memory once the run has ended.
+    pub(crate) cut: Vec<(usize, Hold)>,
+    /// What of the run is true, where its inputs are padded.
+    pub(crate) padding: Option<Arc<Padding>>,
     /// The run is one of those that the policy allows in flight.
     pub(crate) ticket: Option<Ticket>,
     /// The states that it reads and writes, which go on when it has gone well.
@@ -76,6 +89,8 @@ impl Given {
         Given {
             inputs: Vec::with_capacity(inputs),
             outputs: Vec::with_capacity(outputs),
+            cut: Vec::new(),
+            padding: None,
             ticket: None,
             states: None,
         }
@@ -85,6 +100,8 @@ impl Given {
     pub(crate) fn release(&mut self) {
         self.inputs.clear();
         self.outputs.clear();
+        self.cut.clear();
+        self.padding = None;
         self.states = None;
         self.ticket = None;
     }
@@ -126,6 +143,10 @@ impl Slot {
             timings: vec![Timing::default(); parts],
             extents,
             app_bound: vec![false; outputs.len()],
+            padded: vec![None; wiring.inputs.len()],
+            was_padded: None,
+            cut: vec![Vec::new(); outputs.len()],
+            cut_by_app: vec![false; outputs.len()],
             outputs,
             copies,
             started: None,
@@ -142,6 +163,8 @@ impl Slot {
         self.finished.fill(false);
         self.timings.fill(Timing::default());
         self.next = 0;
+        self.was_padded = None;
+        self.cut_by_app.fill(false);
         self.hung = None;
         self.short = None;
         self.started = Some((Instant::now(), clock.now_ns()));

@@ -6,7 +6,7 @@ use polychip_reference::{Tensor, dtype, element, evaluate, evaluate_packed, tens
 use crate::{Encoding, EncodingAxis, Graph, TensorId};
 
 /// Inputs for every graph input, from a seed: floats in -1.5..1.5, integers 0 or 1.
-pub(super) fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
+pub(crate) fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
         state ^= state << 13;
@@ -44,7 +44,7 @@ pub(super) fn run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Vec<Tensor> 
 }
 
 /// As [`run`], or why a node cannot be computed.
-pub(super) fn try_run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Result<Vec<Tensor>, String> {
+pub(crate) fn try_run(graph: &Graph, inputs: &[Tensor], apart: bool) -> Result<Vec<Tensor>, String> {
     let mut values: Vec<Option<Tensor>> = vec![None; graph.tensor_count()];
     for (id, tensor) in graph.tensors() {
         if let Some(data) = &tensor.data {

@@ -1,0 +1,118 @@
+//! The thread that makes plans while runs go on.
+//!
+//! Invariants:
+//! 1. It ends with the last clone of its session, after the plan that it is at, and does not outlive it.
+//! 2. Sizes are asked for once, and planned for in the order in which they were.
+//!
+//! Not here: what is planned, and what becomes of it (`shapes`).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::session::shapes::{Open, Sizes};
+
+/// The thread and what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Background {
+    asked: Arc<Asked>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The first one is being planned for.
+    sizes: VecDeque<Sizes>,
+    closing: bool,
+}
+
+impl Asked {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sizes to plan for next; none where the session has ended.
+    fn next(&self) -> Option<Sizes> {
+        let mut state = self.lock();
+        loop {
+            if state.closing {
+                return None;
+            }
+            if let Some(sizes) = state.sizes.front() {
+                return Some(sizes.clone());
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The first sizes are done with, whatever came of them.
+struct Turn<'a>(&'a Asked);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lock().sizes.pop_front();
+        self.0.changed.notify_all();
+    }
+}
+
+impl Background {
+    /// Starts the thread.
+    pub(crate) fn start(open: &Arc<Open>) -> std::io::Result<Background> {
+        let (asked, open) = (Arc::<Asked>::default(), Arc::clone(open));
+        let of_thread = Arc::clone(&asked);
+        let thread = std::thread::Builder::new()
+            .name("polychip-plan".into())
+            .spawn(move || {
+                while let Some(sizes) = of_thread.next() {
+                    let _turn = Turn(&of_thread);
+                    open.take_over(&sizes);
+                }
+            })?;
+        Ok(Background {
+            asked,
+            thread: Some(thread),
+        })
+    }
+
+    /// Asks for the plan over all devices for these sizes.
+    pub(crate) fn ask(&self, sizes: &Sizes) {
+        let mut state = self.asked.lock();
+        if !state.sizes.contains(sizes) {
+            state.sizes.push_back(sizes.clone());
+        }
+        drop(state);
+        self.asked.changed.notify_all();
+    }
+
+    /// Waits until these sizes are planned for, where they were asked for.
+    pub(crate) fn wait_for(&self, sizes: &Sizes) {
+        let mut state = self.asked.lock();
+        while state.sizes.contains(sizes) {
+            let changed = &self.asked.changed;
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Sizes that are not planned for yet.
+    pub(crate) fn pending(&self) -> usize {
+        self.asked.lock().sizes.len()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.asked.lock().closing = true;
+        self.asked.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // a panic of the thread was reported when it happened
+            let _ = thread.join();
+        }
+    }
+}
