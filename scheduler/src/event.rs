@@ -39,11 +39,17 @@ pub enum EventKind {
     Switched,
     /// The profile database could not be read or written.
     ProfileUnused,
+    /// A device is hotter than the policy allows, and is left out of the plan.
+    LeftOut,
+    /// A device that was left out has cooled down, and may be used again.
+    LetIn,
+    /// Runs were late.
+    DeadlineMissed,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 10] = [
+    pub const ALL: [EventKind; 13] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -54,6 +60,9 @@ impl EventKind {
         EventKind::Reloaded,
         EventKind::Switched,
         EventKind::ProfileUnused,
+        EventKind::LeftOut,
+        EventKind::LetIn,
+        EventKind::DeadlineMissed,
     ];
 }
 
@@ -62,7 +71,7 @@ impl EventKind {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// The device, `plugin:index`; of a switch, the plan that was switched to.
+    /// The device, `plugin:index`; of a switch, the plan that was switched to; empty where it is no device's.
     pub device: String,
     /// Nodes that were moved or kept away; 0 where none were.
     pub nodes: usize,
@@ -108,6 +117,9 @@ impl fmt::Display for Event {
             EventKind::Reloaded => write!(f, "reloaded: {device}: {words}"),
             EventKind::Switched => write!(f, "switched to {device}: {words}"),
             EventKind::ProfileUnused => write!(f, "measured times are kept in memory only: {words}"),
+            EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
+            EventKind::LetIn => write!(f, "let in again: {device}: {words}"),
+            EventKind::DeadlineMissed => write!(f, "deadline missed: {words}"),
         }?;
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;
@@ -126,10 +138,11 @@ pub(crate) struct EventLog {
 impl EventLog {
     /// Adds an event. What differs only in the numbers of a message counts as the same.
     pub(crate) fn add(&mut self, event: Event) {
-        if event.kind == EventKind::Switched {
-            tracing::info!("{event}");
-        } else {
-            tracing::warn!("{event}");
+        match event.kind {
+            EventKind::Switched | EventKind::LetIn => tracing::info!("{event}"),
+            // said when it happened
+            EventKind::DeadlineMissed => {}
+            _ => tracing::warn!("{event}"),
         }
         self.counts[event.kind as usize] += event.count;
         let like = |other: &&mut Event| {
