@@ -310,7 +310,7 @@ fn a_limit_of_the_surface_is_held_by_what_its_sensor_says() {
 fn a_limit_that_cannot_be_held_is_said_with_how_often_it_was_missed() {
     let limit = MilliCelsius::new(42_000);
     // the sun shines on it: a degree in five seconds, up to 44 °C
-    let sun = |sample, _| (36_000 + 100 * sample).min(44_000);
+    let sun = |sample: u64, _: bool| (36_000 + 100 * sample).min(44_000);
     let session = with_sensors(governed().max_surface_temperature(limit), sun);
     let report = session.report();
     let [
