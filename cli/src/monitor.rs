@@ -224,7 +224,6 @@ pub(crate) struct Shown {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let runtime = arguments.plan.runtime(None)?;
     let rules = arguments
         .sensor
         .iter()
@@ -233,6 +232,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         });
     let mut replay = record::Replay::open(arguments.sensors.as_deref())?;
     let sensors = Sensors::at(replay.root(), &rules);
+    let runtime = arguments.plan.runtime_reading(sensors.clone())?;
     let mut sampler = Sampler::new(&runtime, sensors);
     if arguments.once {
         return once(&mut sampler, arguments, out);

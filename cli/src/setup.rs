@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use polychip::telemetry::Sensors;
 use polychip::{MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::usage;
@@ -263,6 +264,13 @@ impl PlanArguments {
     /// Loads the plugins, and says which are not used.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.runtime(cache)?;
+        self.runtime.say_refusals(&runtime);
+        Ok(runtime)
+    }
+
+    /// As [`PlanArguments::runtime`], whose governed sessions read these sensors.
+    pub(crate) fn runtime_reading(&self, sensors: Sensors) -> anyhow::Result<Runtime> {
+        let runtime = self.runtime.builder(None)?.sensors(sensors).build()?;
         self.runtime.say_refusals(&runtime);
         Ok(runtime)
     }

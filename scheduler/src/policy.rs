@@ -251,7 +251,8 @@ impl Policy {
     }
 
     /// No device that is hotter when the session is made; in a governed session, also no device that gets hotter
-    /// while it runs, as far as another plan can prevent it.
+    /// while it runs, as far as another plan can prevent it. A device that is left out is an event of the plan and the
+    /// report, and is used again once it is 3 K below the limit: a session looks every three seconds, between runs.
     #[must_use]
     pub fn max_temperature(mut self, limit: MilliCelsius) -> Self {
         self.max_temperature = Some(limit);

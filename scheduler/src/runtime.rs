@@ -19,7 +19,7 @@ use crate::policy::Policy;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::support::Support;
-use crate::telemetry::Sensors;
+use crate::telemetry::files::Sensors;
 
 /// Environment variable with further plugin folders, separated as in `PATH`.
 const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use polychip_host::Host;
 use polychip_profile::Profile;
 
-use crate::telemetry::Sensors;
+use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
 
 /// Plugins with their devices, the profile and the cache.
