@@ -19,6 +19,9 @@ pub(crate) struct LimitArguments {
     /// says how it warms
     #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
     max_temperature: Option<MilliCelsius>,
+    /// Leave out devices that are hotter now, in degrees Celsius
+    #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
+    hottest: Option<MilliCelsius>,
     /// How a device warms: where it settles at rest, and its thermal resistance (`npu:0=30C+9K/W`); may be given several
     /// times
     #[arg(long, value_name = "DEVICE=CELSIUS+KELVIN/W", value_parser = heat)]
@@ -36,6 +39,9 @@ impl LimitArguments {
         }
         if let Some(limit) = self.max_temperature {
             policy = policy.temperature_limit(limit);
+        }
+        if let Some(limit) = self.hottest {
+            policy = policy.max_temperature(limit);
         }
         let heats = self.heat.iter();
         heats.fold(policy, |policy, (device, heat)| policy.heat(device, *heat))
@@ -61,7 +67,7 @@ pub(crate) fn celsius(text: &str) -> Result<MilliCelsius, String> {
 }
 
 /// Reads `33` or `33ms`.
-fn milliseconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, String> {
     let number = text.strip_suffix("ms").unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e9 => Ok(Duration::from_secs_f64(value / 1e3)),

@@ -13,7 +13,11 @@ pub(crate) struct Load<'a> {
     inputs: Vec<&'a polychip::Input>,
     lanes: usize,
     flying: VecDeque<(Instant, polychip::Run)>,
+    /// Runs that may still be submitted.
+    left: u64,
     pub(crate) times: Vec<u64>,
+    /// Runs that took longer than their deadline.
+    pub(crate) late: u64,
 }
 
 impl<'a> Load<'a> {
@@ -23,8 +27,16 @@ impl<'a> Load<'a> {
             inputs,
             lanes,
             flying: VecDeque::with_capacity(lanes),
+            left: u64::MAX,
             times: Vec::new(),
+            late: 0,
         }
+    }
+
+    /// Submits no more than so many runs.
+    pub(crate) fn at_most(mut self, runs: u64) -> Load<'a> {
+        self.left = runs;
+        self
     }
 
     /// Runs for a while; how many ended.
@@ -40,14 +52,16 @@ impl<'a> Load<'a> {
 
     /// Fills the lanes and waits for the oldest run.
     pub(crate) fn once(&mut self) -> anyhow::Result<()> {
-        while self.flying.len() < self.lanes {
+        while self.flying.len() < self.lanes && self.left > 0 {
+            self.left -= 1;
             self.flying
                 .push_back((Instant::now(), self.session.submit(&self.inputs)?));
         }
         if let Some((start, run)) = self.flying.pop_front() {
-            drop(run.wait(PATIENCE)?);
+            let outputs = run.wait(PATIENCE)?;
             self.times
                 .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            self.late += u64::from(outputs.late_by().is_some());
         }
         Ok(())
     }

@@ -215,7 +215,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         Precision::Exact => None,
         Precision::Reduced => {
             let session = runtime.session(&model, policy.precision(polychip::Precision::Exact))?;
-            Some(run_once(&session, &given)?.0)
+            Some(run_once(&session, &given)?.outputs)
         }
     };
     let mut candidates = Vec::with_capacity(runners.len());
@@ -226,7 +226,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             warning: warning.clone(),
         }));
         let apart = match &exact {
-            Some(exact) => deviation(&run_once(&runner.session, &given)?.0, exact),
+            Some(exact) => deviation(&run_once(&runner.session, &given)?.outputs, exact),
             None => None,
         };
         candidates.push(candidate(runner, Some(index) == chosen, apart));

@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::energy::seconds;
 use crate::exit::usage;
 use crate::input::InputArguments;
-use crate::limits::{celsius, watts};
+use crate::limits::{celsius, milliseconds, watts};
 use crate::output::Output;
 use crate::setup::{ModelArguments, PlanArguments};
 use runner::Runner;
@@ -63,12 +63,18 @@ pub(crate) struct Arguments {
     /// Highest temperature of each device in degrees Celsius
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, requires = "model", help_heading = "Governor")]
     max_temperature: Option<MilliCelsius>,
+    /// Highest temperature of the surface that a hand touches in degrees Celsius, where a sensor says it
+    #[arg(long, value_name = "CELSIUS", value_parser = celsius, requires = "model", help_heading = "Governor")]
+    max_surface: Option<MilliCelsius>,
+    /// A run that takes more milliseconds is late (`33` or `33ms`)
+    #[arg(long, value_name = "MS", value_parser = milliseconds, requires = "model", help_heading = "Governor")]
+    deadline: Option<Duration>,
     /// Runs in a second; without it, as many as there can be
     #[arg(long, value_name = "N", value_parser = rate, requires = "model", help_heading = "Governor")]
     fps: Option<f64>,
     /// Runs in flight at once
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Governor")]
-    lanes: u32,
+    #[arg(long, alias = "lanes", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Governor")]
+    in_flight: u32,
     /// Nobody waits for the runs
     #[arg(long, requires = "model", help_heading = "Governor")]
     background: bool,
@@ -95,7 +101,8 @@ impl Arguments {
     /// The period of frames that the governor is told: of the rate that was asked for; without one, where a limit is
     /// to be held by skipping frames, so long as a run of the first plan takes.
     fn period(&self, first: Duration) -> Option<Duration> {
-        let is_limited = self.max_power.is_some() || self.max_temperature.is_some();
+        let temperatures = [self.max_temperature, self.max_surface];
+        let is_limited = self.max_power.is_some() || temperatures.iter().any(Option::is_some);
         match self.fps {
             Some(fps) => Some(Duration::from_secs_f64(1.0 / fps)),
             None => is_limited.then_some(first),
@@ -195,6 +202,8 @@ pub(crate) struct Summary {
     runs: Option<u64>,
     /// Runs in a second.
     runs_per_second: Option<f64>,
+    /// Runs that took longer than the deadline.
+    late: Option<u64>,
     /// Frames that were skipped to keep a limit.
     skipped: Option<u64>,
     /// Samples for which each plan was in place.
@@ -215,7 +224,6 @@ pub(crate) struct Shown {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let runtime = arguments.plan.runtime(None)?;
     let rules = arguments
         .sensor
         .iter()
@@ -224,6 +232,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         });
     let mut replay = record::Replay::open(arguments.sensors.as_deref())?;
     let sensors = Sensors::at(replay.root(), &rules);
+    let runtime = arguments.plan.runtime_reading(sensors.clone())?;
     let mut sampler = Sampler::new(&runtime, sensors);
     if arguments.once {
         return once(&mut sampler, arguments, out);
@@ -325,12 +334,18 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
         .plan
         .policy()
         .governed()
-        .in_flight(arguments.lanes as usize);
+        .in_flight(arguments.in_flight as usize);
     if let Some(limit) = arguments.max_power {
         policy = policy.max_power(limit);
     }
     if let Some(limit) = arguments.max_temperature {
         policy = policy.max_temperature(limit);
+    }
+    if let Some(limit) = arguments.max_surface {
+        policy = policy.max_surface_temperature(limit);
+    }
+    if let Some(deadline) = arguments.deadline {
+        policy = policy.deadline(deadline);
     }
     if arguments.background {
         policy = policy.background();
@@ -347,7 +362,7 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     if session.governed().is_none() {
         return Err(usage("the session is not governed".to_owned()));
     }
-    Runner::start(session, &given, arguments.lanes as usize, arguments.fps)
+    Runner::start(session, &given, arguments.in_flight as usize, arguments.fps)
 }
 
 fn once(sampler: &mut Sampler, arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
@@ -505,6 +520,7 @@ impl Totals {
             hottest_mc: self.hottest.clone(),
             runs: None,
             runs_per_second: None,
+            late: None,
             skipped: None,
             samples_of_plans: self.plans.clone(),
             governed: None,
@@ -514,6 +530,7 @@ impl Totals {
             let runs = runner.runs();
             summary.runs = Some(runs);
             summary.runs_per_second = (seconds > 0.0).then(|| runs as f64 / seconds);
+            summary.late = Some(runner.late());
             summary.skipped = Some(runner.skipped());
             summary.governed = runner.governed();
             let decisions = runner.finish()?;
@@ -558,6 +575,9 @@ impl SampleLine {
             figure("clock", &state.frequency_khz, &|khz| {
                 format!("{:.2} GHz", khz as f64 / 1e6)
             });
+            figure("allowed clock", &state.allowed_khz, &|khz| {
+                format!("{:.2} GHz", khz as f64 / 1e6)
+            });
             figure("load", &state.load_permille, &|permille| {
                 format!("{:.1} %", permille as f64 / 10.0)
             });
@@ -578,6 +598,15 @@ impl SampleLine {
                 "battery: {charge} ({})\n",
                 battery.capacity_permille.from
             ));
+        }
+        for (place, figure) in [
+            ("surface", &self.sample.surface_mc),
+            ("package", &self.sample.package_mc),
+        ] {
+            let words = figure
+                .value
+                .map_or_else(|| "unknown".to_owned(), |mc| format!("{:.1} °C", mc as f64 / 1e3));
+            text.push_str(&format!("{place}: {words} ({})\n", figure.from));
         }
         let heat = &self.sample.heat;
         let used = heat.headroom_permille.value;
@@ -657,7 +686,8 @@ impl std::fmt::Display for Summary {
         if let (Some(runs), Some(rate)) = (self.runs, self.runs_per_second) {
             write!(
                 f,
-                "\n{runs} runs, {rate:.1}/s, {} frames skipped",
+                "\n{runs} runs, {rate:.1}/s, {} late, {} frames skipped",
+                self.late.unwrap_or(0),
                 self.skipped.unwrap_or(0)
             )?;
         }
@@ -694,6 +724,7 @@ mod tests {
         assert_eq!(period(&[]), None);
         assert_eq!(period(&["--max-power", "300W"]), Some(first));
         assert_eq!(period(&["--max-temperature", "80C"]), Some(first));
+        assert_eq!(period(&["--max-surface", "42C"]), Some(first));
         let asked = period(&["--max-temperature", "80C", "--fps", "50"]);
         assert_eq!(asked, Some(Duration::from_millis(20)));
     }

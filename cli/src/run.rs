@@ -65,6 +65,9 @@ pub(crate) struct Answer {
     labels: Option<Vec<Top>>,
     /// Time from submit to the outputs, of this first run, in nanoseconds.
     first_run_ns: u64,
+    /// By how much this first run was late, from submit to the end of its last part, in nanoseconds; none where it was in
+    /// time, or had no deadline.
+    late_ns: Option<u64>,
     /// With `--precision reduced`: the largest difference of an output from what exact precision gives, over the
     /// largest value of that output.
     deviation: Option<f64>,
@@ -122,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             let buckets = &arguments.buckets;
             arguments
                 .session
-                .bucketed(&runtime, &arguments.model, buckets, &given)?
+                .bucketed(&runtime, &arguments.model, buckets, &given, 1)?
         }
     };
     if arguments.save.is_some() {
@@ -132,7 +135,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .trace
         .as_ref()
         .map(|_| crate::trace::Watched::new(&runtime, &session));
-    let (outputs, first_run) = run_once(&session, &given)?;
+    let First {
+        outputs,
+        took: first_run,
+        late_by,
+    } = run_once(&session, &given)?;
     if let (Some(mut watched), Some(path)) = (watched.take(), &arguments.trace) {
         watched.look();
         watched.write(&arguments.model.model.display().to_string(), path)?;
@@ -147,7 +154,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         Precision::Exact => None,
         Precision::Reduced => {
             let policy = arguments.session.policy().precision(polychip::Precision::Exact);
-            let exact = run_once(&runtime.session(&model, policy)?, &given)?.0;
+            let exact = run_once(&runtime.session(&model, policy)?, &given)?.outputs;
             deviation(&outputs, &exact)
         }
     };
@@ -162,6 +169,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 .collect(),
             labels,
             first_run_ns: u64::try_from(first_run.as_nanos()).unwrap_or(u64::MAX),
+            late_ns: late_by.map(|late| u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)),
             deviation,
             report,
         });
@@ -185,8 +193,18 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         }
     }
     let nanoseconds = u64::try_from(first_run.as_nanos()).unwrap_or(u64::MAX);
+    let time = |ns: u128| Nanos::from_nanoseconds(u64::try_from(ns).unwrap_or(u64::MAX));
+    let lateness = match (arguments.session.deadline, late_by) {
+        (Some(deadline), Some(late)) => format!(
+            ", late by {}: the deadline was {}",
+            time(late.as_nanos()),
+            time(deadline.as_nanos())
+        ),
+        (Some(deadline), None) => format!(", in time: the deadline was {}", time(deadline.as_nanos())),
+        (None, _) => String::new(),
+    };
     text.push_str(&format!(
-        "\n{report}\nfirst run: {}\n",
+        "\n{report}\nfirst run: {}{lateness}\n",
         Nanos::from_nanoseconds(nanoseconds)
     ));
     if let Some(deviation) = deviation {
@@ -230,11 +248,15 @@ pub(crate) fn feed(session: &Session, given: &[Given]) -> anyhow::Result<Vec<pol
     Ok(inputs)
 }
 
-/// One run, with copies of its outputs, and its time. A short one is run again to be measured warm.
-pub(crate) fn run_once(
-    session: &Session,
-    given: &[Given],
-) -> anyhow::Result<(Vec<(String, Array)>, Duration)> {
+/// A first run: copies of its outputs, its time, and by how much it was late.
+pub(crate) struct First {
+    pub(crate) outputs: Vec<(String, Array)>,
+    took: Duration,
+    late_by: Option<Duration>,
+}
+
+/// One run. A short one is run again to be measured warm.
+pub(crate) fn run_once(session: &Session, given: &[Given]) -> anyhow::Result<First> {
     let inputs = feed(session, given)?;
     let inputs: Vec<&polychip::Input> = inputs.iter().collect();
     let _progress = Progress::of("running");
@@ -263,12 +285,17 @@ pub(crate) fn run_once(
         };
         outputs.push((name.clone(), array));
     }
+    let late_by = done.late_by();
     // the outputs hold the run's memory
     drop(done);
     if took < SHORT {
         drop(session.submit(&inputs)?.wait(PATIENCE)?);
     }
-    Ok((outputs, took))
+    Ok(First {
+        outputs,
+        took,
+        late_by,
+    })
 }
 
 /// The tensors that `--save` writes: outputs, and inputs that have no file yet.

@@ -3,12 +3,14 @@
 //! Invariant: an option means the same in every command.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use polychip::{Model, Planned, PlanningStep, Policy, Runtime, Session};
+use polychip::telemetry::Sensors;
+use polychip::{MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::usage;
 use crate::input::Given;
+use crate::limits::{celsius, milliseconds};
 use crate::progress::Progress;
 use crate::run::PATIENCE;
 use crate::{file, plan};
@@ -50,6 +52,9 @@ pub(crate) struct PlanArguments {
     /// What to minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     pub(crate) policy: Aim,
+    /// With `--policy balanced`, the milliseconds that a joule is worth (200 where left out)
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) energy_price: Option<Duration>,
     /// Threads that a CPU may use; without it, the plugin chooses
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
@@ -81,6 +86,13 @@ pub(crate) struct SessionArguments {
     /// Fail where a device refuses its part or is lost for good, instead of planning again without it
     #[arg(long)]
     pub(crate) no_replan: bool,
+    /// A run that takes more milliseconds is late (`33` or `33ms`); no plan that is predicted to take longer is made, where
+    /// there is another
+    #[arg(long, value_name = "MS", value_parser = milliseconds, help_heading = "Limits")]
+    pub(crate) deadline: Option<Duration>,
+    /// Leave out devices that are hotter, in degrees Celsius; they are used again once they have cooled
+    #[arg(long, value_name = "CELSIUS", value_parser = celsius, help_heading = "Limits")]
+    pub(crate) hottest: Option<MilliCelsius>,
 }
 
 /// The model.
@@ -142,7 +154,7 @@ pub(crate) enum Aim {
     Latency,
     /// The energy of a run
     Energy,
-    /// Both, a nanosecond weighed as a microjoule
+    /// Both, a joule at its price in time (`--energy-price`)
     Balanced,
     /// The time of a run whose branches run on several devices at once
     Makespan,
@@ -281,6 +293,13 @@ impl PlanArguments {
         Ok(runtime)
     }
 
+    /// As [`PlanArguments::runtime`], whose governed sessions read these sensors.
+    pub(crate) fn runtime_reading(&self, sensors: Sensors) -> anyhow::Result<Runtime> {
+        let runtime = self.runtime.builder(None)?.sensors(sensors).build()?;
+        self.runtime.say_refusals(&runtime);
+        Ok(runtime)
+    }
+
     /// As [`PlanArguments::runtime`], for a command that measures.
     pub(crate) fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.measuring_runtime()?;
@@ -315,6 +334,10 @@ impl PlanArguments {
             Some(threads) => policy.threads(threads),
             None => policy,
         };
+        let policy = match self.energy_price {
+            Some(price) => policy.energy_price(price),
+            None => policy,
+        };
         let policy = policy.precision(self.precision.of_library());
         let policy = policy.priority(match self.priority {
             Priority::Batch => polychip::Priority::Batch,
@@ -339,7 +362,13 @@ impl SessionArguments {
 
     /// The policy asked for. One run is in flight at a time.
     pub(crate) fn policy(&self) -> Policy {
-        let policy = self.plan_arguments.policy().in_flight(1);
+        let mut policy = self.plan_arguments.policy().in_flight(1);
+        if let Some(deadline) = self.deadline {
+            policy = policy.deadline(deadline);
+        }
+        if let Some(limit) = self.hottest {
+            policy = policy.max_temperature(limit);
+        }
         // a run that a person started and sees is waited for as long as the command waits
         policy.replan(!self.no_replan).patience(PATIENCE)
     }
@@ -358,9 +387,21 @@ impl SessionArguments {
 
     /// Plans, compiles and loads.
     pub(crate) fn session(&self, runtime: &Runtime, model: &Model) -> anyhow::Result<Session> {
+        Ok(self.session_of(runtime, model, |_| 1)?.0)
+    }
+
+    /// The same with so many runs in flight as the plan is given; and how many these are.
+    pub(crate) fn session_of(
+        &self,
+        runtime: &Runtime,
+        model: &Model,
+        in_flight: impl Fn(&Planned) -> usize,
+    ) -> anyhow::Result<(Session, usize)> {
         let planned = self.planned(runtime, model)?;
+        let runs = in_flight(&planned);
         let _progress = Progress::of("compiling");
-        Ok(runtime.session_of(planned, self.policy())?)
+        let policy = self.policy().in_flight(runs);
+        Ok((runtime.session_of(planned, policy)?, runs))
     }
 
     /// As [`SessionArguments::session`], where there are buckets of the model with its sizes open, and for these inputs.
@@ -370,6 +411,7 @@ impl SessionArguments {
         model: &ModelArguments,
         buckets: &BucketArguments,
         given: &[Given],
+        in_flight: usize,
     ) -> anyhow::Result<Session> {
         let has_buckets = |name: &str| buckets.buckets.iter().any(|(other, _)| other == name);
         let dims = model.dims.iter().filter(|(name, _)| !has_buckets(name));
@@ -377,7 +419,7 @@ impl SessionArguments {
         let policy = buckets
             .buckets
             .iter()
-            .fold(self.policy(), |policy, (name, sizes)| {
+            .fold(self.policy().in_flight(in_flight), |policy, (name, sizes)| {
                 policy.shapes(name, sizes.iter().copied())
             });
         let _progress = Progress::of("planning and compiling");

@@ -1,7 +1,8 @@
 //! `--trace FILE`: runs, sensors and changes of plan in the Trace Event Format, which Perfetto and Chrome open.
 //!
 //! Each device is a thread of the process `devices`: a part is a complete event (`X`), a tensor that crosses a flow from
-//! the end of a part to the start of another (`s`, `f`), a sensor a counter (`C`), a change of plan an instant (`i`).
+//! the end of a part to the start of another (`s`, `f`), a sensor a counter (`C`), a change of plan and the end of a late run an
+//! instant (`i`).
 //! Times are microseconds since the first event.
 //!
 //! Not here: what is traced (`polychip::Session::start_trace`).
@@ -94,6 +95,7 @@ impl Trace {
                         "part": part.id,
                         "nodes": part.nodes,
                         "energy_uj": part.energy_uj,
+                        "late": run.late_ns.is_some(),
                     }),
                     ..event(
                         format!("part {}", part.id),
@@ -166,6 +168,19 @@ impl Trace {
                     DEVICES,
                     0,
                 )
+            });
+        }
+        for (index, run) in runs.iter().enumerate() {
+            let Some(late_ns) = run.late_ns else { continue };
+            let end = run.submitted_ns.saturating_add(run.latency_ns);
+            events.push(TraceEvent {
+                s: Some("g"),
+                args: json!({
+                    "run": index,
+                    "late_us": late_ns as f64 / 1e3,
+                    "latency_us": run.latency_ns as f64 / 1e3,
+                }),
+                ..event(format!("run {index} late"), "late", "i", at(end), DEVICES, 0)
             });
         }
         let mut other = Map::new();
@@ -285,6 +300,9 @@ mod tests {
                 from: 0,
                 to: 1,
             }],
+            submitted_ns: 4_000,
+            latency_ns: 8_000,
+            late_ns: Some(3_000),
         };
         let figure = |value| Figure {
             value,
@@ -298,7 +316,9 @@ mod tests {
             power_mw: figure(Some(301_000)),
             energy_uj: figure(None),
             frequency_khz: figure(None),
+            allowed_khz: figure(None),
             load_permille: figure(None),
+            others_permille: figure(None),
             throttle: figure(None),
         };
         let sample = Sample {
@@ -309,6 +329,8 @@ mod tests {
                 status: figure(None),
                 headroom_permille: figure(None),
             },
+            surface_mc: figure(None),
+            package_mc: figure(None),
         };
         let change = ChangeReport {
             time_ns: 9_500,
@@ -375,5 +397,16 @@ mod tests {
         assert_eq!(counters.len(), 2, "what a sensor does not say is no counter");
         assert_eq!(counters[1]["args"]["value"], 301.0);
         assert_eq!(of("i")[0]["args"]["why"], "hot");
+        // it ended 12 µs after the clock's start, of which the first part's start is 5
+        let late = of("i")[1];
+        assert_eq!(
+            (
+                &late["name"],
+                late["ts"].as_f64(),
+                late["args"]["late_us"].as_f64()
+            ),
+            (&json!("run 0 late"), Some(7.0), Some(3.0))
+        );
+        assert_eq!(parts[0]["args"]["late"], true);
     }
 }

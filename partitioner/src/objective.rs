@@ -103,6 +103,37 @@ impl Objective {
         }
     }
 
+    /// Least time and energy together, where a joule costs as much as `per_joule`. The price is kept to a thousandth, by
+    /// the smallest weights that do so; one below a microsecond is no smaller than the weights can say, and none is none.
+    #[must_use]
+    pub fn priced(per_joule: Nanos) -> Self {
+        /// Microjoules of a joule.
+        const JOULE: u128 = 1_000_000;
+        let ns = u128::from(per_joule.nanoseconds());
+        if ns == 0 {
+            return Self::latency();
+        }
+        let whole = |weight: u128| u32::try_from(weight).unwrap_or(u32::MAX);
+        for time in 1..=1000 {
+            let wanted = time * ns;
+            let energy = (wanted + JOULE / 2) / JOULE;
+            if energy > 0 && (energy * JOULE).abs_diff(wanted) * 1000 <= wanted {
+                return Self::weighted(whole(time), whole(energy));
+            }
+        }
+        Self::weighted(whole((JOULE + ns / 2) / ns), 1)
+    }
+
+    /// What a joule costs in time, where both count.
+    #[must_use]
+    pub fn price_of_joule(&self) -> Option<Nanos> {
+        if self.time_weight == 0 || self.energy_weight == 0 || self.goal != Goal::Serial {
+            return None;
+        }
+        let ns = u64::from(self.energy_weight) * 1_000_000 / u64::from(self.time_weight);
+        Some(Nanos::from_nanoseconds(ns))
+    }
+
     /// The same objective with a longest allowed time.
     #[must_use]
     pub fn within(self, deadline: Nanos) -> Self {
@@ -167,7 +198,7 @@ impl Objective {
             _ if self.goal == Goal::Throughput => "least time between runs".to_owned(),
             (_, 0) => "least time".to_owned(),
             (0, _) => "least energy".to_owned(),
-            (time, energy) => format!("least {time} × ns + {energy} × µJ"),
+            _ => format!("least time and energy, {}", self.price_in_words()),
         };
         if let Some(deadline) = self.deadline {
             words += &format!(", within {deadline}");
@@ -191,8 +222,16 @@ impl Objective {
             (0, 0) => value.to_string(),
             (time, 0) => Nanos::from_picoseconds(value / u64::from(time)).to_string(),
             (0, energy) => Microjoules::from_nanojoules(value / u64::from(energy)).to_string(),
-            (time, energy) => format!("{} of {time} × ns + {energy} × µJ", value / 1000),
+            (time, _) => {
+                let time = Nanos::from_picoseconds(value / u64::from(time));
+                format!("{time} of time, {}", self.price_in_words())
+            }
         }
+    }
+
+    fn price_in_words(&self) -> String {
+        let price = self.price_of_joule().unwrap_or_default();
+        format!("a joule as {price}")
     }
 
     /// The weighted sum; none where it does not fit.
@@ -213,6 +252,50 @@ impl Default for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_joule_costs_what_it_was_priced_at() {
+        let weights = |per_joule: Nanos| {
+            let made = Objective::priced(per_joule);
+            (made.time_weight, made.energy_weight)
+        };
+        let ms = |ms: u64| Nanos::from_nanoseconds(ms * 1_000_000);
+        assert_eq!(weights(ms(200)), (1, 200));
+        // half a nanosecond a microjoule, and two thirds
+        assert_eq!(weights(Nanos::from_nanoseconds(500_000)), (2, 1));
+        assert_eq!(weights(Nanos::from_nanoseconds(666_667)), (3, 2));
+        assert_eq!(weights(Nanos::from_nanoseconds(1_000)), (1000, 1));
+        assert_eq!(weights(Nanos::ZERO), (1, 0));
+        for ns in [
+            1_000u64,
+            1_234,
+            98_765,
+            1_000_000,
+            7_654_321,
+            200_000_000,
+            3_600_000_000_000,
+        ] {
+            let found = Objective::priced(Nanos::from_nanoseconds(ns));
+            let price = found.price_of_joule().unwrap().nanoseconds();
+            assert!(price.abs_diff(ns) * 1000 <= ns + 1000, "{ns} {price}");
+        }
+        // at 5 W, energy weighs as much as time
+        let priced = Objective::priced(ms(200));
+        let [time, energy] = [ms(10), Nanos::ZERO].map(|time| {
+            let energy = if time == Nanos::ZERO { 50_000 } else { 0 };
+            priced.value(time, Microjoules::from_microjoules(energy))
+        });
+        assert_eq!(time, energy);
+        assert_eq!(
+            priced.description(),
+            "least time and energy, a joule as 200.000 ms"
+        );
+        assert_eq!(
+            priced.words(10_000_000_000),
+            "10.000 ms of time, a joule as 200.000 ms"
+        );
+        assert_eq!(Objective::latency().price_of_joule(), None);
+    }
 
     #[test]
     fn weights_count_per_named_unit() {

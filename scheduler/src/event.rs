@@ -43,11 +43,17 @@ pub enum EventKind {
     TookOver,
     /// A plan could not be made in the background; the one for the CPU stays.
     NotPlanned,
+    /// A device is hotter than the policy allows, and is left out of the plan.
+    LeftOut,
+    /// A device that was left out has cooled down, and may be used again.
+    LetIn,
+    /// Runs were late.
+    DeadlineMissed,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 12] = [
+    pub const ALL: [EventKind; 15] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -60,6 +66,9 @@ impl EventKind {
         EventKind::ProfileUnused,
         EventKind::TookOver,
         EventKind::NotPlanned,
+        EventKind::LeftOut,
+        EventKind::LetIn,
+        EventKind::DeadlineMissed,
     ];
 }
 
@@ -68,8 +77,8 @@ impl EventKind {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// The device, `plugin:index`; of a switch, the plan that was switched to; of a plan made in
-    /// the background, its devices.
+    /// The device, `plugin:index`; of a switch, the plan that was switched to; of a plan made in the background, its
+    /// devices; empty where it is no device's.
     pub device: String,
     /// Nodes that were moved or kept away; 0 where none were.
     pub nodes: usize,
@@ -117,6 +126,9 @@ impl fmt::Display for Event {
             EventKind::ProfileUnused => write!(f, "measured times are kept in memory only: {words}"),
             EventKind::TookOver => write!(f, "took over: a plan for {device}, {words}"),
             EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
+            EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
+            EventKind::LetIn => write!(f, "let in again: {device}: {words}"),
+            EventKind::DeadlineMissed => write!(f, "deadline missed: {words}"),
         }?;
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;
@@ -135,10 +147,11 @@ pub(crate) struct EventLog {
 impl EventLog {
     /// Adds an event. What differs only in the numbers of a message counts as the same.
     pub(crate) fn add(&mut self, event: Event) {
-        if matches!(event.kind, EventKind::Switched | EventKind::TookOver) {
-            tracing::info!("{event}");
-        } else {
-            tracing::warn!("{event}");
+        match event.kind {
+            EventKind::Switched | EventKind::TookOver | EventKind::LetIn => tracing::info!("{event}"),
+            // said when it happened
+            EventKind::DeadlineMissed => {}
+            _ => tracing::warn!("{event}"),
         }
         self.counts[event.kind as usize] += event.count;
         let like = |other: &&mut Event| {

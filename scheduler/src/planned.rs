@@ -15,6 +15,7 @@ use wildmatch::WildMatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
 use crate::event::Event;
+use crate::hot;
 use crate::model::Model;
 use crate::policy::{Policy, Settings};
 use crate::price::{Evidence, MeasuredFigure, Prices, Rows};
@@ -53,6 +54,8 @@ pub struct Planned {
     options: Options,
     plan: Plan,
     events: Vec<Event>,
+    /// Devices that are left out for their temperature, by their place.
+    pub(crate) hot: Vec<usize>,
     warnings: Vec<Warning>,
 }
 
@@ -72,6 +75,9 @@ impl Planned {
             &made.options.pins,
             &shared.profile,
         );
+        let (hot, events) = hot::leave_out(&made.devices, &mut made.evidence.targets, policy.hottest())?;
+        made.hot = hot;
+        made.events.extend(events);
         made.planned(shared, policy.objective(), policy.settings(), watch)
     }
 
@@ -101,6 +107,7 @@ impl Planned {
             now: self.now.clone(),
             options: self.options.clone(),
             events: self.events.clone(),
+            hot: self.hot.clone(),
         };
         change(&mut made.evidence.targets);
         made.planned(shared, objective, settings, &|_| {})
@@ -218,7 +225,8 @@ impl Planned {
         found.plans.into_iter().map(judged).collect()
     }
 
-    /// What did not go as first planned: nodes that a device refused before, or refused when compiled.
+    /// What did not go as first planned: nodes that a device refused before, or refused when compiled; devices that were
+    /// left out because they are too hot.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
@@ -315,6 +323,7 @@ pub(crate) struct Prepared {
     now: Vec<Conditions>,
     options: Options,
     events: Vec<Event>,
+    hot: Vec<usize>,
 }
 
 impl Prepared {
@@ -374,6 +383,7 @@ impl Prepared {
             now,
             options: Options::default(),
             events: Vec::new(),
+            hot: Vec::new(),
         })
     }
 
@@ -467,6 +477,7 @@ impl Prepared {
             now,
             options,
             events,
+            hot,
         } = self;
         partitioner::check(prices.request(&graph), &plan)
             .map_err(|violation| Error::caused(ErrorKind::BadPlan, model.path().display(), violation))?;
@@ -480,6 +491,7 @@ impl Prepared {
             options,
             plan,
             events,
+            hot,
             warnings: Vec::new(),
         };
         planned.warnings = warning::of_plan(planned.priced(&shared.profile, settings));
@@ -498,9 +510,10 @@ fn no_plan(model: &Model, error: &partitioner::Error) -> Error {
     Error::new(kind, format!("{}: {error}", model.path().display()))
 }
 
+/// The devices that a policy names, however hot they are.
 pub(crate) fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Device>> {
     let all = shared.host.devices();
-    let mut devices: Vec<Device> = match policy.wanted_devices() {
+    let devices: Vec<Device> = match policy.wanted_devices() {
         None => all.to_vec(),
         Some(names) => {
             let mut chosen: Vec<Device> = Vec::new();
@@ -519,20 +532,8 @@ pub(crate) fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Dev
             chosen
         }
     };
-    if let Some(limit) = policy.hottest() {
-        devices.retain(|device| {
-            let temperature = device
-                .telemetry()
-                .ok()
-                .and_then(|telemetry| telemetry.temperature_mc);
-            temperature.is_none_or(|found| found <= limit.millidegrees())
-        });
-    }
     if devices.is_empty() {
-        return Err(Error::new(
-            ErrorKind::NoDevice,
-            "no device is left: none was found, or all are too hot",
-        ));
+        return Err(Error::new(ErrorKind::NoDevice, "no device was found"));
     }
     Ok(devices)
 }

@@ -16,6 +16,8 @@ const MOST_IN_FLIGHT: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What the shapes of a session's runs may take: some hundreds of a model for phones.
 const KEPT_BYTES: u64 = 512 << 20;
+/// A phone's chips draw about 5 W for long: there a joule takes 200 ms.
+const ENERGY_PRICE: Duration = Duration::from_millis(200);
 /// As often as NVIDIA's sensors change; those of phones change less often.
 const SAMPLING: Duration = Duration::from_millis(100);
 
@@ -27,7 +29,7 @@ pub enum Aim {
     Latency,
     /// Least energy of a run.
     Energy,
-    /// A nanosecond and a microjoule weigh alike: a device of one kilowatt breaks even.
+    /// Time and energy together, a joule at its price in time ([`Policy::energy_price`]).
     Balanced,
     /// Shortest time of a run whose branches run on several devices at once.
     Makespan,
@@ -72,6 +74,7 @@ pub(crate) struct Governed {
     /// Time between two samples of the sensors.
     pub(crate) every: Duration,
     pub(crate) max_power: Option<Milliwatts>,
+    pub(crate) max_surface: Option<MilliCelsius>,
     pub(crate) frame_period: Option<Duration>,
     pub(crate) background: bool,
     pub(crate) battery_saver: bool,
@@ -83,6 +86,7 @@ impl Default for Governed {
             settings: governor::Settings::default(),
             every: SAMPLING,
             max_power: None,
+            max_surface: None,
             frame_period: None,
             background: false,
             battery_saver: false,
@@ -100,6 +104,7 @@ impl Default for Governed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     aim: Aim,
+    energy_price: Duration,
     deadline: Option<Duration>,
     max_temperature: Option<MilliCelsius>,
     power_limit: Option<Milliwatts>,
@@ -124,6 +129,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             aim: Aim::default(),
+            energy_price: ENERGY_PRICE,
             deadline: None,
             max_temperature: None,
             power_limit: None,
@@ -165,7 +171,8 @@ impl Policy {
         }
     }
 
-    /// Time and energy weighed alike.
+    /// Time and energy together: a joule costs as much as 200 ms, so that at 5 W both weigh the same.
+    /// [`Policy::energy_price`] sets another price.
     #[must_use]
     pub fn balanced() -> Self {
         Self {
@@ -194,8 +201,25 @@ impl Policy {
         }
     }
 
+    /// What a joule is worth in time, where the aim is [`Aim::Balanced`]: a plan that takes so much longer and a joule less
+    /// is as good. At a price of `p` seconds a joule, energy weighs as much as time at `1 / p` watts. It is kept to a
+    /// thousandth, from 1 µs to 1 h a joule; without any, energy costs nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// // on the mains of a machine that draws 100 W: both weigh the same there
+    /// let policy = polychip::Policy::balanced().energy_price(Duration::from_millis(10));
+    /// ```
+    #[must_use]
+    pub fn energy_price(mut self, per_joule: Duration) -> Self {
+        self.energy_price = per_joule;
+        self
+    }
+
     /// No plan whose predicted time is longer, where there is one; else the fastest, which says by how much it is
-    /// late.
+    /// late. A run is late that takes longer from the call that submits it to the end of its last part: the report counts
+    /// such runs by cause, and [`Outputs::late_by`](crate::Outputs::late_by) says so of one.
+    /// [`RunOptions::deadline`](crate::RunOptions::deadline) gives a run one of its own.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -231,7 +255,8 @@ impl Policy {
     }
 
     /// No device that is hotter when the session is made; in a governed session, also no device that gets hotter
-    /// while it runs, as far as another plan can prevent it.
+    /// while it runs, as far as another plan can prevent it. A device that is left out is an event of the plan and the
+    /// report, and is used again once it is 3 K below the limit: a session looks every three seconds, between runs.
     #[must_use]
     pub fn max_temperature(mut self, limit: MilliCelsius) -> Self {
         self.max_temperature = Some(limit);
@@ -393,6 +418,14 @@ impl Policy {
         self
     }
 
+    /// As [`Policy::governed`]: the temperature of the surface that a hand touches, where a sensor says it (`skin` in the
+    /// table of names, [`Rules`](crate::telemetry::Rules)), as far as plans and pace can keep it.
+    #[must_use]
+    pub fn max_surface_temperature(mut self, limit: MilliCelsius) -> Self {
+        self.governed.get_or_insert_default().max_surface = Some(limit);
+        self
+    }
+
     /// As [`Policy::governed`]: a run starts so often, so that a plan that is fast enough and takes less energy is
     /// preferred, and frames may be skipped ([`Session::takes_frame`](crate::Session::takes_frame)).
     #[must_use]
@@ -435,7 +468,7 @@ impl Policy {
         let objective = match aim {
             Aim::Latency => Objective::latency(),
             Aim::Energy => Objective::energy(),
-            Aim::Balanced => Objective::weighted(1, 1),
+            Aim::Balanced => Objective::priced(Nanos::from_nanoseconds(self.price_ns())),
             Aim::Makespan => Objective::makespan(),
             Aim::Throughput => Objective::throughput(),
         };
@@ -448,6 +481,12 @@ impl Policy {
                 objective.within(Nanos::from_nanoseconds(ns))
             }
         }
+    }
+
+    /// Nanoseconds that a joule is worth.
+    fn price_ns(&self) -> u64 {
+        let most = Duration::from_secs(3600);
+        u64::try_from(self.energy_price.min(most).as_nanos()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn governing(&self) -> Option<&Governed> {
@@ -541,5 +580,25 @@ mod tests {
             both.operating_point(DeviceKind::Cpu),
             "threads=2 precision=reduced"
         );
+    }
+    #[test]
+    fn energy_has_a_price_where_the_aim_is_balanced() {
+        let weights = |policy: Policy| {
+            let made = policy.objective();
+            (made.time_weight, made.energy_weight)
+        };
+        assert_eq!(weights(Policy::balanced()), (1, 200));
+        let cheap = Policy::balanced().energy_price(Duration::from_millis(10));
+        assert_eq!(weights(cheap.clone()), (1, 10));
+        assert_eq!(weights(cheap.energy_price(Duration::ZERO)), (1, 0));
+        assert_eq!(
+            weights(Policy::balanced().energy_price(Duration::MAX)),
+            (1, 3_600_000)
+        );
+        assert_eq!(
+            weights(Policy::latency().energy_price(Duration::from_secs(1))),
+            (1, 0)
+        );
+        assert_eq!(weights(Policy::energy()), (0, 1));
     }
 }

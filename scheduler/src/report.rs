@@ -12,9 +12,10 @@ use serde::Serialize;
 
 use crate::event::{Event, EventKind};
 use crate::model::Model;
-use crate::session::govern::report::GovernedReport;
+use crate::session::govern::report::{GovernedReport, MissedLimit};
 use crate::session::govern::state::Governing;
 use crate::session::inner::Inner;
+use crate::session::lateness::{LatencyReport, LatenessReport};
 use crate::session::shapes::ShapesReport;
 use crate::warning::{self, Warning};
 
@@ -23,6 +24,8 @@ use crate::warning::{self, Warning};
 pub struct Report {
     /// Model file.
     pub model: String,
+    /// What the plan minimises, in words, with its limits.
+    pub objective: String,
     /// Whether the placement is proved optimal.
     pub optimal: bool,
     /// Predicted time of a run in nanoseconds.
@@ -35,6 +38,17 @@ pub struct Report {
     pub measured_ns: Option<u64>,
     /// Runs of this session so far.
     pub runs: u64,
+    /// What a run is to be done within, in nanoseconds; none where neither policy nor hint says so. A run may have one of
+    /// its own.
+    pub deadline_ns: Option<u64>,
+    /// Runs that took longer than their deadline.
+    pub late: u64,
+    /// How long the runs took; none before the first one.
+    pub latency: Option<LatencyReport>,
+    /// Late runs by cause, the commonest first; of at most 32 causes and parts.
+    pub lateness: Vec<LatenessReport>,
+    /// Limits of temperature and power that the sensors of a governed session saw exceeded.
+    pub missed_limits: Vec<MissedLimit>,
     /// Shared memory of tensors between parts, in bytes.
     pub arena_bytes: u64,
     /// The same tensors without sharing bytes, in bytes.
@@ -135,8 +149,10 @@ impl Report {
         if let Some(words) = inner.shared.profile.trouble() {
             log.extend([Event::new(EventKind::ProfileUnused, "profile", 0, words)]);
         }
+        log.extend(inner.lateness.events());
         // before the figures are locked, which the governor locks within its own lock
         let governed = inner.governing.as_ref().map(Governing::report);
+        let missed_limits = inner.governing.as_ref().map(Governing::missed_limits);
         // runs wait for the history at their end, and what follows may wait for the profile
         let (latency_median, part_medians) = match &loaded {
             Some(loaded) => {
@@ -176,12 +192,18 @@ impl Report {
         warnings.extend(planned.warnings().iter().cloned());
         Report {
             model: planned.model().path().display().to_string(),
+            objective: plan.objective.description(),
             optimal: plan.certificate.is_optimal(),
             predicted_ns: plan.totals.time.nanoseconds(),
             provenance: plan.totals.provenance.word(),
             emulated: plan.totals.emulated,
             measured_ns: latency_median,
             runs: inner.runs.load(Ordering::Relaxed),
+            deadline_ns: inner.lateness.deadline_ns(),
+            late: inner.lateness.late_runs(),
+            latency: inner.lateness.latency(),
+            lateness: inner.lateness.report(),
+            missed_limits: missed_limits.unwrap_or_default(),
             arena_bytes: footprint.arena_bytes,
             unshared_bytes: footprint.unshared_bytes,
             copies: copied.map_or(0, |copied| copied.copies()),
@@ -222,12 +244,18 @@ impl Report {
     pub(crate) fn unplanned(model: Option<&Model>) -> Report {
         Report {
             model: model.map_or_else(String::new, |model| model.path().display().to_string()),
+            objective: String::new(),
             optimal: false,
             predicted_ns: 0,
             provenance: "none",
             emulated: false,
             measured_ns: None,
             runs: 0,
+            deadline_ns: None,
+            late: 0,
+            latency: None,
+            lateness: Vec::new(),
+            missed_limits: Vec::new(),
             arena_bytes: 0,
             unshared_bytes: 0,
             copies: 0,
@@ -240,6 +268,36 @@ impl Report {
             governed: None,
             shapes: None,
         }
+    }
+}
+
+impl Report {
+    /// Lines of how long runs took, and of those that were late.
+    fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(latency) = &self.latency {
+            writeln!(
+                f,
+                "runs took: p50 {}, p90 {}, p95 {}, p99 {}, worst {}",
+                time(latency.p50_ns),
+                time(latency.p90_ns),
+                time(latency.p95_ns),
+                time(latency.p99_ns),
+                time(latency.worst_ns)
+            )?;
+        }
+        match self.deadline_ns {
+            Some(deadline) => writeln!(
+                f,
+                "deadline {}: {} of {} runs late",
+                time(deadline),
+                self.late,
+                self.runs
+            )?,
+            // of runs with deadlines of their own
+            None if self.late > 0 => writeln!(f, "{} of {} runs late", self.late, self.runs)?,
+            None => {}
+        }
+        Ok(())
     }
 }
 
@@ -300,6 +358,9 @@ impl fmt::Display for Report {
         for event in &self.events {
             writeln!(f, "{event}")?;
         }
+        for missed in &self.missed_limits {
+            writeln!(f, "{missed}")?;
+        }
         for warning in &self.warnings {
             writeln!(f, "{warning}")?;
         }
@@ -336,12 +397,14 @@ impl fmt::Display for Report {
                 )?;
             }
         }
+        self.fmt_latency(f)?;
         write!(
             f,
-            "plan: {} ({}{}), {proof}; ",
+            "plan: {} ({}{}), {proof}, {}; ",
             time(self.predicted_ns),
             self.provenance,
             label(self.emulated),
+            self.objective,
         )?;
         match self.measured_ns {
             Some(ns) => write!(f, "measured: {} over {} runs", time(ns), self.runs),

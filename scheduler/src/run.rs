@@ -16,10 +16,46 @@ use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::inner::Inner;
+use crate::session::lateness::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::{Progress, Slot};
 use crate::session::wiring::OutputSource;
 use crate::tensor::Element;
+
+/// What is said of one run alone, for [`Session::submit_with`](crate::Session::submit_with).
+///
+/// ```
+/// use std::time::Duration;
+/// let soon = polychip::RunOptions::new().deadline(Duration::from_millis(33));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunOptions {
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) patience: Option<Duration>,
+}
+
+impl RunOptions {
+    /// Nothing: the policy's deadline, and no waiting for a place among the runs in flight.
+    #[must_use]
+    pub fn new() -> RunOptions {
+        RunOptions::default()
+    }
+
+    /// The run is late where it takes longer, in the place of the policy's deadline. Nothing else is changed by it: a late
+    /// run goes on.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> RunOptions {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Where as many runs are in flight as the policy allows, waits for one to give its outputs, at most so long.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> RunOptions {
+        self.patience = Some(patience);
+        self
+    }
+}
 
 /// A run that has been submitted.
 #[derive(Debug)]
@@ -30,6 +66,7 @@ pub struct Run {
     state: State,
     /// How often it may be tried again.
     retries: u32,
+    submitted: Submitted,
 }
 
 enum State {
@@ -59,6 +96,7 @@ impl Run {
         index: usize,
         slot: Box<Slot>,
         retries: u32,
+        submitted: Submitted,
     ) -> Result<Run> {
         let mut run = Run {
             inner,
@@ -66,6 +104,7 @@ impl Run {
             index,
             state: State::Over,
             retries,
+            submitted,
         };
         run.begin(slot)?;
         Ok(run)
@@ -73,6 +112,7 @@ impl Run {
 
     fn begin(&mut self, mut slot: Box<Slot>) -> Result<()> {
         loop {
+            self.submitted.begins(self.inner.now_ns());
             match self.plan.start(&mut slot) {
                 Ok(Progress::Done) => {
                     self.state = State::Issued(slot);
@@ -164,13 +204,24 @@ impl Run {
             self.plan.put_back(self.index, slot);
             return Err(error);
         }
-        self.plan.keep_figures(&slot);
-        self.inner.tracer.add(&self.plan, &slot);
-        self.inner.runs.fetch_add(1, Ordering::Relaxed);
+        let (plan, inner) = (&self.plan, &self.inner);
+        let is_watched = inner.governing.is_some();
+        let outcome = inner.lateness.add(plan, &slot, &self.submitted, is_watched);
+        // the app may have come for its outputs long after the run had ended
+        let latency = Duration::from_nanos(outcome.latency_ns);
+        let latency = match plan.clock().is_virtual() {
+            true => latency,
+            // tries before this one are none of the plan's time
+            false => slot.latency.min(latency),
+        };
+        plan.keep_figures(&slot, latency, outcome.late_ns.is_some());
+        inner.tracer.add(plan, &slot, &self.submitted, outcome);
+        inner.runs.fetch_add(1, Ordering::Relaxed);
         Ok(Outputs {
-            plan: Arc::clone(&self.plan),
+            plan: Arc::clone(plan),
             index: self.index,
             slot: Some(slot),
+            outcome,
         })
     }
 }
@@ -190,6 +241,7 @@ pub struct Outputs {
     plan: Arc<LoadedPlan>,
     index: usize,
     slot: Option<Box<Slot>>,
+    outcome: Outcome,
 }
 
 impl Outputs {
@@ -204,6 +256,19 @@ impl Outputs {
             .position(|output| output.spec.name == name)
             .ok_or_else(|| Error::new(ErrorKind::BadInput, format!("the model has no output {name:?}")))?;
         self.at(index)
+    }
+
+    /// How long the run took: from the call that submitted it to the end of its last part, as the devices state it; where
+    /// one states no times, until its end was seen here.
+    #[must_use]
+    pub fn latency(&self) -> Duration {
+        Duration::from_nanos(self.outcome.latency_ns)
+    }
+
+    /// By how much the run was late; none where it was in time, or had no deadline.
+    #[must_use]
+    pub fn late_by(&self) -> Option<Duration> {
+        self.outcome.late_ns.map(Duration::from_nanos)
     }
 
     /// Number of outputs.

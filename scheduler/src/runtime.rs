@@ -19,6 +19,7 @@ use crate::policy::Policy;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::support::Support;
+use crate::telemetry::files::Sensors;
 
 /// Environment variable with further plugin folders, separated as in `PATH`.
 const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
@@ -48,6 +49,7 @@ pub struct Builder {
     configuration: Vec<(String, String, String)>,
     measures_rates: bool,
     usual_places: bool,
+    sensors: Option<Sensors>,
 }
 
 impl Runtime {
@@ -63,6 +65,7 @@ impl Runtime {
             configuration: Vec::new(),
             measures_rates: false,
             usual_places: true,
+            sensors: None,
         }
     }
 
@@ -260,6 +263,14 @@ impl Builder {
         self
     }
 
+    /// Linux's sensors, in the place of this machine's as [`Rules`](crate::telemetry::Rules) know them: with rules of the
+    /// app's own, or of a record. Governed sessions read them, and plans are priced by them.
+    #[must_use]
+    pub fn sensors(mut self, sensors: Sensors) -> Self {
+        self.sensors = Some(sensors);
+        self
+    }
+
     /// Loads plugins from the folders given only, not from the environment or beside the executable.
     #[must_use]
     pub fn only_given_folders(mut self) -> Self {
@@ -306,6 +317,7 @@ impl Builder {
             host: host.build(),
             profile,
             cache: self.cache,
+            sensors: self.sensors,
             sampler: Mutex::new(None),
         })))
     }

@@ -10,7 +10,7 @@
 //! 5. Where the model leaves sizes open, the inputs of a run give them: what was planned for the same sizes is used
 //!    again ([`shapes`]).
 //!
-//! Start reading at [`Session::submit`].
+//! Start reading at [`Session::submit_with`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -26,16 +26,18 @@ use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
 use crate::report::Report;
-use crate::run::Run;
+use crate::run::{Run, RunOptions};
 use crate::shared::Shared;
 use crate::tensor::{Hold, Input, Output, Owner, TensorMemory, TensorSpec};
 use crate::trace::{TracedRun, Tracer};
 use buckets::Padding;
 use compile::Loaded;
+use cooled::Cooling;
 use flights::Flights;
 use govern::state::Governing;
 use govern::watch::Watch;
 use inner::{Current, Inner, LossCount, output_in_flight};
+use lateness::{Lateness, Submitted, whole_ns};
 use loaded::LoadedPlan;
 use shapes::{Shapes, Special};
 use slot::Slot;
@@ -45,11 +47,13 @@ mod background;
 pub(crate) mod buckets;
 pub(crate) mod compile;
 mod conductor;
+mod cooled;
 pub(crate) mod copy;
 mod flights;
 pub(crate) mod govern;
 pub(crate) mod history;
 pub(crate) mod inner;
+pub(crate) mod lateness;
 pub(crate) mod loaded;
 pub(crate) mod memory;
 pub(crate) mod padding;
@@ -83,6 +87,8 @@ impl Special {
                 Some(Governing::new(shared, &plan, &policy, governed, &mut next)?)
             }
         };
+        let now_ns = shared.host.clock().now_ns();
+        let cooling = Cooling::new(&plan.planned, policy.governing().is_some(), now_ns);
         let wiring = &plan.wiring;
         let inner = Arc::new(Inner {
             id,
@@ -100,6 +106,8 @@ impl Special {
             recovery: Mutex::new(()),
             old: Mutex::new(Vec::new()),
             runs: AtomicU64::new(0),
+            cooling,
+            lateness: Lateness::new(devices, policy.frame_deadline(), policy.hottest()),
             events: Mutex::new(events),
             tracer: Tracer::default(),
             shared: Arc::clone(shared),
@@ -333,7 +341,7 @@ impl Session {
     /// # Errors
     /// As [`Session::submit`]; also where an output is in flight or of another session.
     pub fn submit_into(&self, inputs: &[&Input], outputs: &[&Output]) -> Result<Run> {
-        self.start(inputs, outputs, None)
+        self.submit_with(inputs, outputs, RunOptions::new())
     }
 
     /// As [`Session::submit_into`]; where as many runs are in flight as the policy allows, waits for one to give its
@@ -342,11 +350,18 @@ impl Session {
     /// # Errors
     /// As [`Session::submit_into`].
     pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], patience: Duration) -> Result<Run> {
-        self.start(inputs, outputs, Some(patience))
+        self.submit_with(inputs, outputs, RunOptions::new().patience(patience))
     }
 
-    fn start(&self, inputs: &[&Input], outputs: &[&Output], patience: Option<Duration>) -> Result<Run> {
+    /// As [`Session::submit_into`], with what is said of this run alone: a deadline of its own, how long it may wait for a
+    /// place among the runs in flight.
+    ///
+    /// # Errors
+    /// As [`Session::submit_into`].
+    pub fn submit_with(&self, inputs: &[&Input], outputs: &[&Output], options: RunOptions) -> Result<Run> {
         let Shapes { states, flights, .. } = &*self.0;
+        let mut submitted = Submitted::at(self.0.now_ns());
+        let patience = options.patience;
         if let Some(input) = inputs.iter().find(|input| input.session != self.0.id) {
             let words = format!("input {:?} belongs to another session", input.name());
             return Err(Error::new(ErrorKind::BadInput, words));
@@ -362,9 +377,15 @@ impl Session {
                 inner.reap_ended();
                 flights.take(most)
             }
-            (None, Some(patience)) => flights.wait(most, patience, || inner.reap_ended()),
+            (None, Some(patience)) => {
+                let before = inner.now_ns();
+                let ticket = flights.wait(most, patience, || inner.reap_ended());
+                submitted.waited(inner.now_ns().saturating_sub(before));
+                ticket
+            }
         };
         let ticket = ticket.ok_or_else(|| self.all_in_flight(stateful))?;
+        inner.let_cooled_in(submitted.at_ns());
         let plan = inner.ready()?;
         let (index, mut slot) = plan.take_slot()?;
         slot.given.ticket = Some(ticket);
@@ -385,8 +406,10 @@ impl Session {
             }
             slot.given.states = Some(Arc::clone(states));
         }
+        let own = options.deadline.map(whole_ns);
+        submitted.due(own.or_else(|| inner.lateness.deadline_ns()));
         let retries = inner.policy.allowed_retries();
-        Run::start(inner, plan, index, slot, retries)
+        Run::start(inner, plan, index, slot, retries, submitted)
     }
 
     fn all_in_flight(&self, stateful: bool) -> Error {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use polychip_host::Host;
 use polychip_profile::Profile;
 
+use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
 
 /// Plugins with their devices, the profile and the cache.
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) profile: Arc<Profile>,
     /// Compiled parts are kept here between processes.
     pub(crate) cache: Option<PathBuf>,
+    /// Linux's sensors, where the app gave them.
+    pub(crate) sensors: Option<Sensors>,
     /// Sensors by which measured figures are chosen, found when they are first asked for.
     pub(crate) sampler: Mutex<Option<Sampler>>,
 }

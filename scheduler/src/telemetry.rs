@@ -13,7 +13,7 @@
 
 mod counter;
 mod energy;
-mod files;
+pub(crate) mod files;
 mod kept;
 mod present;
 mod rules;

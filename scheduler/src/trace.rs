@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use polychip_graph::TensorId;
 use polychip_partitioner::PartIndex;
 
+use crate::session::lateness::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::Slot;
 
@@ -21,6 +22,12 @@ pub struct TracedRun {
     pub parts: Vec<TracedPart>,
     /// Tensors that crossed between parts of the run.
     pub crossings: Vec<TracedCrossing>,
+    /// When it was submitted, in nanoseconds.
+    pub submitted_ns: u64,
+    /// From then to the end of its last part.
+    pub latency_ns: u64,
+    /// By how much it was late; none where it was in time, or had no deadline.
+    pub late_ns: Option<u64>,
 }
 
 /// A part of a run.
@@ -87,20 +94,20 @@ impl Tracer {
     }
 
     /// Takes note of a run that has ended.
-    pub(crate) fn add(&self, plan: &Arc<LoadedPlan>, slot: &Slot) {
+    pub(crate) fn add(&self, plan: &Arc<LoadedPlan>, slot: &Slot, submitted: &Submitted, outcome: Outcome) {
         if !self.is_on.load(Ordering::Acquire) {
             return;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.runs.len() < kept.most {
-            kept.runs.push(traced(plan, slot));
+            kept.runs.push(traced(plan, slot, submitted, outcome));
         } else {
             kept.left_out += 1;
         }
     }
 }
 
-fn traced(plan: &LoadedPlan, slot: &Slot) -> TracedRun {
+fn traced(plan: &LoadedPlan, slot: &Slot, submitted: &Submitted, outcome: Outcome) -> TracedRun {
     let planned = &plan.planned;
     // where each part of the plan stands among those that stated their times
     let mut places = Vec::new();
@@ -137,5 +144,11 @@ fn traced(plan: &LoadedPlan, slot: &Slot) -> TracedRun {
             });
         }
     }
-    TracedRun { parts, crossings }
+    TracedRun {
+        parts,
+        crossings,
+        submitted_ns: submitted.at_ns(),
+        latency_ns: outcome.latency_ns,
+        late_ns: outcome.late_ns,
+    }
 }

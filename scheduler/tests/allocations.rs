@@ -50,7 +50,7 @@ fn a_warm_run_allocates_nothing() {
     let governed = Policy::latency().threads(2).sampling(Duration::from_secs(3600));
     let policies = [
         Policy::latency().threads(1),
-        Policy::latency().threads(2),
+        Policy::latency().threads(2).deadline(Duration::from_secs(3600)),
         governed,
     ];
     for policy in policies {
@@ -87,6 +87,23 @@ fn a_warm_run_allocates_nothing() {
             "50 warm runs with {policy:?} made {allocations} allocations"
         );
     }
+    let late = Policy::latency().threads(1).deadline(Duration::from_nanos(1));
+    let session = runtime.session(&model, late).unwrap();
+    let mut image = session.input("image").unwrap();
+    image.write(&vec![0.5f32; 3 * 96 * 96]).unwrap();
+    let mut batch = || {
+        let before = COUNT.load(Ordering::Relaxed);
+        for _ in 0..10 {
+            let run = session.submit(&[&image]).unwrap();
+            assert!(run.wait(Duration::from_secs(60)).unwrap().late_by().is_some());
+        }
+        COUNT.load(Ordering::Relaxed) - before
+    };
+    for _ in 0..12 {
+        batch();
+    }
+    // once a second the device of a late run is asked whether it is hot, by files
+    assert!((0..20).any(|_| batch() == 0), "late runs allocate each time");
 }
 
 /// A stream of chunks through a model with a state and an open size.

@@ -8,7 +8,9 @@ mod scripted;
 
 use std::time::Duration;
 
-use polychip::{EventKind, Hint, MilliCelsius, Milliwatts, Policy, Precision, Session};
+use polychip::governor::{Input, Place};
+use polychip::telemetry::{Rules, Sensors};
+use polychip::{EventKind, Hint, MilliCelsius, Milliwatts, MissedLimit, Policy, Precision, Session};
 use scripted::{PATIENCE, filled, right, runtime};
 
 /// A fast device that heats up at 4 W to 105 °C, and a slow, cool one.
@@ -229,4 +231,145 @@ fn a_power_limit_is_held_by_the_frugal_plan() {
     session.hint(Hint::MaxPower(None));
     drive(&session, 60);
     assert_eq!(devices_of(&session), ["null:0"], "{}", session.report());
+}
+
+/// `HOT` with runs that take a hundred times as long, at the same power, and without throttling.
+fn slow() -> String {
+    HOT.replace("e6", "e8").replace(", throttle_mc = 95000", "")
+}
+
+/// Runs for two minutes on a tree of sensors, of which `skin` says the surface's temperature before each sample of a second,
+/// by its number and whether the hot device is in use.
+fn with_sensors(policy: Policy, mut skin: impl FnMut(u64, bool) -> u64) -> Session {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, content: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    };
+    let zone = "sys/class/thermal/thermal_zone40/";
+    write(&format!("{zone}type"), "skin-therm");
+    write(&format!("{zone}temp"), "36000");
+    write("sys/class/thermal/thermal_zone41/type", "xo-therm");
+    write("sys/class/thermal/thermal_zone41/temp", "41000");
+    let sensors = Sensors::at(folder.path(), &Rules::default());
+    let (runtime, model) = scripted::runtime_with(&slow(), |builder| builder.sensors(sensors));
+    let session = runtime.session(&model, policy).unwrap();
+    let mut samples = 0;
+    let mut next = session.now_ns();
+    while samples < 120 {
+        run(&session, 2.0);
+        if session.now_ns() >= next {
+            samples += 1;
+            let is_hot = devices_of(&session) == ["null:0"];
+            write(&format!("{zone}temp"), &skin(samples, is_hot).to_string());
+            session.govern().unwrap();
+            next += 1_000_000_000;
+        }
+    }
+    session
+}
+
+fn readings(session: &Session, place: Place) -> Vec<i64> {
+    let log = session.decisions().unwrap();
+    let readings = log
+        .entries()
+        .iter()
+        .filter_map(|entry| match &entry.observation.input {
+            Input::Reading(reading) if reading.place == place => reading.temperature_mc,
+            _ => None,
+        });
+    readings.collect()
+}
+
+#[test]
+fn a_limit_of_the_surface_is_held_by_what_its_sensor_says() {
+    let limit = MilliCelsius::new(42_000);
+    // it settles at 30 °C and 4 K a watt, within minutes: at 46 °C under the fast device
+    let mut degrees = 39.5;
+    let session = with_sensors(governed().max_surface_temperature(limit), |_, is_hot| {
+        let watts = if is_hot { 4.0 } else { 1.0 };
+        degrees += (30.0 + 4.0 * watts - degrees) / 500.0;
+        (degrees * 1e3) as u64
+    });
+    let report = session.report();
+    let changes = report.governed.as_ref().unwrap().changes.clone();
+    assert!(
+        changes[0].words.starts_with("the case has") && changes[0].words.ends_with("the limit is 42.0 °C"),
+        "{changes:?}"
+    );
+    assert!(changes[0].plan.contains("null:1"), "{changes:?}");
+    assert_eq!(report.missed_limits, [], "{report}");
+    assert_eq!(readings(&session, Place::Skin).len(), 120);
+    assert_eq!(readings(&session, Place::Package), [41_000; 120]);
+    let log = session.decisions().unwrap();
+    assert_eq!(log.replay().unwrap(), log.entries().len());
+}
+
+#[test]
+fn a_limit_that_cannot_be_held_is_said_with_how_often_it_was_missed() {
+    let limit = MilliCelsius::new(42_000);
+    // the sun shines on it: a degree in ten seconds, up to 44 °C
+    let sun = |sample: u64, _: bool| (36_000 + 100 * sample).min(44_000);
+    let session = with_sensors(governed().max_surface_temperature(limit), sun);
+    let report = session.report();
+    let [
+        MissedLimit::Temperature {
+            place,
+            limit_mc,
+            worst_mc,
+            samples,
+            of_samples,
+        },
+    ] = &report.missed_limits[..]
+    else {
+        panic!("{report}");
+    };
+    // from the 61st sample of 120 on
+    assert_eq!((place.as_str(), *samples, *of_samples), ("surface", 60, 120));
+    assert_eq!((*limit_mc, *worst_mc), (42_000, 44_000));
+    assert!(
+        report
+            .to_string()
+            .contains("limit missed: surface above 42.0 °C in 60 of 120 samples, at most 44.0 °C"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_hint_limits_the_temperature_of_the_surface() {
+    let session = session(HOT, governed());
+    session.hint(Hint::MaxSurfaceTemperature(Some(MilliCelsius::new(42_000))));
+    let log = session.decisions().unwrap();
+    let limited = log.entries().iter().any(
+        |entry| matches!(&entry.observation.input, Input::Limits(limits) if limits.skin_mc == Some(42_000)),
+    );
+    assert!(limited, "{log}");
+}
+
+#[test]
+fn the_governor_is_told_which_runs_were_late() {
+    let devices = HOT.replacen(
+        "heat =",
+        "fault = [{ kind = \"slow\", at = 4, times = 2 }]\nheat =",
+        1,
+    );
+    let session = session(&devices, governed().deadline(Duration::from_millis(3)));
+    for value in 1..=10 {
+        run(&session, value as f32);
+    }
+    session.govern().unwrap();
+    let log = session.decisions().unwrap();
+    let runs = log
+        .entries()
+        .iter()
+        .filter_map(|entry| match &entry.observation.input {
+            Input::Run(run) => Some((run.late, run.runs, run.latency_ns)),
+            _ => None,
+        });
+    assert_eq!(
+        runs.collect::<Vec<_>>(),
+        [(false, 8, 2_000_000), (true, 2, 20_000_000)]
+    );
+    assert_eq!(session.report().late, 2);
 }

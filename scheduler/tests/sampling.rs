@@ -151,3 +151,54 @@ fn a_counter_of_energy_gives_the_power_of_the_last_second() {
     );
     assert_eq!(power("29001000", 500), Some(5000));
 }
+
+#[test]
+fn clocks_that_are_allowed_and_places_that_are_no_device_have_figures() {
+    let folder = machine("phone");
+    let runtime = runtime("");
+    let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
+    let sample = sampler.sample();
+    let surface = &sample.surface_mc;
+    assert_eq!(
+        (surface.value, surface.from.as_str()),
+        (Some(36_500), "thermal/skin-therm")
+    );
+    assert_eq!(sample.package_mc.value, None);
+    let allowed = &sample.devices[0].allowed_khz;
+    assert_eq!(
+        (allowed.value, allowed.from.as_str()),
+        (Some(3_187_200), "cpufreq/policy7")
+    );
+    // heat lowers what is allowed
+    let policy = "sys/devices/system/cpu/cpufreq/policy7/scaling_max_freq";
+    write(folder.path(), policy, "1800000");
+    let sample = sampler.sample();
+    assert_eq!(sample.devices[0].allowed_khz.value, Some(2_016_000));
+}
+
+#[test]
+fn what_other_programs_take_of_the_cores_is_without_our_own() {
+    let folder = machine("phone");
+    let runtime = runtime("");
+    // user, nice, system, idle
+    let ticks = |busy: u64, idle: u64, own: u64| {
+        write(
+            folder.path(),
+            "proc/stat",
+            &format!("cpu {busy} 0 0 {idle} 0 0 0 0\n"),
+        );
+        let name = "7 (a ) b) R 1 2 3 4 5 6 7 8 9 10";
+        write(folder.path(), "proc/self/stat", &format!("{name} {own} 0 0 0\n"));
+    };
+    ticks(1000, 1000, 100);
+    let mut sampler = Sampler::new(&runtime, Sensors::at(folder.path(), &Rules::default()));
+    let mut others = || sampler.sample().devices[0].others_permille.value;
+    assert_eq!(others(), None, "it needs a second reading");
+    ticks(1020, 1030, 105);
+    assert_eq!(others(), None, "half a second of a core is too little");
+    // of 400 ticks 300 are busy, of which 100 are ours
+    ticks(1300, 1100, 200);
+    assert_eq!(others(), Some(500));
+    ticks(1301, 1101, 200);
+    assert_eq!(others(), Some(500), "until the next second is over");
+}

@@ -24,6 +24,7 @@ struct Counts {
     stop: AtomicBool,
     runs: AtomicU64,
     skipped: AtomicU64,
+    late: AtomicU64,
 }
 
 /// The time that a skipped frame would have taken, where frames come as fast as they go.
@@ -73,6 +74,7 @@ impl Runner {
                 if same.takes_frame() {
                     load.once()?;
                     load.times.clear();
+                    shared.late.store(load.late, Ordering::Release);
                     pause.runs += 1;
                     shared.runs.fetch_add(1, Ordering::AcqRel);
                 } else {
@@ -103,6 +105,10 @@ impl Runner {
 
     pub(crate) fn skipped(&self) -> u64 {
         self.counts.skipped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn late(&self) -> u64 {
+        self.counts.late.load(Ordering::Acquire)
     }
 
     pub(crate) fn governed(&self) -> Option<GovernedReport> {

@@ -269,7 +269,9 @@ mod tests {
             power_mw: figure(power),
             energy_uj: figure(None),
             frequency_khz: figure(Some(1_980_000)),
+            allowed_khz: figure(None),
             load_permille: figure(None),
+            others_permille: figure(None),
             throttle: figure(Some(i64::from(!lost))),
         }
     }
@@ -290,6 +292,8 @@ mod tests {
                     status: figure(None),
                     headroom_permille: figure(None),
                 },
+                surface_mc: figure(None),
+                package_mc: figure(None),
             },
             power_mw: Some(power),
             plan: Some("only cpu:0".to_owned()),

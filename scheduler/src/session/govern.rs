@@ -8,8 +8,10 @@
 //! 4. The state is not locked while a plan is compiled or a device is reset.
 //! 5. On virtual time there is no thread: who moves the clock calls [`Session::govern`].
 //!
-//! Not here: the choice itself (`governor`), which plans there are (`portfolio`), the sensors (`telemetry`).
+//! Not here: the choice itself (`governor`), what it is told (`feed`), which plans there are (`portfolio`), the sensors
+//! (`telemetry`).
 
+mod feed;
 mod mend;
 mod ready;
 pub(crate) mod report;
@@ -20,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use polychip_governor::{self as governor, Action, FinishedRun, Input, Load, Place, Reading};
+use polychip_governor::{self as governor, Action, Input};
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 
 use crate::decisions::{self, DecisionLog};
@@ -34,7 +36,7 @@ use crate::telemetry::Sample;
 use ready::load;
 use state::{Governing, State, note, ns};
 
-pub use report::{CandidateReport, ChangeReport, GovernedReport};
+pub use report::{CandidateReport, ChangeReport, GovernedReport, MissedLimit};
 
 /// What an app tells a governed session while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub enum Hint {
     MaxPower(Option<Milliwatts>),
     /// Highest temperature of each device.
     MaxTemperature(Option<MilliCelsius>),
+    /// Highest temperature of the surface that a hand touches.
+    MaxSurfaceTemperature(Option<MilliCelsius>),
 }
 
 impl Governing {
@@ -131,6 +135,7 @@ impl Governing {
         let mut replan = false;
         {
             let mut state = self.lock();
+            self.note_limits(&mut state, &inner.lateness, &sample);
             for input in self.inputs(&mut state, &sample) {
                 replan |= self.tell(inner, &mut state, now, input);
             }
@@ -181,73 +186,6 @@ impl Governing {
         self.tell(inner, &mut state, now, Input::Replanned(candidates));
     }
 
-    /// What the sample and the runs since the last one say.
-    fn inputs(&self, state: &mut State, sample: &Sample) -> Vec<Input> {
-        let mut inputs = Vec::new();
-        for (index, device) in self.devices.iter().enumerate() {
-            let Some(said) = sample.devices.iter().find(|said| said.device == device.name()) else {
-                continue;
-            };
-            let reading = Reading {
-                temperature_mc: said.temperature_mc.value,
-                power_mw: said.power_mw.value.and_then(|mw| u64::try_from(mw).ok()),
-                throttled: said.throttle.value.map(|bits| bits != 0),
-                ..Reading::of(Place::Device(index))
-            };
-            if reading != Reading::of(Place::Device(index)) {
-                inputs.push(Input::Reading(reading));
-            }
-        }
-        if let Some(battery) = &sample.battery
-            && !state.saver
-        {
-            let charge = battery.capacity_permille.value;
-            inputs.push(Input::Battery {
-                charge_permille: charge.and_then(|charge| u32::try_from(charge).ok()),
-                charging: battery.charging.unwrap_or(false),
-            });
-        }
-        for (index, ready) in state.ready.iter().enumerate() {
-            let tally = {
-                let mut history = ready.plan.history.lock().unwrap_or_else(PoisonError::into_inner);
-                history.take_tally()
-            };
-            if tally.runs == 0 {
-                continue;
-            }
-            let mut loads: Vec<Load> = Vec::new();
-            for (part, (busy, energy)) in ready.plan.wiring.parts.iter().zip(&tally.parts) {
-                let (busy_ns, energy_uj) = (busy / tally.runs, energy.map(|energy| energy / tally.runs));
-                match loads.iter_mut().find(|load| load.device == part.device) {
-                    Some(load) => {
-                        load.busy_ns += busy_ns;
-                        load.energy_uj = load.energy_uj.zip(energy_uj).map(|(a, b)| a + b);
-                    }
-                    None => loads.push(Load {
-                        device: part.device,
-                        busy_ns,
-                        energy_uj,
-                    }),
-                }
-            }
-            // a device that states no times has none
-            loads.retain(|load| load.busy_ns > 0);
-            let energies: Option<Vec<u64>> = loads.iter().map(|load| load.energy_uj).collect();
-            inputs.push(Input::Run(FinishedRun {
-                candidate: index,
-                runs: tally.runs,
-                latency_ns: tally.latency_ns / tally.runs,
-                energy_uj: energies.filter(|all| !all.is_empty()).map(|all| all.iter().sum()),
-                late: false,
-                loads,
-            }));
-        }
-        if inputs.is_empty() {
-            inputs.push(Input::Tick);
-        }
-        inputs
-    }
-
     pub(crate) fn hint(&self, inner: &Inner, hint: Hint) {
         let mut state = self.lock();
         let now = inner.now_ns();
@@ -274,6 +212,7 @@ impl Governing {
                 }
             }
             Hint::Deadline(deadline) => {
+                inner.lateness.set_deadline(deadline);
                 state.frames.1 = deadline.map(ns);
                 let (period_ns, deadline_ns) = state.frames;
                 Input::Frames {
@@ -287,6 +226,10 @@ impl Governing {
             }
             Hint::MaxTemperature(limit) => {
                 limits.device_mc = vec![limit.map(MilliCelsius::millidegrees); self.devices.len()];
+                Input::Limits(limits)
+            }
+            Hint::MaxSurfaceTemperature(limit) => {
+                limits.skin_mc = limit.map(MilliCelsius::millidegrees);
                 Input::Limits(limits)
             }
         };

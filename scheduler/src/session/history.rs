@@ -14,7 +14,8 @@ pub(crate) struct History {
     runs: u64,
     /// When the newest run ended, on the runtime's clock.
     ended_ns: u64,
-    tally: Tally,
+    /// Of runs in time, and of those that were late.
+    tallies: [Tally; 2],
     /// Times of runs are those of the devices, which alone move a virtual clock.
     is_virtual: bool,
     /// Several runs may be in flight.
@@ -28,6 +29,15 @@ pub(crate) struct Tally {
     pub(crate) latency_ns: u64,
     /// Time on the device, and energy where every run of the part stated it.
     pub(crate) parts: Vec<(u64, Option<u64>)>,
+}
+
+impl Tally {
+    fn new(parts: usize) -> Tally {
+        Tally {
+            parts: vec![(0, Some(0)); parts],
+            ..Tally::default()
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -61,10 +71,7 @@ impl History {
             latencies: Ring::new(),
             runs: 0,
             ended_ns: 0,
-            tally: Tally {
-                parts: vec![(0, Some(0)); parts],
-                ..Tally::default()
-            },
+            tallies: [Tally::new(parts), Tally::new(parts)],
             is_virtual,
             overlaps,
         }
@@ -75,16 +82,13 @@ impl History {
         History::new(self.parts.len(), self.is_virtual, self.overlaps)
     }
 
-    /// Gives the sums, and begins anew.
-    pub(crate) fn take_tally(&mut self) -> Tally {
-        let empty = Tally {
-            parts: vec![(0, Some(0)); self.parts.len()],
-            ..Tally::default()
-        };
-        std::mem::replace(&mut self.tally, empty)
+    /// Gives the sums, of runs in time and of those that were late, and begins anew.
+    pub(crate) fn take_tallies(&mut self) -> [Tally; 2] {
+        let parts = self.parts.len();
+        std::mem::replace(&mut self.tallies, [Tally::new(parts), Tally::new(parts)])
     }
 
-    fn count(&mut self, timings: &[Timing], latency: Duration) {
+    fn count(&mut self, timings: &[Timing], latency: Duration, is_late: bool) {
         let span = |timing: &Timing| timing.span_ns.map(|(start, end)| end.saturating_sub(start));
         let ns = if self.is_virtual {
             let spans = || timings.iter().filter_map(|timing| timing.span_ns);
@@ -98,9 +102,10 @@ impl History {
                 _ => ns,
             }
         };
-        self.tally.runs += 1;
-        self.tally.latency_ns = self.tally.latency_ns.saturating_add(ns);
-        for ((busy, energy), timing) in self.tally.parts.iter_mut().zip(timings) {
+        let tally = &mut self.tallies[usize::from(is_late)];
+        tally.runs += 1;
+        tally.latency_ns = tally.latency_ns.saturating_add(ns);
+        for ((busy, energy), timing) in tally.parts.iter_mut().zip(timings) {
             *busy = busy.saturating_add(span(timing).unwrap_or(0));
             *energy = energy
                 .zip(timing.energy_uj)
@@ -114,10 +119,10 @@ impl History {
     }
 
     /// Adds a run that ends now. The first one of a session warms caches and is not kept.
-    pub(crate) fn add(&mut self, timings: &[Timing], latency: Duration, now_ns: u64) {
+    pub(crate) fn add(&mut self, timings: &[Timing], latency: Duration, is_late: bool, now_ns: u64) {
         self.runs += 1;
         self.ended_ns = now_ns;
-        self.count(timings, latency);
+        self.count(timings, latency, is_late);
         if self.runs == 1 {
             return;
         }
@@ -166,15 +171,16 @@ mod tests {
             }]
         };
         assert_eq!(history.ended_ns(), None);
-        history.add(&timing(1_000_000), Duration::from_millis(9), 5);
+        history.add(&timing(1_000_000), Duration::from_millis(9), false, 5);
         assert_eq!((history.runs, history.part_median(0)), (1, None));
         for ns in 1..=500 {
-            history.add(&timing(ns), Duration::from_nanos(ns), ns);
+            history.add(&timing(ns), Duration::from_nanos(ns), false, ns);
         }
-        let tally = history.take_tally();
+        let [tally, late] = history.take_tallies();
+        assert_eq!((late.runs, late.parts), (0, vec![(0, Some(0))]));
         assert_eq!((tally.runs, tally.latency_ns), (501, 9_000_000 + 500 * 501 / 2));
         assert_eq!(tally.parts, [(1_000_000 + 500 * 501 / 2, None)]);
-        assert_eq!(history.take_tally().runs, 0);
+        assert_eq!(history.take_tallies()[0].runs, 0);
         assert_eq!(history.part(0).count(), KEPT as usize);
         assert_eq!(history.part_median(0), Some(450));
         assert_eq!(history.latency_median(), Some(450));
@@ -194,12 +200,13 @@ mod tests {
         };
         for (overlaps, told) in [(true, 300), (false, 1_200)] {
             let mut history = History::new(1, false, overlaps);
-            history.add(&timing(300), Duration::from_nanos(1_200), 0);
-            assert_eq!(history.take_tally().latency_ns, told);
+            history.add(&timing(300), Duration::from_nanos(1_200), true, 0);
+            let [in_time, late] = history.take_tallies();
+            assert_eq!((in_time.runs, late.runs, late.latency_ns), (0, 1, told));
         }
         // a device that states no times
         let mut history = History::new(1, false, true);
-        history.add(&[Timing::default()], Duration::from_nanos(1_200), 0);
-        assert_eq!(history.take_tally().latency_ns, 1_200);
+        history.add(&[Timing::default()], Duration::from_nanos(1_200), false, 0);
+        assert_eq!(history.take_tallies()[0].latency_ns, 1_200);
     }
 }

@@ -15,7 +15,9 @@ use crate::event::{Event, EventLog};
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::session::buckets::Padding;
+use crate::session::cooled::Cooling;
 use crate::session::govern::state::Governing;
+use crate::session::lateness::Lateness;
 use crate::session::loaded::LoadedPlan;
 use crate::session::state::States;
 use crate::shared::Shared;
@@ -38,6 +40,8 @@ pub(crate) struct Inner {
     pub(super) old: Mutex<Vec<Weak<LoadedPlan>>>,
     /// Runs that went well.
     pub(crate) runs: AtomicU64,
+    pub(crate) lateness: Lateness,
+    pub(super) cooling: Cooling,
     pub(crate) events: Mutex<EventLog>,
     pub(crate) tracer: Tracer,
 }

@@ -435,11 +435,11 @@ impl LoadedPlan {
         }
     }
 
-    /// Keeps the figures of a run that has ended well.
-    pub(crate) fn keep_figures(&self, slot: &Slot) {
+    /// Keeps the figures of a run that has ended well, and whether it was late.
+    pub(crate) fn keep_figures(&self, slot: &Slot, latency: Duration, is_late: bool) {
         let now_ns = self.clock().now_ns();
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.add(&slot.timings, slot.latency, now_ns);
+        history.add(&slot.timings, latency, is_late, now_ns);
     }
 
     /// Forgets the measured part times, and gives them.

@@ -81,7 +81,18 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
         several: own == Precision::Reduced,
     };
     let of = |precision| policy.for_devices(names.clone(), precision);
-    found.add(word(policy.aim()), first.clone(), of(own));
+    // what is too hot now may be cool later: the governor knows how hot it is
+    let hot = first.hot_devices();
+    let (name, all) = match hot.is_empty() {
+        true => (word(policy.aim()).to_owned(), first.clone()),
+        false => {
+            let name = format!("{} without {}", word(policy.aim()), hot.join(", "));
+            let every: Vec<usize> = (0..names.len()).collect();
+            let all = first.with_hot(shared, policy.settings(), &every);
+            (name, all.unwrap_or_else(|_| first.clone()))
+        }
+    };
+    found.add(&name, first.clone(), of(own));
     let precisions: &[Precision] = match own {
         Precision::Exact => &[Precision::Exact],
         Precision::Reduced => &[Precision::Reduced, Precision::Exact],
@@ -91,7 +102,7 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
         .filter_map(|&precision| {
             let policy = of(precision);
             let planned = if precision == own {
-                Some(first.clone())
+                Some(all.clone())
             } else {
                 Planned::new(shared, first.model(), &policy, &|_| {}).ok()
             };

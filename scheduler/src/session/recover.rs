@@ -183,7 +183,7 @@ impl Inner {
         mut have: Loaded,
         number: u64,
     ) -> Result<LoadedPlan> {
-        let mut planned = planned.clone();
+        let mut planned = self.cooler(planned, policy);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -216,6 +216,21 @@ impl Inner {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// The same plan, or a new one where a device that was left out for its temperature has cooled.
+    fn cooler(&self, planned: &Planned, policy: &Policy) -> Planned {
+        let next = policy
+            .hottest()
+            .and_then(|limit| planned.with_cooled(&self.shared, policy.settings(), limit));
+        match next {
+            Some(Ok(next)) => {
+                let told = next.events().iter().skip(planned.events().len());
+                told.cloned().for_each(|event| self.tell(event));
+                next
+            }
+            _ => planned.clone(),
         }
     }
 

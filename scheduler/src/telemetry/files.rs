@@ -27,7 +27,19 @@ pub struct Sensors {
     /// By sensor: counters that turn, and the last times of `/proc/stat`.
     counters: Vec<Counter>,
     stat: Option<(u64, u64)>,
+    others: Others,
 }
+
+/// What other programs take of the cores.
+#[derive(Debug, Clone, Default)]
+struct Others {
+    /// Ticks of all cores in which they computed, all of them, and those of this program.
+    before: Option<(u64, u64, u64)>,
+    permille: Option<i64>,
+}
+
+/// Ticks over which others' share is taken: a second of one core, for a tick is a hundredth.
+const OTHERS_TICKS: u64 = 100;
 
 impl Sensors {
     /// The sensors of this machine.
@@ -58,6 +70,7 @@ impl Sensors {
             root,
             sensors,
             stat: None,
+            others: Others::default(),
         }
     }
 
@@ -89,7 +102,7 @@ impl Sensors {
                 copy(&self.root, to, &path)?;
             }
         }
-        Ok(())
+        copy(&self.root, to, Path::new(OWN))
     }
 
     fn read_one(&mut self, index: usize) -> Reading {
@@ -124,6 +137,21 @@ impl Sensors {
         // microvolts times microamperes are picowatts
         let picowatts = i128::from(volts) * i128::from(amperes).abs();
         i64::try_from(picowatts / 1_000_000_000).map_err(|_| Absent::Impossible(amperes))
+    }
+
+    /// Share of the cores' time that other programs take, in thousandths.
+    pub(crate) fn others(&mut self) -> Result<i64, Absent> {
+        let (busy, all) = stat(&self.root)?;
+        let own = own_ticks(&self.root)?;
+        let before = *self.others.before.get_or_insert((busy, all, own));
+        let [busy_now, all_now, own_now] = [(busy, before.0), (all, before.1), (own, before.2)]
+            .map(|(now, before)| now.saturating_sub(before));
+        if all_now >= OTHERS_TICKS {
+            self.others.before = Some((busy, all, own));
+            let share = u128::from(busy_now.saturating_sub(own_now)) * 1000 / u128::from(all_now);
+            self.others.permille = Some(i64::try_from(share.min(1000)).unwrap_or(1000));
+        }
+        self.others.permille.ok_or(Absent::First)
     }
 
     /// Share of the time since the last reading in which cores computed.
@@ -451,6 +479,21 @@ fn stat(root: &Path) -> Result<(u64, u64), Absent> {
     let idle = idle + rest.first().copied().unwrap_or(0);
     let all: u64 = ticks.iter().sum();
     Ok((all - idle.min(all), all))
+}
+
+/// What this program computed, in a file like those of the sensors.
+const OWN: &str = "proc/self/stat";
+
+/// Ticks in which this program computed.
+fn own_ticks(root: &Path) -> Result<u64, Absent> {
+    let text = text(root, Path::new(OWN))?;
+    // "123 (a name) R 1 …": the name may hold anything; the times are the 14th and 15th field
+    let (_, rest) = text.rsplit_once(')').ok_or(Absent::NoNumber)?;
+    let mut times = rest.split_whitespace().skip(11).map(str::parse::<u64>);
+    match (times.next(), times.next()) {
+        (Some(Ok(user)), Some(Ok(system))) => Ok(user.saturating_add(system)),
+        _ => Err(Absent::NoNumber),
+    }
 }
 
 /// Files that a sensor is found and read by.

@@ -32,13 +32,19 @@ impl Shared {
         self.sampled(|sampler| sampler.under_load(device))
     }
 
+    /// Linux's sensors: those that the app gave, else this machine's.
+    pub(crate) fn sensors(&self) -> Sensors {
+        let own = || Sensors::of_this_machine(&Rules::default());
+        self.sensors.clone().unwrap_or_else(own)
+    }
+
     fn sampled<T>(&self, read: impl FnOnce(&mut Sampler) -> T) -> T {
         let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
         read(sampler.get_or_insert_with(|| {
             Sampler::of(
                 self.host.devices().to_vec(),
                 self.host.clock().clone(),
-                Sensors::of_this_machine(&Rules::default()),
+                self.sensors(),
             )
         }))
     }

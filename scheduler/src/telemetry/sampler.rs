@@ -60,8 +60,12 @@ pub struct DeviceState {
     pub energy_uj: Figure,
     /// Highest clock in kilohertz.
     pub frequency_khz: Figure,
+    /// The highest clock that the device is allowed now, in kilohertz: heat and power lower it, rest does not.
+    pub allowed_khz: Figure,
     /// Share of time spent computing, in thousandths.
     pub load_permille: Figure,
+    /// Share of time spent computing for other programs, in thousandths: of a CPU, of all of its cores.
+    pub others_permille: Figure,
     /// Bits of the reasons for which the chip slows itself down: 1 heat, 2 power.
     pub throttle: Figure,
 }
@@ -124,6 +128,10 @@ pub struct Sample {
     pub battery: Option<Battery>,
     /// What the system says of heat.
     pub heat: Heat,
+    /// Temperature of the surface that a hand touches, in thousandths of a degree Celsius; the hottest sensor's.
+    pub surface_mc: Figure,
+    /// Temperature of the chip's package or of the board near it, as the above.
+    pub package_mc: Figure,
 }
 
 /// Reads the sensors of a runtime's devices.
@@ -209,6 +217,10 @@ impl Sampler {
     /// Reads all sensors once. It takes as long as the slowest driver: some milliseconds for NVIDIA's energy.
     pub fn sample(&mut self) -> Sample {
         let readings = self.sensors.read();
+        let others = match self.sensors.others() {
+            Ok(permille) => Figure::known(permille, "stat/cpu, less this program's share"),
+            Err(reason) => Figure::unknown(format!("stat/cpu: {reason}")),
+        };
         let table: Vec<(&Sensor, &Reading)> = self.sensors.all().iter().zip(&readings).collect();
         let time_ns = self.clock.now_ns();
         let mut devices: Vec<DeviceState> = self
@@ -216,6 +228,12 @@ impl Sampler {
             .iter()
             .map(|device| self.state(device, &table))
             .collect();
+        for (state, device) in devices.iter_mut().zip(&self.devices) {
+            let info = device.info();
+            if info.kind == DeviceKind::Cpu && !info.emulated {
+                state.others_permille = others.clone();
+            }
+        }
         let battery = self.battery(&table);
         for (state, mean) in devices.iter_mut().zip(&mut self.means) {
             // an emulated device states the power of the moment, which says nothing of runs that come and go
@@ -236,6 +254,8 @@ impl Sampler {
             devices,
             battery,
             heat: Heat::of_this_system(),
+            surface_mc: hottest(&table, &Subject::Skin),
+            package_mc: hottest(&table, &Subject::System),
         }
     }
 
@@ -319,8 +339,26 @@ impl Sampler {
             power_mw: own(&|said| signed(said.power_mw), Quantity::Power),
             energy_uj: energy,
             frequency_khz: own(&|said| signed(said.frequency_khz), Quantity::Frequency),
+            allowed_khz: self.allowed(device, table),
             load_permille: own(&|said| said.load_permille.map(i64::from), Quantity::Load),
+            others_permille: Figure::unknown("not told apart from this program's share"),
             throttle: stated(&|said| said.throttle.map(i64::from)),
+        }
+    }
+
+    /// The highest clock that a device is allowed now.
+    fn allowed(&self, device: &Device, table: &[(&Sensor, &Reading)]) -> Figure {
+        let clocks = table
+            .iter()
+            .map(|(sensor, _)| *sensor)
+            .filter(|sensor| sensor.quantity == Quantity::Frequency && self.belongs(sensor, device));
+        let allowed = clocks.filter_map(|sensor| {
+            let khz = self.sensors.clock_setting(sensor).highest_khz?;
+            Some((i64::try_from(khz).ok()?, sensor.name.as_str()))
+        });
+        match allowed.max_by_key(|(khz, _)| *khz) {
+            Some((khz, name)) => Figure::known(khz, name),
+            None => Figure::unknown("no sensor"),
         }
     }
 
@@ -385,5 +423,18 @@ impl Sampler {
             power_mw: figure(Quantity::Power),
             charging: self.sensors.is_charging(),
         })
+    }
+}
+
+/// The hottest temperature of a subject that is no device.
+fn hottest(table: &[(&Sensor, &Reading)], subject: &Subject) -> Figure {
+    let mine = table
+        .iter()
+        .filter(|(sensor, _)| sensor.quantity == Quantity::Temperature && sensor.subject == *subject);
+    let known =
+        mine.filter_map(|(sensor, reading)| Some((*reading.value.as_ref().ok()?, sensor.name.as_str())));
+    match known.max_by_key(|(mc, _)| *mc) {
+        Some((mc, name)) => Figure::known(mc, name),
+        None => Figure::unknown("no sensor"),
     }
 }

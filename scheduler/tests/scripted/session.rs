@@ -10,6 +10,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `b = |-x|`, with `a = -x` an output as well, on the devices of a script.
 pub(crate) fn runtime(script: &str) -> (Runtime, polychip::Model) {
+    runtime_with(script, |builder| builder)
+}
+
+/// The same, with more said of the runtime.
+pub(crate) fn runtime_with(
+    script: &str,
+    more: impl FnOnce(polychip::Builder) -> polychip::Builder,
+) -> (Runtime, polychip::Model) {
     let folder = tempfile::tempdir().unwrap();
     let made = model::Model {
         nodes: vec![
@@ -20,13 +28,12 @@ pub(crate) fn runtime(script: &str) -> (Runtime, polychip::Model) {
         outputs: vec![port("a", F32, &["4"]), port("b", F32, &["4"])],
         ..model::Model::default()
     };
-    let runtime = Runtime::builder()
+    let builder = Runtime::builder()
         .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
         .configure("null", "script", script)
         .virtual_time()
-        .only_given_folders()
-        .build()
-        .unwrap();
+        .only_given_folders();
+    let runtime = more(builder).build().unwrap();
     let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
     (runtime, model)
 }

@@ -1,5 +1,7 @@
 //! What a governed session says of itself: its plans, which one is next, and the newest changes.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,6 +18,68 @@ pub struct GovernedReport {
     pub candidates: Vec<CandidateReport>,
     /// The newest changes, oldest first.
     pub changes: Vec<ChangeReport>,
+}
+
+/// A limit of the policy that sensors saw exceeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "limit", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MissedLimit {
+    /// Of a temperature.
+    Temperature {
+        /// Device, `plugin:index`; or `package` or `surface`.
+        place: String,
+        /// The limit in thousandths of a degree Celsius.
+        limit_mc: i64,
+        /// The highest that was read.
+        worst_mc: i64,
+        /// Samples above it.
+        samples: u64,
+        /// Of so many.
+        of_samples: u64,
+    },
+    /// Of the power of the devices together.
+    Power {
+        /// The limit in milliwatts.
+        limit_mw: i64,
+        /// The highest that was read.
+        worst_mw: i64,
+        /// Samples above it.
+        samples: u64,
+        /// Of so many.
+        of_samples: u64,
+    },
+}
+
+impl fmt::Display for MissedLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousandths = |value: &i64| *value as f64 / 1e3;
+        match self {
+            MissedLimit::Temperature {
+                place,
+                limit_mc,
+                worst_mc,
+                samples,
+                of_samples,
+            } => write!(
+                f,
+                "limit missed: {place} above {:.1} °C in {samples} of {of_samples} samples, at most {:.1} °C",
+                thousandths(limit_mc),
+                thousandths(worst_mc)
+            ),
+            MissedLimit::Power {
+                limit_mw,
+                worst_mw,
+                samples,
+                of_samples,
+            } => write!(
+                f,
+                "limit missed: above {:.1} W in {samples} of {of_samples} samples, at most {:.1} W",
+                thousandths(limit_mw),
+                thousandths(worst_mw)
+            ),
+        }
+    }
 }
 
 /// A plan that is ready.

@@ -23,7 +23,6 @@ use crate::session::loaded::LoadedPlan;
 use crate::session::portfolio;
 use crate::shared::Shared;
 use crate::telemetry::sampler::Sampler;
-use crate::telemetry::{Rules, Sensors};
 
 /// Changes of plan that the report lists.
 const LISTED: usize = 32;
@@ -49,8 +48,25 @@ pub(super) struct State {
     /// Period and deadline of frames, and limits, as told last.
     pub(super) frames: (Option<u64>, Option<u64>),
     pub(super) saver: bool,
+    /// By device, when our runs used it last, as far as samples tell.
+    pub(super) used_ns: Vec<Option<u64>>,
+    /// By place and of power: how the limits were kept.
+    pub(super) missed: Vec<Missed>,
     pub(super) switches: u64,
     pub(super) changes: Vec<ChangeReport>,
+}
+
+/// How a limit was kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Missed {
+    /// Where; none for the power of the devices together.
+    pub(super) place: Option<Place>,
+    /// In thousandths of a degree Celsius, or milliwatts, as the others.
+    pub(super) limit: i64,
+    pub(super) worst: i64,
+    /// Samples above the limit, of all that said something.
+    pub(super) over: u64,
+    pub(super) samples: u64,
 }
 
 /// What is known of a device's loss.
@@ -80,11 +96,12 @@ impl Governing {
         let limits = PolicyLimits {
             device_mc: vec![policy.hottest().map(MilliCelsius::millidegrees); devices.len()],
             power_mw: governed.max_power.map(Milliwatts::milliwatts),
+            skin_mc: governed.max_surface.map(MilliCelsius::millidegrees),
             ..PolicyLimits::default()
         };
         let governor = Governor::new(portfolio, limits, governed.settings.clone())?;
         let clock = shared.host.clock().clone();
-        let sensors = Sensors::of_this_machine(&Rules::default());
+        let sensors = shared.sensors();
         let governing = Governing {
             policy: policy.clone(),
             state: Mutex::new(State {
@@ -94,6 +111,8 @@ impl Governing {
                 lost: vec![Lost::default(); devices.len()],
                 frames: (governed.frame_period.map(ns), policy.frame_deadline().map(ns)),
                 saver: governed.battery_saver,
+                used_ns: vec![None; devices.len()],
+                missed: Vec::new(),
                 switches: 0,
                 changes: Vec::new(),
             }),

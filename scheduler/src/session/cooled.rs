@@ -1,0 +1,83 @@
+//! Devices that were left out for their temperature come back to a session that no governor watches.
+//!
+//! Invariants:
+//! 1. Where nothing was left out, a run pays one load of an atomic.
+//! 2. A plan is replaced between runs, by one thread; a run that finds another at it goes on with the plan that there is.
+//!
+//! Not here: which devices are hot (`hot`), governed sessions (`govern`), where all plans are ready.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, TryLockError};
+
+use crate::error::Result;
+use crate::planned::Planned;
+use crate::replan;
+use crate::session::inner::Inner;
+use crate::session::loaded::LoadedPlan;
+
+/// Chips cool within seconds; to ask a driver for a temperature takes up to milliseconds.
+const LOOK_NS: u64 = 3_000_000_000;
+
+/// When to look next whether a device has cooled.
+#[derive(Debug)]
+pub(crate) struct Cooling(AtomicU64);
+
+impl Cooling {
+    /// Of a plan that was made now.
+    pub(crate) fn new(planned: &Planned, is_governed: bool, now_ns: u64) -> Cooling {
+        let cooling = Cooling(AtomicU64::new(u64::MAX));
+        if !is_governed {
+            cooling.look_later(planned, now_ns);
+        }
+        cooling
+    }
+
+    fn look_later(&self, planned: &Planned, now_ns: u64) {
+        let next = match planned.hot_devices().is_empty() {
+            true => u64::MAX,
+            false => now_ns.saturating_add(LOOK_NS),
+        };
+        self.0.store(next, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    /// Plans anew where a device that was left out has cooled; looks every few seconds.
+    pub(super) fn let_cooled_in(&self, now_ns: u64) {
+        if now_ns < self.cooling.0.load(Ordering::Relaxed) {
+            return;
+        }
+        let _one = match self.recovery.try_lock() {
+            Ok(one) => one,
+            Err(TryLockError::Poisoned(one)) => one.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let (planned, policy) = {
+            let current = self.current();
+            (Arc::clone(&current.planned), Arc::clone(&current.policy))
+        };
+        self.cooling.look_later(&planned, now_ns);
+        let (Some(limit), Some(plan)) = (policy.hottest(), self.usable()) else {
+            return;
+        };
+        let Some(next) = planned.with_cooled(&self.shared, policy.settings(), limit) else {
+            return;
+        };
+        let before = planned.events().len();
+        let made = next.and_then(|next| -> Result<LoadedPlan> {
+            let (next, parts) = replan::compile(&self.shared, next, &policy, plan.reusable())?;
+            LoadedPlan::new(&self.shared, self.next_number(), next, parts, &policy)
+        });
+        match made {
+            Ok(plan) => {
+                let plan = Arc::new(plan);
+                self.put_in_place(&plan, &policy);
+                let told = plan.planned.events().iter().skip(before);
+                told.cloned().for_each(|event| self.tell(event));
+                self.cooling.look_later(&plan.planned, now_ns);
+            }
+            // the plan that there is goes on
+            Err(error) => tracing::warn!("a device that has cooled is not used: {error}"),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Causes of late runs, and figures of all runs.
+
+use super::path::Spent;
+use super::*;
+
+const SPENT: Spent = Spent {
+    queued_ns: 10,
+    between_ns: 20,
+    predicted_ns: 100,
+    slowest: Some((3, 5, 40)),
+};
+
+fn causes() -> Causes {
+    Causes {
+        transfers_ns: 15,
+        deadline_ns: 200,
+        late_ns: 50,
+        ..Causes::default()
+    }
+}
+
+#[test]
+fn a_late_run_is_blamed_on_what_took_most_beyond_its_prediction() {
+    let of = |causes: Causes, spent: Spent| causes.of(Some(&spent));
+    // transfers were predicted to take 15 of the 20
+    assert_eq!(of(causes(), SPENT), (LateCause::Queued, None));
+    let slow = Spent {
+        slowest: Some((3, 30, 70)),
+        ..SPENT
+    };
+    assert_eq!(of(causes(), slow), (LateCause::SlowPart, Some((3, 70))));
+    let copied = Causes {
+        copied_ns: 60,
+        ..causes()
+    };
+    assert_eq!(of(copied, slow), (LateCause::Transfers, None));
+    let waited = Causes {
+        waited_ns: 25,
+        ..causes()
+    };
+    assert_eq!(of(waited, slow), (LateCause::Queued, None));
+    let replanned = Causes {
+        replanned_ns: 31,
+        ..causes()
+    };
+    assert_eq!(of(replanned, slow), (LateCause::Replanned, None));
+}
+
+#[test]
+fn a_plan_that_is_too_slow_is_blamed_before_what_is_less() {
+    let tight = Causes {
+        deadline_ns: 60,
+        ..causes()
+    };
+    assert_eq!(tight.of(Some(&SPENT)), (LateCause::Plan, None));
+    // predicted 55 above the deadline, and a part takes 80 more than that
+    let slow = Spent {
+        slowest: Some((0, 80, 90)),
+        ..SPENT
+    };
+    assert_eq!(tight.of(Some(&slow)), (LateCause::SlowPart, Some((0, 90))));
+}
+
+#[test]
+fn devices_without_times_leave_the_cause_open_unless_it_is_plain() {
+    let none = |waited_ns| Causes {
+        waited_ns,
+        ..causes()
+    };
+    assert_eq!(none(10).of(None), (LateCause::Unknown, None));
+    assert_eq!(none(30).of(None), (LateCause::Queued, None));
+}
+
+#[test]
+fn a_run_begins_when_it_is_submitted_and_again_after_a_failure() {
+    let mut submitted = Submitted::at(100);
+    submitted.waited(30);
+    submitted.begins(140);
+    assert_eq!(submitted.replanned_ns(), 10);
+    submitted.begins(190);
+    assert_eq!(submitted.replanned_ns(), 60);
+}
+
+#[test]
+fn a_deadline_may_change_and_go() {
+    let lateness = Lateness::new(2, Some(Duration::from_millis(5)), None);
+    assert_eq!(lateness.deadline_ns(), Some(5_000_000));
+    lateness.set_deadline(None);
+    assert_eq!(lateness.deadline_ns(), None);
+    lateness.set_deadline(Some(Duration::MAX));
+    assert_eq!(lateness.deadline_ns(), Some(u64::MAX - 1));
+    assert_eq!((lateness.latency(), lateness.late_runs()), (None, 0));
+}
+
+#[test]
+fn a_device_is_slowed_by_its_own_word_or_above_the_limit() {
+    let limit = Some(MilliCelsius::new(60_000));
+    let slows = |limit, temperature_mc, throttle| {
+        let said = polychip_host::Telemetry {
+            temperature_mc,
+            throttle,
+            ..polychip_host::Telemetry::default()
+        };
+        Lateness::new(1, None, limit).slows(&said)
+    };
+    assert!(slows(None, None, Some(1)) && slows(limit, Some(60_001), None));
+    assert!(!slows(None, Some(99_000), Some(0)) && !slows(limit, Some(60_000), None));
+}

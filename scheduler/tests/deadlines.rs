@@ -1,0 +1,292 @@
+//! Deadlines: late runs are counted, each with its cause, on virtual time; devices that are too hot are said so, and come back.
+
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../cli/tests/command/model.rs"]
+mod model;
+#[path = "scripted/session.rs"]
+mod scripted;
+
+use std::time::Duration;
+
+use polychip::{ErrorKind, EventKind, LateCause, MilliCelsius, Policy, Report, RunOptions, Runtime, Session};
+use scripted::{PATIENCE, filled, right, runtime};
+
+/// One device whose runs take 2 ms.
+const STEADY: &str = "[[device]]\ncost = { fixed_ns = 1e6, ps_per_byte = 0.0 }\n";
+
+/// A fast device that heats up at 4 W to 105 °C, and a slow, cool one.
+const HOT: &str = "
+    [[device]]
+    name = \"npu\"
+    cost = { fixed_ns = 1e7, ps_per_byte = 0.0, fixed_nj = 4e7, pj_per_byte = 0.0 }
+    heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 20000 }
+    [[device]]
+    name = \"dsp\"
+    cost = { fixed_ns = 4e7, ps_per_byte = 0.0, fixed_nj = 1e6, pj_per_byte = 0.0 }
+    heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 20000 }
+";
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn null() -> Policy {
+    Policy::latency().devices(["null"])
+}
+
+fn session(script: &str, policy: Policy) -> Session {
+    let (runtime, model) = runtime(script);
+    runtime.session(&model, policy).unwrap()
+}
+
+/// A run whose answer is right; by how much it was late.
+fn run(session: &Session, options: RunOptions) -> Option<Duration> {
+    let input = filled(session, 3.0);
+    let outputs = session
+        .submit_with(&[&input], &[], options)
+        .unwrap()
+        .wait(PATIENCE)
+        .unwrap();
+    right(&outputs, 3.0);
+    outputs.late_by()
+}
+
+fn causes(report: &Report) -> Vec<(LateCause, u64)> {
+    report
+        .lateness
+        .iter()
+        .map(|line| (line.cause, line.runs))
+        .collect()
+}
+
+#[test]
+fn a_deadline_that_no_run_meets_counts_every_run() {
+    let session = session(STEADY, null().deadline(ms(1)));
+    for _ in 0..100 {
+        assert_eq!(run(&session, RunOptions::new()), Some(ms(1)));
+    }
+    let report = session.report();
+    assert_eq!(
+        (report.runs, report.late, report.deadline_ns),
+        (100, 100, Some(1_000_000))
+    );
+    assert_eq!(causes(&report), [(LateCause::Plan, 100)]);
+    let line = &report.lateness[0];
+    assert_eq!((line.worst_ns, line.total_ns), (1_000_000, 100_000_000));
+    assert_eq!(report.count(EventKind::DeadlineMissed), 100);
+    let latency = report.latency.unwrap();
+    assert_eq!((latency.p50_ns, latency.worst_ns), (2_000_000, 2_000_000));
+    let text = report.to_string();
+    assert!(text.contains("deadline 1.00 ms: 100 of 100 runs late"), "{text}");
+    assert!(
+        text.contains(
+            "deadline missed: late by 1.000 ms: the plan takes longer than the deadline (100 times)"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn runs_in_time_are_not_late_and_a_run_may_have_a_deadline_of_its_own() {
+    let session = session(STEADY, null().deadline(ms(2)));
+    assert_eq!(run(&session, RunOptions::new()), None, "just in time");
+    assert_eq!(
+        run(&session, RunOptions::new().deadline(Duration::from_micros(1_500))),
+        Some(Duration::from_micros(500))
+    );
+    assert_eq!(run(&session, RunOptions::new().deadline(ms(60))), None);
+    let report = session.report();
+    assert_eq!((report.runs, report.late), (3, 1));
+    // without any deadline nothing is late
+    let free = self::session(STEADY, null());
+    assert_eq!(run(&free, RunOptions::new()), None);
+    let report = free.report();
+    assert_eq!((report.late, report.deadline_ns), (0, None));
+    assert!(!report.to_string().contains("deadline"), "{report}");
+    assert_eq!(run(&free, RunOptions::new().deadline(ms(1))), Some(ms(1)));
+    assert!(free.report().to_string().contains("1 of 2 runs late"));
+}
+
+#[test]
+fn a_part_that_is_slower_than_predicted_is_named() {
+    let script = STEADY.replace("cost", "fault = [{ kind = \"slow\", at = 2, times = 3 }]\ncost");
+    let session = session(&script, null().deadline(ms(5)));
+    for _ in 0..10 {
+        run(&session, RunOptions::new());
+    }
+    let report = session.report();
+    assert_eq!(
+        (report.late, causes(&report)),
+        (3, vec![(LateCause::SlowPart, 3)])
+    );
+    let line = &report.lateness[0];
+    assert_eq!(line.device.as_deref(), Some("null:0"));
+    assert_eq!(line.part.as_ref(), Some(&report.parts[0].id));
+    assert!(
+        line.words.ends_with("took 20.000 ms instead of 2.000 ms"),
+        "{line}"
+    );
+    let latency = report.latency.unwrap();
+    assert!(
+        latency.p50_ns <= 2_020_000 && latency.p90_ns >= 19_800_000,
+        "{latency:?}"
+    );
+}
+
+#[test]
+fn a_part_on_a_throttled_device_is_told_apart() {
+    let script = "[[device]]\ncost = { fixed_ns = 1e6, ps_per_byte = 0.0, fixed_nj = 4e6, pj_per_byte = 0.0 }\n\
+                  heat = { mc_per_mw = 20.0, settle_ms = 1000, throttle_mc = 60000, release_mc = 30000, \
+                  throttle_permille = 4000 }\n";
+    let session = session(script, null().deadline(ms(3)));
+    for _ in 0..600 {
+        run(&session, RunOptions::new());
+    }
+    let report = session.report();
+    assert!(report.late > 10, "{report}");
+    assert!(
+        causes(&report)
+            .iter()
+            .any(|(cause, _)| *cause == LateCause::Throttled),
+        "{report}"
+    );
+    assert!(
+        report.to_string().contains("which is hot or slowed down"),
+        "{report}"
+    );
+}
+
+#[test]
+fn runs_behind_others_are_late_for_them() {
+    let session = session(STEADY, null().in_flight(4).deadline(ms(3)));
+    let input = filled(&session, 3.0);
+    for _ in 0..5 {
+        let runs: Vec<_> = (0..4).map(|_| session.submit(&[&input]).unwrap()).collect();
+        for run in runs {
+            right(&run.wait(PATIENCE).unwrap(), 3.0);
+        }
+    }
+    let report = session.report();
+    // of four at once the first is in time, and the second takes 4 ms
+    assert_eq!(
+        (report.late, causes(&report)),
+        (15, vec![(LateCause::Queued, 15)])
+    );
+    assert_eq!(report.lateness[0].worst_ns, 5_000_000);
+    assert_eq!(report.latency.unwrap().worst_ns, 8_000_000);
+}
+
+#[test]
+fn a_run_that_is_tried_again_is_late_for_that() {
+    // the second run ends with an error after its 2 ms
+    let script = STEADY.replace(
+        "cost",
+        "fault = [{ kind = \"error\", at = 1, class = \"transient\" }]\ncost",
+    );
+    let session = session(&script, null().deadline(ms(3)));
+    assert_eq!(run(&session, RunOptions::new()), None);
+    assert_eq!(run(&session, RunOptions::new()), Some(ms(1)));
+    let report = session.report();
+    assert_eq!(causes(&report), [(LateCause::Replanned, 1)], "{report}");
+}
+
+#[test]
+fn a_trace_marks_late_runs() {
+    let session = session(STEADY, null().deadline(ms(2)));
+    session.start_trace(2);
+    run(&session, RunOptions::new());
+    run(&session, RunOptions::new().deadline(ms(1)));
+    let (runs, _) = session.trace();
+    let late: Vec<Option<u64>> = runs.iter().map(|run| run.late_ns).collect();
+    assert_eq!(late, [None, Some(1_000_000)]);
+    assert_eq!(runs[1].submitted_ns + runs[1].latency_ns, runs[1].parts[0].end_ns);
+}
+
+/// Runs one device alone for so long on virtual time.
+fn heat_up(runtime: &Runtime, model: &polychip::Model, device: &str, seconds: u64) {
+    let session = runtime
+        .session(model, Policy::latency().devices([device]))
+        .unwrap();
+    let end = session.now_ns() + seconds * 1_000_000_000;
+    while session.now_ns() < end {
+        run(&session, RunOptions::new());
+    }
+}
+
+fn devices_of(session: &Session) -> Vec<String> {
+    session
+        .report()
+        .parts
+        .into_iter()
+        .map(|part| part.device)
+        .collect()
+}
+
+#[test]
+fn a_device_that_is_too_hot_is_left_out_with_a_word_and_comes_back() {
+    let (runtime, model) = runtime(HOT);
+    heat_up(&runtime, &model, "null:0", 60);
+    let policy = null().max_temperature(MilliCelsius::new(60_000));
+    let planned = runtime.plan(&model, &policy).unwrap();
+    let words = planned
+        .events()
+        .iter()
+        .map(ToString::to_string)
+        .collect::<String>();
+    assert!(
+        words.starts_with("left out: null:0: ") && words.ends_with(" °C, limit 60.0 °C"),
+        "{words}"
+    );
+    let session = runtime.session_of(planned, policy.clone()).unwrap();
+    assert_eq!(devices_of(&session), ["null:1"]);
+    let began = session.now_ns();
+    while devices_of(&session) == ["null:1"] {
+        run(&session, RunOptions::new());
+        assert!(session.now_ns() - began < 60_000_000_000, "{}", session.report());
+    }
+    // it falls from 100 °C by a factor of e in 20 s, and is looked at every 3 s
+    assert!(session.now_ns() - began > 6_000_000_000, "{}", session.report());
+    run(&session, RunOptions::new());
+    let report = session.report();
+    assert_eq!(devices_of(&session), ["null:0"], "{report}");
+    assert_eq!(
+        (report.count(EventKind::LeftOut), report.count(EventKind::LetIn)),
+        (1, 1),
+        "{report}"
+    );
+    assert!(report.to_string().contains("let in again: null:0: "), "{report}");
+    // where all devices are too hot there is no plan
+    let cold = policy.max_temperature(MilliCelsius::new(20_000));
+    let error = runtime.plan(&model, &cold).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+    let words = error.to_string();
+    assert!(
+        words.contains("left out: null:0: ") && words.contains("null:1"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_governed_session_begins_without_a_hot_device_and_uses_it_once_it_is_cool() {
+    let (runtime, model) = runtime(HOT);
+    heat_up(&runtime, &model, "null:0", 60);
+    let policy = null().governed().max_temperature(MilliCelsius::new(60_000));
+    let session = runtime.session(&model, policy).unwrap();
+    assert_eq!(session.governed().unwrap().plan, "fastest without null:0");
+    assert_eq!(session.report().count(EventKind::LeftOut), 1);
+    let began = session.now_ns();
+    let mut next = began;
+    while devices_of(&session) == ["null:1"] {
+        run(&session, RunOptions::new());
+        if session.now_ns() >= next {
+            let sample = session.govern().unwrap();
+            let used = devices_of(&session);
+            let hot = sample.devices[0].temperature_mc.value.unwrap() > 60_000;
+            assert!(!hot || used == ["null:1"], "{}", session.report());
+            next = session.now_ns() + 100_000_000;
+        }
+        assert!(session.now_ns() - began < 90_000_000_000, "{}", session.report());
+    }
+    let log = session.decisions().unwrap();
+    assert_eq!(log.replay().unwrap(), log.entries().len());
+}
