@@ -39,6 +39,7 @@ use loaded::LoadedPlan;
 use shapes::{Shapes, Special};
 
 pub(crate) mod arena;
+mod bell;
 pub(crate) mod compile;
 mod conductor;
 pub(crate) mod copy;
