@@ -44,6 +44,7 @@ use slot::Slot;
 
 pub(crate) mod arena;
 mod background;
+mod bell;
 pub(crate) mod buckets;
 pub(crate) mod compile;
 mod conductor;

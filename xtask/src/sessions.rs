@@ -16,7 +16,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     threads: u32,
     /// Only these
-    #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Widths, Kind::Stream, Kind::Beside, Kind::Ocr])]
+    #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Widths, Kind::Stream, Kind::Beside, Kind::AtOnce, Kind::Ocr])]
     only: Vec<Kind>,
 }
 
@@ -28,6 +28,8 @@ enum Kind {
     Stream,
     /// Two sessions at once, each with one thread, and each alone
     Beside,
+    /// Plans for two devices at once (ours and OpenVINO's, a core each), beside others and beside each device alone
+    AtOnce,
     /// The example that reads the text of a picture, two models at once
     Ocr,
 }
@@ -49,6 +51,14 @@ const DETECTORS: [&str; 3] = [
     "target/trained/silero-vad-6.2.3/silero_vad/data/silero_vad_16k_op15.onnx",
     "target/trained/silero-vad-6.2.3/silero_vad/data/silero_vad_op18_ifless.onnx",
 ];
+/// Made here: two branches, two inputs with a tower each.
+const BRANCHING: [&str; 2] = ["two_branches", "two_towers"];
+const AT_ONCE: &str = "target/at-once";
+const OTHERS_AT_ONCE: [&str; 2] = [
+    "models/generated/varied_inception_v2.onnx",
+    "models/generated/mobilenet_v2.onnx",
+];
+const OPENVINO: &str = "target/vendor/openvino/openvino/libs";
 const NETWORKS: [&str; 2] = [
     "models/generated/mobilenet_v2.onnx",
     "models/generated/resnet50.onnx",
@@ -71,6 +81,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             Kind::Widths => &[RECOGNISER][..],
             Kind::Stream => &DETECTORS,
             Kind::Beside => &NETWORKS,
+            Kind::AtOnce => {
+                right &= at_once(&python)?;
+                continue;
+            }
             Kind::Ocr => {
                 right &= ocr(&python, &threads)?;
                 continue;
@@ -92,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             match kind {
                 Kind::Widths => command.arg("widths"),
                 Kind::Stream => command.args(["stream", "--count", "10000", "--passes", "2"]),
-                Kind::Beside | Kind::Ocr => command.arg("beside"),
+                Kind::Beside | Kind::AtOnce | Kind::Ocr => command.arg("beside"),
             };
             if *kind != Kind::Beside {
                 command.arg("--python").arg(&python).args(["--threads", &threads]);
@@ -105,6 +119,50 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
     }
     Ok(right)
+}
+
+/// Plans for two devices at once.
+fn at_once(python: &Path) -> Result<bool> {
+    let given = std::env::var_os("OPENVINO_LIB_DIR").filter(|folder| !folder.is_empty());
+    let library = given.map_or_else(|| root().join(OPENVINO), Into::into);
+    if !library.is_dir() {
+        eprintln!("sessions: OpenVINO is not there: cargo xtask vendor openvino");
+        return Ok(false);
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(root())
+        .args(["build", "--quiet", "--release", "-p", "polychip-plugin-openvino"])
+        .status()
+        .context("cargo build")?;
+    ensure!(status.success(), "polychip-plugin-openvino does not build");
+    let status = Command::new(python)
+        .current_dir(root())
+        .args(["-B", "device-tests/peers/make_models.py", AT_ONCE, "--only"])
+        .args(BRANCHING)
+        .status()
+        .context("make_models.py")?;
+    ensure!(status.success(), "the models are not made");
+    let mut models: Vec<String> = BRANCHING
+        .iter()
+        .map(|name| format!("{AT_ONCE}/{name}.onnx"))
+        .collect();
+    for model in OTHERS_AT_ONCE {
+        if root().join(model).is_file() {
+            models.push(model.to_owned());
+        } else {
+            eprintln!("sessions: {model} is not there: cargo xtask models");
+        }
+    }
+    let status = Command::new(root().join(PROGRAM))
+        .current_dir(root())
+        .env("OPENVINO_LIB_DIR", library)
+        .args(["at-once", "--plugins", "target/release"])
+        .args(["--page", "docs/benchmarks/devices-at-once.md", "--model"])
+        .args(models)
+        .status()
+        .context("polychip-sessions")?;
+    Ok(status.success())
 }
 
 /// The example, whose models are two.

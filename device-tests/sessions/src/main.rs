@@ -7,6 +7,7 @@
 //!
 //! Not here: single runs of fixed shapes (`cargo xtask trained`), networks that are made (`cargo xtask peers`).
 
+mod at_once;
 mod beside;
 mod ocr;
 mod ours;
@@ -33,6 +34,8 @@ enum Command {
     Stream(versus::Arguments),
     /// Two sessions of one runtime at once, each with one thread, and each alone
     Beside(beside::Arguments),
+    /// Plans for devices that work at once, beside others and beside each device alone
+    AtOnce(at_once::Arguments),
     /// The example that reads the text of a picture, two models at once
     Ocr(ocr::Arguments),
     /// One side, for the others
@@ -54,6 +57,7 @@ fn main() -> Result<()> {
         Command::Widths(arguments) => versus::run(ours::Kind::Widths, &arguments)?,
         Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments)?,
         Command::Beside(arguments) => beside::run(&arguments)?,
+        Command::AtOnce(arguments) => at_once::run(&arguments)?,
         Command::Ocr(arguments) => ocr::run(&arguments)?,
         Command::ServeOcr(side) => return ocr::serve(&side),
         Command::Serve {

@@ -158,7 +158,7 @@ fn drive(
         }
         Ok(())
     };
-    while slot.issue(wiring, Some(STEP))? == Progress::Waiting {
+    while slot.issue(wiring, clock, Some(STEP))? == Progress::Waiting {
         check(slot)?;
     }
     while slot.finish_all(wiring, STEP)? == Progress::Waiting {

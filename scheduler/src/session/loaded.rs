@@ -293,7 +293,7 @@ impl LoadedPlan {
         let bound = self.bind(slot, &given);
         slot.given = given;
         bound?;
-        slot.issue(&self.wiring, None)
+        slot.issue(&self.wiring, self.clock(), None)
     }
 
     fn bind(&self, slot: &mut Slot, given: &Given) -> Result<()> {

@@ -2,8 +2,10 @@
 //!
 //! Invariants:
 //! 1. A slot belongs to one run at a time; issuing and finishing parts allocates nothing.
-//! 2. Parts are issued in the plan's order. A part waits for a fence of its own plugin on the device,
-//!    and for anything else here.
+//! 2. A part is issued once all that it reads is there: it waits for a fence of its own plugin on the device, and for
+//!    anything else here. Of parts that are ready the first of the plan goes first.
+//! 3. A part keeps its turn on its device until it is late by the plan's schedule: a plan may leave a device idle for a
+//!    part that much depends on. From then on it holds no other part up.
 //!
 //! Not here: who drives a slot (`run`, `conductor`).
 
@@ -14,6 +16,7 @@ use polychip_host::{Clock, Fence, MAX_RANK, Submission, Timing};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
+use crate::session::bell::Bell;
 use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
 use crate::session::flights::Ticket;
@@ -25,6 +28,15 @@ use crate::tensor::{Hold, TensorMemory};
 const GRACE: Duration = Duration::from_millis(200);
 /// The last wait before a run counts as hung.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
+/// How often ends are looked for that nobody tells of.
+const LOOK: Duration = Duration::from_micros(200);
+/// A virtual clock is moved in steps of this, or of this fraction of the wait so far where that is more: so exactly
+/// ends are seen where several parts are with their devices.
+const QUANTUM: Duration = Duration::from_micros(1);
+const QUANTUM_FRACTION: u32 = 1024;
+/// A part is late when this fraction of its planned start has passed since then: what devices take differs from run to
+/// run by less.
+const LATE_FRACTION: u32 = 4;
 
 /// True sizes of a tensor, known after the run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,7 +50,9 @@ pub(crate) struct Slot {
     pub(crate) submissions: Vec<Submission>,
     fences: Vec<Option<Fence>>,
     finished: Vec<bool>,
-    next: usize,
+    /// Parts whose ends ring the bell.
+    told: Vec<bool>,
+    bell: Bell,
     pub(crate) timings: Vec<Timing>,
     /// By part and output port of the part, for ports with upper bounds.
     extents: Vec<Vec<Extents>>,
@@ -122,6 +136,15 @@ pub(crate) enum Progress {
     Waiting,
 }
 
+/// Whether a part can be issued.
+enum Ready {
+    Now,
+    /// A part before it on its device has its turn until then, from the start of the run.
+    Held(Duration),
+    /// What it reads is not there.
+    Not,
+}
+
 impl Slot {
     pub(crate) fn new(
         submissions: Vec<Submission>,
@@ -139,7 +162,8 @@ impl Slot {
             submissions,
             fences: (0..parts).map(|_| None).collect(),
             finished: vec![false; parts],
-            next: 0,
+            told: vec![false; parts],
+            bell: Bell::new(),
             timings: vec![Timing::default(); parts],
             extents,
             app_bound: vec![false; outputs.len()],
@@ -161,8 +185,8 @@ impl Slot {
     pub(crate) fn reset(&mut self, clock: &Clock) {
         self.fences.iter_mut().for_each(|fence| *fence = None);
         self.finished.fill(false);
+        self.told.fill(false);
         self.timings.fill(Timing::default());
-        self.next = 0;
         self.was_padded = None;
         self.cut_by_app.fill(false);
         self.hung = None;
@@ -207,11 +231,13 @@ impl Slot {
     /// Ends a run that takes too long: its parts are cancelled, and the devices of those that go on all the
     /// same are quarantined.
     pub(crate) fn hang(&mut self, wiring: &Wiring, patience: Duration) -> Error {
-        let part = (0..self.next).find(|part| !self.finished[*part]).unwrap_or(0);
+        let part = (0..self.fences.len())
+            .find(|part| self.is_out(*part))
+            .unwrap_or(0);
         self.hung = Some(part);
         self.cancel();
         if !self.give_up(wiring, GRACE) {
-            for index in part..self.next {
+            for index in part..self.fences.len() {
                 let dependencies = wiring.after[index].iter().all(|other| self.has_ended(*other));
                 if dependencies && !self.has_ended(index) {
                     wiring.parts[index].handle.quarantine();
@@ -229,7 +255,13 @@ impl Slot {
 
     /// Whether the run waits for a device that is quarantined.
     pub(crate) fn is_stuck(&self, wiring: &Wiring) -> bool {
-        (0..self.next).any(|part| wiring.parts[part].handle.is_quarantined() && !self.has_ended(part))
+        let stuck = |part: usize| wiring.parts[part].handle.is_quarantined() && !self.has_ended(part);
+        (0..self.fences.len()).any(stuck)
+    }
+
+    /// Whether a part is with its device, as far as was seen here.
+    fn is_out(&self, part: usize) -> bool {
+        self.fences[part].is_some() && !self.finished[part]
     }
 
     fn has_ended(&self, part: usize) -> bool {
@@ -238,53 +270,184 @@ impl Slot {
         self.finished[part] || fence.is_none_or(|fence| !fence.wait(Duration::ZERO).is_err_and(timed_out))
     }
 
-    /// Issues parts in order until all are issued or one needs something that has not ended yet. With
-    /// `patience`, waits for it instead.
-    pub(crate) fn issue(&mut self, wiring: &Wiring, patience: Option<Duration>) -> Result<Progress> {
-        while self.next < wiring.parts.len() {
-            let part = &wiring.parts[self.next];
-            for &dependency in &part.after_here {
-                if !self.finished[dependency] {
-                    let Some(patience) = patience else {
-                        return Ok(Progress::Waiting);
-                    };
-                    if self.finish_part(wiring, dependency, patience)? == Progress::Waiting {
-                        return Ok(Progress::Waiting);
+    /// Issues parts that are ready until all are issued or what the others need has not ended yet. With `patience`,
+    /// waits for that instead.
+    pub(crate) fn issue(
+        &mut self,
+        wiring: &Wiring,
+        clock: &Clock,
+        patience: Option<Duration>,
+    ) -> Result<Progress> {
+        let start = Instant::now();
+        loop {
+            let since = self.since(clock);
+            // what a part waits for on its device comes before it, so one way through finds all
+            let (mut all, mut next_late) = (true, None::<Duration>);
+            for index in 0..wiring.parts.len() {
+                if self.fences[index].is_some() {
+                    continue;
+                }
+                match self.ready(wiring, index, since) {
+                    Ready::Now => self.issue_part(wiring, index)?,
+                    Ready::Held(late) => {
+                        all = false;
+                        next_late = Some(next_late.map_or(late, |other| other.min(late)));
                     }
+                    Ready::Not => all = false,
                 }
             }
-            for sized in &part.sized_inputs {
-                let extents = self.extents[sized.from_part][sized.from_output];
-                self.submissions[self.next]
-                    .set_dims(sized.port, &extents.dims[..extents.rank])
-                    .map_err(|error| part.failed(error))?;
+            if all {
+                return Ok(Progress::Done);
             }
-            let waits: SmallVec<[&Fence; 16]> = part
+            let Some(patience) = patience else {
+                return Ok(Progress::Waiting);
+            };
+            let left = patience.saturating_sub(start.elapsed());
+            let step = next_late.map_or(left, |late| left.min(late.saturating_sub(since).max(LOOK)));
+            if self.finish_any(wiring, clock, step, next_late.is_some())? == Progress::Waiting
+                && (step == left || clock.is_virtual())
+            {
+                return Ok(Progress::Waiting);
+            }
+        }
+    }
+
+    /// How long the run has been going on, on the host's clock.
+    fn since(&self, clock: &Clock) -> Duration {
+        let host_ns = self.started.map_or(0, |(_, host_ns)| host_ns);
+        Duration::from_nanos(clock.now_ns().saturating_sub(host_ns))
+    }
+
+    /// Whether a part can be issued, at this age of the run.
+    fn ready(&self, wiring: &Wiring, index: usize, since: Duration) -> Ready {
+        let part = &wiring.parts[index];
+        let here = part.after_here.iter().all(|other| self.finished[*other]);
+        if !here
+            || part
                 .after_on_device
                 .iter()
-                .filter_map(|index| self.fences[*index].as_ref())
-                .collect();
-            let fence = part
-                .executable
-                .execute(&mut self.submissions[self.next], &waits)
-                .map_err(|error| part.failed(error))?;
-            drop(waits);
-            self.fences[self.next] = Some(fence);
-            self.next += 1;
+                .any(|other| self.fences[*other].is_none())
+        {
+            return Ready::Not;
         }
-        Ok(Progress::Done)
+        if part.planned_start.is_none() {
+            return Ready::Now;
+        }
+        let before = wiring.parts[..index].iter().zip(&self.fences);
+        let held = before
+            .filter(|(other, fence)| other.device == part.device && fence.is_none())
+            .filter_map(|(other, _)| other.planned_start)
+            .map(|start| start + start / LATE_FRACTION)
+            .filter(|late| since < *late)
+            .max();
+        held.map_or(Ready::Now, Ready::Held)
+    }
+
+    fn issue_part(&mut self, wiring: &Wiring, index: usize) -> Result<()> {
+        let part = &wiring.parts[index];
+        for sized in &part.sized_inputs {
+            let extents = self.extents[sized.from_part][sized.from_output];
+            self.submissions[index]
+                .set_dims(sized.port, &extents.dims[..extents.rank])
+                .map_err(|error| part.failed(error))?;
+        }
+        let waits: SmallVec<[&Fence; 16]> = part
+            .after_on_device
+            .iter()
+            .filter_map(|index| self.fences[*index].as_ref())
+            .collect();
+        let fence = part
+            .executable
+            .execute(&mut self.submissions[index], &waits)
+            .map_err(|error| part.failed(error))?;
+        drop(waits);
+        self.fences[index] = Some(fence);
+        Ok(())
+    }
+
+    /// The part that every part which is not issued yet waits for, directly or through others, if there is one: to wait
+    /// for it holds nothing up.
+    fn awaited_by_all(&self, wiring: &Wiring) -> Option<usize> {
+        let waits_for = |index: usize, out: usize| {
+            // one that waits for another which is not issued is issued after that
+            let later = |other: &usize| self.fences[*other].is_none();
+            wiring.parts[index].after_here.contains(&out) || wiring.after[index].iter().any(later)
+        };
+        let all = 0..self.fences.len();
+        let mut out = all.clone().filter(|part| self.is_out(*part));
+        out.find(|&out| {
+            let mut rest = all.clone().filter(|index| self.fences[*index].is_none());
+            rest.all(|index| waits_for(index, out))
+        })
+    }
+
+    /// Waits until any part has ended that parts not issued yet may wait for.
+    fn finish_any(
+        &mut self,
+        wiring: &Wiring,
+        clock: &Clock,
+        patience: Duration,
+        held: bool,
+    ) -> Result<Progress> {
+        if !held && let Some(part) = self.awaited_by_all(wiring) {
+            // a device that computes on this thread does so
+            return self.finish_part(wiring, part, patience);
+        }
+        let start = Instant::now();
+        let mut waited = Duration::ZERO;
+        loop {
+            let seen = self.bell.rings();
+            let (mut all_told, mut any) = (true, false);
+            for index in 0..self.fences.len() {
+                if !self.is_out(index) {
+                    continue;
+                }
+                // on virtual time whoever tells of an end moves the clock there
+                if !self.told[index] && !clock.is_virtual() {
+                    self.told[index] = self.fences[index]
+                        .as_ref()
+                        .is_some_and(|fence| self.bell.hang_on(fence));
+                }
+                all_told &= self.told[index];
+                any |= self.finish_part(wiring, index, Duration::ZERO)? == Progress::Done;
+            }
+            if any {
+                return Ok(Progress::Done);
+            }
+            if clock.is_virtual() {
+                let Some(fence) = (0..self.fences.len()).find(|index| self.is_out(*index)) else {
+                    return Ok(Progress::Waiting);
+                };
+                let step = QUANTUM.max(waited / QUANTUM_FRACTION).min(patience - waited);
+                // how it ended is seen above
+                let _ = self.fences[fence].as_ref().map(|fence| fence.wait(step));
+                waited += step;
+                if waited >= patience {
+                    return Ok(Progress::Waiting);
+                }
+            } else {
+                let left = patience.saturating_sub(start.elapsed());
+                if left.is_zero() {
+                    return Ok(Progress::Waiting);
+                }
+                self.bell.wait(seen, if all_told { left } else { left.min(LOOK) });
+            }
+        }
     }
 
     /// Waits for all issued parts.
     pub(crate) fn finish_all(&mut self, wiring: &Wiring, patience: Duration) -> Result<Progress> {
         let start = Instant::now();
-        for part in 0..self.next {
+        for part in 0..self.fences.len() {
+            if self.fences[part].is_none() {
+                continue;
+            }
             let left = patience.saturating_sub(start.elapsed());
             if self.finish_part(wiring, part, left)? == Progress::Waiting {
                 return Ok(Progress::Waiting);
             }
         }
-        if self.next == wiring.parts.len()
+        if self.finished.iter().all(|finished| *finished)
             && let Some(started) = self.started.take()
         {
             self.latency = started.0.elapsed();
@@ -362,7 +525,7 @@ impl Slot {
         let start = Instant::now();
         self.started = None;
         let mut ended = true;
-        for index in 0..self.next {
+        for index in 0..self.fences.len() {
             if !self.finished[index]
                 && let Some(fence) = &self.fences[index]
             {

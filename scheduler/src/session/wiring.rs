@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use polychip_graph::{Graph, TensorId};
 use polychip_host::{Device, Executable};
 use polychip_ops::{DType, PACKED_BYTES, Packed};
-use polychip_partitioner::Plan;
+use polychip_partitioner::{Goal, Plan};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::loaded_part::LoadedPart;
@@ -34,6 +35,8 @@ pub(crate) struct PartWiring {
     pub(crate) sized_inputs: Vec<SizedInput>,
     /// Output ports with upper bounds.
     pub(crate) bounded_outputs: Vec<usize>,
+    /// From the start of a run, where the plan's devices work at once on one.
+    pub(crate) planned_start: Option<Duration>,
 }
 
 /// An input whose true size an earlier part decides.
@@ -138,6 +141,11 @@ impl Wiring {
             .iter()
             .map(|part| part.after.iter().map(|part| part.index()).collect())
             .collect();
+        // where runs follow each other, parts start when the runs before let them
+        let schedule = plan
+            .schedule
+            .as_ref()
+            .filter(|_| plan.objective.goal == Goal::Makespan);
         let mut parts = Vec::with_capacity(loaded.len());
         for (index, (loaded, described)) in loaded.into_iter().zip(&plan.parts).enumerate() {
             let info = loaded.executable.info();
@@ -156,6 +164,8 @@ impl Wiring {
                 after_on_device: after[index].clone(),
                 sized_inputs: Vec::new(),
                 bounded_outputs,
+                planned_start: schedule
+                    .map(|schedule| Duration::from_nanos(schedule.starts[index].nanoseconds())),
                 executable: loaded.executable,
             });
         }

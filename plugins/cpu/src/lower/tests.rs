@@ -259,7 +259,8 @@ impl Net {
     /// as there are any. Gives how many nodes were.
     fn check_late(&self, tolerance: f64, expected: &[Boxed]) -> usize {
         let mut part = self.part.clone();
-        let open = |t: &Tensor| t.encoding.is_none() && t.plain && t.fill.is_none() && t.dtype != DType::String;
+        let open =
+            |t: &Tensor| t.encoding.is_none() && t.plain && t.fill.is_none() && t.dtype != DType::String;
         if !part.tensors.iter().all(open) || !part.states.is_empty() {
             return 0;
         }

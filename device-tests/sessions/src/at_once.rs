@@ -1,0 +1,380 @@
+//! Plans for devices that work at once, beside plans that use one after another and beside each device alone.
+//!
+//! Invariants:
+//! 1. All sessions of a model are measured in turns, round by round; what is said is a median over all rounds.
+//! 2. Every device has one thread, so that two devices are two cores, and no more.
+//! 3. Plans are made of what was measured on this machine in the same process.
+//!
+//! Not here: whether answers are right, but that all sessions of a model agree.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+use polychip::{Input, Model, Policy, ProfileOptions, Runtime, Session};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Models
+    #[arg(long = "model", value_name = "FILE", required = true, num_args = 1..)]
+    models: Vec<PathBuf>,
+    /// Folder of plugins
+    #[arg(long, value_name = "FOLDER")]
+    plugins: PathBuf,
+    /// The devices
+    #[arg(long, num_args = 2.., default_values_t = ["cpu".to_owned(), "openvino".to_owned()])]
+    devices: Vec<String>,
+    /// Where measured times are kept
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Seconds that measuring takes at most, per model and kind of plan
+    #[arg(long, default_value_t = 40)]
+    learn: u64,
+    /// Rounds in which all sessions take turns
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+    /// Seconds of each session's turn
+    #[arg(long, default_value_t = 0.4)]
+    seconds: f64,
+    /// Write the page of the documentation there
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// Print when each part of a run began and ended
+    #[arg(long)]
+    trace: bool,
+}
+
+const LONGEST: Duration = Duration::from_secs(120);
+/// What stands above the figures on the page.
+const PAGE: &str = "# Devices at once
+
+By `cargo xtask sessions --only at-once`, which writes this page. Two devices of one processor, one thread and so one core
+each: ours (`cpu`) and Intel's OpenVINO. Parts are measured on each first, plans are made of that; then all sessions of a
+model take turns. Medians over rounds of a run's time from submit to outputs; where several runs are in flight, of the time
+from the end of one to the end of the next. The last column is that over the shortest of the plans that use one device
+after another.
+
+";
+
+/// One way to run a model.
+struct Way {
+    name: String,
+    session: Session,
+    inputs: Vec<Input>,
+    /// Runs that are kept in flight.
+    in_flight: usize,
+    /// Per round: nanoseconds of a run, or from one run's end to the next one's where several are in flight.
+    rounds: Vec<f64>,
+}
+
+impl Way {
+    fn new(name: &str, runtime: &Runtime, model: &Model, policy: &Policy, in_flight: usize) -> Result<Way> {
+        let policy = policy.clone().in_flight(in_flight);
+        let session = runtime.session(model, policy).with_context(|| name.to_owned())?;
+        let names: Vec<String> = session.inputs().map(|input| input.name.clone()).collect();
+        let mut inputs = Vec::with_capacity(names.len());
+        for name in &names {
+            let mut input = session.input(name)?;
+            let elements = input.bytes_mut()?.len() / 4;
+            let values: Vec<f32> = (0..elements).map(|i| (i % 251) as f32 / 251.0).collect();
+            input.write(&values)?;
+            inputs.push(input);
+        }
+        Ok(Way {
+            name: name.to_owned(),
+            session,
+            inputs,
+            in_flight,
+            rounds: Vec::new(),
+        })
+    }
+
+    fn given(&self) -> Vec<&Input> {
+        self.inputs.iter().collect()
+    }
+
+    fn answer(&self) -> Result<Vec<f32>> {
+        let outputs = self.session.submit(&self.given())?.wait(LONGEST)?;
+        Ok(outputs.at(0)?.values::<f32>()?.into_owned())
+    }
+
+    /// A turn: one run after another, or as many in flight as there may be.
+    fn turn(&mut self, length: Duration) -> Result<()> {
+        let given = self.given();
+        let figure = if self.in_flight == 1 {
+            let mut times = Vec::new();
+            let start = Instant::now();
+            while start.elapsed() < length || times.is_empty() {
+                let one = Instant::now();
+                drop(self.session.submit(&given)?.wait(LONGEST)?);
+                times.push(one.elapsed().as_nanos() as f64);
+            }
+            median(&times)
+        } else {
+            let mut runs = VecDeque::new();
+            for _ in 0..self.in_flight {
+                runs.push_back(self.session.submit(&given)?);
+            }
+            // the first ones fill the devices
+            drop(runs.pop_front().context("no run")?.wait(LONGEST)?);
+            let (start, mut count) = (Instant::now(), 0u32);
+            while start.elapsed() < length || count == 0 {
+                runs.push_back(self.session.submit(&given)?);
+                drop(runs.pop_front().context("no run")?.wait(LONGEST)?);
+                count += 1;
+            }
+            let figure = start.elapsed().as_nanos() as f64 / f64::from(count);
+            for run in runs {
+                drop(run.wait(LONGEST)?);
+            }
+            figure
+        };
+        self.rounds.push(figure);
+        Ok(())
+    }
+
+    /// What the plan predicts of what is measured, in nanoseconds.
+    fn predicted(&self) -> Option<f64> {
+        let plan = self.session.plan()?;
+        let time = if self.in_flight == 1 {
+            plan.time()
+        } else {
+            plan.interval()
+        };
+        Some(time.nanoseconds() as f64)
+    }
+
+    /// Parts by device.
+    fn parts(&self) -> String {
+        let Some(plan) = self.session.plan() else {
+            return String::new();
+        };
+        let counts = plan.devices.iter().enumerate().map(|(index, name)| {
+            let own = plan.parts.iter().filter(|part| part.device.index() == index);
+            (name, own.count())
+        });
+        let words = counts.filter(|(_, count)| *count > 0);
+        words
+            .map(|(name, count)| format!("{count} on {name}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Measures, and says what came of it.
+///
+/// # Errors
+/// Whatever a user of the crate would get, or sessions whose answers differ.
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
+    let mut builder = Runtime::builder()
+        .plugins(&arguments.plugins)
+        .only_given_folders();
+    for device in &arguments.devices {
+        builder = builder.configure(device, "threads", "1");
+    }
+    if let Some(profile) = &arguments.profile {
+        builder = builder.profiles(profile);
+    }
+    let runtime = builder.build()?;
+    let mut text = String::new();
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header([
+        "model",
+        "plan",
+        "parts",
+        "predicted ms",
+        "measured ms",
+        "of the best serial plan",
+    ]);
+    for file in &arguments.models {
+        let model = runtime.load(file)?;
+        let name = file
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let ways = measure(&runtime, &model, arguments, &mut text, &name)?;
+        let best = ways
+            .iter()
+            .filter(|way| way.in_flight == 1 && way.name != "makespan")
+            .map(|way| median(&way.rounds))
+            .fold(f64::INFINITY, f64::min);
+        for way in &ways {
+            let measured = median(&way.rounds);
+            let predicted = way
+                .predicted()
+                .map_or_else(String::new, |ns| format!("{:.2}", ns / 1e6));
+            table.add_row([
+                name.clone(),
+                way.name.clone(),
+                way.parts(),
+                predicted,
+                format!("{:.2}", measured / 1e6),
+                format!("{:.2}", measured / best),
+            ]);
+        }
+    }
+    if let Some(page) = &arguments.page {
+        let lines: Vec<String> = text.lines().map(|line| format!("- {line}")).collect();
+        let page_text = format!("{PAGE}{table}\n\n{}\n", lines.join("\n"));
+        std::fs::write(page, page_text).with_context(|| page.display().to_string())?;
+    }
+    Ok(format!("{text}{table}"))
+}
+
+/// Learns what parts take, then measures all ways to run a model in turns.
+fn measure(
+    runtime: &Runtime,
+    model: &Model,
+    arguments: &Arguments,
+    text: &mut String,
+    name: &str,
+) -> Result<Vec<Way>> {
+    let of = |policy: Policy| policy.threads(1).devices(arguments.devices.iter().cloned());
+    let (serial, makespan, throughput) = (
+        of(Policy::latency()),
+        of(Policy::makespan()),
+        of(Policy::throughput()),
+    );
+    runtime.measure_links(&serial)?;
+    for (policy, ops) in [(&serial, true), (&makespan, false), (&throughput, false)] {
+        let options = ProfileOptions {
+            ops,
+            time: Some(Duration::from_secs(arguments.learn)),
+            ..ProfileOptions::default()
+        };
+        let mut watch = |_: &polychip::ProfileProgress<'_>| ControlFlow::Continue(());
+        runtime.profile_models(std::slice::from_ref(model), policy, &options, &mut watch)?;
+    }
+    let mut ways = Vec::new();
+    for device in &arguments.devices {
+        let alone = Policy::latency().threads(1).devices([device.as_str()]);
+        for in_flight in [1, 2] {
+            let words = match in_flight {
+                1 => format!("{device} alone"),
+                _ => format!("{device} alone, 2 in flight"),
+            };
+            ways.push(Way::new(&words, runtime, model, &alone, in_flight)?);
+        }
+    }
+    ways.push(Way::new("serial", runtime, model, &serial, 1)?);
+    ways.push(Way::new("makespan", runtime, model, &makespan, 1)?);
+    ways.push(Way::new(
+        "throughput, 3 in flight",
+        runtime,
+        model,
+        &throughput,
+        3,
+    )?);
+    let wanted = ways[0].answer()?;
+    let largest = wanted.iter().fold(0f32, |most, value| most.max(value.abs()));
+    for way in &ways[1..] {
+        let found = way.answer()?;
+        let mut pairs = found.iter().zip(&wanted);
+        let close = pairs.all(|(a, b)| (a - b).abs() <= 1e-3 * largest.max(f32::MIN_POSITIVE));
+        ensure!(
+            found.len() == wanted.len() && close,
+            "{name}: {} answers otherwise",
+            way.name
+        );
+    }
+    let length = Duration::from_secs_f64(arguments.seconds);
+    for round in 0..=arguments.rounds {
+        for way in &mut ways {
+            way.turn(length)?;
+            if round == 0 {
+                way.rounds.clear();
+            }
+        }
+    }
+    let factors = contention(&ways, arguments)?;
+    for (device, factor) in arguments.devices.iter().zip(factors) {
+        writeln!(
+            text,
+            "{name}: {device} takes {factor:.2} times as long while the other device is busy"
+        )?;
+    }
+    if arguments.trace {
+        for way in ways
+            .iter()
+            .filter(|way| way.name == "makespan" || way.name == "serial")
+        {
+            trace(way, text, name)?;
+        }
+    }
+    Ok(ways)
+}
+
+/// What each device's time becomes while another is busy with the same model: the median of runs beside it over the median
+/// of runs alone, in turns.
+fn contention(ways: &[Way], arguments: &Arguments) -> Result<Vec<f64>> {
+    let alone = |device: &String| ways.iter().find(|way| way.name == format!("{device} alone"));
+    let ways: Vec<&Way> = arguments.devices.iter().filter_map(alone).collect();
+    let length = Duration::from_secs_f64(arguments.seconds);
+    let times = |way: &Way| -> Result<Vec<f64>> {
+        let (given, start, mut times) = (way.given(), Instant::now(), Vec::new());
+        while start.elapsed() < length || times.is_empty() {
+            let one = Instant::now();
+            drop(way.session.submit(&given)?.wait(LONGEST)?);
+            times.push(one.elapsed().as_nanos() as f64);
+        }
+        Ok(times)
+    };
+    let mut ratios: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
+    for _ in 0..arguments.rounds {
+        let mut before = Vec::new();
+        for way in &ways {
+            before.push(median(&times(way)?));
+        }
+        let beside = std::thread::scope(|scope| -> Result<Vec<Vec<f64>>> {
+            let threads: Vec<_> = ways.iter().map(|way| scope.spawn(|| times(way))).collect();
+            let joined = threads.into_iter();
+            joined
+                .map(|thread| thread.join().ok().context("a thread panicked")?)
+                .collect()
+        })?;
+        for ((ratios, beside), before) in ratios.iter_mut().zip(beside).zip(before) {
+            ratios.push(median(&beside) / before);
+        }
+    }
+    Ok(ratios.iter().map(|ratios| median(ratios)).collect())
+}
+
+/// When the parts of a warm run began and ended, with what was predicted.
+fn trace(way: &Way, text: &mut String, name: &str) -> Result<()> {
+    way.session.start_trace(1);
+    way.answer()?;
+    let (runs, _) = way.session.trace();
+    let Some((run, plan)) = runs.first().zip(way.session.plan()) else {
+        return Ok(());
+    };
+    let zero = run.parts.iter().map(|part| part.start_ns).min().unwrap_or(0);
+    for part in &run.parts {
+        let planned = plan.parts.iter().position(|other| other.id == part.id);
+        let at = planned.and_then(|at| Some(plan.schedule.as_ref()?.starts[at].nanoseconds() as f64 / 1e6));
+        let takes = planned.map(|at| plan.parts[at].cost.time.nanoseconds() as f64 / 1e6);
+        writeln!(
+            text,
+            "{name} {}: {} on {}: {:.2} to {:.2} ms; planned from {:.2} ms for {:.2} ms",
+            way.name,
+            part.id,
+            part.device,
+            (part.start_ns - zero) as f64 / 1e6,
+            (part.end_ns - zero) as f64 / 1e6,
+            at.unwrap_or(f64::NAN),
+            takes.unwrap_or(f64::NAN),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! What the ends of parts ring, so that one thread waits for whichever comes first.
+//!
+//! Invariants:
+//! 1. An end between two looks is never missed: who waits says which ring it has seen.
+//! 2. Ringing and waiting allocate nothing. A ring of a run that is over is one look too many, no more.
+//!
+//! Not here: which parts are waited for (`slot`).
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use polychip_host::{Fence, Signal};
+
+#[derive(Default)]
+struct State {
+    rings: Mutex<u64>,
+    rung: Condvar,
+}
+
+/// The bell of one slot.
+pub(crate) struct Bell {
+    state: Arc<State>,
+    signal: Arc<Signal>,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Bell {
+        let state = Arc::<State>::default();
+        let own = Arc::clone(&state);
+        let signal = Signal::new(move |_| {
+            *own.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            own.rung.notify_all();
+        });
+        Bell { state, signal }
+    }
+
+    /// Has the end of a run ring. False where its plugin does not tell of ends.
+    pub(crate) fn hang_on(&self, fence: &Fence) -> bool {
+        // what went wrong is said by whoever waits for the fence
+        fence.on_signal(&self.signal).unwrap_or(false)
+    }
+
+    /// Rings so far.
+    pub(crate) fn rings(&self) -> u64 {
+        *self.state.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there were more rings than `seen`, at most `timeout`.
+    pub(crate) fn wait(&self, seen: u64, timeout: Duration) {
+        let rings = self.state.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .state
+            .rung
+            .wait_timeout_while(rings, timeout, |rings| *rings == seen);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_before_the_wait_is_not_missed() {
+        let bell = Bell::new();
+        let seen = bell.rings();
+        *bell.state.rings.lock().unwrap() += 1;
+        bell.wait(seen, Duration::from_secs(3600));
+        assert_eq!(bell.rings(), seen + 1);
+        bell.wait(seen + 1, Duration::from_millis(1));
+    }
+}
