@@ -91,7 +91,7 @@ fn a_warm_run_allocates_nothing() {
     let session = runtime.session(&model, late).unwrap();
     let mut image = session.input("image").unwrap();
     image.write(&vec![0.5f32; 3 * 96 * 96]).unwrap();
-    let mut batch = || {
+    let batch = || {
         let before = COUNT.load(Ordering::Relaxed);
         for _ in 0..10 {
             let run = session.submit(&[&image]).unwrap();
