@@ -4,6 +4,8 @@
 //! 1. The plan has passed the independent checker against the very graph and answers kept here.
 //! 2. A plan read from a file is checked in the same way as one just made.
 
+mod cooled;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_graph::{Graph, NodeId, passes};
