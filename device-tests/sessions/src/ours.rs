@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use polychip::{Policy, Runtime, Session, ShapesReport};
+use polychip::{Policy, Runtime, Session};
 use polychip_device_tests::compare::deviation;
 use polychip_device_tests::npy;
 use polychip_device_tests::process::{forget_peak, memory};
@@ -204,15 +204,7 @@ fn apart(found: &Literal, wanted: &Literal) -> Result<f64> {
 
 fn kept(session: &Session) -> Kept {
     let report = session.report();
-    let none = ShapesReport {
-        hits: 0,
-        misses: 0,
-        dropped: 0,
-        bytes: 0,
-        limit_bytes: 0,
-        kept: Vec::new(),
-    };
-    let shapes = report.shapes.unwrap_or(none);
+    let shapes = report.shapes.unwrap_or_default();
     Kept {
         misses: shapes.misses,
         hits: shapes.hits,

@@ -123,7 +123,7 @@ struct Specialised {
 }
 
 /// What a session with open sizes keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct ShapesReport {
     /// Runs whose sizes had been planned for.
     pub hits: u64,
