@@ -342,7 +342,7 @@ fn chain(genes: &[u8]) -> model::Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn padded_runs_of_random_graphs_answer_as_the_runs_without(genes in prop::collection::vec(any::<u8>(), 1..7)) {

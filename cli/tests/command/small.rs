@@ -45,6 +45,21 @@ fn files_name_the_size_of_open_dimensions() {
 }
 
 #[test]
+fn a_run_is_padded_to_the_next_bucket() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = add_relu().write(folder.path(), "m.onnx");
+    let run = |more: &[&str]| {
+        let arguments = ["run", &*model, "--fill", "7", "--shape", "x=3x3"];
+        polychip(&[&arguments, more].concat())
+    };
+    let (padded, plain) = (run(&["--buckets", "n=4,16"]).ok(), run(&[]).ok());
+    assert_eq!(padded.lines().next(), plain.lines().next());
+    assert!(padded.contains("buckets: {\"n\": [4, 16]}"), "{padded}");
+    run(&["--buckets", "m=4"]).fails(3, &["\"m\"", "leaves open: n"]);
+    run(&["--buckets", "n=0"]).fails(2, &["no number above 0"]);
+}
+
+#[test]
 fn a_seed_makes_the_same_inputs_and_saves_them() {
     let folder = tempfile::tempdir().unwrap();
     let model = add_relu().write(folder.path(), "m.onnx");

@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::session::shapes::{Open, Sizes};
+use crate::session::buckets::Sizes;
+use crate::session::shapes::Open;
 
 /// The thread and what it was asked for.
 #[derive(Debug)]

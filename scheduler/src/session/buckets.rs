@@ -13,10 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_graph::{Graph, TrueShapes, true_shapes};
+use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
-use crate::session::shapes::Sizes;
+
+/// Sizes of the open dimensions, in the order of their names.
+pub(crate) type Sizes = SmallVec<[usize; 8]>;
 
 /// Proofs that are kept: each is two lists of small shapes.
 const KEPT_PROOFS: usize = 1024;

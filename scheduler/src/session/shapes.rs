@@ -27,7 +27,7 @@ use crate::model::Model;
 use crate::planned::{self, Planned};
 use crate::policy::Policy;
 use crate::session::background::Background;
-use crate::session::buckets::{Buckets, Padding};
+use crate::session::buckets::{Buckets, Padding, Sizes};
 use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
 use crate::session::inner::Inner;
@@ -40,9 +40,6 @@ const PLANS: u64 = 1 << 32;
 
 /// What a specialisation takes beside tensors and constants, per node: its graph, prices and steps.
 const NODE_BYTES: u64 = 4 << 10;
-
-/// Sizes of the open dimensions, in the order of their names.
-pub(crate) type Sizes = SmallVec<[usize; 8]>;
 
 /// What the clones of a session share.
 #[derive(Debug)]
