@@ -143,7 +143,8 @@ impl fmt::Display for Report {
             "",
         ]);
         let mut reasons = Vec::new();
-        for row in &self.rows {
+        let is_here = |row: &&Row| !matches!(row.outcome, Outcome::Missing);
+        for row in self.rows.iter().filter(is_here) {
             let mut cells = vec![row.name.clone()];
             match &row.outcome {
                 Outcome::Ran(pair) => {
@@ -174,7 +175,9 @@ impl fmt::Display for Report {
                     let (verdict, words) = match other {
                         Outcome::PeerRefuses(words) => ("ONNX Runtime refuses", words.as_str()),
                         Outcome::WeRefuse(words) => ("REFUSED", words.as_str()),
-                        _ => ("missing", "its package is not there"),
+                        Outcome::Ran(_) | Outcome::Missing => {
+                            unreachable!("invariant: rows that are here, and did not run")
+                        }
                     };
                     cells.extend(std::iter::repeat_n(String::new(), 9));
                     cells.push(verdict.to_owned());
@@ -188,6 +191,12 @@ impl fmt::Display for Report {
             column.set_cell_alignment(CellAlignment::Right);
         }
         writeln!(f, "{table}\n")?;
+        let missing = self.rows.len() - self.rows.iter().filter(is_here).count();
+        if missing > 0 {
+            reasons.push(format!(
+                "{missing} models are not here: `cargo xtask trained --fetch`, those of tables with `--tabular`"
+            ));
+        }
         for reason in &reasons {
             writeln!(f, "- {reason}")?;
         }
@@ -200,10 +209,10 @@ impl fmt::Display for Report {
         let scalar = self.pairs().filter(|pair| !pair.reference.is_empty()).count();
         write!(
             f,
-            "{} models of {}, {} threads: time to ONNX Runtime's, geometric mean {:.2}, {} above 1.3, {} above 2, {} above 5; \
+            "{} models of {} that are here, {} threads: time to ONNX Runtime's, geometric mean {:.2}, {} above 1.3, {} above 2, {} above 5; \
              peak memory {:.2}, time to load {:.2}; {far} apart by more than {TOLERANCE:.0e}; {scalar} with steps of the scalar reference.",
             ratios.clone().count(),
-            self.rows.len(),
+            self.rows.iter().filter(is_here).count(),
             self.threads,
             geomean(ratios.clone()),
             count(1.3),

@@ -184,7 +184,7 @@ impl Late {
         let found = self.kept().find(&key);
         let ready = match found {
             Some(ready) => ready,
-            None => self.worth(o, &key)?,
+            None => self.worth(o, &key, by_values)?,
         };
         match ready {
             None => Ok(false),
@@ -221,8 +221,7 @@ impl Late {
     }
 
     /// The program for sizes that none is kept for, where they are worth one.
-    fn worth(&self, o: &Operands<'_>, key: &Key) -> Result<Option<Arc<Ready>>> {
-        let by_values = self.kept().by_values;
+    fn worth(&self, o: &Operands<'_>, key: &Key, by_values: bool) -> Result<Option<Arc<Ready>>> {
         let Some(sizes) = self.sizes(o, by_values) else {
             if !by_values {
                 // from now on the key holds the values too
@@ -304,10 +303,8 @@ impl Late {
                 };
                 dims.iter().map(size).collect::<Option<Vec<usize>>>()
             });
-            if known.is_none() {
-                return None;
-            }
-            sizes.results.push(known.filter(|_| !fact.upper_bound));
+            let known = known?;
+            sizes.results.push((!fact.upper_bound).then_some(known));
         }
         (sizes.results.len() == self.part.outputs.len()).then_some(sizes)
     }

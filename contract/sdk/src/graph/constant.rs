@@ -1,0 +1,106 @@
+//! Elements of a constant, where the model has them.
+//!
+//! Invariant: bytes are checked to be readable when the value is made, and whoever makes it vouches for their life.
+
+#![allow(unsafe_code, reason = "bytes of the model are followed here")]
+
+use polychip_abi as abi;
+
+use super::CHECKED;
+use crate::Result;
+use crate::raw;
+
+/// Bytes of the model: they outlive every executable made of it, and are at no particular alignment.
+#[derive(Debug, Clone, Copy)]
+pub struct Constant {
+    pub(super) data: *const u8,
+    pub(super) bytes: u64,
+    pub(super) fd: Option<(i64, u64)>,
+}
+
+// SAFETY: the model is read-only.
+unsafe impl Send for Constant {}
+// SAFETY: as above.
+unsafe impl Sync for Constant {}
+
+impl Constant {
+    /// # Safety
+    /// `bytes` are readable as long as the value is used.
+    pub(crate) unsafe fn new(bytes: abi::polychip_bytes) -> Result<Constant> {
+        // SAFETY: as the caller promises.
+        unsafe { raw::slice(bytes.data, bytes.len, "blob bytes") }?;
+        Ok(Constant {
+            data: bytes.data,
+            bytes: bytes.len,
+            fd: None,
+        })
+    }
+
+    /// Bytes that live as long as the program.
+    #[must_use]
+    pub fn of_static(bytes: &'static [u8]) -> Constant {
+        Constant {
+            data: bytes.as_ptr(),
+            bytes: bytes.len() as u64,
+            fd: None,
+        }
+    }
+
+    /// Bytes that the caller keeps.
+    ///
+    /// # Safety
+    /// They live, and nobody writes to them, as long as the value or a copy of it is used.
+    #[must_use]
+    pub unsafe fn kept(bytes: &[u8]) -> Constant {
+        Constant {
+            data: bytes.as_ptr(),
+            bytes: bytes.len() as u64,
+            fd: None,
+        }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: checked; alive as whoever made the graph view promised.
+        unsafe { raw::slice(self.data, self.bytes, "constant") }.expect(CHECKED)
+    }
+
+    /// Hands the bytes out in order, in blocks of [`Constant::BLOCK`] bytes and one shorter.
+    ///
+    /// They are read from the file where there is one: pages of a mapping that somebody looked at count towards the
+    /// process's memory, which would double that of weights that are packed.
+    pub fn blocks(&self, mut each: impl FnMut(&[u8])) {
+        let bytes = self.bytes();
+        let mut done = 0;
+        #[cfg(unix)]
+        if let Some((fd, start)) = self.fd
+            && bytes.len() >= Constant::BLOCK
+            && let Ok(fd) = i32::try_from(fd)
+        {
+            use std::os::{fd::FromRawFd, unix::fs::FileExt};
+            // SAFETY: the host keeps the descriptor open as long as the model; it is not closed here.
+            let file = unsafe { std::fs::File::from_raw_fd(fd) };
+            let file = std::mem::ManuallyDrop::new(file);
+            let mut block = vec![0; Constant::BLOCK];
+            while done < bytes.len() {
+                let block = &mut block[..Constant::BLOCK.min(bytes.len() - done)];
+                if file.read_exact_at(block, start + done as u64).is_err() {
+                    break;
+                }
+                each(block);
+                done += block.len();
+            }
+        }
+        bytes[done..].chunks(Constant::BLOCK).for_each(each);
+    }
+
+    /// Bytes of a block: a quarter of a usual second-level cache.
+    pub const BLOCK: usize = 256 << 10;
+
+    /// The file that the bytes are mapped from, and where they start in it; the host keeps it open.
+    #[must_use]
+    pub fn file(&self) -> Option<(i64, u64)> {
+        self.fd
+    }
+}
