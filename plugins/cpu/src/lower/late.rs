@@ -30,9 +30,9 @@ const MOST_KEPT: usize = 64;
 /// Sizes of a node that are remembered as seen, at most.
 const MOST_SEEN: usize = 256;
 /// Elements below which the evaluator is done before a program is found; in the tests, which are small, all are enough.
-const FEW_ELEMENTS: usize = if cfg!(test) { 0 } else { 4 << 10 };
+const FEW_ELEMENTS: usize = if cfg!(test) { 1 } else { 4 << 10 };
 /// Elements of all operands below which not even the sizes of the results are asked for.
-const FEW_TAKEN: usize = if cfg!(test) { 0 } else { 256 };
+const FEW_TAKEN: usize = if cfg!(test) { 1 } else { 256 };
 /// Turns of the evaluator's loops that take longer than lowering a node.
 const MUCH_WORK: u64 = 200_000;
 /// Elements of an input whose values may tell sizes.
