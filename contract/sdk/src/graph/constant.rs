@@ -6,9 +6,10 @@
 
 use polychip_abi as abi;
 
-use super::CHECKED;
 use crate::Result;
 use crate::raw;
+
+const CHECKED: &str = "invariant: checked when the constant was made";
 
 /// Bytes of the model: they outlive every executable made of it, and are at no particular alignment.
 #[derive(Debug, Clone, Copy)]
