@@ -67,11 +67,13 @@ fn a_thousand_rounds_on_scripted_devices_lose_no_run() {
     let folder = tempfile::tempdir().unwrap();
     let value = |index: usize| ((index % 97) as f32 - 48.0).to_le_bytes().to_vec();
     let case = Case::new(folder.path(), F32, ELEMENTS, 0.0, value);
-    let mut rng = ChaCha8Rng::seed_from_u64(0x9e37);
+    // scripts of their own: which devices there are does not hang on how the runs before went
+    let mut scripts = ChaCha8Rng::seed_from_u64(23);
+    let mut rng = ChaCha8Rng::seed_from_u64(0x79b9);
     let mut tally = Tally::default();
     let mut devices = [0u64; 3];
     for _ in 0..ROUNDS / EPOCH {
-        let script = script(&mut rng);
+        let script = script(&mut scripts);
         let runtime = Runtime::builder()
             .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
             .configure("null", "script", script.as_str())
@@ -100,7 +102,7 @@ fn a_thousand_rounds_on_scripted_devices_lose_no_run() {
     assert_eq!(tally.right + tally.errors + tally.dropped, ROUNDS);
     // the seed does what it is there for
     assert!(tally.right > ROUNDS * 3 / 4 && tally.errors > 10, "{tally:?}");
-    assert!(devices.iter().all(|parts| *parts > 10), "{devices:?}");
+    assert!(devices.iter().all(|parts| *parts > 20), "{devices:?}");
     for kind in [
         EventKind::Replanned,
         EventKind::Retried,
