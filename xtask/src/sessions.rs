@@ -52,11 +52,12 @@ const DETECTORS: [&str; 3] = [
     "target/trained/silero-vad-6.2.3/silero_vad/data/silero_vad_op18_ifless.onnx",
 ];
 /// Made here: two branches, two inputs with a tower each.
-const BRANCHING: [&str; 2] = ["two_branches", "two_towers"];
+const BRANCHING: [&str; 4] = ["two_branches", "two_towers", "four_views", "image_text"];
 const AT_ONCE: &str = "target/at-once";
-const OTHERS_AT_ONCE: [&str; 2] = [
+const OTHERS_AT_ONCE: [&str; 3] = [
     "models/generated/varied_inception_v2.onnx",
-    "models/generated/mobilenet_v2.onnx",
+    "models/generated/resnet50.onnx",
+    "models/generated/bert_base.onnx",
 ];
 const OPENVINO: &str = "target/vendor/openvino/openvino/libs";
 const NETWORKS: [&str; 2] = [

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -57,7 +57,9 @@ By `cargo xtask sessions --only at-once`, which writes this page. Two devices of
 each: ours (`cpu`) and Intel's OpenVINO. Parts are measured on each first, plans are made of that; then all sessions of a
 model take turns. Medians over rounds of a run's time from submit to outputs; where several runs are in flight, of the time
 from the end of one to the end of the next. The last column is that over the shortest of the plans that use one device
-after another.
+after another, one thread each. `cpu, 2 threads` is what the same two cores give to a device that takes both; it counts in
+none of the ratios' denominators. Under the table stands the bound: what two devices that share the work in any proportion, without
+a loss, would take.
 
 ";
 
@@ -68,6 +70,8 @@ struct Way {
     inputs: Vec<Input>,
     /// Runs that are kept in flight.
     in_flight: usize,
+    /// One run at a time, one device after another, one thread each: what others are held against.
+    serial: bool,
     /// Per round: nanoseconds of a run, or from one run's end to the next one's where several are in flight.
     rounds: Vec<f64>,
 }
@@ -80,9 +84,15 @@ impl Way {
         let mut inputs = Vec::with_capacity(names.len());
         for name in &names {
             let mut input = session.input(name)?;
-            let elements = input.bytes_mut()?.len() / 4;
-            let values: Vec<f32> = (0..elements).map(|i| (i % 251) as f32 / 251.0).collect();
-            input.write(&values)?;
+            let elements: usize = input.shape().iter().product();
+            if input.dtype() == polychip::DType::I64 {
+                // words, masks and kinds of words: what is an index of each
+                let values: Vec<i64> = (0..elements).map(|i| (i % 2) as i64).collect();
+                input.write(&values)?;
+            } else {
+                let values: Vec<f32> = (0..elements).map(|i| (i % 251) as f32 / 251.0).collect();
+                input.write(&values)?;
+            }
             inputs.push(input);
         }
         Ok(Way {
@@ -90,8 +100,13 @@ impl Way {
             session,
             inputs,
             in_flight,
+            serial: in_flight == 1,
             rounds: Vec::new(),
         })
+    }
+
+    fn not_serial(self) -> Way {
+        Way { serial: false, ..self }
     }
 
     fn given(&self) -> Vec<&Input> {
@@ -172,21 +187,30 @@ fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+fn stem(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// All devices with so many threads each; what was measured with one thread each is kept where the arguments say.
+fn runtime_of(arguments: &Arguments, threads: u32) -> Result<Runtime> {
+    let mut builder = Runtime::builder()
+        .plugins(&arguments.plugins)
+        .only_given_folders();
+    for device in &arguments.devices {
+        builder = builder.configure(device, "threads", &threads.to_string());
+    }
+    if let Some(profile) = arguments.profile.as_ref().filter(|_| threads == 1) {
+        builder = builder.profiles(profile);
+    }
+    Ok(builder.build()?)
+}
+
 /// Measures, and says what came of it.
 ///
 /// # Errors
 /// Whatever a user of the crate would get, or sessions whose answers differ.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    let mut builder = Runtime::builder()
-        .plugins(&arguments.plugins)
-        .only_given_folders();
-    for device in &arguments.devices {
-        builder = builder.configure(device, "threads", "1");
-    }
-    if let Some(profile) = &arguments.profile {
-        builder = builder.profiles(profile);
-    }
-    let runtime = builder.build()?;
+    let runtime = runtime_of(arguments, 1)?;
     let mut text = String::new();
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header([
@@ -199,15 +223,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     ]);
     for file in &arguments.models {
         let model = runtime.load(file)?;
-        let name = file
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let ways = measure(&runtime, &model, arguments, &mut text, &name)?;
+        let name = stem(file);
+        let ways = measure(&runtime, &model, arguments, &mut text, file)?;
         let best = ways
             .iter()
-            .filter(|way| way.in_flight == 1 && way.name != "makespan")
+            .filter(|way| way.serial)
             .map(|way| median(&way.rounds))
             .fold(f64::INFINITY, f64::min);
         for way in &ways {
@@ -239,8 +259,9 @@ fn measure(
     model: &Model,
     arguments: &Arguments,
     text: &mut String,
-    name: &str,
+    file: &Path,
 ) -> Result<Vec<Way>> {
+    let name = stem(file);
     let of = |policy: Policy| policy.threads(1).devices(arguments.devices.iter().cloned());
     let (serial, makespan, throughput) = (
         of(Policy::latency()),
@@ -269,7 +290,7 @@ fn measure(
         }
     }
     ways.push(Way::new("serial", runtime, model, &serial, 1)?);
-    ways.push(Way::new("makespan", runtime, model, &makespan, 1)?);
+    ways.push(Way::new("makespan", runtime, model, &makespan, 1)?.not_serial());
     ways.push(Way::new(
         "throughput, 3 in flight",
         runtime,
@@ -277,6 +298,13 @@ fn measure(
         &throughput,
         3,
     )?);
+    if let Some(first) = arguments.devices.first() {
+        let threads = u32::try_from(arguments.devices.len()).context("devices")?;
+        let both = runtime_of(arguments, threads)?;
+        let alone = Policy::latency().threads(threads).devices([first.as_str()]);
+        let words = format!("{first}, {threads} threads");
+        ways.push(Way::new(&words, &both, &both.load(file)?, &alone, 1)?.not_serial());
+    }
     let wanted = ways[0].answer()?;
     let largest = wanted.iter().fold(0f32, |most, value| most.max(value.abs()));
     for way in &ways[1..] {
@@ -298,6 +326,20 @@ fn measure(
             }
         }
     }
+    let alone: Vec<f64> = arguments
+        .devices
+        .iter()
+        .filter_map(|device| ways.iter().find(|way| way.name == format!("{device} alone")))
+        .map(|way| median(&way.rounds))
+        .collect();
+    let bound = 1.0 / alone.iter().map(|ns| 1.0 / ns).sum::<f64>();
+    let least = alone.iter().copied().fold(f64::INFINITY, f64::min);
+    writeln!(
+        text,
+        "{name}: bound {:.2} ms, {:.2} of the faster device alone",
+        bound / 1e6,
+        bound / least
+    )?;
     let factors = contention(&ways, arguments)?;
     for (device, factor) in arguments.devices.iter().zip(factors) {
         writeln!(
@@ -306,11 +348,9 @@ fn measure(
         )?;
     }
     if arguments.trace {
-        for way in ways
-            .iter()
-            .filter(|way| way.name == "makespan" || way.name == "serial")
-        {
-            trace(way, text, name)?;
+        let several = |way: &&mut Way| way.parts().contains(", ");
+        for way in ways.iter_mut().filter(several) {
+            trace(way, text, &name)?;
         }
     }
     Ok(ways)
@@ -351,22 +391,35 @@ fn contention(ways: &[Way], arguments: &Arguments) -> Result<Vec<f64>> {
     Ok(ratios.iter().map(|ratios| median(ratios)).collect())
 }
 
-/// When the parts of a warm run began and ended, with what was predicted.
-fn trace(way: &Way, text: &mut String, name: &str) -> Result<()> {
-    way.session.start_trace(1);
-    way.answer()?;
+/// When the parts of warm runs began and ended, with what was predicted: one run, or three times as many as are in flight.
+fn trace(way: &mut Way, text: &mut String, name: &str) -> Result<()> {
+    let count = if way.in_flight == 1 { 1 } else { way.in_flight * 3 };
+    way.turn(Duration::ZERO)?;
+    way.session.start_trace(count);
+    let given = way.given();
+    let mut runs = VecDeque::<polychip::Run>::new();
+    for _ in 0..count {
+        if runs.len() == way.in_flight {
+            drop(runs.pop_front().context("no run")?.wait(LONGEST)?);
+        }
+        runs.push_back(way.session.submit(&given)?);
+    }
+    for run in runs {
+        drop(run.wait(LONGEST)?);
+    }
     let (runs, _) = way.session.trace();
-    let Some((run, plan)) = runs.first().zip(way.session.plan()) else {
+    let Some(plan) = way.session.plan() else {
         return Ok(());
     };
-    let zero = run.parts.iter().map(|part| part.start_ns).min().unwrap_or(0);
-    for part in &run.parts {
+    let parts = || runs.iter().enumerate().flat_map(|(at, run)| run.parts.iter().map(move |part| (at, part)));
+    let zero = parts().map(|(_, part)| part.start_ns).min().unwrap_or(0);
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for (run, part) in parts() {
         let planned = plan.parts.iter().position(|other| other.id == part.id);
         let at = planned.and_then(|at| Some(plan.schedule.as_ref()?.starts[at].nanoseconds() as f64 / 1e6));
         let takes = planned.map(|at| plan.parts[at].cost.time.nanoseconds() as f64 / 1e6);
-        writeln!(
-            text,
-            "{name} {}: {} on {}: {:.2} to {:.2} ms; planned from {:.2} ms for {:.2} ms",
+        let line = format!(
+            "{name} {}: run {run}: {} on {}: {:.2} to {:.2} ms; planned from {:.2} ms for {:.2} ms",
             way.name,
             part.id,
             part.device,
@@ -374,7 +427,13 @@ fn trace(way: &Way, text: &mut String, name: &str) -> Result<()> {
             (part.end_ns - zero) as f64 / 1e6,
             at.unwrap_or(f64::NAN),
             takes.unwrap_or(f64::NAN),
-        )?;
+        );
+        lines.push((part.start_ns, line));
     }
+    lines.sort();
+    for (_, line) in lines {
+        writeln!(text, "{line}")?;
+    }
+    way.rounds.pop();
     Ok(())
 }
