@@ -49,6 +49,8 @@ pub(crate) struct Arguments {
     trace: bool,
 }
 
+/// Runs of which `--trace` takes the medians.
+const TRACED: usize = 40;
 const LONGEST: Duration = Duration::from_secs(120);
 /// What stands above the figures on the page.
 const PAGE: &str = "# Devices at once
@@ -106,7 +108,10 @@ impl Way {
     }
 
     fn not_serial(self) -> Way {
-        Way { serial: false, ..self }
+        Way {
+            serial: false,
+            ..self
+        }
     }
 
     fn given(&self) -> Vec<&Input> {
@@ -188,7 +193,10 @@ fn median(values: &[f64]) -> f64 {
 }
 
 fn stem(file: &Path) -> String {
-    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    file.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// All devices with so many threads each; what was measured with one thread each is kept where the arguments say.
@@ -391,10 +399,16 @@ fn contention(ways: &[Way], arguments: &Arguments) -> Result<Vec<f64>> {
     Ok(ratios.iter().map(|ratios| median(ratios)).collect())
 }
 
-/// When the parts of warm runs began and ended, with what was predicted: one run, or three times as many as are in flight.
+/// When parts began and ended, with what was predicted: of runs one after another the medians, from the first part's begin on;
+/// of several in flight three times as many as these, one by one.
 fn trace(way: &mut Way, text: &mut String, name: &str) -> Result<()> {
-    let count = if way.in_flight == 1 { 1 } else { way.in_flight * 3 };
+    let count = if way.in_flight == 1 {
+        TRACED
+    } else {
+        way.in_flight * 3
+    };
     way.turn(Duration::ZERO)?;
+    way.rounds.pop();
     way.session.start_trace(count);
     let given = way.given();
     let mut runs = VecDeque::<polychip::Run>::new();
@@ -411,29 +425,46 @@ fn trace(way: &mut Way, text: &mut String, name: &str) -> Result<()> {
     let Some(plan) = way.session.plan() else {
         return Ok(());
     };
-    let parts = || runs.iter().enumerate().flat_map(|(at, run)| run.parts.iter().map(move |part| (at, part)));
-    let zero = parts().map(|(_, part)| part.start_ns).min().unwrap_or(0);
-    let mut lines: Vec<(u64, String)> = Vec::new();
-    for (run, part) in parts() {
-        let planned = plan.parts.iter().position(|other| other.id == part.id);
-        let at = planned.and_then(|at| Some(plan.schedule.as_ref()?.starts[at].nanoseconds() as f64 / 1e6));
-        let takes = planned.map(|at| plan.parts[at].cost.time.nanoseconds() as f64 / 1e6);
-        let line = format!(
-            "{name} {}: run {run}: {} on {}: {:.2} to {:.2} ms; planned from {:.2} ms for {:.2} ms",
-            way.name,
-            part.id,
-            part.device,
-            (part.start_ns - zero) as f64 / 1e6,
-            (part.end_ns - zero) as f64 / 1e6,
-            at.unwrap_or(f64::NAN),
-            takes.unwrap_or(f64::NAN),
-        );
-        lines.push((part.start_ns, line));
+    let begin = |run: &polychip::TracedRun| run.parts.iter().map(|part| part.start_ns).min().unwrap_or(0);
+    let zero = runs.iter().map(begin).min().unwrap_or(0);
+    let mut lines: Vec<(f64, String)> = Vec::new();
+    for (at, part) in plan.parts.iter().enumerate() {
+        let of_run = |run: &polychip::TracedRun| {
+            let timing = run.parts.iter().find(|timing| timing.id == part.id)?;
+            let zero = if way.in_flight == 1 { begin(run) } else { zero };
+            Some((
+                (timing.start_ns - zero) as f64 / 1e6,
+                (timing.end_ns - zero) as f64 / 1e6,
+            ))
+        };
+        let timings: Vec<(f64, f64)> = runs.iter().filter_map(of_run).collect();
+        let planned = plan
+            .schedule
+            .as_ref()
+            .map(|schedule| schedule.starts[at].nanoseconds() as f64 / 1e6);
+        let takes = part.cost.time.nanoseconds() as f64 / 1e6;
+        let device = &plan.devices[part.device.index()];
+        let mut line = |run: String, start: f64, takes_ms: f64| {
+            lines.push((start, format!(
+                "{name} {}{run}: {} on {device}: from {start:.2} ms for {takes_ms:.2} ms; planned from {:.2} ms for {takes:.2} ms",
+                way.name,
+                part.id,
+                planned.unwrap_or(f64::NAN),
+            )));
+        };
+        if way.in_flight == 1 {
+            let starts: Vec<f64> = timings.iter().map(|timing| timing.0).collect();
+            let lengths: Vec<f64> = timings.iter().map(|timing| timing.1 - timing.0).collect();
+            line(String::new(), median(&starts), median(&lengths));
+        } else {
+            for (run, timing) in timings.iter().enumerate() {
+                line(format!(": run {run}"), timing.0, timing.1 - timing.0);
+            }
+        }
     }
-    lines.sort();
+    lines.sort_by(|a, b| a.0.total_cmp(&b.0));
     for (_, line) in lines {
         writeln!(text, "{line}")?;
     }
-    way.rounds.pop();
     Ok(())
 }
