@@ -106,6 +106,8 @@ pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result
         if !tensor.typed || tensor.container != Container::Tensor {
             return Ok(());
         }
+        // rules look at each axis among all of them
+        crate::verify::rank(tensor)?;
         bound |= tensor.upper_bound;
         inputs.push(match tensor.encoding.as_ref().filter(|_| !stores(node)) {
             Some(encoding) => {

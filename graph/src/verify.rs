@@ -126,13 +126,21 @@ fn ports(graph: &Graph) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether a tensor has no more axes than any may have.
+pub(crate) fn rank(tensor: &Tensor) -> Result<(), Error> {
+    let axes = tensor.ty.shape.as_ref().map_or(0, Vec::len);
+    if axes > MAX_RANK {
+        let name = &tensor.name;
+        let words = format!("tensor \"{name}\" has {axes} axes; at most {MAX_RANK} are supported");
+        return Err(Error::invalid(words));
+    }
+    Ok(())
+}
+
 fn tensor(graph: &Graph, id: TensorId, tensor: &Tensor) -> Result<(), Error> {
     let name = &tensor.name;
     let bad = |why: String| Err(Error::invalid(format!("tensor \"{name}\" {why}")));
-    let axes = tensor.ty.shape.as_ref().map_or(0, Vec::len);
-    if axes > MAX_RANK {
-        return bad(format!("has {axes} axes; at most {MAX_RANK} are supported"));
-    }
+    rank(tensor)?;
     if let Some(data) = &tensor.data {
         if graph.producer(id).is_some() {
             return bad("is a constant, but made by a node".to_owned());

@@ -51,7 +51,9 @@ impl Interpolation {
         }
     }
 
-    fn reach(self) -> f64 {
+    /// How far a pixel is seen on each side, in pixels.
+    #[must_use]
+    pub fn reach(self) -> f64 {
         match self {
             Self::Nearest(_) => 0.0,
             Self::Linear => 1.0,

@@ -43,6 +43,20 @@ fn shape_arithmetic_gives_sizes() {
 }
 
 #[test]
+fn too_many_axes_are_refused_before_any_rule_looks_at_them() {
+    // so many that a rule which looks at each among all of them would take minutes
+    let axes = "1, ".repeat(1_000_000);
+    let source = format!(
+        "graph \"g\" {{\n input t0 \"x\": f32[{axes}1]\n t1 \"y\": untyped = ReduceMax \"\"(t0)\n output t1\n}}"
+    );
+    let error = infer(&mut graph(&source)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tensor \"x\" has 1000001 axes; at most 16 are supported"
+    );
+}
+
+#[test]
 fn bounds_stay_bounds_and_have_no_known_shape() {
     let source = r#"graph "g" {
       input t0 "x": f32[2, 3]

@@ -13,6 +13,9 @@ use super::builder::Lowering;
 use crate::part::Node;
 use crate::work::Class;
 
+/// Weights of an axis that are computed ahead, at most; more are left to the scalar reference, which has the image then.
+const MOST_KEPT: f64 = (1 << 22) as f64;
+
 /// Lowers a node of this sort.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Op::Resize, Some(x), Some(y)) = (node.op, node.input(0), node.output(0)) else {
@@ -79,6 +82,12 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             scale: scales[d],
             roi: (0.0, 1.0),
         };
+        // how much of each pixel is kept: of an axis that shrinks to almost nothing, more than the image
+        let shrinks = if p.antialias { axis.scale.min(1.0) } else { 1.0 };
+        let kept = (2.0 * p.interpolation.reach() / shrinks + 2.0) * out[d] as f64;
+        if kept > MOST_KEPT {
+            return Ok(false);
+        }
         let lines: Option<Vec<_>> = (0..out[d]).map(|o| taps(o, dims[d], axis, &p)).collect();
         match lines {
             Some(lines) if axis.scale > 0.0 => plans.push((d, AxisPlan::new(dims[d], &lines))),

@@ -1,5 +1,4 @@
-//! What a draft says of nodes that no fast kernel covers, and what that is expected to cost (issue 14: such nodes were
-//! priced as if they were fast).
+//! What a draft says of nodes that no fast kernel covers, and what that is expected to cost.
 
 use super::*;
 use crate::estimate::{draft, reference_ns};
@@ -96,6 +95,36 @@ fn what_is_refused_has_no_steps_and_what_follows_is_drafted() {
     assert!(drafted.refused[0].is_some() && drafted.refused[1].is_none());
     let nodes: Vec<u32> = drafted.steps.iter().map(|step| step.node).collect();
     assert_eq!(nodes, [1]);
+}
+
+#[test]
+fn an_axis_that_shrinks_to_almost_nothing_has_no_weights_ahead() {
+    let steps = |pixels: usize| {
+        let mut part = Part::default();
+        for (dtype, dims) in [
+            (DType::F32, vec![1, pixels, 4, 4]),
+            (DType::I64, vec![4]),
+            (DType::F32, vec![1, 1, 3, 3]),
+        ] {
+            part.tensors.push(Tensor::new(dtype, Some(dims)));
+        }
+        let mut node = Node::new(Op::Resize, &[], &[2]);
+        node.inputs = vec![Some(0), None, None, Some(1)];
+        node.attributes = Attributes::new()
+            .with_str(Attr::Mode, "cubic")
+            .with_int(Attr::Antialias, 1);
+        part.nodes.push(node);
+        (part.inputs, part.outputs) = (vec![0, 1], vec![2]);
+        let drafted = draft(&part, &Programs::default(), Isa::detect());
+        drafted
+            .steps
+            .iter()
+            .map(|step| step.name == "resize axis")
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(steps(64), [true; 3]);
+    // the weights alone would be 32 GiB
+    assert_eq!(steps(1 << 31), [false]);
 }
 
 #[test]
