@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. All sessions of a model are measured in turns, round by round; what is said is a median over all rounds.
-//! 2. Every device has one thread, so that two devices are two cores, and no more.
+//! 2. Every device has one thread unless more are asked for, so that two devices are two cores, and no more.
 //! 3. Plans are made of what was measured on this machine in the same process.
 //!
 //! Not here: whether answers are right, but that all sessions of a model agree.
@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// The devices
     #[arg(long, num_args = 2.., default_values_t = ["cpu".to_owned(), "openvino".to_owned()])]
     devices: Vec<String>,
+    /// Threads of each device that has threads
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
     /// Where measured times are kept
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -199,7 +202,7 @@ fn stem(file: &Path) -> String {
         .into_owned()
 }
 
-/// All devices with so many threads each; what was measured with one thread each is kept where the arguments say.
+/// All devices with so many threads each; what is measured with the threads that the arguments give is kept where these say.
 fn runtime_of(arguments: &Arguments, threads: u32) -> Result<Runtime> {
     let mut builder = Runtime::builder()
         .plugins(&arguments.plugins)
@@ -207,7 +210,11 @@ fn runtime_of(arguments: &Arguments, threads: u32) -> Result<Runtime> {
     for device in &arguments.devices {
         builder = builder.configure(device, "threads", &threads.to_string());
     }
-    if let Some(profile) = arguments.profile.as_ref().filter(|_| threads == 1) {
+    if let Some(profile) = arguments
+        .profile
+        .as_ref()
+        .filter(|_| threads == arguments.threads)
+    {
         builder = builder.profiles(profile);
     }
     Ok(builder.build()?)
@@ -218,7 +225,7 @@ fn runtime_of(arguments: &Arguments, threads: u32) -> Result<Runtime> {
 /// # Errors
 /// Whatever a user of the crate would get, or sessions whose answers differ.
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    let runtime = runtime_of(arguments, 1)?;
+    let runtime = runtime_of(arguments, arguments.threads)?;
     let mut text = String::new();
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header([
@@ -270,7 +277,11 @@ fn measure(
     file: &Path,
 ) -> Result<Vec<Way>> {
     let name = stem(file);
-    let of = |policy: Policy| policy.threads(1).devices(arguments.devices.iter().cloned());
+    let of = |policy: Policy| {
+        policy
+            .threads(arguments.threads)
+            .devices(arguments.devices.iter().cloned())
+    };
     let (serial, makespan, throughput) = (
         of(Policy::latency()),
         of(Policy::makespan()),
@@ -288,7 +299,9 @@ fn measure(
     }
     let mut ways = Vec::new();
     for device in &arguments.devices {
-        let alone = Policy::latency().threads(1).devices([device.as_str()]);
+        let alone = Policy::latency()
+            .threads(arguments.threads)
+            .devices([device.as_str()]);
         for in_flight in [1, 2] {
             let words = match in_flight {
                 1 => format!("{device} alone"),
@@ -307,7 +320,7 @@ fn measure(
         3,
     )?);
     if let Some(first) = arguments.devices.first() {
-        let threads = u32::try_from(arguments.devices.len()).context("devices")?;
+        let threads = arguments.threads * u32::try_from(arguments.devices.len()).context("devices")?;
         let both = runtime_of(arguments, threads)?;
         let alone = Policy::latency().threads(threads).devices([first.as_str()]);
         let words = format!("{first}, {threads} threads");
