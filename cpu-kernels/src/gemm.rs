@@ -624,7 +624,7 @@ impl MatMulPlan {
                     } else {
                         // SAFETY: the operand was checked against its strides; columns lie in it.
                         unsafe { A::pack_panel(packed, one, p.k, source, p.b.row, p.b.column) };
-                        Right::Packed(packed.as_ptr())
+                        Right::Own(packed.as_ptr())
                     };
                     let block = Block {
                         rows: rows.len(),

@@ -580,6 +580,8 @@ pub(crate) fn tile_range(rows: usize, tiles: usize, tile: usize) -> Range<usize>
 pub(crate) enum Right {
     /// Panels packed by [`Panels::pack`], from the first one on.
     Packed(*const f32),
+    /// The same in a thread's own memory: what follows the last one is another thread's.
+    Own(*const f32),
     /// The one panel of the block in place: its first value, and the values between two rows. It has no bias and
     /// must be whole vectors wide.
     InPlace(*const f32, usize),
@@ -626,7 +628,7 @@ impl<A: Element, E: Load> Kernel for &Block<A, E> {
         for p in self.range.clone() {
             let (columns, width) = (self.panels.columns(p), self.panels.width_of(p));
             let (panel, b_step, bias, size) = match self.right {
-                Right::Packed(start) => {
+                Right::Packed(start) | Right::Own(start) => {
                     // SAFETY: panel p is one of the packed panels.
                     let bias = unsafe { start.add(self.panels.offset(p)) };
                     // SAFETY: the panel's rows follow its bias.
@@ -639,6 +641,7 @@ impl<A: Element, E: Load> Kernel for &Block<A, E> {
                 }
                 Right::InPlace(start, step) => (start, step, ZEROS.as_ptr(), 0),
             };
+            let has_next = p + 1 < self.range.end || matches!(self.right, Right::Packed(_));
             let mut pointers = self.pointers;
             for tile_index in 0..tiles {
                 let rows = tile_range(self.rows, tiles, tile_index);
@@ -652,8 +655,9 @@ impl<A: Element, E: Load> Kernel for &Block<A, E> {
                     std::ptr::null()
                 };
                 // The first tile fetches the first cache line of each group of the next panel, the second tile the
-                // second; later ones touch what they read anyway.
-                let ahead = if tile_index < 2 {
+                // second; later ones touch what they read anyway. Fetching what another thread is about to write would
+                // have it wait for each line.
+                let ahead = if tile_index < 2 && has_next {
                     (size + tile_index * 16) * 4
                 } else {
                     0
