@@ -52,6 +52,8 @@ struct Place<T> {
     generation: u32,
     class: Class,
     expected_ns: u64,
+    /// How many of the device's places it takes.
+    width: usize,
     state: State<T>,
 }
 
@@ -100,7 +102,7 @@ impl<T> Queue<T> {
         self.waiting.iter().map(Heap::len).sum()
     }
 
-    /// Parts that are with the device.
+    /// Places of the device that are taken: as many as parts are with it, where each takes one.
     #[must_use]
     pub fn out(&self) -> usize {
         self.out
@@ -108,6 +110,12 @@ impl<T> Queue<T> {
 
     /// A part is ready. It waits until [`Queue::next`] gives it.
     pub fn push(&mut self, entry: Entry<T>, now_ns: u64) -> Ticket {
+        self.push_wide(entry, 1, now_ns)
+    }
+
+    /// As [`Queue::push`], of a part that takes so many places of its device, or all where it has fewer: threads of a CPU.
+    /// While the part that goes next has not as many, none goes.
+    pub fn push_wide(&mut self, entry: Entry<T>, width: usize, now_ns: u64) -> Ticket {
         self.earn(now_ns);
         let class = entry.class;
         let index = class.index();
@@ -116,6 +124,7 @@ impl<T> Queue<T> {
                 generation: 0,
                 class,
                 expected_ns: 0,
+                width: 1,
                 state: State::Free,
             });
             // giving any of them back then allocates nothing
@@ -125,6 +134,7 @@ impl<T> Queue<T> {
         });
         let at = &mut self.places[place as usize];
         (at.class, at.expected_ns) = (class, entry.expected_ns);
+        at.width = width.clamp(1, self.settings.in_flight);
         at.state = State::Waiting(0, entry.owner);
         let ticket = Ticket {
             place,
@@ -160,8 +170,12 @@ impl<T> Queue<T> {
         let place = self.waiting[class.index()]
             .first()
             .expect("invariant: a part of this class waits");
+        let width = self.places[place as usize].width;
+        if self.out + width > self.settings.in_flight {
+            return None;
+        }
         let owner = self.take_waiting(place)?;
-        self.out += 1;
+        self.out += width;
         let at = &mut self.places[place as usize];
         at.state = State::Out {
             since_ns: now_ns,
@@ -190,7 +204,7 @@ impl<T> Queue<T> {
         else {
             return false;
         };
-        let (index, expected_ns) = (at.class.index(), at.expected_ns);
+        let (index, expected_ns, width) = (at.class.index(), at.expected_ns, at.width);
         self.earn(now_ns);
         let used = i128::from(now_ns.saturating_sub(since_ns.max(self.ended_ns))) * 1000;
         let earned = self.earned[index];
@@ -200,7 +214,7 @@ impl<T> Queue<T> {
             false => (earned - used).max(earned.min(0)),
         };
         self.ended_ns = self.ended_ns.max(now_ns);
-        self.out -= 1;
+        self.out -= width;
         self.give_back(ticket.place);
         true
     }

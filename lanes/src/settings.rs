@@ -28,8 +28,8 @@ impl Class {
 /// How a queue is to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Parts that are with the device at once: 1, or 2 so that it need not wait for the next launch. A part that comes
-    /// waits for as many that are there already.
+    /// Places of the device: parts that are with it at once. 1, or 2 so that it need not wait for the next launch, or as
+    /// many as it computes beside each other. A part that comes waits for those that are there already.
     pub in_flight: usize,
     /// Parts, waiting or with the device, for which there is room from the beginning.
     pub capacity: usize,

@@ -65,6 +65,24 @@ fn as_many_are_out_as_there_are_places() {
 }
 
 #[test]
+fn a_wide_part_waits_for_all_its_places_and_nobody_passes_it() {
+    let mut queue = Queue::new(Settings {
+        in_flight: 2,
+        ..NO_SHARES
+    });
+    let narrow = queue.push(entry(Class::Normal, None, 0), 0);
+    assert_eq!(queue.next(0), Some((narrow, 0)));
+    let wide = queue.push_wide(entry(Class::Normal, None, 1), 9, 0);
+    queue.push(entry(Class::Normal, None, 2), 0);
+    assert_eq!(queue.next(0), None);
+    queue.ended(narrow, 1);
+    assert_eq!(queue.next(1), Some((wide, 1)));
+    assert_eq!((queue.out(), queue.next(1)), (2, None));
+    queue.ended(wide, 2);
+    assert_eq!(queue.next(2).map(|(_, owner)| owner), Some(2));
+}
+
+#[test]
 fn who_is_withdrawn_holds_nobody_up() {
     let mut queue = Queue::new(NO_SHARES);
     let out = queue.push(entry(Class::Normal, None, 0), 0);
