@@ -436,6 +436,25 @@ fn late_frames_finish_or_are_dropped_or_the_latest_wins() {
 }
 
 #[test]
+fn a_plan_is_cut_so_that_others_get_their_turns() {
+    let runtime = runtime("");
+    let ops = [("Neg", "a1"), ("Neg", "a2"), ("Neg", "a3")];
+    let whole = session(&runtime, &ops, null());
+    let cut = session(&runtime, &ops, null().longest_part(ms(25)));
+    assert_eq!((whole.report().parts.len(), cut.report().parts.len()), (1, 3));
+    let camera = session(
+        &runtime,
+        CAMERA,
+        null().priority(Priority::Urgent).deadline(ms(29)),
+    );
+    let behind = |other: &Session| {
+        let late = drive(vec![submit(other), submit(&camera)]);
+        late[1].map(|late| late.as_millis())
+    };
+    assert_eq!((behind(&cut), behind(&whole)), (None, Some(39)));
+}
+
+#[test]
 fn sessions_on_threads_of_their_own_all_get_their_turns() {
     // the machine's clock: parts of a millisecond, whose ends the devices tell
     let script = "[[device]]\nrefuse = [{ node = \"b*\" }]\ncost = { fixed_ns = 1e6 }\n\
