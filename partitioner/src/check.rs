@@ -37,7 +37,10 @@ pub fn check(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
     figures::limits(&evidence, time)?;
     limits::stated(&evidence, time)?;
     match evidence.plan.objective.goal {
-        Goal::Serial => figures::certificate(&evidence, &part_of),
+        Goal::Serial => {
+            figures::longest_part(&evidence)?;
+            figures::certificate(&evidence, &part_of)
+        }
         Goal::Makespan | Goal::Throughput => schedule::certificate(&evidence),
     }
 }

@@ -9,6 +9,7 @@ mod assemble;
 pub mod check;
 pub mod compare;
 pub mod cost;
+mod cut;
 pub mod diff;
 pub mod error;
 pub mod explain;

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::unit::Nanos;
+
 /// Settings of one planning call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -23,6 +25,9 @@ pub struct Options {
     pub schedule_moves: u32,
     /// Merge parts of one device afterwards where that lowers the cost.
     pub merge: bool,
+    /// Cut parts that take longer, with their launch, where devices do not work at once: others get their turns in
+    /// between. A single node is a part at least. The certificate is about the plan before that.
+    pub longest_part: Option<Nanos>,
 }
 
 impl Options {
@@ -38,6 +43,7 @@ impl Options {
             schedule_moves: 600_000,
             seed: 0,
             merge: true,
+            longest_part: None,
         }
     }
 }

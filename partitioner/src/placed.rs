@@ -3,6 +3,7 @@
 //! Deliberately not here: where nodes go (`solve`, `limit`), the lists of a plan (`assemble`).
 
 use crate::assemble::{assemble, part_cost};
+use crate::cut;
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::merge;
@@ -38,7 +39,10 @@ pub(crate) fn plan_of(
             _ => false,
         }
     };
-    let parts = merge::parts(placement, edges, inputs.options.merge, gain);
+    let mut parts = merge::parts(placement, edges, inputs.options.merge, gain);
+    if let Some(longest) = inputs.options.longest_part {
+        parts = cut::parts(inputs, parts, placement, longest)?;
+    }
     assemble(inputs, &parts, placement, Certificate { objective, bound })
 }
 

@@ -106,7 +106,7 @@ fn estimated() -> Provenance {
 }
 
 /// How good a placement is. It speaks of the objective of maximal runs in canonical order: merging
-/// parts afterwards only lowers the cost.
+/// parts afterwards only lowers the cost, and cutting them (`Options::longest_part`) raises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {

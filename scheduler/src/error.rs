@@ -30,6 +30,10 @@ pub enum ErrorKind {
     Timeout,
     /// The run was cancelled.
     Cancelled,
+    /// The run was dropped before all of its parts were with their devices: its deadline passed, another run of its
+    /// session came ([`Late`](crate::Late)), or it waited for its turn on a device for longer than
+    /// [`Policy::patience`](crate::Policy::patience).
+    Dropped,
     /// The profile database is foreign, corrupt, of another version, or cannot be written.
     BadProfile,
     /// A file cannot be read or written.

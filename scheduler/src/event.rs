@@ -49,11 +49,13 @@ pub enum EventKind {
     LetIn,
     /// Runs were late.
     DeadlineMissed,
+    /// Runs were dropped: they were late, not the latest, or waited too long for their turn.
+    Dropped,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 15] = [
+    pub const ALL: [EventKind; 16] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -69,6 +71,7 @@ impl EventKind {
         EventKind::LeftOut,
         EventKind::LetIn,
         EventKind::DeadlineMissed,
+        EventKind::Dropped,
     ];
 }
 
@@ -127,6 +130,7 @@ impl fmt::Display for Event {
             EventKind::TookOver => write!(f, "took over: a plan for {device}, {words}"),
             EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
+            EventKind::Dropped => write!(f, "dropped: {words}"),
             EventKind::LetIn => write!(f, "let in again: {device}: {words}"),
             EventKind::DeadlineMissed => write!(f, "deadline missed: {words}"),
         }?;

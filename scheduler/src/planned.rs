@@ -7,10 +7,11 @@
 mod cooled;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
-use polychip_partitioner::{self as partitioner, DeviceIndex, Objective, Options, Plan, Request};
+use polychip_partitioner::{self as partitioner, DeviceIndex, Nanos, Objective, Options, Plan, Request};
 use polychip_profile::{Conditions, Profile};
 use wildmatch::WildMatch;
 
@@ -448,8 +449,11 @@ impl Prepared {
                 }
             }
         }
+        let longest = policy.longest_device_time();
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(Options {
             pins,
+            longest_part: longest.map(|longest| Nanos::from_nanoseconds(nanoseconds(longest))),
             ..Options::default()
         })
     }
@@ -481,7 +485,7 @@ impl Prepared {
             events,
             hot,
         } = self;
-        partitioner::check(prices.request(&graph), &plan)
+        partitioner::check(prices.request(&graph).with(&options), &plan)
             .map_err(|violation| Error::caused(ErrorKind::BadPlan, model.path().display(), violation))?;
         let mut planned = Planned {
             model,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use polychip_host::{DeviceKind, Priority};
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Nanos, Objective};
 
+use crate::late::Late;
 use polychip_governor as governor;
 use polychip_profile::Conditions;
 
@@ -114,6 +115,8 @@ pub struct Policy {
     pins: Vec<(String, String)>,
     settings: Settings,
     priority: Priority,
+    late: Late,
+    longest_part: Option<Duration>,
     in_flight: Option<usize>,
     replan: bool,
     retries: u32,
@@ -139,6 +142,8 @@ impl Default for Policy {
             pins: Vec::new(),
             settings: Settings::default(),
             priority: Priority::Normal,
+            late: Late::Finish,
+            longest_part: None,
             in_flight: None,
             replan: true,
             retries: 1,
@@ -298,10 +303,32 @@ impl Policy {
         self
     }
 
-    /// How urgent the session's runs are to devices that serve several sessions (default: normal).
+    /// How urgent the session's runs are to devices that serve several sessions of a runtime (default: normal). Parts of
+    /// urgent runs go before those of normal ones, and these before batch work; among equals the part goes first whose
+    /// run has the earliest deadline. What a device has begun is not interrupted. While they wait, normal runs are
+    /// guaranteed a tenth of a device's time, and batch work a twentieth. A device that one session alone uses has no
+    /// such order.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// No part of a plan takes its device for longer than this, by what is predicted: runs of other sessions get their
+    /// turns in between. Longer ones are cut where the fewest bytes go over the cut; a single node is a part at least.
+    /// Each cut costs a launch, and what the device computes as one where it is not cut. Plans of [`Policy::makespan`] and
+    /// [`Policy::throughput`] are not cut.
+    #[must_use]
+    pub fn longest_part(mut self, longest: Duration) -> Self {
+        self.longest_part = Some(longest);
+        self
+    }
+
+    /// What becomes of runs that are late, or that newer ones overtake, before all of their parts are with their devices
+    /// (default: they go on). [`RunOptions::late`](crate::RunOptions::late) says so of one run.
+    #[must_use]
+    pub fn late(mut self, late: Late) -> Self {
+        self.late = late;
         self
     }
 
@@ -526,6 +553,14 @@ impl Policy {
 
     pub(crate) fn settings(&self) -> Settings {
         self.settings
+    }
+
+    pub(crate) fn longest_device_time(&self) -> Option<Duration> {
+        self.longest_part
+    }
+
+    pub(crate) fn late_rule(&self) -> Late {
+        self.late
     }
 
     pub(crate) fn urgency(&self) -> Priority {

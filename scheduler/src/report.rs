@@ -43,6 +43,8 @@ pub struct Report {
     pub deadline_ns: Option<u64>,
     /// Runs that took longer than their deadline.
     pub late: u64,
+    /// Runs that were dropped before all of their parts were with their devices; they are not among `runs`.
+    pub dropped: u64,
     /// How long the runs took; none before the first one.
     pub latency: Option<LatencyReport>,
     /// Late runs by cause, the commonest first; of at most 32 causes and parts.
@@ -201,6 +203,7 @@ impl Report {
             runs: inner.runs.load(Ordering::Relaxed),
             deadline_ns: inner.lateness.deadline_ns(),
             late: inner.lateness.late_runs(),
+            dropped: log.count(EventKind::Dropped),
             latency: inner.lateness.latency(),
             lateness: inner.lateness.report(),
             missed_limits: missed_limits.unwrap_or_default(),
@@ -253,6 +256,7 @@ impl Report {
             runs: 0,
             deadline_ns: None,
             late: 0,
+            dropped: 0,
             latency: None,
             lateness: Vec::new(),
             missed_limits: Vec::new(),
@@ -296,6 +300,9 @@ impl Report {
             // of runs with deadlines of their own
             None if self.late > 0 => writeln!(f, "{} of {} runs late", self.late, self.runs)?,
             None => {}
+        }
+        if self.dropped > 0 {
+            writeln!(f, "{} runs dropped", self.dropped)?;
         }
         Ok(())
     }

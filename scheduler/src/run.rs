@@ -15,10 +15,12 @@ use polychip_host::{Access, AccessGuard, MAX_RANK};
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::late::Late;
 use crate::session::inner::Inner;
 use crate::session::lateness::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::{Progress, Slot};
+use crate::session::turns::Terms;
 use crate::session::wiring::OutputSource;
 use crate::tensor::Element;
 
@@ -32,6 +34,7 @@ use crate::tensor::Element;
 pub struct RunOptions {
     pub(crate) deadline: Option<Duration>,
     pub(crate) patience: Option<Duration>,
+    pub(crate) late: Option<Late>,
 }
 
 impl RunOptions {
@@ -41,11 +44,19 @@ impl RunOptions {
         RunOptions::default()
     }
 
-    /// The run is late where it takes longer, in the place of the policy's deadline. Nothing else is changed by it: a late
-    /// run goes on.
+    /// The run is late where it takes longer, in the place of the policy's deadline; what becomes of it then, the rule
+    /// for late runs says ([`RunOptions::late`]). On a device that several sessions use, runs with earlier deadlines go
+    /// first among those of one priority.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> RunOptions {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// What becomes of the run once it is late, or overtaken, in the place of the policy's rule.
+    #[must_use]
+    pub fn late(mut self, late: Late) -> RunOptions {
+        self.late = Some(late);
         self
     }
 
@@ -67,6 +78,7 @@ pub struct Run {
     /// How often it may be tried again.
     retries: u32,
     submitted: Submitted,
+    terms: Terms,
 }
 
 enum State {
@@ -97,6 +109,7 @@ impl Run {
         slot: Box<Slot>,
         retries: u32,
         submitted: Submitted,
+        terms: Terms,
     ) -> Result<Run> {
         let mut run = Run {
             inner,
@@ -105,6 +118,7 @@ impl Run {
             state: State::Over,
             retries,
             submitted,
+            terms,
         };
         run.begin(slot)?;
         Ok(run)
@@ -113,7 +127,14 @@ impl Run {
     fn begin(&mut self, mut slot: Box<Slot>) -> Result<()> {
         loop {
             self.submitted.begins(self.inner.now_ns());
-            match self.plan.start(&mut slot) {
+            slot.turns.terms.clone_from(&self.terms);
+            let started = self.plan.start(&mut slot).and_then(|progress| {
+                if progress == Progress::Waiting {
+                    self.plan.make_conductor(self.index)?;
+                }
+                Ok(progress)
+            });
+            match started {
                 Ok(Progress::Done) => {
                     self.state = State::Issued(slot);
                     return Ok(());

@@ -13,6 +13,7 @@ use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
 use polychip_profile::Profile;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lane::Lanes;
 use crate::model::Model;
 use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
@@ -313,8 +314,10 @@ impl Builder {
         for (plugin, key, value) in self.configuration {
             host = host.configure(&plugin, &key, value);
         }
+        let host = host.build();
         Ok(Runtime(Arc::new(Shared {
-            host: host.build(),
+            lanes: Lanes::new(host.devices(), host.clock()),
+            host,
             profile,
             cache: self.cache,
             sensors: self.sensors,

@@ -41,10 +41,11 @@ use lateness::{Lateness, Submitted, whole_ns};
 use loaded::LoadedPlan;
 use shapes::{Shapes, Special};
 use slot::Slot;
+use turns::Terms;
 
 pub(crate) mod arena;
 mod background;
-mod bell;
+pub(crate) mod bell;
 pub(crate) mod buckets;
 pub(crate) mod compile;
 mod conductor;
@@ -63,6 +64,7 @@ mod recover;
 pub(crate) mod shapes;
 pub(crate) mod slot;
 mod state;
+pub(crate) mod turns;
 pub(crate) mod wiring;
 
 /// A model ready to run. Clones share it.
@@ -76,7 +78,7 @@ impl Special {
         let mut events = EventLog::default();
         events.extend(planned.events().iter().cloned());
         let devices = planned.devices().len();
-        let plan = Arc::new(LoadedPlan::new(shared, first, planned, parts, &policy)?);
+        let plan = Arc::new(LoadedPlan::new(shared, first, id, planned, parts, &policy)?);
         let mut number = first;
         let governing = match policy.governing() {
             None => None,
@@ -107,6 +109,7 @@ impl Special {
             recovery: Mutex::new(()),
             old: Mutex::new(Vec::new()),
             runs: AtomicU64::new(0),
+            latest: Arc::default(),
             cooling,
             lateness: Lateness::new(devices, policy.frame_deadline(), policy.hottest()),
             events: Mutex::new(events),
@@ -410,7 +413,14 @@ impl Session {
         let own = options.deadline.map(whole_ns);
         submitted.due(own.or_else(|| inner.lateness.deadline_ns()));
         let retries = inner.policy.allowed_retries();
-        Run::start(inner, plan, index, slot, retries, submitted)
+        let terms = Terms {
+            class: turns::class(inner.policy.urgency()),
+            due_ns: submitted.due_ns(),
+            late: options.late.unwrap_or(inner.policy.late_rule()),
+            number: inner.latest.fetch_add(1, Ordering::AcqRel) + 1,
+            latest: Arc::clone(&inner.latest),
+        };
+        Run::start(inner, plan, index, slot, retries, submitted, terms)
     }
 
     fn all_in_flight(&self, stateful: bool) -> Error {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use polychip_host::Host;
 use polychip_profile::Profile;
 
+use crate::lane::Lanes;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
 
@@ -15,6 +16,8 @@ use crate::telemetry::sampler::Sampler;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) host: Host,
+    /// Whose turn it is on each device.
+    pub(crate) lanes: Lanes,
     pub(crate) profile: Arc<Profile>,
     /// Compiled parts are kept here between processes.
     pub(crate) cache: Option<PathBuf>,

@@ -15,9 +15,13 @@ pub(crate) struct Options {
     /// Threads of each session
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Only these; `at-once` needs OpenVINO (`cargo xtask vendor openvino`) and profiles for minutes, so it is run on request
+    /// Only these; `at-once` needs OpenVINO (`cargo xtask vendor openvino`) and profiles for minutes, and
+    /// `lanes` measures for minutes, so they are run on request
     #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Widths, Kind::Stream, Kind::Beside, Kind::Ocr])]
     only: Vec<Kind>,
+    /// Seconds of each measurement of `lanes`
+    #[arg(long, default_value_t = 30.0)]
+    seconds: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -30,6 +34,8 @@ enum Kind {
     Beside,
     /// Plans for two devices at once (ours and OpenVINO's, a core each), beside others and beside each device alone
     AtOnce,
+    /// A camera's model 30 times a second, one of speech, and one without end, all on one core
+    Lanes,
     /// The example that reads the text of a picture, two models at once
     Ocr,
 }
@@ -60,6 +66,11 @@ const OTHERS_AT_ONCE: [&str; 3] = [
     "models/generated/bert_base.onnx",
 ];
 const OPENVINO: &str = "target/vendor/openvino/openvino/libs";
+const LANES: [(&str, &str); 3] = [
+    ("--camera", "models/generated/mobilenet_v2.onnx"),
+    ("--speech", "models/generated/kws_dscnn.onnx"),
+    ("--background", "models/generated/resnet50.onnx"),
+];
 const NETWORKS: [&str; 2] = [
     "models/generated/mobilenet_v2.onnx",
     "models/generated/resnet50.onnx",
@@ -86,6 +97,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 right &= at_once(&python)?;
                 continue;
             }
+            Kind::Lanes => {
+                right &= lanes(&python, options.seconds)?;
+                continue;
+            }
             Kind::Ocr => {
                 right &= ocr(&python, &threads)?;
                 continue;
@@ -107,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             match kind {
                 Kind::Widths => command.arg("widths"),
                 Kind::Stream => command.args(["stream", "--count", "10000", "--passes", "2"]),
-                Kind::Beside | Kind::AtOnce | Kind::Ocr => command.arg("beside"),
+                Kind::Beside | Kind::AtOnce | Kind::Lanes | Kind::Ocr => command.arg("beside"),
             };
             if *kind != Kind::Beside {
                 command.arg("--python").arg(&python).args(["--threads", &threads]);
@@ -163,6 +178,27 @@ fn at_once(python: &Path) -> Result<bool> {
         .args(models)
         .status()
         .context("polychip-sessions")?;
+    Ok(status.success())
+}
+
+/// Three models on the first core, ours and ONNX Runtime's one after the other.
+fn lanes(python: &Path, seconds: f64) -> Result<bool> {
+    if let Some((_, model)) = LANES.iter().find(|(_, model)| !root().join(model).is_file()) {
+        eprintln!("sessions: {model} is not there: cargo xtask models");
+        return Ok(false);
+    }
+    let mut command = Command::new("taskset");
+    command.current_dir(root()).args(["-c", "0"]);
+    command.arg(root().join(PROGRAM)).arg("lanes");
+    for (name, model) in LANES {
+        command.args([name, model]);
+    }
+    let status = command
+        .arg("--python")
+        .arg(python)
+        .args(["--seconds", &seconds.to_string()])
+        .status()
+        .context("taskset polychip-sessions")?;
     Ok(status.success())
 }
 

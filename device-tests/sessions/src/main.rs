@@ -1,5 +1,5 @@
 //! Sessions as apps use them, beside ONNX Runtime: inputs of many widths, streams with a state, sessions side by side, two
-//! models that read a page.
+//! models that read a page, three models on one thread.
 //!
 //! Invariants:
 //! 1. Both sides get the same inputs, made by `peer.py` or read from one file, and compute by turns, each in a process of its own.
@@ -9,6 +9,7 @@
 
 mod at_once;
 mod beside;
+mod lanes;
 mod ocr;
 mod ours;
 mod versus;
@@ -36,6 +37,8 @@ enum Command {
     Beside(beside::Arguments),
     /// Plans for devices that work at once, beside others and beside each device alone
     AtOnce(at_once::Arguments),
+    /// Three models on one thread of the CPU: a camera's, one of speech, and one without end beside them
+    Lanes(lanes::Arguments),
     /// The example that reads the text of a picture, two models at once
     Ocr(ocr::Arguments),
     /// One side, for the others
@@ -58,6 +61,7 @@ fn main() -> Result<()> {
         Command::Stream(arguments) => versus::run(ours::Kind::Stream, &arguments)?,
         Command::Beside(arguments) => beside::run(&arguments)?,
         Command::AtOnce(arguments) => at_once::run(&arguments)?,
+        Command::Lanes(arguments) => lanes::run(&arguments)?,
         Command::Ocr(arguments) => ocr::run(&arguments)?,
         Command::ServeOcr(side) => return ocr::serve(&side),
         Command::Serve {

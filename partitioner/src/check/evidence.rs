@@ -4,7 +4,8 @@ use crate::plan::Plan;
 use crate::request::Request;
 use std::ops::Deref;
 
-/// A plan, and what it is judged against: all of a request but its objective and settings, which are the plan's own.
+/// A plan, and what it is judged against: all of a request but its objective and settings, which are the plan's own; but
+/// the longest part that was asked for is not among what a plan states.
 pub(crate) struct Evidence<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) plan: &'a Plan,

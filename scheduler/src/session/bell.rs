@@ -1,4 +1,4 @@
-//! What the ends of parts ring, so that one thread waits for whichever comes first.
+//! What the ends of parts ring, and the lanes that give them their turns, so that one thread waits for whichever comes first.
 //!
 //! Invariants:
 //! 1. An end between two looks is never missed: who waits says which ring it has seen.
@@ -17,6 +17,23 @@ struct State {
     rung: Condvar,
 }
 
+impl State {
+    fn ring(&self) {
+        *self.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.rung.notify_all();
+    }
+}
+
+/// What others ring a bell by.
+#[derive(Clone)]
+pub(crate) struct Rope(Arc<State>);
+
+impl Rope {
+    pub(crate) fn ring(&self) {
+        self.0.ring();
+    }
+}
+
 /// The bell of one slot.
 pub(crate) struct Bell {
     state: Arc<State>,
@@ -27,11 +44,13 @@ impl Bell {
     pub(crate) fn new() -> Bell {
         let state = Arc::<State>::default();
         let own = Arc::clone(&state);
-        let signal = Signal::new(move |_| {
-            *own.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-            own.rung.notify_all();
-        });
+        let signal = Signal::new(move |_| own.ring());
         Bell { state, signal }
+    }
+
+    /// For what rings it that is no end of a part.
+    pub(crate) fn rope(&self) -> Rope {
+        Rope(Arc::clone(&self.state))
     }
 
     /// Has the end of a run ring. False where its plugin does not tell of ends.

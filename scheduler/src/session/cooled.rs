@@ -66,7 +66,7 @@ impl Inner {
         let before = planned.events().len();
         let made = next.and_then(|next| -> Result<LoadedPlan> {
             let (next, parts) = replan::compile(&self.shared, next, &policy, plan.reusable())?;
-            LoadedPlan::new(&self.shared, self.next_number(), next, parts, &policy)
+            LoadedPlan::new(&self.shared, self.next_number(), self.id, next, parts, &policy)
         });
         match made {
             Ok(plan) => {

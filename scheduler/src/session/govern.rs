@@ -173,7 +173,9 @@ impl Governing {
             }
         };
         let variants = portfolio::variants(&inner.shared, &planned, &policy);
-        let (ready, candidates) = load(&inner.shared, variants, None, &mut || inner.next_number());
+        let (ready, candidates) = load(&inner.shared, inner.id, variants, None, &mut || {
+            inner.next_number()
+        });
         if ready.is_empty() {
             return;
         }

@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     pub(super) old: Mutex<Vec<Weak<LoadedPlan>>>,
     /// Runs that went well.
     pub(crate) runs: AtomicU64,
+    /// The number of the run that was submitted last.
+    pub(super) latest: Arc<AtomicU64>,
     pub(crate) lateness: Lateness,
     pub(super) cooling: Cooling,
     pub(crate) events: Mutex<EventLog>,

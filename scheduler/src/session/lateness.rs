@@ -67,6 +67,12 @@ impl Submitted {
         self.deadline_ns = deadline_ns;
     }
 
+    /// When it is to be done, on the runtime's clock.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        self.deadline_ns
+            .map(|deadline| self.at_ns.saturating_add(deadline))
+    }
+
     /// It waited for a place among the runs in flight.
     pub(crate) fn waited(&mut self, ns: u64) {
         self.waited_ns += ns;
@@ -237,7 +243,13 @@ impl Lateness {
                 .saturating_add(part.launch.nanoseconds())
         };
         let after = &plan.wiring.after;
-        let spent = path::spent(&slot.timings, after, predicted, submitted.begun_ns);
+        let spent = path::spent(
+            &slot.timings,
+            after,
+            predicted,
+            |part| slot.turns.waited_ns(part),
+            submitted.begun_ns,
+        );
         let is_due = {
             let state = self.lock();
             let told = state.told_ns;

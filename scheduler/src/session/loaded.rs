@@ -18,6 +18,7 @@ use polychip_profile::Conditions;
 use polychip_profile::{Measurement, PartKey};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lane::Member;
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
@@ -41,6 +42,10 @@ const MOST_SLOTS: usize = 256;
 pub(crate) struct LoadedPlan {
     /// Which plan of the session: buffers of inputs and outputs are made per plan.
     pub(crate) number: u64,
+    /// The session, among those of the process.
+    pub(crate) session: usize,
+    /// The session shares the lanes of the plan's devices with others.
+    _members: Vec<Member>,
     shared: Arc<Shared>,
     /// Threads that the policy asks for, which measured times of a CPU are true for.
     settings: Settings,
@@ -50,7 +55,8 @@ pub(crate) struct LoadedPlan {
     parts: Vec<LoadedPart>,
     pub(crate) footprint: Footprint,
     slots: Mutex<Slots>,
-    /// One per slot, made with it, where parts wait for each other across plugins; else none.
+    /// One per slot, made with it where parts wait for each other across plugins; else when parts first wait for their
+    /// turns.
     conductors: Vec<OnceLock<Conductor>>,
     priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
@@ -78,12 +84,22 @@ impl LoadedPlan {
     pub(crate) fn new(
         shared: &Arc<Shared>,
         number: u64,
+        session: usize,
         planned: Planned,
         parts: Vec<LoadedPart>,
         policy: &Policy,
     ) -> Result<LoadedPlan> {
         let devices = planned.devices();
-        let wiring = Wiring::new(planned.graph(), planned.plan(), parts.clone(), devices)?;
+        let (lanes, threads) = (&shared.lanes, policy.settings().threads);
+        let wiring = Wiring::new(
+            planned.graph(),
+            planned.plan(),
+            parts.clone(),
+            devices,
+            lanes,
+            threads,
+        )?;
+        let members = wiring.parts.iter().map(|part| part.lane.join(session)).collect();
         let wiring = Arc::new(wiring);
         let most = policy.runs_in_flight();
         let slots = Slots {
@@ -91,12 +107,11 @@ impl LoadedPlan {
             free: Vec::with_capacity(most),
             abandoned: Vec::with_capacity(most),
         };
-        let conductors = match wiring.needs_conductor() {
-            true => (0..MOST_SLOTS).map(|_| OnceLock::new()).collect(),
-            false => Vec::new(),
-        };
+        let conductors = (0..MOST_SLOTS).map(|_| OnceLock::new()).collect();
         let mut plan = LoadedPlan {
             number,
+            session,
+            _members: members,
             shared: Arc::clone(shared),
             settings: policy.settings(),
             patience: policy.longest_run(),
@@ -149,14 +164,23 @@ impl LoadedPlan {
         for submission in &mut slot.submissions {
             submission.priority = self.priority;
         }
-        if let Some(place) = self.conductors.get(index) {
+        if self.wiring.needs_conductor() {
+            self.make_conductor(index)?;
+        }
+        Ok((Box::new(slot), footprint))
+    }
+
+    /// Makes a slot's conductor, where there is none.
+    pub(crate) fn make_conductor(&self, index: usize) -> Result<()> {
+        let place = &self.conductors[index];
+        if place.get().is_none() {
             let (wiring, clock) = (Arc::clone(&self.wiring), self.clock().clone());
             let conductor = Conductor::new(wiring, clock, self.patience)
                 .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
-            // a number is used once
+            // whoever has the slot is alone with its number
             let _ = place.set(conductor);
         }
-        Ok((Box::new(slot), footprint))
+        Ok(())
     }
 
     fn conductor(&self, index: usize) -> &Conductor {
@@ -276,11 +300,15 @@ impl LoadedPlan {
 
     /// Takes over the slot of a run that goes on and that nobody waits for.
     pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<Slot>>) {
-        if let Some(slot) = &mut slot
-            && slot.is_stuck(&self.wiring)
-        {
-            // it may never end: what it was given is to be had again, in memory of its own
-            slot.given.release();
+        if let Some(slot) = &mut slot {
+            if slot.has_more() {
+                // on virtual time nobody would go on with it
+                slot.give_up(&self.wiring, Duration::ZERO);
+            }
+            if slot.is_stuck(&self.wiring) {
+                // it may never end: what it was given is to be had again, in memory of its own
+                slot.given.release();
+            }
         }
         self.lock().abandoned.push((index, slot));
     }
@@ -293,7 +321,17 @@ impl LoadedPlan {
         let bound = self.bind(slot, &given);
         slot.given = given;
         bound?;
-        slot.issue(&self.wiring, self.clock(), None)
+        let clock = self.clock();
+        let progress = slot.issue(&self.wiring, clock, None)?;
+        if self.wiring.needs_conductor() {
+            return Ok(progress);
+        }
+        Ok(match clock.is_virtual() {
+            // who waits for the run gives its parts to their devices, and moves the clock
+            true => Progress::Done,
+            false if slot.is_untold() => Progress::Waiting,
+            false => progress,
+        })
     }
 
     fn bind(&self, slot: &mut Slot, given: &Given) -> Result<()> {
@@ -394,6 +432,7 @@ impl LoadedPlan {
         for (index, slot) in abandoned {
             let ended = match slot {
                 Some(slot) if slot.is_stuck(&self.wiring) => self.ended(slot, Duration::ZERO),
+                Some(slot) if slot.is_given_up() => self.ended(slot, timeout),
                 Some(mut slot) => match self.finish(&mut slot, timeout) {
                     Ok(Progress::Waiting) => Err(Some(slot)),
                     Ok(Progress::Done) => {

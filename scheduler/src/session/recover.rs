@@ -98,6 +98,10 @@ impl Inner {
         if plan.is_broken() {
             plan.mark_failed();
         }
+        if error.kind() == ErrorKind::Dropped {
+            let words = slot.turns.terms.late.words();
+            self.tell(Event::new(EventKind::Dropped, "", 0, words));
+        }
         if *retries == 0 || !error.may_pass() {
             plan.give_up(index, slot);
             return Err(error);
@@ -193,7 +197,7 @@ impl Inner {
             let made = replan::compile(&self.shared, planned.clone(), policy, have.clone()).and_then(
                 |(next, parts)| {
                     let events = next.events()[before..].to_vec();
-                    let plan = LoadedPlan::new(&self.shared, number, next, parts, policy)?;
+                    let plan = LoadedPlan::new(&self.shared, number, self.id, next, parts, policy)?;
                     Ok((plan, events))
                 },
             );

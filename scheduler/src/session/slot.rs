@@ -4,23 +4,27 @@
 //! 1. A slot belongs to one run at a time; issuing and finishing parts allocates nothing.
 //! 2. A part is issued once all that it reads is there: it waits for a fence of its own plugin on the device, and for
 //!    anything else here. Of parts that are ready the first of the plan goes first.
+//!    On a device that several sessions use it waits for all of that here, and then for its turn (`turns`).
 //! 3. A part keeps its turn on its device until it is late by the plan's schedule: a plan may leave a device idle for a
 //!    part that much depends on. From then on it holds no other part up.
 //!
 //! Not here: who drives a slot (`run`, `conductor`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use polychip_host::{Clock, Fence, MAX_RANK, Submission, Timing};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
+use crate::lane::PartFence;
 use crate::session::bell::Bell;
 use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
 use crate::session::flights::Ticket;
 use crate::session::state::States;
+use crate::session::turns::Turns;
 use crate::session::wiring::{OutputSource, OutputWiring, Wiring};
 use crate::tensor::{Hold, TensorMemory};
 
@@ -37,6 +41,8 @@ const QUANTUM_FRACTION: u32 = 1024;
 /// A part is late when this fraction of its planned start has passed since then: what devices take differs from run to
 /// run by less.
 const LATE_FRACTION: u32 = 4;
+/// On virtual time: who is given a turn and makes no use of it for so long, by the machine's clock, is asked anew.
+const LAPSE: Duration = Duration::from_millis(20);
 
 /// True sizes of a tensor, known after the run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,11 +54,18 @@ pub(crate) struct Extents {
 /// One run's state.
 pub(crate) struct Slot {
     pub(crate) submissions: Vec<Submission>,
-    fences: Vec<Option<Fence>>,
+    fences: Vec<Option<PartFence>>,
     finished: Vec<bool>,
     /// Parts whose ends ring the bell.
     told: Vec<bool>,
     bell: Bell,
+    pub(crate) turns: Turns,
+    /// A part whose end nobody tells has its turn: somebody must wait for it.
+    untold: bool,
+    /// The run was cancelled while parts were not issued.
+    is_cancelled: AtomicBool,
+    /// Nothing more is issued.
+    is_given_up: bool,
     pub(crate) timings: Vec<Timing>,
     /// By part and output port of the part, for ports with upper bounds.
     extents: Vec<Vec<Extents>>,
@@ -158,12 +171,17 @@ impl Slot {
             .iter()
             .map(|part| vec![Extents::default(); part.output_count])
             .collect();
+        let bell = Bell::new();
         Slot {
+            turns: Turns::new(wiring, &bell),
+            untold: false,
+            is_cancelled: AtomicBool::new(false),
+            is_given_up: false,
             submissions,
             fences: (0..parts).map(|_| None).collect(),
             finished: vec![false; parts],
             told: vec![false; parts],
-            bell: Bell::new(),
+            bell,
             timings: vec![Timing::default(); parts],
             extents,
             app_bound: vec![false; outputs.len()],
@@ -186,6 +204,10 @@ impl Slot {
         self.fences.iter_mut().for_each(|fence| *fence = None);
         self.finished.fill(false);
         self.told.fill(false);
+        self.turns.reset();
+        self.untold = false;
+        self.is_cancelled.store(false, Ordering::Release);
+        self.is_given_up = false;
         self.timings.fill(Timing::default());
         self.was_padded = None;
         self.cut_by_app.fill(false);
@@ -202,7 +224,7 @@ impl Slot {
         })
     }
 
-    /// Waits for all issued parts, at most `timeout`; a run that is older than `patience` has hung.
+    /// Waits for all parts, at most `timeout`; a run that is older than `patience` has hung.
     pub(crate) fn finish(
         &mut self,
         wiring: &Wiring,
@@ -216,7 +238,7 @@ impl Slot {
             let patient = patience.saturating_sub(self.age(clock));
             // no shorter than that, so that a virtual clock, which only waits move, gets there
             let step = left.min(patient.max(LEAST_WAIT));
-            if self.finish_all(wiring, step)? == Progress::Done {
+            if self.go_on(wiring, clock, step)? == Progress::Done {
                 return Ok(Progress::Done);
             }
             if self.age(clock) >= patience {
@@ -228,12 +250,43 @@ impl Slot {
         }
     }
 
+    /// On virtual time parts may not have had their turn when the run was submitted; else all are issued.
+    fn go_on(&mut self, wiring: &Wiring, clock: &Clock, step: Duration) -> Result<Progress> {
+        let start = Instant::now();
+        if !self.is_given_up && self.has_more() {
+            if self.is_cancelled.load(Ordering::Acquire) {
+                return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
+            }
+            if self.issue(wiring, clock, Some(step))? == Progress::Waiting {
+                return Ok(Progress::Waiting);
+            }
+        }
+        self.finish_all(wiring, step.saturating_sub(start.elapsed()))
+    }
+
+    /// Whether parts are not issued.
+    pub(crate) fn has_more(&self) -> bool {
+        self.fences.iter().any(Option::is_none)
+    }
+
+    /// Whether somebody must wait for the end of a part, which nobody tells its lane.
+    pub(crate) fn is_untold(&self) -> bool {
+        self.untold
+    }
+
+    /// Whether nothing more of the run is issued.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up
+    }
+
     /// Ends a run that takes too long: its parts are cancelled, and the devices of those that go on all the
     /// same are quarantined.
     pub(crate) fn hang(&mut self, wiring: &Wiring, patience: Duration) -> Error {
-        let part = (0..self.fences.len())
-            .find(|part| self.is_out(*part))
-            .unwrap_or(0);
+        let out = (0..self.fences.len()).find(|part| self.is_out(*part));
+        if let (None, Some(part)) = (out, self.turns.waiting()) {
+            return self.wait_too_long(wiring, part, patience);
+        }
+        let part = out.unwrap_or(0);
         self.hung = Some(part);
         self.cancel();
         if !self.give_up(wiring, GRACE) {
@@ -241,6 +294,7 @@ impl Slot {
                 let dependencies = wiring.after[index].iter().all(|other| self.has_ended(*other));
                 if dependencies && !self.has_ended(index) {
                     wiring.parts[index].handle.quarantine();
+                    self.turns.of(index).over();
                 }
             }
         }
@@ -249,6 +303,31 @@ impl Slot {
             "part {}: {device} hung: the run takes longer than {:.3} s (Policy::patience)",
             wiring.parts[part].id,
             patience.as_secs_f64()
+        );
+        Error::of_device(ErrorKind::DeviceLost, device, words)
+    }
+
+    /// Ends a run of which no part is with a device: one waits for its turn behind runs of other sessions. Where one of
+    /// those has hung, its device is quarantined.
+    fn wait_too_long(&mut self, wiring: &Wiring, index: usize, patience: Duration) -> Error {
+        let (part, seconds) = (&wiring.parts[index], patience.as_secs_f64());
+        let device = part.handle.name();
+        self.give_up(wiring, Duration::ZERO);
+        if !part.lane.is_stuck(patience) {
+            let words = format!(
+                "the run was dropped: part {} waited for its turn on {device}, behind runs of other sessions, and the \
+                 run takes longer than {seconds:.3} s (Policy::patience)",
+                part.id
+            );
+            return Error::new(ErrorKind::Dropped, words);
+        }
+        self.hung = Some(index);
+        part.handle.quarantine();
+        part.lane.forget_given();
+        let words = format!(
+            "part {}: {device} hung in a run of another session: the run takes longer than {seconds:.3} s \
+             (Policy::patience)",
+            part.id
         );
         Error::of_device(ErrorKind::DeviceLost, device, words)
     }
@@ -280,6 +359,10 @@ impl Slot {
     ) -> Result<Progress> {
         let start = Instant::now();
         loop {
+            let seen = self.bell.rings();
+            if let Some(error) = self.dropped(clock) {
+                return Err(error);
+            }
             let since = self.since(clock);
             // what a part waits for on its device comes before it, so one way through finds all
             let (mut all, mut next_late) = (true, None::<Duration>);
@@ -288,7 +371,10 @@ impl Slot {
                     continue;
                 }
                 match self.ready(wiring, index, since) {
-                    Ready::Now => self.issue_part(wiring, index)?,
+                    Ready::Now => match self.has_turn(wiring, index, clock) {
+                        true => self.issue_part(wiring, index, clock)?,
+                        false => all = false,
+                    },
                     Ready::Held(late) => {
                         all = false;
                         next_late = Some(next_late.map_or(late, |other| other.min(late)));
@@ -303,13 +389,30 @@ impl Slot {
                 return Ok(Progress::Waiting);
             };
             let left = patience.saturating_sub(start.elapsed());
-            let step = next_late.map_or(left, |late| left.min(late.saturating_sub(since).max(LOOK)));
-            if self.finish_any(wiring, clock, step, next_late.is_some())? == Progress::Waiting
+            let mut step = next_late.map_or(left, |late| left.min(late.saturating_sub(since).max(LOOK)));
+            // then it is looked at again
+            let until = self.turns.until_dropped(clock).map(|until| until.max(LOOK));
+            let is_short = until.is_some_and(|until| until < step);
+            step = until.map_or(step, |until| step.min(until));
+            if self.finish_any(wiring, clock, step, next_late.is_some(), seen)? == Progress::Waiting
+                && !is_short
                 && (step == left || clock.is_virtual())
             {
                 return Ok(Progress::Waiting);
             }
         }
+    }
+
+    /// The error of a run that is late, or not the latest, and is dropped for that.
+    fn dropped(&self, clock: &Clock) -> Option<Error> {
+        let is_begun = self.fences.iter().any(Option::is_some);
+        self.has_more().then(|| self.turns.dropped(clock, is_begun))?
+    }
+
+    /// Whether a part that is ready has its turn on its device.
+    fn has_turn(&mut self, wiring: &Wiring, index: usize, clock: &Clock) -> bool {
+        let all_ended = wiring.after[index].iter().all(|other| self.finished[*other]);
+        self.turns.has(&wiring.parts[index], index, all_ended, clock)
     }
 
     /// How long the run has been going on, on the host's clock.
@@ -343,7 +446,7 @@ impl Slot {
         held.map_or(Ready::Now, Ready::Held)
     }
 
-    fn issue_part(&mut self, wiring: &Wiring, index: usize) -> Result<()> {
+    fn issue_part(&mut self, wiring: &Wiring, index: usize, clock: &Clock) -> Result<()> {
         let part = &wiring.parts[index];
         for sized in &part.sized_inputs {
             let extents = self.extents[sized.from_part][sized.from_output];
@@ -354,13 +457,22 @@ impl Slot {
         let waits: SmallVec<[&Fence; 16]> = part
             .after_on_device
             .iter()
-            .filter_map(|index| self.fences[*index].as_ref())
+            .filter_map(|index| self.fences[*index].as_deref())
             .collect();
         let fence = part
             .executable
             .execute(&mut self.submissions[index], &waits)
             .map_err(|error| part.failed(error))?;
         drop(waits);
+        let turn = self.turns.of(index);
+        let has_turn = turn.is_asked();
+        let fence = PartFence::new(fence, has_turn && clock.is_virtual());
+        if has_turn {
+            let is_told = turn.begun(&fence);
+            // what tells the lane rings the bell too
+            self.told[index] = is_told;
+            self.untold |= !is_told;
+        }
         self.fences[index] = Some(fence);
         Ok(())
     }
@@ -388,6 +500,7 @@ impl Slot {
         clock: &Clock,
         patience: Duration,
         held: bool,
+        mut seen: u64,
     ) -> Result<Progress> {
         if !held && let Some(part) = self.awaited_by_all(wiring) {
             // a device that computes on this thread does so
@@ -396,7 +509,6 @@ impl Slot {
         let start = Instant::now();
         let mut waited = Duration::ZERO;
         loop {
-            let seen = self.bell.rings();
             let (mut all_told, mut any) = (true, false);
             for index in 0..self.fences.len() {
                 if !self.is_out(index) {
@@ -415,24 +527,55 @@ impl Slot {
                 return Ok(Progress::Done);
             }
             if clock.is_virtual() {
-                let Some(fence) = (0..self.fences.len()).find(|index| self.is_out(*index)) else {
-                    return Ok(Progress::Waiting);
-                };
-                let step = QUANTUM.max(waited / QUANTUM_FRACTION).min(patience - waited);
-                // how it ended is seen above
-                let _ = self.fences[fence].as_ref().map(|fence| fence.wait(step));
+                self.turns.look();
+                if self.may_go() {
+                    return Ok(Progress::Done);
+                }
+                let (left, began_ns) = (patience - waited, clock.now_ns());
+                let mut step = QUANTUM.max(waited / QUANTUM_FRACTION).min(left);
+                let out = (0..self.fences.len()).find(|index| self.is_out(*index));
+                match (out, self.turns.lane()) {
+                    // how it ended is seen above
+                    (Some(fence), _) => drop(self.fences[fence].as_ref().map(|fence| fence.wait(step))),
+                    // which goes no further than to the end of a part
+                    (None, Some((_, lane))) if lane.look(left) => {
+                        step = Duration::from_nanos(clock.now_ns().saturating_sub(began_ns));
+                    }
+                    (None, Some((turn, lane))) => {
+                        // whose turn it is makes no use of it yet
+                        std::thread::sleep(LEAST_WAIT.min(patience));
+                        if start.elapsed() >= patience {
+                            return Ok(Progress::Waiting);
+                        }
+                        if start.elapsed() >= LAPSE {
+                            lane.lapse(turn);
+                        }
+                        continue;
+                    }
+                    (None, None) => return Ok(Progress::Waiting),
+                }
                 waited += step;
                 if waited >= patience {
                     return Ok(Progress::Waiting);
                 }
             } else {
+                if self.may_go() {
+                    return Ok(Progress::Done);
+                }
                 let left = patience.saturating_sub(start.elapsed());
                 if left.is_zero() {
                     return Ok(Progress::Waiting);
                 }
                 self.bell.wait(seen, if all_told { left } else { left.min(LOOK) });
+                seen = self.bell.rings();
             }
         }
+    }
+
+    /// Whether a part that asked for its turn has it now.
+    fn may_go(&self) -> bool {
+        let given = |index: usize| self.turns.of(index).is_asked() && !self.turns.of(index).is_waiting();
+        (0..self.fences.len()).any(|index| self.fences[index].is_none() && given(index))
     }
 
     /// Waits for all issued parts.
@@ -463,9 +606,14 @@ impl Slot {
         let fence = self.fences[index]
             .as_ref()
             .expect("invariant: an earlier part is issued");
-        match fence.wait(patience) {
+        let ended = fence.wait(patience);
+        let timed_out = |error: &polychip_host::Error| error.kind() == polychip_host::ErrorKind::Timeout;
+        if ended.as_ref().is_err_and(timed_out) {
+            return Ok(Progress::Waiting);
+        }
+        self.turns.of(index).over();
+        match ended {
             Ok(()) => {}
-            Err(error) if error.kind() == polychip_host::ErrorKind::Timeout => return Ok(Progress::Waiting),
             Err(error) => {
                 if error.kind() == polychip_host::ErrorKind::BadArgument {
                     self.short = self.too_small(wiring, index, fence);
@@ -509,6 +657,7 @@ impl Slot {
 
     /// Asks all parts in flight to end early; a device that cannot is left to finish.
     pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
         for fence in self.fences.iter().flatten() {
             let _ = fence.cancel();
         }
@@ -524,19 +673,26 @@ impl Slot {
     pub(crate) fn give_up(&mut self, wiring: &Wiring, patience: Duration) -> bool {
         let start = Instant::now();
         self.started = None;
+        self.is_given_up = true;
         let mut ended = true;
         for index in 0..self.fences.len() {
-            if !self.finished[index]
-                && let Some(fence) = &self.fences[index]
-            {
-                let patience = if wiring.parts[index].handle.is_quarantined() {
-                    Duration::ZERO
-                } else {
-                    patience.saturating_sub(start.elapsed())
-                };
-                let result = fence.wait(patience);
-                ended &= !result.is_err_and(|error| error.kind() == polychip_host::ErrorKind::Timeout);
+            let is_lost = wiring.parts[index].handle.is_quarantined();
+            let goes_on = match &self.fences[index] {
+                Some(fence) if !self.finished[index] => {
+                    let patience = match is_lost {
+                        true => Duration::ZERO,
+                        false => patience.saturating_sub(start.elapsed()),
+                    };
+                    let result = fence.wait(patience);
+                    result.is_err_and(|error| error.kind() == polychip_host::ErrorKind::Timeout)
+                }
+                _ => false,
+            };
+            // what goes on keeps its turn until its end is told
+            if !goes_on || is_lost {
+                self.turns.of(index).over();
             }
+            ended &= !goes_on;
         }
         ended
     }

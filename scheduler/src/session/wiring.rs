@@ -15,6 +15,7 @@ use polychip_ops::{DType, PACKED_BYTES, Packed};
 use polychip_partitioner::{Goal, Plan};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lane::{Lane, Lanes};
 use crate::loaded_part::LoadedPart;
 use crate::session::copy::Copied;
 use crate::tensor::TensorSpec;
@@ -37,6 +38,12 @@ pub(crate) struct PartWiring {
     pub(crate) bounded_outputs: Vec<usize>,
     /// From the start of a run, where the plan's devices work at once on one.
     pub(crate) planned_start: Option<Duration>,
+    /// Where it waits for its turn.
+    pub(crate) lane: Arc<Lane>,
+    /// How long its device is expected to take, with its launch, in nanoseconds.
+    pub(crate) expected_ns: u64,
+    /// How many of its device's places it takes: threads of a CPU.
+    pub(crate) width: usize,
 }
 
 /// An input whose true size an earlier part decides.
@@ -123,6 +130,8 @@ impl Wiring {
         plan: &Plan,
         loaded: Vec<LoadedPart>,
         devices: &[Device],
+        lanes: &Lanes,
+        threads: u32,
     ) -> Result<Wiring> {
         let writers: BTreeMap<TensorId, (usize, usize)> = plan
             .parts
@@ -166,6 +175,15 @@ impl Wiring {
                 bounded_outputs,
                 planned_start: schedule
                     .map(|schedule| Duration::from_nanos(schedule.starts[index].nanoseconds())),
+                lane: lanes.of(&devices[loaded.device.index()]),
+                expected_ns: (described.cost.time.nanoseconds())
+                    .saturating_add(described.launch.nanoseconds()),
+                // without a number, all there are
+                width: if threads == 0 {
+                    usize::MAX
+                } else {
+                    threads as usize
+                },
                 executable: loaded.executable,
             });
         }

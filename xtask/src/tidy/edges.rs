@@ -21,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-graph", &["polychip-ops"]),
     ("polychip-partitioner", &["polychip-graph", "polychip-ops"]),
     ("polychip-governor", &[]),
+    ("polychip-lanes", &[]),
     // pure, and kept so by this row: no host, so no device
     (
         "polychip-profile",
@@ -80,6 +81,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip",
         &[
             "polychip-governor",
+            "polychip-lanes",
             "polychip-profile",
             "polychip-partitioner",
             "polychip-graph",
@@ -92,6 +94,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip-cli",
         &[
             "polychip",
+            "polychip-lanes",
             "polychip-graph",
             "polychip-partitioner",
             "polychip-ops",

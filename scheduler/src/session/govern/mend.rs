@@ -89,7 +89,7 @@ impl Governing {
             let planned: Planned = (*old.planned).clone();
             let (planned, parts) = replan::compile(&inner.shared, planned, &strict, old.reusable())?;
             let number = inner.next_number();
-            let plan = LoadedPlan::new(&inner.shared, number, planned, parts, &policy)?;
+            let plan = LoadedPlan::new(&inner.shared, number, inner.id, planned, parts, &policy)?;
             let device = plan
                 .wiring
                 .parts

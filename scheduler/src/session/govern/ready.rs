@@ -33,6 +33,7 @@ impl Ready {
 /// out.
 pub(super) fn load(
     shared: &Arc<Shared>,
+    session: usize,
     variants: Vec<Variant>,
     first: Option<Arc<LoadedPlan>>,
     number: &mut dyn FnMut() -> u64,
@@ -43,7 +44,7 @@ pub(super) fn load(
     for variant in variants {
         let plan = match first.take() {
             Some(plan) => plan,
-            None => match load_one(shared, &variant, number) {
+            None => match load_one(shared, session, &variant, number) {
                 Ok(plan) => plan,
                 Err(error) => {
                     tracing::info!("plan {:?} is not kept ready: {error}", variant.name);
@@ -63,6 +64,7 @@ pub(super) fn load(
 
 fn load_one(
     shared: &Arc<Shared>,
+    session: usize,
     variant: &Variant,
     number: &mut dyn FnMut() -> u64,
 ) -> Result<Arc<LoadedPlan>> {
@@ -72,6 +74,7 @@ fn load_one(
     Ok(Arc::new(LoadedPlan::new(
         shared,
         number(),
+        session,
         planned,
         parts,
         &variant.policy,

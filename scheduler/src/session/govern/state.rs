@@ -87,7 +87,7 @@ impl Governing {
         number: &mut dyn FnMut() -> u64,
     ) -> Result<Governing> {
         let variants = portfolio::variants(shared, &first.planned, policy);
-        let (ready, candidates) = load(shared, variants, Some(Arc::clone(first)), number);
+        let (ready, candidates) = load(shared, first.session, variants, Some(Arc::clone(first)), number);
         let devices = first.planned.devices().to_vec();
         let portfolio = Portfolio {
             devices: devices.iter().map(|device| device.name().to_owned()).collect(),

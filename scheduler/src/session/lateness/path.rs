@@ -7,7 +7,7 @@ use polychip_host::Timing;
 /// The time of a critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Spent {
-    /// In the queues of devices, behind other runs.
+    /// For turns, and in the queues of devices, behind other runs.
     pub(crate) queued_ns: u64,
     /// Between parts: transfers, copies, and until the first one was with its device.
     pub(crate) between_ns: u64,
@@ -30,11 +30,12 @@ pub(crate) fn last(timings: &[Timing]) -> Option<(usize, u64)> {
 }
 
 /// The critical path of a run that began at `begun_ns`; none where a part does not state its time. `after` are the parts
-/// that end before each part starts.
+/// that end before each part starts; `waited_ns` is how long a part waited for its turn on its device.
 pub(crate) fn spent(
     timings: &[Timing],
     after: &[Vec<usize>],
     predicted: impl Fn(usize) -> u64,
+    waited_ns: impl Fn(usize) -> u64,
     begun_ns: u64,
 ) -> Option<Spent> {
     let (mut part, _) = last(timings)?;
@@ -52,8 +53,11 @@ pub(crate) fn spent(
             .queued_ns
             .map_or(ready, |queued| queued.max(ready))
             .min(start);
-        spent.between_ns += entered.saturating_sub(ready);
-        spent.queued_ns += start.saturating_sub(entered.max(ready));
+        let until_entered = entered.saturating_sub(ready);
+        // for its turn, before the device knew of it
+        let waited = waited_ns(part).min(until_entered);
+        spent.between_ns += until_entered - waited;
+        spent.queued_ns += waited + start.saturating_sub(entered.max(ready));
         let (took, expected) = (end.saturating_sub(start), predicted(part));
         spent.predicted_ns = spent.predicted_ns.saturating_add(expected);
         let over = took.saturating_sub(expected);
@@ -86,7 +90,7 @@ mod tests {
         let timings = [part(5, 5, 20), part(6, 10, 50), part(58, 70, 100)];
         let after = [vec![], vec![], vec![0, 1]];
         let predicted = |part: usize| [15, 30, 30][part];
-        let found = spent(&timings, &after, predicted, 2).unwrap();
+        let found = spent(&timings, &after, predicted, |_| 0, 2).unwrap();
         assert_eq!(
             found,
             Spent {
@@ -104,14 +108,21 @@ mod tests {
     #[test]
     fn a_part_that_was_queued_early_waits_for_others_only_once_it_could_begin() {
         let timings = [part(0, 0, 40), part(0, 45, 60)];
-        let found = spent(&timings, &[vec![], vec![0]], |_| 100, 0).unwrap();
+        let found = spent(&timings, &[vec![], vec![0]], |_| 100, |_| 0, 0).unwrap();
         assert_eq!((found.queued_ns, found.between_ns, found.slowest), (5, 0, None));
+    }
+
+    #[test]
+    fn waiting_for_a_turn_is_being_queued() {
+        let timings = [part(0, 0, 40), part(70, 75, 90)];
+        let found = spent(&timings, &[vec![], vec![0]], |_| 100, |part| [0, 25][part], 0).unwrap();
+        assert_eq!((found.queued_ns, found.between_ns), (25 + 5, 5));
     }
 
     #[test]
     fn a_device_that_states_no_times_has_no_path() {
         let timings = [part(0, 0, 40), Timing::default()];
-        assert_eq!(spent(&timings, &[vec![], vec![0]], |_| 1, 0), None);
+        assert_eq!(spent(&timings, &[vec![], vec![0]], |_| 1, |_| 0, 0), None);
         assert_eq!(last(&timings), None);
         assert_eq!(last(&[]), None);
     }

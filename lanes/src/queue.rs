@@ -1,0 +1,291 @@
+//! The queue of one device.
+//!
+//! Invariants:
+//! 1. Of the parts that wait in the class that is served the one with the earliest deadline goes; those without one go
+//!    last; equal ones in the order of coming.
+//! 2. A lower class goes before a higher one at most as often as [`Settings::out_of_turn_bound_ns`] says.
+//! 3. A ticket is given once: one that was withdrawn or has ended means nothing.
+
+use crate::heap::Heap;
+use crate::settings::{Class, Settings};
+
+/// A part that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<T> {
+    /// The class of its run.
+    pub class: Class,
+    /// When it is to have ended, in nanoseconds on the clock of all calls.
+    pub deadline_ns: Option<u64>,
+    /// How long the device is expected to take, in nanoseconds: an upper quantile, for the bound on shares to hold.
+    pub expected_ns: u64,
+    /// What is given back when it has its turn.
+    pub owner: T,
+}
+
+/// A part in a queue, or with its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    place: u32,
+    generation: u32,
+}
+
+/// Which part of all sessions goes next on one device.
+#[derive(Debug)]
+pub struct Queue<T> {
+    settings: Settings,
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+    waiting: [Heap; Class::COUNT],
+    /// By class, device time that it has earned and not taken, times 1000: that of a share in thousandths stays whole.
+    earned: [i128; Class::COUNT],
+    out: usize,
+    /// When the classes that wait last earned something.
+    earned_at_ns: u64,
+    /// When a part last ended: the device began the next one no sooner.
+    ended_ns: u64,
+    /// Parts that came so far.
+    came: u64,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    generation: u32,
+    class: Class,
+    expected_ns: u64,
+    /// How many of the device's places it takes.
+    width: usize,
+    state: State<T>,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    Free,
+    /// In the heap of its class, at this index.
+    Waiting(usize, T),
+    /// With the device since then; before a higher class or in its turn.
+    Out {
+        since_ns: u64,
+        out_of_turn: bool,
+    },
+}
+
+impl<T> Queue<T> {
+    /// An empty queue. It has one place with its device at least.
+    #[must_use]
+    pub fn new(settings: Settings) -> Queue<T> {
+        let heap = || Heap::with_capacity(settings.capacity);
+        Queue {
+            settings: Settings {
+                in_flight: settings.in_flight.max(1),
+                ..settings
+            },
+            places: Vec::with_capacity(settings.capacity),
+            free: Vec::with_capacity(settings.capacity),
+            waiting: [heap(), heap(), heap()],
+            earned: [0; Class::COUNT],
+            out: 0,
+            earned_at_ns: 0,
+            ended_ns: 0,
+            came: 0,
+        }
+    }
+
+    /// What it was made of.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Parts that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.iter().map(Heap::len).sum()
+    }
+
+    /// Places of the device that are taken: as many as parts are with it, where each takes one.
+    #[must_use]
+    pub fn out(&self) -> usize {
+        self.out
+    }
+
+    /// A part is ready. It waits until [`Queue::next`] gives it.
+    pub fn push(&mut self, entry: Entry<T>, now_ns: u64) -> Ticket {
+        self.push_wide(entry, 1, now_ns)
+    }
+
+    /// As [`Queue::push`], of a part that takes so many places of its device, or all where it has fewer: threads of a CPU.
+    /// While the part that goes next has not as many, none goes.
+    pub fn push_wide(&mut self, entry: Entry<T>, width: usize, now_ns: u64) -> Ticket {
+        self.earn(now_ns);
+        let class = entry.class;
+        let index = class.index();
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place {
+                generation: 0,
+                class,
+                expected_ns: 0,
+                width: 1,
+                state: State::Free,
+            });
+            // giving any of them back then allocates nothing
+            self.free
+                .reserve(self.places.len().saturating_sub(self.free.len()));
+            u32::try_from(self.places.len() - 1).expect("invariant: fewer parts than 2^32")
+        });
+        let at = &mut self.places[place as usize];
+        (at.class, at.expected_ns) = (class, entry.expected_ns);
+        at.width = width.clamp(1, self.settings.in_flight);
+        at.state = State::Waiting(0, entry.owner);
+        let ticket = Ticket {
+            place,
+            generation: at.generation,
+        };
+        let key = (entry.deadline_ns.unwrap_or(u64::MAX), self.came);
+        self.came += 1;
+        let places = &mut self.places;
+        self.waiting[index].push(key, place, |place, at| moved(places, place, at));
+        ticket
+    }
+
+    /// The part that goes now, where the device has a place and a part waits. The caller gives it to the device.
+    pub fn next(&mut self, now_ns: u64) -> Option<(Ticket, T)> {
+        self.earn(now_ns);
+        if self.out >= self.settings.in_flight {
+            return None;
+        }
+        let waits = |class: &Class| self.waiting[class.index()].len() > 0;
+        let in_turn = Class::ALL.into_iter().find(waits)?;
+        let has_earned = |class: &Class| {
+            let share = self.settings.share_permille[class.index()];
+            let first = self.waiting[class.index()].first();
+            share > 0
+                && first.is_some_and(|place| {
+                    let expected = i128::from(self.places[place as usize].expected_ns);
+                    self.earned[class.index()] >= expected * 1000
+                })
+        };
+        let mut lower = Class::ALL.into_iter().skip(in_turn.index() + 1);
+        let before = lower.find(has_earned);
+        let class = before.unwrap_or(in_turn);
+        let place = self.waiting[class.index()]
+            .first()
+            .expect("invariant: a part of this class waits");
+        let width = self.places[place as usize].width;
+        if self.out + width > self.settings.in_flight {
+            return None;
+        }
+        let owner = self.take_waiting(place)?;
+        self.out += width;
+        let at = &mut self.places[place as usize];
+        at.state = State::Out {
+            since_ns: now_ns,
+            out_of_turn: before.is_some(),
+        };
+        if before.is_some() {
+            // paid for now, so that two places with the device are not had for one
+            self.earned[class.index()] -= i128::from(at.expected_ns) * 1000;
+        }
+        let ticket = Ticket {
+            place,
+            generation: at.generation,
+        };
+        Some((ticket, owner))
+    }
+
+    /// The device has done with a part: it has a place again. Whether the ticket was of a part with the device.
+    pub fn ended(&mut self, ticket: Ticket, now_ns: u64) -> bool {
+        let Some(at) = self.place(ticket) else {
+            return false;
+        };
+        let State::Out {
+            since_ns,
+            out_of_turn,
+        } = at.state
+        else {
+            return false;
+        };
+        let (index, expected_ns, width) = (at.class.index(), at.expected_ns, at.width);
+        self.earn(now_ns);
+        let used = i128::from(now_ns.saturating_sub(since_ns.max(self.ended_ns))) * 1000;
+        let earned = self.earned[index];
+        self.earned[index] = match out_of_turn {
+            true => earned + i128::from(expected_ns) * 1000 - used,
+            // what was had in its turn is no debt
+            false => (earned - used).max(earned.min(0)),
+        };
+        self.ended_ns = self.ended_ns.max(now_ns);
+        self.out -= width;
+        self.give_back(ticket.place);
+        true
+    }
+
+    /// The part no longer wants its turn, or what became of it on the device is not known: it waits no more, and its
+    /// place with the device is free. Whether the ticket was of a part that waited or was with the device.
+    pub fn withdraw(&mut self, ticket: Ticket, now_ns: u64) -> bool {
+        match self.place(ticket).map(|at| &at.state) {
+            Some(State::Waiting(..)) => {
+                self.earn(now_ns);
+                drop(self.take_waiting(ticket.place));
+                self.give_back(ticket.place);
+                true
+            }
+            Some(State::Out { .. }) => self.ended(ticket, now_ns),
+            Some(State::Free) | None => false,
+        }
+    }
+
+    /// Whether the part of this ticket still waits.
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        let at = self.places.get(ticket.place as usize);
+        at.is_some_and(|at| at.generation == ticket.generation && matches!(at.state, State::Waiting(..)))
+    }
+
+    fn place(&self, ticket: Ticket) -> Option<&Place<T>> {
+        let at = self.places.get(ticket.place as usize)?;
+        (at.generation == ticket.generation).then_some(at)
+    }
+
+    /// Takes a part out of the heap of its class.
+    fn take_waiting(&mut self, place: u32) -> Option<T> {
+        let at = &mut self.places[place as usize];
+        let index = at.class.index();
+        let State::Waiting(heap_at, owner) = std::mem::replace(&mut at.state, State::Free) else {
+            return None;
+        };
+        let places = &mut self.places;
+        self.waiting[index].remove(heap_at, |place, at| moved(places, place, at));
+        Some(owner)
+    }
+
+    fn give_back(&mut self, place: u32) {
+        let at = &mut self.places[place as usize];
+        at.state = State::Free;
+        at.generation = at.generation.wrapping_add(1);
+        self.free.push(place);
+    }
+
+    /// Classes that wait earn their share of the time since this was last called.
+    fn earn(&mut self, now_ns: u64) {
+        let passed = i128::from(now_ns.saturating_sub(self.earned_at_ns));
+        self.earned_at_ns = self.earned_at_ns.max(now_ns);
+        for class in Class::ALL {
+            let index = class.index();
+            let Some(first) = self.waiting[index].first() else {
+                // who wants nothing has nothing to catch up with; what was taken too early stays a debt
+                self.earned[index] = self.earned[index].min(0);
+                continue;
+            };
+            let most = i128::from(self.places[first as usize].expected_ns) * 1000;
+            let share = i128::from(self.settings.share_permille[index]);
+            let earned = self.earned[index] + passed * share;
+            self.earned[index] = earned.min(most.max(self.earned[index]));
+        }
+    }
+}
+
+fn moved<T>(places: &mut [Place<T>], place: u32, at: usize) {
+    if let State::Waiting(heap_at, _) = &mut places[place as usize].state {
+        *heap_at = at;
+    }
+}

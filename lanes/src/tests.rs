@@ -1,0 +1,270 @@
+//! Order, shares and withdrawal, and random histories beside a naive model.
+
+use proptest::prelude::*;
+
+use crate::{Class, Entry, Queue, Settings, Ticket};
+
+const NO_SHARES: Settings = Settings {
+    in_flight: 1,
+    capacity: 16,
+    share_permille: [0; Class::COUNT],
+};
+
+fn entry(class: Class, deadline_ns: Option<u64>, owner: usize) -> Entry<usize> {
+    Entry {
+        class,
+        deadline_ns,
+        expected_ns: 10,
+        owner,
+    }
+}
+
+/// Owners in the order in which parts of 10 ns go, the first of them at `now_ns`.
+fn order(queue: &mut Queue<usize>, mut now_ns: u64) -> Vec<usize> {
+    let mut owners = Vec::new();
+    while let Some((ticket, owner)) = queue.next(now_ns) {
+        owners.push(owner);
+        now_ns += 10;
+        assert!(queue.ended(ticket, now_ns));
+    }
+    owners
+}
+
+#[test]
+fn classes_go_before_deadlines_and_deadlines_before_the_order_of_coming() {
+    let mut queue = Queue::new(NO_SHARES);
+    queue.push(entry(Class::Background, Some(1), 0), 0);
+    queue.push(entry(Class::Normal, None, 1), 0);
+    queue.push(entry(Class::Urgent, None, 2), 0);
+    queue.push(entry(Class::Urgent, Some(90), 3), 0);
+    queue.push(entry(Class::Urgent, Some(50), 4), 0);
+    queue.push(entry(Class::Urgent, Some(90), 5), 0);
+    queue.push(entry(Class::Normal, None, 6), 0);
+    assert_eq!(order(&mut queue, 0), [4, 3, 5, 2, 1, 6, 0]);
+}
+
+#[test]
+fn as_many_are_out_as_there_are_places() {
+    for places in [1, 2, 3] {
+        let mut queue = Queue::new(Settings {
+            in_flight: places,
+            ..NO_SHARES
+        });
+        for owner in 0..5 {
+            queue.push(entry(Class::Normal, None, owner), 0);
+        }
+        let tickets: Vec<Ticket> = std::iter::from_fn(|| queue.next(0).map(|(ticket, _)| ticket)).collect();
+        assert_eq!(
+            (tickets.len(), queue.out(), queue.waiting()),
+            (places, places, 5 - places)
+        );
+        assert!(queue.ended(tickets[0], 1));
+        assert!(!queue.ended(tickets[0], 1), "a ticket ends once");
+        assert_eq!(queue.next(1).map(|(_, owner)| owner), Some(places));
+    }
+}
+
+#[test]
+fn a_wide_part_waits_for_all_its_places_and_nobody_passes_it() {
+    let mut queue = Queue::new(Settings {
+        in_flight: 2,
+        ..NO_SHARES
+    });
+    let narrow = queue.push(entry(Class::Normal, None, 0), 0);
+    assert_eq!(queue.next(0), Some((narrow, 0)));
+    let wide = queue.push_wide(entry(Class::Normal, None, 1), 9, 0);
+    queue.push(entry(Class::Normal, None, 2), 0);
+    assert_eq!(queue.next(0), None);
+    queue.ended(narrow, 1);
+    assert_eq!(queue.next(1), Some((wide, 1)));
+    assert_eq!((queue.out(), queue.next(1)), (2, None));
+    queue.ended(wide, 2);
+    assert_eq!(queue.next(2).map(|(_, owner)| owner), Some(2));
+}
+
+#[test]
+fn who_is_withdrawn_holds_nobody_up() {
+    let mut queue = Queue::new(NO_SHARES);
+    let out = queue.push(entry(Class::Normal, None, 0), 0);
+    let (first, second) = (
+        queue.push(entry(Class::Urgent, Some(5), 1), 0),
+        queue.push(entry(Class::Urgent, Some(6), 2), 0),
+    );
+    let (granted, _) = queue.next(0).unwrap();
+    assert_eq!(granted, first);
+    assert!(queue.withdraw(second, 1) && !queue.withdraw(second, 1));
+    assert!(queue.is_waiting(out) && !queue.is_waiting(second));
+    assert_eq!(queue.next(1), None);
+    // nobody knows what became of the one on the device
+    assert!(queue.withdraw(first, 2));
+    assert_eq!(queue.next(2), Some((out, 0)));
+}
+
+#[test]
+fn a_lower_class_gets_its_share_under_an_urgent_class_that_never_pauses() {
+    let settings = Settings {
+        share_permille: [0, 100, 50],
+        ..NO_SHARES
+    };
+    for (settings, least) in [(settings, [80_000, 9_000, 4_500]), (NO_SHARES, [100_000, 0, 0])] {
+        let mut queue = Queue::new(settings);
+        let mut used = [0_u64; Class::COUNT];
+        let mut now_ns = 0;
+        for class in Class::ALL {
+            queue.push(entry(class, None, class.index()), now_ns);
+        }
+        while now_ns < 100_000 {
+            let (ticket, owner) = queue.next(now_ns).unwrap();
+            now_ns += 10;
+            queue.ended(ticket, now_ns);
+            used[owner] += 10;
+            queue.push(entry(Class::ALL[owner], None, owner), now_ns);
+        }
+        // a part that is with the device earns nothing for the next
+        assert!(
+            (0..Class::COUNT).all(|class| used[class] >= least[class]),
+            "{used:?}"
+        );
+    }
+}
+
+#[test]
+fn a_class_that_gets_its_share_by_itself_never_goes_before_another() {
+    let mut queue = Queue::new(Settings::default());
+    let mut now_ns = 0;
+    let background = |now_ns, queue: &mut Queue<usize>| {
+        queue.push(
+            Entry {
+                expected_ns: 20,
+                ..entry(Class::Background, None, 1)
+            },
+            now_ns,
+        )
+    };
+    background(now_ns, &mut queue);
+    for _ in 0..1000 {
+        // an urgent part of 10 ns every 40, beside a background of 20 ns without end
+        queue.push(entry(Class::Urgent, None, 0), now_ns);
+        let (ticket, owner) = queue.next(now_ns).unwrap();
+        assert_eq!(owner, 0);
+        queue.ended(ticket, now_ns + 10);
+        let (ticket, owner) = queue.next(now_ns + 10).unwrap();
+        assert_eq!(owner, 1);
+        queue.ended(ticket, now_ns + 30);
+        background(now_ns + 30, &mut queue);
+        now_ns += 40;
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push(Class, Option<u64>, u64),
+    Next,
+    End(usize, u64),
+    Withdraw(usize),
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    prop::sample::select(Class::ALL.to_vec())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (class(), prop::option::of(0_u64..20), 1_u64..30).prop_map(|(c, d, e)| Step::Push(c, d, e)),
+        3 => Just(Step::Next),
+        3 => (any::<usize>(), 0_u64..30).prop_map(|(at, after)| Step::End(at, after)),
+        1 => any::<usize>().prop_map(Step::Withdraw),
+    ]
+}
+
+proptest! {
+    /// Without shares the order is that of sorting all that wait.
+    #[test]
+    fn goes_as_a_sorted_list_does(steps in prop::collection::vec(step(), 1..200), in_flight in 1_usize..4) {
+        let mut queue = Queue::new(Settings { in_flight, ..NO_SHARES });
+        let mut waiting: Vec<(Class, u64, usize, Ticket)> = Vec::new();
+        let mut out: Vec<Ticket> = Vec::new();
+        let mut now_ns = 0;
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Push(class, deadline_ns, expected_ns) => {
+                    let ticket = queue.push(Entry { class, deadline_ns, expected_ns, owner: number }, now_ns);
+                    waiting.push((class, deadline_ns.unwrap_or(u64::MAX), number, ticket));
+                }
+                Step::Next => {
+                    waiting.sort_by_key(|(class, deadline, number, _)| (*class, *deadline, *number));
+                    let expected = (out.len() < in_flight && !waiting.is_empty()).then(|| waiting.remove(0));
+                    let given = queue.next(now_ns);
+                    prop_assert_eq!(given, expected.map(|(_, _, number, ticket)| (ticket, number)));
+                    out.extend(given.map(|(ticket, _)| ticket));
+                }
+                Step::End(at, after) if !out.is_empty() => {
+                    now_ns += after;
+                    let ticket = out.swap_remove(at % out.len());
+                    prop_assert!(queue.ended(ticket, now_ns));
+                    prop_assert!(!queue.withdraw(ticket, now_ns));
+                }
+                Step::Withdraw(at) if !waiting.is_empty() => {
+                    let (.., ticket) = waiting.swap_remove(at % waiting.len());
+                    prop_assert!(queue.withdraw(ticket, now_ns));
+                    prop_assert!(!queue.is_waiting(ticket));
+                }
+                Step::End(..) | Step::Withdraw(_) => {}
+            }
+            prop_assert_eq!((queue.waiting(), queue.out()), (waiting.len(), out.len()));
+        }
+    }
+
+    /// Under a load that never lets the device rest: what lower classes take before higher ones is bounded over every
+    /// interval, and so is how long a part of a lower class waits.
+    #[test]
+    fn shares_are_kept_and_bounded(
+        parts in prop::collection::vec((class(), 1_u64..30), 20..200),
+        shares in (0_u16..300, 0_u16..300),
+    ) {
+        const LONGEST: u64 = 30;
+        let settings = Settings { in_flight: 1, capacity: 8, share_permille: [0, shares.0, shares.1] };
+        let mut queue = Queue::new(settings);
+        // one of each class waits at any time; how long its parts take is drawn
+        let mut lengths = Class::ALL.map(|class| {
+            let own: Vec<u64> = parts.iter().filter(|(of, _)| *of == class).map(|(_, ns)| *ns).collect();
+            if own.is_empty() { vec![7] } else { own }.into_iter().cycle()
+        });
+        let mut next = |class: Class, now_ns, queue: &mut Queue<(usize, u64)>| {
+            let expected_ns = lengths[class.index()].next().unwrap();
+            let owner = (class.index(), expected_ns);
+            queue.push(Entry { class, deadline_ns: None, expected_ns, owner }, now_ns);
+        };
+        Class::ALL.into_iter().for_each(|class| next(class, 0, &mut queue));
+        let mut now_ns = 0;
+        // when each part of a class began, and how long it took
+        let mut had: [Vec<(u64, u64)>; Class::COUNT] = Default::default();
+        for _ in 0..400 {
+            let (ticket, (class, took)) = queue.next(now_ns).unwrap();
+            had[class].push((now_ns, took));
+            now_ns += took;
+            prop_assert!(queue.ended(ticket, now_ns));
+            next(Class::ALL[class], now_ns, &mut queue);
+        }
+        for class in [Class::Normal, Class::Background] {
+            let had = &had[class.index()];
+            for first in 0..had.len() {
+                let mut taken = 0;
+                for (began, took) in &had[first..] {
+                    taken += took;
+                    let interval = began + took - had[first].0;
+                    let bound = settings.out_of_turn_bound_ns(class, LONGEST, interval);
+                    prop_assert!(taken <= bound, "{class:?} took {taken} of {interval}, bound {bound}");
+                }
+            }
+            if settings.share_permille[class.index()] > 0 {
+                let mut came = 0;
+                for &(began, took) in had {
+                    let bound = settings.longest_wait_ns(class, took, LONGEST);
+                    prop_assert!(began - came <= bound, "{class:?} waited {}, bound {bound}", began - came);
+                    came = began + took;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Lanes: whose turn it is on each open device, for all sessions of a runtime.
+//!
+//! A part whose inputs are there asks for its turn, and is given to its device once it has it. The order is that of
+//! [`polychip_lanes::Queue`]; this is who waits, and how it is told.
+//!
+//! Invariants:
+//! 1. A device that one session alone uses has no queue here: its parts are given to it at once.
+//! 2. No lock of a lane is held while a device is called. Once as many parts have waited as wait now, nothing is
+//!    allocated.
+//! 3. A turn is over when its part has ended, failed or was given up, whoever sees that first; then others go on.
+//! 4. On virtual time, which only who waits moves, a turn that nobody makes use of lapses.
+//!
+//! Not here: when a part is ready (`session/slot`).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use polychip_host::{Clock, Device, DeviceKind, Fence, Signal};
+use polychip_lanes::{Class, Entry, Queue, Settings, Ticket};
+
+use crate::session::bell::Rope;
+
+/// The lanes of a runtime's devices.
+#[derive(Debug)]
+pub(crate) struct Lanes(Vec<(String, Arc<Lane>)>);
+
+/// The lane of one device.
+pub(crate) struct Lane {
+    clock: Clock,
+    /// Sessions, each with the number of its plans that use the device.
+    members: Mutex<Vec<(usize, usize)>>,
+    sessions: AtomicUsize,
+    state: Mutex<State>,
+}
+
+struct State {
+    queue: Queue<Arc<Waiter>>,
+    /// Turns that were given and are not over.
+    given: Vec<Given>,
+}
+
+/// A turn that was given.
+struct Given {
+    ticket: Ticket,
+    owner: Arc<Waiter>,
+    /// When its part was given to the device, by the machine's clock and the runtime's.
+    issued: Option<(Instant, u64)>,
+    /// On virtual time, where everyone who waits looks at what is with the device.
+    fence: Option<Arc<Fence>>,
+}
+
+/// What a lane tells a part of a slot.
+struct Waiter {
+    rope: Rope,
+    turn: Mutex<Cell>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    ticket: Option<Ticket>,
+    is_given: bool,
+    /// A word of an end before that is of a run long over.
+    is_issued: bool,
+}
+
+/// A session's use of a device by one of its plans.
+pub(crate) struct Member {
+    lane: Arc<Lane>,
+    session: usize,
+}
+
+/// What is said of a part when it asks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) class: Class,
+    pub(crate) deadline_ns: Option<u64>,
+    pub(crate) expected_ns: u64,
+    pub(crate) width: usize,
+}
+
+/// The turns of one part of a slot, one after the other.
+pub(crate) struct Turn {
+    lane: Arc<Lane>,
+    waiter: Arc<Waiter>,
+    signal: Arc<Signal>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lanes {
+    /// Of these devices.
+    pub(crate) fn new(devices: &[Device], clock: &Clock) -> Lanes {
+        let lane = |device: &Device| (device.name().to_owned(), Arc::new(Lane::new(device, clock)));
+        Lanes(devices.iter().map(lane).collect())
+    }
+
+    pub(crate) fn of(&self, device: &Device) -> Arc<Lane> {
+        let found = self.0.iter().find(|(name, _)| name == device.name());
+        let (_, lane) = found.expect("invariant: every device of a plan is one of the runtime's");
+        Arc::clone(lane)
+    }
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane").finish_non_exhaustive()
+    }
+}
+
+impl Lane {
+    fn new(device: &Device, clock: &Clock) -> Lane {
+        let settings = Settings {
+            in_flight: places(device),
+            ..Settings::default()
+        };
+        Lane {
+            clock: clock.clone(),
+            members: Mutex::default(),
+            sessions: AtomicUsize::new(0),
+            state: Mutex::new(State {
+                given: Vec::with_capacity(settings.in_flight),
+                queue: Queue::new(settings),
+            }),
+        }
+    }
+
+    /// A plan of a session uses the device, until the member is dropped.
+    pub(crate) fn join(self: &Arc<Self>, session: usize) -> Member {
+        let mut members = lock(&self.members);
+        match members.iter_mut().find(|(id, _)| *id == session) {
+            Some((_, plans)) => *plans += 1,
+            None => members.push((session, 1)),
+        }
+        self.sessions.store(members.len(), Ordering::Release);
+        Member {
+            lane: Arc::clone(self),
+            session,
+        }
+    }
+
+    /// Whether several sessions use the device.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.sessions.load(Ordering::Acquire) > 1
+    }
+
+    fn end(&self, ticket: Ticket) {
+        let mut state = lock(&self.state);
+        state.end(ticket, self.clock.now_ns());
+    }
+
+    /// On virtual time: moves the clock by `step` at most, to the next end of a part that is with the device, and sees
+    /// which have ended. False where none is with it.
+    pub(crate) fn look(&self, step: Duration) -> bool {
+        let fence = {
+            let state = lock(&self.state);
+            state.given.iter().find_map(|given| given.fence.clone())
+        };
+        let Some(fence) = fence else {
+            return false;
+        };
+        // how it ended is said to whoever waits for it
+        let _ = fence.wait(step);
+        drop(fence);
+        let mut state = lock(&self.state);
+        let now_ns = self.clock.now_ns();
+        while let Some(ended) = state.given.iter().find(|given| given.has_ended()) {
+            let ticket = ended.ticket;
+            state.end(ticket, now_ns);
+        }
+        true
+    }
+
+    /// On virtual time: turns that were given and not used are for others; who was given them asks again.
+    pub(crate) fn lapse(&self, own: &Turn) {
+        let mut state = lock(&self.state);
+        let now_ns = self.clock.now_ns();
+        let unused = |given: &&Given| given.fence.is_none() && !Arc::ptr_eq(&given.owner, &own.waiter);
+        while let Some(given) = state.given.iter().find(unused) {
+            let ticket = given.ticket;
+            *lock(&given.owner.turn) = Cell::default();
+            state.end(ticket, now_ns);
+        }
+    }
+
+    /// Whether a part has been with the device for longer than `patience`.
+    pub(crate) fn is_stuck(&self, patience: Duration) -> bool {
+        let now_ns = self.clock.now_ns();
+        let state = lock(&self.state);
+        let mut issued = state.given.iter().filter_map(|given| given.issued);
+        issued.any(|(real, since_ns)| {
+            let since = Duration::from_nanos(now_ns.saturating_sub(since_ns));
+            since.max(real.elapsed()) >= patience
+        })
+    }
+
+    /// The device is lost, and what was with it does not hold others up.
+    pub(crate) fn forget_given(&self) {
+        let mut state = lock(&self.state);
+        let now_ns = self.clock.now_ns();
+        while let Some(given) = state.given.iter().find(|given| given.issued.is_some()) {
+            let ticket = given.ticket;
+            state.end(ticket, now_ns);
+        }
+    }
+}
+
+impl State {
+    fn end(&mut self, ticket: Ticket, now_ns: u64) {
+        self.queue.ended(ticket, now_ns);
+        if let Some(at) = self.given.iter().position(|given| given.ticket == ticket) {
+            self.given.swap_remove(at);
+        }
+        self.go_on(now_ns);
+    }
+
+    /// Gives turns to those that may go now.
+    fn go_on(&mut self, now_ns: u64) {
+        while let Some((ticket, owner)) = self.queue.next(now_ns) {
+            {
+                let mut cell = lock(&owner.turn);
+                if cell.ticket != Some(ticket) {
+                    // nobody is left who would say that it is over
+                    self.queue.ended(ticket, now_ns);
+                    continue;
+                }
+                cell.is_given = true;
+            }
+            owner.rope.ring();
+            self.given.push(Given {
+                ticket,
+                owner,
+                issued: None,
+                fence: None,
+            });
+        }
+    }
+}
+
+impl Given {
+    fn has_ended(&self) -> bool {
+        let timed_out = |error: polychip_host::Error| error.kind() == polychip_host::ErrorKind::Timeout;
+        let fence = self.fence.as_ref();
+        fence.is_some_and(|fence| !fence.wait(Duration::ZERO).is_err_and(timed_out))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut members = lock(&self.lane.members);
+        if let Some(at) = members.iter().position(|(id, _)| *id == self.session) {
+            members[at].1 -= 1;
+            if members[at].1 == 0 {
+                members.swap_remove(at);
+            }
+        }
+        self.lane.sessions.store(members.len(), Ordering::Release);
+    }
+}
+
+impl Turn {
+    /// Of a part on this lane, whose slot has this bell.
+    pub(crate) fn new(lane: &Arc<Lane>, rope: Rope) -> Turn {
+        let waiter = Arc::new(Waiter {
+            rope,
+            turn: Mutex::default(),
+        });
+        let (own, its_lane) = (Arc::clone(&waiter), Arc::clone(lane));
+        let signal = Signal::new(move |_| {
+            let ended = {
+                let mut cell = lock(&own.turn);
+                match cell.is_issued {
+                    true => std::mem::take(&mut *cell).ticket,
+                    false => None,
+                }
+            };
+            if let Some(ticket) = ended {
+                its_lane.end(ticket);
+            }
+            own.rope.ring();
+        });
+        Turn {
+            lane: Arc::clone(lane),
+            waiter,
+            signal,
+        }
+    }
+
+    pub(crate) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    /// Asks, where that was not done. Whether it is the part's turn.
+    pub(crate) fn ask(&self, asked: &Asked) -> bool {
+        let cell = *lock(&self.waiter.turn);
+        if cell.ticket.is_some() {
+            return cell.is_given;
+        }
+        let now_ns = self.lane.clock.now_ns();
+        let mut state = lock(&self.lane.state);
+        let entry = Entry {
+            class: asked.class,
+            deadline_ns: asked.deadline_ns,
+            expected_ns: asked.expected_ns,
+            owner: Arc::clone(&self.waiter),
+        };
+        let ticket = state.queue.push_wide(entry, asked.width, now_ns);
+        lock(&self.waiter.turn).ticket = Some(ticket);
+        state.go_on(now_ns);
+        drop(state);
+        lock(&self.waiter.turn).is_given
+    }
+
+    /// Whether it was asked for and is not over.
+    pub(crate) fn is_asked(&self) -> bool {
+        lock(&self.waiter.turn).ticket.is_some()
+    }
+
+    /// Whether it was asked for and not given.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let cell = lock(&self.waiter.turn);
+        cell.ticket.is_some() && !cell.is_given
+    }
+
+    /// The part is with its device: its end is told by `fence`, or on virtual time looked for. False where the fence
+    /// tells of no end.
+    pub(crate) fn begun(&self, fence: &PartFence) -> bool {
+        let ticket = {
+            let mut cell = lock(&self.waiter.turn);
+            cell.is_issued = true;
+            cell.ticket
+        };
+        let Some(ticket) = ticket else {
+            return true;
+        };
+        {
+            let mut state = lock(&self.lane.state);
+            let now_ns = self.lane.clock.now_ns();
+            if let Some(given) = state.given.iter_mut().find(|given| given.ticket == ticket) {
+                given.issued = Some((Instant::now(), now_ns));
+                given.fence = fence.to_share();
+            }
+        }
+        // what went wrong is said by whoever waits for the fence
+        self.lane.clock.is_virtual() || fence.on_signal(&self.signal).unwrap_or(false)
+    }
+
+    /// The part has ended, or no longer wants its turn.
+    pub(crate) fn over(&self) {
+        let cell = std::mem::take(&mut *lock(&self.waiter.turn));
+        let Some(ticket) = cell.ticket else {
+            return;
+        };
+        let now_ns = self.lane.clock.now_ns();
+        let mut state = lock(&self.lane.state);
+        state.queue.withdraw(ticket, now_ns);
+        state.end(ticket, now_ns);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.over();
+    }
+}
+
+/// The end of a part: on virtual time, one that its lane looks at too.
+pub(crate) enum PartFence {
+    Own(Fence),
+    Shared(Arc<Fence>),
+}
+
+impl PartFence {
+    /// Shared where a lane is to look at it.
+    pub(crate) fn new(fence: Fence, is_shared: bool) -> PartFence {
+        match is_shared {
+            true => PartFence::Shared(Arc::new(fence)),
+            false => PartFence::Own(fence),
+        }
+    }
+
+    fn to_share(&self) -> Option<Arc<Fence>> {
+        match self {
+            PartFence::Own(_) => None,
+            PartFence::Shared(fence) => Some(Arc::clone(fence)),
+        }
+    }
+}
+
+impl std::ops::Deref for PartFence {
+    type Target = Fence;
+
+    fn deref(&self) -> &Fence {
+        match self {
+            PartFence::Own(fence) => fence,
+            PartFence::Shared(fence) => fence,
+        }
+    }
+}
+
+/// How many parts a device computes beside each other: of a CPU one per thread, else one.
+fn places(device: &Device) -> usize {
+    let info = device.info();
+    let threads = info
+        .settings
+        .split(' ')
+        .find_map(|word| word.strip_prefix("threads="));
+    match threads.and_then(|threads| threads.parse().ok()) {
+        Some(threads) if info.kind == DeviceKind::Cpu => threads,
+        _ => 1,
+    }
+}

@@ -1,0 +1,151 @@
+//! The turns of a run's parts on their devices, and when the run is dropped instead.
+//!
+//! Not here: whose turn it is (`lane`), when a part is ready (`slot`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use polychip_host::{Clock, Priority};
+use polychip_lanes::Class;
+
+use crate::error::{Error, ErrorKind};
+use crate::lane::{Asked, Lane, Turn};
+use crate::late::Late;
+use crate::session::bell::Bell;
+use crate::session::wiring::{PartWiring, Wiring};
+
+/// What is said of a run: how urgent it is, when it is to be done, and what becomes of it otherwise.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Terms {
+    pub(crate) class: Class,
+    /// On the runtime's clock.
+    pub(crate) due_ns: Option<u64>,
+    pub(crate) late: Late,
+    /// Its number among the runs of its session, and the number of the latest.
+    pub(crate) number: u64,
+    pub(crate) latest: Arc<AtomicU64>,
+}
+
+impl Terms {
+    /// The error of a run that is dropped now; `is_begun` where a part was with its device.
+    fn dropped(&self, clock: &Clock, is_begun: bool) -> Option<Error> {
+        let words = match self.late {
+            Late::Finish => return None,
+            Late::Drop => {
+                let over_ns = clock.now_ns().checked_sub(self.due_ns?)?;
+                let over_ms = over_ns as f64 / 1e6;
+                format!("the run was dropped: its deadline passed {over_ms:.3} ms ago (Late::Drop)")
+            }
+            Late::Latest => {
+                let is_latest = self.number >= self.latest.load(Ordering::Acquire);
+                if is_latest || is_begun {
+                    return None;
+                }
+                "the run was dropped: another one was submitted before it began (Late::Latest)".to_owned()
+            }
+        };
+        Some(Error::new(ErrorKind::Dropped, words))
+    }
+}
+
+/// The class of a priority.
+pub(crate) fn class(priority: Priority) -> Class {
+    match priority {
+        Priority::Urgent => Class::Urgent,
+        Priority::Normal => Class::Normal,
+        Priority::Batch => Class::Background,
+    }
+}
+
+/// Of one slot.
+pub(crate) struct Turns {
+    turns: Vec<Turn>,
+    pub(crate) terms: Terms,
+    /// By part, when it asked for its turn.
+    asked_ns: Vec<Option<u64>>,
+    /// By part, how long it waited for its turn.
+    waited_ns: Vec<u64>,
+}
+
+impl Turns {
+    pub(crate) fn new(wiring: &Wiring, bell: &Bell) -> Turns {
+        let turn = |part: &PartWiring| Turn::new(&part.lane, bell.rope());
+        let parts = wiring.parts.len();
+        Turns {
+            turns: wiring.parts.iter().map(turn).collect(),
+            terms: Terms::default(),
+            asked_ns: vec![None; parts],
+            waited_ns: vec![0; parts],
+        }
+    }
+
+    /// For the next run.
+    pub(crate) fn reset(&mut self) {
+        self.turns.iter().for_each(Turn::over);
+        self.asked_ns.fill(None);
+        self.waited_ns.fill(0);
+    }
+
+    /// Whether a part that is ready has its turn. `all_ended` where all that it waits for has ended.
+    pub(crate) fn has(&mut self, part: &PartWiring, index: usize, all_ended: bool, clock: &Clock) -> bool {
+        let turn = &self.turns[index];
+        if !part.lane.is_shared() && !turn.is_asked() {
+            return true;
+        }
+        // what waits on its device keeps the device from others
+        if !all_ended {
+            return false;
+        }
+        let asked = Asked {
+            class: self.terms.class,
+            deadline_ns: self.terms.due_ns,
+            expected_ns: part.expected_ns,
+            width: part.width,
+        };
+        let is_given = turn.ask(&asked);
+        let now_ns = clock.now_ns();
+        let since_ns = *self.asked_ns[index].get_or_insert(now_ns);
+        self.waited_ns[index] = now_ns.saturating_sub(since_ns);
+        is_given
+    }
+
+    pub(crate) fn of(&self, index: usize) -> &Turn {
+        &self.turns[index]
+    }
+
+    /// A part that waits for its turn.
+    pub(crate) fn waiting(&self) -> Option<usize> {
+        self.turns.iter().position(Turn::is_waiting)
+    }
+
+    /// On virtual time: the lanes in which parts wait, looked at without moving the clock.
+    pub(crate) fn look(&self) {
+        let waiting = self.turns.iter().filter(|turn| turn.is_waiting());
+        for turn in waiting {
+            turn.lane().look(Duration::ZERO);
+        }
+    }
+
+    /// The lane in which the first part that waits does so.
+    pub(crate) fn lane(&self) -> Option<(&Turn, &Arc<Lane>)> {
+        let turn = self.turns.iter().find(|turn| turn.is_waiting())?;
+        Some((turn, turn.lane()))
+    }
+
+    /// How long a part waited for its turn, in nanoseconds.
+    pub(crate) fn waited_ns(&self, index: usize) -> u64 {
+        self.waited_ns[index]
+    }
+
+    /// The error of a run that is dropped now.
+    pub(crate) fn dropped(&self, clock: &Clock, is_begun: bool) -> Option<Error> {
+        self.terms.dropped(clock, is_begun)
+    }
+
+    /// How long until the run may be dropped.
+    pub(crate) fn until_dropped(&self, clock: &Clock) -> Option<Duration> {
+        let due_ns = self.terms.due_ns.filter(|_| self.terms.late == Late::Drop)?;
+        Some(Duration::from_nanos(due_ns.saturating_sub(clock.now_ns())))
+    }
+}
