@@ -173,6 +173,15 @@ pub(crate) struct Load {
     pub(crate) subtasks: Vec<Subtask>,
 }
 
+/// How far deadlines are looked at.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    is_overloaded: bool,
+    /// The last that need be; none: not known.
+    bound_ns: Option<u64>,
+    most_instants: usize,
+}
+
 /// What a less urgent class may get out of turn.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lower {
@@ -250,25 +259,24 @@ impl Load {
         let Some(first) = own.iter().map(|one| one.window_ns).min() else {
             return Ok(None);
         };
-        let longest = blocking.longest_ns(class, 0);
         let lowers = self.lowers(class, blocking);
-        let is_overloaded = self.is_overloaded(class, longest);
-        let bound = match is_overloaded {
-            true => None,
-            false => self.bound(class, longest, &lowers),
-        };
-        let most = if bound.is_some() {
-            MOST_INSTANTS
-        } else {
-            MOST_OVERLOADED
-        };
         let mut next: Vec<u64> = own.iter().map(|one| one.window_ns).collect();
         let (mut time, mut parts) = (0u64, 0u64);
         let mut tightest: Option<Instant> = None;
         let mut supply = first;
-        for _ in 0..most {
+        // of the longest part that may be ahead, which gets shorter the later the deadline is
+        let mut longest = blocking.longest_ns(class, supply);
+        let mut end = self.end(class, longest, &lowers);
+        let mut looked_at = 0;
+        while looked_at < end.most_instants {
+            looked_at += 1;
+            let longest_now = blocking.longest_ns(class, supply);
+            if longest_now != longest {
+                longest = longest_now;
+                end = self.end(class, longest, &lowers);
+            }
             // the first deadline counts even where it lies beyond the busy period
-            if bound.is_some_and(|bound| supply > bound.max(first)) {
+            if end.bound_ns.is_some_and(|bound| supply > bound.max(first)) {
                 return Ok(tightest);
             }
             for (one, next) in own.iter().zip(&mut next) {
@@ -278,13 +286,7 @@ impl Load {
                     *next = next.saturating_add(one.period_ns.unwrap_or(u64::MAX));
                 }
             }
-            let instant = self.at(
-                class,
-                supply,
-                (time, parts),
-                blocking.longest_ns(class, supply),
-                &lowers,
-            );
+            let instant = self.at(class, supply, (time, parts), longest, &lowers);
             if instant.demand_ns() > supply {
                 return Err(Failed::Exceeded(instant));
             }
@@ -293,7 +295,7 @@ impl Load {
             }
             supply = next.iter().copied().min().unwrap_or(u64::MAX);
         }
-        Err(match is_overloaded {
+        Err(match end.is_overloaded {
             true => Failed::Overloaded(class),
             false => Failed::TooMany(class),
         })
@@ -389,6 +391,23 @@ impl Load {
         }
         let earned = share(class) * burst / left * (1.0 + 1e-9) + 1.0;
         longest_ns.min(earned as u64 + 1)
+    }
+
+    /// How far deadlines are looked at, where parts this long may be ahead.
+    fn end(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> End {
+        let is_overloaded = self.is_overloaded(class, longest_ns);
+        let bound_ns = match is_overloaded {
+            true => None,
+            false => self.bound(class, longest_ns, lowers),
+        };
+        End {
+            is_overloaded,
+            bound_ns,
+            most_instants: match bound_ns {
+                Some(_) => MOST_INSTANTS,
+                None => MOST_OVERLOADED,
+            },
+        }
     }
 
     /// The longest time from a deadline back to when the device became busy that need be looked at; none: not known.
@@ -495,8 +514,10 @@ impl Load {
 /// Most time within so many nanoseconds that less urgent classes get out of turn.
 fn out_of_turn(lowers: &Lowers, within_ns: u64) -> u64 {
     let each = lowers.iter().map(|lower| {
-        let earned = u128::from(within_ns) * u128::from(lower.share_permille);
-        let most = lower.saved_ns.saturating_add(earned.div_ceil(1_000) as u64);
+        // in two pieces, so that it fits
+        let (thousands, rest) = (within_ns / 1_000, within_ns % 1_000);
+        let earned = thousands * lower.share_permille + (rest * lower.share_permille).div_ceil(1_000);
+        let most = lower.saved_ns.saturating_add(earned);
         // what has not earned its next part does not get it
         if most < lower.shortest_ns { 0 } else { most }
     });

@@ -479,7 +479,7 @@ impl fmt::Display for Refusal {
                     .arrivals
                     .iter()
                     .take(SHOWN)
-                    .map(|arrival| format!("{} at {}", arrival.model, Milliseconds(arrival.time_ns)));
+                    .map(|arrival| format!("{} at {} ms", arrival.model, arrival.time_ns as f64 / 1e6));
                 let arrivals: Vec<String> = arrivals.collect();
                 let more = match self.arrivals.len() > SHOWN {
                     true => format!(", and {} more", self.arrivals.len() - SHOWN),
