@@ -198,7 +198,7 @@ fn fine_parts_in_two_classes_are_judged_exactly() {
 fn mixed_parts_are_judged_soundly_and_seldom_refused_in_vain() {
     let (admitted, only_sufficient) = compare(3, Kind::Mixed, 1_000);
     assert!((100..=900).contains(&admitted), "{admitted} of 1000 are admitted");
-    println!("mixed parts: {admitted} of 1000 admitted, {only_sufficient} refused in vain");
+    eprintln!("mixed parts: {admitted} of 1000 admitted, {only_sufficient} refused in vain");
     assert!(
         only_sufficient <= 150,
         "{only_sufficient} of 1000 are refused in vain"
