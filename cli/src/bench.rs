@@ -89,9 +89,9 @@ pub(crate) struct Latency {
     /// Ninety-fifth percentile.
     p95: u64,
     /// Ninety-ninth percentile.
-    p99: u64,
+    pub(crate) p99: u64,
     /// Longest run.
-    max: u64,
+    pub(crate) max: u64,
 }
 
 impl Latency {

@@ -1,9 +1,10 @@
-//! The `polychip` command: devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect.
+//! The `polychip` command: devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
+//! serve-sim.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
 //!    before a plugin is loaded, because vendors' libraries print.
-//! 2. Exit codes are a contract: 0 ok, 1 a plan differs where that was to fail, 2 bad usage, 3 bad model or
+//! 2. Exit codes are a contract: 0 ok, 1 a plan differs or a set is refused where that was to fail, 2 bad usage, 3 bad model or
 //!    input, 4 no device could run it, 5 device failed.
 //! 3. A file that is written appears whole or not at all.
 //!
@@ -38,6 +39,7 @@ mod progress;
 mod run;
 #[cfg(test)]
 mod schema;
+mod serve_sim;
 mod setup;
 mod trace;
 
@@ -56,7 +58,7 @@ use output::Output;
     name = "polychip",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 1 a plan or a profile differs (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+    after_help = "exit codes: 0 ok, 1 a plan or a profile differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -87,6 +89,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Summarise a model: ops, shapes, and what each device does not support
     Inspect(inspect::Arguments),
+    /// Say whether several models that share devices meet their deadlines, and simulate them
+    ServeSim(serve_sim::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => profile::run(&arguments, &mut out),
         Command::Plan(arguments) => plan::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
+        Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

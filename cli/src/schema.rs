@@ -7,13 +7,21 @@
 mod tests {
     use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 
+    /// The words of a command; the files of a subcommand are named after both of its words.
+    fn words(command: &str) -> String {
+        match command {
+            "serve-sim" => command.to_owned(),
+            _ => command.replace('-', " "),
+        }
+    }
+
     fn check<T: JsonSchema>(command: &str) {
         // what is written, not what could be read: a field that may be null is always there
         let generator: SchemaGenerator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut schema = generator.into_root_schema_for::<T>();
         schema.insert(
             "title".into(),
-            format!("polychip {} --json", command.replace('-', " ")).into(),
+            format!("polychip {} --json", words(command)).into(),
         );
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         let path = format!("{}/schemas/{command}.schema.json", env!("CARGO_MANIFEST_DIR"));
@@ -40,6 +48,7 @@ mod tests {
         check::<crate::plan::Answer>("plan-diff");
         check::<crate::inspect::Answer>("inspect");
         check::<crate::profile::Answer>("profile");
+        check::<crate::serve_sim::Answer>("serve-sim");
         check::<crate::profile::exchange::Merge>("profile-merge");
         check::<crate::profile::exchange::Diff>("profile-diff");
         check::<crate::profile::show::Answer>("profile-show");

@@ -18,6 +18,16 @@ impl Class {
     /// All, the highest first.
     pub const ALL: [Class; Class::COUNT] = [Class::Urgent, Class::Normal, Class::Background];
 
+    /// The word of reports.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Class::Urgent => "urgent",
+            Class::Normal => "normal",
+            Class::Background => "background",
+        }
+    }
+
     /// Its place in [`Class::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {

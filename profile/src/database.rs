@@ -60,6 +60,8 @@ pub struct Summary {
     pub p50: Nanos,
     /// Ninetieth percentile of the time.
     pub p90: Nanos,
+    /// Ninety-ninth percentile of the time, rounded up to a measured one: the longest of fewer than a hundred.
+    pub p99: Nanos,
     /// Where the true median is, with a confidence of 95 %; none for fewer than six measurements.
     pub interval: Option<Interval>,
     /// Median energy in microjoules, where measured.
@@ -309,6 +311,7 @@ impl Profile {
             p10: time(figures.p10_ns),
             p50: time(figures.p50_ns),
             p90: time(figures.p90_ns),
+            p99: time(figures.p99_ns),
             interval: figures.interval,
             energy_uj: figures.energy.map(|energy| energy.energy_uj),
             newest_us: figures.newest_us,

@@ -99,6 +99,8 @@ pub(crate) struct Figures {
     pub(crate) p10_ns: u64,
     pub(crate) p50_ns: u64,
     pub(crate) p90_ns: u64,
+    /// Rounded up to a measured one: the longest where there are fewer than a hundred.
+    pub(crate) p99_ns: u64,
     pub(crate) interval: Option<Interval>,
     /// Median of the energies whose batches are chosen among those that have energies.
     pub(crate) energy: Option<MeasuredEnergy>,
@@ -145,6 +147,7 @@ pub(crate) fn figures(now: &Conditions, all: &[Measured]) -> Option<Figures> {
         p10_ns: at(100),
         p50_ns: at(500),
         p90_ns: at(900),
+        p99_ns: times[(last * 990).div_ceil(1_000)],
         interval: median_interval(&times),
         energy,
         newest_us: chosen.iter().map(|batch| batch.recorded_us).max().unwrap_or(0),

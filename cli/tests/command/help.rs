@@ -16,6 +16,7 @@ fn help_texts() {
         "explain",
         "inspect",
         "profile",
+        "serve-sim",
     ] {
         insta::assert_snapshot!(command, polychip(&[command, "--help"]).ok());
     }

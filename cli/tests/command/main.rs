@@ -11,6 +11,7 @@ mod place;
 mod plans;
 mod profiles;
 mod sensors;
+mod several;
 mod shapes;
 mod small;
 mod stable;

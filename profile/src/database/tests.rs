@@ -57,6 +57,8 @@ fn percentiles_come_from_single_measurements() {
             Nanos::from_nanoseconds(10)
         )
     );
+    // of fewer than a hundred, what is rarely exceeded is the longest
+    assert_eq!(summary.p99, Nanos::from_nanoseconds(11));
     assert_eq!(profile.part(key("cpu:1")).unwrap(), None);
 }
 

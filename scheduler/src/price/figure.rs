@@ -14,6 +14,8 @@ pub struct MeasuredFigure {
     pub part: Option<usize>,
     /// Median time in nanoseconds.
     pub time_ns: u64,
+    /// 0.99 quantile of the time in nanoseconds, rounded up to a measured one: the longest of fewer than a hundred.
+    pub p99_ns: u64,
     /// Number of measurements that it is of.
     pub samples: u32,
     /// Number of batches that they are of.
@@ -34,6 +36,7 @@ impl MeasuredFigure {
             device: device.to_owned(),
             part,
             time_ns: summary.p50.nanoseconds(),
+            p99_ns: summary.p99.nanoseconds(),
             samples: summary.samples,
             batches: summary.batches,
             all_batches: summary.all_batches,

@@ -185,6 +185,7 @@ mod tests {
             p10: time,
             p50: time,
             p90: time,
+            p99: time,
             interval: None,
             energy_uj,
             newest_us: 0,

@@ -1,0 +1,558 @@
+//! What `polychip serve-sim` answers, for programs and for people.
+
+use std::fmt;
+use std::path::Path;
+
+use polychip_lanes::{
+    Admission, Certificate, Cuts, Fit, Instant, Milliseconds, Miss, Missing, Outcome, Reason, Scenario,
+    TaskSet, admit, cuts, deadlines_of, missing, simulate, what_would_fit,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Arriving;
+use super::set::{Priority, Read};
+use crate::bench::Latency;
+use crate::exit::bad_input;
+
+/// Arrivals that are printed of a pattern that misses.
+const SHOWN: usize = 12;
+
+/// What `serve-sim --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// File of the set.
+    set: String,
+    /// Whether it is proved that no deadline is missed.
+    pub(super) admitted: bool,
+    /// Why not, where it is not.
+    refusal: Option<Refusal>,
+    /// The devices.
+    devices: Vec<DeviceAnswer>,
+    /// The models, in the file's order.
+    models: Vec<ModelAnswer>,
+    /// What was simulated, on virtual time.
+    simulated: Simulated,
+    /// The first simulated run that was late.
+    first_miss: Option<MissAnswer>,
+}
+
+/// Why a set is refused.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Refusal {
+    /// In words: device, instant, demand, supply.
+    reason: String,
+    /// The deadline at which demand may exceed supply, where that is the reason.
+    instant: Option<InstantAnswer>,
+    /// Single changes with which the set would be admitted, in words.
+    would_fit: Vec<String>,
+    /// What the refusal proves.
+    proof: Proof,
+    /// With `misses`: arrivals under which a run is late, in order of time; the first at 0.
+    arrivals: Vec<ArrivalAnswer>,
+    /// With `misses`: the run that is late.
+    miss: Option<MissAnswer>,
+}
+
+/// What a refusal proves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Proof {
+    /// There are arrivals under which a deadline is missed.
+    Misses,
+    /// Nothing: the test is sufficient only, and the set may be fine.
+    SufficientOnly,
+    /// The memory does not suffice, whenever runs come.
+    Memory,
+}
+
+/// A run that comes.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ArrivalAnswer {
+    /// When, in nanoseconds.
+    time_ns: u64,
+    /// Of which model.
+    model: String,
+}
+
+/// A run that is late.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MissAnswer {
+    /// Of which model.
+    model: String,
+    /// When it came, in nanoseconds.
+    arrived_ns: u64,
+    /// When it was due, in nanoseconds.
+    due_ns: u64,
+    /// When it ended, in nanoseconds.
+    ended_ns: u64,
+    /// What devices did from its arrival to its end.
+    log: Vec<RanAnswer>,
+}
+
+/// A part that ran.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RanAnswer {
+    /// On which device.
+    device: String,
+    /// Of which model.
+    model: String,
+    /// Number of the part.
+    part: usize,
+    /// When it began, in nanoseconds.
+    start_ns: u64,
+    /// When it ended, in nanoseconds.
+    end_ns: u64,
+}
+
+/// A deadline, and what may be to do by then.
+#[derive(Debug, Serialize, JsonSchema)]
+struct InstantAnswer {
+    /// On which device.
+    device: String,
+    /// Of models of this priority.
+    priority: Priority,
+    /// Time from when the device became busy to the deadline, in nanoseconds.
+    supply_ns: u64,
+    /// What may be to do by then, in nanoseconds: the sum of those below.
+    demand_ns: u64,
+    /// Of that, what is due of models of this priority.
+    due_ns: u64,
+    /// Of that, what may come of more urgent models.
+    more_urgent_ns: u64,
+    /// Of that, parts that the device was given before and does not give back.
+    blocking_ns: u64,
+    /// Of that, what less urgent models may get out of turn, by their shares.
+    out_of_turn_ns: u64,
+}
+
+/// A device.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DeviceAnswer {
+    /// Its name.
+    device: String,
+    /// Share of it that models with deadlines take, each as often as it may come; none where the set is refused.
+    utilisation: Option<f64>,
+    /// Bytes that the models hold there.
+    memory_bytes: u64,
+    /// The longest part of a model without deadline that is allowed there, in nanoseconds; none where any is.
+    longest_part_ns: Option<u64>,
+    /// By priority with deadlines: the deadline that leaves the least time; empty where the set is refused.
+    tightest: Vec<InstantAnswer>,
+    /// Share of the simulated time that it was busy.
+    busy: f64,
+}
+
+/// A model.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ModelAnswer {
+    /// Its name.
+    model: String,
+    /// How urgent it is.
+    priority: Priority,
+    /// Shortest time from a run to the next, in nanoseconds; none where it is endless.
+    period_ns: Option<u64>,
+    /// Longest time from arrival to end of a run, in nanoseconds.
+    deadline_ns: Option<u64>,
+    /// Where the times of its parts come from.
+    times: Vec<String>,
+    /// Its parts.
+    parts: Vec<PartAnswer>,
+    /// Simulated runs that came.
+    runs: u64,
+    /// Simulated runs that ended after their deadline.
+    misses: u64,
+    /// Simulated runs that ended in a second.
+    per_s: f64,
+    /// Percentiles of the simulated time from arrival to end, in nanoseconds; none without runs.
+    latency_ns: Option<Latency>,
+}
+
+/// A part of a model.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PartAnswer {
+    /// Its device.
+    device: String,
+    /// The longest time that is counted on, with its launch, in nanoseconds.
+    time_ns: u64,
+    /// Time from arrival to when the part is to be done, as the queue sees it, in nanoseconds; none without deadline.
+    due_ns: Option<u64>,
+    /// How long it may be so that no other model misses a deadline because of it, in nanoseconds; none where any length is.
+    longest_ns: Option<u64>,
+}
+
+/// What was simulated.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Simulated {
+    /// Virtual time in which runs came, in nanoseconds.
+    time_ns: u64,
+    /// How runs came.
+    arrivals: Arriving,
+    /// Seed of what was random.
+    seed: u64,
+}
+
+impl Answer {
+    /// Judges and simulates a set.
+    pub(super) fn of(
+        path: &Path,
+        read: &Read,
+        scenario: &Scenario,
+        arrivals: Arriving,
+    ) -> anyhow::Result<Answer> {
+        let set = &read.set;
+        let admission = admit(set).map_err(bad_input)?;
+        let cuts = cuts(set).map_err(bad_input)?;
+        let due = deadlines_of(set, &admission);
+        let outcome = simulate(set, &due, scenario);
+        let refusal = match &admission {
+            Admission::Admitted(_) => None,
+            Admission::Refused(reason) => Some(Refusal::of(set, reason)?),
+        };
+        let said = |instant: &Instant| InstantAnswer::of(set, instant);
+        let devices = set.devices.iter().enumerate().map(|(index, device)| {
+            let proof = admission
+                .certificate()
+                .map(|Certificate { devices, .. }| &devices[index]);
+            DeviceAnswer {
+                device: device.name.clone(),
+                utilisation: proof.map(|proof| proof.utilisation_ppm as f64 / 1e6),
+                memory_bytes: set.memory_on(index),
+                longest_part_ns: cuts[index].longest_ns,
+                tightest: proof.map_or(Vec::new(), |proof| proof.tightest.iter().map(said).collect()),
+                busy: outcome.busy_ns[index] as f64 / scenario.until_ns as f64,
+            }
+        });
+        let models = (0..set.tasks.len())
+            .map(|index| ModelAnswer::of(read, index, &due[index], &cuts, &outcome, scenario));
+        Ok(Answer {
+            set: path.display().to_string(),
+            admitted: refusal.is_none(),
+            refusal,
+            devices: devices.collect(),
+            models: models.collect(),
+            simulated: Simulated {
+                time_ns: scenario.until_ns,
+                arrivals,
+                seed: scenario.seed,
+            },
+            first_miss: outcome.first_miss.as_ref().map(|miss| MissAnswer::of(set, miss)),
+        })
+    }
+
+    /// Simulated runs that were late.
+    pub(super) fn misses(&self) -> u64 {
+        self.models.iter().map(|model| model.misses).sum()
+    }
+}
+
+impl Refusal {
+    fn of(set: &TaskSet, reason: &Reason) -> anyhow::Result<Refusal> {
+        let fits = what_would_fit(set, reason).map_err(bad_input)?;
+        let (proof, arrivals, miss) = match missing(set, reason) {
+            Missing::Shown { arrivals, miss, .. } => {
+                (Proof::Misses, arrivals, Some(MissAnswer::of(set, &miss)))
+            }
+            Missing::SufficientOnly => (Proof::SufficientOnly, Vec::new(), None),
+            Missing::NotOfTime => (Proof::Memory, Vec::new(), None),
+        };
+        let arrivals = arrivals.iter().map(|arrival| ArrivalAnswer {
+            time_ns: arrival.time_ns,
+            model: set.tasks[arrival.task].name.clone(),
+        });
+        Ok(Refusal {
+            reason: reason.said(set).to_string(),
+            instant: match reason {
+                Reason::Demand { instant, .. } => Some(InstantAnswer::of(set, instant)),
+                _ => None,
+            },
+            would_fit: fits.iter().map(|fit| words(set, fit)).collect(),
+            proof,
+            arrivals: arrivals.collect(),
+            miss,
+        })
+    }
+}
+
+/// A change in words.
+fn words(set: &TaskSet, fit: &Fit) -> String {
+    let name = |task: usize| &set.tasks[task].name;
+    match *fit {
+        Fit::Period { task, period_ns } => {
+            format!("{} at most every {}", name(task), Milliseconds(period_ns))
+        }
+        Fit::Deadline { task, deadline_ns } => {
+            format!("{} due after {}", name(task), Milliseconds(deadline_ns))
+        }
+        Fit::Time { task, permille } => {
+            format!("{} in {:.1} % of its time", name(task), permille as f64 / 10.0)
+        }
+        Fit::Cuts {
+            device,
+            task,
+            longest_ns,
+        } => format!(
+            "parts of {} on {} no longer than {}, launches counted",
+            name(task),
+            set.devices[device].name,
+            Milliseconds(longest_ns)
+        ),
+        Fit::Without { task } => format!("without {}", name(task)),
+    }
+}
+
+impl InstantAnswer {
+    fn of(set: &TaskSet, instant: &Instant) -> Self {
+        Self {
+            device: set.devices[instant.device].name.clone(),
+            priority: Priority::of_class(instant.class),
+            supply_ns: instant.supply_ns,
+            demand_ns: instant.demand_ns(),
+            due_ns: instant.own_ns,
+            more_urgent_ns: instant.higher_ns,
+            blocking_ns: instant.blocking_ns,
+            out_of_turn_ns: instant.lower_ns,
+        }
+    }
+}
+
+impl MissAnswer {
+    fn of(set: &TaskSet, miss: &Miss) -> Self {
+        let log = miss.log.iter().map(|ran| RanAnswer {
+            device: set.devices[ran.device].name.clone(),
+            model: set.tasks[ran.task].name.clone(),
+            part: ran.part,
+            start_ns: ran.start_ns,
+            end_ns: ran.end_ns,
+        });
+        Self {
+            model: set.tasks[miss.task].name.clone(),
+            arrived_ns: miss.arrived_ns,
+            due_ns: miss.due_ns,
+            ended_ns: miss.ended_ns,
+            log: log.collect(),
+        }
+    }
+}
+
+impl ModelAnswer {
+    fn of(
+        read: &Read,
+        index: usize,
+        due: &[u64],
+        cuts: &[Cuts],
+        outcome: &Outcome,
+        scenario: &Scenario,
+    ) -> Self {
+        let (task, told) = (&read.set.tasks[index], &read.models[index]);
+        let outcome = &outcome.tasks[index];
+        let (period_ns, deadline_ns) = task.sporadic().unzip();
+        let mut subtask = 0;
+        let mut parts = Vec::with_capacity(task.parts.len());
+        for (place, part) in task.parts.iter().enumerate() {
+            if place > 0 && task.parts[place - 1].device != part.device {
+                subtask += 1;
+            }
+            let limits = &cuts[part.device].tasks;
+            let limit = limits.iter().find(|(task, _)| *task == index);
+            parts.push(PartAnswer {
+                device: read.set.devices[part.device].name.clone(),
+                time_ns: part.time_ns,
+                due_ns: deadline_ns.map(|_| due[subtask]),
+                longest_ns: limit.and_then(|(_, longest)| *longest),
+            });
+        }
+        ModelAnswer {
+            model: task.name.clone(),
+            priority: told.priority,
+            period_ns,
+            deadline_ns,
+            times: told.times.clone(),
+            parts,
+            runs: outcome.arrived,
+            misses: outcome.late,
+            per_s: outcome.ended as f64 * 1e9 / scenario.until_ns as f64,
+            latency_ns: (!outcome.times_ns.is_empty()).then(|| Latency::of(outcome.times_ns.clone())),
+        }
+    }
+
+    /// What is said of a deadline beyond the period.
+    fn note(&self) -> Option<String> {
+        let (period, deadline) = (self.period_ns?, self.deadline_ns?);
+        (deadline > period).then(|| {
+            format!(
+                "{}: due after {}, later than its period of {}: runs overlap, and are done in the order in which they came",
+                self.model,
+                Milliseconds(deadline),
+                Milliseconds(period)
+            )
+        })
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.refusal {
+            None => writeln!(
+                f,
+                "admitted: no deadline is missed while no part takes longer than stated"
+            )?,
+            Some(refusal) => write!(f, "{refusal}")?,
+        }
+        for device in &self.devices {
+            write!(f, "{device}")?;
+        }
+        for note in self.models.iter().filter_map(ModelAnswer::note) {
+            writeln!(f, "{note}")?;
+        }
+        let Simulated {
+            time_ns,
+            arrivals,
+            seed,
+        } = &self.simulated;
+        let how = match arrivals {
+            Arriving::Periodic => "periodic".to_owned(),
+            Arriving::Sporadic => format!("sporadic, seed {seed}"),
+        };
+        writeln!(
+            f,
+            "\nsimulated {} s of virtual time, {how}",
+            *time_ns as f64 / 1e9
+        )?;
+        let width = self.models.iter().map(|model| model.model.chars().count());
+        let width = width.max().unwrap_or(0).max("model".len());
+        writeln!(
+            f,
+            "{:<width$}  priority {:>10} {:>11} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8}",
+            "model", "period ms", "deadline ms", "runs", "missed", "p50 ms", "p99 ms", "worst ms", "per s"
+        )?;
+        for model in &self.models {
+            let ms =
+                |time: Option<u64>| time.map_or("-".to_owned(), |time| format!("{:.1}", time as f64 / 1e6));
+            let latency = model.latency_ns.as_ref();
+            let missed = match model.deadline_ns {
+                Some(_) => model.misses.to_string(),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                f,
+                "{:<width$}  {:<8} {:>10} {:>11} {:>7} {missed:>7} {:>8} {:>8} {:>8} {:>8.2}",
+                model.model,
+                model.priority.word(),
+                ms(model.period_ns),
+                ms(model.deadline_ns),
+                model.runs,
+                ms(latency.map(|latency| latency.p50)),
+                ms(latency.map(|latency| latency.p99)),
+                ms(latency.map(|latency| latency.max)),
+                model.per_s
+            )?;
+        }
+        if let Some(miss) = &self.first_miss {
+            writeln!(f, "first miss: {miss}")?;
+        }
+        for model in &self.models {
+            for words in &model.times {
+                writeln!(f, "times of {}: {words}", model.model)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "refused: {}", self.reason)?;
+        for fit in &self.would_fit {
+            writeln!(f, "  would fit: {fit}")?;
+        }
+        match self.proof {
+            Proof::Memory => Ok(()),
+            Proof::SufficientOnly => {
+                writeln!(
+                    f,
+                    "  sufficient only: no arrivals were found that miss; the set may be fine"
+                )
+            }
+            Proof::Misses => {
+                let arrivals = self
+                    .arrivals
+                    .iter()
+                    .take(SHOWN)
+                    .map(|arrival| format!("{} at {} ms", arrival.model, arrival.time_ns as f64 / 1e6));
+                let arrivals: Vec<String> = arrivals.collect();
+                let more = match self.arrivals.len() > SHOWN {
+                    true => format!(", and {} more", self.arrivals.len() - SHOWN),
+                    false => String::new(),
+                };
+                writeln!(f, "  misses with arrivals: {}{more}", arrivals.join(", "))?;
+                match &self.miss {
+                    Some(miss) => writeln!(f, "  {miss}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for MissAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} came at {}, was due at {} and ended at {}",
+            self.model,
+            Milliseconds(self.arrived_ns),
+            Milliseconds(self.due_ns),
+            Milliseconds(self.ended_ns)
+        )
+    }
+}
+
+impl fmt::Display for DeviceAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.device)?;
+        if let Some(utilisation) = self.utilisation {
+            write!(f, " deadlines take {:.1} % at most;", utilisation * 100.0)?;
+        }
+        match self.longest_part_ns {
+            Some(0) => write!(f, " no part is short enough not to cause a miss;")?,
+            Some(longest) => write!(f, " longest part allowed {};", Milliseconds(longest))?,
+            None => write!(f, " parts may be as long as they like;")?,
+        }
+        if self.memory_bytes > 0 {
+            write!(f, " {:.1} MiB held;", self.memory_bytes as f64 / 1_048_576.0)?;
+        }
+        writeln!(f, " simulated busy {:.1} %", self.busy * 100.0)?;
+        for instant in &self.tightest {
+            writeln!(f, "  {instant}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for InstantAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: tightest {} after it became busy: {} to do at most ({} due",
+            self.priority.word(),
+            Milliseconds(self.supply_ns),
+            Milliseconds(self.demand_ns),
+            Milliseconds(self.due_ns),
+        )?;
+        for (time, what) in [
+            (self.more_urgent_ns, "more urgent"),
+            (self.blocking_ns, "begun before"),
+            (self.out_of_turn_ns, "of less urgent ones by their shares"),
+        ] {
+            if time > 0 {
+                write!(f, ", {} {what}", Milliseconds(time))?;
+            }
+        }
+        write!(
+            f,
+            "), {} left",
+            Milliseconds(self.supply_ns.saturating_sub(self.demand_ns))
+        )
+    }
+}

@@ -1,0 +1,419 @@
+//! The file of a set: models that share devices, in TOML.
+//!
+//! Invariants: a key that is not known, a period of zero and a device that nobody has are errors that name the model;
+//! a part's time is stated in the file or comes from a plan, and says which.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use polychip::{Model, Planned, Policy, Runtime};
+use polychip_lanes::{Arrivals, Class, Device, Part, Settings, Task, TaskSet};
+use serde::Deserialize;
+
+use crate::exit::bad_input;
+use crate::setup::{self, RuntimeArguments};
+
+/// What is added to times that were not measured, in per cent, where the file says nothing.
+const MARGIN_PERCENT: f64 = 50.0;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    device: Vec<DeviceRow>,
+    model: Vec<ModelRow>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceRow {
+    name: String,
+    memory_mib: Option<f64>,
+    in_flight: Option<usize>,
+    #[serde(default)]
+    share_percent: Shares,
+}
+
+/// What is guaranteed to less urgent models of a device's time; what a queue guarantees, where left out.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shares {
+    normal: Option<f64>,
+    batch: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelRow {
+    name: Option<String>,
+    /// Where it is planned instead of stated; beside the file.
+    path: Option<PathBuf>,
+    #[serde(default)]
+    devices: Vec<String>,
+    threads: Option<u32>,
+    margin_percent: Option<f64>,
+    /// Endless where left out.
+    period_ms: Option<f64>,
+    /// The period where left out.
+    deadline_ms: Option<f64>,
+    #[serde(default)]
+    priority: Priority,
+    #[serde(default)]
+    parts: Vec<PartRow>,
+    #[serde(default)]
+    launch_ms: f64,
+    max_part_ms: Option<f64>,
+    #[serde(default)]
+    memory_mib: BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartRow {
+    device: String,
+    time_ms: f64,
+}
+
+/// How urgent a model is; the class of its turns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Priority {
+    /// A frame that someone waits for.
+    Urgent,
+    /// The usual.
+    #[default]
+    Normal,
+    /// Work that nobody waits for.
+    Batch,
+}
+
+/// A set, and what is said of its models beside.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) set: TaskSet,
+    /// By model.
+    pub(super) models: Vec<Told>,
+}
+
+/// What is said of a model.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) priority: Priority,
+    /// Where the times of its parts come from, in words.
+    pub(super) times: Vec<String>,
+}
+
+impl Priority {
+    /// The class of the queue.
+    fn class(self) -> Class {
+        match self {
+            Priority::Urgent => Class::Urgent,
+            Priority::Normal => Class::Normal,
+            Priority::Batch => Class::Background,
+        }
+    }
+
+    /// The priority of a class of the queue.
+    pub(super) fn of_class(class: Class) -> Self {
+        match class {
+            Class::Urgent => Priority::Urgent,
+            Class::Normal => Priority::Normal,
+            Class::Background => Priority::Batch,
+        }
+    }
+
+    /// The word of the file.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Priority::Urgent => "urgent",
+            Priority::Normal => "normal",
+            Priority::Batch => "batch",
+        }
+    }
+}
+
+/// Reads a set; stated parts are cut so that none is longer than `max_part_ms`, whatever the file says.
+pub(super) fn read(
+    path: &Path,
+    runtime: &RuntimeArguments,
+    max_part_ms: Option<f64>,
+) -> anyhow::Result<Read> {
+    let text = crate::file::read_text(path)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let made = made(&text, max_part_ms, &mut |row| {
+        let runtime = runtime.runtime(None)?;
+        planned(&runtime, folder, row)
+    });
+    made.map_err(|error| error.context(path.display().to_string()))
+}
+
+/// The plan of a model that the file only names.
+type Plan<'a> = dyn FnMut(&ModelRow) -> anyhow::Result<Planned> + 'a;
+
+/// The set of this text.
+fn made(text: &str, max_part_ms: Option<f64>, plan: &mut Plan<'_>) -> anyhow::Result<Read> {
+    let file: File = toml::from_str(text).map_err(|error| bad_input(error.to_string().trim_end()))?;
+    let mut devices = Vec::new();
+    for row in &file.device {
+        if devices.iter().any(|device: &Device| device.name == row.name) {
+            return Err(bad_input(format!("device {}: stands there twice", row.name)));
+        }
+        devices.push(Device {
+            memory_bytes: row.memory_mib.map(|mib| bytes(&row.name, mib)).transpose()?,
+            queue: row.queue()?,
+            ..Device::new(&row.name)
+        });
+    }
+    let mut set = TaskSet::new(devices, Vec::new());
+    let mut models = Vec::new();
+    for (index, row) in file.model.iter().enumerate() {
+        let (task, told) = row.task(
+            index,
+            &mut set.devices,
+            !file.device.is_empty(),
+            max_part_ms,
+            plan,
+        )?;
+        if set.tasks.iter().any(|other| other.name == task.name) {
+            return Err(bad_input(format!(
+                "model {}: there are two of that name",
+                task.name
+            )));
+        }
+        set.tasks.push(task);
+        models.push(told);
+    }
+    set.check().map_err(bad_input)?;
+    Ok(Read { set, models })
+}
+
+impl DeviceRow {
+    /// How its queue goes on.
+    fn queue(&self) -> anyhow::Result<Settings> {
+        let usual = Settings::default();
+        let share = |class: Class, percent: Option<f64>| match percent {
+            None => Ok(usual.share_permille[class.index()]),
+            Some(percent @ 0.0..=100.0) => Ok((percent * 10.0).round() as u16),
+            Some(percent) => Err(bad_input(format!(
+                "device {}: share_percent is {percent}; it is from 0 to 100",
+                self.name
+            ))),
+        };
+        Ok(Settings {
+            in_flight: self.in_flight.unwrap_or(usual.in_flight),
+            share_permille: [
+                0,
+                share(Class::Normal, self.share_percent.normal)?,
+                share(Class::Background, self.share_percent.batch)?,
+            ],
+            ..usual
+        })
+    }
+}
+
+impl ModelRow {
+    /// The task, whose devices are added where the file lists none.
+    fn task(
+        &self,
+        index: usize,
+        devices: &mut Vec<Device>,
+        is_listed: bool,
+        max_part_ms: Option<f64>,
+        plan: &mut Plan<'_>,
+    ) -> anyhow::Result<(Task, Told)> {
+        let stem = self.path.as_deref().and_then(Path::file_stem);
+        let name = match (&self.name, stem) {
+            (Some(name), _) => name.clone(),
+            (None, Some(stem)) => stem.to_string_lossy().into_owned(),
+            (None, None) => return Err(bad_input(format!("model {index}: has neither name nor path"))),
+        };
+        let bad = |words: String| bad_input(format!("model {name}: {words}"));
+        let mut device_of = |device: &str| {
+            let place = devices.iter().position(|one| one.name == device);
+            match place {
+                Some(place) => Ok(place),
+                None if is_listed => {
+                    let names: Vec<&str> = devices.iter().map(|one| one.name.as_str()).collect();
+                    Err(bad(format!(
+                        "there is no device {device}; listed are {}",
+                        names.join(", ")
+                    )))
+                }
+                None => {
+                    devices.push(Device::new(device));
+                    Ok(devices.len() - 1)
+                }
+            }
+        };
+        let mut times = Vec::new();
+        let mut parts = Vec::new();
+        let mut memory_bytes = Vec::new();
+        match (&self.path, self.parts.is_empty()) {
+            (None, true) => return Err(bad("has neither parts nor path".to_owned())),
+            (Some(_), false) => return Err(bad("has both parts and a path; give one".to_owned())),
+            (None, false) => {
+                if !self.devices.is_empty() || self.threads.is_some() || self.margin_percent.is_some() {
+                    return Err(bad(
+                        "devices, threads and margin_percent are for a model with a path; its parts name their devices".to_owned(),
+                    ));
+                }
+                let longest = max_part_ms.or(self.max_part_ms);
+                for row in &self.parts {
+                    let device = device_of(&row.device)?;
+                    for time in cut(row.time_ms, longest) {
+                        let time_ns = nanoseconds(time + self.launch_ms).ok_or_else(|| {
+                            bad(format!("a part of {} ms is no time", time + self.launch_ms))
+                        })?;
+                        parts.push(Part { device, time_ns });
+                    }
+                }
+                times.push("stated in the file".to_owned());
+            }
+            (Some(_), true) => {
+                if self.max_part_ms.is_some() || self.launch_ms != 0.0 {
+                    return Err(bad(
+                        "launch_ms and max_part_ms are for stated parts; those of a plan are as they are"
+                            .to_owned(),
+                    ));
+                }
+                let planned = plan(self)?;
+                let margin = self.margin_percent.unwrap_or(MARGIN_PERCENT);
+                if !(0.0..=1_000.0).contains(&margin) {
+                    return Err(bad(format!("margin_percent is {margin}; it is from 0 to 1000")));
+                }
+                for timed in timed(&planned, margin) {
+                    let device = device_of(&timed.device)?;
+                    parts.push(Part {
+                        device,
+                        time_ns: timed.time_ns.max(1),
+                    });
+                    times.push(timed.words);
+                }
+                for (device, bytes) in planned.plan().devices.iter().zip(&planned.plan().memory_bytes) {
+                    if *bytes > 0 {
+                        memory_bytes.push((device_of(device)?, *bytes));
+                    }
+                }
+            }
+        }
+        for (device, mib) in &self.memory_mib {
+            memory_bytes.push((device_of(device)?, bytes(&name, *mib)?));
+        }
+        let time = |what: &str, ms: f64| {
+            nanoseconds(ms)
+                .ok_or_else(|| bad(format!("{what} is {ms}; it is a time above 0 in milliseconds")))
+        };
+        let arrivals = match (self.period_ms, self.deadline_ms) {
+            (None, None) => Arrivals::Endless,
+            (None, Some(_)) => {
+                return Err(bad(
+                    "has a deadline_ms and no period_ms: how often it comes must be known".to_owned(),
+                ));
+            }
+            (Some(period), deadline) => Arrivals::Sporadic {
+                period_ns: time("period_ms", period)?,
+                deadline_ns: time("deadline_ms", deadline.unwrap_or(period))?,
+            },
+        };
+        let task = Task {
+            name,
+            class: self.priority.class(),
+            arrivals,
+            parts,
+            memory_bytes,
+        };
+        let priority = self.priority;
+        Ok((task, Told { priority, times }))
+    }
+}
+
+/// Plans a model on the devices that its row names.
+fn planned(runtime: &Runtime, folder: &Path, row: &ModelRow) -> anyhow::Result<Planned> {
+    let path = row
+        .path
+        .as_ref()
+        .expect("invariant: only models with a path are planned");
+    let model: Model = runtime.load(folder.join(path))?;
+    let mut policy = Policy::latency().in_flight(1);
+    if !row.devices.is_empty() {
+        policy = policy.devices(&row.devices);
+    }
+    if let Some(threads) = row.threads {
+        policy = policy.threads(threads);
+    }
+    setup::planned(runtime, &model, &policy)
+}
+
+/// A part of a plan with the time that admission counts on.
+struct Timed {
+    device: String,
+    time_ns: u64,
+    words: String,
+}
+
+/// The parts of a plan, in its order: the 0.99 quantile where the part was measured, else what the plan says and a margin; with
+/// launches and what is brought to the part.
+fn timed(planned: &Planned, margin_percent: f64) -> Vec<Timed> {
+    let plan = planned.plan();
+    let measured = planned.measured();
+    let parts = plan.parts.iter().enumerate();
+    let timed = parts.map(|(index, part)| {
+        let device = &plan.devices[part.device.index()];
+        let brought = plan.crossings.iter().filter(|crossing| {
+            let reads = crossing.to_parts.first().map(|part| part.index());
+            // what goes home is charged to the last part
+            reads.unwrap_or(plan.parts.len() - 1) == index
+        });
+        let brought: u64 = brought.map(|crossing| crossing.time.nanoseconds()).sum();
+        let beside = part.launch.nanoseconds() + brought;
+        let figure = measured.iter().find(|figure| figure.part == Some(index));
+        let (time_ns, from) = match figure {
+            Some(figure) => (
+                figure.p99_ns + beside,
+                format!("0.99 quantile of {} runs", figure.samples),
+            ),
+            None => {
+                let stated = part.cost.time.nanoseconds() + beside;
+                let time = stated as f64 * (1.0 + margin_percent / 100.0);
+                let word = part.cost.provenance.word();
+                (time.ceil() as u64, format!("{word}, plus {margin_percent} %"))
+            }
+        };
+        let emulated = if part.cost.emulated {
+            ", emulated device"
+        } else {
+            ""
+        };
+        Timed {
+            device: device.clone(),
+            time_ns,
+            words: format!("part {index} on {device}: {from}{emulated}"),
+        }
+    });
+    timed.collect()
+}
+
+/// A time cut into as few equal pieces as are no longer than so.
+fn cut(time_ms: f64, longest_ms: Option<f64>) -> Vec<f64> {
+    let pieces = match longest_ms {
+        // a hair more than a whole number of pieces is a rounding error of the file's decimals
+        Some(longest) if longest > 0.0 && time_ms > longest => (time_ms / longest - 1e-9).ceil().min(1e6),
+        _ => 1.0,
+    };
+    vec![time_ms / pieces; pieces as usize]
+}
+
+/// Milliseconds in nanoseconds, where they are a time above 0.
+fn nanoseconds(ms: f64) -> Option<u64> {
+    let ns = (ms * 1e6).round();
+    (ns >= 1.0 && ns <= polychip_lanes::LONGEST_NS as f64).then_some(ns as u64)
+}
+
+fn bytes(name: &str, mib: f64) -> anyhow::Result<u64> {
+    match mib {
+        0.0..=1e9 => Ok((mib * 1_048_576.0).round() as u64),
+        _ => Err(bad_input(format!(
+            "{name}: memory_mib is {mib}; it is from 0 to 1e9"
+        ))),
+    }
+}

@@ -1,0 +1,365 @@
+//! Admission: whether a set of tasks meets all its deadlines, with the proof, or what stands against it.
+//!
+//! Each device is judged by [demand over supply](crate::demand), its memory by sums. Where tasks change devices, their
+//! deadlines are divided among their subtasks ([`Division`]).
+//!
+//! Invariants:
+//! 1. Sufficient: no set that is admitted misses a deadline, as long as tasks come no more often and parts take no longer than
+//!    stated, a run's next part is queued before its device is given another, and the device does nothing else.
+//! 2. Not always necessary: what a refusal proves, it says ([`Missing`](crate::Missing)).
+//! 3. Monotone: a set that is refused is refused with any task more.
+
+use std::fmt;
+
+use crate::demand::{Failed, Hypothetical, Instant, Load, Subtask};
+use crate::error::Error;
+use crate::intermediate::Division;
+use crate::missing::due;
+use crate::settings::Class;
+use crate::task::TaskSet;
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// No deadline is missed.
+    Admitted(Certificate),
+    /// That could not be proved.
+    Refused(Reason),
+}
+
+/// The proof that no deadline is missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// How deadlines are divided among the subtasks of tasks that change devices.
+    pub division: Division,
+    /// By task: time from arrival to when each of its subtasks is due, in nanoseconds; `u64::MAX` without deadline.
+    pub deadlines_ns: Vec<Vec<u64>>,
+    /// By device.
+    pub devices: Vec<DeviceProof>,
+}
+
+/// What holds on one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceProof {
+    /// Share that tasks with deadlines take of it, in millionths, rounded up.
+    pub utilisation_ppm: u64,
+    /// Bytes that all tasks hold there.
+    pub memory_bytes: u64,
+    /// By class with deadlines, most urgent first: the deadline that leaves the least slack.
+    pub tightest: Vec<Instant>,
+}
+
+/// What stands against a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The parts of a task alone take longer than its deadline.
+    TooSlow {
+        /// Index of the task.
+        task: usize,
+        /// Time of its parts in nanoseconds.
+        time_ns: u64,
+        /// Its deadline in nanoseconds.
+        deadline_ns: u64,
+    },
+    /// A device has too little memory.
+    Memory {
+        /// Index of the device.
+        device: usize,
+        /// Bytes that the tasks hold.
+        bytes: u64,
+        /// Bytes that there are.
+        limit_bytes: u64,
+    },
+    /// Endless work is more urgent than a deadline on the same device.
+    Starved {
+        /// Index of the device.
+        device: usize,
+        /// Index of the endless task.
+        by: usize,
+        /// Index of the task with a deadline.
+        task: usize,
+    },
+    /// Demand may exceed supply.
+    Demand {
+        /// The deadline at which it does.
+        instant: Instant,
+        /// Index of the task whose part may be ahead and cannot be taken back.
+        blocked_by: Option<usize>,
+        /// Whether it would without that part too.
+        overloaded: bool,
+    },
+    /// More than all of a device's time is asked for, in the long run.
+    Overloaded {
+        /// Index of the device.
+        device: usize,
+        /// The least urgent class that takes part in it.
+        class: Class,
+        /// Share of the device that it and more urgent ones ask for, in millionths.
+        utilisation_ppm: u64,
+    },
+    /// The device is used up so nearly that there are more deadlines to look at than can be.
+    Undecided {
+        /// Index of the device.
+        device: usize,
+        /// The class.
+        class: Class,
+    },
+}
+
+impl Admission {
+    /// The proof, where the set is admitted.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&Certificate> {
+        match self {
+            Admission::Admitted(certificate) => Some(certificate),
+            Admission::Refused(_) => None,
+        }
+    }
+}
+
+/// Judges a set.
+///
+/// # Errors
+/// The set means nothing ([`TaskSet::check`]).
+pub fn admit(set: &TaskSet) -> Result<Admission, Error> {
+    set.check()?;
+    Ok(judged(set))
+}
+
+/// Judges a set that means something.
+pub(crate) fn judged(set: &TaskSet) -> Admission {
+    let mut refused = None;
+    for division in Division::of(set) {
+        match proof(set, *division) {
+            Ok(certificate) => return Admission::Admitted(certificate),
+            // what the first division is refused for is said; another one may be refused elsewhere
+            Err(reason) => drop(refused.get_or_insert(reason)),
+        }
+    }
+    Admission::Refused(refused.expect("invariant: there is at least one division"))
+}
+
+/// When subtasks are due, by task and subtask: as the certificate says; where the set is refused, in proportion to their times.
+#[must_use]
+pub fn deadlines_of(set: &TaskSet, admission: &Admission) -> Vec<Vec<u64>> {
+    match admission {
+        Admission::Admitted(certificate) => certificate.deadlines_ns.clone(),
+        Admission::Refused(_) => due(set),
+    }
+}
+
+/// When subtasks of all tasks are due, where each alone meets its deadline.
+pub(crate) fn deadlines(set: &TaskSet, division: Division) -> Result<Vec<Vec<u64>>, Reason> {
+    let each = set.tasks.iter().enumerate().map(|(index, task)| {
+        division.deadlines(task).ok_or_else(|| Reason::TooSlow {
+            task: index,
+            time_ns: task.time_ns(),
+            deadline_ns: task.sporadic().map_or(u64::MAX, |(_, deadline)| deadline),
+        })
+    });
+    each.collect()
+}
+
+/// The proof with deadlines divided so, or what stands against it.
+fn proof(set: &TaskSet, division: Division) -> Result<Certificate, Reason> {
+    let deadlines = deadlines(set, division)?;
+    let mut devices = Vec::with_capacity(set.devices.len());
+    for (index, device) in set.devices.iter().enumerate() {
+        let memory_bytes = set.memory_on(index);
+        if let Some(limit_bytes) = device.memory_bytes.filter(|limit| *limit < memory_bytes) {
+            return Err(Reason::Memory {
+                device: index,
+                bytes: memory_bytes,
+                limit_bytes,
+            });
+        }
+        let load = Load::new(set, index, &deadlines);
+        let classes = load.classes();
+        if let Some(reason) = starved(&load) {
+            return Err(reason);
+        }
+        let mut tightest = Vec::with_capacity(classes.len());
+        for class in &classes {
+            let found = load.test(*class, &load.subtasks.as_slice());
+            tightest.extend(found.map_err(|failed| reason(&load, failed))?);
+        }
+        devices.push(DeviceProof {
+            utilisation_ppm: classes.last().map_or(0, |class| load.utilisation_ppm(*class)),
+            memory_bytes,
+            tightest,
+        });
+    }
+    Ok(Certificate {
+        division,
+        deadlines_ns: deadlines,
+        devices,
+    })
+}
+
+/// Endless work that is more urgent than a deadline.
+fn starved(load: &Load) -> Option<Reason> {
+    let (endless, timed): (Vec<&Subtask>, Vec<&Subtask>) =
+        load.subtasks.iter().partition(|one| one.period_ns.is_none());
+    let by = endless.iter().min_by_key(|one| one.class)?;
+    let task = timed.iter().find(|one| one.class > by.class)?;
+    Some(Reason::Starved {
+        device: load.device,
+        by: by.task,
+        task: task.task,
+    })
+}
+
+/// Says what failed in terms of tasks.
+fn reason(load: &Load, failed: Failed) -> Reason {
+    let instant = match failed {
+        Failed::TooMany(class) => {
+            return Reason::Undecided {
+                device: load.device,
+                class,
+            };
+        }
+        Failed::Overloaded(class) => {
+            return Reason::Overloaded {
+                device: load.device,
+                class,
+                utilisation_ppm: load.utilisation_ppm(class),
+            };
+        }
+        Failed::Exceeded(instant) => instant,
+    };
+    let blockers = load
+        .subtasks
+        .iter()
+        .filter(|one| one.blocks(instant.class, instant.supply_ns));
+    let blocked_by = blockers.max_by_key(|one| one.longest_ns).map(|one| one.task);
+    let nothing = Hypothetical {
+        subtasks: &load.subtasks,
+        class: Class::Background,
+        due_ns: None,
+        longest_ns: 0,
+    };
+    Reason::Demand {
+        instant,
+        blocked_by,
+        overloaded: load.test(instant.class, &nothing).is_err(),
+    }
+}
+
+/// A reason in the words of the set.
+#[derive(Debug, Clone, Copy)]
+pub struct Said<'a> {
+    set: &'a TaskSet,
+    reason: &'a Reason,
+}
+
+impl Reason {
+    /// The reason with the names of the set.
+    #[must_use]
+    pub fn said<'a>(&'a self, set: &'a TaskSet) -> Said<'a> {
+        Said { set, reason: self }
+    }
+}
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = |index: usize| &self.set.devices[index].name;
+        let task = |index: usize| &self.set.tasks[index].name;
+        match self.reason {
+            Reason::TooSlow {
+                task: index,
+                time_ns,
+                deadline_ns,
+            } => write!(
+                f,
+                "{} takes {} alone, its deadline is {}",
+                task(*index),
+                Milliseconds(*time_ns),
+                Milliseconds(*deadline_ns)
+            ),
+            Reason::Memory {
+                device: index,
+                bytes,
+                limit_bytes,
+            } => write!(
+                f,
+                "{}: {bytes} bytes are held, there are {limit_bytes}",
+                device(*index)
+            ),
+            Reason::Starved {
+                device: index,
+                by,
+                task: of,
+            } => write!(
+                f,
+                "{}: {} is endless and more urgent than {}, for which only its share is left",
+                device(*index),
+                task(*by),
+                task(*of)
+            ),
+            Reason::Demand {
+                instant, blocked_by, ..
+            } => {
+                write!(
+                    f,
+                    "{}, {}: within {} there may be {} to do ({} due of the class",
+                    device(instant.device),
+                    instant.class.word(),
+                    Milliseconds(instant.supply_ns),
+                    Milliseconds(instant.demand_ns()),
+                    Milliseconds(instant.own_ns),
+                )?;
+                if instant.higher_ns > 0 {
+                    write!(f, ", {} of more urgent ones", Milliseconds(instant.higher_ns))?;
+                }
+                if let Some(by) = blocked_by.filter(|_| instant.blocking_ns > 0) {
+                    let time = Milliseconds(instant.blocking_ns);
+                    write!(f, ", {time} of {} that was begun before", task(by))?;
+                }
+                if instant.lower_ns > 0 {
+                    write!(
+                        f,
+                        ", {} of less urgent ones by their shares",
+                        Milliseconds(instant.lower_ns)
+                    )?;
+                }
+                f.write_str(")")
+            }
+            Reason::Overloaded {
+                device: index,
+                class,
+                utilisation_ppm,
+            } => write!(
+                f,
+                "{}, {}: {:.1} % of its time is asked for",
+                device(*index),
+                class.word(),
+                *utilisation_ppm as f64 / 1e4
+            ),
+            Reason::Undecided { device: index, class } => write!(
+                f,
+                "{}, {}: used up so nearly that it was not decided",
+                device(*index),
+                class.word()
+            ),
+        }
+    }
+}
+
+/// A time in milliseconds, to the microsecond.
+#[derive(Debug, Clone, Copy)]
+pub struct Milliseconds(
+    /// The time in nanoseconds.
+    pub u64,
+);
+
+impl fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // a nanosecond less than a part is what may be ahead of a run; nobody reads that
+        let micros = self.0.saturating_add(500) / 1_000;
+        let (whole, rest) = (micros / 1_000, micros % 1_000);
+        match rest {
+            0 => write!(f, "{whole} ms"),
+            _ => write!(f, "{} ms", format!("{whole}.{rest:03}").trim_end_matches('0')),
+        }
+    }
+}

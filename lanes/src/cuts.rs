@@ -1,0 +1,92 @@
+//! Cuts from deadlines: how long a part may be so that no deadline is missed because it cannot be taken back.
+//!
+//! With one part at a time and one class this is the bound of Baruah (2005): a part of task `k` may be no longer than the
+//! least of `t - sum of dbf(t)` over the deadlines `t` before its own, and over all of them where it has none.
+//!
+//! Invariant: a set whose parts are no longer than these, and that has no other part, passes the test that they come from.
+
+use crate::admit::{deadlines, judged};
+use crate::demand::{Hypothetical, Load};
+use crate::error::Error;
+use crate::intermediate::Division;
+use crate::settings::Class;
+use crate::task::{LONGEST_NS, TaskSet};
+
+/// Cuts on one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cuts {
+    /// The longest part, in nanoseconds, of work without deadline in the least urgent class: no deadline is missed because of
+    /// it. 0 where deadlines are missed whatever it is; none where it may be as long as it likes.
+    pub longest_ns: Option<u64>,
+    /// The same of the parts of each task that has any here, by index.
+    pub tasks: Vec<(usize, Option<u64>)>,
+}
+
+/// How long parts may be, by device; where parts alone take longer than a deadline, none may be.
+///
+/// # Errors
+/// The set means nothing ([`TaskSet::check`]).
+pub fn cuts(set: &TaskSet) -> Result<Vec<Cuts>, Error> {
+    set.check()?;
+    let admission = judged(set);
+    let division = admission
+        .certificate()
+        .map_or(Division::ALL[0], |found| found.division);
+    let Ok(deadlines) = deadlines(set, division) else {
+        let none = |device: usize| Cuts {
+            longest_ns: Some(0),
+            tasks: on(set, device).map(|task| (task, Some(0))).collect(),
+        };
+        return Ok((0..set.devices.len()).map(none).collect());
+    };
+    let of = |device: usize| {
+        let load = Load::new(set, device, &deadlines);
+        let tasks = on(set, device).map(|task| {
+            let here = load.subtasks.iter().filter(|one| one.task == task);
+            // the latest of its deadlines here: its parts wait for the most
+            let due = here.map(|one| one.window_ns.saturating_add(one.early_ns)).max();
+            let endless = set.tasks[task].sporadic().is_none();
+            let due_ns = due.filter(|_| !endless);
+            (task, longest(&load, set.tasks[task].class, due_ns))
+        });
+        Cuts {
+            tasks: tasks.collect(),
+            longest_ns: longest(&load, Class::Background, None),
+        }
+    };
+    Ok((0..set.devices.len()).map(of).collect())
+}
+
+/// Tasks that have a part on a device.
+fn on(set: &TaskSet, device: usize) -> impl Iterator<Item = usize> + '_ {
+    let tasks = set.tasks.iter().enumerate();
+    tasks
+        .filter(move |(_, task)| task.longest_on(device) > 0)
+        .map(|(index, _)| index)
+}
+
+/// The longest part of this class and deadline with which all classes pass.
+fn longest(load: &Load, class: Class, due_ns: Option<u64>) -> Option<u64> {
+    let classes = load.classes();
+    let passes = |longest_ns: u64| {
+        let one = Hypothetical {
+            subtasks: &load.subtasks,
+            class,
+            due_ns,
+            longest_ns,
+        };
+        classes.iter().all(|class| load.test(*class, &one).is_ok())
+    };
+    if passes(LONGEST_NS) {
+        return None;
+    }
+    let (mut good, mut bad) = (0, LONGEST_NS);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        match passes(middle) {
+            true => good = middle,
+            false => bad = middle,
+        }
+    }
+    Some(good)
+}

@@ -1,0 +1,534 @@
+//! Demand over supply on one device: whether parts that take turns by class, then deadline, are all done in time.
+//!
+//! The test is that of EDF with limited preemption (Baruah, The limited-preemption uniprocessor scheduling of sporadic
+//! task systems, ECRTS 2005; Buttazzo, Bertogna and Yao, Limited preemptive scheduling for real-time systems: a survey,
+//! IEEE TII 2013), with more urgent classes as interference (time-demand analysis: Lehoczky, Sha and Ding, RTSS 1989).
+//!
+//! Why it is sound: suppose that a run of class `c` that is due at `d` is late, and let `s` be the last instant before `d`
+//! at which nothing was pending of more urgent classes, nor of class `c` with a deadline up to `d`. From `s` to `d` the device is never
+//! idle, and does only such work, except for parts that it had been given before `s` (`in_flight` of them at most, each no
+//! longer than the longest part that is due later or is less urgent), and for what goes out of turn of less urgent classes, by
+//! their shares. With `t = d - s`, the work of class `c` is at most the demand bound
+//! `dbf(t) = sum of max(0, floor((t - D) / T) + 1) C`, and more urgent work that came within `x` at most
+//! `rbf(x) = sum of ceil((x + J) / T) C`. If there is an `x <= t` by which all of that is done, the run was not late.
+//!
+//! Where a device is given several parts at once, each part of that work may find so many fewer one others ahead of it that
+//! were given while nothing else was waiting: each part is charged for them.
+//!
+//! Out of turn goes at most what a class had earned at `s`, and its share of the time since. It earns only while it waits, and
+//! pays for what it gets: the more of the device more urgent classes leave, the less it can have earned (`saved`). Where that
+//! is less than its shortest part, nothing of it goes out of turn.
+//!
+//! Invariants: times are whole nanoseconds, and sums saturate, which refuses; a `f64` bounds what is looked at, and what a class can have
+//! earned, and is rounded to the safe side.
+
+use crate::settings::{Class, Settings};
+use crate::task::{Arrivals, TaskSet};
+
+/// Deadlines that are looked at before a test is given up.
+const MOST_INSTANTS: usize = 1 << 17;
+/// The same where there is no end to them: the device is used up, and a deadline is only looked for to be named.
+const MOST_OVERLOADED: usize = 1 << 12;
+/// Turns after which a busy period is taken to have no end.
+const MOST_TURNS: usize = 1 << 12;
+
+/// Parts of a task that follow each other on a device, as the device sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Subtask {
+    pub(crate) task: usize,
+    pub(crate) class: Class,
+    /// Time of its parts (`C`).
+    pub(crate) time_ns: u64,
+    pub(crate) parts: u64,
+    pub(crate) longest_ns: u64,
+    pub(crate) shortest_ns: u64,
+    /// Shortest time from one to the next (`T`); none: endless.
+    pub(crate) period_ns: Option<u64>,
+    /// From when it should be ready to when it should be done (`D`).
+    pub(crate) window_ns: u64,
+    /// By how much earlier than it should be it may be ready (`J`): what subtasks before it need at most.
+    pub(crate) early_ns: u64,
+}
+
+/// The tightest deadline of a class on a device, or one that may be missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instant {
+    /// Index of the device.
+    pub device: usize,
+    /// The class whose deadline it is.
+    pub class: Class,
+    /// The supply: time from when the device became busy to the deadline, in nanoseconds.
+    pub supply_ns: u64,
+    /// What is due of the class by then, in nanoseconds.
+    pub own_ns: u64,
+    /// What may come of more urgent classes, in nanoseconds.
+    pub higher_ns: u64,
+    /// What the device may have been given before and cannot take back, in nanoseconds.
+    pub blocking_ns: u64,
+    /// What less urgent classes may get out of turn, by their shares, in nanoseconds.
+    pub lower_ns: u64,
+}
+
+/// What a device may be busy with that is not yet due: the longest part of a subtask whose deadline is later.
+pub(crate) trait Blocking {
+    /// The longest part that may be ahead of work of this class that is due after `supply_ns`.
+    fn longest_ns(&self, class: Class, supply_ns: u64) -> u64;
+
+    /// The longest and the shortest part of a class; zero where it has none.
+    fn parts(&self, class: Class) -> (u64, u64);
+}
+
+/// The device's own later and less urgent parts.
+impl Blocking for &[Subtask] {
+    fn longest_ns(&self, class: Class, supply_ns: u64) -> u64 {
+        let later = self.iter().filter(|one| one.blocks(class, supply_ns));
+        later.map(|one| one.longest_ns).max().unwrap_or(0)
+    }
+
+    fn parts(&self, class: Class) -> (u64, u64) {
+        let own = || self.iter().filter(|one| one.class == class);
+        let longest = own().map(|one| one.longest_ns).max();
+        let shortest = own().map(|one| one.shortest_ns).min();
+        (longest.unwrap_or(0), shortest.unwrap_or(0))
+    }
+}
+
+/// Parts up to this length, of a subtask of this class and deadline, where no other part that can be ahead is longer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hypothetical<'a> {
+    pub(crate) subtasks: &'a [Subtask],
+    pub(crate) class: Class,
+    /// Time from its run's arrival to the deadline; none: endless.
+    pub(crate) due_ns: Option<u64>,
+    pub(crate) longest_ns: u64,
+}
+
+impl Blocking for Hypothetical<'_> {
+    fn longest_ns(&self, class: Class, supply_ns: u64) -> u64 {
+        let later = self.due_ns.is_none_or(|due| due > supply_ns);
+        match self.class > class || self.class == class && later {
+            true => self.longest_ns,
+            false => 0,
+        }
+    }
+
+    fn parts(&self, class: Class) -> (u64, u64) {
+        let (longest, _) = self.subtasks.parts(class);
+        let longest = match class == self.class {
+            true => self.longest_ns,
+            false => longest.min(self.longest_ns),
+        };
+        // as short ones as may be are among them
+        (longest, longest.min(1))
+    }
+}
+
+impl Subtask {
+    /// Whether one of its parts may be ahead of work of this class that is due after so long.
+    pub(crate) fn blocks(&self, class: Class, supply_ns: u64) -> bool {
+        // it may have been ready early, and then its deadline is as much further away
+        let due = self.window_ns.saturating_add(self.early_ns);
+        self.class > class || self.class == class && (self.period_ns.is_none() || due > supply_ns)
+    }
+
+    /// Most of its runs that become ready within so long.
+    fn come(&self, within_ns: u64) -> u64 {
+        let jittered = within_ns.saturating_add(self.early_ns);
+        self.period_ns.map_or(0, |period| jittered.div_ceil(period))
+    }
+}
+
+impl Instant {
+    /// What is to be done by the deadline, in nanoseconds.
+    #[must_use]
+    pub fn demand_ns(&self) -> u64 {
+        let rest = self.higher_ns.saturating_add(self.lower_ns);
+        self.own_ns.saturating_add(self.blocking_ns).saturating_add(rest)
+    }
+
+    /// What is left of the supply; 0 where it is exceeded.
+    #[must_use]
+    pub fn slack_ns(&self) -> u64 {
+        self.supply_ns.saturating_sub(self.demand_ns())
+    }
+}
+
+/// Why a class did not pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// Demand exceeds supply.
+    Exceeded(Instant),
+    /// More than all of the device's time is asked for by this class and more urgent ones.
+    Overloaded(Class),
+    /// More deadlines than are looked at; the class.
+    TooMany(Class),
+}
+
+/// A device with what runs there.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) device: usize,
+    in_flight: u64,
+    queue: Settings,
+    pub(crate) subtasks: Vec<Subtask>,
+}
+
+/// How far deadlines are looked at.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    is_overloaded: bool,
+    /// The last that need be; none: not known.
+    bound_ns: Option<u64>,
+    most_instants: usize,
+}
+
+/// What a less urgent class may get out of turn.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lower {
+    share_permille: u64,
+    /// What it can have earned when the device becomes busy, at most, in nanoseconds.
+    saved_ns: u64,
+    /// Its shortest part, in nanoseconds.
+    shortest_ns: u64,
+}
+
+/// All classes, of which those that are not less urgent get nothing.
+type Lowers = [Lower; Class::COUNT];
+
+impl Load {
+    /// What runs on a device, where subtasks of tasks are due as `deadlines` says: by task and subtask, the time from arrival.
+    pub(crate) fn new(set: &TaskSet, device: usize, deadlines: &[Vec<u64>]) -> Self {
+        let mut subtasks = Vec::new();
+        for (index, task) in set.tasks.iter().enumerate() {
+            let mut before = 0;
+            for ((first, end), due) in task.subtasks().zip(&deadlines[index]) {
+                let parts = &task.parts[first..end];
+                if parts[0].device == device {
+                    subtasks.push(Subtask {
+                        task: index,
+                        class: task.class,
+                        time_ns: parts.iter().map(|part| part.time_ns).sum(),
+                        parts: parts.len() as u64,
+                        longest_ns: parts.iter().map(|part| part.time_ns).max().unwrap_or(0),
+                        shortest_ns: parts.iter().map(|part| part.time_ns).min().unwrap_or(0),
+                        period_ns: match task.arrivals {
+                            Arrivals::Sporadic { period_ns, .. } => Some(period_ns),
+                            Arrivals::Endless => None,
+                        },
+                        window_ns: due - before,
+                        early_ns: before,
+                    });
+                }
+                before = *due;
+            }
+        }
+        Self {
+            device,
+            in_flight: set.devices[device].queue.in_flight as u64,
+            queue: set.devices[device].queue,
+            subtasks,
+        }
+    }
+
+    /// Classes that have deadlines here, ascending.
+    pub(crate) fn classes(&self) -> Vec<Class> {
+        let with = self.subtasks.iter().filter(|one| one.period_ns.is_some());
+        let mut classes: Vec<Class> = with.map(|one| one.class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        classes
+    }
+
+    /// Share of the device that work with deadlines of a class and of more urgent ones takes, in millionths, rounded up.
+    pub(crate) fn utilisation_ppm(&self, class: Class) -> u64 {
+        let urgent = self.subtasks.iter().filter(|one| one.class <= class);
+        let shares = urgent.filter_map(|one| {
+            let period = one.period_ns?;
+            Some((u128::from(one.time_ns) * 1_000_000_000_000).div_ceil(u128::from(period)))
+        });
+        u64::try_from(shares.sum::<u128>().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+
+    /// The tightest deadline of a class, where none can be missed; none where the class has no deadline here.
+    pub(crate) fn test(&self, class: Class, blocking: &impl Blocking) -> Result<Option<Instant>, Failed> {
+        let own: Vec<&Subtask> = self
+            .subtasks
+            .iter()
+            .filter(|one| one.class == class && one.period_ns.is_some())
+            .collect();
+        let Some(first) = own.iter().map(|one| one.window_ns).min() else {
+            return Ok(None);
+        };
+        let lowers = self.lowers(class, blocking);
+        let mut next: Vec<u64> = own.iter().map(|one| one.window_ns).collect();
+        let (mut time, mut parts) = (0u64, 0u64);
+        let mut tightest: Option<Instant> = None;
+        let mut supply = first;
+        // of the longest part that may be ahead, which gets shorter the later the deadline is
+        let mut longest = blocking.longest_ns(class, supply);
+        let mut end = self.end(class, longest, &lowers);
+        let mut looked_at = 0;
+        while looked_at < end.most_instants {
+            looked_at += 1;
+            let longest_now = blocking.longest_ns(class, supply);
+            if longest_now != longest {
+                longest = longest_now;
+                end = self.end(class, longest, &lowers);
+            }
+            // the first deadline counts even where it lies beyond the busy period
+            if end.bound_ns.is_some_and(|bound| supply > bound.max(first)) {
+                return Ok(tightest);
+            }
+            for (one, next) in own.iter().zip(&mut next) {
+                if *next == supply {
+                    time = time.saturating_add(one.time_ns);
+                    parts += one.parts;
+                    *next = next.saturating_add(one.period_ns.unwrap_or(u64::MAX));
+                }
+            }
+            let instant = self.at(class, supply, (time, parts), longest, &lowers);
+            if instant.demand_ns() > supply {
+                return Err(Failed::Exceeded(instant));
+            }
+            if tightest.is_none_or(|other| instant.slack_ns() < other.slack_ns()) {
+                tightest = Some(instant);
+            }
+            supply = next.iter().copied().min().unwrap_or(u64::MAX);
+        }
+        Err(match end.is_overloaded {
+            true => Failed::Overloaded(class),
+            false => Failed::TooMany(class),
+        })
+    }
+
+    /// What is demanded by a deadline that lies so far ahead: where all can be done before, by the earliest instant at which
+    /// it can; else by the deadline.
+    fn at(
+        &self,
+        class: Class,
+        supply_ns: u64,
+        (time, parts): (u64, u64),
+        longest_ns: u64,
+        lowers: &Lowers,
+    ) -> Instant {
+        // a part that is given with each of this work's, before or behind it
+        let beside = (self.in_flight - 1).saturating_mul(longest_ns);
+        let charged = |time: u64, parts: u64| time.saturating_add(parts.saturating_mul(beside));
+        let mut instant = Instant {
+            device: self.device,
+            class,
+            supply_ns,
+            own_ns: charged(time, parts),
+            higher_ns: 0,
+            // it began a nanosecond before the work came, at the latest
+            blocking_ns: self.in_flight.saturating_mul(longest_ns).saturating_sub(1),
+            lower_ns: 0,
+        };
+        let mut within = instant.demand_ns();
+        loop {
+            let urgent = self.subtasks.iter().filter(|one| one.class < class);
+            let come = urgent.map(|one| {
+                let runs = one.come(within);
+                charged(runs.saturating_mul(one.time_ns), runs.saturating_mul(one.parts))
+            });
+            instant.higher_ns = come.fold(0, u64::saturating_add);
+            instant.lower_ns = out_of_turn(lowers, within);
+            let demand = instant.demand_ns();
+            if demand <= within || demand > supply_ns {
+                return instant;
+            }
+            within = demand;
+        }
+    }
+
+    /// What less urgent classes may get out of turn.
+    fn lowers(&self, class: Class, blocking: &impl Blocking) -> Lowers {
+        Class::ALL.map(|lower| {
+            let (longest, shortest_ns) = blocking.parts(lower);
+            let share_permille = u64::from(self.queue.share_permille[lower.index()]);
+            if lower <= class || longest == 0 || share_permille == 0 {
+                return Lower::default();
+            }
+            Lower {
+                share_permille,
+                saved_ns: self.saved(lower, longest, blocking),
+                shortest_ns,
+            }
+        })
+    }
+
+    /// What a class can have earned at most. It may earn up to one part. It earns its share while it waits, and pays for what it gets: all
+    /// that more urgent classes leave of the time. So over `y` nanoseconds it keeps no more than `share y - (y - rbf(y))`, with
+    /// `rbf(y) <= U y + burst`.
+    fn saved(&self, class: Class, longest_ns: u64, blocking: &impl Blocking) -> u64 {
+        let share = |class: Class| f64::from(self.queue.share_permille[class.index()]) / 1_000.0;
+        if self.in_flight > 1 {
+            // what goes out of turn is paid at once, and paid back what it did not take
+            let while_given = share(class) * self.in_flight as f64 * longest_ns as f64;
+            return longest_ns.saturating_add(while_given as u64 + 1);
+        }
+        let least = Class::ALL.into_iter().filter(|other| *other >= class);
+        let mut burst = least.map(|other| blocking.parts(other).0).max().unwrap_or(0) as f64;
+        let mut utilisation = 0.0;
+        for one in self.subtasks.iter().filter(|one| one.class < class) {
+            let Some(period) = one.period_ns else {
+                return longest_ns;
+            };
+            let of_it = one.time_ns as f64 / period as f64;
+            utilisation += of_it;
+            burst += one.time_ns as f64 + of_it * one.early_ns as f64;
+        }
+        for other in Class::ALL.into_iter().filter(|other| *other > class) {
+            let (longest, _) = blocking.parts(other);
+            if longest > 0 {
+                utilisation += share(other);
+                burst += longest as f64;
+            }
+        }
+        let left = 1.0 - utilisation - 1e-9;
+        if share(class) > left {
+            return longest_ns;
+        }
+        let earned = share(class) * burst / left * (1.0 + 1e-9) + 1.0;
+        longest_ns.min(earned as u64 + 1)
+    }
+
+    /// How far deadlines are looked at, where parts this long may be ahead.
+    fn end(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> End {
+        let is_overloaded = self.is_overloaded(class, longest_ns);
+        let bound_ns = match is_overloaded {
+            true => None,
+            false => self.bound(class, longest_ns, lowers),
+        };
+        End {
+            is_overloaded,
+            bound_ns,
+            most_instants: match bound_ns {
+                Some(_) => MOST_INSTANTS,
+                None => MOST_OVERLOADED,
+            },
+        }
+    }
+
+    /// The longest time from a deadline back to when the device became busy that need be looked at; none: not known.
+    fn bound(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> Option<u64> {
+        let linear = self.linear(class, longest_ns, lowers);
+        match self
+            .busy_period(class, longest_ns, lowers)
+            .into_iter()
+            .chain(linear)
+            .min()
+        {
+            Some(bound) => Some(bound),
+            None if lowers.iter().all(|lower| lower.share_permille == 0) => self.hyperperiod(class),
+            None => None,
+        }
+    }
+
+    /// What a device is charged for a run of a subtask, where parts this long may be ahead of each of its parts.
+    fn charge(&self, one: &Subtask, longest_ns: u64) -> u64 {
+        let beside = (self.in_flight - 1).saturating_mul(longest_ns);
+        one.time_ns.saturating_add(one.parts.saturating_mul(beside))
+    }
+
+    /// Whether a class and more urgent ones certainly ask for more than all of the device's time.
+    fn is_overloaded(&self, class: Class, longest_ns: u64) -> bool {
+        let urgent = self.subtasks.iter().filter(|one| one.class <= class);
+        let shares = urgent.filter_map(|one| {
+            let charge = u128::from(self.charge(one, longest_ns));
+            Some((charge << 64) / u128::from(one.period_ns?))
+        });
+        // each share is rounded down
+        shares.fold(0, u128::saturating_add) > 1 << 64
+    }
+
+    /// From here on demand is below supply, because it grows more slowly: `dbf(t) <= U t + sum of U max(0, T - D)` and
+    /// `rbf(x) <= U (x + J) + sum of C`.
+    fn linear(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> Option<u64> {
+        let mut constant = self.in_flight as f64 * longest_ns as f64;
+        let mut utilisation = 0.0;
+        for lower in lowers {
+            utilisation += lower.share_permille as f64 / 1_000.0;
+            constant += lower.saved_ns as f64 + 1.0;
+        }
+        for one in self.subtasks.iter().filter(|one| one.class <= class) {
+            let Some(period) = one.period_ns else { continue };
+            let charge = self.charge(one, longest_ns) as f64;
+            let share = charge / period as f64;
+            utilisation += share;
+            constant += match one.class < class {
+                true => charge + share * one.early_ns as f64,
+                false => share * period.saturating_sub(one.window_ns) as f64,
+            };
+        }
+        // so far from one that rounding changes nothing
+        let left = 1.0 - utilisation - 1e-9;
+        let bound = constant / left * (1.0 + 1e-9) + 1.0;
+        (left > 0.0 && bound < 1e18).then_some(bound as u64)
+    }
+
+    /// The longest time that the device is busy with a class and more urgent ones.
+    fn busy_period(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> Option<u64> {
+        let blocking = self.in_flight.saturating_mul(longest_ns);
+        let urgent: Vec<&Subtask> = self.subtasks.iter().filter(|one| one.class <= class).collect();
+        let mut period = blocking.saturating_add(1);
+        for _ in 0..MOST_TURNS {
+            let come = urgent
+                .iter()
+                .map(|one| one.come(period).saturating_mul(self.charge(one, longest_ns)));
+            let longer = come.fold(
+                blocking.saturating_add(out_of_turn(lowers, period)),
+                u64::saturating_add,
+            );
+            if longer <= period {
+                return Some(period);
+            }
+            if longer > u64::MAX / 4 {
+                return None;
+            }
+            period = longer;
+        }
+        None
+    }
+
+    /// After all deadlines once and a common multiple of the periods, slack only grows, as long as the device is not
+    /// overloaded.
+    fn hyperperiod(&self, class: Class) -> Option<u64> {
+        if self.in_flight > 1 {
+            return None;
+        }
+        let urgent = self.subtasks.iter().filter(|one| one.class <= class);
+        let timed: Vec<(&Subtask, u64)> = urgent.filter_map(|one| Some((one, one.period_ns?))).collect();
+        let multiple = timed
+            .iter()
+            .try_fold(1u64, |multiple, (_, period)| multiple_of(multiple, *period))?;
+        let work = timed
+            .iter()
+            .map(|(one, period)| u128::from(multiple / period) * u128::from(one.time_ns))
+            .sum::<u128>();
+        let latest = timed.iter().map(|(one, _)| one.window_ns).max()?;
+        (work <= u128::from(multiple)).then(|| multiple.checked_add(latest))?
+    }
+}
+
+/// Most time within so many nanoseconds that less urgent classes get out of turn.
+fn out_of_turn(lowers: &Lowers, within_ns: u64) -> u64 {
+    let each = lowers.iter().map(|lower| {
+        // in two pieces, so that it fits
+        let (thousands, rest) = (within_ns / 1_000, within_ns % 1_000);
+        let earned = thousands * lower.share_permille + (rest * lower.share_permille).div_ceil(1_000);
+        let most = lower.saved_ns.saturating_add(earned);
+        // what has not earned its next part does not get it
+        if most < lower.shortest_ns { 0 } else { most }
+    });
+    each.fold(0, u64::saturating_add)
+}
+
+/// The least common multiple, where it is small enough to be of use.
+fn multiple_of(a: u64, b: u64) -> Option<u64> {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).checked_mul(b).filter(|multiple| *multiple < u64::MAX / 4)
+}

@@ -1,0 +1,76 @@
+//! Intermediate deadlines: by when each subtask of a task that changes devices should be done.
+//!
+//! Each device is then judged alone, with each subtask as a task of its own that should be ready when the subtask before
+//! it is due. That is sufficient, not necessary: a set may be fine although no division of its deadlines proves it.
+//!
+//! Invariant: a task's own times and deadline decide, nothing of other tasks; a set that is refused is refused with any
+//! task more.
+
+use crate::task::{Task, TaskSet};
+
+/// How the slack of a task is divided among its subtasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Division {
+    /// In proportion to their times.
+    Proportional,
+    /// The same for each.
+    EqualSlack,
+}
+
+impl Division {
+    /// All, in the order in which they are tried.
+    pub(crate) const ALL: [Division; 2] = [Division::Proportional, Division::EqualSlack];
+
+    /// The divisions that differ for a set.
+    pub(crate) fn of(set: &TaskSet) -> &'static [Division] {
+        let is_one = |task: &Task| task.subtasks().count() < 2;
+        match set.tasks.iter().all(is_one) {
+            true => &Division::ALL[..1],
+            false => &Division::ALL,
+        }
+    }
+
+    /// Time from its arrival to when each subtask of a task is due, in nanoseconds; the last is the task's deadline. All
+    /// are `u64::MAX` for an endless task. None where its parts alone take longer than its deadline.
+    pub(crate) fn deadlines(self, task: &Task) -> Option<Vec<u64>> {
+        let times: Vec<u64> = task
+            .subtasks()
+            .map(|(first, end)| task.parts[first..end].iter().map(|part| part.time_ns).sum())
+            .collect();
+        let Some((_, deadline)) = task.sporadic() else {
+            return Some(vec![u64::MAX; times.len()]);
+        };
+        let all: u64 = times.iter().sum();
+        let slack = u128::from(deadline.checked_sub(all)?);
+        let count = times.len() as u128;
+        let mut done = 0u64;
+        let deadlines = times.iter().zip(1u128..).map(|(time, number)| {
+            done += time;
+            let share = match self {
+                Division::Proportional => slack * u128::from(done) / u128::from(all),
+                Division::EqualSlack => slack * number / count,
+            };
+            // below the deadline, which is a `u64`
+            done + share as u64
+        });
+        Some(deadlines.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Class;
+    use crate::task::Part;
+
+    #[test]
+    fn slack_is_divided_and_the_last_subtask_is_due_with_the_task() {
+        let parts = [(0, 10), (0, 10), (1, 20), (0, 5)].map(|(device, time_ns)| Part { device, time_ns });
+        let task = Task::periodic("t", 90, parts.to_vec());
+        assert_eq!(Division::Proportional.deadlines(&task), Some(vec![40, 80, 90]));
+        assert_eq!(Division::EqualSlack.deadlines(&task), Some(vec![35, 70, 90]));
+        assert_eq!(Division::EqualSlack.deadlines(&task.clone().due(44)), None);
+        let endless = Task::endless("e", Class::Background, parts.to_vec());
+        assert_eq!(Division::EqualSlack.deadlines(&endless), Some(vec![u64::MAX; 3]));
+    }
+}

@@ -1,0 +1,455 @@
+//! Virtual time: tasks arrive, the queue of each device decides whose turn it is, and late runs are counted.
+//!
+//! Invariants:
+//! 1. Whose turn it is, the [queue](crate::queue) decides, the same that live sessions wait in.
+//! 2. The same set, arrivals and seed give the same outcome on every host.
+//! 3. At one instant, what ended makes its next part ready and what arrives is queued before a device is given anything.
+//! 4. Once all places are made (as many as runs are pending at most), a run allocates nothing, save where its time is kept.
+//!
+//! A late run goes on to its end.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
+use crate::queue::{Entry, Queue, Ticket};
+use crate::task::{Arrivals, Device, TaskSet};
+
+/// Parts that the log of a first miss holds at most.
+const LOGGED: usize = 64;
+
+/// A run of a task that comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival {
+    /// When, in nanoseconds.
+    pub time_ns: u64,
+    /// Index of the task.
+    pub task: usize,
+}
+
+/// How runs come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    /// All tasks at 0, and each again after its period.
+    Periodic,
+    /// Each first within its period, and then at least its period later: half of the time exactly so, else up to as much again.
+    Sporadic,
+    /// These, in order of time. An endless task goes on from its first one.
+    Given(Vec<Arrival>),
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scenario {
+    /// Seed of what is random.
+    pub seed: u64,
+    /// How runs come.
+    pub pattern: Pattern,
+    /// Nothing comes from here on, in nanoseconds; what came is done.
+    pub until_ns: u64,
+    /// The least that a part takes, in thousandths of its stated time; each takes a random time from there to what is stated.
+    pub least_permille: u32,
+    /// The time of every run is kept.
+    pub keep_times: bool,
+    /// Ends with the first late run.
+    pub stop_at_miss: bool,
+}
+
+/// How a task fared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskOutcome {
+    /// Runs that came.
+    pub arrived: u64,
+    /// Runs that ended; before nothing came any more, for an endless task.
+    pub ended: u64,
+    /// Runs that ended after their deadline.
+    pub late: u64,
+    /// The longest time from arrival to end, in nanoseconds.
+    pub worst_ns: u64,
+    /// The time of each run that ended, where these are kept.
+    pub times_ns: Vec<u64>,
+}
+
+/// A part that ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// Index of the device.
+    pub device: usize,
+    /// Index of the task.
+    pub task: usize,
+    /// Index of the part.
+    pub part: usize,
+    /// When it began, in nanoseconds.
+    pub start_ns: u64,
+    /// When it ended, in nanoseconds.
+    pub end_ns: u64,
+}
+
+/// A run that ended late.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Miss {
+    /// Index of the task.
+    pub task: usize,
+    /// When the run came, in nanoseconds.
+    pub arrived_ns: u64,
+    /// When it was due.
+    pub due_ns: u64,
+    /// When it ended.
+    pub ended_ns: u64,
+    /// What devices did from its arrival to its end, the last parts of it.
+    pub log: Vec<Ran>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// By task.
+    pub tasks: Vec<TaskOutcome>,
+    /// By device: how long it was busy until nothing came any more, in nanoseconds.
+    pub busy_ns: Vec<u64>,
+    /// The first run that ended late.
+    pub first_miss: Option<Miss>,
+}
+
+impl Outcome {
+    /// Runs of all tasks that ended late.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.tasks.iter().map(|task| task.late).sum()
+    }
+}
+
+impl Scenario {
+    /// Runs that come so for ten seconds, with each part taking its stated time.
+    #[must_use]
+    pub fn of(pattern: Pattern) -> Self {
+        Self {
+            seed: 0,
+            pattern,
+            until_ns: 10_000_000_000,
+            least_permille: 1_000,
+            keep_times: false,
+            stop_at_miss: false,
+        }
+    }
+}
+
+/// Sporadic arrivals in order of time, up to an instant: an endless task comes once, at first.
+pub fn sporadic(set: &TaskSet, seed: u64, until_ns: u64) -> impl Iterator<Item = Arrival> + use<> {
+    Source::new(set, Pattern::Sporadic, seed, until_ns)
+}
+
+/// Runs that come, in order of time.
+struct Source {
+    random: ChaCha8Rng,
+    /// Whether tasks come as soon as they may.
+    is_prompt: bool,
+    /// By task: shortest time from a run to the next.
+    periods: Vec<Option<u64>>,
+    next: BinaryHeap<Reverse<Arrival>>,
+    until_ns: u64,
+}
+
+impl Source {
+    fn new(set: &TaskSet, pattern: Pattern, seed: u64, until_ns: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut periods: Vec<Option<u64>> = set
+            .tasks
+            .iter()
+            .map(|task| task.sporadic().map(|(period, _)| period))
+            .collect();
+        let is_prompt = pattern == Pattern::Periodic;
+        let next = match pattern {
+            Pattern::Given(arrivals) => {
+                // each comes as often as it is given
+                periods.fill(None);
+                arrivals.into_iter().map(Reverse).collect()
+            }
+            _ => {
+                let first = periods.iter().enumerate().map(|(task, period)| {
+                    let within = period.filter(|_| !is_prompt).unwrap_or(1);
+                    let time_ns = random.next_u64() % within;
+                    Reverse(Arrival { time_ns, task })
+                });
+                first.collect()
+            }
+        };
+        Self {
+            random,
+            is_prompt,
+            periods,
+            next,
+            until_ns,
+        }
+    }
+
+    /// When the next one comes.
+    fn time_ns(&self) -> Option<u64> {
+        let next = self.next.peek()?.0.time_ns;
+        (next < self.until_ns).then_some(next)
+    }
+}
+
+impl Iterator for Source {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        self.time_ns()?;
+        let Reverse(arrival) = self.next.pop()?;
+        if let Some(period) = self.periods[arrival.task] {
+            let word = self.random.next_u64();
+            // half of the time exactly after its period
+            let more = match self.is_prompt || word & 1 == 0 {
+                true => 0,
+                false => (word >> 1) % (period + 1),
+            };
+            let time_ns = arrival.time_ns + period + more;
+            self.next.push(Reverse(Arrival { time_ns, ..arrival }));
+        }
+        Some(arrival)
+    }
+}
+
+/// A run that is pending.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    task: usize,
+    arrived_ns: u64,
+    /// Its next part, or the one that is queued or given.
+    part: usize,
+    /// The subtask of that part.
+    subtask: usize,
+}
+
+/// A device with its queue.
+struct Lane {
+    /// Whose owners are runs, by place.
+    queue: Queue<usize>,
+    /// Parts that it was given, in the order in which it runs them.
+    given: VecDeque<Given>,
+}
+
+/// A part that a device was given.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    ticket: Ticket,
+    run: usize,
+    start_ns: u64,
+    end_ns: u64,
+}
+
+/// Simulates a set: each run's parts are queued with the deadlines of their subtasks (`deadlines`: by task and subtask, the time
+/// from arrival in nanoseconds), and each device is given as many as it takes.
+///
+/// # Panics
+/// The set means nothing ([`TaskSet::check`]), or has other subtasks than `deadlines`.
+#[must_use]
+pub fn simulate(set: &TaskSet, deadlines: &[Vec<u64>], scenario: &Scenario) -> Outcome {
+    let mut simulation = Simulation {
+        set,
+        deadlines,
+        scenario,
+        lanes: set.devices.iter().map(Lane::new).collect(),
+        runs: Vec::with_capacity(set.tasks.len()),
+        free: Vec::with_capacity(set.tasks.len()),
+        source: Source::new(set, scenario.pattern.clone(), scenario.seed, scenario.until_ns),
+        // another stream than that of arrivals
+        random: ChaCha8Rng::seed_from_u64(!scenario.seed),
+        ends: BinaryHeap::with_capacity(set.devices.len()),
+        log: VecDeque::with_capacity(LOGGED),
+        outcome: Outcome {
+            tasks: vec![TaskOutcome::default(); set.tasks.len()],
+            busy_ns: vec![0; set.devices.len()],
+            first_miss: None,
+        },
+    };
+    simulation.go();
+    simulation.outcome
+}
+
+struct Simulation<'a> {
+    set: &'a TaskSet,
+    deadlines: &'a [Vec<u64>],
+    scenario: &'a Scenario,
+    lanes: Vec<Lane>,
+    /// Pending runs, and places of ended ones.
+    runs: Vec<Run>,
+    free: Vec<usize>,
+    source: Source,
+    random: ChaCha8Rng,
+    /// When the first part that a device was given ends.
+    ends: BinaryHeap<Reverse<(u64, usize)>>,
+    log: VecDeque<Ran>,
+    outcome: Outcome,
+}
+
+impl Simulation<'_> {
+    fn go(&mut self) {
+        loop {
+            let end = self.ends.peek().map(|Reverse((time, _))| *time);
+            let Some(now) = end.into_iter().chain(self.source.time_ns()).min() else {
+                return;
+            };
+            while let Some(&Reverse((time, device))) = self.ends.peek()
+                && time == now
+            {
+                self.ends.pop();
+                self.end(now, device);
+            }
+            while self.source.time_ns() == Some(now) {
+                if let Some(arrival) = self.source.next() {
+                    self.arrive(now, arrival.task);
+                }
+            }
+            if self.scenario.stop_at_miss && self.outcome.first_miss.is_some() {
+                return;
+            }
+            for device in 0..self.lanes.len() {
+                self.give(now, device);
+            }
+        }
+    }
+
+    /// A run comes.
+    fn arrive(&mut self, now: u64, task: usize) {
+        self.outcome.tasks[task].arrived += 1;
+        let run = Run {
+            task,
+            arrived_ns: now,
+            part: 0,
+            subtask: 0,
+        };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.runs[place] = run;
+                place
+            }
+            None => {
+                self.runs.push(run);
+                self.runs.len() - 1
+            }
+        };
+        self.enqueue(now, place);
+    }
+
+    /// The next part of a run is ready.
+    fn enqueue(&mut self, now: u64, place: usize) {
+        let run = self.runs[place];
+        let task = &self.set.tasks[run.task];
+        let part = task.parts[run.part];
+        let due = self.deadlines[run.task][run.subtask];
+        let entry = Entry {
+            class: task.class,
+            deadline_ns: (due < u64::MAX).then(|| run.arrived_ns.saturating_add(due)),
+            expected_ns: part.time_ns,
+            owner: place,
+        };
+        self.lanes[part.device].queue.push(entry, now);
+    }
+
+    /// A device is given what it takes.
+    fn give(&mut self, now: u64, device: usize) {
+        while let Some((ticket, place)) = self.lanes[device].queue.next(now) {
+            let run = self.runs[place];
+            let stated = self.set.tasks[run.task].parts[run.part].time_ns;
+            let least = u64::from(self.scenario.least_permille.min(1_000));
+            let time = match least {
+                1_000 => stated,
+                least => {
+                    let permille = least + self.random.next_u64() % (1_001 - least);
+                    (u128::from(stated) * u128::from(permille) / 1_000).max(1) as u64
+                }
+            };
+            let given = &mut self.lanes[device].given;
+            let start_ns = given.back().map_or(now, |last| last.end_ns);
+            let end_ns = start_ns + time;
+            given.push_back(Given {
+                ticket,
+                run: place,
+                start_ns,
+                end_ns,
+            });
+            self.ends.push(Reverse((end_ns, device)));
+        }
+    }
+
+    /// A device ends the first part that it was given.
+    fn end(&mut self, now: u64, device: usize) {
+        let lane = &mut self.lanes[device];
+        let given = lane.given.pop_front();
+        let Given {
+            ticket,
+            run: place,
+            start_ns,
+            ..
+        } = given.expect("invariant: what ends was given");
+        lane.queue.ended(ticket, now);
+        let run = self.runs[place];
+        let until = self.scenario.until_ns;
+        self.outcome.busy_ns[device] += now.min(until).saturating_sub(start_ns);
+        if self.log.len() == LOGGED {
+            self.log.pop_front();
+        }
+        self.log.push_back(Ran {
+            device,
+            task: run.task,
+            part: run.part,
+            start_ns,
+            end_ns: now,
+        });
+        let parts = &self.set.tasks[run.task].parts;
+        let Some(next) = parts.get(run.part + 1) else {
+            self.finish(now, place);
+            return;
+        };
+        self.runs[place].part += 1;
+        self.runs[place].subtask += usize::from(next.device != device);
+        self.enqueue(now, place);
+    }
+
+    /// A run has ended.
+    fn finish(&mut self, now: u64, place: usize) {
+        let run = self.runs[place];
+        self.free.push(place);
+        let took = now - run.arrived_ns;
+        let outcome = &mut self.outcome.tasks[run.task];
+        let arrivals = self.set.tasks[run.task].arrivals;
+        // what an endless task ends later than others arrive says nothing of its rate
+        if arrivals != Arrivals::Endless || now <= self.scenario.until_ns {
+            outcome.ended += 1;
+            outcome.worst_ns = outcome.worst_ns.max(took);
+            if self.scenario.keep_times {
+                outcome.times_ns.push(took);
+            }
+        }
+        match arrivals {
+            Arrivals::Endless if now < self.scenario.until_ns => self.arrive(now, run.task),
+            Arrivals::Endless => (),
+            Arrivals::Sporadic { deadline_ns, .. } if took > deadline_ns => {
+                outcome.late += 1;
+                if self.outcome.first_miss.is_none() {
+                    let since = self.log.iter().filter(|ran| ran.end_ns > run.arrived_ns);
+                    self.outcome.first_miss = Some(Miss {
+                        task: run.task,
+                        arrived_ns: run.arrived_ns,
+                        due_ns: run.arrived_ns + deadline_ns,
+                        ended_ns: now,
+                        log: since.copied().collect(),
+                    });
+                }
+            }
+            Arrivals::Sporadic { .. } => (),
+        }
+    }
+}
+
+impl Lane {
+    fn new(device: &Device) -> Self {
+        Self {
+            queue: Queue::new(device.queue),
+            given: VecDeque::with_capacity(device.queue.in_flight),
+        }
+    }
+}
