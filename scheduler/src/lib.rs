@@ -84,7 +84,7 @@ pub use report::{CrossingReport, EventCount, PartReport, Report};
 pub use run::{OutputView, Outputs, Run, RunOptions};
 pub use runtime::{Builder, Runtime};
 pub use session::Session;
-pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, MissedLimit};
+pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, MissedLimit, ReadyPlan};
 pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
 pub use session::shapes::{ShapesReport, SpecialisationReport};
 pub use support::Support;

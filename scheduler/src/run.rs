@@ -236,6 +236,9 @@ impl Run {
             false => slot.latency.min(latency),
         };
         plan.keep_figures(&slot, latency, outcome.late_ns.is_some());
+        if let Some(governing) = inner.governing.as_ref().filter(|_| outcome.late_ns.is_some()) {
+            governing.wake.late();
+        }
         inner.tracer.add(plan, &slot, &self.submitted, outcome);
         inner.runs.fetch_add(1, Ordering::Relaxed);
         Ok(Outputs {

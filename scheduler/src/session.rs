@@ -121,7 +121,7 @@ impl Special {
         if let (Some(governing), Some(governed)) = (&inner.governing, inner.policy.governing()) {
             governing.begin(&inner, governed);
             if !inner.shared.host.clock().is_virtual() {
-                let made = Watch::start(Arc::clone(&inner), governed.every);
+                let made = Watch::start(Arc::clone(&inner), Arc::clone(&governing.wake), governed.every);
                 let failed = |error| Error::caused(ErrorKind::Io, "starting a thread", error);
                 watch = Some(Arc::new(made.map_err(failed)?));
             }

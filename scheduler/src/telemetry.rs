@@ -19,6 +19,7 @@ mod present;
 mod rules;
 pub(crate) mod sampler;
 mod sensor;
+mod tree;
 
 pub use energy::{EnergyFigures, EnergyMeter, Interval};
 pub use files::Sensors;
@@ -26,3 +27,4 @@ pub(crate) use kept::record;
 pub use rules::{Rules, Subject};
 pub use sampler::{Battery, DeviceState, Figure, Heat, Sample, Sampler};
 pub use sensor::{Absent, Quantity, Reading, Sensor, Trip};
+pub use tree::SensorFiles;

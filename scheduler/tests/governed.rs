@@ -373,3 +373,55 @@ fn the_governor_is_told_which_runs_were_late() {
     );
     assert_eq!(session.report().late, 2);
 }
+
+/// The late runs that the governor was told of.
+fn late_runs(session: &Session) -> u64 {
+    let log = session.decisions().unwrap();
+    let late = log
+        .entries()
+        .iter()
+        .filter_map(|entry| match &entry.observation.input {
+            Input::Run(run) if run.late => Some(run.runs),
+            _ => None,
+        });
+    late.sum()
+}
+
+#[test]
+fn a_late_run_is_told_without_a_look_at_the_sensors() {
+    let session = session(HOT, governed().deadline(Duration::from_micros(1)));
+    run(&session, 1.0);
+    assert_eq!(
+        late_runs(&session),
+        0,
+        "on virtual time who moves the clock says when"
+    );
+    session.govern_runs();
+    assert_eq!(late_runs(&session), 1);
+    let log = session.decisions().unwrap();
+    let has_read = |input: &Input| matches!(input, Input::Reading(_));
+    assert!(
+        !log.entries()
+            .iter()
+            .any(|entry| has_read(&entry.observation.input))
+    );
+    assert_eq!(log.replay().unwrap(), log.entries().len());
+    // told once
+    session.govern().unwrap();
+    assert_eq!(late_runs(&session), 1);
+}
+
+#[test]
+fn on_real_time_a_late_run_wakes_the_governor_before_the_next_sample() {
+    let (runtime, model) = scripted::runtime_of(polychip::Runtime::builder(), HOT);
+    let policy = governed()
+        .deadline(Duration::from_micros(1))
+        .sampling(Duration::from_secs(100_000));
+    let session = runtime.session(&model, policy).unwrap();
+    run(&session, 1.0);
+    // it never comes where nothing wakes the thread
+    while late_runs(&session) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(late_runs(&session), 1);
+}

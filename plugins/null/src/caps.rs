@@ -29,7 +29,7 @@ fn refusal(script: &DeviceScript, graph: &GraphView<'_>, node: &NodeView<'_>) ->
         let reason = refuse.reason().unwrap_or(Reason::Vendor);
         return Some((reason, refuse.detail.clone().into()));
     }
-    let offered = node.op() != Op::Custom
+    let offered = (node.op() != Op::Custom || !script.answers)
         && script
             .ops
             .as_ref()
@@ -85,6 +85,7 @@ fn refusal(script: &DeviceScript, graph: &GraphView<'_>, node: &NodeView<'_>) ->
     }
     match node_supported(graph, node) {
         Ok(()) => None,
+        Err(_) if !script.answers => None,
         Err(why) => Some((Reason::Op, why.to_string().into())),
     }
 }

@@ -11,7 +11,7 @@ use polychip_sdk::{
     Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Port, Result, Submit, Timing,
 };
 
-use crate::chip::RunWork;
+use crate::chip::{Gone, RunWork};
 use crate::fence::{End, NullFence};
 use crate::lower::Lowered;
 use crate::plugin::Shared;
@@ -21,6 +21,8 @@ use crate::script::FaultKind;
 pub struct NullExecutable {
     pub(crate) device: Arc<Shared>,
     pub(crate) part: Lowered,
+    /// Its number among the parts that the device has loaded.
+    pub(crate) number: u64,
     /// The device's resets when it was loaded.
     pub(crate) generation: u64,
 }
@@ -82,7 +84,8 @@ impl Executable for NullExecutable {
         };
         assert!(fault(FaultKind::Panic).is_none(), "scripted panic of run {run}");
         let slow_permille = fault(FaultKind::Slow).map_or(1000, |fault| fault.time_permille);
-        let stuck = fault(FaultKind::Stuck).is_some();
+        let gone = (device.chip.as_ref()).and_then(|(chip, unit)| chip.gone(*unit, now_ns));
+        let stuck = fault(FaultKind::Stuck).is_some() || gone == Some(Gone::Hung);
         let hangs = stuck || fault(FaultKind::Hang).is_some() || ready_ns.is_none();
         let ready_ns = ready_ns.unwrap_or(now_ns);
         let price = self.part.price;
@@ -90,6 +93,7 @@ impl Executable for NullExecutable {
             Some((chip, unit)) => {
                 let slow = f64::from(slow_permille) / 1e3;
                 let work = RunWork {
+                    executable: self.number,
                     launch_ns: device.script.launch_ns as f64,
                     compute_ns: (price.ns - price.memory_ns) * slow,
                     memory_ns: price.memory_ns * slow,
@@ -118,7 +122,7 @@ impl Executable for NullExecutable {
                 format!("scripted error of run {run}"),
             ));
         }
-        if fault(FaultKind::Lost).is_some() {
+        if fault(FaultKind::Lost).is_some() || gone == Some(Gone::Lost) {
             state.lost = true;
             result = Err(Error::new(
                 ErrorKind::DeviceLost,
@@ -161,7 +165,10 @@ impl Executable for NullExecutable {
 impl NullExecutable {
     /// Computes the outputs; their actual extents.
     fn compute(&self, submit: &Submit<'_, HostBuffer, NullFence>) -> Result<Vec<(u32, Vec<i64>)>> {
-        let mut inputs = Vec::with_capacity(self.part.program.input_count());
+        let Some(program) = &self.part.program else {
+            return Ok(Vec::new());
+        };
+        let mut inputs = Vec::with_capacity(program.input_count());
         for (number, port) in self.part.ports.iter().enumerate() {
             if port.output {
                 continue;
@@ -180,9 +187,7 @@ impl NullExecutable {
                 .map_err(|error| Error::bad_argument(format!("input {number}: {error}")))?;
             inputs.push(tensor);
         }
-        let outputs = self
-            .part
-            .program
+        let outputs = program
             .run(inputs)
             .map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;
         let ports = self.part.ports.iter().enumerate().filter(|(_, port)| port.output);

@@ -5,7 +5,7 @@
 //! `script_file` its path, or the environment's `POLYCHIP_NULL_SCRIPT` does. Without one there are none.
 //!
 //! Invariants:
-//! 1. Answers are those of the scalar reference (`reference`), whatever the script says.
+//! 1. Answers are those of the scalar reference (`reference`), whatever the script says; a script may leave them out.
 //! 2. Time is the host's clock: on virtual time nothing waits, and same script and calls give the same
 //!    figures.
 //! 3. Every figure is flagged emulated.
@@ -29,10 +29,10 @@ mod script;
 mod telemetry;
 mod work;
 
-pub use chip::{Chip, RunWork, Spent};
+pub use chip::{Chip, Gone, RunWork, Spent};
 pub use fence::NullFence;
 pub use plugin::{NullDevice, NullPlugin};
-pub use script::{DeviceScript, Script, ScriptError, Work};
+pub use script::{DeviceScript, PartialWork, Point, Script, ScriptError, Work};
 
 /// The table of this plugin, to link it statically.
 #[must_use]

@@ -21,7 +21,8 @@ const LAYOUTS: u32 = 3;
 
 /// A part ready to run.
 pub(crate) struct Lowered {
-    pub(crate) program: Program,
+    /// None where the script wants no answers.
+    pub(crate) program: Option<Program>,
     pub(crate) ports: Vec<Port>,
     pub(crate) price: Price,
     pub(crate) constant_bytes: u64,
@@ -123,7 +124,10 @@ fn lower(
     if layouts.len() != graph.inputs().len() + graph.outputs().len() {
         return Err(Error::bad_blob("the blob was made of a graph with other ports"));
     }
-    let program = Program::new(&graph).map_err(|error| Error::unsupported(error.to_string()))?;
+    let made = script.answers.then(|| Program::new(&graph));
+    let program = made
+        .transpose()
+        .map_err(|error| Error::unsupported(error.to_string()))?;
     let constants = graph.tensors().filter_map(|tensor| tensor.constant());
     let constant_bytes = constants
         .map(|constant: Constant| constant.bytes().len() as u64)

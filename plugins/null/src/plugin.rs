@@ -292,6 +292,9 @@ impl Device for NullDevice {
             )));
         }
         self.shared.state().meter.point = index as usize;
+        if let Some((chip, unit)) = &self.shared.chip {
+            chip.set_operating_point(*unit, index);
+        }
         Ok(())
     }
 
@@ -372,6 +375,7 @@ impl Device for NullDevice {
         Ok(Arc::new(NullExecutable {
             device: Arc::clone(&self.shared),
             part,
+            number,
             generation,
         }))
     }
@@ -389,7 +393,9 @@ impl Device for NullDevice {
         let number = state.resets;
         state.resets += 1;
         let fails = |fault: &crate::script::Fault| fault.kind == FaultKind::Reset && fault.strikes(number);
-        if self.shared.script.fault.iter().any(fails) {
+        let chip = self.shared.chip.as_ref();
+        let gone = chip.and_then(|(chip, unit)| chip.gone(*unit, self.shared.host.now_ns()));
+        if gone.is_some() || self.shared.script.fault.iter().any(fails) {
             let what = format!("scripted refusal of reset {number}");
             return Err(Error::new(ErrorKind::Persistent, what));
         }

@@ -52,6 +52,9 @@ pub struct DeviceScript {
     pub name: String,
     /// `cpu`, `gpu`, `npu` or `dsp`.
     pub kind: String,
+    /// Whether runs compute: `false` leaves outputs as they are, for studies of time and heat alone. Then it runs ops
+    /// that the reference does not know, too.
+    pub answers: bool,
     /// ONNX op types that it runs; left out: all that the reference computes.
     pub ops: Option<Vec<String>>,
     /// ONNX op types that it does not run.
@@ -107,6 +110,7 @@ impl Default for DeviceScript {
         DeviceScript {
             name: "null".into(),
             kind: "npu".into(),
+            answers: true,
             ops: None,
             without_ops: Vec::new(),
             dtypes: None,

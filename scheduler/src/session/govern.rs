@@ -6,16 +6,20 @@
 //!    sensor nor for the governor.
 //! 3. Each observation that the governor is told stands in the log with its decision, so that the log replays.
 //! 4. The state is not locked while a plan is compiled or a device is reset.
-//! 5. On virtual time there is no thread: who moves the clock calls [`Session::govern`].
+//! 5. A late run wakes the thread, which tells the governor of it before the next sample is due.
+//! 6. On virtual time there is no thread: who moves the clock calls [`Session::govern`], and after a late run
+//!    [`Session::govern_runs`].
 //!
 //! Not here: the choice itself (`governor`), what it is told (`feed`), which plans there are (`portfolio`), the sensors
 //! (`telemetry`).
 
 mod feed;
 mod mend;
+mod points;
 mod ready;
 pub(crate) mod report;
 pub(crate) mod state;
+pub(crate) mod wake;
 pub(crate) mod watch;
 
 use std::sync::atomic::Ordering;
@@ -36,7 +40,7 @@ use crate::telemetry::Sample;
 use ready::load;
 use state::{Governing, State, note, ns};
 
-pub use report::{CandidateReport, ChangeReport, GovernedReport, MissedLimit};
+pub use report::{CandidateReport, ChangeReport, GovernedReport, MissedLimit, ReadyPlan};
 
 /// What an app tells a governed session while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +100,8 @@ impl Governing {
                 let words = words();
                 if let Some(ready) = state.ready.get(candidate) {
                     inner.put_in_place(&ready.plan, &ready.policy);
+                    ready.take_place();
+                    state.points.set(&ready.points);
                     inner.tell(Event::new(EventKind::Switched, &ready.name, 0, words.clone()));
                     state.switches += 1;
                     let name = ready.name.clone();
@@ -146,6 +152,21 @@ impl Governing {
         sample
     }
 
+    /// Tells the governor of the runs that have ended, without a look at the sensors: a late one cannot wait for those.
+    pub(crate) fn hear(&self, inner: &Inner) {
+        let mut replan = false;
+        {
+            let mut state = self.lock();
+            let now = inner.now_ns();
+            for run in self.runs(&mut state, now) {
+                replan |= self.tell(inner, &mut state, now, Input::Run(run));
+            }
+        }
+        if replan {
+            self.replan(inner);
+        }
+    }
+
     /// Makes the portfolio anew from what was measured since. The state is free meanwhile: the old plans go on.
     fn replan(&self, inner: &Inner) {
         let _making = self.making();
@@ -173,13 +194,19 @@ impl Governing {
             }
         };
         let variants = portfolio::variants(&inner.shared, &planned, &policy);
-        let (ready, candidates) = load(&inner.shared, inner.id, variants, None, &mut || {
+        let (mut ready, mut candidates) = load(&inner.shared, inner.id, variants, None, &mut || {
             inner.next_number()
         });
         if ready.is_empty() {
             return;
         }
         let mut state = self.lock();
+        points::add(
+            &mut ready,
+            &mut candidates,
+            &self.offered,
+            points::longest(state.frames),
+        );
         for old in &state.ready {
             inner.keep_track(&old.plan);
         }
@@ -256,6 +283,22 @@ impl Session {
         let inner = self.0.latest()?;
         let governing = inner.governing.as_ref()?;
         Some(governing.step(&inner))
+    }
+
+    /// Lets the governor hear of the runs that have ended and decide, now, without a look at the sensors: what a governed
+    /// session does by itself after a late run, except on virtual time. Nothing happens where the session is not governed.
+    pub fn govern_runs(&self) {
+        if let Some(inner) = self.0.latest()
+            && let Some(governing) = &inner.governing
+        {
+            governing.hear(&inner);
+        }
+    }
+
+    /// The plans that are ready; none where the session is not governed.
+    #[must_use]
+    pub fn ready_plans(&self) -> Vec<ReadyPlan> {
+        self.governing(Governing::ready_plans).unwrap_or_default()
     }
 
     /// Time on the runtime's clock, in nanoseconds, which decisions and samples state.

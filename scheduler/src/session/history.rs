@@ -20,6 +20,8 @@ pub(crate) struct History {
     is_virtual: bool,
     /// Several runs may be in flight.
     overlaps: bool,
+    /// Times of runs are kept, not only counted.
+    keeps: bool,
 }
 
 /// Sums over the runs since they were taken last, by part.
@@ -74,12 +76,21 @@ impl History {
             tallies: [Tally::new(parts), Tally::new(parts)],
             is_virtual,
             overlaps,
+            keeps: true,
         }
+    }
+
+    /// Whether times of runs from now on are kept, or only counted.
+    pub(crate) fn keep(&mut self, keeps: bool) {
+        self.keeps = keeps;
     }
 
     /// One of the same plan that holds nothing.
     pub(crate) fn emptied(&self) -> History {
-        History::new(self.parts.len(), self.is_virtual, self.overlaps)
+        History {
+            keeps: self.keeps,
+            ..History::new(self.parts.len(), self.is_virtual, self.overlaps)
+        }
     }
 
     /// Gives the sums, of runs in time and of those that were late, and begins anew.
@@ -123,7 +134,7 @@ impl History {
         self.runs += 1;
         self.ended_ns = now_ns;
         self.count(timings, latency, is_late);
-        if self.runs == 1 {
+        if self.runs == 1 || !self.keeps {
             return;
         }
         for (ring, timing) in self.parts.iter_mut().zip(timings) {

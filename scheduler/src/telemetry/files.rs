@@ -1,6 +1,6 @@
 //! Linux's sensors, as files under `/sys` and `/proc`: thermal zones, hwmon, cpufreq, devfreq, batteries, RAPL.
 //!
-//! The root is a parameter, so that a tree that was recorded on one machine is read on another.
+//! The root is a parameter, so that a tree that was recorded on one machine is read on another; a program may also make one.
 //!
 //! Invariants:
 //! 1. Looking for sensors never fails: what cannot be listed has none.
@@ -11,10 +11,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::counter::Counter;
 use super::rules::Rules;
 use super::sensor::{Absent, Quantity, Reading, Sensor, Source, Trip};
+use super::tree::{SensorFiles, Tree};
 
 /// Trip points of a zone that are read; Linux allows 31 at most of writable ones.
 const TRIPS: usize = 32;
@@ -22,7 +24,7 @@ const TRIPS: usize = 32;
 /// The sensors under a root.
 #[derive(Debug, Clone)]
 pub struct Sensors {
-    root: PathBuf,
+    tree: Tree,
     sensors: Vec<Sensor>,
     /// By sensor: counters that turn, and the last times of `/proc/stat`.
     counters: Vec<Counter>,
@@ -51,9 +53,18 @@ impl Sensors {
     /// The sensors in the tree under `root`, which holds `sys` and `proc` as `/` does.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>, rules: &Rules) -> Sensors {
-        let root = root.into();
+        Sensors::of(Tree::Folder(root.into()), rules)
+    }
+
+    /// The sensors in a tree that a program makes.
+    #[must_use]
+    pub fn made(files: Arc<dyn SensorFiles>, rules: &Rules) -> Sensors {
+        Sensors::of(Tree::Made(files), rules)
+    }
+
+    fn of(tree: Tree, rules: &Rules) -> Sensors {
         let mut finder = Finder {
-            root: &root,
+            tree: &tree,
             rules,
             found: BTreeMap::new(),
         };
@@ -67,7 +78,7 @@ impl Sensors {
         let sensors: Vec<Sensor> = finder.found.into_values().collect();
         Sensors {
             counters: vec![Counter::default(); sensors.len()],
-            root,
+            tree,
             sensors,
             stat: None,
             others: Others::default(),
@@ -89,7 +100,7 @@ impl Sensors {
 
     /// Goes on with the same sensors in another tree: the next step of a record.
     pub fn move_to(&mut self, root: impl Into<PathBuf>) {
-        self.root = root.into();
+        self.tree = Tree::Folder(root.into());
     }
 
     /// Writes what the sensors' files hold now into a tree of the same shape. A file that cannot be read is left out.
@@ -99,23 +110,23 @@ impl Sensors {
     pub fn record(&self, to: &Path) -> io::Result<()> {
         for sensor in &self.sensors {
             for path in files_of(sensor) {
-                copy(&self.root, to, &path)?;
+                copy(&self.tree, to, &path)?;
             }
         }
-        copy(&self.root, to, Path::new(OWN))
+        copy(&self.tree, to, Path::new(OWN))
     }
 
     fn read_one(&mut self, index: usize) -> Reading {
         let sensor = &self.sensors[index];
         let value = match &sensor.source {
             Source::File { path, times, over } => {
-                number(&self.root, path).map(|value| value.saturating_mul(*times) / over)
+                number(&self.tree, path).map(|value| value.saturating_mul(*times) / over)
             }
             Source::Magnitude { path, over } => {
-                number(&self.root, path).map(|value| value.saturating_abs() / over)
+                number(&self.tree, path).map(|value| value.saturating_abs() / over)
             }
             Source::Product { voltage, current } => self.product(voltage, current),
-            Source::Counter { path, range } => number(&self.root, path).and_then(|value| {
+            Source::Counter { path, range } => number(&self.tree, path).and_then(|value| {
                 let value = u64::try_from(value).map_err(|_| Absent::Impossible(value))?;
                 let total = self.counters[index].advance(value, *range);
                 Ok(i64::try_from(total).unwrap_or(i64::MAX))
@@ -133,7 +144,7 @@ impl Sensors {
 
     /// A power in milliwatts.
     fn product(&self, voltage: &Path, current: &Path) -> Result<i64, Absent> {
-        let (volts, amperes) = (number(&self.root, voltage)?, number(&self.root, current)?);
+        let (volts, amperes) = (number(&self.tree, voltage)?, number(&self.tree, current)?);
         // microvolts times microamperes are picowatts
         let picowatts = i128::from(volts) * i128::from(amperes).abs();
         i64::try_from(picowatts / 1_000_000_000).map_err(|_| Absent::Impossible(amperes))
@@ -141,8 +152,8 @@ impl Sensors {
 
     /// Share of the cores' time that other programs take, in thousandths.
     pub(crate) fn others(&mut self) -> Result<i64, Absent> {
-        let (busy, all) = stat(&self.root)?;
-        let own = own_ticks(&self.root)?;
+        let (busy, all) = stat(&self.tree)?;
+        let own = own_ticks(&self.tree)?;
         let before = *self.others.before.get_or_insert((busy, all, own));
         let [busy_now, all_now, own_now] = [(busy, before.0), (all, before.1), (own, before.2)]
             .map(|(now, before)| now.saturating_sub(before));
@@ -156,7 +167,7 @@ impl Sensors {
 
     /// Share of the time since the last reading in which cores computed.
     fn load(&mut self) -> Result<i64, Absent> {
-        let (busy, all) = stat(&self.root)?;
+        let (busy, all) = stat(&self.tree)?;
         let before = self.stat.replace((busy, all));
         let (busy_before, all_before) = before.ok_or(Absent::First)?;
         let (busy, all) = (busy.saturating_sub(busy_before), all.saturating_sub(all_before));
@@ -170,7 +181,7 @@ impl Sensors {
 
 /// Looks for sensors. They are kept by name and quantity; what is called alike is numbered.
 struct Finder<'a> {
-    root: &'a Path,
+    tree: &'a Tree,
     rules: &'a Rules,
     found: BTreeMap<(String, Quantity), Sensor>,
 }
@@ -199,11 +210,8 @@ impl Finder<'_> {
 
     /// Folders of a folder, by name, as paths from the root.
     fn folders(&self, folder: &str, begin: &str) -> Vec<PathBuf> {
-        let mut found: Vec<(usize, String)> = fs::read_dir(self.root.join(folder))
+        let mut found: Vec<(usize, String)> = (self.tree.names(Path::new(folder)))
             .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .filter(|name| name.starts_with(begin))
             .map(|name| (name.len(), name))
             .collect();
@@ -216,16 +224,16 @@ impl Finder<'_> {
     }
 
     fn text(&self, path: &Path) -> Option<String> {
-        text(self.root, path).ok()
+        text(self.tree, path).ok()
     }
 
     fn number(&self, path: &Path) -> Option<i64> {
-        number(self.root, path).ok()
+        number(self.tree, path).ok()
     }
 
     /// Whether there is such a file, readable or not: a sensor that may not be read is shown with that reason.
     fn is_there(&self, path: &Path) -> bool {
-        self.root.join(path).exists()
+        self.tree.is_there(path)
     }
 
     fn thermal(&mut self) {
@@ -258,13 +266,7 @@ impl Finder<'_> {
             let Some(name) = self.text(&chip.join("name")) else {
                 continue;
             };
-            let folder = self.root.join(&chip);
-            let mut files: Vec<String> = fs::read_dir(folder)
-                .into_iter()
-                .flatten()
-                .flatten()
-                .map(|entry| entry.file_name().to_string_lossy().into_owned())
-                .collect();
+            let mut files = self.tree.names(&chip);
             files.sort();
             for input in files {
                 let Some((channel, kind)) = input.rsplit_once('_') else {
@@ -445,8 +447,8 @@ fn range(low: Option<i64>, high: Option<i64>, over: u64) -> Option<(u64, u64)> {
 }
 
 /// The trimmed text of a file.
-fn text(root: &Path, path: &Path) -> Result<String, Absent> {
-    let bytes = fs::read(root.join(path)).map_err(|error| match error.kind() {
+fn text(tree: &Tree, path: &Path) -> Result<String, Absent> {
+    let bytes = tree.read(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Absent::Vanished,
         io::ErrorKind::PermissionDenied => Absent::Denied,
         _ => Absent::Failed(error.to_string()),
@@ -459,14 +461,14 @@ fn text(root: &Path, path: &Path) -> Result<String, Absent> {
     Ok(text.to_owned())
 }
 
-fn number(root: &Path, path: &Path) -> Result<i64, Absent> {
-    text(root, path)?.parse().map_err(|_| Absent::NoNumber)
+fn number(tree: &Tree, path: &Path) -> Result<i64, Absent> {
+    text(tree, path)?.parse().map_err(|_| Absent::NoNumber)
 }
 
 /// Time that all cores were busy, and all of their time, in ticks: `user nice system idle iowait irq softirq steal`.
 /// Guests' time stands within `user`.
-fn stat(root: &Path) -> Result<(u64, u64), Absent> {
-    let text = text(root, Path::new("proc/stat"))?;
+fn stat(tree: &Tree) -> Result<(u64, u64), Absent> {
+    let text = text(tree, Path::new("proc/stat"))?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("cpu "))
@@ -485,8 +487,8 @@ fn stat(root: &Path) -> Result<(u64, u64), Absent> {
 const OWN: &str = "proc/self/stat";
 
 /// Ticks in which this program computed.
-fn own_ticks(root: &Path) -> Result<u64, Absent> {
-    let text = text(root, Path::new(OWN))?;
+fn own_ticks(tree: &Tree) -> Result<u64, Absent> {
+    let text = text(tree, Path::new(OWN))?;
     // "123 (a name) R 1 …": the name may hold anything; the times are the 14th and 15th field
     let (_, rest) = text.rsplit_once(')').ok_or(Absent::NoNumber)?;
     let mut times = rest.split_whitespace().skip(11).map(str::parse::<u64>);
@@ -535,8 +537,8 @@ fn files_of(sensor: &Sensor) -> Vec<PathBuf> {
     files
 }
 
-fn copy(root: &Path, to: &Path, path: &Path) -> io::Result<()> {
-    let Ok(bytes) = fs::read(root.join(path)) else {
+fn copy(tree: &Tree, to: &Path, path: &Path) -> io::Result<()> {
+    let Ok(bytes) = tree.read(path) else {
         return Ok(());
     };
     let target = to.join(path);
@@ -567,7 +569,7 @@ impl Sensors {
         let first = |names: [&str; 2]| {
             names
                 .into_iter()
-                .find_map(|name| text(&self.root, &beside(name)).ok())
+                .find_map(|name| text(&self.tree, &beside(name)).ok())
         };
         let highest = first(["scaling_max_freq", "max_freq"]).and_then(|text| text.parse::<u64>().ok());
         let over = u64::try_from(*over).unwrap_or(1).max(1);
@@ -579,22 +581,20 @@ impl Sensors {
 
     /// Power mode of the machine, where its firmware has any.
     pub(crate) fn power_mode(&self) -> Option<String> {
-        text(&self.root, Path::new("sys/firmware/acpi/platform_profile")).ok()
+        text(&self.tree, Path::new("sys/firmware/acpi/platform_profile")).ok()
     }
 
     /// Threads that could run now, without this program's own.
     pub(crate) fn contention(&self) -> Option<u32> {
         // "0.42 0.36 0.30 2/345 6789": two of 345 threads could run
-        let line = text(&self.root, Path::new("proc/loadavg")).ok()?;
+        let line = text(&self.tree, Path::new("proc/loadavg")).ok()?;
         let running: u32 = line.split_whitespace().nth(3)?.split('/').next()?.parse().ok()?;
         let mut own = 0;
-        for thread in fs::read_dir(self.root.join("proc/self/task"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        let tasks = Path::new("proc/self/task");
+        for thread in self.tree.names(tasks) {
             // "123 (a name) R 1 …": the name may hold anything
-            let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            let state = self.tree.read(&tasks.join(thread).join("stat"));
+            let state = String::from_utf8_lossy(&state.unwrap_or_default()).into_owned();
             let state = state.rsplit_once(')').map(|(_, rest)| rest.trim_start());
             own += u32::from(state.is_some_and(|state| state.starts_with('R')));
         }
@@ -612,7 +612,7 @@ impl Sensors {
         let Source::File { path, .. } = &battery.source else {
             return None;
         };
-        match text(&self.root, &path.with_file_name("status")).ok()?.as_str() {
+        match text(&self.tree, &path.with_file_name("status")).ok()?.as_str() {
             "Charging" | "Full" | "Not charging" => Some(true),
             "Discharging" => Some(false),
             _ => None,

@@ -18,6 +18,11 @@ pub(crate) fn runtime_with(
     script: &str,
     more: impl FnOnce(polychip::Builder) -> polychip::Builder,
 ) -> (Runtime, polychip::Model) {
+    runtime_of(more(Runtime::builder().virtual_time()), script)
+}
+
+/// The same, of a runtime whose clock was chosen.
+pub(crate) fn runtime_of(builder: polychip::Builder, script: &str) -> (Runtime, polychip::Model) {
     let folder = tempfile::tempdir().unwrap();
     let made = model::Model {
         nodes: vec![
@@ -28,12 +33,11 @@ pub(crate) fn runtime_with(
         outputs: vec![port("a", F32, &["4"]), port("b", F32, &["4"])],
         ..model::Model::default()
     };
-    let builder = Runtime::builder()
+    let builder = builder
         .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
         .configure("null", "script", script)
-        .virtual_time()
         .only_given_folders();
-    let runtime = more(builder).build().unwrap();
+    let runtime = builder.build().unwrap();
     let model = runtime.load(made.write(folder.path(), "m.onnx")).unwrap();
     (runtime, model)
 }

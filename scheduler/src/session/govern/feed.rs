@@ -5,7 +5,7 @@
 //! 2. Runs in time and late runs are told apart, each by their mean.
 //! 3. What others take of a device is told only where our own runs are not in the figure.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use polychip_governor::{FinishedRun, Input, Load, Place, Reading};
 use polychip_host::DeviceKind;
@@ -21,10 +21,17 @@ use crate::telemetry::{DeviceState, Sample};
 const OURS_NS: u64 = 2_000_000_000;
 
 impl Governing {
-    /// What the sample and the runs since the last one say.
-    pub(super) fn inputs(&self, state: &mut State, sample: &Sample) -> Vec<Input> {
+    /// What the runs say that have ended since this was last asked for.
+    pub(super) fn runs(&self, state: &mut State, now_ns: u64) -> Vec<FinishedRun> {
         let mut runs = Vec::new();
+        let current = state.governor.plan();
+        let running = state.ready.get(current).map(|ready| Arc::as_ptr(&ready.plan));
         for (index, ready) in state.ready.iter().enumerate() {
+            // of candidates of one plan its runs are those of the one in use
+            let is_running = running == Some(Arc::as_ptr(&ready.plan));
+            if is_running && index != current || !is_running && !ready.points.is_empty() {
+                continue;
+            }
             let tallies = {
                 let mut history = ready.plan.history.lock().unwrap_or_else(PoisonError::into_inner);
                 history.take_tallies()
@@ -34,8 +41,14 @@ impl Governing {
             }
         }
         for load in runs.iter().flat_map(|run| &run.loads) {
-            state.used_ns[load.device] = Some(sample.time_ns);
+            state.used_ns[load.device] = Some(now_ns);
         }
+        runs
+    }
+
+    /// What the sample and the runs since the last one say.
+    pub(super) fn inputs(&self, state: &mut State, sample: &Sample) -> Vec<Input> {
+        let runs = self.runs(state, sample.time_ns);
         let mut inputs = Vec::new();
         for (index, device) in self.devices.iter().enumerate() {
             let Some(said) = sample.devices.iter().find(|said| said.device == device.name()) else {

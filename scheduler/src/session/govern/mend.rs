@@ -8,7 +8,6 @@ use std::sync::{Arc, Weak};
 
 use polychip_governor::Input;
 
-use super::ready::Ready;
 use super::state::{Governing, Lost, State};
 use crate::error::Result;
 use crate::event::{Event, EventKind};
@@ -21,6 +20,19 @@ use crate::session::loaded::LoadedPlan;
 const FIRST_WAIT_NS: u64 = 1_000_000_000;
 /// Longest such wait.
 const LONGEST_WAIT_NS: u64 = 300_000_000_000;
+
+impl State {
+    /// A plan takes another's place in all candidates of that.
+    fn replace(&mut self, old: &Arc<LoadedPlan>, plan: &Arc<LoadedPlan>) {
+        for ready in self
+            .ready
+            .iter_mut()
+            .filter(|ready| Arc::ptr_eq(&ready.plan, old))
+        {
+            ready.plan = Arc::clone(plan);
+        }
+    }
+}
 
 impl Governing {
     /// Tells the governor of devices that were lost.
@@ -98,10 +110,13 @@ impl Governing {
             let mut state = self.lock();
             let current = state.governor.plan();
             // what a recovery has put in its place meanwhile stays
-            let same = |ready: &&mut Ready| Arc::ptr_eq(&ready.plan, &old);
-            let Some(ready) = state.ready.get_mut(index).filter(same) else {
+            if !state
+                .ready
+                .get(index)
+                .is_some_and(|ready| Arc::ptr_eq(&ready.plan, &old))
+            {
                 continue;
-            };
+            }
             let words = format!("plan {name}");
             inner.tell(Event::new(
                 EventKind::Reloaded,
@@ -109,9 +124,14 @@ impl Governing {
                 0,
                 words,
             ));
-            ready.plan = Arc::new(plan);
-            if current == index {
-                inner.put_in_place(&ready.plan, &policy);
+            let plan = Arc::new(plan);
+            state.replace(&old, &plan);
+            if state
+                .ready
+                .get(current)
+                .is_some_and(|ready| Arc::ptr_eq(&ready.plan, &plan))
+            {
+                inner.put_in_place(&plan, &policy);
             }
         }
         Ok(())
@@ -141,13 +161,15 @@ impl Governing {
         {
             let mut state = self.lock();
             let current = state.governor.plan();
-            let is_failed = |ready: &Ready| std::ptr::eq(Arc::as_ptr(&ready.plan), failed.as_ptr());
-            let index = state.ready.iter().position(is_failed);
-            if let Some(index) = index {
-                state.ready[index].plan = Arc::clone(plan);
+            for ready in &mut state.ready {
+                if std::ptr::eq(Arc::as_ptr(&ready.plan), failed.as_ptr()) {
+                    ready.plan = Arc::clone(plan);
+                }
             }
-            if index != Some(current)
-                && let Some(ready) = state.ready.get(current)
+            if let Some(ready) = state
+                .ready
+                .get(current)
+                .filter(|ready| !Arc::ptr_eq(&ready.plan, plan))
             {
                 inner.put_in_place(&ready.plan, &ready.policy);
             }

@@ -4,7 +4,7 @@
 //! 1. Whoever makes plans holds [`Governing::making`], and never the state.
 //! 2. A plan that a device refuses is left out, not replaced by another one.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use polychip_governor::Candidate;
 
@@ -21,9 +21,19 @@ pub(super) struct Ready {
     pub(super) name: String,
     pub(super) policy: Arc<Policy>,
     pub(super) plan: Arc<LoadedPlan>,
+    /// Operating points by device, for which it is a candidate of its own; none: the first ones.
+    pub(super) points: Vec<(usize, u32)>,
 }
 
 impl Ready {
+    /// Its plan runs next: what it took at other points is not told as this one's, and times at lower clocks than the
+    /// first are not kept for new plans.
+    pub(super) fn take_place(&self) {
+        let mut history = (self.plan.history.lock()).unwrap_or_else(PoisonError::into_inner);
+        history.take_tallies();
+        history.keep(self.points.is_empty());
+    }
+
     pub(super) fn can_run(&self) -> bool {
         !self.plan.has_failed() && !self.plan.is_broken()
     }
@@ -57,6 +67,7 @@ pub(super) fn load(
             name: variant.name,
             policy: Arc::new(variant.policy),
             plan,
+            points: Vec::new(),
         });
     }
     (ready, candidates)

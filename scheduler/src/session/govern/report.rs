@@ -1,9 +1,12 @@
 //! What a governed session says of itself: its plans, which one is next, and the newest changes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::planned::Planned;
 
 /// What a governed session did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -18,6 +21,22 @@ pub struct GovernedReport {
     pub candidates: Vec<CandidateReport>,
     /// The newest changes, oldest first.
     pub changes: Vec<ChangeReport>,
+}
+
+/// A plan that a governed session keeps ready.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ReadyPlan {
+    /// Name.
+    pub name: String,
+    /// The plan, as [`Runtime::session_of`](crate::Runtime::session_of) takes it.
+    pub planned: Arc<Planned>,
+    /// Predicted time of a run in nanoseconds, at the operating points that it is to run at.
+    pub predicted_ns: u64,
+    /// Predicted energy of a run in microjoules, likewise, where it is known.
+    pub predicted_uj: Option<u64>,
+    /// Highest clocks in kilohertz, by device, where it is to run at lower operating points.
+    pub khz: Vec<(String, u64)>,
 }
 
 /// A limit of the policy that sensors saw exceeded.

@@ -14,8 +14,10 @@ use polychip_governor::{self as governor, Governor, Place, PolicyLimits, Portfol
 use polychip_host::Device;
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 
+use super::points::{self, Offered, longest};
 use super::ready::{Ready, load};
-use super::report::{CandidateReport, ChangeReport, GovernedReport};
+use super::report::{CandidateReport, ChangeReport, GovernedReport, ReadyPlan};
+use super::wake::Wake;
 use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::policy::{Governed, Policy};
@@ -31,12 +33,16 @@ const LISTED: usize = 32;
 pub(crate) struct Governing {
     pub(super) policy: Policy,
     pub(super) devices: Vec<Device>,
+    /// By device.
+    pub(super) offered: Vec<Offered>,
     pub(super) state: Mutex<State>,
     /// Held by who makes plans, which takes long: the state is not locked meanwhile.
     pub(super) making: Mutex<()>,
     pub(super) sampler: Mutex<Sampler>,
     pub(super) pace: AtomicU32,
     pub(super) frames: AtomicU64,
+    /// Wakes the thread that governs.
+    pub(crate) wake: Arc<Wake>,
 }
 
 /// What changes while a session is governed.
@@ -44,6 +50,7 @@ pub(super) struct State {
     pub(super) ready: Vec<Ready>,
     pub(super) governor: Governor,
     pub(super) log: DecisionLog,
+    pub(super) points: points::Setting,
     pub(super) lost: Vec<Lost>,
     /// Period and deadline of frames, and limits, as told last.
     pub(super) frames: (Option<u64>, Option<u64>),
@@ -87,8 +94,12 @@ impl Governing {
         number: &mut dyn FnMut() -> u64,
     ) -> Result<Governing> {
         let variants = portfolio::variants(shared, &first.planned, policy);
-        let (ready, candidates) = load(shared, first.session, variants, Some(Arc::clone(first)), number);
+        let (mut ready, mut candidates) =
+            load(shared, first.session, variants, Some(Arc::clone(first)), number);
         let devices = first.planned.devices().to_vec();
+        let offered = points::offered(&devices);
+        let frames = (governed.frame_period.map(ns), policy.frame_deadline().map(ns));
+        points::add(&mut ready, &mut candidates, &offered, longest(frames));
         let portfolio = Portfolio {
             devices: devices.iter().map(|device| device.name().to_owned()).collect(),
             candidates,
@@ -109,7 +120,8 @@ impl Governing {
                 log: DecisionLog::new(&governor),
                 governor,
                 lost: vec![Lost::default(); devices.len()],
-                frames: (governed.frame_period.map(ns), policy.frame_deadline().map(ns)),
+                frames,
+                points: points::Setting::new(&devices),
                 saver: governed.battery_saver,
                 used_ns: vec![None; devices.len()],
                 missed: Vec::new(),
@@ -119,8 +131,10 @@ impl Governing {
             making: Mutex::new(()),
             sampler: Mutex::new(Sampler::of(devices.clone(), clock, sensors)),
             devices,
+            offered,
             pace: AtomicU32::new(1000),
             frames: AtomicU64::new(0),
+            wake: Arc::new(Wake::default()),
         };
         Ok(governing)
     }
@@ -184,6 +198,25 @@ impl Governing {
             candidates: candidates.collect(),
             changes: state.changes.clone(),
         }
+    }
+
+    pub(crate) fn ready_plans(&self) -> Vec<ReadyPlan> {
+        let state = self.lock();
+        let candidates = &state.governor.portfolio().candidates;
+        let plans = state.ready.iter().zip(candidates);
+        plans
+            .map(|(ready, candidate)| ReadyPlan {
+                name: ready.name.clone(),
+                planned: Arc::clone(&ready.plan.planned),
+                predicted_ns: candidate.latency_ns,
+                predicted_uj: candidate.energy_uj,
+                khz: candidate
+                    .points
+                    .iter()
+                    .map(|point| (self.devices[point.device].name().to_owned(), point.khz))
+                    .collect(),
+            })
+            .collect()
     }
 
     pub(crate) fn log(&self) -> DecisionLog {

@@ -1,44 +1,59 @@
-//! The thread that lets a session's governor look, so often.
+//! The thread that lets a session's governor look, so often, and hear of late runs between.
 //!
 //! Invariant: it ends with the last clone of its session, and does not outlive it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::wake::{Wake, Woken};
 use crate::session::inner::Inner;
+
+/// Between two late runs that wake the thread: far less than a frame that somebody sees.
+const BETWEEN: Duration = Duration::from_millis(5);
 
 /// The thread that reads sensors; it ends with the last clone of its session.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    stop: Arc<(Mutex<bool>, Condvar)>,
+    wake: Arc<Wake>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    pub(in crate::session) fn start(inner: Arc<Inner>, every: Duration) -> std::io::Result<Watch> {
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let stopped = Arc::clone(&stop);
+    pub(in crate::session) fn start(
+        inner: Arc<Inner>,
+        wake: Arc<Wake>,
+        every: Duration,
+    ) -> std::io::Result<Watch> {
+        let woken = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
             .name("polychip-govern".into())
             .spawn(move || {
-                let (flag, wake) = &*stopped;
+                let Some(governing) = &inner.governing else {
+                    return;
+                };
+                let mut next = Instant::now() + every;
                 loop {
-                    let flag = flag.lock().unwrap_or_else(PoisonError::into_inner);
-                    let (flag, _) = wake
-                        .wait_timeout_while(flag, every, |stop| !*stop)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    if *flag {
-                        return;
-                    }
-                    drop(flag);
-                    if let Some(governing) = &inner.governing {
-                        governing.step(&inner);
+                    let left = next.saturating_duration_since(Instant::now());
+                    match woken.wait(left, |flags| flags.stop || flags.late) {
+                        Woken::ToStop => return,
+                        Woken::ByLateRun => {
+                            governing.hear(&inner);
+                            // runs that are all late do not keep it busy
+                            let pause = BETWEEN.min(next.saturating_duration_since(Instant::now()));
+                            if woken.wait(pause, |flags| flags.stop) == Woken::ToStop {
+                                return;
+                            }
+                        }
+                        Woken::ByTime => {
+                            governing.step(&inner);
+                            next = Instant::now() + every;
+                        }
                     }
                 }
             })?;
         Ok(Watch {
-            stop,
+            wake,
             thread: Some(thread),
         })
     }
@@ -46,8 +61,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.1.notify_all();
+        self.wake.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
