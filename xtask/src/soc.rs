@@ -1,4 +1,4 @@
-//! `cargo xtask soc`: figures of the governor on the emulated SoC.
+//! `cargo xtask soc`: figures of governed sessions on the emulated SoC.
 //!
 //! Invariants:
 //! 1. Tables and seeds stand in `device-tests/emulators/soc/tables`; the program of that package does all the work,
@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Another limit of the surface than the tables', in thousandths of a degree
     #[arg(long, value_name = "MC")]
     skin_limit: Option<f64>,
+    /// Only these figures: sustained, ablation, savings or losses
+    #[arg(long)]
+    only: Vec<String>,
     /// Where the figures go
     #[arg(long, default_value = "target/soc.json")]
     json: PathBuf,
@@ -53,6 +56,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if let Some(limit) = options.skin_limit {
         command.args(["--skin-limit", &limit.to_string()]);
+    }
+    for section in &options.only {
+        command.args(["--only", section]);
     }
     let status = command.status().context("cargo run")?;
     if !status.success() {

@@ -1,27 +1,28 @@
 //! An emulated SoC of the phone class: CPU clusters, a GPU and an NPU on one package, on virtual time.
 //!
-//! A [`table`] says what units, board and links are, and where each figure comes from. [`chip`] is the physics: levels
-//! of clock and voltage, power, heat, the SoC's own throttling. [`plans`] lets the real planner make plans of a real
-//! network on that table; [`drive`] runs frames of an app by them through a [`scenario`], under a governor or under
-//! none, step by step of a frame. [`plugin`] puts the same chip behind real devices, for a session. Everything it says is
-//! emulated.
+//! A [`table`] says what units, board and throttling are, and where each figure comes from. [`chip`] is the physics: levels
+//! of clock and voltage, power, heat, the SoC's own throttling. [`emulated`] puts it into a [`scenario`]'s surroundings,
+//! [`plugin`] shows it as devices and [`tree`] as the files of sensors. [`live`] is an app with a governed session on that,
+//! frame by frame; [`fixed`] are the session's plans run by themselves. Everything it says is emulated.
 //!
 //! Invariants:
-//! 1. Virtual time: no clock is read, and the same table, seed and rule give the same figures.
-//! 2. A governor sees what sensors say, never the chip.
+//! 1. Virtual time: no clock is read, and the same table, seed and options give the same figures.
+//! 2. What decides is the session that apps use, which sees what fences, errors and sensors say, never the chip.
 //!
-//! Not here: the governor (`scheduler`).
-//! Start reading at [`table`], then [`chip`].
+//! Not here: plans, sensors' reading, the governor (`scheduler`).
+//! Start reading at [`table`], then [`chip`], [`emulated`], [`live`].
 
 #![forbid(unsafe_code)]
 
 pub mod chip;
-pub mod demand;
-pub mod drive;
+pub mod emulated;
+pub mod fixed;
 mod heat;
+pub mod live;
 pub mod network;
-pub mod plans;
+pub mod outcome;
 pub mod plugin;
 pub mod scenario;
 pub mod study;
 pub mod table;
+pub mod tree;

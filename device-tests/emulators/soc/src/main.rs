@@ -1,4 +1,4 @@
-//! `cargo xtask soc`: figures of the governor on the emulated SoC, on the committed tables and seeds.
+//! `cargo xtask soc`: figures of governed sessions on the emulated SoC, on the committed tables and seeds.
 
 #![forbid(unsafe_code)]
 
@@ -6,14 +6,19 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use polychip_soc::scenario::Without;
-use polychip_soc::study::{Figures, Losses, Saving, Setting, Spread, losses, savings, sustained};
+use polychip_soc::study::{
+    Ablation, Figures, Losses, Saving, Setting, Spread, ablation, losses, savings, sustained,
+};
 use polychip_soc::table::{Seeds, Table};
 use serde::Serialize;
 
+/// Savings, losses and ablations are of so many seeds at most.
+const FEWER: u64 = 100;
+
 #[derive(Parser)]
-#[command(about = "Figures of the governor on the emulated SoC; everything is emulated")]
+#[command(about = "Figures of governed sessions on the emulated SoC; everything is emulated")]
 struct Arguments {
     /// Runs per table; left out: as many as were committed to
     #[arg(long)]
@@ -27,6 +32,17 @@ struct Arguments {
     /// Another limit of the surface than the tables', in thousandths of a degree
     #[arg(long, value_name = "MC")]
     skin_limit: Option<f64>,
+    /// Only these figures; left out: all
+    #[arg(long, value_enum)]
+    only: Vec<Section>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Section {
+    Sustained,
+    Ablation,
+    Savings,
+    Losses,
 }
 
 #[derive(Serialize)]
@@ -36,16 +52,84 @@ struct Report {
     /// With others' bursts and sensor faults.
     sustained: Vec<Figures>,
     /// Heat alone: nobody else, on the shipped table.
-    heat_alone: Figures,
+    heat_alone: Option<Figures>,
+    /// What each thing that a session is told is worth, on the shipped table.
+    ablation: Option<Ablation>,
     savings: Vec<Saving>,
     /// Units that are lost and come back, on the shipped table.
-    losses: Losses,
+    losses: Option<Losses>,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let committed = Seeds::committed();
     let count = arguments.seeds.unwrap_or(committed.count);
+    let (first, fewer) = (committed.first, count.min(FEWER));
+    let settings = settings(&arguments, &committed)?;
+    let wants = |section| arguments.only.is_empty() || arguments.only.contains(&section);
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "emulated SoC; sessions of 30 minutes at 30 frames/s; {count} seeds per table"
+    )?;
+    let mut report = Report {
+        emulated: true,
+        seeds: count,
+        sustained: Vec::new(),
+        heat_alone: None,
+        ablation: None,
+        savings: Vec::new(),
+        losses: None,
+    };
+    if wants(Section::Sustained) {
+        for setting in &settings {
+            let figures = sustained(setting, first, count, Without::default())?;
+            print(&mut out, &figures)?;
+            report.sustained.push(figures);
+        }
+        let nobody = Without {
+            others: true,
+            faults: false,
+        };
+        let figures = sustained(&settings[0], first, fewer, nobody)?;
+        writeln!(out, "\nheat alone, nobody else:")?;
+        print(&mut out, &figures)?;
+        report.heat_alone = Some(figures);
+    }
+    if wants(Section::Ablation) {
+        let found = ablation(&settings[0], first, fewer)?;
+        print_ablation(&mut out, &found)?;
+        report.ablation = Some(found);
+    }
+    if wants(Section::Savings) {
+        let both = settings
+            .iter()
+            .flat_map(|setting| [(setting, false), (setting, true)]);
+        for (setting, others) in both {
+            let without = Without {
+                others: !others,
+                faults: false,
+            };
+            for saving in savings(setting, first, fewer, committed.inferences, without)? {
+                print_saving(&mut out, &saving)?;
+                report.savings.push(saving);
+            }
+        }
+    }
+    if wants(Section::Losses) {
+        let found = losses(&settings[0], first, fewer)?;
+        print_losses(&mut out, &found)?;
+        report.losses = Some(found);
+    }
+    if let Some(path) = arguments.json {
+        let text = serde_json::to_string_pretty(&report)? + "\n";
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The shipped table, and those drawn around it.
+fn settings(arguments: &Arguments, committed: &Seeds) -> Result<Vec<Setting>> {
     let mut tables = vec![Table::phone()];
     if !arguments.shipped_only {
         let drawn = committed
@@ -59,92 +143,10 @@ fn main() -> Result<()> {
             .iter_mut()
             .for_each(|table| table.board.skin_limit_mc = limit);
     }
-    let settings: Result<Vec<Setting>> = tables
+    tables
         .into_iter()
-        .map(|table| Setting::new(table, &committed))
-        .collect();
-    let settings = settings?;
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "emulated SoC; 30 minutes at 30 frames/s; {count} seeds per table"
-    )?;
-    let mut report = Report {
-        emulated: true,
-        seeds: count,
-        sustained: Vec::new(),
-        heat_alone: sustained(
-            &settings[0],
-            committed.first,
-            count.min(100),
-            Without {
-                others: true,
-                faults: false,
-            },
-        )?,
-        savings: Vec::new(),
-        losses: losses(&settings[0], committed.first, count.min(100))?,
-    };
-    for setting in &settings {
-        let figures = sustained(setting, committed.first, count, Without::default())?;
-        print(&mut out, &figures)?;
-        report.sustained.push(figures);
-    }
-    writeln!(out, "\nheat alone, nobody else:")?;
-    print(&mut out, &report.heat_alone)?;
-    for (setting, others) in settings
-        .iter()
-        .flat_map(|setting| [(setting, false), (setting, true)])
-    {
-        let without = Without {
-            others: !others,
-            faults: false,
-        };
-        for saving in savings(
-            setting,
-            committed.first,
-            count.min(100),
-            committed.inferences,
-            without,
-        )? {
-            writeln!(
-                out,
-                "\n{}, {}, {}, {} seeds, emulated: {:.1} instead of {:.1} mJ per inference, saved {}, at most {}; in time {} \
-                 of frames, plugged {}; of frames in time {:.1} mJ, least {:.1} mJ",
-                saving.table,
-                saving.stance,
-                if others { "with other apps" } else { "alone" },
-                saving.seeds,
-                saving.mj.p50,
-                saving.plugged_mj.p50,
-                words(&saving.saved, 3),
-                words(&saving.saved_bound, 3),
-                words(&saving.in_time, 3),
-                words(&saving.plugged_in_time, 3),
-                saving.in_time_mj.p50,
-                saving.least_mj.p50
-            )?;
-            report.savings.push(saving);
-        }
-    }
-    let found = &report.losses;
-    writeln!(
-        out,
-        "\n{}, units lost, {} seeds, emulated: {} losses, {} frames due on a unit known to be lost; in time/s {}, best static {}; above \
-         limits, K {}",
-        found.table,
-        found.seeds,
-        found.losses,
-        found.on_lost,
-        words(&found.in_time_per_s, 2),
-        words(&found.best_static_per_s, 2),
-        words(&found.above_limit_k, 2)
-    )?;
-    if let Some(path) = arguments.json {
-        let text = serde_json::to_string_pretty(&report)? + "\n";
-        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
-    }
-    Ok(())
+        .map(|table| Setting::new(table, committed))
+        .collect()
 }
 
 fn words(spread: &Spread, digits: usize) -> String {
@@ -196,6 +198,67 @@ fn print(out: &mut impl Write, figures: &Figures) -> Result<()> {
         figures.seeds_bounded_below_gain,
         figures.seeds_above_one_late,
         figures.latest_seed
+    )?;
+    Ok(())
+}
+
+fn print_ablation(out: &mut impl Write, found: &Ablation) -> Result<()> {
+    writeln!(
+        out,
+        "\n{}, {} seeds, emulated; the session is told all but",
+        found.table, found.seeds
+    )?;
+    for row in &found.rows {
+        writeln!(
+            out,
+            "  {:24} gain {}  in time/s {:.2}  above limits {:.2} K at most  late per switch {:.2}, at most {:.2}  {:.0} switches  \
+             {:.0} J",
+            row.without,
+            words(&row.gain, 2),
+            row.in_time_per_s.p50,
+            row.above_limit_k.greatest,
+            row.late_per_switch.p50,
+            row.late_per_switch.greatest,
+            row.switches.p50,
+            row.joules.p50
+        )?;
+    }
+    Ok(())
+}
+
+fn print_saving(out: &mut impl Write, saving: &Saving) -> Result<()> {
+    writeln!(
+        out,
+        "\n{}, {}, {}, {} seeds, emulated: {:.1} instead of {:.1} mJ per inference, saved {}, at most {}; in time {} \
+         of frames, plugged {}; of frames in time {:.1} mJ, least {:.1} mJ",
+        saving.table,
+        saving.stance,
+        if saving.others { "with other apps" } else { "alone" },
+        saving.seeds,
+        saving.mj.p50,
+        saving.plugged_mj.p50,
+        words(&saving.saved, 3),
+        words(&saving.saved_bound, 3),
+        words(&saving.in_time, 3),
+        words(&saving.plugged_in_time, 3),
+        saving.in_time_mj.p50,
+        saving.least_mj.p50
+    )?;
+    Ok(())
+}
+
+fn print_losses(out: &mut impl Write, found: &Losses) -> Result<()> {
+    writeln!(
+        out,
+        "\n{}, units lost, {} seeds, emulated: {} losses, {} frames begun again beyond one for each; in time/s {}, best static {}; \
+         above limits, K {}",
+        found.table,
+        found.seeds,
+        found.losses,
+        found.on_lost,
+        words(&found.in_time_per_s, 2),
+        words(&found.best_static_per_s, 2),
+        words(&found.above_limit_k, 2)
     )?;
     Ok(())
 }

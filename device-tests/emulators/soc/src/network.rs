@@ -1,17 +1,13 @@
-//! The model that a frame runs, and what planning reads of it: graph, targets, costs, links.
+//! The model that a frame runs: a graph of PlacementBench's corpus, which says of each node what it asks of a unit.
 //!
-//! Invariants: same network and table, same world; a node's price is the table's, made of its multiply-adds, its
-//! other operations and its bytes, so that a scripted device of the same table says the same.
+//! Invariant: a node's price is the table's, made of its multiply-adds, its other operations and its bytes.
 
 use anyhow::{Context, Result};
-use polychip_graph::{Graph, Node, NodeId, Tensor};
+use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, TensorType};
-use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Provenance, Refusal, Request, Target,
-};
 use serde::Deserialize;
 
-use crate::table::{Table, Unit};
+use crate::table::Unit;
 
 /// YOLOv8n, as PlacementBench reads it.
 const YOLO: &str = include_str!("../../../../partitioner/benches/corpus/yolov8n.json");
@@ -38,30 +34,6 @@ pub struct Network {
     pub ops: Vec<String>,
     /// The nodes' work.
     pub work: Vec<Work>,
-}
-
-/// All that planning reads.
-#[derive(Debug, Clone)]
-pub struct World {
-    /// The graph.
-    pub graph: Graph,
-    /// The units.
-    pub targets: Vec<Target>,
-    /// What each node costs at the first level and 50 degrees.
-    pub costs: CostTable,
-    /// The links.
-    pub links: LinkTable,
-    /// Per node and unit: time at the first level that does not scale with the clock, that does, and of memory; and
-    /// bytes.
-    pub times: Vec<Vec<Times>>,
-}
-
-impl World {
-    /// What is asked for: least time.
-    #[must_use]
-    pub fn request(&self) -> Request<'_> {
-        Request::new(&self.graph, &self.targets, &self.costs, &self.links)
-    }
 }
 
 /// Time of a node on a unit, at the first level.
@@ -176,56 +148,109 @@ impl Network {
         Ok(Self { graph, ops, work })
     }
 
-    /// What planning it on a table reads.
+    /// The name of a node's op in the model that [`Network::onnx`] makes: each has one of its own.
     #[must_use]
-    pub fn on(&self, table: &Table) -> World {
-        let (nodes, units) = (self.work.len(), table.units.len());
-        let mut costs = CostTable::new(nodes, units);
-        let mut targets = Vec::with_capacity(units);
-        let mut times = vec![vec![Times::default(); units]; nodes];
-        for (index, unit) in table.units.iter().enumerate() {
-            let power = unit.reference_mw();
-            let launch = Nanos::from_nanoseconds(unit.launch_ns);
-            let mut target = Target::new(&name(index), nodes).launch(launch);
-            target.power = Some(Milliwatts::new(power.round() as u64));
-            target.launch_energy = Milliwatts::new(power.round() as u64)
-                .over(launch)
-                .unwrap_or_default();
-            target.emulated = true;
-            for (node, work) in self.work.iter().enumerate() {
-                if unit.refused_ops.contains(&self.ops[node]) {
-                    let words = format!("op {}", self.ops[node]);
-                    target.refusals[node] = Some(Refusal { code: 1, words });
-                }
-                let time = unit.times(work, table.memory.traffic_permille);
-                times[node][index] = time;
-                let ps = ((time.compute_ns + time.memory_ns) * 1e3).round() as u64;
-                // milliwatts times nanoseconds are thousandths of a nanojoule
-                let nj = (time.compute_ns + time.memory_ns) * power / 1e3;
-                let nj = nj + time.bytes * table.memory.pj_per_byte / 1e3;
-                let cost = Cost::time(Nanos::from_picoseconds(ps), Provenance::Estimated).emulated();
-                let cost = cost.with_energy(Microjoules::from_nanojoules(nj.round() as u64));
-                costs.set_node(node, index, cost);
+    pub fn node_name(&self, node: usize) -> String {
+        format!("{}_{node}", self.ops[node])
+    }
+
+    /// The node of an op of that model.
+    #[must_use]
+    pub fn node_of(&self, name: &str) -> Option<usize> {
+        let (_, number) = name.rsplit_once('_')?;
+        number.parse().ok().filter(|&node| node < self.work.len())
+    }
+
+    /// Bytes of the tensors that a node reads and writes.
+    #[must_use]
+    pub fn tensor_bytes(&self, node: usize) -> f64 {
+        let node = self.graph.node(NodeId::new(node));
+        let tensors = node.inputs.iter().chain(&node.outputs).flatten();
+        tensors.map(|&id| elements(&self.graph, id) as f64).sum()
+    }
+
+    /// The network as an ONNX model, for a session: its tensors with their bytes, its nodes as ops that only emulated
+    /// units know.
+    #[must_use]
+    pub fn onnx(&self) -> Vec<u8> {
+        let tensor = |id: TensorId| format!("t{}", id.index());
+        let port = |id: TensorId| {
+            let size = Message::default().number(1, elements(&self.graph, id) as u64);
+            let shape = Message::default().message(1, &size);
+            let kind = Message::default().number(1, U8).message(2, &shape);
+            Message::default()
+                .bytes(1, tensor(id).as_bytes())
+                .message(2, &Message::default().message(1, &kind))
+        };
+        let mut graph = Message::default().bytes(2, self.graph.name.as_bytes());
+        for (id, node) in self.graph.nodes() {
+            let mut made = Message::default();
+            for &input in node.inputs.iter().flatten() {
+                made = made.bytes(1, tensor(input).as_bytes());
             }
-            targets.push(target);
+            for &output in node.outputs.iter().flatten() {
+                made = made.bytes(2, tensor(output).as_bytes());
+                if !self.graph.outputs.contains(&output) {
+                    graph = graph.message(13, &port(output));
+                }
+            }
+            let name = self.node_name(id.index());
+            let made = made.bytes(3, name.as_bytes()).bytes(4, name.as_bytes());
+            graph = graph.message(1, &made.bytes(7, DOMAIN.as_bytes()));
         }
-        let mut links = LinkTable::new(units);
-        for row in &table.links {
-            let [a, b] = [table.unit(&row.between[0]), table.unit(&row.between[1])];
-            let (Some(a), Some(b)) = (a, b) else { continue };
-            let latency = Nanos::from_nanoseconds(row.latency_ns);
-            let mut link = Link::copy(latency, row.bytes_per_us * 1_000_000);
-            link.energy_per_kilobyte = Microjoules::from_nanojoules(row.nj_per_kilobyte);
-            links.set(a, b, link);
-            links.set(b, a, link);
+        for (field, ports) in [(11, &self.graph.inputs), (12, &self.graph.outputs)] {
+            for &id in ports {
+                graph = graph.message(field, &port(id));
+            }
         }
-        World {
-            graph: self.graph.clone(),
-            targets,
-            costs,
-            links,
-            times,
+        let opset = |domain: &str, version| Message::default().bytes(1, domain.as_bytes()).number(2, version);
+        Message::default()
+            .number(1, 8)
+            .message(7, &graph)
+            .message(8, &opset("", 17))
+            .message(8, &opset(DOMAIN, 1))
+            .0
+    }
+}
+
+/// The domain of the model's ops.
+const DOMAIN: &str = "soc";
+/// ONNX's code of the element type.
+const U8: u64 = 2;
+
+fn elements(graph: &Graph, id: TensorId) -> usize {
+    let dims = graph.tensor(id).ty.shape.iter().flatten();
+    dims.map(|dim| dim.known().unwrap_or(1)).product()
+}
+
+/// A protobuf message in the making.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
         }
+        self.0.push(value as u8);
+    }
+
+    fn number(mut self, field: u64, value: u64) -> Self {
+        self.varint(field << 3);
+        self.varint(value);
+        self
+    }
+
+    fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
+        self.varint(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend(bytes);
+        self
+    }
+
+    fn message(self, field: u64, message: &Self) -> Self {
+        self.bytes(field, &message.0)
     }
 }
 

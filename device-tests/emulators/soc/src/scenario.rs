@@ -151,6 +151,21 @@ impl Scenario {
         Self { phases, faults }
     }
 
+    /// Nobody else, in air of so many degrees.
+    #[must_use]
+    pub fn quiet(air: f64) -> Self {
+        Self {
+            phases: vec![Phase {
+                start_ns: 0,
+                others: [0.0; MOST_UNITS],
+                memory: 0.0,
+                air,
+                charging: false,
+            }],
+            faults: Vec::new(),
+        }
+    }
+
     /// The same surroundings, in which units are lost and come back: [`LOSSES`] times, one unit each, for 5 to 60
     /// seconds; in half of the cases it hangs first.
     #[must_use]

@@ -1,114 +1,83 @@
-//! The figures: a governor against every plan of the portfolio run by itself, on the same scenarios.
+//! The figures: a governed session against every plan that it keeps ready, run by itself, on the same scenarios.
 //!
 //! *Sustained throughput* is the number of frames in time (outputs there within one period of 33.3 ms) per second over
-//! the last 20 of 30 minutes. A *competitor* is a candidate of the portfolio that runs alone, under the SoC's own
-//! throttling, at the operating point that belongs to it. The *best static plan* is the best of them in that very run,
-//! known only afterwards. What is *possible* is a frame that some candidate would have had in time just then, as hot as
-//! the chip was in the governed run: what a choice that knows everything and switches for nothing would reach there.
+//! the last 20 of 30 minutes. A *competitor* is a plan of the session's portfolio that runs alone, under the SoC's own
+//! throttling. The *best static plan* is the best of them in that very run, known only afterwards. What is *possible* is a
+//! frame that some candidate would have had in time just then, as hot as the chip was in the governed run: what a choice
+//! that knows everything and switches for nothing would reach there. The *ablation* leaves one thing out that a session is
+//! told.
 //!
 //! Invariant: the same table and seeds give the same figures.
 
+use std::sync::Arc;
+
 use anyhow::Result;
-use polychip::governor::{Governor, Input, Observation, Settings};
+use polychip::ReadyPlan;
 use serde::Serialize;
 
-use crate::drive::{Outcome, PERIOD_NS, Rule, SUSTAINED_FROM_NS, drive, limits};
+use crate::emulated::{Emulated, PERIOD_NS, Shown};
+use crate::fixed::Fixed;
+use crate::live::{Live, Options, Stance};
 use crate::network::Network;
-use crate::plans::Plans;
+use crate::outcome::{Outcome, SUSTAINED_FROM_NS};
 use crate::scenario::{RUN_NS, Scenario, Without};
 use crate::table::{Seeds, Table};
 
-/// What the app and the battery say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stance {
-    /// In front of a person, on battery.
-    Battery,
-    /// In front of a person, on the mains.
-    Plugged,
-    /// Not in front of a person, on the mains.
-    Background,
-    /// In front of a person, battery nearly empty.
-    Low,
-}
-
-/// A table with its plans.
+/// A table with the network of a frame.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// The table.
     pub table: Table,
-    /// Its plans.
-    pub plans: Plans,
+    network: Arc<Network>,
+    inferences: usize,
+    /// The network as an ONNX model.
+    pub(crate) model: Arc<[u8]>,
 }
 
 impl Setting {
-    /// Plans of the committed network on a table.
+    /// The committed network on a table.
     ///
     /// # Errors
-    /// As [`Plans::new`].
+    /// As [`Network::named`].
     pub fn new(table: Table, seeds: &Seeds) -> Result<Self> {
-        let world = Network::named(&seeds.network)?.on(&table);
-        let plans = Plans::new(&world, &table, seeds.inferences, PERIOD_NS)?;
-        Ok(Self { table, plans })
+        let network = Network::named(&seeds.network)?;
+        Ok(Self {
+            table,
+            model: network.onnx().into(),
+            network: Arc::new(network),
+            inferences: seeds.inferences,
+        })
     }
 
-    /// A governor for this setting, told what the app and battery say.
-    ///
-    /// # Errors
-    /// A portfolio that no governor can work with.
-    pub fn governor(&self, stance: Stance, settings: &Settings) -> Result<Governor> {
-        let portfolio = self.plans.portfolio.clone();
-        let mut governor = Governor::new(portfolio, limits(&self.table), settings.clone())?;
-        for input in Self::told(stance) {
-            governor.step(&Observation { time_ns: 0, input });
-        }
-        Ok(governor)
-    }
-
-    /// What a governor is told at the start.
+    /// A phone in a scenario.
     #[must_use]
-    pub fn told(stance: Stance) -> [Input; 3] {
-        let (charge_permille, charging) = match stance {
-            Stance::Battery => (Some(700), false),
-            Stance::Plugged | Stance::Background => (Some(700), true),
-            Stance::Low => (Some(100), false),
-        };
-        [
-            Input::Frames {
-                period_ns: Some(PERIOD_NS),
-                deadline_ns: Some(PERIOD_NS),
-            },
-            Input::Battery {
-                charge_permille,
-                charging,
-            },
-            Input::Foreground(stance != Stance::Background),
-        ]
+    pub fn phone(&self, scenario: &Scenario, shown: Shown) -> Emulated {
+        Emulated::new(
+            self.table.clone(),
+            Arc::clone(&self.network),
+            self.inferences,
+            scenario.clone(),
+            shown,
+        )
+    }
+
+    pub(crate) fn fixed(&self, ready: &ReadyPlan) -> Result<Fixed> {
+        Fixed::new(ready, &self.table, &self.network, self.inferences)
     }
 
     /// A governed run.
     ///
     /// # Errors
-    /// As [`Setting::governor`].
-    pub fn governed(&self, scenario: &Scenario, stance: Stance, until_ns: u64) -> Result<Outcome> {
-        let mut governor = self.governor(stance, &Settings::default())?;
-        let rule = Rule::Governed(&mut governor);
-        Ok(drive(&self.table, &self.plans, scenario, rule, until_ns))
+    /// As [`Live::new`] and [`Live::run`].
+    pub fn governed(&self, scenario: &Scenario, options: &Options, until_ns: u64) -> Result<Outcome> {
+        Live::new(self, scenario, options)?.run(until_ns)
     }
 
-    /// Every candidate by itself.
+    /// Each of these plans by itself.
     #[must_use]
-    pub fn statics(&self, scenario: &Scenario, until_ns: u64) -> Vec<Outcome> {
-        let candidates = 0..self.plans.demands.len();
-        let run = |candidate| {
-            drive(
-                &self.table,
-                &self.plans,
-                scenario,
-                Rule::Static(candidate),
-                until_ns,
-            )
-        };
-        candidates.map(run).collect()
+    pub fn statics(&self, plans: &[Fixed], scenario: &Scenario, until_ns: u64) -> Vec<Outcome> {
+        let phone = self.phone(scenario, Shown::all());
+        plans.iter().map(|plan| plan.run(&phone, until_ns)).collect()
     }
 }
 
@@ -249,16 +218,21 @@ fn in_threads<T: Send>(first: u64, count: u64, one: impl Fn(u64) -> Result<T> + 
 /// Compares a governor with static plans over seeds.
 ///
 /// # Errors
-/// As [`Setting::governor`].
+/// As [`Setting::governed`].
 pub fn sustained(setting: &Setting, first: u64, count: u64, without: Without) -> Result<Figures> {
     let runs = in_threads(first, count, |seed| {
         let scenario = Scenario::drawn(&setting.table, seed, without);
-        let governed = setting.governed(&scenario, Stance::Battery, RUN_NS)?;
-        Ok((governed, setting.statics(&scenario, RUN_NS)))
+        let mut live = Live::new(setting, &scenario, &Options::at(Stance::Battery))?;
+        let statics = setting.statics(live.candidates(), &scenario, RUN_NS);
+        Ok((live.run(RUN_NS)?, statics, live.candidates().to_vec()))
     })?;
     let mut governed = Vec::new();
-    let mut statics: Vec<Vec<Outcome>> = vec![Vec::new(); setting.plans.demands.len()];
-    for (outcome, alone) in runs {
+    let plans = runs
+        .first()
+        .map(|(_, _, plans)| plans.clone())
+        .unwrap_or_default();
+    let mut statics: Vec<Vec<Outcome>> = vec![Vec::new(); plans.len()];
+    for (outcome, alone, _) in runs {
         governed.push(outcome);
         for (kept, outcome) in statics.iter_mut().zip(alone) {
             kept.push(outcome);
@@ -287,17 +261,14 @@ pub fn sustained(setting: &Setting, first: u64, count: u64, without: Without) ->
         .map(|seed| possible(&governed[seed]) / best(seed, &rate).max(1e-9))
         .collect();
     let below = |&seed: &usize| gains[seed] < GAIN;
-    let late_per_switch: Vec<f64> = governed
-        .iter()
-        .map(|outcome| outcome.late_after_switch as f64 / (outcome.switches as f64).max(1.0))
-        .collect();
+    let late_per_switch: Vec<f64> = governed.iter().map(late_per_switch).collect();
     let latest = (0..governed.len())
         .max_by(|&a, &b| late_per_switch[a].total_cmp(&late_per_switch[b]))
         .unwrap_or(0);
     let worst = (0..gains.len())
         .min_by(|&a, &b| gains[a].total_cmp(&gains[b]))
         .unwrap_or(0);
-    let candidates = setting.plans.portfolio.candidates.iter().zip(&statics);
+    let candidates = plans.iter().zip(&statics);
     Ok(Figures {
         emulated: true,
         table: setting.table.name.clone(),
@@ -324,8 +295,8 @@ pub fn sustained(setting: &Setting, first: u64, count: u64, without: Without) ->
         competitors: candidates
             .map(|(candidate, outcomes)| Competitor {
                 name: candidate.name.clone(),
-                frame_ms: candidate.latency_ns as f64 / 1e6,
-                frame_mj: candidate.energy_uj.unwrap_or(0) as f64 / 1e3,
+                frame_ms: candidate.frame_ms,
+                frame_mj: candidate.frame_mj,
                 in_time_per_s: Spread::of(outcomes.iter().map(rate)),
                 completed_per_s: Spread::of(outcomes.iter().map(completed)),
                 above_limit_k: Spread::of(outcomes.iter().map(|outcome| outcome.above_limit)),
@@ -368,7 +339,7 @@ pub struct Saving {
 /// Measures what stances save.
 ///
 /// # Errors
-/// As [`Setting::governor`].
+/// As [`Setting::governed`].
 pub fn savings(
     setting: &Setting,
     first: u64,
@@ -379,7 +350,7 @@ pub fn savings(
     let runs = |stance: Stance| {
         in_threads(first, count, |seed| {
             let scenario = Scenario::drawn(&setting.table, seed, without);
-            setting.governed(&scenario, stance, RUN_NS)
+            setting.governed(&scenario, &Options::at(stance), RUN_NS)
         })
     };
     let energy =
@@ -438,9 +409,9 @@ pub struct Losses {
     pub table: String,
     /// Runs.
     pub seeds: u64,
-    /// Losses that the governor was told of, of all runs.
+    /// Losses that the session saw, of all runs.
     pub losses: u64,
-    /// Frames due on a unit that it was told is lost, though a candidate needs none such, of all runs.
+    /// Frames that were begun again, or that failed, beyond one for each loss, of all runs.
     pub on_lost: u64,
     /// Frames in time per second.
     pub in_time_per_s: Spread,
@@ -453,14 +424,14 @@ pub struct Losses {
 /// Runs with losses, beside other apps and lying sensors.
 ///
 /// # Errors
-/// As [`Setting::governor`].
+/// As [`Setting::governed`].
 pub fn losses(setting: &Setting, first: u64, count: u64) -> Result<Losses> {
     let runs = in_threads(first, count, |seed| {
         let scenario = Scenario::drawn(&setting.table, seed, Without::default());
         let scenario = scenario.with_losses(&setting.table, seed);
-        let governed = setting.governed(&scenario, Stance::Battery, RUN_NS)?;
-        let statics = setting.statics(&scenario, RUN_NS);
-        Ok((governed, statics.iter().map(rate).fold(0.0, f64::max)))
+        let mut live = Live::new(setting, &scenario, &Options::at(Stance::Battery))?;
+        let statics = setting.statics(live.candidates(), &scenario, RUN_NS);
+        Ok((live.run(RUN_NS)?, statics.iter().map(rate).fold(0.0, f64::max)))
     })?;
     Ok(Losses {
         emulated: true,
@@ -472,4 +443,145 @@ pub fn losses(setting: &Setting, first: u64, count: u64) -> Result<Losses> {
         best_static_per_s: Spread::of(runs.iter().map(|(_, best)| *best)),
         above_limit_k: Spread::of(runs.iter().map(|(governed, _)| governed.above_limit)),
     })
+}
+
+/// What a session does that is told less.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ablation {
+    /// Everything here is.
+    pub emulated: bool,
+    /// The table.
+    pub table: String,
+    /// Runs.
+    pub seeds: u64,
+    /// What is left out, and what comes of it.
+    pub rows: Vec<AblationRow>,
+}
+
+/// One thing left out.
+#[derive(Debug, Clone, Serialize)]
+pub struct AblationRow {
+    /// What.
+    pub without: &'static str,
+    /// Frames in time per second.
+    pub in_time_per_s: Spread,
+    /// Against the best static plan of each very run.
+    pub gain: Spread,
+    /// Highest temperature above its limit, in kelvin.
+    pub above_limit_k: Spread,
+    /// Switches of a run.
+    pub switches: Spread,
+    /// As in [`Figures::late_per_switch`].
+    pub late_per_switch: Spread,
+    /// Joules of a run.
+    pub joules: Spread,
+}
+
+/// What can be left out.
+#[must_use]
+pub fn left_out() -> Vec<(&'static str, Options)> {
+    let all = Options::at(Stance::Battery);
+    let shown = |shown: Shown| Options { shown, ..all };
+    let every = Shown::all();
+    vec![
+        ("nothing", all),
+        (
+            "surface",
+            shown(Shown {
+                surface: false,
+                ..every
+            }),
+        ),
+        (
+            "package",
+            shown(Shown {
+                package: false,
+                ..every
+            }),
+        ),
+        (
+            "units' temperatures",
+            shown(Shown {
+                units: false,
+                ..every
+            }),
+        ),
+        (
+            "clocks",
+            shown(Shown {
+                clocks: false,
+                ..every
+            }),
+        ),
+        ("load", shown(Shown { load: false, ..every })),
+        (
+            "throttling",
+            shown(Shown {
+                throttling: false,
+                ..every
+            }),
+        ),
+        (
+            "clocks and throttling",
+            shown(Shown {
+                clocks: false,
+                throttling: false,
+                ..every
+            }),
+        ),
+        ("all but a phone's files", shown(Shown::files())),
+        (
+            "lateness",
+            Options {
+                deadline: false,
+                ..all
+            },
+        ),
+        ("operating points", Options { points: false, ..all }),
+    ]
+}
+
+/// Measures what each thing that a session is told is worth.
+///
+/// # Errors
+/// As [`Setting::governed`].
+pub fn ablation(setting: &Setting, first: u64, count: u64) -> Result<Ablation> {
+    let variants = left_out();
+    let runs = in_threads(first, count, |seed| {
+        let scenario = Scenario::drawn(&setting.table, seed, Without::default());
+        let mut outcomes = Vec::with_capacity(variants.len());
+        let mut best = 0.0;
+        for (index, (_, options)) in variants.iter().enumerate() {
+            let mut live = Live::new(setting, &scenario, options)?;
+            if index == 0 {
+                let statics = setting.statics(live.candidates(), &scenario, RUN_NS);
+                best = statics.iter().map(rate).fold(0.0, f64::max);
+            }
+            outcomes.push(live.run(RUN_NS)?);
+        }
+        Ok((outcomes, best))
+    })?;
+    let rows = variants.iter().enumerate().map(|(index, (without, _))| {
+        let of =
+            |figure: &dyn Fn(&Outcome) -> f64| Spread::of(runs.iter().map(|(all, _)| figure(&all[index])));
+        AblationRow {
+            without,
+            in_time_per_s: of(&rate),
+            gain: Spread::of(runs.iter().map(|(all, best)| rate(&all[index]) / best.max(1e-9))),
+            above_limit_k: of(&|outcome| outcome.above_limit),
+            switches: of(&|outcome| outcome.switches as f64),
+            late_per_switch: of(&late_per_switch),
+            joules: of(&|outcome| outcome.joules),
+        }
+    });
+    Ok(Ablation {
+        emulated: true,
+        table: setting.table.name.clone(),
+        seeds: count,
+        rows: rows.collect(),
+    })
+}
+
+fn late_per_switch(outcome: &Outcome) -> f64 {
+    outcome.late_after_switch as f64 / (outcome.switches as f64).max(1.0)
 }

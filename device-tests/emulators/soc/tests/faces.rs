@@ -1,4 +1,4 @@
-//! The two faces of the physics agree: a session on the chip's devices, and the simulation of the same plan.
+//! The faces of the physics agree: a session on the chip's devices, the chip alone, and a plan priced without a session.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../../../cli/tests/command/model.rs"]
@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use model::{F32, node, port};
 use polychip::{Policy, Runtime};
-use polychip_partitioner::Nanos;
 use polychip_soc::chip::{Chip, Load};
-use polychip_soc::demand::{Demand, Pace};
+use polychip_soc::emulated::Shown;
+use polychip_soc::live::{Live, Options, Stance};
 use polychip_soc::network::Network;
 use polychip_soc::plugin::SocPlugin;
-use polychip_soc::table::{PHONE, Table};
+use polychip_soc::scenario::{Scenario, Without};
+use polychip_soc::study::Setting;
+use polychip_soc::table::{PHONE, Seeds, Table};
 
 /// Products on the NPU, and between them an op that it refuses.
 fn written(folder: &std::path::Path) -> String {
@@ -69,12 +71,8 @@ fn a_session_and_the_simulation_agree_on_time_energy_and_heat() {
     let policy = Policy::latency().devices(["soc"]).in_flight(1);
     let session = runtime.session(&model, policy).unwrap();
     let planned = session.planned().unwrap();
-    let mut plan = planned.plan().clone();
+    let plan = planned.plan().clone();
     assert!(plan.parts.len() > 1, "the NPU refuses the op in the middle");
-    // a session's copies take no virtual time
-    for crossing in &mut plan.crossings {
-        crossing.time = Nanos::ZERO;
-    }
 
     let (mut x, mut w) = (session.input("x").unwrap(), session.input("w").unwrap());
     x.write(&vec![0.01f32; 8 * 64]).unwrap();
@@ -110,30 +108,46 @@ fn a_session_and_the_simulation_agree_on_time_energy_and_heat() {
         }
     }
 
+    // the parts of the plan follow each other; a session's copies take no virtual time
     let network = Network::of(planned.graph());
-    let demand = Demand::new(&network.on(&table), &plan, 1);
+    let parts = plan.parts.iter().map(|part| {
+        let unit = part.device.index();
+        let times = part.nodes.iter().map(|&node| {
+            let work = &network.work[node as usize];
+            table.units[unit].times(work, table.memory.traffic_permille)
+        });
+        let mut launched = (unit, 0.0, table.units[unit].launch_ns as f64, 0.0);
+        for time in times {
+            launched.1 += time.compute_ns;
+            launched.2 += time.memory_ns;
+            launched.3 += time.bytes;
+        }
+        launched
+    });
+    let parts: Vec<(usize, f64, f64, f64)> = parts.collect();
+    let bytes: f64 = parts.iter().map(|(.., bytes)| bytes).sum();
     let mut chip = Chip::new(&table, 33.0);
-    let first = demand.frame(&Pace::full()).latency_ns;
+    let first: f64 = parts.iter().map(|(_, compute, rest, _)| compute + rest).sum();
     let mut microjoules = 0.0;
     let mut slowest = 1.0f64;
     for _ in 0..RUNS {
-        let mut pace = Pace::full();
-        for unit in 0..table.units.len() {
-            pace.speed[unit] = chip.speed(unit);
+        let mut work_ns = vec![0.0; table.units.len()];
+        for &(unit, compute, rest, _) in &parts {
             slowest = slowest.min(chip.speed(unit));
+            work_ns[unit] += compute / chip.speed(unit) + rest;
         }
-        let frame = demand.frame(&pace);
+        let latency: f64 = work_ns.iter().sum();
         let mut load = Load {
             air: 33.0,
-            bytes_per_s: frame.bytes / (frame.latency_ns / 1e9),
+            bytes_per_s: bytes / (latency / 1e9),
             ..Load::default()
         };
-        for unit in 0..table.units.len() {
-            load.busy[unit] = frame.work_ns[unit] / frame.latency_ns;
-            microjoules += chip.busy_watts(unit) * frame.work_ns[unit] / 1e3;
+        for (unit, work) in work_ns.iter().enumerate() {
+            load.busy[unit] = work / latency;
+            microjoules += chip.busy_watts(unit) * work / 1e3;
         }
-        microjoules += frame.bytes * table.memory.pj_per_byte / 1e6;
-        chip.pass(frame.latency_ns.round() as u64, &load);
+        microjoules += bytes * table.memory.pj_per_byte / 1e6;
+        chip.pass(latency.round() as u64, &load);
     }
     let near = |what: &str, a: f64, b: f64, share: f64| {
         assert!((a / b - 1.0).abs() < share, "{what}: session {a}, simulation {b}");
@@ -151,5 +165,38 @@ fn a_session_and_the_simulation_agree_on_time_energy_and_heat() {
             "unit {unit}: {degrees} {}",
             chip.degrees(unit)
         );
+    }
+}
+
+#[test]
+fn a_plan_priced_by_itself_is_a_session_that_keeps_it() {
+    let seeds = Seeds::committed();
+    let setting = Setting::new(Table::phone(), &seeds).unwrap();
+    // every phase and lie of the first minutes
+    let minutes = 4 * 60 * 1_000_000_000;
+    let scenario = Scenario::drawn(&setting.table, seeds.first, Without::default());
+    let options = Options::at(Stance::Battery);
+    let all = Live::new(&setting, &scenario, &options)
+        .unwrap()
+        .candidates()
+        .len();
+    assert!(all >= 4, "{all} plans");
+    for keep in (0..all).step_by(3) {
+        let options = Options {
+            keep: Some(keep),
+            ..options
+        };
+        let mut live = Live::new(&setting, &scenario, &options).unwrap();
+        let session = live.run(minutes).unwrap();
+        let plan = &live.candidates()[keep];
+        let alone = plan.run(&setting.phone(&scenario, Shown::all()), minutes);
+        let near = |a: f64, b: f64| (a - b).abs() <= 0.01 * a.max(b).max(1.0);
+        let figures = |outcome: &polychip_soc::outcome::Outcome| {
+            let counts = [outcome.all_completed, outcome.all_in_time].map(|count| count as f64);
+            [counts[0], counts[1], outcome.joules, outcome.surface[2]]
+        };
+        let (session, alone) = (figures(&session), figures(&alone));
+        let same = session.iter().zip(alone).all(|(&a, b)| near(a, b));
+        assert!(same, "{}: session {session:?}, alone {alone:?}", plan.name);
     }
 }

@@ -1,10 +1,11 @@
-//! A handful of the study's runs: they fail where the governor, the physics or the planner is broken.
+//! A handful of the study's runs: they fail where the governor, the session, the physics or the planner is broken.
 
-use polychip::governor::Action;
-use polychip::governor::{Governor, Input, Observation, Settings, log};
-use polychip_soc::drive::{Rule, drive, limits};
+use polychip::governor::Place::{Device, Package, Skin};
+use polychip::governor::{Input, Reading, Settings};
+use polychip_soc::emulated::Shown;
+use polychip_soc::live::{Live, Options, Stance};
 use polychip_soc::scenario::{RUN_NS, Scenario, Without};
-use polychip_soc::study::{Setting, Stance, rate};
+use polychip_soc::study::{Setting, rate};
 use polychip_soc::table::{Seeds, Table};
 
 fn setting() -> (Setting, Seeds) {
@@ -12,13 +13,19 @@ fn setting() -> (Setting, Seeds) {
     (Setting::new(Table::phone(), &seeds).unwrap(), seeds)
 }
 
+const NOBODY: Without = Without {
+    others: true,
+    faults: true,
+};
+
 #[test]
 fn limits_hold_and_the_best_static_plan_is_beaten() {
     let (setting, seeds) = setting();
-    let (mut governed, mut best) = (0.0, vec![0.0; setting.plans.demands.len()]);
+    let (mut governed, mut best) = (0.0, Vec::new());
     for seed in seeds.first..seeds.first + 3 {
         let scenario = Scenario::drawn(&setting.table, seed, Without::default());
-        let outcome = setting.governed(&scenario, Stance::Battery, RUN_NS).unwrap();
+        let mut live = Live::new(&setting, &scenario, &Options::at(Stance::Battery)).unwrap();
+        let outcome = live.run(RUN_NS).unwrap();
         assert!(
             outcome.above_limit < 0.0,
             "seed {seed}: {} K",
@@ -26,8 +33,14 @@ fn limits_hold_and_the_best_static_plan_is_beaten() {
         );
         let most = u64::from(Settings::default().switches_per_minute);
         assert!(outcome.switches_in_a_minute <= most, "seed {seed}: {outcome:?}");
+        assert!(
+            outcome.late_after_switch <= outcome.switches,
+            "seed {seed}: {outcome:?}"
+        );
         governed += rate(&outcome);
-        for (sum, outcome) in best.iter_mut().zip(setting.statics(&scenario, RUN_NS)) {
+        let statics = setting.statics(live.candidates(), &scenario, RUN_NS);
+        best.resize(statics.len(), 0.0);
+        for (sum, outcome) in best.iter_mut().zip(statics) {
             *sum += rate(&outcome);
         }
     }
@@ -38,14 +51,12 @@ fn limits_hold_and_the_best_static_plan_is_beaten() {
 #[test]
 fn battery_and_background_save_a_quarter() {
     let (setting, seeds) = setting();
-    let without = Without {
-        others: true,
-        faults: true,
-    };
-    let scenario = Scenario::drawn(&setting.table, seeds.first, without);
+    let scenario = Scenario::drawn(&setting.table, seeds.first, NOBODY);
     let minutes = RUN_NS / 6;
     let joules = |stance| {
-        let outcome = setting.governed(&scenario, stance, minutes).unwrap();
+        let outcome = setting
+            .governed(&scenario, &Options::at(stance), minutes)
+            .unwrap();
         assert_eq!(outcome.all_in_time, outcome.all_completed);
         outcome.joules / outcome.all_completed as f64
     };
@@ -60,7 +71,9 @@ fn beside_other_apps_an_operating_point_saves_a_quarter() {
     let (setting, seeds) = setting();
     let scenario = Scenario::drawn(&setting.table, seeds.first, Without::default());
     let joules = |stance| {
-        let outcome = setting.governed(&scenario, stance, RUN_NS / 3).unwrap();
+        let outcome = setting
+            .governed(&scenario, &Options::at(stance), RUN_NS / 3)
+            .unwrap();
         outcome.joules / outcome.all_completed as f64
     };
     assert!(joules(Stance::Battery) <= 0.75 * joules(Stance::Plugged));
@@ -73,7 +86,9 @@ fn no_frame_is_begun_on_a_unit_that_is_known_to_be_lost() {
     for seed in seeds.first..seeds.first + 3 {
         let scenario = Scenario::drawn(&setting.table, seed, Without::default());
         let scenario = scenario.with_losses(&setting.table, seed);
-        let outcome = setting.governed(&scenario, Stance::Battery, RUN_NS).unwrap();
+        let outcome = setting
+            .governed(&scenario, &Options::at(Stance::Battery), RUN_NS)
+            .unwrap();
         assert_eq!(outcome.on_lost, 0, "seed {seed}");
         assert!(outcome.above_limit < 0.0, "seed {seed}");
         losses += outcome.losses;
@@ -82,65 +97,116 @@ fn no_frame_is_begun_on_a_unit_that_is_known_to_be_lost() {
 }
 
 #[test]
-fn a_run_repeats_and_its_plans_come_from_the_planner() {
+fn a_run_repeats_and_its_log_replays() {
     let (setting, seeds) = setting();
     let scenario = Scenario::drawn(&setting.table, seeds.first + 7, Without::default());
-    let run = || setting.governed(&scenario, Stance::Plugged, RUN_NS / 15).unwrap();
+    let run = || {
+        let mut live = Live::new(&setting, &scenario, &Options::at(Stance::Plugged)).unwrap();
+        let outcome = live.run(RUN_NS / 15).unwrap();
+        let log = live.session().decisions().unwrap();
+        assert_eq!(log.replay().unwrap(), log.entries().len());
+        (outcome, log.to_string())
+    };
     assert_eq!(run(), run());
-    for (plan, demand) in setting
-        .plans
-        .plans
+}
+
+#[test]
+fn the_surfaces_limit_is_kept_where_a_free_run_passes_it() {
+    // a limit that no plan but the frugal one can keep
+    let (setting, seeds) = setting();
+    let scenario = Scenario::drawn(&setting.table, seeds.first, NOBODY);
+    let free = Options::at(Stance::Plugged);
+    let tight = Options {
+        surface_limit: Some(36_000),
+        ..free
+    };
+    let hottest = |options| {
+        let outcome = setting.governed(&scenario, options, RUN_NS).unwrap();
+        outcome.surface.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    };
+    let kept = hottest(&tight);
+    assert!(kept < 36.0, "{kept}");
+    let hottest = hottest(&free);
+    assert!(hottest > 36.0, "{hottest}: the limit must have bound");
+}
+
+/// The decisions of a session of some minutes, without what its plans' names are.
+fn decisions(setting: &Setting, scenario: &Scenario, options: &Options) -> Vec<String> {
+    let mut live = Live::new(setting, scenario, options).unwrap();
+    live.run(RUN_NS / 15).unwrap();
+    let log = live.session().decisions().unwrap();
+    log.entries()
         .iter()
-        .zip(&setting.plans.portfolio.candidates)
-    {
-        assert!(!plan.parts.is_empty() && !demand.loads.is_empty());
+        .map(|entry| format!("{:?} {:?}", entry.observation, entry.decision))
+        .collect()
+}
+
+#[test]
+fn a_tree_of_files_drives_the_same_decisions() {
+    let (setting, seeds) = setting();
+    let scenario = Scenario::drawn(&setting.table, seeds.first, Without::default());
+    let here = Options {
+        shown: Shown::files(),
+        ..Options::at(Stance::Battery)
+    };
+    let on_disk = Options {
+        on_disk: true,
+        ..here
+    };
+    let (here, there) = (
+        decisions(&setting, &scenario, &here),
+        decisions(&setting, &scenario, &on_disk),
+    );
+    assert_eq!(here.len(), there.len());
+    for (here, there) in here.iter().zip(&there) {
+        assert_eq!(here, there);
     }
 }
 
 #[test]
-fn the_hottest_plan_is_left_before_the_limit() {
-    // a limit that no plan but the frugal one can keep
+fn the_session_is_told_what_the_phone_shows_and_no_more() {
     let (setting, seeds) = setting();
-    let scenario = Scenario::drawn(
-        &setting.table,
-        seeds.first,
-        Without {
-            others: true,
-            faults: true,
-        },
-    );
-    let mut tight = limits(&setting.table);
-    tight.skin_mc = Some(36_000);
-    let portfolio = setting.plans.portfolio.clone();
-    let mut governor = Governor::new(portfolio, tight.clone(), Settings::default()).unwrap();
-    let mut text = log::start(&governor);
-    for input in Setting::told(Stance::Plugged) {
-        let observation = Observation { time_ns: 0, input };
-        let decision = governor.step(&observation);
-        assert_ne!(decision.action, Action::Replan);
-        text = text + "\n" + &log::line(&observation, &decision);
+    let scenario = Scenario::drawn(&setting.table, seeds.first, NOBODY);
+    let told = |shown: Shown| {
+        let options = Options {
+            shown,
+            ..Options::at(Stance::Battery)
+        };
+        let mut live = Live::new(&setting, &scenario, &options).unwrap();
+        live.run(RUN_NS / 30).unwrap();
+        let log = live.session().decisions().unwrap();
+        let readings = log
+            .entries()
+            .iter()
+            .filter_map(|entry| match &entry.observation.input {
+                Input::Reading(reading) => Some(*reading),
+                _ => None,
+            });
+        readings.collect::<Vec<_>>()
+    };
+    let all = told(Shown::all());
+    let any = |readings: &[Reading], what: &dyn Fn(&Reading) -> bool| readings.iter().any(what);
+    let gpu = setting.table.unit("gpu").unwrap();
+    for place in [Package, Skin, Device(0), Device(gpu)] {
+        assert!(
+            any(&all, &|said| said.place == place && said.temperature_mc.is_some()),
+            "{place:?}"
+        );
     }
-    assert_eq!(log::replay(&text).unwrap().len(), 3);
-    let outcome = drive(
-        &setting.table,
-        &setting.plans,
-        &scenario,
-        Rule::Governed(&mut governor),
-        RUN_NS,
-    );
-    let hottest = outcome.skin.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    assert!(hottest < 36.0, "{hottest}");
-    let free = setting.governed(&scenario, Stance::Plugged, RUN_NS).unwrap();
-    let hottest = free.skin.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    assert!(hottest > 36.0, "{hottest}: the limit must have bound");
-    assert!(matches!(governor.limits(), found if *found == tight));
-    assert!(matches!(
-        governor
-            .step(&Observation {
-                time_ns: RUN_NS,
-                input: Input::Tick
-            })
-            .action,
-        Action::Stay | Action::Switch(_)
-    ));
+    assert!(any(&all, &|said| said.place == Device(gpu)
+        && said.frequency_khz == Some(890_000)));
+    assert!(any(&all, &|said| said.place == Device(0)
+        && said.throttled == Some(false)));
+    assert!(any(&all, &|said| said.others_permille.is_some()));
+    let files = told(Shown::files());
+    assert!(any(&files, &|said| said.place == Skin) && any(&files, &|said| said.frequency_khz.is_some()));
+    assert!(!any(&files, &|said| said.throttled.is_some()
+        || said.others_permille.is_some()));
+    let blind = Shown {
+        surface: false,
+        clocks: false,
+        ..Shown::files()
+    };
+    assert!(!any(&told(blind), &|said| said.place == Skin
+        || said.frequency_khz.is_some()));
 }

@@ -1,0 +1,300 @@
+//! A governed session on an emulated phone: frames of an app for some minutes of virtual time.
+//!
+//! The session is the one that apps use. This is the app: it submits a frame each period, where the session takes it and
+//! the last one is done. On virtual time it also calls what the session's own thread calls on real time: the look at the
+//! sensors, and the governor after a late run.
+//!
+//! Invariants: a session sees what sensors, fences and errors say, never the phone; the same setting and scenario give the
+//! same run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use polychip::telemetry::{Rules, Sampler, Sensors};
+use polychip::{EventKind, Input, MilliCelsius, Policy, Runtime, Session};
+
+use crate::emulated::{Emulated, PERIOD_NS, READ_NS, Shown};
+use crate::fixed::Fixed;
+use crate::outcome::{AFTER_SWITCH_NS, Change, Outcome, SAMPLED};
+use crate::plugin::{Lent, SocPlugin, lend};
+use crate::scenario::Scenario;
+use crate::study::Setting;
+use crate::tree::{Battery, Tree};
+
+/// How long the session waits for a unit that hangs.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Longer than any frame.
+const LONG: Duration = Duration::from_secs(600);
+
+/// What the app and the battery say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stance {
+    /// In front of a person, on battery.
+    Battery,
+    /// In front of a person, on the mains.
+    Plugged,
+    /// Not in front of a person, on the mains.
+    Background,
+    /// In front of a person, battery nearly empty.
+    Low,
+}
+
+/// How a session is run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// What the app and the battery say.
+    pub stance: Stance,
+    /// What sensors show.
+    pub shown: Shown,
+    /// The session is told the deadline of frames, so that it knows which are late.
+    pub deadline: bool,
+    /// Another limit of the surface than the table's, in thousandths of a degree.
+    pub surface_limit: Option<i64>,
+    /// The session can set the units' clocks.
+    pub points: bool,
+    /// Sensors are read from files on disk, not in this program.
+    pub on_disk: bool,
+    /// No governor: the session keeps this one of the plans that a governed one has ready.
+    pub keep: Option<usize>,
+}
+
+impl Options {
+    /// All that a session can be told, at a stance.
+    #[must_use]
+    pub fn at(stance: Stance) -> Self {
+        Self {
+            stance,
+            shown: Shown::all(),
+            deadline: true,
+            surface_limit: None,
+            points: true,
+            on_disk: false,
+            keep: None,
+        }
+    }
+}
+
+/// A session with its phone.
+pub struct Live {
+    session: Session,
+    input: Input,
+    phone: Arc<Emulated>,
+    clock: Sampler,
+    candidates: Vec<Fixed>,
+    disk: Option<(Tree, tempfile::TempDir)>,
+    /// The plan in use, and the newest change of it or of the pace that was noted.
+    plan: String,
+    noted_ns: Option<u64>,
+    _runtime: Runtime,
+    _lent: Lent,
+}
+
+impl Live {
+    /// Plans, and makes everything ready.
+    ///
+    /// # Errors
+    /// A session that cannot be made.
+    pub fn new(setting: &Setting, scenario: &Scenario, options: &Options) -> Result<Self> {
+        let phone = setting.phone(scenario, options.shown);
+        let phone = Arc::new(match options.points {
+            true => phone,
+            false => phone.without_points(),
+        });
+        let lent = lend(Arc::clone(&phone));
+        let (percent, charging) = match options.stance {
+            Stance::Battery => (70, false),
+            Stance::Plugged | Stance::Background => (70, true),
+            Stance::Low => (10, false),
+        };
+        let tree = Tree::new(Arc::clone(&phone), Battery { percent, charging });
+        let (sensors, disk) = match options.on_disk {
+            false => (tree.sensors(), None),
+            true => {
+                let folder = tempfile::tempdir()?;
+                tree.write(folder.path())?;
+                (tree.sensors_at(folder.path()), Some((tree, folder)))
+            }
+        };
+        let runtime = Runtime::builder()
+            .link(polychip_sdk::plugin_query::<SocPlugin>)
+            .configure("soc", "phone", lent.name())
+            .sensors(sensors)
+            .virtual_time()
+            .only_given_folders()
+            .build()?;
+        let model = runtime.load_bytes("frame", setting.model.clone())?;
+        let period = Duration::from_nanos(PERIOD_NS);
+        let trips = setting.table.units.iter().map(|unit| unit.trip_mc);
+        let surface = options
+            .surface_limit
+            .unwrap_or(setting.table.board.skin_limit_mc as i64);
+        let plain = Policy::latency().devices(["soc"]).in_flight(1);
+        let mut policy = plain
+            .clone()
+            .frame_period(period)
+            .max_temperature(MilliCelsius::new(trips.fold(f64::INFINITY, f64::min) as i64))
+            .max_surface_temperature(MilliCelsius::new(surface));
+        if scenario.faults.iter().any(|fault| fault.lie.is_none()) {
+            // patience counts real time, too: only where a unit may hang it is short
+            policy = policy.patience(PATIENCE);
+        }
+        if options.deadline {
+            policy = policy.deadline(period);
+        }
+        if options.stance == Stance::Background {
+            policy = policy.background();
+        }
+        let mut session = runtime.session(&model, policy)?;
+        let plans = session.ready_plans();
+        if let Some(kept) = options.keep.and_then(|index| plans.get(index)) {
+            session = runtime.session_of((*kept.planned).clone(), plain.deadline(period))?;
+        }
+        let name = session.inputs().next().map(|input| input.name.clone());
+        let input = session.input(&name.unwrap_or_default())?;
+        let candidates = plans.iter().map(|ready| setting.fixed(ready));
+        let candidates = candidates.collect::<Result<Vec<Fixed>>>()?;
+        if let Some(kept) = options.keep.and_then(|index| candidates.get(index)) {
+            phone.ask(&kept.levels);
+        }
+        Ok(Self {
+            candidates,
+            clock: Sampler::new(&runtime, Sensors::at("", &Rules::default())),
+            session,
+            input,
+            phone,
+            disk,
+            plan: String::new(),
+            noted_ns: None,
+            _runtime: runtime,
+            _lent: lent,
+        })
+    }
+
+    /// The plans that the session keeps ready.
+    #[must_use]
+    pub fn candidates(&self) -> &[Fixed] {
+        &self.candidates
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Runs for so long.
+    ///
+    /// # Errors
+    /// The tree of sensors cannot be written.
+    pub fn run(&mut self, until_ns: u64) -> Result<Outcome> {
+        let mut out = Outcome::of(until_ns);
+        let begun = self.clock.now_ns();
+        self.phone.begin(begun);
+        let (mut number, mut next_read, mut failed) = (0, READ_NS, 0);
+        while number < until_ns / PERIOD_NS {
+            let since = number * PERIOD_NS;
+            let now = self.clock.now_ns();
+            self.clock
+                .wait(Duration::from_nanos((begun + since).saturating_sub(now)));
+            if since >= next_read {
+                self.look(begun + since)?;
+                self.note_switches(&mut out, since);
+                next_read = since - since % READ_NS + READ_NS;
+            }
+            let is_sampled = number.is_multiple_of(SAMPLED);
+            let is_after_switch = (out.changes.last())
+                .is_some_and(|change| since.saturating_sub(change.time_ns) <= AFTER_SWITCH_NS);
+            let least = match is_sampled || is_after_switch {
+                true => self.least_joules(begun + since),
+                false => None,
+            };
+            if let Some(least) = least.filter(|_| is_sampled) {
+                out.count_possible(since, least);
+            }
+            number += 1;
+            if !self.session.takes_frame() {
+                continue;
+            }
+            let before = self.phone.state().spent_joules;
+            let run = self.session.submit(&[&self.input]);
+            match run.and_then(|run| run.wait(LONG)) {
+                Err(_) => failed += 1,
+                Ok(outputs) => {
+                    let latency = u64::try_from(outputs.latency().as_nanos()).unwrap_or(u64::MAX);
+                    let is_late = outputs.late_by().is_some();
+                    drop(outputs);
+                    let joules = self.phone.state().spent_joules - before;
+                    out.count(since, latency, joules);
+                    if latency > PERIOD_NS && is_after_switch && least.is_some() {
+                        out.late_after_switch += 1;
+                        if let Some(change) = out.changes.last_mut() {
+                            change.late += 1;
+                            change.latest_ns = change.latest_ns.max(latency);
+                        }
+                    }
+                    if is_late {
+                        self.session.govern_runs();
+                        let since = self.clock.now_ns() - begun;
+                        self.note_switches(&mut out, since);
+                    }
+                }
+            }
+            // frames that came while it ran are dropped
+            number = number.max((self.clock.now_ns() - begun).div_ceil(PERIOD_NS));
+        }
+        let report = self.session.report();
+        out.losses = report.count(EventKind::Lost);
+        out.on_lost = (report.count(EventKind::Retried) + failed).saturating_sub(out.losses);
+        let mut state = self.phone.state();
+        state.pass(begun + until_ns);
+        out.finish(&state.seen);
+        Ok(out)
+    }
+
+    /// What the session's own thread does on real time.
+    fn look(&mut self, now_ns: u64) -> Result<()> {
+        self.phone.state().pass(now_ns);
+        if let Some((tree, folder)) = &self.disk {
+            tree.write(folder.path())?;
+        }
+        self.session.govern();
+        Ok(())
+    }
+
+    fn note_switches(&mut self, out: &mut Outcome, since_ns: u64) {
+        let Some(report) = self.session.governed() else {
+            return;
+        };
+        // changes of the pace alone stand there, too
+        for change in report
+            .changes
+            .iter()
+            .filter(|change| Some(change.time_ns) > self.noted_ns)
+        {
+            if change.plan != self.plan {
+                self.plan.clone_from(&change.plan);
+                out.changes.push(Change {
+                    time_ns: since_ns,
+                    to: change.plan.clone(),
+                    words: change.words.clone(),
+                    late: 0,
+                    latest_ns: 0,
+                });
+            }
+        }
+        self.noted_ns = report.changes.last().map(|change| change.time_ns);
+        out.switches = report.switches;
+    }
+
+    /// Of the candidates that would be in time now, the energy of the most frugal one's frame; none where none would be.
+    fn least_joules(&self, now_ns: u64) -> Option<f64> {
+        let mut state = self.phone.state();
+        let frames = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| state.frame(&candidate.parts, &candidate.levels, now_ns));
+        let in_time = frames.filter(|&(latency, _)| latency <= PERIOD_NS as f64);
+        in_time.map(|(_, joules)| joules).reduce(f64::min)
+    }
+}
