@@ -1,7 +1,7 @@
 //! A binary heap from which any element can be taken, known by its place in a table of parts.
 
-/// What a part is sorted by: its deadline, then the order of coming.
-pub(crate) type Key = (u64, u64);
+/// What a part is sorted by: its deadline, then when its run began, then the order of coming.
+pub(crate) type Key = (u64, u64, u64);
 
 /// A heap of places, the least key first.
 #[derive(Debug, Clone)]

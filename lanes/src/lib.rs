@@ -8,7 +8,7 @@
 //! use polychip_lanes::{Class, Entry, Queue, Settings};
 //!
 //! let mut queue = Queue::new(Settings::default());
-//! let part = |class, deadline_ns, owner| Entry { class, deadline_ns, expected_ns: 8_000_000, owner };
+//! let part = |class, deadline_ns, owner| Entry { class, deadline_ns, since_ns: 0, expected_ns: 8_000_000, owner };
 //! let background = queue.push(part(Class::Background, None, "background"), 0);
 //! assert_eq!(queue.next(0), Some((background, "background")));
 //! let camera = queue.push(part(Class::Urgent, Some(33_000_000), "camera"), 1);

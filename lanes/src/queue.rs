@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Of the parts that wait in the class that is served the one with the earliest deadline goes; those without one go
-//!    last; equal ones in the order of coming.
+//!    last; of equal ones that of the run that began first, so that frames which follow each other through several devices
+//!    do not gather at one of them; then the order of coming.
 //! 2. A lower class goes before a higher one at most as often as [`Settings::out_of_turn_bound_ns`] says.
 //! 3. A ticket is given once: one that was withdrawn or has ended means nothing.
 
@@ -16,6 +17,8 @@ pub struct Entry<T> {
     pub class: Class,
     /// When it is to have ended, in nanoseconds on the clock of all calls.
     pub deadline_ns: Option<u64>,
+    /// When its run began, on the same clock.
+    pub since_ns: u64,
     /// How long the device is expected to take, in nanoseconds: an upper quantile, for the bound on shares to hold.
     pub expected_ns: u64,
     /// What is given back when it has its turn.
@@ -140,7 +143,7 @@ impl<T> Queue<T> {
             place,
             generation: at.generation,
         };
-        let key = (entry.deadline_ns.unwrap_or(u64::MAX), self.came);
+        let key = (entry.deadline_ns.unwrap_or(u64::MAX), entry.since_ns, self.came);
         self.came += 1;
         let places = &mut self.places;
         self.waiting[index].push(key, place, |place, at| moved(places, place, at));

@@ -343,6 +343,7 @@ impl Simulation<'_> {
         let entry = Entry {
             class: task.class,
             deadline_ns: (due < u64::MAX).then(|| run.arrived_ns.saturating_add(due)),
+            since_ns: run.arrived_ns,
             expected_ns: part.time_ns,
             owner: place,
         };

@@ -14,6 +14,7 @@ fn entry(class: Class, deadline_ns: Option<u64>, owner: usize) -> Entry<usize> {
     Entry {
         class,
         deadline_ns,
+        since_ns: 0,
         expected_ns: 10,
         owner,
     }
@@ -182,14 +183,16 @@ proptest! {
     #[test]
     fn goes_as_a_sorted_list_does(steps in prop::collection::vec(step(), 1..200), in_flight in 1_usize..4) {
         let mut queue = Queue::new(Settings { in_flight, ..NO_SHARES });
-        let mut waiting: Vec<(Class, u64, usize, Ticket)> = Vec::new();
+        let mut waiting: Vec<(Class, (u64, u64), usize, Ticket)> = Vec::new();
         let mut out: Vec<Ticket> = Vec::new();
         let mut now_ns = 0;
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Push(class, deadline_ns, expected_ns) => {
-                    let ticket = queue.push(Entry { class, deadline_ns, expected_ns, owner: number }, now_ns);
-                    waiting.push((class, deadline_ns.unwrap_or(u64::MAX), number, ticket));
+                    // runs of which some began at the same time
+                    let since_ns = expected_ns / 4;
+                    let ticket = queue.push(Entry { class, deadline_ns, since_ns, expected_ns, owner: number }, now_ns);
+                    waiting.push((class, (deadline_ns.unwrap_or(u64::MAX), since_ns), number, ticket));
                 }
                 Step::Next => {
                     waiting.sort_by_key(|(class, deadline, number, _)| (*class, *deadline, *number));
@@ -233,7 +236,7 @@ proptest! {
         let mut next = |class: Class, now_ns, queue: &mut Queue<(usize, u64)>| {
             let expected_ns = lengths[class.index()].next().unwrap();
             let owner = (class.index(), expected_ns);
-            queue.push(Entry { class, deadline_ns: None, expected_ns, owner }, now_ns);
+            queue.push(Entry { class, deadline_ns: None, since_ns: now_ns, expected_ns, owner }, now_ns);
         };
         Class::ALL.into_iter().for_each(|class| next(class, 0, &mut queue));
         let mut now_ns = 0;

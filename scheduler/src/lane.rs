@@ -4,7 +4,8 @@
 //! [`polychip_lanes::Queue`]; this is who waits, and how it is told.
 //!
 //! Invariants:
-//! 1. A device that one session alone uses has no queue here: its parts are given to it at once.
+//! 1. A device that one session alone uses has no queue here: its parts are given to it at once. But where runs of that
+//!    session follow each other through several devices, their order decides whether these are busy.
 //! 2. No lock of a lane is held while a device is called. Once as many parts have waited as wait now, nothing is
 //!    allocated.
 //! 3. A turn is over when its part has ended, failed or was given up, whoever sees that first; then others go on.
@@ -12,7 +13,7 @@
 //!
 //! Not here: when a part is ready (`session/slot`).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,9 +29,9 @@ pub(crate) struct Lanes(Vec<(String, Arc<Lane>)>);
 /// The lane of one device.
 pub(crate) struct Lane {
     clock: Clock,
-    /// Sessions, each with the number of its plans that use the device.
-    members: Mutex<Vec<(usize, usize)>>,
-    sessions: AtomicUsize,
+    /// Sessions that use the device.
+    members: Mutex<Vec<Using>>,
+    is_shared: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -64,10 +65,19 @@ struct Cell {
     is_issued: bool,
 }
 
+/// A session's use of a device by its plans.
+struct Using {
+    session: usize,
+    plans: usize,
+    /// Those through which several runs go at once, over several devices.
+    pipelines: usize,
+}
+
 /// A session's use of a device by one of its plans.
 pub(crate) struct Member {
     lane: Arc<Lane>,
     session: usize,
+    pipeline: bool,
 }
 
 /// What is said of a part when it asks.
@@ -75,6 +85,7 @@ pub(crate) struct Member {
 pub(crate) struct Asked {
     pub(crate) class: Class,
     pub(crate) deadline_ns: Option<u64>,
+    pub(crate) since_ns: u64,
     pub(crate) expected_ns: u64,
     pub(crate) width: usize,
 }
@@ -119,7 +130,7 @@ impl Lane {
         Lane {
             clock: clock.clone(),
             members: Mutex::default(),
-            sessions: AtomicUsize::new(0),
+            is_shared: AtomicBool::new(false),
             state: Mutex::new(State {
                 given: Vec::with_capacity(settings.in_flight),
                 queue: Queue::new(settings),
@@ -127,23 +138,38 @@ impl Lane {
         }
     }
 
-    /// A plan of a session uses the device, until the member is dropped.
-    pub(crate) fn join(self: &Arc<Self>, session: usize) -> Member {
+    /// A plan of a session uses the device, until the member is dropped. `pipeline` where several runs go through the plan
+    /// at once, over several devices.
+    pub(crate) fn join(self: &Arc<Self>, session: usize, pipeline: bool) -> Member {
         let mut members = lock(&self.members);
-        match members.iter_mut().find(|(id, _)| *id == session) {
-            Some((_, plans)) => *plans += 1,
-            None => members.push((session, 1)),
-        }
-        self.sessions.store(members.len(), Ordering::Release);
+        let at = members.iter().position(|using| using.session == session);
+        let at = at.unwrap_or_else(|| {
+            members.push(Using {
+                session,
+                plans: 0,
+                pipelines: 0,
+            });
+            members.len() - 1
+        });
+        members[at].plans += 1;
+        members[at].pipelines += usize::from(pipeline);
+        self.count(&members);
         Member {
             lane: Arc::clone(self),
             session,
+            pipeline,
         }
     }
 
-    /// Whether several sessions use the device.
+    fn count(&self, members: &[Using]) {
+        let pipelined = members.iter().any(|using| using.pipelines > 0);
+        self.is_shared
+            .store(members.len() > 1 || pipelined, Ordering::Release);
+    }
+
+    /// Whether parts that are ready are to wait for their turn.
     pub(crate) fn is_shared(&self) -> bool {
-        self.sessions.load(Ordering::Acquire) > 1
+        self.is_shared.load(Ordering::Acquire)
     }
 
     fn end(&self, ticket: Ticket) {
@@ -250,13 +276,14 @@ impl Given {
 impl Drop for Member {
     fn drop(&mut self) {
         let mut members = lock(&self.lane.members);
-        if let Some(at) = members.iter().position(|(id, _)| *id == self.session) {
-            members[at].1 -= 1;
-            if members[at].1 == 0 {
+        if let Some(at) = members.iter().position(|using| using.session == self.session) {
+            members[at].plans -= 1;
+            members[at].pipelines -= usize::from(self.pipeline);
+            if members[at].plans == 0 {
                 members.swap_remove(at);
             }
         }
-        self.lane.sessions.store(members.len(), Ordering::Release);
+        self.lane.count(&members);
     }
 }
 
@@ -303,6 +330,7 @@ impl Turn {
         let entry = Entry {
             class: asked.class,
             deadline_ns: asked.deadline_ns,
+            since_ns: asked.since_ns,
             expected_ns: asked.expected_ns,
             owner: Arc::clone(&self.waiter),
         };

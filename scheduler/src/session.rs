@@ -416,6 +416,7 @@ impl Session {
         let terms = Terms {
             class: turns::class(inner.policy.urgency()),
             due_ns: submitted.due_ns(),
+            since_ns: submitted.since_ns(),
             late: options.late.unwrap_or(inner.policy.late_rule()),
             number: inner.latest.fetch_add(1, Ordering::AcqRel) + 1,
             latest: Arc::clone(&inner.latest),

@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Only the shipped table, without those drawn around it
     #[arg(long)]
     shipped_only: bool,
+    /// Only these tables by their places: 0 is the shipped one, then those drawn around it
+    #[arg(long, value_name = "N")]
+    table: Vec<usize>,
     /// Another limit of the surface than the tables', in thousandths of a degree
     #[arg(long, value_name = "MC")]
     skin_limit: Option<f64>,
@@ -53,6 +56,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if options.shipped_only {
         command.arg("--shipped-only");
+    }
+    for table in &options.table {
+        command.args(["--table", &table.to_string()]);
     }
     if let Some(limit) = options.skin_limit {
         command.args(["--skin-limit", &limit.to_string()]);

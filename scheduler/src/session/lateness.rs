@@ -67,6 +67,11 @@ impl Submitted {
         self.deadline_ns = deadline_ns;
     }
 
+    /// When it was submitted, on the runtime's clock.
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.at_ns
+    }
+
     /// When it is to be done, on the runtime's clock.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         self.deadline_ns

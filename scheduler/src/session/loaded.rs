@@ -28,7 +28,7 @@ use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
 use crate::session::padding;
 use crate::session::slot::{Given, Progress, Slot};
-use crate::session::wiring::{OutputSource, Wiring};
+use crate::session::wiring::{OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
 
 /// How long a chip shows the clock and the temperature of what it computed last: governors of clocks wait longer than
@@ -99,7 +99,11 @@ impl LoadedPlan {
             lanes,
             threads,
         )?;
-        let members = wiring.parts.iter().map(|part| part.lane.join(session)).collect();
+        let first = wiring.parts.first().map(|part| part.device);
+        let one_device = wiring.parts.iter().all(|part| Some(part.device) == first);
+        let pipeline = !one_device && policy.runs_in_flight() > 1;
+        let join = |part: &PartWiring| part.lane.join(session, pipeline);
+        let members = wiring.parts.iter().map(join).collect();
         let wiring = Arc::new(wiring);
         let most = policy.runs_in_flight();
         let slots = Slots {

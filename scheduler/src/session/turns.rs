@@ -21,6 +21,8 @@ pub(crate) struct Terms {
     pub(crate) class: Class,
     /// On the runtime's clock.
     pub(crate) due_ns: Option<u64>,
+    /// When it was submitted, on the same clock.
+    pub(crate) since_ns: u64,
     pub(crate) late: Late,
     /// Its number among the runs of its session, and the number of the latest.
     pub(crate) number: u64,
@@ -100,6 +102,7 @@ impl Turns {
         let asked = Asked {
             class: self.terms.class,
             deadline_ns: self.terms.due_ns,
+            since_ns: self.terms.since_ns,
             expected_ns: part.expected_ns,
             width: part.width,
         };

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use polychip_soc::scenario::Without;
 use polychip_soc::study::{
@@ -29,6 +29,9 @@ struct Arguments {
     /// Only the shipped table, without those drawn around it
     #[arg(long)]
     shipped_only: bool,
+    /// Only these tables by their places: 0 is the shipped one, then those drawn around it
+    #[arg(long, value_name = "N")]
+    table: Vec<usize>,
     /// Another limit of the surface than the tables', in thousandths of a degree
     #[arg(long, value_name = "MC")]
     skin_limit: Option<f64>,
@@ -66,6 +69,7 @@ fn main() -> Result<()> {
     let count = arguments.seeds.unwrap_or(committed.count);
     let (first, fewer) = (committed.first, count.min(FEWER));
     let settings = settings(&arguments, &committed)?;
+    let has_shipped = arguments.table.is_empty() || arguments.table.contains(&0);
     let wants = |section| arguments.only.is_empty() || arguments.only.contains(&section);
     let mut out = std::io::stdout().lock();
     writeln!(
@@ -87,16 +91,18 @@ fn main() -> Result<()> {
             print(&mut out, &figures)?;
             report.sustained.push(figures);
         }
-        let nobody = Without {
-            others: true,
-            faults: false,
-        };
-        let figures = sustained(&settings[0], first, fewer, nobody)?;
-        writeln!(out, "\nheat alone, nobody else:")?;
-        print(&mut out, &figures)?;
-        report.heat_alone = Some(figures);
+        if has_shipped {
+            let nobody = Without {
+                others: true,
+                faults: false,
+            };
+            let figures = sustained(&settings[0], first, fewer, nobody)?;
+            writeln!(out, "\nheat alone, nobody else:")?;
+            print(&mut out, &figures)?;
+            report.heat_alone = Some(figures);
+        }
     }
-    if wants(Section::Ablation) {
+    if wants(Section::Ablation) && has_shipped {
         let found = ablation(&settings[0], first, fewer)?;
         print_ablation(&mut out, &found)?;
         report.ablation = Some(found);
@@ -116,7 +122,7 @@ fn main() -> Result<()> {
             }
         }
     }
-    if wants(Section::Losses) {
+    if wants(Section::Losses) && has_shipped {
         let found = losses(&settings[0], first, fewer)?;
         print_losses(&mut out, &found)?;
         report.losses = Some(found);
@@ -143,10 +149,16 @@ fn settings(arguments: &Arguments, committed: &Seeds) -> Result<Vec<Setting>> {
             .iter_mut()
             .for_each(|table| table.board.skin_limit_mc = limit);
     }
-    tables
-        .into_iter()
-        .map(|table| Setting::new(table, committed))
-        .collect()
+    let is_wanted = |at: &usize| arguments.table.is_empty() || arguments.table.contains(at);
+    let wanted = tables.into_iter().enumerate().filter(|(at, _)| is_wanted(at));
+    let settings = wanted.map(|(_, table)| Setting::new(table, committed));
+    let settings = settings.collect::<Result<Vec<_>>>()?;
+    ensure!(
+        !settings.is_empty(),
+        "there are {} tables, counted from 0",
+        committed.tables.len() + 1
+    );
+    Ok(settings)
 }
 
 fn words(spread: &Spread, digits: usize) -> String {
