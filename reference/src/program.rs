@@ -4,7 +4,8 @@
 //! 1. A program owns all it needs but the constants, which live as long as the model.
 //! 2. [`Program::new`] refuses what [`Program::run`] could not compute for its ops' or types' sake.
 //! 3. A value is dropped after its last use.
-//! 4. A tensor with an encoding is stored as codes; nodes read and write the real values.
+//! 4. A tensor with an encoding is stored as codes; nodes read and write the real values, QuantizeLinear and
+//!    DequantizeLinear the codes.
 //!
 //! Not here: parallelism, buffers.
 
@@ -48,14 +49,27 @@ fn own_support(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Resul
             })
         });
     }
-    let dtypes = node.inputs().map(|t| t.map(|t| real_dtype(&graph.tensor(t))));
+    let codes = sees_codes(node.op());
+    let dtypes = node.inputs().map(|t| {
+        let tensor = graph.tensor(t?);
+        Some(if codes {
+            tensor.dtype()
+        } else {
+            real_dtype(&tensor)
+        })
+    });
     match table::refusal(node.op(), &node.attributes(), dtypes) {
         Some(reason) => Err(reason),
         None => Ok(()),
     }
 }
 
-/// The type that a node sees.
+/// Whether a node reads and writes the codes of a tensor with an encoding: it makes or reads reals itself.
+fn sees_codes(op: Op) -> bool {
+    matches!(op, Op::QuantizeLinear | Op::DequantizeLinear)
+}
+
+/// The type that other nodes see.
 fn real_dtype(tensor: &TensorView<'_>) -> DType {
     tensor.encoding().map_or(tensor.dtype(), |e| e.real_dtype())
 }
@@ -316,7 +330,8 @@ impl Program {
     /// The tensor `t` as a node sees it.
     fn seen<'a>(&self, op: Op, t: u32, live: &'a [Option<Tensor>]) -> Result<std::borrow::Cow<'a, Tensor>> {
         let stored = self.held(op, t, live)?;
-        let Some(e) = &self.values[t as usize].encoding else {
+        let encoding = self.values[t as usize].encoding.as_ref();
+        let Some(e) = encoding.filter(|_| !sees_codes(op)) else {
             return Ok(stored);
         };
         let (scale, zero, axis, block) = scales(e, stored.shape())?;
@@ -328,7 +343,7 @@ impl Program {
     /// What a node wrote, as tensor `t` stores it.
     fn stored(&self, op: Op, t: u32, written: Tensor) -> Result<Tensor> {
         let value = &self.values[t as usize];
-        let Some(e) = &value.encoding else {
+        let Some(e) = value.encoding.as_ref().filter(|_| !sees_codes(op)) else {
             return Ok(written);
         };
         let (scale, zero, axis, block) = scales(e, written.shape())?;

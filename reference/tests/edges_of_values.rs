@@ -46,6 +46,19 @@ fn nan_is_above_no_threshold_and_larger_than_nothing() {
 }
 
 #[test]
+fn nan_goes_through_celu_and_comes_of_padding_by_a_weight_that_is_nan() {
+    let x = floats(&[NAN, 2.0, f64::NEG_INFINITY]);
+    same(&of(Op::Celu, Attributes::new(), &[&x]), &[NAN, 2.0, -1.0]);
+    let row = floats(&[1.0, 2.0]).reshaped(vec![1, 1, 2]).unwrap();
+    let weight = floats(&[NAN, 3.0]).reshaped(vec![1, 1, 2]).unwrap();
+    let padded = Attributes::new().with_ints(Attr::Pads, &[1, 0]);
+    same(&of(Op::Conv, padded, &[&row, &weight]), &[NAN, NAN]);
+    let infinite = floats(&[f64::INFINITY, 3.0]).reshaped(vec![1, 1, 2]).unwrap();
+    let padded = Attributes::new().with_ints(Attr::Pads, &[1, 0]);
+    same(&of(Op::Conv, padded, &[&row, &infinite]), &[NAN, f64::INFINITY]);
+}
+
+#[test]
 fn nan_goes_through_sums_of_exponentials_and_is_the_extreme_that_is_sought() {
     let axis = Attributes::new().with_int(Attr::Axis, 0);
     let x = floats(&[NAN, f64::INFINITY, 0.0]);

@@ -229,3 +229,24 @@ fn encoded_tensors_are_codes_outside_and_reals_inside() {
     assert_eq!(wrong.kind(), ErrorKind::BadInput);
     assert!(program.run(vec![]).is_err());
 }
+
+#[test]
+fn what_quantises_by_itself_sees_the_codes_of_an_encoding() {
+    // found by a random graph that was split (issue 16): the codes were quantised once more
+    let mut flat = Flat::default();
+    let scalar = |dtype, v: i128| Tensor::from_i128s(element(dtype), vec![], &[v]).unwrap();
+    let scale = flat.constant(&Tensor::from_f64s(element(DType::F32), vec![], &[0.5]).unwrap());
+    let zero = flat.constant(&scalar(DType::I8, -21));
+    let extents = flat.constant(&Tensor::from_i64s(vec![1], vec![2]).unwrap());
+    let (x, one) = (flat.tensor(DType::F32, &[]), flat.tensor(DType::I8, &[]));
+    let (both, y) = (flat.tensor(DType::I8, &[2]), flat.tensor(DType::F32, &[2]));
+    flat.encode(one, 0.5, -21);
+    flat.encode(both, 0.5, -21);
+    flat.node(Op::QuantizeLinear, &[x, scale, zero], &[one]);
+    flat.node(Op::Expand, &[one, extents], &[both]);
+    flat.node(Op::DequantizeLinear, &[both, scale, zero], &[y]);
+    let program = Program::new(&view(flat.graph(&[x], &[both, y]))).unwrap();
+    let x = Tensor::from_f64s(element(DType::F32), vec![], &[-1.0]).unwrap();
+    let codes = Tensor::from_i128s(element(DType::I8), vec![2], &[-23, -23]).unwrap();
+    assert_eq!(program.run(vec![x]).unwrap(), [codes, floats(&[-1.0, -1.0])]);
+}

@@ -75,7 +75,14 @@ impl Activation {
                     x
                 }
             }
-            Self::Celu { alpha } => x.max(0.0) + (alpha * (x / alpha).exp_m1()).min(0.0),
+            Self::Celu { alpha } => {
+                // `f64::max` would drop a NaN
+                if x.is_nan() {
+                    x
+                } else {
+                    x.max(0.0) + (alpha * (x / alpha).exp_m1()).min(0.0)
+                }
+            }
             Self::Selu { alpha, gamma } => {
                 if x > 0.0 {
                     gamma * x

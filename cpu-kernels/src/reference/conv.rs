@@ -1,7 +1,7 @@
 //! Convolutions over any number of spatial dims: forward, transposed, deformable; and columns to image.
 //!
 //! Invariants: layouts are ONNX's, `[n, c, spatial…]` and `[m, c/group, kernel…]`; one output element is
-//! one sum, rounded once.
+//! one sum, rounded once. Padding adds zeros, which take part: by a weight that is not finite they make NaN.
 
 use super::error::{Result, refuse, require};
 use super::matmul::Number;
@@ -37,11 +37,7 @@ pub fn convolve<T: Number>(
     let mut out = vec![T::ZERO; super::tensor::elements(&[n, m, places])?];
     let mut place = 0;
     index::each(&window.output, |o| {
-        let seen: Vec<(usize, usize)> = window
-            .taps(spatial, o)
-            .iter()
-            .filter_map(|t| t.input.map(|i| (t.kernel, i)))
-            .collect();
+        let seen = window.taps(spatial, o);
         for b in 0..n {
             for f in 0..m {
                 let first = f / (m / group) * per_group;
@@ -49,8 +45,9 @@ pub fn convolve<T: Number>(
                 for ch in 0..per_group {
                     let xs = &x[(b * c + first + ch) * image..][..image];
                     let ws = &w[(f * per_group + ch) * taps..][..taps];
-                    for &(k, i) in &seen {
-                        sum = sum.add_product(xs[i], ws[k]);
+                    for tap in &seen {
+                        let x = tap.input.map_or(T::ZERO, |i| xs[i]);
+                        sum = sum.add_product(x, ws[tap.kernel]);
                     }
                 }
                 out[(b * m + f) * places + place] = sum;
