@@ -97,7 +97,7 @@ fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
             Code::DeviceFailed,
             Some("reset the device, or choose others with `--devices LIST`"),
         ),
-        ErrorKind::InFlight | ErrorKind::Cancelled => (Code::DeviceFailed, None),
+        ErrorKind::InFlight | ErrorKind::Cancelled | ErrorKind::Dropped => (Code::DeviceFailed, None),
         ErrorKind::BadPlan => (
             Code::BadInput,
             Some("`polychip partition MODEL -o PLAN` makes a new plan"),

@@ -347,7 +347,7 @@ fn a_run_of_another_session_that_hangs_is_found_by_who_waits_for_it() {
     let patient = |patience: u64| null().patience(ms(patience)).retry(2);
     let (first, second) = (
         session(&runtime, CAMERA, patient(3_600_000)),
-        session(&runtime, CAMERA, patient(300)),
+        session(&runtime, CAMERA, patient(30_000)),
     );
     drive(vec![submit(&first), submit(&second)]);
     let hangs = submit(&first);
