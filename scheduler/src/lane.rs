@@ -4,8 +4,8 @@
 //! [`polychip_lanes::Queue`]; this is who waits, and how it is told.
 //!
 //! Invariants:
-//! 1. A device that one session alone uses has no queue here: its parts are given to it at once. But where runs of that
-//!    session follow each other through several devices, their order decides whether these are busy.
+//! 1. A device that one session alone uses has no queue here: its parts are given to it at once. But where several runs of
+//!    that session are in flight through devices that wait for each other here, their order decides whether these are busy.
 //! 2. No lock of a lane is held while a device is called. Once as many parts have waited as wait now, nothing is
 //!    allocated.
 //! 3. A turn is over when its part has ended, failed or was given up, whoever sees that first; then others go on.
@@ -139,7 +139,7 @@ impl Lane {
     }
 
     /// A plan of a session uses the device, until the member is dropped. `pipeline` where several runs go through the plan
-    /// at once, over several devices.
+    /// at once, over devices of which one does not wait for another by itself.
     pub(crate) fn join(self: &Arc<Self>, session: usize, pipeline: bool) -> Member {
         let mut members = lock(&self.members);
         let at = members.iter().position(|using| using.session == session);

@@ -99,9 +99,10 @@ impl LoadedPlan {
             lanes,
             threads,
         )?;
-        let first = wiring.parts.first().map(|part| part.device);
-        let one_device = wiring.parts.iter().all(|part| Some(part.device) == first);
-        let pipeline = !one_device && policy.runs_in_flight() > 1;
+        // where devices wait for each other by themselves their order is theirs; on virtual time only who waits moves a run
+        let waits_here = wiring.parts.iter().any(|part| !part.after_here.is_empty());
+        let is_virtual = shared.host.clock().is_virtual();
+        let pipeline = waits_here && policy.runs_in_flight() > 1 && !is_virtual;
         let join = |part: &PartWiring| part.lane.join(session, pipeline);
         let members = wiring.parts.iter().map(join).collect();
         let wiring = Arc::new(wiring);
