@@ -107,7 +107,7 @@ pub(crate) fn node(graph: &mut Graph, id: NodeId, values: &mut Values) -> Result
             return Ok(());
         }
         // rules look at each axis among all of them
-        crate::verify::rank(tensor)?;
+        tensor.check_rank()?;
         bound |= tensor.upper_bound;
         inputs.push(match tensor.encoding.as_ref().filter(|_| !stores(node)) {
             Some(encoding) => {

@@ -6,9 +6,9 @@
 //!
 //! Not here: who makes and reads it (`Graph::producer`, `Graph::consumers`).
 
-use polychip_ops::{DType, PACKED_BYTES, TensorType};
+use polychip_ops::{DType, MAX_RANK, PACKED_BYTES, TensorType};
 
-use crate::{Constant, Encoding};
+use crate::{Constant, Encoding, Error};
 
 /// What holds the elements.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -76,6 +76,17 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Whether it has no more axes than any tensor may have.
+    pub(crate) fn check_rank(&self) -> Result<(), Error> {
+        let axes = self.ty.shape.as_ref().map_or(0, Vec::len);
+        if axes > MAX_RANK {
+            let name = &self.name;
+            let words = format!("tensor \"{name}\" has {axes} axes; at most {MAX_RANK} are supported");
+            return Err(Error::invalid(words));
+        }
+        Ok(())
+    }
+
     /// A tensor of this type.
     pub fn new(name: impl Into<String>, ty: TensorType) -> Tensor {
         Tensor {

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_ops::{Attr, MAX_RANK, Op};
+use polychip_ops::{Attr, Op};
 
 use crate::infer::describe;
 use crate::{Container, Encoding, EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
@@ -126,21 +126,10 @@ fn ports(graph: &Graph) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a tensor has no more axes than any may have.
-pub(crate) fn rank(tensor: &Tensor) -> Result<(), Error> {
-    let axes = tensor.ty.shape.as_ref().map_or(0, Vec::len);
-    if axes > MAX_RANK {
-        let name = &tensor.name;
-        let words = format!("tensor \"{name}\" has {axes} axes; at most {MAX_RANK} are supported");
-        return Err(Error::invalid(words));
-    }
-    Ok(())
-}
-
 fn tensor(graph: &Graph, id: TensorId, tensor: &Tensor) -> Result<(), Error> {
     let name = &tensor.name;
     let bad = |why: String| Err(Error::invalid(format!("tensor \"{name}\" {why}")));
-    rank(tensor)?;
+    tensor.check_rank()?;
     if let Some(data) = &tensor.data {
         if graph.producer(id).is_some() {
             return bad("is a constant, but made by a node".to_owned());

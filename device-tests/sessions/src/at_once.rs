@@ -208,7 +208,7 @@ fn runtime_of(arguments: &Arguments, threads: u32) -> Result<Runtime> {
         .plugins(&arguments.plugins)
         .only_given_folders();
     for device in &arguments.devices {
-        builder = builder.configure(device, "threads", &threads.to_string());
+        builder = builder.configure(device, "threads", threads.to_string());
     }
     if let Some(profile) = arguments
         .profile
