@@ -192,6 +192,39 @@ impl Panels {
 /// Rows of a panel that packing writes at a time: with cache lines of two vectors each, half of a first-level cache.
 const PACKED_ROWS: usize = 128;
 
+/// What a tile prefetches while it computes: its part of the next panel, some of it at each word of the product, so that
+/// all tiles of a block together fetch it no faster than it is needed.
+#[derive(Clone, Copy)]
+pub(crate) struct Ahead {
+    at: *const u8,
+    /// Bytes at each word.
+    step: usize,
+}
+
+impl Ahead {
+    /// The part of tile `tile` of `tiles` of `bytes` at `next`, in a product of `words` words.
+    #[inline(always)]
+    pub(crate) fn part(next: *const f32, bytes: usize, words: usize, tile: usize, tiles: usize) -> Self {
+        let step = bytes.div_ceil((words * tiles).max(1));
+        let at = next.cast::<u8>().wrapping_add(tile * words * step);
+        Self { at, step }
+    }
+
+    /// Nothing but what the tile reads anyway.
+    #[inline(always)]
+    pub(crate) fn nothing(panel: *const f32) -> Self {
+        let at = panel.cast();
+        Self { at, step: 0 }
+    }
+
+    /// From word `words` on.
+    #[inline(always)]
+    fn after(self, words: usize) -> Self {
+        let at = self.at.wrapping_add(words * self.step);
+        Self { at, ..self }
+    }
+}
+
 /// What a tile needs beside its const parameters.
 #[derive(Clone, Copy)]
 struct Args<A, E> {
@@ -204,8 +237,7 @@ struct Args<A, E> {
     /// In words.
     b_step: usize,
     bias: *const f32,
-    /// From an address in this panel to the one to prefetch, in bytes.
-    ahead: usize,
+    ahead: Ahead,
     out: *mut E,
     out_stride: usize,
     residual: *const A,
@@ -355,7 +387,7 @@ unsafe fn accumulate_in_pieces<S: Simd, P: Product<S = S, Sum = S::F>, const MR:
     (taps, words, a_step): (usize, usize, usize),
     panel: *const u8,
     b_step: usize,
-    ahead: usize,
+    ahead: Ahead,
     acc: &mut [[S::F; NV]; MR],
 ) {
     let s = p.simd();
@@ -373,6 +405,7 @@ unsafe fn accumulate_in_pieces<S: Simd, P: Product<S = S, Sum = S::F>, const MR:
             let rows = rows.add(tap * MR);
             let panel = panel.wrapping_add((tap * words + word) * b_step);
             let depth = (some_taps, some_words, a_step);
+            let ahead = ahead.after(tap * words + word);
             accumulate_from(p, rows, depth, word * a_step, false, panel, b_step, ahead, acc);
         }
         word += some_words;
@@ -410,7 +443,7 @@ pub(crate) unsafe fn accumulate<P: Product, const MR: usize, const NV: usize>(
     (taps, words, a_step): (usize, usize, usize),
     panel: *const u8,
     b_step: usize,
-    ahead: usize,
+    ahead: Ahead,
     acc: &mut [[P::Sum; NV]; MR],
 ) {
     // SAFETY: as the caller promises.
@@ -429,7 +462,7 @@ unsafe fn accumulate_elements<P: Product, const MR: usize, const NV: usize>(
     rest: bool,
     panel: *const u8,
     b_step: usize,
-    ahead: usize,
+    ahead: Ahead,
     acc: &mut [[P::Sum; NV]; MR],
 ) {
     // SAFETY: as the caller promises.
@@ -450,24 +483,25 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
     rest: bool,
     panel: *const u8,
     b_step: usize,
-    ahead: usize,
+    ahead: Ahead,
     acc: &mut [[P::Sum; NV]; MR],
 ) {
     let s = p.simd();
     let mut b = panel;
+    let Ahead { at: mut next, step } = ahead;
     for tap in 0..taps {
         // SAFETY: the caller promises MR pointers per tap.
         let a: [*const u8; MR] = unsafe { rows.add(tap * MR).cast::<[*const u8; MR]>().read() };
         let mut at = first;
         macro_rules! word {
-            ($at:expr, $b:expr) => {
+            ($at:expr, $b:expr, $next:expr) => {
                 // SAFETY: the caller promises a group of NV vectors for each word.
                 let mut bv = [unsafe { p.panel($b) }; NV];
                 for (v, x) in bv.iter_mut().enumerate().skip(1) {
                     // SAFETY: as above.
                     *x = unsafe { p.panel($b.add(v * P::S::LANES * 4)) };
                 }
-                s.prefetch($b.wrapping_add(ahead).cast());
+                s.prefetch($next.cast());
                 for (row, acc) in a.iter().zip(acc.iter_mut()) {
                     // SAFETY: the caller promises `words` words, a_step bytes apart, at each row pointer.
                     let x = unsafe { p.broadcast(row.add($at)) };
@@ -482,17 +516,20 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
         if a_step == 4 && b_step == group {
             // distances that the compiler knows take no instructions
             while left >= 4 {
-                word!(at, b);
-                word!(at + 4, b.wrapping_add(group));
-                word!(at + 8, b.wrapping_add(2 * group));
-                word!(at + 12, b.wrapping_add(3 * group));
+                word!(at, b, next);
+                word!(at + 4, b.wrapping_add(group), next.wrapping_add(step));
+                next = next.wrapping_add(2 * step);
+                word!(at + 8, b.wrapping_add(2 * group), next);
+                word!(at + 12, b.wrapping_add(3 * group), next.wrapping_add(step));
+                next = next.wrapping_add(2 * step);
                 at = unfolded(at + 16);
                 b = b.wrapping_add(4 * group);
                 left -= 4;
             }
         }
         for _ in 0..left {
-            word!(at, b);
+            word!(at, b, next);
+            next = next.wrapping_add(step);
             at = unfolded(at + a_step);
             b = b.wrapping_add(b_step);
         }
@@ -654,13 +691,12 @@ impl<A: Element, E: Load> Kernel for &Block<A, E> {
                 } else {
                     std::ptr::null()
                 };
-                // The first tile fetches the first cache line of each group of the next panel, the second tile the
-                // second; later ones touch what they read anyway. Fetching what another thread is about to write would
-                // have it wait for each line.
-                let ahead = if tile_index < 2 && has_next {
-                    (size + tile_index * 16) * 4
+                // Fetching what another thread is about to write would have it wait for each line.
+                let ahead = if has_next {
+                    let words = self.taps * (self.k / A::PER_WORD);
+                    Ahead::part(panel.wrapping_add(size), size * 4, words, tile_index, tiles)
                 } else {
-                    0
+                    Ahead::nothing(panel)
                 };
                 let args = Args {
                     rows: pointers,

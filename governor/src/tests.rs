@@ -473,3 +473,48 @@ fn form_of_a_line(text: &str) {
         r#"{"event":{"time_ns":1000000000,"input":{"lost":{"device":1}}},"decision":{"action":{"switch":1},"pace_permille":1000,"reason":{"lost":{"device":1}}}}"#
     );
 }
+
+/// A GPU alone, and a GPU that leaves the end to the CPU, which is sooner; but short parts find the GPU at lower clocks
+/// than long ones do, and no plan foresees that.
+#[test]
+fn a_plan_is_left_once_for_one_that_finds_its_device_faster() {
+    let portfolio = Portfolio {
+        devices: ["gpu:0", "cpu:0"].map(str::to_owned).to_vec(),
+        candidates: vec![
+            Candidate::new("both", 21 * MS, vec![load(0, 19, 50), load(1, 2, 5)]),
+            Candidate::new("gpu", 26 * MS, vec![load(0, 26, 60)]),
+        ],
+    };
+    let mut governor = Governor::new(portfolio, PolicyLimits::default(), Settings::default()).unwrap();
+    governor.step(&at(0, frames(80)));
+    let run = |candidate: usize, gpu_ms: u64, cpu_ms: u64| {
+        let both = [load(0, gpu_ms, 50), load(1, cpu_ms, 5)];
+        let latency_ns = (gpu_ms + cpu_ms) * MS;
+        Input::Run(FinishedRun {
+            candidate,
+            runs: 1,
+            latency_ns,
+            energy_uj: None,
+            late: latency_ns > 80 * MS,
+            loads: both[..if candidate == 0 { 2 } else { 1 }].to_vec(),
+        })
+    };
+    let mut switches = Vec::new();
+    for frame in 0..15 * 600_u64 {
+        let now = frame * 80 * MS;
+        // the GPU takes twice as long through short parts, 1.4 times through long ones; from a minute on, for three
+        // seconds, others have the CPU
+        let others = (750..790).contains(&frame);
+        let input = match governor.plan() {
+            0 => run(0, 38, if others { 60 } else { 2 }),
+            _ => run(1, 36, 0),
+        };
+        if let Some(to) = governor.step(&at(now, input)).switch_to() {
+            switches.push((now / S, to));
+        }
+    }
+    assert_eq!(switches, [(60, 1)]);
+    // and what it says of both is what both took
+    let both = governor.predicted_ns(0).unwrap();
+    assert!((36 * MS..44 * MS).contains(&both), "{both}");
+}

@@ -9,7 +9,7 @@ use super::codes::Codes;
 use crate::Isa;
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes, Rounding};
-use crate::tile::{Panels, accumulate, tile_range, tiles};
+use crate::tile::{Ahead, Panels, accumulate, tile_range, tiles};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -172,7 +172,7 @@ struct Args {
     panel: *const f32,
     width: usize,
     columns: usize,
-    ahead: usize,
+    ahead: Ahead,
     finish: Finish,
     /// Room for a full tile of floats.
     spare: *mut f32,
@@ -486,15 +486,20 @@ impl ByteKernel for &Block {
         for p in self.range.clone() {
             let (columns, width) = (self.panels.columns(p), self.panels.width_of(p));
             let panel = self.right.wrapping_add(self.panels.offset(p));
-            let size = width * (self.panels.depth + 1) * 4;
+            let size = width * (self.panels.depth + 1);
             let mut pointers = self.pointers;
             for index in 0..tiles {
                 let rows = tile_range(self.rows, tiles, index);
                 let finish = self
                     .finish
                     .skip(rows.start * self.finish.stride + p * self.panels.width);
-                // the first two tiles fetch the next panel, later ones touch what they read anyway
-                let ahead = if index < 2 { size + index * 64 } else { 0 };
+                let next = panel.wrapping_add(size);
+                let words = self.taps * self.words;
+                let ahead = if index < 2 {
+                    Ahead::part(next, size * 4, words, index, 2)
+                } else {
+                    Ahead::nothing(panel)
+                };
                 let args = Args {
                     rows: pointers,
                     taps: self.taps,
