@@ -197,7 +197,7 @@ const PACKED_ROWS: usize = 128;
 #[derive(Clone, Copy)]
 pub(crate) struct Ahead {
     at: *const u8,
-    /// Bytes at each word.
+    /// Bytes at every second word.
     step: usize,
 }
 
@@ -205,8 +205,8 @@ impl Ahead {
     /// The part of tile `tile` of `tiles` of `bytes` at `next`, in a product of `words` words.
     #[inline(always)]
     pub(crate) fn part(next: *const f32, bytes: usize, words: usize, tile: usize, tiles: usize) -> Self {
-        let step = bytes.div_ceil((words * tiles).max(1));
-        let at = next.cast::<u8>().wrapping_add(tile * words * step);
+        let step = (2 * bytes).div_ceil((words * tiles).max(1));
+        let at = next.cast::<u8>().wrapping_add(tile * words * step / 2);
         Self { at, step }
     }
 
@@ -220,7 +220,7 @@ impl Ahead {
     /// From word `words` on.
     #[inline(always)]
     fn after(self, words: usize) -> Self {
-        let at = self.at.wrapping_add(words * self.step);
+        let at = self.at.wrapping_add(words * self.step / 2);
         Self { at, ..self }
     }
 }
@@ -494,14 +494,13 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
         let a: [*const u8; MR] = unsafe { rows.add(tap * MR).cast::<[*const u8; MR]>().read() };
         let mut at = first;
         macro_rules! word {
-            ($at:expr, $b:expr, $next:expr) => {
+            ($at:expr, $b:expr) => {
                 // SAFETY: the caller promises a group of NV vectors for each word.
                 let mut bv = [unsafe { p.panel($b) }; NV];
                 for (v, x) in bv.iter_mut().enumerate().skip(1) {
                     // SAFETY: as above.
                     *x = unsafe { p.panel($b.add(v * P::S::LANES * 4)) };
                 }
-                s.prefetch($next.cast());
                 for (row, acc) in a.iter().zip(acc.iter_mut()) {
                     // SAFETY: the caller promises `words` words, a_step bytes apart, at each row pointer.
                     let x = unsafe { p.broadcast(row.add($at)) };
@@ -516,11 +515,12 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
         if a_step == 4 && b_step == group {
             // distances that the compiler knows take no instructions
             while left >= 4 {
-                word!(at, b, next);
-                word!(at + 4, b.wrapping_add(group), next.wrapping_add(step));
-                next = next.wrapping_add(2 * step);
-                word!(at + 8, b.wrapping_add(2 * group), next);
-                word!(at + 12, b.wrapping_add(3 * group), next.wrapping_add(step));
+                s.prefetch(next.cast());
+                word!(at, b);
+                word!(at + 4, b.wrapping_add(group));
+                s.prefetch(next.wrapping_add(step).cast());
+                word!(at + 8, b.wrapping_add(2 * group));
+                word!(at + 12, b.wrapping_add(3 * group));
                 next = next.wrapping_add(2 * step);
                 at = unfolded(at + 16);
                 b = b.wrapping_add(4 * group);
@@ -528,8 +528,7 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
             }
         }
         for _ in 0..left {
-            word!(at, b, next);
-            next = next.wrapping_add(step);
+            word!(at, b);
             at = unfolded(at + a_step);
             b = b.wrapping_add(b_step);
         }
