@@ -138,7 +138,7 @@ impl Governor {
     /// The time of a run of a candidate as predicted now, with what was learnt of its devices.
     #[must_use]
     pub fn predicted_ns(&self, candidate: usize) -> Option<u64> {
-        let found = self.portfolio.candidates.get(candidate)?;
+        self.portfolio.candidates.get(candidate)?;
         Some(self.latency_ns(candidate, false).round() as u64)
     }
 
