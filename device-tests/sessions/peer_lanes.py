@@ -1,8 +1,9 @@
 """Three models at once in a peer: peer_lanes.py PEER CAMERA SPEECH BACKGROUND CAMERA_MS SPEECH_MS SECONDS.
 
 PEER is onnxruntime or openvino. Each model has a session with one thread and a thread of its own that calls it; OpenVINO is told
-by MODEL_PRIORITY that camera and speech are high and the background is low, as ours is. Says in one line of JSON the nanoseconds
-of each frame from when it was due, the runs of the background, the seconds in which they were made, and what the peer is.
+by MODEL_PRIORITY that camera and speech are high and the background is low, as ours is, where its CPU takes that. Says in one
+line of JSON the nanoseconds of each frame from when it was due, the runs of the background, the seconds in which they were made,
+and what the peer is.
 """
 
 import json
