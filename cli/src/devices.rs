@@ -61,6 +61,12 @@ struct DeviceLine {
     link_bytes_per_s: Option<u64>,
     /// When these rates were measured, in seconds since 1970; none where they are stated from what the device is.
     rates_measured_s: Option<u64>,
+    /// When a part that it has begun gives way to a more urgent one.
+    preemption: PreemptionLine,
+    /// Parts that it gains from having at once, where stated; one is given at a time where not.
+    queue_depth: Option<u32>,
+    /// Time that it loses where it goes from a part of one plan to one of another, in nanoseconds, where stated.
+    switch_ns: Option<u64>,
     /// What else changes its speed: cores, threads, instruction set, configuration. Part of what its figures are kept
     /// under.
     settings: String,
@@ -83,6 +89,31 @@ struct DeviceLine {
     sensors: Vec<SensorLine>,
     /// Conditions by which measured times are chosen when a plan is made now.
     conditions: String,
+}
+
+/// When a part that a device has begun gives way to a more urgent one.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PreemptionLine {
+    /// `none`, `commands` (between two of its commands), `any_time`, or `unknown` where the plugin does not say.
+    when: &'static str,
+    /// Longest time until it has given way, in nanoseconds; none where there is no such bound.
+    bound_ns: Option<u64>,
+}
+
+impl PreemptionLine {
+    /// The words of people; none where nothing is known.
+    fn words(&self) -> Option<String> {
+        let when = match self.when {
+            "none" => return Some("parts run to their end".to_owned()),
+            "commands" => "parts give way between commands",
+            "any_time" => "parts give way at any time",
+            _ => return None,
+        };
+        Some(match self.bound_ns {
+            Some(bound) => format!("{when}, within {} µs", bound as f64 / 1e3),
+            None => format!("{when}, no bound stated"),
+        })
+    }
 }
 
 /// A sensor of a device.
@@ -270,6 +301,12 @@ impl DeviceLine {
             peak_bytes_per_s: info.peak_bytes_per_s,
             link_bytes_per_s: info.link_bytes_per_s,
             rates_measured_s: info.rates_measured_s,
+            preemption: PreemptionLine {
+                when: info.preemption.word(),
+                bound_ns: info.preemption_bound_ns,
+            },
+            queue_depth: info.queue_depth.map(u32::from),
+            switch_ns: info.switch_ns,
             settings: info.settings.clone(),
             shares_host_memory: info.shares_host_memory,
             imports_host_memory: info.imports_memory(),
@@ -294,6 +331,23 @@ impl DeviceLine {
             sensors: SensorLine::all(state),
             conditions,
         }
+    }
+}
+
+impl DeviceLine {
+    /// How parts of several sessions share it, as far as its plugin says.
+    fn sharing(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.queue_depth.map(|depth| match depth {
+            1 => "one part at a time".to_owned(),
+            depth => format!("{depth} parts at once"),
+        }));
+        words.extend(self.preemption.words());
+        words.extend(
+            self.switch_ns
+                .map(|time| format!("{} µs to switch plans", time as f64 / 1e3)),
+        );
+        words
     }
 }
 
@@ -383,6 +437,10 @@ impl std::fmt::Display for Answer {
                 facts.push("quarantined until it is reset".to_owned());
             }
             writeln!(text, "  {}", facts.join(", "))?;
+            let shared = device.sharing();
+            if !shared.is_empty() {
+                writeln!(text, "  shared: {}", shared.join("; "))?;
+            }
             let words = |lines: Vec<&SensorLine>| -> String {
                 let words: Vec<String> = lines.into_iter().map(SensorLine::words).collect();
                 words.join(", ")

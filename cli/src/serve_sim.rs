@@ -1,18 +1,20 @@
 //! `polychip serve-sim`: whether models that share devices meet their deadlines, with the proof, and what happens on virtual
-//! time.
+//! time, or with `--real` on this machine.
 //!
 //! Invariants:
-//! 1. The verdict comes from the test alone; the simulation shows, it proves nothing.
-//! 2. All times are stated or predicted, and nothing runs: what is printed says where they come from.
+//! 1. The verdict comes from the test alone; the simulation and the real runs show, they prove nothing.
+//! 2. All times of the verdict are stated, predicted or of the profile: what is printed says where they come from. Without
+//!    `--real` nothing runs.
 
 mod answer;
+mod real;
 mod set;
 
 use std::path::PathBuf;
 
-use polychip_lanes::{Pattern, Scenario, TaskSet};
+use polychip_lanes::{Pattern, Scenario, TaskSet, admit, deadlines_of, simulate};
 
-use crate::exit::{Code, failure, usage};
+use crate::exit::{Code, bad_input, failure, usage};
 use crate::limits::milliseconds;
 use crate::output::Output;
 use crate::setup::RuntimeArguments;
@@ -24,9 +26,13 @@ pub(crate) struct Arguments {
     /// Models that share devices, in TOML (docs/several-models.md)
     #[arg(value_name = "SET")]
     file: PathBuf,
-    /// Virtual time in which runs come
+    /// Time in which runs come: virtual, or with `--real` of this machine
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
     seconds: f64,
+    /// Run the models as sessions of one runtime at their periods, with their priorities and deadlines, instead of
+    /// simulating them; all need a path
+    #[arg(long)]
+    real: bool,
     /// How runs come: all at 0 and then with their periods, or at random, no closer than their periods
     #[arg(long, value_enum, default_value_t = Arriving::Sporadic)]
     arrivals: Arriving,
@@ -36,7 +42,7 @@ pub(crate) struct Arguments {
     /// Cut parts that the file states so that none is longer, without its launch, whatever the file says
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     max_part: Option<std::time::Duration>,
-    /// Exit with code 1 where the set is refused, or where a simulated run is late; may be given several times
+    /// Exit with code 1 where the set is refused, or where a run is late; may be given several times
     #[arg(long, value_enum)]
     fail_on: Vec<Gate>,
     /// Print JSON
@@ -61,7 +67,7 @@ pub(crate) enum Arriving {
 enum Gate {
     /// The set is not admitted
     Refused,
-    /// A simulated run ended after its deadline
+    /// A run ended after its deadline
     Missed,
 }
 
@@ -90,7 +96,7 @@ fn parts(set: &TaskSet, until_ns: u64) -> u64 {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let max_part = arguments.max_part.map(|longest| longest.as_secs_f64() * 1e3);
-    let read = set::read(&arguments.file, &arguments.runtime, max_part)?;
+    let mut read = set::read(&arguments.file, &arguments.runtime, max_part)?;
     let scenario = Scenario {
         seed: arguments.seed,
         until_ns: (arguments.seconds * 1e9) as u64,
@@ -100,14 +106,20 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             Arriving::Sporadic => Pattern::Sporadic,
         })
     };
-    let parts = parts(&read.set, scenario.until_ns);
-    if parts > MOST_PARTS {
-        return Err(usage(format!(
-            "--seconds {}: about {parts} parts would come; the most is {MOST_PARTS}",
-            arguments.seconds
-        )));
-    }
-    let answer = Answer::of(&arguments.file, &read, &scenario, arguments.arrivals)?;
+    let admission = admit(&read.set).map_err(bad_input)?;
+    let outcome = if arguments.real {
+        real::run(&mut read, &scenario)?
+    } else {
+        let parts = parts(&read.set, scenario.until_ns);
+        if parts > MOST_PARTS {
+            return Err(usage(format!(
+                "--seconds {}: about {parts} parts would come; the most is {MOST_PARTS}",
+                arguments.seconds
+            )));
+        }
+        simulate(&read.set, &deadlines_of(&read.set, &admission), &scenario)
+    };
+    let answer = Answer::of(&arguments.file, &read, &admission, &outcome, arguments, &scenario)?;
     let mut failed = Vec::new();
     if arguments.fail_on.contains(&Gate::Refused) && !answer.admitted {
         failed.push("the set is refused (--fail-on refused)".to_owned());

@@ -1,7 +1,9 @@
-"""Three models at once in ONNX Runtime: peer_lanes.py CAMERA SPEECH BACKGROUND CAMERA_MS SPEECH_MS SECONDS.
+"""Three models at once in a peer: peer_lanes.py PEER CAMERA SPEECH BACKGROUND CAMERA_MS SPEECH_MS SECONDS.
 
-Each has a session with a pool of one thread and a thread of its own that calls it. Says in one line of JSON the nanoseconds of
-each frame from when it was due, the runs of the background, and the seconds in which they were made.
+PEER is onnxruntime or openvino. Each model has a session with one thread and a thread of its own that calls it; OpenVINO is told
+by MODEL_PRIORITY that camera and speech are high and the background is low, as ours is, where its CPU takes that. Says in one
+line of JSON the nanoseconds of each frame from when it was due, the runs of the background, the seconds in which they were made,
+and what the peer is.
 """
 
 import json
@@ -10,47 +12,81 @@ import threading
 import time
 
 import numpy as np
-import onnxruntime as ort
 
-TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8}
+TYPES = {
+    "tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8,
+    "f32": np.float32, "i64": np.int64, "i32": np.int32, "u8": np.uint8,
+}
+PRIORITIES = ["HIGH", "HIGH", "LOW"]
 
 
-def made(path):
-    """A session and what its runs are given."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    sizes = lambda shape: [size if isinstance(size, int) else 1 for size in shape]
-    given = {one.name: np.zeros(sizes(one.shape), TYPES[one.type]) for one in session.get_inputs()}
-    return session, given
+def onnxruntime(paths):
+    """Calls that run a model each, and what they are of."""
+    import onnxruntime as ort
+
+    def made(path):
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        sizes = lambda shape: [size if isinstance(size, int) else 1 for size in shape]
+        given = {one.name: np.zeros(sizes(one.shape), TYPES[one.type]) for one in session.get_inputs()}
+        return lambda: session.run(None, given)
+
+    return [made(path) for path in paths], f"ONNX Runtime {ort.__version__}, a pool each"
+
+
+def openvino(paths):
+    """The same of OpenVINO: one stream of one thread each, in f32 as the others."""
+    import openvino as ov
+
+    core = ov.Core()
+    usual = {
+        "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32",
+    }
+    version = "OpenVINO " + ov.__version__.split("-")[0]
+
+    def made(path, more):
+        compiled = core.compile_model(path, "CPU", {**usual, **more})
+        request = compiled.create_infer_request()
+        for one in compiled.inputs:
+            shape = [size.get_length() if size.is_static else 1 for size in one.get_partial_shape()]
+            request.set_tensor(one, ov.Tensor(np.zeros(shape, TYPES[one.get_element_type().get_type_name()])))
+        return request.infer
+
+    try:
+        models = [made(path, {"MODEL_PRIORITY": priority}) for path, priority in zip(paths, PRIORITIES)]
+        return models, f"{version}, a stream each, MODEL_PRIORITY"
+    except RuntimeError as error:
+        if "PRIORITY" not in str(error):
+            raise
+        return [made(path, {}) for path in paths], f"{version}, a stream each (its CPU refuses MODEL_PRIORITY)"
 
 
 def periodic(model, period, seconds, times):
-    session, given = model
     start, due = time.perf_counter(), 0.0
     while due < seconds:
         left = due - (time.perf_counter() - start)
         if left > 0:
             time.sleep(left)
-        session.run(None, given)
+        model()
         times.append(int((time.perf_counter() - start - due) * 1e9))
         due += period
 
 
 def main():
-    camera_ms, speech_ms, seconds = map(float, sys.argv[4:7])
-    models = [made(path) for path in sys.argv[1:4]]
-    for session, given in models:
+    peer = {"onnxruntime": onnxruntime, "openvino": openvino}[sys.argv[1]]
+    camera_ms, speech_ms, seconds = map(float, sys.argv[5:8])
+    models, words = peer(sys.argv[2:5])
+    for model in models:
         for _ in range(5):
-            session.run(None, given)
+            model()
     camera, speech, stop, count = [], [], threading.Event(), [0]
 
     def endless():
-        session, given = models[2]
         while not stop.is_set():
-            session.run(None, given)
+            models[2]()
             count[0] += 1
 
     start = time.perf_counter()
@@ -66,7 +102,8 @@ def main():
     stop.set()
     background.join()
     took = time.perf_counter() - start
-    print(json.dumps({"camera": camera, "speech": speech, "background": count[0], "seconds": took}), flush=True)
+    found = {"peer": words, "camera": camera, "speech": speech, "background": count[0], "seconds": took}
+    print(json.dumps(found), flush=True)
 
 
 main()

@@ -237,6 +237,7 @@ fn reason(load: &Load, failed: Failed) -> Reason {
         class: Class::Background,
         due_ns: None,
         longest_ns: 0,
+        switch_ns: 0,
     };
     Reason::Demand {
         instant,

@@ -74,6 +74,7 @@ fn longest(load: &Load, class: Class, due_ns: Option<u64>) -> Option<u64> {
             class,
             due_ns,
             longest_ns,
+            switch_ns: load.switch_ns,
         };
         classes.iter().all(|class| load.test(*class, &one).is_ok())
     };

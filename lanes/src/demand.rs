@@ -12,6 +12,11 @@
 //! `dbf(t) = sum of max(0, floor((t - D) / T) + 1) C`, and more urgent work that came within `x` at most
 //! `rbf(x) = sum of ceil((x + J) / T) C`. If there is an `x <= t` by which all of that is done, the run was not late.
 //!
+//! Where the device interrupts a part for one of a more urgent class, within `b` at most, work waits for less urgent parts only
+//! that long: `b` before each of its parts (between two of them the device goes on with what it had interrupted), and never
+//! longer than the longest part of each less urgent class, of which one can have been begun before `s`. A part of class `c`
+//! that is due later is not interrupted, nor is what went out of turn before one.
+//!
 //! Where a device is given several parts at once, each part of that work may find so many fewer one others ahead of it that
 //! were given while nothing else was waiting: each part is charged for them.
 //!
@@ -71,8 +76,8 @@ pub struct Instant {
 
 /// What a device may be busy with that is not yet due: the longest part of a subtask whose deadline is later.
 pub(crate) trait Blocking {
-    /// The longest part that may be ahead of work of this class that is due after `supply_ns`.
-    fn longest_ns(&self, class: Class, supply_ns: u64) -> u64;
+    /// By class, the longest part that may be ahead of work of this class that is due after `supply_ns`.
+    fn ahead(&self, class: Class, supply_ns: u64) -> [u64; Class::COUNT];
 
     /// The longest and the shortest part of a class; zero where it has none.
     fn parts(&self, class: Class) -> (u64, u64);
@@ -80,9 +85,13 @@ pub(crate) trait Blocking {
 
 /// The device's own later and less urgent parts.
 impl Blocking for &[Subtask] {
-    fn longest_ns(&self, class: Class, supply_ns: u64) -> u64 {
-        let later = self.iter().filter(|one| one.blocks(class, supply_ns));
-        later.map(|one| one.longest_ns).max().unwrap_or(0)
+    fn ahead(&self, class: Class, supply_ns: u64) -> [u64; Class::COUNT] {
+        let mut longest = [0; Class::COUNT];
+        for one in self.iter().filter(|one| one.blocks(class, supply_ns)) {
+            let of_class = &mut longest[one.class.index()];
+            *of_class = one.longest_ns.max(*of_class);
+        }
+        longest
     }
 
     fn parts(&self, class: Class) -> (u64, u64) {
@@ -101,22 +110,36 @@ pub(crate) struct Hypothetical<'a> {
     /// Time from its run's arrival to the deadline; none: endless.
     pub(crate) due_ns: Option<u64>,
     pub(crate) longest_ns: u64,
+    /// What each part costs besides.
+    pub(crate) switch_ns: u64,
+}
+
+impl Hypothetical<'_> {
+    /// The longest that such a part keeps the device; 0 where there is none.
+    fn time_ns(&self) -> u64 {
+        match self.longest_ns {
+            0 => 0,
+            longest => longest.saturating_add(self.switch_ns),
+        }
+    }
 }
 
 impl Blocking for Hypothetical<'_> {
-    fn longest_ns(&self, class: Class, supply_ns: u64) -> u64 {
+    fn ahead(&self, class: Class, supply_ns: u64) -> [u64; Class::COUNT] {
         let later = self.due_ns.is_none_or(|due| due > supply_ns);
-        match self.class > class || self.class == class && later {
-            true => self.longest_ns,
-            false => 0,
+        if !(self.class > class || self.class == class && later) {
+            return [0; Class::COUNT];
         }
+        let mut longest = self.subtasks.ahead(class, supply_ns);
+        longest[self.class.index()] = u64::MAX;
+        longest.map(|longest| longest.min(self.time_ns()))
     }
 
     fn parts(&self, class: Class) -> (u64, u64) {
         let (longest, _) = self.subtasks.parts(class);
         let longest = match class == self.class {
-            true => self.longest_ns,
-            false => longest.min(self.longest_ns),
+            true => self.time_ns(),
+            false => longest.min(self.time_ns()),
         };
         // as short ones as may be are among them
         (longest, longest.min(1))
@@ -129,6 +152,12 @@ impl Subtask {
         // it may have been ready early, and then its deadline is as much further away
         let due = self.window_ns.saturating_add(self.early_ns);
         self.class > class || self.class == class && (self.period_ns.is_none() || due > supply_ns)
+    }
+
+    /// What a device is charged for a run, where so much may be ahead of each of its parts.
+    fn charge(&self, ahead: Ahead) -> u64 {
+        self.time_ns
+            .saturating_add(self.parts.saturating_mul(ahead.beside_ns))
     }
 
     /// Most of its runs that become ready within so long.
@@ -164,13 +193,44 @@ pub(crate) enum Failed {
     TooMany(Class),
 }
 
-/// A device with what runs there.
+/// A device with what runs there. Times hold the switch to each part and, where that may have interrupted another one, the
+/// switch back.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) device: usize,
     in_flight: u64,
     queue: Settings,
+    /// What is charged for switching, for each part.
+    pub(crate) switch_ns: u64,
     pub(crate) subtasks: Vec<Subtask>,
+}
+
+/// What may be ahead of work that is due, as the device treats it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ahead {
+    /// What is not interrupted: all that was given before the device became busy.
+    once_ns: u64,
+    /// What is not interrupted: what is given beside each part.
+    beside_ns: u64,
+    /// What is interrupted, altogether.
+    interrupted_ns: u64,
+    /// Of that, what each part waits for at most.
+    each_ns: u64,
+}
+
+impl Ahead {
+    /// What so many parts wait for. What is with the device began a nanosecond before them, at the latest; the bound counts
+    /// from when they come.
+    fn blocking_ns(&self, parts: u64) -> u64 {
+        let interrupted = self.interrupted_ns.saturating_sub(1);
+        let interrupted = interrupted.min(parts.saturating_mul(self.each_ns));
+        self.once_ns.saturating_sub(1).saturating_add(interrupted)
+    }
+
+    /// What any number of parts waits for.
+    fn most_ns(&self) -> u64 {
+        self.once_ns.saturating_add(self.interrupted_ns)
+    }
 }
 
 /// How far deadlines are looked at.
@@ -198,6 +258,11 @@ type Lowers = [Lower; Class::COUNT];
 impl Load {
     /// What runs on a device, where subtasks of tasks are due as `deadlines` says: by task and subtask, the time from arrival.
     pub(crate) fn new(set: &TaskSet, device: usize, deadlines: &[Vec<u64>]) -> Self {
+        let (queue, switch_ns) = (set.devices[device].queue, set.devices[device].switch_ns);
+        let charged_ns = match queue.preemption_ns {
+            Some(_) => switch_ns * 2,
+            None => switch_ns,
+        };
         let mut subtasks = Vec::new();
         for (index, task) in set.tasks.iter().enumerate() {
             let mut before = 0;
@@ -207,10 +272,11 @@ impl Load {
                     subtasks.push(Subtask {
                         task: index,
                         class: task.class,
-                        time_ns: parts.iter().map(|part| part.time_ns).sum(),
+                        time_ns: parts.iter().map(|part| part.time_ns + charged_ns).sum(),
                         parts: parts.len() as u64,
-                        longest_ns: parts.iter().map(|part| part.time_ns).max().unwrap_or(0),
-                        shortest_ns: parts.iter().map(|part| part.time_ns).min().unwrap_or(0),
+                        longest_ns: parts.iter().map(|part| part.time_ns).max().unwrap_or(0) + charged_ns,
+                        // what its class has to earn
+                        shortest_ns: parts.iter().map(|part| part.time_ns).min().unwrap_or(0) + switch_ns,
                         period_ns: match task.arrivals {
                             Arrivals::Sporadic { period_ns, .. } => Some(period_ns),
                             Arrivals::Endless => None,
@@ -224,9 +290,41 @@ impl Load {
         }
         Self {
             device,
-            in_flight: set.devices[device].queue.in_flight as u64,
-            queue: set.devices[device].queue,
+            in_flight: queue.in_flight as u64,
+            queue,
+            switch_ns: charged_ns,
             subtasks,
+        }
+    }
+
+    /// What may be ahead of work of this class that is due after `supply_ns`.
+    fn ahead(&self, class: Class, supply_ns: u64, blocking: &impl Blocking) -> Ahead {
+        let longest = blocking.ahead(class, supply_ns);
+        let any = longest.into_iter().max().unwrap_or(0);
+        let beside_ns = (self.in_flight - 1).saturating_mul(any);
+        let Some(each_ns) = self.queue.preemption_ns else {
+            return Ahead {
+                once_ns: self.in_flight.saturating_mul(any),
+                beside_ns,
+                interrupted_ns: 0,
+                each_ns: 0,
+            };
+        };
+        let (mut own, lower) = (longest[class.index()], class.index() + 1);
+        let lower = lower.min(Class::COUNT)..Class::COUNT;
+        if own > 0 {
+            // one that went before a later part of the class keeps its place against it
+            let shared = lower
+                .clone()
+                .filter(|index| self.queue.share_permille[*index] > 0);
+            own = shared.map(|index| longest[index]).fold(own, u64::max);
+        }
+        let lower = lower.map(|index| self.in_flight.saturating_mul(longest[index]));
+        Ahead {
+            once_ns: self.in_flight.saturating_mul(own),
+            beside_ns,
+            interrupted_ns: lower.fold(0, u64::saturating_add),
+            each_ns,
         }
     }
 
@@ -265,15 +363,15 @@ impl Load {
         let mut tightest: Option<Instant> = None;
         let mut supply = first;
         // of the longest part that may be ahead, which gets shorter the later the deadline is
-        let mut longest = blocking.longest_ns(class, supply);
-        let mut end = self.end(class, longest, &lowers);
+        let mut ahead = self.ahead(class, supply, blocking);
+        let mut end = self.end(class, ahead, &lowers);
         let mut looked_at = 0;
         while looked_at < end.most_instants {
             looked_at += 1;
-            let longest_now = blocking.longest_ns(class, supply);
-            if longest_now != longest {
-                longest = longest_now;
-                end = self.end(class, longest, &lowers);
+            let ahead_now = self.ahead(class, supply, blocking);
+            if ahead_now != ahead {
+                ahead = ahead_now;
+                end = self.end(class, ahead, &lowers);
             }
             // the first deadline counts even where it lies beyond the busy period
             if end.bound_ns.is_some_and(|bound| supply > bound.max(first)) {
@@ -286,7 +384,7 @@ impl Load {
                     *next = next.saturating_add(one.period_ns.unwrap_or(u64::MAX));
                 }
             }
-            let instant = self.at(class, supply, (time, parts), longest, &lowers);
+            let instant = self.at(class, supply, (time, parts), ahead, &lowers);
             if instant.demand_ns() > supply {
                 return Err(Failed::Exceeded(instant));
             }
@@ -308,30 +406,32 @@ impl Load {
         class: Class,
         supply_ns: u64,
         (time, parts): (u64, u64),
-        longest_ns: u64,
+        ahead: Ahead,
         lowers: &Lowers,
     ) -> Instant {
         // a part that is given with each of this work's, before or behind it
-        let beside = (self.in_flight - 1).saturating_mul(longest_ns);
-        let charged = |time: u64, parts: u64| time.saturating_add(parts.saturating_mul(beside));
+        let charged = |time: u64, parts: u64| time.saturating_add(parts.saturating_mul(ahead.beside_ns));
         let mut instant = Instant {
             device: self.device,
             class,
             supply_ns,
             own_ns: charged(time, parts),
             higher_ns: 0,
-            // it began a nanosecond before the work came, at the latest
-            blocking_ns: self.in_flight.saturating_mul(longest_ns).saturating_sub(1),
+            blocking_ns: ahead.blocking_ns(parts),
             lower_ns: 0,
         };
         let mut within = instant.demand_ns();
         loop {
             let urgent = self.subtasks.iter().filter(|one| one.class < class);
+            let mut all_parts = parts;
             let come = urgent.map(|one| {
                 let runs = one.come(within);
-                charged(runs.saturating_mul(one.time_ns), runs.saturating_mul(one.parts))
+                let parts = runs.saturating_mul(one.parts);
+                all_parts = all_parts.saturating_add(parts);
+                charged(runs.saturating_mul(one.time_ns), parts)
             });
             instant.higher_ns = come.fold(0, u64::saturating_add);
+            instant.blocking_ns = ahead.blocking_ns(all_parts);
             instant.lower_ns = out_of_turn(lowers, within);
             let demand = instant.demand_ns();
             if demand <= within || demand > supply_ns {
@@ -362,17 +462,29 @@ impl Load {
     /// `rbf(y) <= U y + burst`.
     fn saved(&self, class: Class, longest_ns: u64, blocking: &impl Blocking) -> u64 {
         let share = |class: Class| f64::from(self.queue.share_permille[class.index()]) / 1_000.0;
+        let interrupts = self.queue.preemption_ns.is_some();
+        // while a part that went out of turn is interrupted, which was paid at once, its class may earn another
+        let most = match interrupts {
+            true => longest_ns.saturating_mul(2),
+            false => longest_ns,
+        };
         if self.in_flight > 1 {
             // what goes out of turn is paid at once, and paid back what it did not take
             let while_given = share(class) * self.in_flight as f64 * longest_ns as f64;
-            return longest_ns.saturating_add(while_given as u64 + 1);
+            return most.saturating_add(while_given as u64 + 1);
         }
         let least = Class::ALL.into_iter().filter(|other| *other >= class);
-        let mut burst = least.map(|other| blocking.parts(other).0).max().unwrap_or(0) as f64;
+        let least = least.map(|other| blocking.parts(other).0);
+        // where parts are interrupted, one of each class can have been begun
+        let begun: u64 = match interrupts {
+            true => least.fold(0, u64::saturating_add),
+            false => least.max().unwrap_or(0),
+        };
+        let mut burst = begun as f64;
         let mut utilisation = 0.0;
         for one in self.subtasks.iter().filter(|one| one.class < class) {
             let Some(period) = one.period_ns else {
-                return longest_ns;
+                return most;
             };
             let of_it = one.time_ns as f64 / period as f64;
             utilisation += of_it;
@@ -387,18 +499,18 @@ impl Load {
         }
         let left = 1.0 - utilisation - 1e-9;
         if share(class) > left {
-            return longest_ns;
+            return most;
         }
         let earned = share(class) * burst / left * (1.0 + 1e-9) + 1.0;
-        longest_ns.min(earned as u64 + 1)
+        most.min(earned as u64 + 1)
     }
 
-    /// How far deadlines are looked at, where parts this long may be ahead.
-    fn end(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> End {
-        let is_overloaded = self.is_overloaded(class, longest_ns);
+    /// How far deadlines are looked at, where so much may be ahead.
+    fn end(&self, class: Class, ahead: Ahead, lowers: &Lowers) -> End {
+        let is_overloaded = self.is_overloaded(class, ahead);
         let bound_ns = match is_overloaded {
             true => None,
-            false => self.bound(class, longest_ns, lowers),
+            false => self.bound(class, ahead, lowers),
         };
         End {
             is_overloaded,
@@ -411,12 +523,15 @@ impl Load {
     }
 
     /// The longest time from a deadline back to when the device became busy that need be looked at; none: not known.
-    fn bound(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> Option<u64> {
-        let linear = self.linear(class, longest_ns, lowers);
+    fn bound(&self, class: Class, ahead: Ahead, lowers: &Lowers) -> Option<u64> {
+        // what is interrupted is waited for by each part, and not longer than it takes altogether
+        let each = self.linear(class, (ahead.once_ns, ahead.each_ns), ahead, lowers);
+        let linear = self.linear(class, (ahead.most_ns(), 0), ahead, lowers);
         match self
-            .busy_period(class, longest_ns, lowers)
+            .busy_period(class, ahead, lowers)
             .into_iter()
             .chain(linear)
+            .chain(each)
             .min()
         {
             Some(bound) => Some(bound),
@@ -425,17 +540,11 @@ impl Load {
         }
     }
 
-    /// What a device is charged for a run of a subtask, where parts this long may be ahead of each of its parts.
-    fn charge(&self, one: &Subtask, longest_ns: u64) -> u64 {
-        let beside = (self.in_flight - 1).saturating_mul(longest_ns);
-        one.time_ns.saturating_add(one.parts.saturating_mul(beside))
-    }
-
     /// Whether a class and more urgent ones certainly ask for more than all of the device's time.
-    fn is_overloaded(&self, class: Class, longest_ns: u64) -> bool {
+    fn is_overloaded(&self, class: Class, ahead: Ahead) -> bool {
         let urgent = self.subtasks.iter().filter(|one| one.class <= class);
         let shares = urgent.filter_map(|one| {
-            let charge = u128::from(self.charge(one, longest_ns));
+            let charge = u128::from(one.charge(ahead));
             Some((charge << 64) / u128::from(one.period_ns?))
         });
         // each share is rounded down
@@ -443,9 +552,9 @@ impl Load {
     }
 
     /// From here on demand is below supply, because it grows more slowly: `dbf(t) <= U t + sum of U max(0, T - D)` and
-    /// `rbf(x) <= U (x + J) + sum of C`.
-    fn linear(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> Option<u64> {
-        let mut constant = self.in_flight as f64 * longest_ns as f64;
+    /// `rbf(x) <= U (x + J) + sum of C`. What may be ahead is `once`, and `each` for each part.
+    fn linear(&self, class: Class, (once, each): (u64, u64), ahead: Ahead, lowers: &Lowers) -> Option<u64> {
+        let mut constant = once as f64;
         let mut utilisation = 0.0;
         for lower in lowers {
             utilisation += lower.share_permille as f64 / 1_000.0;
@@ -453,7 +562,7 @@ impl Load {
         }
         for one in self.subtasks.iter().filter(|one| one.class <= class) {
             let Some(period) = one.period_ns else { continue };
-            let charge = self.charge(one, longest_ns) as f64;
+            let charge = one.charge(ahead) as f64 + one.parts as f64 * each as f64;
             let share = charge / period as f64;
             utilisation += share;
             constant += match one.class < class {
@@ -468,18 +577,18 @@ impl Load {
     }
 
     /// The longest time that the device is busy with a class and more urgent ones.
-    fn busy_period(&self, class: Class, longest_ns: u64, lowers: &Lowers) -> Option<u64> {
-        let blocking = self.in_flight.saturating_mul(longest_ns);
+    fn busy_period(&self, class: Class, ahead: Ahead, lowers: &Lowers) -> Option<u64> {
         let urgent: Vec<&Subtask> = self.subtasks.iter().filter(|one| one.class <= class).collect();
-        let mut period = blocking.saturating_add(1);
+        let mut period = ahead.once_ns.saturating_add(1);
         for _ in 0..MOST_TURNS {
-            let come = urgent
-                .iter()
-                .map(|one| one.come(period).saturating_mul(self.charge(one, longest_ns)));
-            let longer = come.fold(
-                blocking.saturating_add(out_of_turn(lowers, period)),
-                u64::saturating_add,
-            );
+            let mut parts = 0u64;
+            let come = urgent.iter().map(|one| {
+                let runs = one.come(period);
+                parts = parts.saturating_add(runs.saturating_mul(one.parts));
+                runs.saturating_mul(one.charge(ahead))
+            });
+            let come = come.fold(out_of_turn(lowers, period), u64::saturating_add);
+            let longer = come.saturating_add(ahead.blocking_ns(parts)).saturating_add(1);
             if longer <= period {
                 return Some(period);
             }

@@ -34,8 +34,8 @@ pub enum Fit {
         /// Thousandths.
         permille: u64,
     },
-    /// All parts on a device are cut so that none is longer than this allows for its task; launches that this adds are not
-    /// counted.
+    /// All parts on a device are cut so that none is longer than this allows for its task; launches and switches that
+    /// this adds are not counted.
     Cuts {
         /// Index of the device.
         device: usize,

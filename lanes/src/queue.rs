@@ -6,6 +6,9 @@
 //!    do not gather at one of them; then the order of coming.
 //! 2. A lower class goes before a higher one at most as often as [`Settings::out_of_turn_bound_ns`] says.
 //! 3. A ticket is given once: one that was withdrawn or has ended means nothing.
+//! 4. Where the device interrupts parts ([`Settings::preemption_ns`]), a part goes while fewer places are taken by its class
+//!    and more urgent ones than there are. Then nothing goes out of turn beside another part, and one that went out of turn
+//!    keeps its place against the class that it passed.
 
 use crate::heap::Heap;
 use crate::settings::{Class, Settings};
@@ -42,6 +45,8 @@ pub struct Queue<T> {
     /// By class, device time that it has earned and not taken, times 1000: that of a share in thousandths stays whole.
     earned: [i128; Class::COUNT],
     out: usize,
+    /// Of these, by the class that they are taken for.
+    out_as: [usize; Class::COUNT],
     /// When the classes that wait last earned something.
     earned_at_ns: u64,
     /// When a part last ended: the device began the next one no sooner.
@@ -65,10 +70,11 @@ enum State<T> {
     Free,
     /// In the heap of its class, at this index.
     Waiting(usize, T),
-    /// With the device since then; before a higher class or in its turn.
+    /// With the device since then; before a higher class or in its turn; in a place of this class.
     Out {
         since_ns: u64,
         out_of_turn: bool,
+        taken_as: Class,
     },
 }
 
@@ -87,6 +93,7 @@ impl<T> Queue<T> {
             waiting: [heap(), heap(), heap()],
             earned: [0; Class::COUNT],
             out: 0,
+            out_as: [0; Class::COUNT],
             earned_at_ns: 0,
             ended_ns: 0,
             came: 0,
@@ -153,7 +160,8 @@ impl<T> Queue<T> {
     /// The part that goes now, where the device has a place and a part waits. The caller gives it to the device.
     pub fn next(&mut self, now_ns: u64) -> Option<(Ticket, T)> {
         self.earn(now_ns);
-        if self.out >= self.settings.in_flight {
+        let interrupts = self.settings.preemption_ns.is_some();
+        if self.out >= self.settings.in_flight && !interrupts {
             return None;
         }
         let waits = |class: &Class| self.waiting[class.index()].len() > 0;
@@ -168,21 +176,31 @@ impl<T> Queue<T> {
                 })
         };
         let mut lower = Class::ALL.into_iter().skip(in_turn.index() + 1);
-        let before = lower.find(has_earned);
+        let may_pass = !interrupts || self.out == 0;
+        let before = lower.find(has_earned).filter(|_| may_pass);
         let class = before.unwrap_or(in_turn);
         let place = self.waiting[class.index()]
             .first()
             .expect("invariant: a part of this class waits");
         let width = self.places[place as usize].width;
-        if self.out + width > self.settings.in_flight {
+        let taken = match interrupts {
+            true => self.out_as[..=in_turn.index()].iter().sum(),
+            false => self.out,
+        };
+        if taken + width > self.settings.in_flight {
             return None;
+        }
+        if taken < self.out {
+            self.interrupt(in_turn, now_ns);
         }
         let owner = self.take_waiting(place)?;
         self.out += width;
+        self.out_as[in_turn.index()] += width;
         let at = &mut self.places[place as usize];
         at.state = State::Out {
             since_ns: now_ns,
             out_of_turn: before.is_some(),
+            taken_as: in_turn,
         };
         if before.is_some() {
             // paid for now, so that two places with the device are not had for one
@@ -203,23 +221,55 @@ impl<T> Queue<T> {
         let State::Out {
             since_ns,
             out_of_turn,
+            taken_as,
         } = at.state
         else {
             return false;
         };
-        let (index, expected_ns, width) = (at.class.index(), at.expected_ns, at.width);
+        let (class, expected_ns, width) = (at.class, at.expected_ns, at.width);
         self.earn(now_ns);
+        self.pay(class, since_ns, out_of_turn, now_ns);
+        if out_of_turn {
+            self.earned[class.index()] += i128::from(expected_ns) * 1000;
+        }
+        self.ended_ns = self.ended_ns.max(now_ns);
+        self.out -= width;
+        self.out_as[taken_as.index()] -= width;
+        self.give_back(ticket.place);
+        true
+    }
+
+    /// A class pays for what one of its parts had of the device: since it was given, or another one ended.
+    fn pay(&mut self, class: Class, since_ns: u64, out_of_turn: bool, now_ns: u64) {
         let used = i128::from(now_ns.saturating_sub(since_ns.max(self.ended_ns))) * 1000;
-        let earned = self.earned[index];
-        self.earned[index] = match out_of_turn {
-            true => earned + i128::from(expected_ns) * 1000 - used,
+        let earned = self.earned[class.index()];
+        self.earned[class.index()] = match out_of_turn {
+            true => earned - used,
             // what was had in its turn is no debt
             false => (earned - used).max(earned.min(0)),
         };
-        self.ended_ns = self.ended_ns.max(now_ns);
-        self.out -= width;
-        self.give_back(ticket.place);
-        true
+    }
+
+    /// A part of this class interrupts those that the device is busy with: they pay for what they had.
+    fn interrupt(&mut self, by: Class, now_ns: u64) {
+        let Some(busy) = Class::ALL
+            .into_iter()
+            .find(|class| *class > by && self.out_as[class.index()] > 0)
+        else {
+            return;
+        };
+        for place in 0..self.places.len() {
+            let at = &self.places[place];
+            if let State::Out {
+                since_ns,
+                out_of_turn,
+                taken_as,
+            } = at.state
+                && taken_as == busy
+            {
+                self.pay(at.class, since_ns, out_of_turn, now_ns);
+            }
+        }
     }
 
     /// The part no longer wants its turn, or what became of it on the device is not known: it waits no more, and its

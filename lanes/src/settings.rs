@@ -50,6 +50,13 @@ pub struct Settings {
     /// take, and pays for all device time that it gets. One that has earned its next part gets it before higher
     /// classes. So a class that gets its share in its own turn never goes before another one.
     pub share_permille: [u16; Class::COUNT],
+    /// Longest time until the device has interrupted what it had begun for a part of a more urgent class, in nanoseconds;
+    /// `u64::MAX` where it does so after nobody knows how long; none where it does not, or that is not known.
+    ///
+    /// Where it does, a part waits for no place that a less urgent class has, and what was interrupted goes on once nothing
+    /// more urgent is with the device. A share then helps parts that wait while the device has nothing: one that was
+    /// interrupted waits for more urgent ones without end.
+    pub preemption_ns: Option<u64>,
 }
 
 impl Default for Settings {
@@ -58,6 +65,7 @@ impl Default for Settings {
             in_flight: 1,
             capacity: 256,
             share_permille: [0, 100, 50],
+            preemption_ns: None,
         }
     }
 }
@@ -81,11 +89,12 @@ impl Settings {
 
     /// The longest that the first part of `class` waits, where it is expected to take `expected_ns` and no part of any
     /// class takes longer than `longest_ns` or than expected: until its class has earned it, then for what is with the
-    /// device and a part of each lower class that has earned one too. Without an end where nothing is guaranteed.
+    /// device and a part of each lower class that has earned one too. Without an end where nothing is guaranteed, or the
+    /// device interrupts parts.
     #[must_use]
     pub fn longest_wait_ns(&self, class: Class, expected_ns: u64, longest_ns: u64) -> u64 {
         let share = u128::from(self.share_permille[class.index()]);
-        if share == 0 {
+        if share == 0 || self.preemption_ns.is_some() {
             return u64::MAX;
         }
         let earned = (u128::from(expected_ns) * 1000).div_ceil(share);

@@ -6,7 +6,8 @@
 //! 3. At one instant, what ended makes its next part ready and what arrives is queued before a device is given anything.
 //! 4. Once all places are made (as many as runs are pending at most), a run allocates nothing, save where its time is kept.
 //!
-//! A late run goes on to its end.
+//! A late run goes on to its end. A device that interrupts parts takes the longest that its settings allow, and goes on with
+//! what it had interrupted whenever nothing more urgent is with it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,6 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::queue::{Entry, Queue, Ticket};
+use crate::settings::Class;
 use crate::task::{Arrivals, Device, TaskSet};
 
 /// Parts that the log of a first miss holds at most.
@@ -227,17 +229,25 @@ struct Run {
 struct Lane {
     /// Whose owners are runs, by place.
     queue: Queue<usize>,
-    /// Parts that it was given, in the order in which it runs them.
+    preemption_ns: Option<u64>,
+    switch_ns: u64,
+    /// What it was given, in the order in which it runs it: the first began already.
     given: VecDeque<Given>,
+    /// The task of the last one that was put there to run.
+    last_task: Option<usize>,
 }
 
-/// A part that a device was given.
+/// A part that a device was given, or what is left of one that is interrupted.
 #[derive(Debug, Clone, Copy)]
 struct Given {
     ticket: Ticket,
     run: usize,
+    task: usize,
+    class: Class,
     start_ns: u64,
     end_ns: u64,
+    /// It is interrupted when this ends.
+    is_interrupted: bool,
 }
 
 /// Simulates a set: each run's parts are queued with the deadlines of their subtasks (`deadlines`: by task and subtask, the time
@@ -344,7 +354,7 @@ impl Simulation<'_> {
             class: task.class,
             deadline_ns: (due < u64::MAX).then(|| run.arrived_ns.saturating_add(due)),
             since_ns: run.arrived_ns,
-            expected_ns: part.time_ns,
+            expected_ns: part.time_ns + self.set.devices[part.device].switch_ns,
             owner: place,
         };
         self.lanes[part.device].queue.push(entry, now);
@@ -352,8 +362,11 @@ impl Simulation<'_> {
 
     /// A device is given what it takes.
     fn give(&mut self, now: u64, device: usize) {
+        let idle = self.lanes[device].given.is_empty();
+        let mut head_ns = self.lanes[device].given.front().map(|first| first.end_ns);
         while let Some((ticket, place)) = self.lanes[device].queue.next(now) {
             let run = self.runs[place];
+            let class = self.set.tasks[run.task].class;
             let stated = self.set.tasks[run.task].parts[run.part].time_ns;
             let least = u64::from(self.scenario.least_permille.min(1_000));
             let time = match least {
@@ -363,15 +376,23 @@ impl Simulation<'_> {
                     (u128::from(stated) * u128::from(permille) / 1_000).max(1) as u64
                 }
             };
-            let given = &mut self.lanes[device].given;
-            let start_ns = given.back().map_or(now, |last| last.end_ns);
-            let end_ns = start_ns + time;
-            given.push_back(Given {
+            let new = Given {
                 ticket,
                 run: place,
-                start_ns,
-                end_ns,
-            });
+                task: run.task,
+                class,
+                start_ns: 0,
+                end_ns: time,
+                is_interrupted: false,
+            };
+            self.lanes[device].put(new, now);
+        }
+        let first = self.lanes[device].given.front().map(|first| first.end_ns);
+        if idle {
+            head_ns = None;
+        }
+        // the first one is new, or ends sooner than it would have
+        if let Some(end_ns) = first.filter(|_| first != head_ns) {
             self.ends.push(Reverse((end_ns, device)));
         }
     }
@@ -379,14 +400,24 @@ impl Simulation<'_> {
     /// A device ends the first part that it was given.
     fn end(&mut self, now: u64, device: usize) {
         let lane = &mut self.lanes[device];
-        let given = lane.given.pop_front();
-        let Given {
+        let ends_now = |first: &mut Given| first.end_ns == now;
+        let Some(Given {
             ticket,
             run: place,
             start_ns,
+            is_interrupted,
             ..
-        } = given.expect("invariant: what ends was given");
-        lane.queue.ended(ticket, now);
+        }) = lane.given.pop_front_if(ends_now)
+        else {
+            // it was interrupted meanwhile
+            return;
+        };
+        if let Some(next) = lane.given.front() {
+            self.ends.push(Reverse((next.end_ns, device)));
+        }
+        if !is_interrupted {
+            lane.queue.ended(ticket, now);
+        }
         let run = self.runs[place];
         let until = self.scenario.until_ns;
         self.outcome.busy_ns[device] += now.min(until).saturating_sub(start_ns);
@@ -400,6 +431,9 @@ impl Simulation<'_> {
             start_ns,
             end_ns: now,
         });
+        if is_interrupted {
+            return;
+        }
         let parts = &self.set.tasks[run.task].parts;
         let Some(next) = parts.get(run.part + 1) else {
             self.finish(now, place);
@@ -450,7 +484,59 @@ impl Lane {
     fn new(device: &Device) -> Self {
         Self {
             queue: Queue::new(device.queue),
-            given: VecDeque::with_capacity(device.queue.in_flight),
+            preemption_ns: device.queue.preemption_ns,
+            switch_ns: device.switch_ns,
+            // each class may interrupt one part
+            given: VecDeque::with_capacity((device.queue.in_flight + 1) * Class::COUNT),
+            last_task: None,
         }
+    }
+
+    /// A part comes, whose `end_ns` is its time: behind what is as urgent, and where the device interrupts, before the rest.
+    fn put(&mut self, mut new: Given, now: u64) {
+        let is_less = |other: &Given| other.class > new.class;
+        let at = match self.preemption_ns {
+            Some(_) => self.given.iter().position(is_less).unwrap_or(self.given.len()),
+            None => self.given.len(),
+        };
+        let mut at = at;
+        if at == 0
+            && let Some(bound_ns) = self.preemption_ns
+            && let Some(first) = self.given.front_mut()
+        {
+            // it has begun: until the bound it goes on, and the rest of it comes after
+            let until_ns = now.saturating_add(bound_ns);
+            if until_ns < first.end_ns {
+                let mut rest = *first;
+                first.end_ns = until_ns;
+                first.is_interrupted = true;
+                rest.start_ns = until_ns;
+                self.given.insert(1, rest);
+                // and the switch back
+                self.given[1].end_ns += self.switch_ns;
+                for later in self.given.range_mut(2..) {
+                    later.start_ns += self.switch_ns;
+                    later.end_ns += self.switch_ns;
+                }
+            }
+            at = 1;
+        }
+        let before = match at.checked_sub(1) {
+            Some(before) => Some(self.given[before].task),
+            None => self.last_task,
+        };
+        let is_other = before.is_some_and(|before| before != new.task);
+        let time_ns = new.end_ns + if is_other { self.switch_ns } else { 0 };
+        new.start_ns = match at {
+            0 => now,
+            _ => self.given[at - 1].end_ns,
+        };
+        new.end_ns = new.start_ns + time_ns;
+        self.given.insert(at, new);
+        for later in self.given.range_mut(at + 1..) {
+            later.start_ns += time_ns;
+            later.end_ns += time_ns;
+        }
+        self.last_task = self.given.back().map(|last| last.task);
     }
 }

@@ -22,6 +22,8 @@ pub struct Device {
     pub memory_bytes: Option<u64>,
     /// How its queue goes on; what it was given is not taken back.
     pub queue: Settings,
+    /// Time that it loses where it goes from a part of one task to one of another, in nanoseconds. It is added to each part.
+    pub switch_ns: u64,
 }
 
 /// How runs of a task come.
@@ -80,6 +82,7 @@ impl Device {
             name: name.into(),
             memory_bytes: None,
             queue: Settings::default(),
+            switch_ns: 0,
         }
     }
 }
@@ -194,6 +197,13 @@ impl TaskSet {
                     "is given no part at once; the least is 1",
                 ));
             }
+            if device.switch_ns > LONGEST_NS {
+                let words = format!(
+                    "switches in {} ns; the longest is {LONGEST_NS} ns",
+                    device.switch_ns
+                );
+                return Err(Error::set(&device.name, words));
+            }
         }
         for task in &self.tasks {
             let bad = |words: String| Err(Error::set(&task.name, words));
@@ -289,5 +299,6 @@ mod tests {
             &|set| set.devices[0].queue.in_flight = 0,
             "npu:0: is given no part",
         );
+        says(&|set| set.devices[0].switch_ns = u64::MAX, "npu:0: switches in");
     }
 }

@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 
-use crate::{Class, Entry, Queue, Settings, Ticket};
+use crate::{Class, Device, Entry, Part, Queue, Settings, Task, TaskSet, Ticket, admit, cuts};
 
 const NO_SHARES: Settings = Settings {
     in_flight: 1,
     capacity: 16,
     share_permille: [0; Class::COUNT],
+    preemption_ns: None,
 };
 
 fn entry(class: Class, deadline_ns: Option<u64>, owner: usize) -> Entry<usize> {
@@ -157,6 +158,135 @@ fn a_class_that_gets_its_share_by_itself_never_goes_before_another() {
     }
 }
 
+const INTERRUPTS: Settings = Settings {
+    preemption_ns: Some(5),
+    ..NO_SHARES
+};
+
+#[test]
+fn where_the_device_interrupts_only_what_is_as_urgent_is_waited_for() {
+    let mut queue = Queue::new(INTERRUPTS);
+    let background = queue.push(entry(Class::Background, None, 0), 0);
+    assert_eq!(queue.next(0), Some((background, 0)));
+    queue.push(entry(Class::Background, Some(1), 1), 1);
+    assert_eq!(queue.next(1), None, "inside a class nothing is interrupted");
+    let normal = queue.push(entry(Class::Normal, None, 2), 2);
+    assert_eq!(queue.next(2), Some((normal, 2)));
+    let urgent = queue.push(entry(Class::Urgent, None, 3), 3);
+    queue.push(entry(Class::Urgent, Some(9), 4), 3);
+    assert_eq!(queue.next(3).map(|(_, owner)| owner), Some(4));
+    assert_eq!((queue.next(3), queue.out()), (None, 3));
+    assert!(queue.is_waiting(urgent));
+    // what is below has ended first: the place of the urgent class is still taken
+    assert!(queue.ended(background, 4) && queue.ended(normal, 4));
+    assert_eq!(queue.next(4), None);
+}
+
+#[test]
+fn what_is_interrupted_pays_for_what_it_had_and_nothing_passes_a_part_that_was_begun() {
+    let settings = Settings {
+        share_permille: [0, 0, 500],
+        ..INTERRUPTS
+    };
+    let mut queue = Queue::new(settings);
+    let parts =
+        [Class::Background, Class::Normal, Class::Urgent].map(|class| entry(class, None, class.index()));
+    let background = queue.push(parts[0], 0);
+    assert_eq!(queue.next(0), Some((background, 2)));
+    let normal = queue.push(parts[1], 6);
+    assert_eq!(queue.next(6), Some((normal, 1)));
+    // it waits and earns all that its next part takes, and does not pass the one that is with the device
+    queue.push(parts[0], 6);
+    queue.push(parts[2], 40);
+    assert_eq!(queue.next(40).map(|(_, owner)| owner), Some(0));
+    assert_eq!(queue.next(40), None);
+    let mut plain = Queue::new(Settings {
+        preemption_ns: None,
+        ..settings
+    });
+    let background = plain.push(parts[0], 0);
+    assert_eq!(plain.next(0), Some((background, 2)));
+    assert!(plain.ended(background, 10));
+    plain.push(parts[0], 10);
+    plain.push(parts[2], 10);
+    assert_eq!(
+        plain.next(40).map(|(_, owner)| owner),
+        Some(2),
+        "it has earned its part"
+    );
+}
+
+/// One device, a camera's part of 8 ms every 33 ms beside endless parts of 60 ms.
+fn camera_and_background(preemption_ns: Option<u64>, switch_ns: u64) -> TaskSet {
+    let ms = |time: u64| {
+        vec![Part {
+            device: 0,
+            time_ns: time * 1_000_000,
+        }]
+    };
+    let device = Device {
+        queue: Settings {
+            preemption_ns,
+            share_permille: [0; Class::COUNT],
+            ..Settings::default()
+        },
+        switch_ns,
+        ..Device::new("npu:0")
+    };
+    let camera = Task::periodic("camera", 33_000_000, ms(8)).in_class(Class::Urgent);
+    TaskSet::new(
+        vec![device],
+        vec![camera, Task::endless("background", Class::Background, ms(60))],
+    )
+}
+
+/// The tightest deadline of a set that is admitted.
+fn tightest(set: &TaskSet) -> Option<crate::Instant> {
+    let admission = admit(set).unwrap();
+    let certificate = admission.certificate()?;
+    certificate.devices[0].tightest.first().copied()
+}
+
+#[test]
+fn a_part_that_gives_way_blocks_for_the_bound_and_no_longer_than_itself() {
+    let with = camera_and_background;
+    assert_eq!(
+        tightest(&with(None, 0)),
+        None,
+        "60 ms are longer than what is left"
+    );
+    let blocking = |preemption_ns| tightest(&with(Some(preemption_ns), 0)).map(|at| at.blocking_ns);
+    assert_eq!(blocking(2_000_000), Some(2_000_000));
+    assert_eq!(blocking(25_000_000), Some(25_000_000));
+    assert_eq!(blocking(25_000_001), None);
+    let mut short = with(Some(u64::MAX), 0);
+    short.tasks[1].parts[0].time_ns = 20_000_000;
+    assert_eq!(tightest(&short).map(|at| at.blocking_ns), Some(20_000_000 - 1));
+    // and so there is no need to cut what gives way in time
+    assert_eq!(cuts(&with(Some(2_000_000), 0)).unwrap()[0].longest_ns, None);
+    assert_eq!(cuts(&with(None, 0)).unwrap()[0].longest_ns, Some(25_000_001));
+    assert_eq!(
+        cuts(&with(None, 1_000_000)).unwrap()[0].longest_ns,
+        Some(23_000_001)
+    );
+}
+
+#[test]
+fn switches_are_counted_for_each_part() {
+    let mut set = camera_and_background(None, 0);
+    set.tasks.pop();
+    set.tasks[0].parts = vec![set.tasks[0].parts[0]; 2];
+    let own = |set: &TaskSet| tightest(set).map(|at| at.own_ns);
+    assert_eq!(own(&set), Some(16_000_000));
+    set.devices[0].switch_ns = 1_000_000;
+    assert_eq!(own(&set), Some(18_000_000));
+    // to it and back
+    set.devices[0].queue.preemption_ns = Some(0);
+    assert_eq!(own(&set), Some(20_000_000));
+    set.devices[0].switch_ns = 8_500_000;
+    assert_eq!(own(&set), None);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Push(Class, Option<u64>, u64),
@@ -226,7 +356,7 @@ proptest! {
         shares in (0_u16..300, 0_u16..300),
     ) {
         const LONGEST: u64 = 30;
-        let settings = Settings { in_flight: 1, capacity: 8, share_permille: [0, shares.0, shares.1] };
+        let settings = Settings { in_flight: 1, capacity: 8, share_permille: [0, shares.0, shares.1], preemption_ns: None };
         let mut queue = Queue::new(settings);
         // one of each class waits at any time; how long its parts take is drawn
         let mut lengths = Class::ALL.map(|class| {

@@ -190,6 +190,62 @@ fn shown_arrivals_are_allowed(set: &TaskSet, arrivals: &[polychip_lanes::Arrival
     }
 }
 
+/// The same devices, which interrupt parts within a bound and take time to switch.
+fn giving_way(set: &mut TaskSet, random: &mut Random) {
+    for device in &mut set.devices {
+        device.queue.preemption_ns = match random.between(0, 5) {
+            0 => None,
+            1 => Some(u64::MAX),
+            _ => Some(random.between(0, 5 * MS)),
+        };
+        device.switch_ns = if random.chance(50) {
+            random.between(0, MS / 2)
+        } else {
+            0
+        };
+    }
+}
+
+#[test]
+fn no_set_that_is_admitted_to_devices_that_give_way_misses() {
+    let mut random = Random(ChaCha8Rng::seed_from_u64(19));
+    let (mut admitted, mut more, mut arrivals) = (0, 0, 0);
+    for number in 0..SETS {
+        let plain = set(&mut random);
+        let mut set = plain.clone();
+        giving_way(&mut set, &mut random);
+        let admission = admit(&set).unwrap();
+        if admission.certificate().is_none() {
+            continue;
+        }
+        admitted += 1;
+        more += u64::from(admit(&plain).unwrap().certificate().is_none());
+        for (seed, pattern) in [
+            (0, Pattern::Periodic),
+            (1, Pattern::Sporadic),
+            (2, Pattern::Sporadic),
+        ] {
+            let (came, late) = simulated(&set, &admission, number * 3 + seed, pattern.clone(), 2_000.0);
+            arrivals += came;
+            assert_eq!(late, 0, "set {number}, {pattern:?}, seed {seed}: {set:#?}");
+        }
+        let nothing = Reason::Undecided {
+            device: 0,
+            class: Class::Urgent,
+        };
+        assert_eq!(
+            missing(&set, &nothing),
+            Missing::SufficientOnly,
+            "set {number}: {set:#?}"
+        );
+    }
+    eprintln!("{admitted} admitted, {more} of them only because parts give way; {arrivals} arrivals");
+    assert!(
+        admitted >= 200 && more >= 5 && arrivals >= 500_000,
+        "{admitted} {more} {arrivals}"
+    );
+}
+
 #[test]
 fn what_would_fit_fits_and_cuts_are_tight() {
     let mut random = Random(ChaCha8Rng::seed_from_u64(7));

@@ -10,6 +10,8 @@
 //!    allocated.
 //! 3. A turn is over when its part has ended, failed or was given up, whoever sees that first; then others go on.
 //! 4. On virtual time, which only who waits moves, a turn that nobody makes use of lapses.
+//! 5. How many parts a device has at once, and whether one gives way to a more urgent one, its plugin says; where it does
+//!    not, a device has one at a time, to its end.
 //!
 //! Not here: when a part is ready (`session/slot`).
 
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use polychip_host::{Clock, Device, DeviceKind, Fence, Signal};
+use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
 use polychip_lanes::{Class, Entry, Queue, Settings, Ticket};
 
 use crate::session::bell::Rope;
@@ -39,6 +41,8 @@ struct State {
     queue: Queue<Arc<Waiter>>,
     /// Turns that were given and are not over.
     given: Vec<Given>,
+    /// When a turn was last over, by the machine's clock and the runtime's.
+    ended: Option<(Instant, u64)>,
 }
 
 /// A turn that was given.
@@ -123,16 +127,15 @@ impl std::fmt::Debug for Lane {
 
 impl Lane {
     fn new(device: &Device, clock: &Clock) -> Lane {
-        let settings = Settings {
-            in_flight: places(device),
-            ..Settings::default()
-        };
+        let settings = settings(device.info());
         Lane {
             clock: clock.clone(),
             members: Mutex::default(),
             is_shared: AtomicBool::new(false),
             state: Mutex::new(State {
-                given: Vec::with_capacity(settings.in_flight),
+                // each class has its places where parts give way
+                given: Vec::with_capacity(settings.in_flight * Class::COUNT),
+                ended: None,
                 queue: Queue::new(settings),
             }),
         }
@@ -182,7 +185,12 @@ impl Lane {
     pub(crate) fn look(&self, step: Duration) -> bool {
         let fence = {
             let state = lock(&self.state);
-            state.given.iter().find_map(|given| given.fence.clone())
+            let fence = |given: &Given| given.fence.clone();
+            match state.queue.settings().preemption_ns {
+                // the one before may have given way
+                Some(_) => state.given.iter().rev().find_map(fence),
+                None => state.given.iter().find_map(fence),
+            }
         };
         let Some(fence) = fence else {
             return false;
@@ -211,12 +219,17 @@ impl Lane {
         }
     }
 
-    /// Whether a part has been with the device for longer than `patience`.
+    /// Whether a part has been with the device for longer than `patience`; where parts give way, without another one ending.
     pub(crate) fn is_stuck(&self, patience: Duration) -> bool {
         let now_ns = self.clock.now_ns();
         let state = lock(&self.state);
+        let gives_way = state.queue.settings().preemption_ns.is_some();
+        let ended = state.ended.filter(|_| gives_way);
         let mut issued = state.given.iter().filter_map(|given| given.issued);
         issued.any(|(real, since_ns)| {
+            let (real, since_ns) = ended.map_or((real, since_ns), |(ended, ended_ns)| {
+                (real.max(ended), since_ns.max(ended_ns))
+            });
             let since = Duration::from_nanos(now_ns.saturating_sub(since_ns));
             // on virtual time a busy machine makes nothing hang
             let since = if self.clock.is_virtual() {
@@ -243,7 +256,11 @@ impl State {
     fn end(&mut self, ticket: Ticket, now_ns: u64) {
         self.queue.ended(ticket, now_ns);
         if let Some(at) = self.given.iter().position(|given| given.ticket == ticket) {
-            self.given.swap_remove(at);
+            // in the order in which they were given: the last one runs where parts give way
+            self.given.remove(at);
+        }
+        if self.queue.settings().preemption_ns.is_some() {
+            self.ended = Some((Instant::now(), now_ns));
         }
         self.go_on(now_ns);
     }
@@ -434,15 +451,16 @@ impl std::ops::Deref for PartFence {
     }
 }
 
-/// How many parts a device computes beside each other: of a CPU one per thread, else one.
-fn places(device: &Device) -> usize {
-    let info = device.info();
-    let threads = info
-        .settings
-        .split(' ')
-        .find_map(|word| word.strip_prefix("threads="));
-    match threads.and_then(|threads| threads.parse().ok()) {
-        Some(threads) if info.kind == DeviceKind::Cpu => threads,
-        _ => 1,
+/// Places that a device has at most, whatever its plugin says.
+const MOST_PLACES: u32 = 1024;
+
+/// How a lane goes on, by what the plugin of its device says.
+fn settings(info: &DeviceInfo) -> Settings {
+    let depth = info.queue_depth.map_or(1, |depth| depth.get().min(MOST_PLACES));
+    let bound_ns = info.preemption_bound_ns.unwrap_or(u64::MAX);
+    Settings {
+        in_flight: depth as usize,
+        preemption_ns: info.preemption.is_possible().then_some(bound_ns),
+        ..Settings::default()
     }
 }

@@ -69,7 +69,9 @@ pub use model::Model;
 pub use planned::{Planned, PlanningStep};
 pub use policy::{Aim, Policy, Precision};
 pub use polychip_governor as governor;
-pub use polychip_host::{Access, Device, DeviceInfo, DeviceKind, Memory, Priority, Query, Refusal};
+pub use polychip_host::{
+    Access, Device, DeviceInfo, DeviceKind, Memory, Preemption, Priority, Query, Refusal,
+};
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 pub use polychip_profile::predict::{DevicePrediction, Errors, ModelPrediction, OpClassModel};

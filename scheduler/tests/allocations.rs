@@ -44,9 +44,9 @@ static ALLOCATOR: Counting = Counting;
 fn a_warm_run_allocates_nothing() {
     assert_eq!(stream(), 0, "50 warm runs of a stream with a state");
     assert_eq!(
-        two_sessions(),
+        several_sessions(),
         0,
-        "50 warm runs of each of two sessions that take turns"
+        "50 warm runs of each of four sessions that take turns"
     );
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
     let runtime = Runtime::builder().only_given_folders().build().unwrap();
@@ -111,21 +111,25 @@ fn a_warm_run_allocates_nothing() {
     assert!((0..20).any(|_| batch() == 0), "late runs allocate each time");
 }
 
-/// Two sessions on one place of the CPU: each run of the second waits for its turn.
-fn two_sessions() -> u64 {
+/// Four sessions of all classes on one place of the CPU: all runs but one wait for their turns.
+fn several_sessions() -> u64 {
+    use polychip::Priority::{Batch, Normal, Urgent};
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
     let builder = Runtime::builder().only_given_folders();
     let runtime = builder.configure("cpu", "threads", "1").build().unwrap();
     let model = runtime.load(model).unwrap();
     let policy = Policy::latency().threads(1).deadline(Duration::from_secs(3600));
-    let sessions = [0; 2].map(|_| runtime.session(&model, policy.clone()).unwrap());
+    let sessions = [Batch, Normal, Urgent, Normal].map(|priority| {
+        let policy = policy.clone().priority(priority);
+        runtime.session(&model, policy).unwrap()
+    });
     let images = sessions.each_ref().map(|session| {
         let mut image = session.input("image").unwrap();
         image.write(&vec![0.5f32; 3 * 96 * 96]).unwrap();
         image
     });
     let run = || {
-        let runs = [0, 1].map(|index| sessions[index].submit(&[&images[index]]).unwrap());
+        let runs = [0, 1, 2, 3].map(|index| sessions[index].submit(&[&images[index]]).unwrap());
         for run in runs {
             drop(run.wait(Duration::from_secs(60)).unwrap());
         }

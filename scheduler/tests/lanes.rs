@@ -244,6 +244,40 @@ fn the_earliest_deadline_goes_first_inside_a_class_and_the_higher_class_before_i
     assert_eq!(order, [0, 5, 3, 1, 2, 4], "{starts:?}");
 }
 
+/// When a run of 20 ms in the background and an urgent one of 8 ms begin that are submitted one after the other.
+fn batch_and_urgent(more: &str) -> [u64; 2] {
+    let runtime = runtime(more);
+    let make = |ops, priority| {
+        let session = session(&runtime, ops, null().priority(priority));
+        session.start_trace(1);
+        session
+    };
+    let sessions = [make(SPEECH, Priority::Batch), make(CAMERA, Priority::Urgent)];
+    drive(sessions.iter().map(submit).collect());
+    sessions.each_ref().map(|session| part_starts(session)[0])
+}
+
+#[test]
+fn an_urgent_part_is_given_at_once_where_parts_give_way() {
+    let [batch, urgent] = batch_and_urgent("");
+    assert_eq!(urgent - batch, 20 * MS);
+    let [batch, urgent] = batch_and_urgent("preemption = \"any_time\"\npreemption_bound_ns = 1_000_000");
+    assert_eq!(urgent - batch, MS);
+    // no bound is stated, and it gives way all the same
+    let [batch, urgent] = batch_and_urgent("preemption = \"commands\"");
+    assert_eq!(urgent, batch);
+}
+
+#[test]
+fn a_device_has_as_many_parts_as_it_says_it_gains_from() {
+    let [batch, urgent] = batch_and_urgent("serial = false\nqueue_depth = 2");
+    assert_eq!(urgent, batch);
+    for depth in [0, 1] {
+        let [batch, urgent] = batch_and_urgent(&format!("serial = false\nqueue_depth = {depth}"));
+        assert_eq!(urgent - batch, 20 * MS, "{depth}");
+    }
+}
+
 #[test]
 fn a_deadline_of_one_run_counts_and_frames_of_a_session_keep_their_order() {
     let runtime = runtime("");

@@ -66,6 +66,8 @@ const OTHERS_AT_ONCE: [&str; 3] = [
     "models/generated/bert_base.onnx",
 ];
 const OPENVINO: &str = "target/vendor/openvino/openvino/libs";
+/// Where Python finds it.
+const OPENVINO_PACKAGE: &str = "target/vendor/openvino";
 const LANES: [(&str, &str); 3] = [
     ("--camera", "models/generated/mobilenet_v2.onnx"),
     ("--speech", "models/generated/kws_dscnn.onnx"),
@@ -181,7 +183,7 @@ fn at_once(python: &Path) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Three models on the first core, ours and ONNX Runtime's one after the other.
+/// Three models on the first core: ours, ONNX Runtime's and OpenVINO's one after the other.
 fn lanes(python: &Path, seconds: f64) -> Result<bool> {
     if let Some((_, model)) = LANES.iter().find(|(_, model)| !root().join(model).is_file()) {
         eprintln!("sessions: {model} is not there: cargo xtask models");
@@ -193,9 +195,15 @@ fn lanes(python: &Path, seconds: f64) -> Result<bool> {
     for (name, model) in LANES {
         command.args([name, model]);
     }
+    command.arg("--python").arg(python);
+    match root().join(OPENVINO).is_dir() {
+        true => command.args(["--openvino", OPENVINO_PACKAGE]),
+        false => {
+            eprintln!("sessions: without OpenVINO, which is not there: cargo xtask vendor openvino");
+            &mut command
+        }
+    };
     let status = command
-        .arg("--python")
-        .arg(python)
         .args(["--seconds", &seconds.to_string()])
         .status()
         .context("taskset polychip-sessions")?;

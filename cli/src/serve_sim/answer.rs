@@ -5,13 +5,13 @@ use std::path::Path;
 
 use polychip_lanes::{
     Admission, Certificate, Cuts, Fit, Instant, Milliseconds, Miss, Missing, Outcome, Reason, Scenario,
-    TaskSet, admit, cuts, deadlines_of, missing, simulate, what_would_fit,
+    TaskSet, cuts, deadlines_of, missing, what_would_fit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Arriving;
 use super::set::{Priority, Read};
+use super::{Arguments, Arriving};
 use crate::bench::Latency;
 use crate::exit::bad_input;
 
@@ -31,9 +31,9 @@ pub(crate) struct Answer {
     devices: Vec<DeviceAnswer>,
     /// The models, in the file's order.
     models: Vec<ModelAnswer>,
-    /// What was simulated, on virtual time.
+    /// How runs came, and on which clock.
     simulated: Simulated,
-    /// The first simulated run that was late.
+    /// The first of these runs that was late; with `--real` without what devices did meanwhile.
     first_miss: Option<MissAnswer>,
 }
 
@@ -139,8 +139,13 @@ struct DeviceAnswer {
     longest_part_ns: Option<u64>,
     /// By priority with deadlines: the deadline that leaves the least time; empty where the set is refused.
     tightest: Vec<InstantAnswer>,
-    /// Share of the simulated time that it was busy.
-    busy: f64,
+    /// Longest time until a part that it has begun has given way to a more urgent one, in nanoseconds; none where parts run
+    /// to their end or nobody knows how soon they give way.
+    preemption_ns: Option<u64>,
+    /// Time that is added to each part for going over to it from another model's, in nanoseconds.
+    switch_ns: u64,
+    /// Share of the simulated time that it was busy; none with `--real`.
+    busy: Option<f64>,
 }
 
 /// A model.
@@ -158,13 +163,13 @@ struct ModelAnswer {
     times: Vec<String>,
     /// Its parts.
     parts: Vec<PartAnswer>,
-    /// Simulated runs that came.
+    /// Runs that came.
     runs: u64,
-    /// Simulated runs that ended after their deadline.
+    /// Runs that ended after their deadline.
     misses: u64,
-    /// Simulated runs that ended in a second.
+    /// Runs that ended in a second.
     per_s: f64,
-    /// Percentiles of the simulated time from arrival to end, in nanoseconds; none without runs.
+    /// Percentiles of the time from arrival to end, in nanoseconds; none without runs.
     latency_ns: Option<Latency>,
 }
 
@@ -181,10 +186,22 @@ struct PartAnswer {
     longest_ns: Option<u64>,
 }
 
-/// What was simulated.
+/// The time in which runs came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Clock {
+    /// Virtual: nothing ran, and each part took its stated time.
+    Virtual,
+    /// This machine's: the models ran.
+    Real,
+}
+
+/// How runs came.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Simulated {
-    /// Virtual time in which runs came, in nanoseconds.
+    /// On which clock.
+    clock: Clock,
+    /// Time in which runs came, in nanoseconds.
     time_ns: u64,
     /// How runs came.
     arrivals: Arriving,
@@ -193,19 +210,19 @@ struct Simulated {
 }
 
 impl Answer {
-    /// Judges and simulates a set.
+    /// Of a set that was judged, and whose runs came to this.
     pub(super) fn of(
         path: &Path,
         read: &Read,
+        admission: &Admission,
+        outcome: &Outcome,
+        arguments: &Arguments,
         scenario: &Scenario,
-        arrivals: Arriving,
     ) -> anyhow::Result<Answer> {
         let set = &read.set;
-        let admission = admit(set).map_err(bad_input)?;
         let cuts = cuts(set).map_err(bad_input)?;
-        let due = deadlines_of(set, &admission);
-        let outcome = simulate(set, &due, scenario);
-        let refusal = match &admission {
+        let due = deadlines_of(set, admission);
+        let refusal = match admission {
             Admission::Admitted(_) => None,
             Admission::Refused(reason) => Some(Refusal::of(set, reason)?),
         };
@@ -220,11 +237,16 @@ impl Answer {
                 memory_bytes: set.memory_on(index),
                 longest_part_ns: cuts[index].longest_ns,
                 tightest: proof.map_or(Vec::new(), |proof| proof.tightest.iter().map(said).collect()),
-                busy: outcome.busy_ns[index] as f64 / scenario.until_ns as f64,
+                preemption_ns: device.queue.preemption_ns.filter(|bound| *bound < u64::MAX),
+                switch_ns: device.switch_ns,
+                busy: outcome
+                    .busy_ns
+                    .get(index)
+                    .map(|busy| *busy as f64 / scenario.until_ns as f64),
             }
         });
         let models = (0..set.tasks.len())
-            .map(|index| ModelAnswer::of(read, index, &due[index], &cuts, &outcome, scenario));
+            .map(|index| ModelAnswer::of(read, index, &due[index], &cuts, outcome, scenario));
         Ok(Answer {
             set: path.display().to_string(),
             admitted: refusal.is_none(),
@@ -232,15 +254,19 @@ impl Answer {
             devices: devices.collect(),
             models: models.collect(),
             simulated: Simulated {
+                clock: match arguments.real {
+                    true => Clock::Real,
+                    false => Clock::Virtual,
+                },
                 time_ns: scenario.until_ns,
-                arrivals,
+                arrivals: arguments.arrivals,
                 seed: scenario.seed,
             },
             first_miss: outcome.first_miss.as_ref().map(|miss| MissAnswer::of(set, miss)),
         })
     }
 
-    /// Simulated runs that were late.
+    /// Runs that were late.
     pub(super) fn misses(&self) -> u64 {
         self.models.iter().map(|model| model.misses).sum()
     }
@@ -406,6 +432,7 @@ impl fmt::Display for Answer {
             writeln!(f, "{note}")?;
         }
         let Simulated {
+            clock,
             time_ns,
             arrivals,
             seed,
@@ -414,11 +441,11 @@ impl fmt::Display for Answer {
             Arriving::Periodic => "periodic".to_owned(),
             Arriving::Sporadic => format!("sporadic, seed {seed}"),
         };
-        writeln!(
-            f,
-            "\nsimulated {} s of virtual time, {how}",
-            *time_ns as f64 / 1e9
-        )?;
+        let seconds = *time_ns as f64 / 1e9;
+        match clock {
+            Clock::Virtual => writeln!(f, "\nsimulated {seconds} s of virtual time, {how}")?,
+            Clock::Real => writeln!(f, "\nran {seconds} s on this machine, {how}")?,
+        }
         let width = self.models.iter().map(|model| model.model.chars().count());
         let width = width.max().unwrap_or(0).max("model".len());
         writeln!(
@@ -510,19 +537,28 @@ impl fmt::Display for MissAnswer {
 
 impl fmt::Display for DeviceAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.device)?;
+        let mut words = Vec::new();
         if let Some(utilisation) = self.utilisation {
-            write!(f, " deadlines take {:.1} % at most;", utilisation * 100.0)?;
+            words.push(format!("deadlines take {:.1} % at most", utilisation * 100.0));
         }
-        match self.longest_part_ns {
-            Some(0) => write!(f, " no part is short enough not to cause a miss;")?,
-            Some(longest) => write!(f, " longest part allowed {};", Milliseconds(longest))?,
-            None => write!(f, " parts may be as long as they like;")?,
+        words.push(match self.longest_part_ns {
+            Some(0) => "no part is short enough not to cause a miss".to_owned(),
+            Some(longest) => format!("longest part allowed {}", Milliseconds(longest)),
+            None => "parts may be as long as they like".to_owned(),
+        });
+        if let Some(bound) = self.preemption_ns {
+            words.push(format!("parts give way within {}", Milliseconds(bound)));
+        }
+        if self.switch_ns > 0 {
+            words.push(format!("{} to switch models", Milliseconds(self.switch_ns)));
         }
         if self.memory_bytes > 0 {
-            write!(f, " {:.1} MiB held;", self.memory_bytes as f64 / 1_048_576.0)?;
+            words.push(format!("{:.1} MiB held", self.memory_bytes as f64 / 1_048_576.0));
         }
-        writeln!(f, " simulated busy {:.1} %", self.busy * 100.0)?;
+        if let Some(busy) = self.busy {
+            words.push(format!("simulated busy {:.1} %", busy * 100.0));
+        }
+        writeln!(f, "{}: {}", self.device, words.join("; "))?;
         for instant in &self.tightest {
             writeln!(f, "  {instant}")?;
         }

@@ -32,6 +32,10 @@ struct DeviceRow {
     in_flight: Option<usize>,
     #[serde(default)]
     share_percent: Shares,
+    /// Where a part that the device has begun gives way to a more urgent one: the longest until it has.
+    preemption_ms: Option<f64>,
+    /// From a part of one model to one of another.
+    switch_ms: Option<f64>,
 }
 
 /// What is guaranteed to less urgent models of a device's time; what a queue guarantees, where left out.
@@ -93,6 +97,8 @@ pub(super) struct Read {
     pub(super) set: TaskSet,
     /// By model.
     pub(super) models: Vec<Told>,
+    /// Where a model was planned: what it was planned for.
+    pub(super) runtime: Option<Runtime>,
 }
 
 /// What is said of a model.
@@ -101,6 +107,8 @@ pub(super) struct Told {
     pub(super) priority: Priority,
     /// Where the times of its parts come from, in words.
     pub(super) times: Vec<String>,
+    /// The plan of a model with a path, and what it was planned by.
+    pub(super) planned: Option<(Planned, Policy)>,
 }
 
 impl Priority {
@@ -122,6 +130,15 @@ impl Priority {
         }
     }
 
+    /// The priority of a session's runs.
+    pub(super) fn of_runs(self) -> polychip::Priority {
+        match self {
+            Priority::Urgent => polychip::Priority::Urgent,
+            Priority::Normal => polychip::Priority::Normal,
+            Priority::Batch => polychip::Priority::Batch,
+        }
+    }
+
     /// The word of the file.
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -139,19 +156,26 @@ pub(super) fn read(
     max_part_ms: Option<f64>,
 ) -> anyhow::Result<Read> {
     let text = crate::file::read_text(path)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let made = made(&text, max_part_ms, &mut |row| {
-        let runtime = runtime.runtime(None)?;
-        planned(&runtime, folder, row)
-    });
+    let mut planner = Planner {
+        arguments: runtime,
+        folder: path.parent().unwrap_or(Path::new(".")),
+        runtime: None,
+    };
+    let made = made(&text, max_part_ms, &mut planner);
     made.map_err(|error| error.context(path.display().to_string()))
 }
 
-/// The plan of a model that the file only names.
-type Plan<'a> = dyn FnMut(&ModelRow) -> anyhow::Result<Planned> + 'a;
+/// Plans models that the file only names, all by one runtime.
+struct Planner<'a> {
+    arguments: &'a RuntimeArguments,
+    /// Of the file.
+    folder: &'a Path,
+    /// Made for the first of them.
+    runtime: Option<Runtime>,
+}
 
 /// The set of this text.
-fn made(text: &str, max_part_ms: Option<f64>, plan: &mut Plan<'_>) -> anyhow::Result<Read> {
+fn made(text: &str, max_part_ms: Option<f64>, planner: &mut Planner<'_>) -> anyhow::Result<Read> {
     let file: File = toml::from_str(text).map_err(|error| bad_input(error.to_string().trim_end()))?;
     let mut devices = Vec::new();
     for row in &file.device {
@@ -161,6 +185,7 @@ fn made(text: &str, max_part_ms: Option<f64>, plan: &mut Plan<'_>) -> anyhow::Re
         devices.push(Device {
             memory_bytes: row.memory_mib.map(|mib| bytes(&row.name, mib)).transpose()?,
             queue: row.queue()?,
+            switch_ns: row.time("switch_ms", row.switch_ms)?.unwrap_or(0),
             ..Device::new(&row.name)
         });
     }
@@ -172,7 +197,7 @@ fn made(text: &str, max_part_ms: Option<f64>, plan: &mut Plan<'_>) -> anyhow::Re
             &mut set.devices,
             !file.device.is_empty(),
             max_part_ms,
-            plan,
+            planner,
         )?;
         if set.tasks.iter().any(|other| other.name == task.name) {
             return Err(bad_input(format!(
@@ -183,11 +208,39 @@ fn made(text: &str, max_part_ms: Option<f64>, plan: &mut Plan<'_>) -> anyhow::Re
         set.tasks.push(task);
         models.push(told);
     }
+    // what the file does not say of a device that is there, its plugin does
+    let runtime = planner.runtime.take();
+    for found in runtime.iter().flat_map(|runtime| runtime.devices()) {
+        let row = file.device.iter().find(|row| row.name == found.name());
+        let Some(device) = set.devices.iter_mut().find(|device| device.name == found.name()) else {
+            continue;
+        };
+        let info = found.info();
+        if row.is_none_or(|row| row.preemption_ms.is_none()) && info.preemption.is_possible() {
+            device.queue.preemption_ns = Some(info.preemption_bound_ns.unwrap_or(u64::MAX));
+        }
+        if row.is_none_or(|row| row.switch_ms.is_none()) {
+            device.switch_ns = info.switch_ns.unwrap_or(0);
+        }
+    }
     set.check().map_err(bad_input)?;
-    Ok(Read { set, models })
+    Ok(Read { set, models, runtime })
 }
 
 impl DeviceRow {
+    /// A time from 0, in nanoseconds.
+    fn time(&self, what: &str, ms: Option<f64>) -> anyhow::Result<Option<u64>> {
+        let Some(ms) = ms else { return Ok(None) };
+        match nanoseconds(ms) {
+            Some(time) => Ok(Some(time)),
+            None if ms == 0.0 => Ok(Some(0)),
+            None => Err(bad_input(format!(
+                "device {}: {what} is {ms}; it is a time from 0 in milliseconds",
+                self.name
+            ))),
+        }
+    }
+
     /// How its queue goes on.
     fn queue(&self) -> anyhow::Result<Settings> {
         let usual = Settings::default();
@@ -206,6 +259,7 @@ impl DeviceRow {
                 share(Class::Normal, self.share_percent.normal)?,
                 share(Class::Background, self.share_percent.batch)?,
             ],
+            preemption_ns: self.time("preemption_ms", self.preemption_ms)?,
             ..usual
         })
     }
@@ -219,7 +273,7 @@ impl ModelRow {
         devices: &mut Vec<Device>,
         is_listed: bool,
         max_part_ms: Option<f64>,
-        plan: &mut Plan<'_>,
+        planner: &mut Planner<'_>,
     ) -> anyhow::Result<(Task, Told)> {
         let stem = self.path.as_deref().and_then(Path::file_stem);
         let name = match (&self.name, stem) {
@@ -248,6 +302,7 @@ impl ModelRow {
         let mut times = Vec::new();
         let mut parts = Vec::new();
         let mut memory_bytes = Vec::new();
+        let mut kept = None;
         match (&self.path, self.parts.is_empty()) {
             (None, true) => return Err(bad("has neither parts nor path".to_owned())),
             (Some(_), false) => return Err(bad("has both parts and a path; give one".to_owned())),
@@ -276,7 +331,7 @@ impl ModelRow {
                             .to_owned(),
                     ));
                 }
-                let planned = plan(self)?;
+                let (planned, policy) = planner.plan(self)?;
                 let margin = self.margin_percent.unwrap_or(MARGIN_PERCENT);
                 if !(0.0..=1_000.0).contains(&margin) {
                     return Err(bad(format!("margin_percent is {margin}; it is from 0 to 1000")));
@@ -294,6 +349,7 @@ impl ModelRow {
                         memory_bytes.push((device_of(device)?, *bytes));
                     }
                 }
+                kept = Some((planned, policy));
             }
         }
         for (device, mib) in &self.memory_mib {
@@ -322,26 +378,37 @@ impl ModelRow {
             parts,
             memory_bytes,
         };
-        let priority = self.priority;
-        Ok((task, Told { priority, times }))
+        let told = Told {
+            priority: self.priority,
+            times,
+            planned: kept,
+        };
+        Ok((task, told))
     }
 }
 
-/// Plans a model on the devices that its row names.
-fn planned(runtime: &Runtime, folder: &Path, row: &ModelRow) -> anyhow::Result<Planned> {
-    let path = row
-        .path
-        .as_ref()
-        .expect("invariant: only models with a path are planned");
-    let model: Model = runtime.load(folder.join(path))?;
-    let mut policy = Policy::latency().in_flight(1);
-    if !row.devices.is_empty() {
-        policy = policy.devices(&row.devices);
+impl Planner<'_> {
+    /// Plans a model on the devices that its row names.
+    fn plan(&mut self, row: &ModelRow) -> anyhow::Result<(Planned, Policy)> {
+        let runtime = match self.runtime.take() {
+            Some(runtime) => runtime,
+            None => self.arguments.runtime(None)?,
+        };
+        let runtime = self.runtime.insert(runtime);
+        let path = row
+            .path
+            .as_ref()
+            .expect("invariant: only models with a path are planned");
+        let model: Model = runtime.load(self.folder.join(path))?;
+        let mut policy = Policy::latency().in_flight(1);
+        if !row.devices.is_empty() {
+            policy = policy.devices(&row.devices);
+        }
+        if let Some(threads) = row.threads {
+            policy = policy.threads(threads);
+        }
+        Ok((setup::planned(runtime, &model, &policy)?, policy))
     }
-    if let Some(threads) = row.threads {
-        policy = policy.threads(threads);
-    }
-    setup::planned(runtime, &model, &policy)
 }
 
 /// A part of a plan with the time that admission counts on.

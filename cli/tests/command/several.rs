@@ -167,3 +167,101 @@ fn a_model_is_planned_where_the_file_states_no_times() {
     );
     assert!(answer["devices"][0]["memory_bytes"].as_u64() > Some(0));
 }
+
+#[test]
+fn a_device_whose_parts_give_way_needs_no_cuts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("set.toml");
+    let path = file.to_str().unwrap();
+    let answer = |device: &str| {
+        let text = std::fs::read_to_string(camera()).unwrap();
+        let (before, after) = text.split_once("name = \"npu:0\"\n").unwrap();
+        let after = after.replace("priority = \"normal\"", "priority = \"urgent\"");
+        std::fs::write(&file, format!("{before}name = \"npu:0\"\n{device}\n{after}")).unwrap();
+        polychip(&["serve-sim", path, "--json"]).json("serve-sim")
+    };
+    let unshared = "share_percent = { normal = 0, batch = 0 }\n";
+    assert_eq!(answer(unshared)["admitted"], false);
+    let gives_way = answer(&format!("{unshared}preemption_ms = 1"));
+    assert_eq!(answer("preemption_ms = 1")["admitted"], true);
+    assert_eq!(gives_way["admitted"], true, "{gives_way}");
+    assert_eq!(misses(&gives_way), [0, 0, 0]);
+    let device = &gives_way["devices"][0];
+    assert_eq!(device["preemption_ns"], 1_000_000);
+    assert!(device["longest_part_ns"].is_null());
+    // speech of the same class runs to its end, and a millisecond of the background is before each part
+    let tightest = &device["tightest"][0];
+    assert!(
+        tightest["blocking_ns"].as_u64().unwrap() < 25_000_000,
+        "{tightest}"
+    );
+    // two switches for each part take what was left
+    let switches = answer(&format!("{unshared}preemption_ms = 1\nswitch_ms = 6"));
+    assert_eq!(switches["admitted"], false, "{switches}");
+    assert_eq!(switches["devices"][0]["switch_ns"], 6_000_000);
+    std::fs::write(
+        &file,
+        "[[device]]\nname = \"d:0\"\nswitch_ms = -1\n[[model]]\nname = \"a\"\n",
+    )
+    .unwrap();
+    polychip(&["serve-sim", path]).fails(3, &["device d:0", "switch_ms is -1"]);
+}
+
+#[test]
+fn real_runs_stand_beside_the_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("set.toml");
+    let path = file.to_str().unwrap();
+    let model = shapes();
+    let row = |name: &str, more: &str| {
+        format!("[[model]]\nname = {name:?}\npath = {model:?}\ndevices = [\"cpu\"]\nthreads = 1\n{more}\n")
+    };
+    let camera = row(
+        "camera",
+        "period_ms = 50\npriority = \"urgent\"\nmargin_percent = 20",
+    );
+    let batch = row("behind", "priority = \"batch\"\nmargin_percent = 20");
+    std::fs::write(&file, format!("{camera}{batch}")).unwrap();
+    let real = [
+        "serve-sim",
+        path,
+        "--real",
+        "--seconds",
+        "1",
+        "--arrivals",
+        "periodic",
+    ];
+    let answer = polychip(&[&real[..], &["--json"]].concat()).json("serve-sim");
+    assert_eq!(answer["simulated"]["clock"], "real");
+    assert!(answer["devices"][0]["busy"].is_null());
+    let [camera, behind] = [&answer["models"][0], &answer["models"][1]];
+    // every 50 ms of a second, whatever became of the runs before
+    assert_eq!(
+        (&camera["model"], &camera["runs"]),
+        (&"camera".into(), &20.into())
+    );
+    assert!(camera["latency_ns"]["min"].as_u64() > Some(0), "{camera}");
+    assert!(camera["misses"].as_u64() <= Some(20), "{camera}");
+    assert!(behind["runs"].as_u64() > Some(5), "{behind}");
+    assert!(behind["per_s"].as_f64() > Some(5.0), "{behind}");
+    assert_eq!(behind["misses"], 0);
+    let text = polychip(&real).ok();
+    assert!(text.contains("ran 1 s on this machine, periodic"), "{text}");
+
+    // a run that cannot be in time is counted, and fails where it is to
+    let late = row("late", "period_ms = 100\ndeadline_ms = 0.000001");
+    std::fs::write(&file, &late).unwrap();
+    let done = polychip(&[&real[..], &["--fail-on", "missed"]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("10 runs were late"), "{}", done.stderr);
+    assert!(
+        done.stdout.contains("first miss: late came at 0"),
+        "{}",
+        done.stdout
+    );
+
+    // stated parts cannot run
+    let stated = "[[model]]\nname = \"speech\"\nparts = [{ device = \"cpu:0\", time_ms = 5 }]\n";
+    std::fs::write(&file, format!("{batch}{stated}")).unwrap();
+    polychip(&real).fails(3, &["set.toml", "--real", "speech"]);
+}

@@ -644,6 +644,18 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Runs of the device end one after the other, in the order of their `execute`.
 #define POLYCHIP_DEVICE_SERIAL 4
 
+// It is not known whether a part that the device has begun gives way to a more urgent one.
+#define POLYCHIP_PREEMPTION_UNKNOWN 0
+
+// A part that the device has begun runs to its end.
+#define POLYCHIP_PREEMPTION_NONE 1
+
+// A part that the device has begun gives way to a more urgent one between two of its commands.
+#define POLYCHIP_PREEMPTION_COMMANDS 2
+
+// A part that the device has begun gives way to a more urgent one at any time.
+#define POLYCHIP_PREEMPTION_ANY_TIME 3
+
 // No element type is known.
 #define POLYCHIP_DTYPE_UNDEFINED 0
 
@@ -1537,8 +1549,9 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Major version of the contract: another one is refused.
 #define POLYCHIP_ABI_MAJOR 1
 
-// Minor version of the contract: a higher one only appends.
-#define POLYCHIP_ABI_MINOR 0
+// Minor version of the contract: a higher one only appends. 1 appends to `polychip_device_info` how parts share a device:
+// `preemption`, `queue_depth`, `preemption_bound_ns`, `switch_ns`.
+#define POLYCHIP_ABI_MINOR 1
 
 // `temperature_mc` holds a value.
 #define POLYCHIP_TELEMETRY_TEMPERATURE 1
@@ -1731,6 +1744,20 @@ struct polychip_device_info {
     // those that it imports. What is estimated of a part holds this time for the inputs and outputs of the whole graph
     // only.
     uint64_t link_bytes_per_s;
+    // Since 1.1. `POLYCHIP_PREEMPTION_*`: when a part that the device has begun gives way to one whose `execute` has a
+    // higher priority. What gave way goes on once no more urgent part is with the device.
+    uint32_t preemption;
+    // Since 1.1. Parts that the device gains from having at once: it computes so many beside each other, or need not
+    // wait for the next one. 0 where not known, and the host gives it one at a time.
+    uint32_t queue_depth;
+    // Since 1.1. Longest time from the `execute` of a part until what is less urgent has given way, in nanoseconds,
+    // whatever parts these are; 0 where there is no such bound or it is not known, and where `preemption` is neither
+    // `POLYCHIP_PREEMPTION_COMMANDS` nor `POLYCHIP_PREEMPTION_ANY_TIME`.
+    uint64_t preemption_bound_ns;
+    // Since 1.1. Time that the device loses where it goes from a part of one plan to one of another, in nanoseconds:
+    // weights to bring in, contexts to change. It is not in what is estimated and measured of a part by itself. 0 where
+    // not known, and the host counts nothing.
+    uint64_t switch_ns;
 };
 
 // A setting of clocks and voltage that the device can be put to.

@@ -19,6 +19,15 @@ pub const POLYCHIP_DEVICE_SHARES_HOST_MEMORY: u32 = 2;
 /// Runs of the device end one after the other, in the order of their `execute`.
 pub const POLYCHIP_DEVICE_SERIAL: u32 = 4;
 
+/// It is not known whether a part that the device has begun gives way to a more urgent one.
+pub const POLYCHIP_PREEMPTION_UNKNOWN: u32 = 0;
+/// A part that the device has begun runs to its end.
+pub const POLYCHIP_PREEMPTION_NONE: u32 = 1;
+/// A part that the device has begun gives way to a more urgent one between two of its commands.
+pub const POLYCHIP_PREEMPTION_COMMANDS: u32 = 2;
+/// A part that the device has begun gives way to a more urgent one at any time.
+pub const POLYCHIP_PREEMPTION_ANY_TIME: u32 = 3;
+
 /// A plugin instance.
 pub struct polychip_instance {
     _private: [u8; 0],
@@ -90,6 +99,20 @@ pub struct polychip_device_info {
     /// those that it imports. What is estimated of a part holds this time for the inputs and outputs of the whole graph
     /// only.
     pub link_bytes_per_s: u64,
+    /// Since 1.1. `POLYCHIP_PREEMPTION_*`: when a part that the device has begun gives way to one whose `execute` has a
+    /// higher priority. What gave way goes on once no more urgent part is with the device.
+    pub preemption: u32,
+    /// Since 1.1. Parts that the device gains from having at once: it computes so many beside each other, or need not
+    /// wait for the next one. 0 where not known, and the host gives it one at a time.
+    pub queue_depth: u32,
+    /// Since 1.1. Longest time from the `execute` of a part until what is less urgent has given way, in nanoseconds,
+    /// whatever parts these are; 0 where there is no such bound or it is not known, and where `preemption` is neither
+    /// `POLYCHIP_PREEMPTION_COMMANDS` nor `POLYCHIP_PREEMPTION_ANY_TIME`.
+    pub preemption_bound_ns: u64,
+    /// Since 1.1. Time that the device loses where it goes from a part of one plan to one of another, in nanoseconds:
+    /// weights to bring in, contexts to change. It is not in what is estimated and measured of a part by itself. 0 where
+    /// not known, and the host counts nothing.
+    pub switch_ns: u64,
 }
 
 /// A setting of clocks and voltage that the device can be put to.

@@ -88,7 +88,7 @@ fields! {
     polychip_device_info {
         struct_size, kind, flags, import_kinds, export_kinds, import_alignment, name, vendor, soc,
         driver, memory_bytes, peak_macs_per_s, peak_bytes_per_s, settings, rates_measured_s,
-        link_bytes_per_s,
+        link_bytes_per_s, preemption, queue_depth, preemption_bound_ns, switch_ns,
     }
     polychip_operating_point { struct_size, flags, name, frequency_khz, power_mw }
     polychip_encoding {

@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use polychip_abi::Sized;
 
 use crate::blob::{Blob, CompileOptions};
 use crate::buffer::Buffer;
-use crate::device_info::{DeviceInfo, DeviceKind};
+use crate::device_info::{DeviceInfo, DeviceKind, Preemption};
 use crate::dma_buf_source::DmaBufSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executable::Executable;
@@ -122,6 +123,10 @@ impl Device {
             peak_bytes_per_s: None,
             rates_measured_s: None,
             link_bytes_per_s: None,
+            preemption: Preemption::Unknown,
+            preemption_bound_ns: None,
+            queue_depth: None,
+            switch_ns: None,
             settings: String::new(),
             shares_host_memory: false,
             imports_host_memory: false,
@@ -161,6 +166,7 @@ impl Device {
             )
         };
         let known = |value: u64| (value != 0).then_some(value);
+        let preemption = Preemption::of(found.preemption);
         let takes = |kind: u32| found.import_kinds & (1 << kind) != 0;
         let imports_host_memory =
             takes(abi::POLYCHIP_MEMORY_HOST) && u64::from(found.import_alignment) <= memory::page_bytes();
@@ -183,6 +189,10 @@ impl Device {
             peak_bytes_per_s: known(found.peak_bytes_per_s),
             rates_measured_s: known(found.rates_measured_s),
             link_bytes_per_s: known(found.link_bytes_per_s),
+            preemption,
+            preemption_bound_ns: known(found.preemption_bound_ns).filter(|_| preemption.is_possible()),
+            queue_depth: NonZeroU32::new(found.queue_depth),
+            switch_ns: known(found.switch_ns),
             settings,
             shares_host_memory: (imports_host_memory || imports_memory_files || imports_dma_bufs)
                 && found.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY != 0,

@@ -2,6 +2,10 @@
 //!
 //! Invariant: a figure is `Some` only where the plugin stated it.
 
+use std::num::NonZeroU32;
+
+use polychip_abi as abi;
+
 /// Kind of chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -32,6 +36,49 @@ impl DeviceKind {
     }
 }
 
+/// When a part that a device has begun gives way to one of a higher priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Preemption {
+    /// It is not known: the plugin does not say, or is older than the question.
+    Unknown,
+    /// Never: it runs to its end.
+    None,
+    /// Between two of its commands.
+    Commands,
+    /// At any time.
+    AnyTime,
+}
+
+impl Preemption {
+    /// The word for people and JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Preemption::Unknown => "unknown",
+            Preemption::None => "none",
+            Preemption::Commands => "commands",
+            Preemption::AnyTime => "any_time",
+        }
+    }
+
+    /// What a code of the contract means; a later code is not known.
+    pub(crate) fn of(code: u32) -> Preemption {
+        match code {
+            abi::POLYCHIP_PREEMPTION_NONE => Preemption::None,
+            abi::POLYCHIP_PREEMPTION_COMMANDS => Preemption::Commands,
+            abi::POLYCHIP_PREEMPTION_ANY_TIME => Preemption::AnyTime,
+            _ => Preemption::Unknown,
+        }
+    }
+
+    /// A part that was begun gives way.
+    #[must_use]
+    pub fn is_possible(self) -> bool {
+        matches!(self, Preemption::Commands | Preemption::AnyTime)
+    }
+}
+
 /// What a device is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
@@ -55,6 +102,14 @@ pub struct DeviceInfo {
     pub rates_measured_s: Option<u64>,
     /// Rate of the bus between memory of the host and the device's own, in bytes per second, where there is one.
     pub link_bytes_per_s: Option<u64>,
+    /// When a part that it has begun gives way to a more urgent one.
+    pub preemption: Preemption,
+    /// Longest time until it has given way, in nanoseconds, where it does and there is a bound.
+    pub preemption_bound_ns: Option<u64>,
+    /// Parts that the device gains from having at once, where known.
+    pub queue_depth: Option<NonZeroU32>,
+    /// Time that the device loses where it goes from a part of one plan to one of another, in nanoseconds, where known.
+    pub switch_ns: Option<u64>,
     /// Everything else that changes the device's speed or its blobs: cores, threads, instruction set, configuration.
     pub settings: String,
     /// Computes on host memory without a copy.

@@ -46,7 +46,7 @@ pub use blob::{Blob, CompileOptions};
 pub use buffer::Buffer;
 pub use clock::Clock;
 pub use device::{Cost, Device, OperatingPoint, Support, Telemetry};
-pub use device_info::{DeviceInfo, DeviceKind};
+pub use device_info::{DeviceInfo, DeviceKind, Preemption};
 pub use dma_buf_source::DmaBufSource;
 pub use error::{Error, ErrorKind, Result};
 pub use executable::{Executable, ExecutableInfo, WeakExecutable};

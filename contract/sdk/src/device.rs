@@ -1,5 +1,6 @@
 //! A device: what it is, what it runs, what that costs, and how parts get there.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use polychip_abi as abi;
@@ -21,6 +22,38 @@ pub enum DeviceKind {
     Npu = abi::POLYCHIP_DEVICE_NPU,
     /// A digital signal processor.
     Dsp = abi::POLYCHIP_DEVICE_DSP,
+}
+
+/// When a part that a device has begun gives way to one of a higher priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Preemption {
+    /// It is not known.
+    Unknown,
+    /// Never: it runs to its end.
+    None,
+    /// Between two of its commands.
+    Commands {
+        /// Longest time until it has given way, in nanoseconds, where there is such a bound for all parts.
+        bound_ns: Option<NonZeroU64>,
+    },
+    /// At any time.
+    AnyTime {
+        /// As that of `Commands`.
+        bound_ns: Option<NonZeroU64>,
+    },
+}
+
+impl Preemption {
+    /// The code of the contract, and the bound in nanoseconds; 0 where there is none.
+    pub(crate) fn record(self) -> (u32, u64) {
+        let bound = |bound: Option<NonZeroU64>| bound.map_or(0, NonZeroU64::get);
+        match self {
+            Preemption::Unknown => (abi::POLYCHIP_PREEMPTION_UNKNOWN, 0),
+            Preemption::None => (abi::POLYCHIP_PREEMPTION_NONE, 0),
+            Preemption::Commands { bound_ns } => (abi::POLYCHIP_PREEMPTION_COMMANDS, bound(bound_ns)),
+            Preemption::AnyTime { bound_ns } => (abi::POLYCHIP_PREEMPTION_ANY_TIME, bound(bound_ns)),
+        }
+    }
 }
 
 /// What a device is.
@@ -62,6 +95,12 @@ pub struct DeviceInfo {
     pub rates_measured_s: Option<u64>,
     /// Rate of the bus between memory of the host and the device's own, in bytes per second; 0 where there is none.
     pub link_bytes_per_s: u64,
+    /// When a part that it has begun gives way to a more urgent one.
+    pub preemption: Preemption,
+    /// Parts that it gains from having at once; 0 where not known.
+    pub queue_depth: u32,
+    /// Time that it loses where it goes from a part of one plan to one of another, in nanoseconds; 0 where not known.
+    pub switch_ns: u64,
 }
 
 /// The text of what changes a device's speed: words `key=value` in the order of their keys. Blanks in values become `_`.
@@ -249,6 +288,9 @@ impl DeviceInfo {
             settings: String::new(),
             rates_measured_s: None,
             link_bytes_per_s: 0,
+            preemption: Preemption::Unknown,
+            queue_depth: 0,
+            switch_ns: 0,
         }
     }
 }

@@ -50,7 +50,7 @@ pub use buffer::{Access, Buffer, Memory, MemoryKind, MemoryKinds};
 pub use compile::{Blob, CompileOptions, LoadSource, LoadedFrom, PortRequest, Precision};
 pub use container::{BlobReader, BlobWriter};
 pub use cost::Cost;
-pub use device::{Device, DeviceInfo, DeviceKind, Offers, OperatingPoint, settings};
+pub use device::{Device, DeviceInfo, DeviceKind, Offers, OperatingPoint, Preemption, settings};
 pub use device_buffer::{DeviceBuffer, Side};
 pub use encoding::{Encoding, EncodingKind};
 pub use error::{Error, ErrorKind, Result};

@@ -7,7 +7,7 @@
 //! Not here: whether answers are right.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// Python with ONNX Runtime; without it, ours alone are measured
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
+    /// Folder in which that Python finds the package `openvino`; without it, OpenVINO is not measured
+    #[arg(long, value_name = "DIR", requires = "python")]
+    openvino: Option<PathBuf>,
     /// Seconds of each measurement
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
@@ -56,6 +59,9 @@ const WARM: Duration = Duration::from_secs(2);
 /// What one side made of the three.
 #[derive(Debug, Deserialize)]
 struct Found {
+    /// A peer in words.
+    #[serde(default)]
+    peer: String,
     camera: Vec<u64>,
     speech: Vec<u64>,
     /// Runs of the background, and the seconds in which they were made.
@@ -156,23 +162,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
         let found = together(&sessions, periods, length)?;
         add(&mut table, name, &found, periods, uncut_rate);
     }
-    if let Some(python) = &arguments.python {
-        let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("peer_lanes.py");
+    let openvino = arguments.openvino.as_ref();
+    let peers = [
+        arguments.python.as_ref().map(|_| ("onnxruntime", None)),
+        openvino.map(|folder| ("openvino", Some(folder))),
+    ];
+    for (peer, folder) in peers.into_iter().flatten() {
+        let python = arguments.python.as_ref().context("--openvino needs --python")?;
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peer_lanes.py");
         let mut command = Command::new(python);
-        command.arg("-B").arg(script);
+        command.arg("-B").arg(script).arg(peer);
         command.args([&arguments.camera, &arguments.speech, &arguments.background]);
         command.args(
             [arguments.camera_ms, arguments.speech_ms, arguments.seconds].map(|value| value.to_string()),
         );
+        if let Some(folder) = folder {
+            command.env("PYTHONPATH", folder);
+        }
         let mut peer = Runner::start(&mut command)?;
         let found: Found = peer.line()?;
-        add(
-            &mut table,
-            "ONNX Runtime, a pool each",
-            &found,
-            periods,
-            uncut_rate,
-        );
+        add(&mut table, &found.peer, &found, periods, uncut_rate);
     }
     write!(text, "{table}")?;
     Ok(text)
@@ -231,6 +240,7 @@ fn together(sessions: &[Session; 3], periods: [Duration; 2], length: Duration) -
         stop.store(true, Ordering::Release);
         let (background, took) = endless.join().ok().context("a thread panicked")??;
         Ok(Found {
+            peer: String::new(),
             camera: camera?,
             speech: speech?,
             background,

@@ -94,6 +94,8 @@ static uint32_t device_info(struct polychip_device *device, struct polychip_devi
         .name = ACME_TEXT("Acme One"),
         .vendor = ACME_TEXT("Acme"),
         .driver = ACME_TEXT(ACME_VERSION),
+        .preemption = POLYCHIP_PREEMPTION_NONE,
+        .queue_depth = 1,
     };
     if (device == NULL || !acme_write(out_info, ACME_DEVICE_INFO, &info)) {
         return acme_fail(error, POLYCHIP_STATUS_BAD_ARGUMENT,

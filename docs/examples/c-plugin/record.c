@@ -27,7 +27,10 @@ static const uint16_t DEVICE_INFO_ENDS[] = {
     END(device_info, import_kinds), END(device_info, export_kinds), END(device_info,
     import_alignment), END(device_info, name), END(device_info, vendor), END(device_info, soc),
     END(device_info, driver), END(device_info, memory_bytes), END(device_info, peak_macs_per_s),
-    END(device_info, peak_bytes_per_s)};
+    END(device_info, peak_bytes_per_s), END(device_info, settings), END(device_info,
+    rates_measured_s), END(device_info, link_bytes_per_s), END(device_info, preemption),
+    END(device_info, queue_depth), END(device_info, preemption_bound_ns), END(device_info,
+    switch_ns)};
 static const uint16_t ERROR_ENDS[] = {
     END(error, struct_size), END(error, status), END(error, vendor_code), END(error, node),
     END(error, tensor), END(error, message_len), END(error, reserved), END(error, message)};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView, HostServices,
-    LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
-    Telemetry,
+    LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, Preemption, Result, RunQueue,
+    Runner, Support, Telemetry,
 };
 
 use crate::atc::Atc;
@@ -129,6 +129,9 @@ impl AscendDevice {
                 ),
                 ("precision_mode", settings.precision_mode.to_owned()),
             ]),
+            // one stream, whose tasks go in order
+            preemption: Preemption::None,
+            queue_depth: 1,
             ..DeviceInfo::new(
                 DeviceKind::Npu,
                 match emulated {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip_sdk::{
     CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView, HostBuffer, HostServices,
-    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
+    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Preemption, Result, RunQueue, Runner, Support,
 };
 use polychip_sys::coreml::{Found, Library, Units};
 
@@ -127,6 +127,9 @@ impl CoremlDevice {
             peak_macs_per_s: chip.macs_per_s(ane),
             peak_bytes_per_s: chip.bytes_per_s(),
             settings: polychip_sdk::settings([("precision", precision.to_owned()), ("unit", unit.clone())]),
+            // a Neural Engine runs whole models in the order of coming, and runs take turns here
+            preemption: Preemption::None,
+            queue_depth: 1,
             ..DeviceInfo::new(
                 kind,
                 format!("{} {unit}{emulated}", plugin.chip).trim().to_owned(),

@@ -6,7 +6,7 @@ use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{
     CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer,
     HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, Plugin, PluginInfo, Precision,
-    RatesWanted, Result, RunQueue, Runner, Support, Telemetry,
+    Preemption, RatesWanted, Result, RunQueue, Runner, Support, Telemetry,
 };
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard};
@@ -167,6 +167,9 @@ impl CpuDevice {
             peak_bytes_per_s: rates.peaks.bytes_per_s,
             rates_measured_s: rates.measured_s,
             settings: settings(plugin, &processor, threads),
+            // who has a place keeps it to the end of the run
+            preemption: Preemption::None,
+            queue_depth: u32::try_from(threads).unwrap_or(u32::MAX),
             ..DeviceInfo::new(DeviceKind::Cpu, processor.name)
         };
         Ok(Self {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView,
-    HostServices, LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, Result, Support,
-    Telemetry,
+    HostServices, LoadSource, LogLevel, Memory, MemoryKinds, Offers, Plugin, PluginInfo, Preemption, Result,
+    Support, Telemetry,
 };
 
 use crate::buffer::GpuBuffer;
@@ -199,6 +199,13 @@ impl GpuDevice {
             } else {
                 0
             },
+            // with two queues an urgent run comes between two submissions of a part, after how long the driver decides
+            preemption: match gpu.lanes.len() {
+                1 => Preemption::None,
+                _ => Preemption::Commands { bound_ns: None },
+            },
+            // while one computes, the next is launched; a software GPU computes on the processor that would launch it
+            queue_depth: if found.software() { 1 } else { 2 },
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
         // software is slow, and slower on a busy machine, but does not hang

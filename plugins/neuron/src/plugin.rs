@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind,
     GraphView, HostServices, LoadSource, LogLevel, Memory, Offers, OperatingPoint, Plugin, PluginInfo, Port,
-    Precision, Result, RunQueue, Runner, Support,
+    Precision, Preemption, Result, RunQueue, Runner, Support,
 };
 use polychip_sys::neuron::Library;
 use polychip_sys::neuron::bindings as sys;
@@ -183,6 +183,9 @@ impl NeuronDevice {
                 peak_macs_per_s: plugin.soc.macs_per_s,
                 peak_bytes_per_s: plugin.soc.bytes_per_s,
                 settings: said,
+                // a priority is of a compilation, all of ours have the same, and runs take turns
+                preemption: Preemption::None,
+                queue_depth: 1,
                 ..DeviceInfo::new(DeviceKind::Npu, title)
             },
             runner: Runner::start(&queue, "polychip-neuron-runs")?,

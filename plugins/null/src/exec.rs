@@ -16,6 +16,7 @@ use crate::fence::{End, NullFence};
 use crate::lower::Lowered;
 use crate::plugin::Shared;
 use crate::script::FaultKind;
+use crate::telemetry::Work;
 
 /// A loaded part of a scripted device.
 pub struct NullExecutable {
@@ -101,9 +102,23 @@ impl Executable for NullExecutable {
                 };
                 chip.spend(*unit, work, now_ns, ready_ns)
             }
-            None => state
-                .meter
-                .spend(&device.script, price, ready_ns, run, slow_permille),
+            None => {
+                let work = Work {
+                    part: self.number,
+                    ready_ns,
+                    run,
+                    slow_permille,
+                    instead_from_ns: state.instead_from(&device.script, submit.priority(), ready_ns),
+                };
+                let spent = state.meter.spend(&device.script, price, &work);
+                if work.instead_from_ns.is_some() {
+                    let by_ns = spent.end_ns - spent.start_ns;
+                    for fence in state.less_urgent(submit.priority()) {
+                        fence.give_way(spent.start_ns, by_ns);
+                    }
+                }
+                spent
+            }
         };
         let mut result = match failed_wait {
             // this device is not lost where the other is
@@ -146,6 +161,7 @@ impl Executable for NullExecutable {
         let fence = NullFence::new(
             device.host.clone(),
             End {
+                priority: submit.priority(),
                 end_ns: (!hangs).then_some(spent.end_ns),
                 stuck,
                 result,

@@ -9,7 +9,9 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use polychip_sdk::{Error, ErrorKind, Fence, HostServices, NO_TIMEOUT, Result, SignalCallback, Timing};
+use polychip_sdk::{
+    Error, ErrorKind, Fence, HostServices, NO_TIMEOUT, Priority, Result, SignalCallback, Timing,
+};
 
 /// A wait looks up this often for a cancel, in nanoseconds of the host's clock.
 const LOOK_UP_NS: u64 = 10_000_000;
@@ -17,6 +19,7 @@ const LOOK_UP_NS: u64 = 10_000_000;
 /// The end of one run.
 pub struct NullFence {
     host: HostServices,
+    pub(crate) priority: Priority,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -34,6 +37,7 @@ struct State {
 
 /// What a run will have come to.
 pub(crate) struct End {
+    pub(crate) priority: Priority,
     pub(crate) end_ns: Option<u64>,
     pub(crate) stuck: bool,
     pub(crate) result: Result<()>,
@@ -45,6 +49,7 @@ impl NullFence {
     pub(crate) fn new(host: HostServices, end: End) -> Arc<NullFence> {
         Arc::new(NullFence {
             host,
+            priority: end.priority,
             state: Mutex::new(State {
                 end_ns: end.end_ns,
                 stuck: end.stuck,
@@ -77,6 +82,20 @@ impl NullFence {
     pub(crate) fn end_to_tell(&self) -> Option<u64> {
         let state = self.state();
         state.end_ns.filter(|_| !state.callbacks.is_empty())
+    }
+
+    /// A run that goes on from `from_ns` at the earliest ends so much later: it gives way to another one.
+    pub(crate) fn give_way(&self, from_ns: u64, by_ns: u64) {
+        let mut state = self.state();
+        if let Some(end_ns) = &mut state.end_ns
+            && *end_ns > from_ns
+        {
+            *end_ns = end_ns.saturating_add(by_ns);
+            let later_ns = *end_ns;
+            if let Some((_, end_ns)) = &mut state.timing.span_ns {
+                *end_ns = later_ns;
+            }
+        }
     }
 
     /// Ends a run that has not ended.

@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, Error, ErrorKind, GraphView, HostBuffer,
     HostServices, LoadSource, Memory, MemoryKind, MemoryKinds, Offers, OperatingPoint, Plugin, PluginInfo,
-    Result, Support, Telemetry,
+    Priority, Result, Support, Telemetry,
 };
 
 use crate::chip::Chip;
 use crate::exec::NullExecutable;
 use crate::fence::NullFence;
-use crate::script::{DeviceScript, FaultKind, Script};
+use crate::script::{DeviceScript, FaultKind, Giving, Script};
 use crate::telemetry::Meter;
 use crate::work::Price;
 use crate::{buffer, caps, lower, pattern};
@@ -87,6 +87,33 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     pub(crate) in_flight: Vec<Arc<NullFence>>,
     closing: bool,
+}
+
+impl State {
+    /// Runs that give way to one of this priority.
+    pub(crate) fn less_urgent(&self, priority: Priority) -> impl Iterator<Item = &Arc<NullFence>> {
+        let less = move |fence: &&Arc<NullFence>| (fence.priority as u32) < priority as u32;
+        self.in_flight.iter().filter(less)
+    }
+
+    /// When a run that is ready at `ready_ns` starts instead of less urgent ones; none where nothing gives way to it.
+    pub(crate) fn instead_from(
+        &self,
+        script: &DeviceScript,
+        priority: Priority,
+        ready_ns: u64,
+    ) -> Option<u64> {
+        if script.preemption == Giving::None {
+            return None;
+        }
+        let ends = |fence: &Arc<NullFence>| Some(fence.outcome()?.0);
+        let as_urgent = |fence: &&Arc<NullFence>| fence.priority as u32 >= priority as u32;
+        let before = self.in_flight.iter().filter(as_urgent).filter_map(ends).max();
+        let free_ns = ready_ns.max(before.unwrap_or(0));
+        let less = self.less_urgent(priority).filter_map(ends);
+        let busy_until_ns = less.max().filter(|end_ns| *end_ns > free_ns)?;
+        Some(busy_until_ns.min(free_ns.saturating_add(script.preemption_bound_ns)))
+    }
 }
 
 impl Shared {
@@ -177,6 +204,9 @@ impl NullDevice {
             memory_bytes: script.memory_bytes,
             peak_macs_per_s: rate(script.cost.ps_per_mac),
             peak_bytes_per_s: rate(script.cost.ps_per_byte),
+            preemption: script.preemption(),
+            queue_depth: script.queue_depth,
+            switch_ns: script.switch_ns,
             ..DeviceInfo::new(kind, script.name.clone())
         };
         let points = script

@@ -9,6 +9,10 @@
 //! max_rank = 4
 //! memory_bytes = 1048576
 //! launch_ns = 20000
+//! preemption = "any_time"           # `none` where left out, or `commands`; a serial device then gives way so
+//! preemption_bound_ns = 50000       # at once where left out, and then no bound is stated
+//! queue_depth = 1
+//! switch_ns = 0                     # taken where a part is another one than ran before
 //! cost = { fixed_ns = 500, ps_per_mac = 2.0, ps_per_byte = 10.0, pj_per_mac = 1.0 }
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
 //! noise_permille = 20
@@ -25,9 +29,10 @@
 //! 2. Numbers are finite and not negative.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use polychip_ops::{DType, Op};
-use polychip_sdk::{DeviceKind, ErrorKind, Layout, MemoryKind, Reason};
+use polychip_sdk::{DeviceKind, ErrorKind, Layout, MemoryKind, Preemption, Reason};
 use serde::Deserialize;
 
 /// All devices of the plugin.
@@ -85,6 +90,14 @@ pub struct DeviceScript {
     pub import_alignment: u32,
     /// Whether runs run one after the other.
     pub serial: bool,
+    /// When a run gives way to one of a higher priority, on a serial device.
+    pub preemption: Giving,
+    /// After how long it has, in nanoseconds; 0: at once, and no bound is stated.
+    pub preemption_bound_ns: u64,
+    /// Parts that the device says it gains from having at once; 0: it does not say.
+    pub queue_depth: u32,
+    /// Time to go over to another part than ran before, in nanoseconds.
+    pub switch_ns: u64,
     /// Time to start a run, in nanoseconds.
     pub launch_ns: u64,
     /// Energy to start a run, in nanojoules.
@@ -126,6 +139,10 @@ impl Default for DeviceScript {
             imports: vec!["host".into(), "memfd".into()],
             import_alignment: 1,
             serial: true,
+            preemption: Giving::None,
+            preemption_bound_ns: 0,
+            queue_depth: 1,
+            switch_ns: 0,
             launch_ns: 0,
             launch_nj: 0.0,
             cost: Work::default(),
@@ -349,6 +366,19 @@ pub enum FaultKind {
     Reset,
 }
 
+/// When a run gives way to a more urgent one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Giving {
+    /// It does not.
+    #[default]
+    None,
+    /// Between two commands.
+    Commands,
+    /// At any time.
+    AnyTime,
+}
+
 /// Class of a scripted error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -423,6 +453,12 @@ impl DeviceScript {
             layout_of(layout)?;
         }
         self.import_kinds()?;
+        if self.preemption != Giving::None && !self.serial {
+            return Err("its runs go beside each other (serial = false), and none gives way".to_owned());
+        }
+        if self.preemption == Giving::None && self.preemption_bound_ns > 0 {
+            return Err("preemption_bound_ns is for a device whose runs give way (preemption)".to_owned());
+        }
         if !self.import_alignment.is_power_of_two() {
             return Err(format!(
                 "import_alignment {} is no power of two",
@@ -455,6 +491,16 @@ impl DeviceScript {
             }
         }
         Ok(())
+    }
+
+    /// What the device says of how runs give way.
+    pub(crate) fn preemption(&self) -> Preemption {
+        let bound_ns = NonZeroU64::new(self.preemption_bound_ns);
+        match self.preemption {
+            Giving::None => Preemption::None,
+            Giving::Commands => Preemption::Commands { bound_ns },
+            Giving::AnyTime => Preemption::AnyTime { bound_ns },
+        }
     }
 
     pub(crate) fn device_kind(&self) -> Result<DeviceKind, String> {

@@ -15,6 +15,8 @@ use crate::work::Price;
 pub(crate) struct Meter {
     /// When the last run ends.
     pub(crate) busy_until_ns: u64,
+    /// The part that ran last, by its number.
+    last: Option<u64>,
     /// Time spent computing.
     busy_ns: u64,
     /// Energy of all runs, in nanojoules.
@@ -29,10 +31,25 @@ pub(crate) struct Meter {
     pub(crate) memory_used_bytes: u64,
 }
 
+/// What is to be spent on a run beside the price of its part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// Its part, by its number.
+    pub(crate) part: u64,
+    /// When it may start.
+    pub(crate) ready_ns: u64,
+    /// Its number.
+    pub(crate) run: u64,
+    pub(crate) slow_permille: u32,
+    /// When others give way to it, where they do.
+    pub(crate) instead_from_ns: Option<u64>,
+}
+
 impl Meter {
     pub(crate) fn new(script: &DeviceScript) -> Meter {
         Meter {
             busy_until_ns: 0,
+            last: None,
             busy_ns: 0,
             energy_nj: 0.0,
             temperature_mc: script.heat.map_or(0.0, |heat| heat.ambient_mc),
@@ -44,20 +61,23 @@ impl Meter {
         }
     }
 
-    /// Spends a run that may start at `ready_ns`.
-    pub(crate) fn spend(
-        &mut self,
-        script: &DeviceScript,
-        price: Price,
-        ready_ns: u64,
-        run: u64,
-        slow_permille: u32,
-    ) -> Spent {
-        let start_ns = if script.serial {
-            ready_ns.max(self.busy_until_ns)
-        } else {
-            ready_ns
+    /// Spends a run.
+    pub(crate) fn spend(&mut self, script: &DeviceScript, price: Price, work: &Work) -> Spent {
+        let Work {
+            part,
+            ready_ns,
+            run,
+            slow_permille,
+            instead_from_ns,
+        } = *work;
+        let start_ns = match instead_from_ns {
+            Some(from_ns) => from_ns,
+            None if script.serial => ready_ns.max(self.busy_until_ns),
+            None => ready_ns,
         };
+        let is_other = self.last.is_some_and(|last| last != part);
+        self.last = Some(part);
+        let switch_ns = if is_other { script.switch_ns } else { 0 };
         self.cool(script, start_ns);
         let (time_permille, energy_permille) = script
             .operating_point
@@ -71,16 +91,21 @@ impl Meter {
         let noise = 1.0 + f64::from(script.noise_permille) / 1e3 * unit_noise(script.seed, run);
         let ns = ((script.launch_ns as f64 + price.ns * scale) * noise)
             .max(0.0)
-            .round();
+            .round()
+            + switch_ns as f64;
         let nj = (script.launch_nj + price.nj) * f64::from(energy_permille) / 1e3;
         let end_ns = start_ns.saturating_add(ns as u64);
         if let Some(heat) = script.heat.filter(|_| ns > 0.0) {
             // nanojoules per nanosecond are watts
             self.warm(&heat, nj / ns * 1e3, ns);
-            self.heat_ns = end_ns;
+            self.heat_ns = self.heat_ns.max(end_ns);
         }
         self.power_mw = if ns > 0.0 { nj / ns * 1e3 } else { 0.0 };
-        self.busy_until_ns = self.busy_until_ns.max(end_ns);
+        self.busy_until_ns = match instead_from_ns {
+            // what gives way ends as much later
+            Some(_) => self.busy_until_ns.saturating_add(ns as u64).max(end_ns),
+            None => self.busy_until_ns.max(end_ns),
+        };
         self.busy_ns = self.busy_ns.saturating_add(ns as u64);
         self.energy_nj += nj;
         Spent {
@@ -173,18 +198,45 @@ mod tests {
         bytes: 0.0,
     };
 
+    fn work(ready_ns: u64, run: u64, slow_permille: u32) -> Work {
+        Work {
+            part: 0,
+            ready_ns,
+            run,
+            slow_permille,
+            instead_from_ns: None,
+        }
+    }
+
     #[test]
     fn runs_of_a_serial_device_follow_each_other() {
         let script = script("launch_ns = 500");
         let mut meter = Meter::new(&script);
-        let first = meter.spend(&script, WORK, 10, 0, 1000);
-        let second = meter.spend(&script, WORK, 10, 1, 3000);
+        let first = meter.spend(&script, WORK, &work(10, 0, 1000));
+        let second = meter.spend(&script, WORK, &work(10, 1, 3000));
         assert_eq!(
             (first.start_ns, first.end_ns, first.energy_uj),
             (10, 1_000_510, 2000)
         );
         assert_eq!(second.start_ns, first.end_ns);
         assert_eq!(second.end_ns - second.start_ns, 3_000_500);
+    }
+
+    #[test]
+    fn another_part_costs_the_switch_and_what_gives_way_ends_later() {
+        let script = script("switch_ns = 500\npreemption = \"any_time\"\npreemption_bound_ns = 100");
+        let mut meter = Meter::new(&script);
+        let of = |part: u64, ready_ns: u64, instead_from_ns: Option<u64>| Work {
+            part,
+            instead_from_ns,
+            ..work(ready_ns, 0, 1000)
+        };
+        let mut spend = |work: Work| meter.spend(&script, WORK, &work).end_ns;
+        assert_eq!(spend(of(7, 0, None)), 1_000_000);
+        assert_eq!(spend(of(7, 0, None)), 2_000_000);
+        assert_eq!(spend(of(8, 2_000_000, None)), 3_000_500);
+        assert_eq!(spend(of(9, 2_100_000, Some(2_100_100))), 3_100_600);
+        assert_eq!(meter.busy_until_ns, 4_001_000);
     }
 
     #[test]
@@ -195,7 +247,7 @@ mod tests {
         let mut now = 0;
         let mut durations = Vec::new();
         for run in 0..60 {
-            let spent = meter.spend(&script, WORK, now, run, 1000);
+            let spent = meter.spend(&script, WORK, &work(now, run, 1000));
             durations.push(spent.end_ns - spent.start_ns);
             now = spent.end_ns;
         }
@@ -211,7 +263,11 @@ mod tests {
     #[test]
     fn noise_is_bounded_and_repeats() {
         let script = script("noise_permille = 100\nseed = 7");
-        let run = |run| Meter::new(&script).spend(&script, WORK, 0, run, 1000).end_ns;
+        let run = |run| {
+            Meter::new(&script)
+                .spend(&script, WORK, &work(0, run, 1000))
+                .end_ns
+        };
         let all: Vec<u64> = (0..100).map(run).collect();
         assert_eq!(all, (0..100).map(run).collect::<Vec<_>>());
         assert!(all.iter().all(|ns| (900_000..=1_100_000).contains(ns)));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use polychip_gpu_lowering::blob;
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView,
-    HostServices, LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner,
-    Support,
+    HostServices, LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Preemption, Result, RunQueue,
+    Runner, Support,
 };
 
 use crate::buffer::{self, OpenclBuffer};
@@ -125,6 +125,10 @@ impl OpenclDevice {
                 ("tune", on_or_off(plugin.settings.tune)),
                 ("ticks_per_s", found.ticks_per_s.to_string()),
             ]),
+            // priorities of queues are hints (cl_khr_priority_hints)
+            preemption: Preemption::Unknown,
+            // calls that wait: a run of a queue follows the one before
+            queue_depth: 1,
             ..DeviceInfo::new(DeviceKind::Gpu, found.name())
         };
         let queues: Lanes = (0..LANES)

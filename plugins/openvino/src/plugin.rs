@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use polychip_sdk::{
     CompileOptions, Device, DeviceInfo, DeviceKind, Error, ErrorKind, GraphView, HostBuffer, HostServices,
-    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
+    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Preemption, Result, RunQueue, Runner, Support,
 };
 use polychip_sys::openvino::Library;
 
@@ -177,6 +177,9 @@ impl OpenvinoDevice {
                 ("threads", settings.threads.to_string()),
             ]),
             rates_measured_s: peaks.measured_s,
+            // one stream, and calls that wait: its requests take turns, as those of an Intel NPU do in the order of coming
+            preemption: Preemption::None,
+            queue_depth: 1,
             ..DeviceInfo::new(
                 kind,
                 if is_cpu {

@@ -13,7 +13,7 @@ use polychip_lowering::{Node, Refusal, operands};
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Constant, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView,
     HostBuffer, HostServices, LoadSource, LoadedFrom, LogLevel, Memory, Offers, OperatingPoint, Plugin,
-    PluginInfo, Precision, Result, RunQueue, Runner, Support,
+    PluginInfo, Precision, Preemption, Result, RunQueue, Runner, Support,
 };
 
 use crate::buffer::{QnnBuffer, Way};
@@ -167,6 +167,9 @@ impl QnnDevice {
                 ),
                 ("soc", soc.id.to_string()),
             ]),
+            // contexts of different priorities could preempt each other by VTCM; all of ours have the same, and runs take turns
+            preemption: Preemption::None,
+            queue_depth: 1,
             ..DeviceInfo::new(DeviceKind::Npu, title)
         };
         let target = Target {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView, HostServices,
-    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
+    LoadSource, LogLevel, Memory, Offers, Plugin, PluginInfo, Preemption, Result, RunQueue, Runner, Support,
 };
 
 use crate::buffer::{self, RknnBuffer};
@@ -162,6 +162,9 @@ impl RknnDevice {
                 ),
                 ("target", chip.target.to_owned()),
             ]),
+            // a priority is of a context, and only says which of those that wait is next; each core takes a run
+            preemption: Preemption::None,
+            queue_depth: u32::try_from(lanes).unwrap_or(u32::MAX),
             ..DeviceInfo::new(
                 DeviceKind::Npu,
                 match (emulated, library.forwards()) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use polychip_sdk::{
     AlignedBytes, CompileOptions, Cost, Device, DeviceInfo, DeviceKind, Error, GraphView, HostBuffer,
-    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Result, RunQueue, Runner, Support,
+    HostServices, LoadSource, Memory, Offers, Plugin, PluginInfo, Preemption, Result, RunQueue, Runner, Support,
 };
 
 use crate::exec::{XyzExecutable, XyzRun};
@@ -51,6 +51,9 @@ impl Plugin for XyzPlugin {
             import_alignment: 1,
             peak_macs_per_s: telemetry::PEAK_MACS_PER_S,
             peak_bytes_per_s: telemetry::PEAK_BYTES_PER_S,
+            // runs take turns, each to its end
+            preemption: Preemption::None,
+            queue_depth: 1,
             ..DeviceInfo::new(DeviceKind::Npu, "xyz")
         };
         let queue = Arc::new(RunQueue::new(self.host.clone()));

@@ -4,4 +4,5 @@ mod access;
 mod bench;
 mod library;
 mod null;
+mod older;
 mod refusals;

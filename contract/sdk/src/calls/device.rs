@@ -94,6 +94,7 @@ pub(crate) unsafe extern "C" fn device_info<D: Device>(
     unsafe {
         entry(error, || {
             let info = of::<_, D>(device, "device")?.info();
+            let (preemption, preemption_bound_ns) = info.preemption.record();
             let bit = |set: bool, bit: u32| if set { bit } else { 0 };
             let record = polychip_device_info {
                 kind: info.kind as u32,
@@ -113,6 +114,10 @@ pub(crate) unsafe extern "C" fn device_info<D: Device>(
                 settings: to_text(&info.settings),
                 rates_measured_s: info.rates_measured_s.unwrap_or(0),
                 link_bytes_per_s: info.link_bytes_per_s,
+                preemption,
+                queue_depth: info.queue_depth,
+                preemption_bound_ns,
+                switch_ns: info.switch_ns,
                 ..<polychip_device_info as abi::Sized>::sized()
             };
             raw::write(out_info, &record)

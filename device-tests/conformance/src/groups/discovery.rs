@@ -292,6 +292,28 @@ fn device_info(bench: &Bench) -> Judgement {
         info.link_bytes_per_s == 0 || info.flags & abi::POLYCHIP_DEVICE_SHARES_HOST_MEMORY == 0,
         "it shares the host's memory, and states a bus to memory of its own"
     );
+    check!(
+        info.preemption <= 3,
+        "preemption {} is not known",
+        info.preemption
+    );
+    let gives_way = [
+        abi::POLYCHIP_PREEMPTION_COMMANDS,
+        abi::POLYCHIP_PREEMPTION_ANY_TIME,
+    ];
+    check!(
+        info.preemption_bound_ns == 0 || gives_way.contains(&info.preemption),
+        "a bound of {} ns is stated, and preemption {}",
+        info.preemption_bound_ns,
+        info.preemption
+    );
+    // an hour is no time of switching
+    for time_ns in [info.preemption_bound_ns, info.switch_ns] {
+        check!(
+            time_ns < 3_600_000_000_000,
+            "{time_ns} ns to give way or to switch"
+        );
+    }
     for _ in 0..10 {
         check!(bench.device.info()? == info, "it says another thing each time");
     }
@@ -304,16 +326,26 @@ fn older_device_info(bench: &Bench) -> Judgement {
         .table()
         .device_info
         .expect("invariant: required calls are checked");
-    let size = std::mem::offset_of!(abi::polychip_device_info, memory_bytes) as u32;
     let device = bench.device.raw();
-    let filled = fill_short::<abi::polychip_device_info>(size, |record| {
-        // SAFETY: the device is open and the record says how long it is.
-        unsafe { call(device, record, std::ptr::null_mut()) }
-    });
-    match filled {
+    let fill = |size: usize| {
+        fill_short::<abi::polychip_device_info>(size as u32, |record| {
+            // SAFETY: the device is open and the record says how long it is.
+            unsafe { call(device, record, std::ptr::null_mut()) }
+        })
+    };
+    match fill(std::mem::offset_of!(abi::polychip_device_info, memory_bytes)) {
+        Err(words) => return fail(words),
+        Ok((status, _)) => short_is_answered(status)?,
+    }
+    // the record of version 1.0
+    match fill(std::mem::offset_of!(abi::polychip_device_info, preemption)) {
         Err(words) => fail(words),
         Ok((status, _)) => {
-            short_is_answered(status)?;
+            check!(
+                status == abi::POLYCHIP_STATUS_OK,
+                "it answers a host of version 1.0 with {}",
+                status_name(status)
+            );
             Ok(())
         }
     }

@@ -29,6 +29,10 @@ pub struct DeviceFacts {
     pub peak_bytes_per_s: u64,
     /// Rate of the bus between the host's memory and its own, in bytes per second; 0 where there is none.
     pub link_bytes_per_s: u64,
+    pub preemption: u32,
+    pub queue_depth: u32,
+    pub preemption_bound_ns: u64,
+    pub switch_ns: u64,
 }
 
 /// What the sensors say: the record as it was filled.
@@ -154,6 +158,10 @@ impl Device {
             peak_macs_per_s: found.peak_macs_per_s,
             peak_bytes_per_s: found.peak_bytes_per_s,
             link_bytes_per_s: found.link_bytes_per_s,
+            preemption: found.preemption,
+            queue_depth: found.queue_depth,
+            preemption_bound_ns: found.preemption_bound_ns,
+            switch_ns: found.switch_ns,
         })
     }
 

@@ -1,0 +1,127 @@
+//! A plugin that was built for version 1.0 of the contract: what it cannot say is not known, and all else is as before.
+
+#![allow(unsafe_code, reason = "the calls of a plugin that knows a shorter record")]
+
+use std::mem::offset_of;
+use std::sync::OnceLock;
+
+use polychip_abi as abi;
+use polychip_host::{Clock, Device, Host, Preemption};
+
+use crate::bench::{Bench, add_relu, device, floats, to_floats};
+
+/// What a plugin of 1.0 knows of a device's description, in bytes.
+const OLDER: usize = offset_of!(abi::polychip_device_info, preemption);
+
+/// Fills in what 1.0 knows, and leaves the rest as the host made it.
+unsafe extern "C" fn device_info(
+    device: *mut abi::polychip_device,
+    out_info: *mut abi::polychip_device_info,
+    error: *mut abi::polychip_error,
+) -> u32 {
+    let call = polychip_null::table().device_info.unwrap();
+    let mut known = abi::polychip_device_info {
+        struct_size: OLDER as u32,
+        ..Default::default()
+    };
+    // SAFETY: the arguments are the host's, the record is ours and says how long it is.
+    let status = unsafe { call(device, &raw mut known, error) };
+    let skip = size_of::<u32>();
+    // SAFETY: both records are longer than what is copied.
+    unsafe {
+        let (from, to) = ((&raw const known).cast::<u8>(), out_info.cast::<u8>());
+        std::ptr::copy_nonoverlapping(from.add(skip), to.add(skip), OLDER - skip);
+    }
+    status
+}
+
+unsafe extern "C" fn query(_: u32, _: u32) -> *const abi::polychip_plugin_table {
+    static TABLE: OnceLock<abi::polychip_plugin_table> = OnceLock::new();
+    TABLE.get_or_init(|| abi::polychip_plugin_table {
+        abi_minor: 0,
+        device_info: Some(device_info),
+        ..*polychip_null::table()
+    })
+}
+
+const SCRIPT: &str = "name = \"npu\"\npreemption = \"commands\"\npreemption_bound_ns = 700\n\
+     queue_depth = 3\nswitch_ns = 40\nmemory_bytes = 4096";
+
+#[test]
+fn a_plugin_of_1_0_works_and_leaves_what_1_1_asks_unknown() {
+    let host = Host::builder()
+        .linked(query)
+        .clock(Clock::virtual_time())
+        .configure("null", "script", format!("[[device]]\n{SCRIPT}"))
+        .build();
+    assert_eq!(host.refusals(), []);
+    let old: &Device = &host.devices()[0];
+    let info = old.info();
+    assert_eq!((info.name.as_str(), info.memory_bytes), ("npu", Some(4096)));
+    assert_eq!(info.preemption, Preemption::Unknown);
+    assert_eq!(
+        (info.preemption_bound_ns, info.queue_depth, info.switch_ns),
+        (None, None, None)
+    );
+    let mut bench = Bench::new(old, &add_relu()).unwrap();
+    let inputs = [floats(&[1.0, -2.0, 3.0, -4.0]), floats(&[0.5, 0.5, 0.5, 5.0])];
+    bench.run(&inputs).unwrap();
+    assert_eq!(to_floats(&bench.read(2)), [1.5, 0.0, 3.5, 1.0]);
+}
+
+#[test]
+fn a_plugin_of_1_1_says_how_parts_share_its_device() {
+    let new = device(SCRIPT);
+    let info = new.info();
+    assert_eq!(info.preemption, Preemption::Commands);
+    assert_eq!(
+        (
+            info.preemption_bound_ns,
+            info.queue_depth.map(u32::from),
+            info.switch_ns
+        ),
+        (Some(700), Some(3), Some(40))
+    );
+    let plain = device("name = \"npu\"\nqueue_depth = 0");
+    let info = plain.info();
+    assert_eq!(
+        (info.preemption, info.preemption_bound_ns),
+        (Preemption::None, None)
+    );
+    assert_eq!((info.queue_depth, info.switch_ns), (None, None));
+}
+
+/// What is less urgent gives way after the bound, and ends as much later.
+#[test]
+fn a_run_of_a_scripted_device_gives_way_to_a_more_urgent_one() {
+    let device = device(
+        "preemption = \"any_time\"\npreemption_bound_ns = 700\nswitch_ns = 40\n\
+         cost = { fixed_ns = 5000, ps_per_byte = 0.0 }",
+    );
+    let inputs = [floats(&[1.0, -2.0, 3.0, -4.0]), floats(&[0.5, 0.5, 0.5, 5.0])];
+    let [mut batch, mut urgent] = [(); 2].map(|()| Bench::new(&device, &add_relu()).unwrap());
+    for bench in [&batch, &urgent] {
+        inputs
+            .iter()
+            .enumerate()
+            .for_each(|(port, bytes)| bench.write(port, bytes));
+    }
+    batch.submission.priority = polychip_host::Priority::Batch;
+    urgent.submission.priority = polychip_host::Priority::Urgent;
+    let first = batch.start().unwrap();
+    let second = urgent.start().unwrap();
+    for fence in [&first, &second] {
+        fence.wait(std::time::Duration::MAX).unwrap();
+    }
+    assert_eq!(second.timing().unwrap().span_ns, Some((700, 700 + 10_040)));
+    assert_eq!(first.timing().unwrap().span_ns, Some((0, 10_000 + 10_040)));
+    // one that is as urgent waits
+    let first = urgent.start().unwrap();
+    batch.submission.priority = polychip_host::Priority::Urgent;
+    let second = batch.start().unwrap();
+    second.wait(std::time::Duration::MAX).unwrap();
+    assert_eq!(
+        first.timing().unwrap().span_ns.unwrap().1,
+        second.timing().unwrap().span_ns.unwrap().0
+    );
+}

@@ -1,0 +1,127 @@
+//! Parts that take turns on a lane as those of sessions do, with a run that has ended in place of the device's work: what is
+//! left is the cost of the turn.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use polychip_graph::{Graph, Node, Tensor};
+use polychip_host::{Clock, CompileOptions, Device, FlatGraph, Host, Memory, Submission};
+use polychip_lanes::Class;
+use polychip_ops::{DType, Op, TensorType};
+
+use crate::bell::Bell;
+use crate::lane::{Asked, Lane, Lanes, Member, PartFence, Turn};
+
+/// The lane of a CPU of one place, and a run of it that has ended.
+pub(crate) struct Live {
+    lane: Arc<Lane>,
+    ended: PartFence,
+    /// Held, so that the lane counts as many sessions.
+    members: Mutex<Vec<Member>>,
+}
+
+/// A part of a session.
+pub(crate) struct One {
+    turn: Turn,
+    bell: Bell,
+    asked: Asked,
+}
+
+/// `y = relu(x)` over four floats, once computed.
+fn ended(device: &Device) -> PartFence {
+    let mut graph = Graph::new("relu");
+    let mut tensor = |name: &str| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[4])));
+    let (x, y) = (tensor("x"), tensor("y"));
+    graph.add_node(Node::new(Op::Relu, vec![Some(x)], vec![Some(y)]).named("relu"));
+    graph.inputs = vec![x];
+    graph.outputs = vec![y];
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
+    let executable = device.load(blob, &flat, 1).unwrap();
+    let mut submission = Submission::new(&executable, 1);
+    for (number, port) in executable.ports().iter().enumerate() {
+        let buffer = Arc::new(device.import_buffer(&Memory::new(port.bytes).unwrap()).unwrap());
+        submission
+            .bind(u32::try_from(number).unwrap(), &buffer, 0)
+            .unwrap();
+    }
+    let fence = executable.execute(&mut submission, &[]).unwrap();
+    fence.wait(Duration::from_secs(60)).unwrap();
+    PartFence::new(fence, false)
+}
+
+impl Live {
+    pub(crate) fn new() -> Live {
+        let host = Host::builder()
+            .linked(polychip_cpu::query)
+            .configure("cpu", "threads", "1")
+            .build();
+        let device = &host.devices()[0];
+        let clock = Clock::real();
+        let lane = Lanes::new(host.devices(), &clock).of(device);
+        Live {
+            lane,
+            ended: ended(device),
+            members: Mutex::default(),
+        }
+    }
+
+    /// So many sessions with a part each, of all classes, whose deadlines are mixed.
+    pub(crate) fn sessions(&self, count: usize) -> Vec<One> {
+        let mut members = self.members.lock().unwrap();
+        members.clear();
+        let one = |session: usize| {
+            members.push(self.lane.join(session, false));
+            let bell = Bell::new();
+            One {
+                turn: Turn::new(&self.lane, bell.rope()),
+                bell,
+                asked: Asked {
+                    class: Class::ALL[session % Class::COUNT],
+                    deadline_ns: Some((session as u64 * 7919) % 1000),
+                    since_ns: session as u64,
+                    expected_ns: 1000,
+                    width: 1,
+                },
+            }
+        };
+        let sessions = (0..count).map(one).collect();
+        assert_eq!(self.lane.is_shared(), count > 1);
+        sessions
+    }
+
+    /// What a session does that has the device alone: it does not ask.
+    pub(crate) fn is_free(&self, one: &One) -> bool {
+        !self.lane.is_shared() && !one.turn.is_asked()
+    }
+
+    /// All ask; then each that has its turn is given to the device, which has done with it at once, until none waits.
+    pub(crate) fn round(&self, sessions: &[One]) {
+        for one in sessions {
+            one.turn.ask(&one.asked);
+        }
+        let mut left = sessions.len();
+        while left > 0 {
+            for one in sessions {
+                if one.turn.is_asked() && !one.turn.is_waiting() {
+                    assert!(one.turn.begun(&self.ended), "the end is told");
+                    left -= 1;
+                }
+            }
+        }
+    }
+
+    /// So many turns of one session, which waits for them among others.
+    pub(crate) fn turns(&self, one: &One, count: u64) {
+        for _ in 0..count {
+            let mut seen = one.bell.rings();
+            let mut has = one.turn.ask(&one.asked);
+            while !has {
+                one.bell.wait(seen, Duration::from_secs(60));
+                seen = one.bell.rings();
+                has = one.turn.ask(&one.asked);
+            }
+            assert!(one.turn.begun(&self.ended), "the end is told");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a turn on a shared device costs a part, without the device's own work: it asks, is given its turn, begins, and its end
+//! gives the turn to the next.
+//!
+//! `alone`: a session that has the device to itself, and does not ask. `resting`: one beside sessions that want nothing. `waiting/N`: N sessions wait at once, on one thread. `threads/N`: N sessions,
+//! each on a thread of its own that sleeps until it has its turn; this holds the system's wake-ups.
+//!
+//! `cargo bench -p polychip --bench turns`; the time per element is that of a part. At most 2 µs: `scheduler/tests/turns.rs`.
+
+#![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
+
+#[allow(unused_imports, reason = "its tests run in the crate")]
+#[path = "../../src/session/bell.rs"]
+mod bell;
+#[path = "../../src/lane.rs"]
+mod lane;
+mod live;
+mod session {
+    pub(crate) use crate::bell;
+}
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+use live::Live;
+
+fn turns(criterion: &mut Criterion) {
+    let live = Live::new();
+    let mut group = criterion.benchmark_group("turn");
+    group.throughput(Throughput::Elements(1));
+    let alone = live.sessions(1);
+    assert!(live.is_free(&alone[0]));
+    group.bench_function("alone", |bencher| {
+        bencher.iter(|| live.is_free(black_box(&alone[0])))
+    });
+    let resting = live.sessions(4);
+    group.bench_function("resting", |bencher| bencher.iter(|| live.round(&resting[..1])));
+    for count in [2, 8, 32] {
+        let sessions = live.sessions(count);
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function(format!("waiting/{count}"), |bencher| {
+            bencher.iter(|| live.round(&sessions));
+        });
+    }
+    group.throughput(Throughput::Elements(1));
+    for count in [2, 4] {
+        let sessions = live.sessions(count);
+        group.bench_function(format!("threads/{count}"), |bencher| {
+            bencher.iter_custom(|turns| {
+                let each = turns.div_ceil(count as u64);
+                let start = Instant::now();
+                std::thread::scope(|scope| {
+                    for one in &sessions {
+                        scope.spawn(|| live.turns(one, each));
+                    }
+                });
+                start.elapsed()
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, turns);
+criterion_main!(benches);

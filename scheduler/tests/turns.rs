@@ -1,0 +1,78 @@
+//! A turn on a shared device costs a part at most 2 µs and allocates nothing, however many sessions wait.
+
+#![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+#[path = "../src/session/bell.rs"]
+mod bell;
+#[path = "../src/lane.rs"]
+mod lane;
+#[path = "../benches/turns/live.rs"]
+mod live;
+mod session {
+    pub(crate) use crate::bell;
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the pointer came from the system's allocator.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A build without optimisation takes some times as long.
+const MOST: Duration = match cfg!(debug_assertions) {
+    true => Duration::from_micros(20),
+    false => Duration::from_micros(2),
+};
+
+// one test: what other threads allocate would be counted too
+#[test]
+fn a_turn_is_cheap_and_allocates_nothing() {
+    let live = live::Live::new();
+    for count in [1, 2, 8, 64] {
+        let sessions = live.sessions(count);
+        for _ in 0..20 {
+            live.round(&sessions);
+        }
+        let before = COUNT.load(Ordering::Relaxed);
+        let rounds = 1000 / count as u32 + 1;
+        // of several tries the best: others use the machine
+        let took = (0..10).map(|_| {
+            let start = Instant::now();
+            for _ in 0..rounds {
+                live.round(&sessions);
+            }
+            start.elapsed() / (rounds * count as u32)
+        });
+        let best = took.min().unwrap();
+        let allocations = COUNT.load(Ordering::Relaxed) - before;
+        eprintln!("{count} sessions: {best:?} a part");
+        assert_eq!(allocations, 0, "{count} sessions");
+        assert!(best <= MOST, "{count} sessions: {best:?} a part");
+    }
+}
