@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
 use polychip_profile::Profile;
 
+use crate::admission::Registry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lanes;
 use crate::model::Model;
@@ -317,6 +318,7 @@ impl Builder {
         let host = host.build();
         Ok(Runtime(Arc::new(Shared {
             lanes: Lanes::new(host.devices(), host.clock()),
+            admitted: Registry::default(),
             host,
             profile,
             cache: self.cache,

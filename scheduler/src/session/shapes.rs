@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use smallvec::SmallVec;
 
+use crate::admission::Reservation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
 use crate::model::Model;
@@ -54,6 +55,8 @@ pub(crate) struct Shapes {
     /// Ends before what it plans for.
     background: Option<Background>,
     kind: Kind,
+    /// Of an admitted session: its place among them.
+    _reservation: Option<Reservation>,
 }
 
 #[derive(Debug)]
@@ -166,7 +169,13 @@ pub struct SpecialisationReport {
 
 impl Shapes {
     /// A session whose one specialisation is there.
-    pub(crate) fn known(id: usize, policy: Policy, flights: Arc<Flights>, special: Special) -> Shapes {
+    pub(crate) fn known(
+        id: usize,
+        policy: Policy,
+        flights: Arc<Flights>,
+        special: Special,
+        reservation: Option<Reservation>,
+    ) -> Shapes {
         let inner = &special.inner;
         Shapes {
             id,
@@ -177,6 +186,7 @@ impl Shapes {
             background: None,
             policy,
             flights,
+            _reservation: reservation,
         }
     }
 
@@ -247,6 +257,7 @@ impl Shapes {
             background,
             inputs,
             policy,
+            _reservation: None,
         })
     }
 
