@@ -170,20 +170,9 @@ impl Wanted {
         let arrivals = self.arrivals()?;
         let policy = self.own_policy();
         let planned = Planned::new(shared, &self.model, &policy, &|_| {})?;
-        let counted =
-            |name: String, planned: Planned| Arc::new(Counted::uncut(name, planned, self.margin_percent));
-        let variants = portfolio::variants(shared, &planned, &policy);
-        // another precision or several devices at once are not what the policy asks for, and cannot be cut
-        let fit = variants.into_iter().filter(|variant| {
-            variant.policy.settings() == policy.settings() && variant.planned.plan().schedule.is_none()
-        });
-        let mut bases: Vec<Arc<Counted>> = fit
-            .map(|variant| counted(variant.name, variant.planned))
-            .collect();
-        if bases.is_empty() {
-            bases.push(counted("the policy's own".to_owned(), planned));
-        }
-        Ok(Member::wanted(self, &policy, arrivals, bases))
+        let name = portfolio::word(policy.aim()).to_owned();
+        let base = Arc::new(Counted::uncut(name, planned, self.margin_percent));
+        Ok(Member::wanted(self, policy, arrivals, base))
     }
 }
 

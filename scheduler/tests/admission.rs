@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polychip::admission::{Admission, CertificateReport, Proof, TimeSource, Wanted};
-use polychip::{ErrorKind, EventKind, Policy, Priority, Run, Runtime, Session};
+use polychip::{Builder, ErrorKind, EventKind, Policy, Priority, Run, Runtime, Session};
 use polychip_null::NullPlugin;
 
 #[path = "scripted/streams.rs"]
@@ -22,6 +22,10 @@ fn ms(ms: u64) -> Duration {
 /// Two devices: nodes with `a` run on the first, those with `b` on the second, all others on both. Abs takes 8 ms and on the
 /// second one 9.5, Neg 20, Relu 60. `more` is said of the first.
 fn runtime(more: &str) -> Runtime {
+    runtime_with(more, Builder::virtual_time)
+}
+
+fn runtime_with(more: &str, build: impl FnOnce(Builder) -> Builder) -> Runtime {
     let device = |refused: &str, abs_ns: f64, more: &str| {
         format!(
             "[[device]]\nrefuse = [{{ node = \"{refused}\" }}]\nlaunch_ns = 500000\n\
@@ -30,13 +34,11 @@ fn runtime(more: &str) -> Runtime {
         )
     };
     let script = device("b*", 8e6, more) + &device("a*", 9.5e6, "");
-    Runtime::builder()
+    let builder = Runtime::builder()
         .link(polychip_sdk::plugin_query::<NullPlugin>)
         .configure("null", "script", script)
-        .only_given_folders()
-        .virtual_time()
-        .build()
-        .unwrap()
+        .only_given_folders();
+    build(builder).build().unwrap()
 }
 
 /// 8 ms.
@@ -209,6 +211,19 @@ fn a_certificate_says_what_it_rests_on() {
 }
 
 #[test]
+fn a_plan_is_cut_no_more_than_it_must_be() {
+    let runtime = runtime("");
+    let counts = [34, 60, 150].map(|period| {
+        let camera = wanted(&runtime, "camera", CAMERA, urgent(ms(period)));
+        let background = wanted(&runtime, "background", BACKGROUND, batch());
+        let admission = runtime.admit([camera, background]).unwrap();
+        let background = admission.certificate().unwrap().sessions[1].clone();
+        (background.parts.len(), background.uncut_ready)
+    });
+    assert_eq!(counts, [(3, true), (2, true), (1, false)]);
+}
+
+#[test]
 fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
     let runtime = runtime("");
     let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
@@ -221,13 +236,13 @@ fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
         (instant.device.as_str(), instant.supply_ns),
         ("null:0", 33_300_000)
     );
-    assert_eq!((instant.demand_ns, instant.blocking_ns), (69_000_000, 60_500_000));
+    assert_eq!((instant.demand_ns, instant.blocking_ns), (68_999_999, 60_499_999));
     assert_eq!(refusal.proof, Proof::Misses);
     let words = admission.to_string();
     for word in [
         "refused: null:0, urgent: within 33.3 ms there may be 69 ms to do",
         "60.5 ms of long that was begun before",
-        "would fit: camera due after",
+        "would fit: parts of long on null:0 no longer than 21.145 ms",
         "would fit: without long",
         "camera came at 0 ms, was due at 33.3 ms and ended at",
     ] {
@@ -407,4 +422,35 @@ fn what_no_certificate_can_be_about_is_an_error() {
     let margin = wanted(&runtime, "camera", CAMERA, urgent(FRAME)).margin_percent(-1.0);
     let error = runtime.admit([margin]).unwrap_err();
     assert!(error.to_string().contains("the margin is -1 %"), "{error}");
+}
+
+#[test]
+fn admitted_sessions_come_and_go_on_the_machines_clock() {
+    let runtime = runtime_with("", |builder| builder);
+    let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
+    let background = wanted(&runtime, "background", BACKGROUND, batch());
+    let [background] = <[Session; 1]>::try_from(made(&runtime, [background])).unwrap();
+    let answer = |run: Run| {
+        let outputs = run.wait(ms(60_000)).unwrap();
+        outputs.at(0).unwrap().values::<f32>().unwrap()[0]
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let input = filled(&background);
+            for _ in 0..12 {
+                let runs = [0; 2].map(|_| background.submit(&[&input]).unwrap());
+                assert_eq!(runs.map(answer), [0.5; 2]);
+            }
+        });
+        for _ in 0..4 {
+            let sessions = made(&runtime, [camera()]);
+            assert_eq!(parts(&background).len(), 3);
+            let input = filled(&sessions[0]);
+            for _ in 0..4 {
+                assert_eq!(answer(sessions[0].submit(&[&input]).unwrap()), 0.5);
+            }
+            drop((input, sessions));
+            assert_eq!(parts(&background).len(), 1);
+        }
+    });
 }

@@ -11,7 +11,6 @@
 //!
 //! Not here: compiling what was chosen, and putting it in place (`registry`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polychip_lanes::{self as lanes, Arrivals, Choice, Class, Device, Part, Task, TaskSet};
@@ -24,7 +23,8 @@ use crate::admission::report::{
 use crate::admission::timed::TimedPart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
-use crate::policy::{Aim, Policy, Settings};
+use crate::policy::{Aim, Policy};
+use crate::session::{portfolio, turns};
 use crate::shared::Shared;
 
 /// Times that a plan is cut: into halves, quarters, eighths, sixteenths.
@@ -52,12 +52,11 @@ pub(crate) struct Member {
     pub(crate) class: Class,
     arrivals: Arrivals,
     margin_percent: f64,
-    settings: Settings,
-    aim: Aim,
+    policy: Policy,
     /// The uncut plan stays ready beside a cut one.
     keeps_uncut: bool,
-    /// Its plans, uncut, the policy's own first; of a session that was admitted before the one that it has.
-    bases: Vec<Arc<Counted>>,
+    /// Its plan, uncut: the policy's own, or of a session that was admitted before the one that it has.
+    base: Arc<Counted>,
     /// What it has, where it was admitted before.
     pub(crate) has: Option<Chosen>,
 }
@@ -113,22 +112,16 @@ fn place(devices: &[Device], name: &str) -> usize {
 }
 
 impl Member {
-    pub(crate) fn wanted(
-        wanted: &Wanted,
-        policy: &Policy,
-        arrivals: Arrivals,
-        bases: Vec<Arc<Counted>>,
-    ) -> Self {
-        let class = crate::session::turns::class(policy.urgency());
+    pub(crate) fn wanted(wanted: &Wanted, policy: Policy, arrivals: Arrivals, base: Arc<Counted>) -> Self {
+        let class = turns::class(policy.urgency());
         Self {
             name: wanted.name.clone(),
             class,
             arrivals,
             margin_percent: wanted.margin_percent,
-            settings: policy.settings(),
-            aim: policy.aim(),
+            policy,
             keeps_uncut: class == Class::Background || arrivals == Arrivals::Endless,
-            bases,
+            base,
             has: None,
         }
     }
@@ -140,7 +133,7 @@ impl Member {
             None => &chosen.plan,
         };
         Self {
-            bases: vec![Arc::clone(base)],
+            base: Arc::clone(base),
             has: Some(chosen.clone()),
             ..self.clone()
         }
@@ -161,22 +154,21 @@ impl Member {
     }
 
     /// What it may be given.
-    fn options(&self, plans: &mut Cuts<'_>, all: bool, cut: bool) -> Result<Vec<Chosen>> {
+    fn options(&self, plans: &mut Plans<'_>, all: bool, cut: bool) -> Result<Vec<Chosen>> {
         let mut options = Vec::new();
-        let bases = match &self.has {
-            Some(has) => {
-                // as if it had been chosen for each of them
-                let ready = has.ready.iter();
-                options.extend(ready.map(|plan| Chosen {
-                    plan: Arc::clone(plan),
-                    ready: has.ready.clone(),
-                }));
-                &self.bases[..]
-            }
-            None if all => &self.bases[..],
-            None => &self.bases[..1],
+        if let Some(has) = &self.has {
+            // as if it had been chosen for each of them
+            let ready = has.ready.iter();
+            options.extend(ready.map(|plan| Chosen {
+                plan: Arc::clone(plan),
+                ready: has.ready.clone(),
+            }));
+        }
+        let bases = match all && self.has.is_none() {
+            true => plans.front(self),
+            false => vec![Arc::clone(&self.base)],
         };
-        for base in bases {
+        for base in &bases {
             if self.has.is_none() {
                 options.push(self.uncut(base));
             }
@@ -235,33 +227,57 @@ fn memory(chosen: &Chosen, devices: &[Device]) -> Vec<(usize, u64)> {
         .collect()
 }
 
-/// Plans that were cut, each made once.
-struct Cuts<'a> {
+/// Plans that may be chosen in the place of others.
+struct Plans<'a> {
     shared: &'a Shared,
-    /// By address of the uncut plan.
-    made: BTreeMap<usize, Vec<Arc<Counted>>>,
+    /// Uncut plans, and what they are when they are cut ever finer.
+    cut: Vec<(Arc<Counted>, Vec<Arc<Counted>>)>,
 }
 
-impl Cuts<'_> {
+impl Plans<'_> {
+    /// The plans of a session that is not admitted yet: its policy's own, and those that it would have if it were governed.
+    fn front(&self, member: &Member) -> Vec<Arc<Counted>> {
+        let policy = &member.policy;
+        let variants = portfolio::variants(self.shared, &member.base.planned, policy);
+        // another precision or several devices at once are not what the policy asks for, or cannot be cut
+        let fit = variants.into_iter().skip(1).filter(|variant| {
+            variant.policy.settings() == policy.settings() && variant.planned.plan().schedule.is_none()
+        });
+        let others = fit.map(|variant| {
+            let counted = Counted::uncut(variant.name, variant.planned, member.margin_percent);
+            Arc::new(counted)
+        });
+        std::iter::once(Arc::clone(&member.base)).chain(others).collect()
+    }
+
     /// A plan cut ever finer.
     fn of(&mut self, member: &Member, base: &Arc<Counted>) -> Result<&[Arc<Counted>]> {
-        let key = Arc::as_ptr(base) as usize;
-        if !self.made.contains_key(&key) {
-            let mut finer = Vec::new();
-            let mut count = base.parts.len();
-            for halving in 1..=HALVINGS {
-                let longest = base.longest().picoseconds() >> halving;
-                let Some(cut) = self.one(member, base, Nanos::from_picoseconds(longest))? else {
-                    break;
-                };
-                if cut.parts.len() > count {
-                    count = cut.parts.len();
-                    finer.push(cut);
-                }
+        let known = self.cut.iter().position(|(other, _)| Arc::ptr_eq(other, base));
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let finer = self.ever_finer(member, base)?;
+                self.cut.push((Arc::clone(base), finer));
+                self.cut.len() - 1
             }
-            self.made.insert(key, finer);
+        };
+        Ok(&self.cut[place].1)
+    }
+
+    fn ever_finer(&self, member: &Member, base: &Arc<Counted>) -> Result<Vec<Arc<Counted>>> {
+        let mut finer = Vec::new();
+        let mut count = base.parts.len();
+        for halving in 1..=HALVINGS {
+            let longest = base.longest().picoseconds() >> halving;
+            let Some(cut) = self.one(member, base, Nanos::from_picoseconds(longest))? else {
+                break;
+            };
+            if cut.parts.len() > count {
+                count = cut.parts.len();
+                finer.push(cut);
+            }
         }
-        Ok(&self.made[&key])
+        Ok(finer)
     }
 
     /// A plan cut so that no part is predicted to take longer; none where it cannot be cut.
@@ -269,7 +285,7 @@ impl Cuts<'_> {
         if base.planned.plan().objective.goal != Goal::Serial || longest == Nanos::ZERO {
             return Ok(None);
         }
-        let planned = base.planned.cut(self.shared, member.settings, longest)?;
+        let planned = base.planned.cut(self.shared, member.policy.settings(), longest)?;
         let cut = Counted {
             cut: Some((longest, Arc::clone(base))),
             ..Counted::uncut(base.name.clone(), planned, member.margin_percent)
@@ -318,9 +334,9 @@ pub(crate) fn choose(
     members: &[Member],
 ) -> Result<std::result::Result<Found, RefusalReport>> {
     let devices = devices(shared);
-    let mut plans = Cuts {
+    let mut plans = Plans {
         shared,
-        made: BTreeMap::new(),
+        cut: Vec::new(),
     };
     for (all, cut) in [(false, false), (false, true), (true, true)] {
         let options = members.iter().map(|member| member.options(&mut plans, all, cut));
@@ -354,7 +370,7 @@ fn jointly(devices: &[Device], members: &[Member], options: &[Vec<Chosen>]) -> R
                 .collect(),
         });
     let sessions: Vec<lanes::Session> = sessions.collect();
-    let frugal = members.iter().all(|member| member.aim == Aim::Energy);
+    let frugal = members.iter().all(|member| member.policy.aim() == Aim::Energy);
     let is_known = options.iter().flatten().all(|chosen| energy(chosen).is_some());
     let aim = match frugal && is_known {
         true => lanes::Aim::Energy,
@@ -368,7 +384,7 @@ fn jointly(devices: &[Device], members: &[Member], options: &[Vec<Chosen>]) -> R
 }
 
 /// The same with plans that are cut no more than they must be, those of the least urgent first.
-fn coarser(devices: &[Device], members: &[Member], plans: &Cuts<'_>, found: Found) -> Result<Found> {
+fn coarser(devices: &[Device], members: &[Member], plans: &Plans<'_>, found: Found) -> Result<Found> {
     let mut found = found;
     let mut order: Vec<usize> = (0..members.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(members[*index].class));
@@ -423,11 +439,11 @@ fn coarser(devices: &[Device], members: &[Member], plans: &Cuts<'_>, found: Foun
 fn refused(
     devices: &[Device],
     members: &[Member],
-    plans: &mut Cuts<'_>,
+    plans: &mut Plans<'_>,
 ) -> Result<std::result::Result<Found, RefusalReport>> {
     let own = |member: &Member| match &member.has {
         Some(has) => has.clone(),
-        None => member.uncut(&member.bases[0]),
+        None => member.uncut(&member.base),
     };
     let mut chosen: Vec<Chosen> = members.iter().map(own).collect();
     loop {
@@ -452,7 +468,7 @@ fn refused(
             }
         ) {
             for (member, chosen) in members.iter().zip(&mut chosen) {
-                let base = &member.bases[0];
+                let base = &member.base;
                 let finest = plans.of(member, base)?.last().cloned();
                 if let Some(finest) = finest.filter(|finest| finest.parts.len() > chosen.plan.parts.len()) {
                     *chosen = member.cut(&finest, base);
