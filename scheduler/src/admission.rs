@@ -47,7 +47,8 @@ use crate::runtime::Runtime;
 use crate::session::{Session, portfolio};
 use crate::shared::Shared;
 use choose::{Counted, Member};
-pub(crate) use registry::{Kept, Registry, Reservation};
+pub(crate) use registry::Registry;
+use registry::Reserved;
 
 pub use report::{
     ArrivalReport, CertificateReport, DeviceProof, InstantReport, MissReport, PartProof, Proof, RanReport,
@@ -81,9 +82,8 @@ pub enum Admission {
 /// Sessions that were admitted and are not made yet. They keep their place among all admitted ones until this is dropped.
 #[derive(Debug)]
 pub struct Admitted {
-    shared: Arc<Shared>,
-    certificate: CertificateReport,
-    sessions: Vec<(Reservation, Policy)>,
+    runtime: Runtime,
+    reserved: Reserved,
 }
 
 impl Wanted {
@@ -166,13 +166,17 @@ impl Wanted {
     }
 
     /// What is to be chosen for it.
-    fn member(&self, shared: &Shared) -> Result<Member> {
+    fn member(&self, shared: &Shared) -> Result<(Member, Policy)> {
         let arrivals = self.arrivals()?;
         let policy = self.own_policy();
         let planned = Planned::new(shared, &self.model, &policy, &|_| {})?;
         let name = portfolio::word(policy.aim()).to_owned();
         let base = Arc::new(Counted::uncut(name, planned, self.margin_percent));
-        Ok(Member::wanted(self, policy, arrivals, base))
+        let (name, margin_percent) = (&self.name, self.margin_percent);
+        Ok((
+            Member::wanted(name, margin_percent, policy.clone(), arrivals, base),
+            policy,
+        ))
     }
 }
 
@@ -212,7 +216,7 @@ impl Admission {
 impl std::fmt::Display for Admission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Admission::Admitted(admitted) => admitted.certificate.fmt(f),
+            Admission::Admitted(admitted) => admitted.certificate().fmt(f),
             Admission::Refused(refusal) => refusal.fmt(f),
         }
     }
@@ -222,7 +226,7 @@ impl Admitted {
     /// The proof, of these sessions and those that were admitted before.
     #[must_use]
     pub fn certificate(&self) -> &CertificateReport {
-        &self.certificate
+        &self.reserved.certificate
     }
 
     /// Compiles and loads the sessions, in the order in which they were asked for. Each has its place among the admitted
@@ -231,7 +235,7 @@ impl Admitted {
     /// # Errors
     /// A device refused a part. Then none of them is admitted any more.
     pub fn sessions(self) -> Result<Vec<Session>> {
-        registry::make(&self.shared, self.sessions)
+        registry::make(&self.runtime.1, &self.runtime.0, self.reserved)
     }
 }
 
@@ -266,13 +270,20 @@ impl Runtime {
     /// As [`Runtime::plan`]; a model with open sizes, a governed policy, a deadline without a period, a name that is taken;
     /// a device refused a part that an admitted session would have been cut to.
     pub fn admit(&self, wanted: impl IntoIterator<Item = Wanted>) -> Result<Admission> {
-        let wanted: Vec<Wanted> = wanted.into_iter().collect();
-        registry::admit(&self.0, &wanted)
+        let wanted = wanted.into_iter().map(|wanted| wanted.member(&self.0));
+        let wanted = wanted.collect::<Result<Vec<_>>>()?;
+        Ok(match registry::admit(&self.1, &self.0, wanted)? {
+            Ok(reserved) => Admission::Admitted(Admitted {
+                runtime: self.clone(),
+                reserved,
+            }),
+            Err(refusal) => Admission::Refused(refusal),
+        })
     }
 
     /// The proof of all sessions that are admitted now, as they run; none where there are none.
     #[must_use]
     pub fn admitted(&self) -> Option<CertificateReport> {
-        self.0.admitted.certificate(&self.0)
+        self.1.certificate(&self.0)
     }
 }

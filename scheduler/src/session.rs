@@ -19,7 +19,6 @@ use std::time::Duration;
 use polychip_host::Memory;
 use polychip_partitioner::Plan;
 
-use crate::admission::{Kept, Reservation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventLog;
 use crate::model::Model;
@@ -38,12 +37,14 @@ use flights::Flights;
 use govern::state::Governing;
 use govern::watch::Watch;
 use inner::{Current, Inner, LossCount, output_in_flight};
+use kept::Kept;
 use lateness::{Lateness, Submitted, whole_ns};
 use loaded::LoadedPlan;
-use shapes::{Shapes, Special};
+use shapes::{Held, Shapes, Special};
 use slot::Slot;
 use turns::Terms;
 
+mod admitted;
 pub(crate) mod arena;
 mod background;
 pub(crate) mod bell;
@@ -56,6 +57,7 @@ mod flights;
 pub(crate) mod govern;
 pub(crate) mod history;
 pub(crate) mod inner;
+pub(crate) mod kept;
 pub(crate) mod lateness;
 pub(crate) mod loaded;
 pub(crate) mod memory;
@@ -168,7 +170,7 @@ impl Session {
         policy: Policy,
         first: Arc<LoadedPlan>,
         kept: Vec<Kept>,
-        reservation: Reservation,
+        held: Held,
     ) -> Result<Session> {
         let flights = Arc::new(Flights::new(policy.runs_in_flight()));
         let number = kept.len() as u64;
@@ -178,7 +180,7 @@ impl Session {
             policy,
             flights,
             special,
-            Some(reservation),
+            Some(held),
         ))))
     }
 

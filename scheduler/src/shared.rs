@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use polychip_host::Host;
 use polychip_profile::Profile;
 
-use crate::admission::Registry;
 use crate::lane::Lanes;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
@@ -19,8 +18,6 @@ pub(crate) struct Shared {
     pub(crate) host: Host,
     /// Whose turn it is on each device.
     pub(crate) lanes: Lanes,
-    /// Sessions of which it is proved that they meet their deadlines.
-    pub(crate) admitted: Registry,
     pub(crate) profile: Arc<Profile>,
     /// Compiled parts are kept here between processes.
     pub(crate) cache: Option<PathBuf>,

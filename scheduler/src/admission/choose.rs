@@ -16,7 +16,6 @@ use std::sync::Arc;
 use polychip_lanes::{self as lanes, Arrivals, Choice, Class, Device, Part, Task, TaskSet};
 use polychip_partitioner::{Goal, Nanos};
 
-use crate::admission::Wanted;
 use crate::admission::report::{
     CertificateReport, DeviceProof, InstantReport, PartProof, RefusalReport, SessionProof,
 };
@@ -24,6 +23,7 @@ use crate::admission::timed::TimedPart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
 use crate::policy::{Aim, Policy};
+use crate::session::kept::ToKeep;
 use crate::session::{portfolio, turns};
 use crate::shared::Shared;
 
@@ -41,6 +41,8 @@ pub(crate) struct Counted {
     pub(crate) name: String,
     pub(crate) planned: Planned,
     pub(crate) parts: Vec<TimedPart>,
+    /// Their times, in nanoseconds.
+    times_ns: Vec<u64>,
     /// What it was cut by, and the plan before.
     pub(crate) cut: Option<(Nanos, Arc<Counted>)>,
 }
@@ -82,8 +84,17 @@ impl Counted {
         Self {
             name,
             planned,
+            times_ns: parts.iter().map(|part| part.time_ns).collect(),
             parts,
             cut: None,
+        }
+    }
+
+    /// As it is to be kept ready.
+    pub(crate) fn to_keep(&self) -> ToKeep<'_> {
+        ToKeep {
+            planned: &self.planned,
+            times_ns: &self.times_ns,
         }
     }
 
@@ -112,13 +123,19 @@ fn place(devices: &[Device], name: &str) -> usize {
 }
 
 impl Member {
-    pub(crate) fn wanted(wanted: &Wanted, policy: Policy, arrivals: Arrivals, base: Arc<Counted>) -> Self {
+    pub(crate) fn wanted(
+        name: &str,
+        margin_percent: f64,
+        policy: Policy,
+        arrivals: Arrivals,
+        base: Arc<Counted>,
+    ) -> Self {
         let class = turns::class(policy.urgency());
         Self {
-            name: wanted.name.clone(),
+            name: name.to_owned(),
             class,
             arrivals,
-            margin_percent: wanted.margin_percent,
+            margin_percent,
             policy,
             keeps_uncut: class == Class::Background || arrivals == Arrivals::Endless,
             base,

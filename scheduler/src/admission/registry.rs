@@ -12,16 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use polychip_partitioner::Plan;
 
-use crate::admission::choose::{self, Chosen, Counted, Found, Member};
-use crate::admission::report::CertificateReport;
-use crate::admission::{Admission, Admitted, Wanted};
+use crate::admission::choose::{self, Chosen, Found, Member};
+use crate::admission::report::{CertificateReport, RefusalReport};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventKind};
 use crate::policy::Policy;
-use crate::replan;
-use crate::session::compile::Loaded;
 use crate::session::inner::Inner;
-use crate::session::loaded::LoadedPlan;
+use crate::session::kept::Kept;
 use crate::session::{Session, next_id};
 use crate::shared::Shared;
 
@@ -53,23 +49,9 @@ struct Entry {
 /// The place of a session among the admitted ones, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
+    registry: Arc<Registry>,
     shared: Arc<Shared>,
     number: u64,
-}
-
-/// A plan that an admitted session keeps ready.
-#[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    counted: Arc<Counted>,
-    plan: Arc<LoadedPlan>,
-}
-
-impl Kept {
-    /// Whether it has just these parts.
-    fn is_of(&self, plan: &Plan) -> bool {
-        let parts = |plan: &Plan| -> Vec<String> { plan.parts.iter().map(|part| part.id.clone()).collect() };
-        parts(self.counted.planned.plan()) == parts(plan)
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -78,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let registry = &self.shared.admitted;
+        let registry = &self.registry;
         lock(&registry.entries)
             .all
             .retain(|entry| entry.number != self.number);
@@ -149,7 +131,7 @@ impl Registry {
             own.member = entry.member.clone();
             drop(all);
             if let Some(inner) = entry.session.upgrade() {
-                inner.take_up(&entry.member.chosen());
+                take_up(&inner, &entry.member.chosen());
             }
         }
     }
@@ -162,7 +144,7 @@ impl Registry {
         };
         for (entry, due) in entries.iter().zip(found.due()) {
             if let Some(inner) = entry.session.upgrade() {
-                inner.set_due(&entry.member.chosen().plan, &due);
+                inner.set_due(entry.member.chosen().plan.planned.plan(), &due);
             }
         }
         Ok(())
@@ -177,6 +159,17 @@ impl Registry {
     }
 }
 
+/// The next run takes the plan that was chosen; what is not to be ready any more goes.
+fn take_up(inner: &Inner, chosen: &Chosen) {
+    let why = match &chosen.plan.cut {
+        Some((longest, _)) => format!("cut to parts of {longest}, for sessions that were admitted"),
+        None => "uncut, since the sessions are gone that it was cut for".to_owned(),
+    };
+    inner.take_up(chosen.plan.planned.plan(), &chosen.plan.name, why);
+    let ready: Vec<&Plan> = chosen.ready.iter().map(|plan| plan.planned.plan()).collect();
+    inner.keep_only(&ready);
+}
+
 /// All that are admitted, as they are; none where there are none.
 fn found(shared: &Shared, entries: &[Entry]) -> Result<Option<Found>> {
     let members: Vec<Member> = entries.iter().map(|entry| entry.member.clone()).collect();
@@ -187,37 +180,48 @@ fn found(shared: &Shared, entries: &[Entry]) -> Result<Option<Found>> {
     choose::judged(&choose::devices(shared), &members, chosen)
 }
 
+/// What is to be admitted: how admission sees it, and the policy of its session.
+pub(crate) type Asked = (Member, Policy);
+
+/// Sessions that were admitted and are not made yet, with the proof.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) certificate: CertificateReport,
+    sessions: Vec<(Reservation, Policy)>,
+}
+
 /// Judges sessions beside those that are admitted, and keeps a place for them.
-pub(crate) fn admit(shared: &Arc<Shared>, wanted: &[Wanted]) -> Result<Admission> {
-    let members = wanted.iter().map(|wanted| wanted.member(shared));
-    let members: Vec<Member> = members.collect::<Result<_>>()?;
-    let registry = &shared.admitted;
+pub(crate) fn admit(
+    registry: &Arc<Registry>,
+    shared: &Arc<Shared>,
+    wanted: Vec<Asked>,
+) -> Result<std::result::Result<Reserved, RefusalReport>> {
     registry.alone(shared, || {
         let mut entries = registry.snapshot();
         let mut all: Vec<Member> = entries.iter().map(|entry| entry.member.clone()).collect();
-        for member in members {
+        for (member, _) in &wanted {
             if all.iter().any(|other| other.name == member.name) {
                 let words = format!("there is an admitted session {:?} already", member.name);
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
-            all.push(member);
+            all.push(member.clone());
         }
         let found = match choose::choose(shared, &all)? {
             Ok(found) => found,
-            Err(refusal) => return Ok(Admission::Refused(refusal)),
+            Err(refusal) => return Ok(Err(refusal)),
         };
         let certificate = found.report(&all)?;
-        let new = all.split_off(entries.len());
-        let (before, wanted_chosen) = found.chosen.split_at(entries.len());
+        let (before, new) = found.chosen.split_at(entries.len());
         for (entry, chosen) in entries.iter_mut().zip(before) {
             if let Some(inner) = entry.session.upgrade() {
-                inner.make_ready(shared, chosen)?;
+                let mut ready = chosen.ready.iter();
+                ready.try_for_each(|plan| inner.make_ready(plan.to_keep()))?;
             }
             entry.member = entry.member.admitted(chosen);
         }
         registry.put_in_place(&entries);
         let mut sessions = Vec::with_capacity(wanted.len());
-        for ((member, chosen), wanted) in new.iter().zip(wanted_chosen).zip(wanted) {
+        for ((member, policy), chosen) in wanted.into_iter().zip(new) {
             let mut all = lock(&registry.entries);
             all.number += 1;
             let number = all.number;
@@ -227,14 +231,14 @@ pub(crate) fn admit(shared: &Arc<Shared>, wanted: &[Wanted]) -> Result<Admission
                 session: Weak::new(),
             });
             let reservation = Reservation {
+                registry: Arc::clone(registry),
                 shared: Arc::clone(shared),
                 number,
             };
-            sessions.push((reservation, wanted.own_policy()));
+            sessions.push((reservation, policy));
         }
         registry.set_due(shared)?;
-        Ok(Admission::Admitted(Admitted {
-            shared: Arc::clone(shared),
+        Ok(Ok(Reserved {
             certificate,
             sessions,
         }))
@@ -242,32 +246,30 @@ pub(crate) fn admit(shared: &Arc<Shared>, wanted: &[Wanted]) -> Result<Admission
 }
 
 /// Makes sessions that were admitted.
-pub(crate) fn make(shared: &Arc<Shared>, sessions: Vec<(Reservation, Policy)>) -> Result<Vec<Session>> {
-    let registry = &shared.admitted;
+pub(crate) fn make(
+    registry: &Arc<Registry>,
+    shared: &Arc<Shared>,
+    reserved: Reserved,
+) -> Result<Vec<Session>> {
     registry.alone(shared, || {
-        let mut made = Vec::with_capacity(sessions.len());
-        for (reservation, policy) in sessions {
+        let mut made = Vec::with_capacity(reserved.sessions.len());
+        for (reservation, policy) in reserved.sessions {
             let number = reservation.number;
-            let entry = registry
-                .snapshot()
-                .into_iter()
-                .find(|entry| entry.number == number);
+            let entries = registry.snapshot();
+            let entry = entries.iter().find(|entry| entry.number == number);
             let entry = entry.expect("invariant: an entry is there as long as its reservation");
             let chosen = entry.member.chosen();
             let id = next_id();
-            let mut kept = Vec::with_capacity(chosen.ready.len());
-            for (number, counted) in (0..).zip(&chosen.ready) {
-                kept.push(load(shared, counted, &policy, id, number)?);
-            }
-            let first = kept.iter().find(|kept| Arc::ptr_eq(&kept.counted, &chosen.plan));
+            let ready = (0..).zip(&chosen.ready);
+            let kept = ready.map(|(number, plan)| plan.to_keep().load(shared, id, number, &policy));
+            let kept: Vec<Kept> = kept.collect::<Result<_>>()?;
+            let first = kept.iter().find(|kept| kept.is_of(chosen.plan.planned.plan()));
             let first = Arc::clone(&first.expect("invariant: what was chosen is ready").plan);
-            let session = Session::admitted(shared, id, policy, first, kept, reservation)?;
+            let session = Session::admitted(shared, id, policy, first, kept, Box::new(reservation))?;
+            let inner = session.0.latest();
             let mut entries = lock(&registry.entries);
             if let Some(entry) = entries.all.iter_mut().find(|entry| entry.number == number) {
-                entry.session = session
-                    .0
-                    .latest()
-                    .map_or_else(Weak::new, |inner| Arc::downgrade(&inner));
+                entry.session = inner.map_or_else(Weak::new, |inner| Arc::downgrade(&inner));
             }
             drop(entries);
             made.push(session);
@@ -275,88 +277,4 @@ pub(crate) fn make(shared: &Arc<Shared>, sessions: Vec<(Reservation, Policy)>) -
         registry.set_due(shared)?;
         Ok(made)
     })
-}
-
-/// Compiles and loads a plan as it was counted: a device that refuses a part of it is an error.
-fn load(
-    shared: &Arc<Shared>,
-    counted: &Arc<Counted>,
-    policy: &Policy,
-    session: usize,
-    number: u64,
-) -> Result<Kept> {
-    let as_it_is = policy.clone().replan(false);
-    let planned = counted.planned.clone();
-    let (planned, parts) = replan::compile(shared, planned, &as_it_is, Loaded::default())?;
-    let times: Vec<u64> = counted.parts.iter().map(|part| part.time_ns).collect();
-    let plan = LoadedPlan::counted(shared, number, session, planned, parts, policy, Some(&times))?;
-    Ok(Kept {
-        counted: Arc::clone(counted),
-        plan: Arc::new(plan),
-    })
-}
-
-impl Inner {
-    /// Compiles and loads what is to be ready and is not; nothing changes for runs.
-    fn make_ready(&self, shared: &Arc<Shared>, chosen: &Chosen) -> Result<()> {
-        for counted in &chosen.ready {
-            let is_ready = |kept: &Kept| Arc::ptr_eq(&kept.counted, counted);
-            if lock(&self.kept).iter().any(is_ready) {
-                continue;
-            }
-            let made = load(shared, counted, &self.policy, self.id, self.next_number())?;
-            lock(&self.kept).push(made);
-        }
-        Ok(())
-    }
-
-    /// The next run takes the plan that was chosen; what is not to be ready any more goes.
-    fn take_up(&self, chosen: &Chosen) {
-        let mut kept = lock(&self.kept);
-        let is_chosen = |kept: &&Kept| Arc::ptr_eq(&kept.counted, &chosen.plan);
-        let Some(found) = kept.iter().find(is_chosen).map(|kept| Arc::clone(&kept.plan)) else {
-            return;
-        };
-        let (is_in_place, policy) = {
-            let current = self.current();
-            let in_place = current.plan.as_ref();
-            (
-                in_place.is_some_and(|plan| Arc::ptr_eq(plan, &found)),
-                Arc::clone(&current.policy),
-            )
-        };
-        if !is_in_place && !found.has_failed() && !found.is_broken() {
-            self.put_in_place(&found, &policy);
-            let words = match &chosen.plan.cut {
-                Some((longest, _)) => format!("cut to parts of {longest}, for sessions that were admitted"),
-                None => "uncut, since the sessions are gone that it was cut for".to_owned(),
-            };
-            self.tell(Event::new(EventKind::Switched, &chosen.plan.name, 0, words));
-        }
-        kept.retain(|kept| chosen.ready.iter().any(|ready| Arc::ptr_eq(ready, &kept.counted)));
-    }
-
-    /// The times that a plan of these parts was counted with, where admission keeps it ready, in nanoseconds.
-    pub(crate) fn counted_times(&self, plan: &Plan) -> Option<Vec<u64>> {
-        let kept = lock(&self.kept);
-        let found = kept.iter().find(|kept| kept.is_of(plan))?;
-        Some(found.counted.parts.iter().map(|part| part.time_ns).collect())
-    }
-
-    /// A plan was loaded again: it stays ready in the place of what is void.
-    pub(crate) fn keep_instead(&self, plan: &Arc<LoadedPlan>) {
-        let mut kept = lock(&self.kept);
-        if let Some(kept) = kept.iter_mut().find(|kept| kept.is_of(plan.planned.plan())) {
-            plan.wiring.set_due(&kept.plan.wiring.due());
-            kept.plan = Arc::clone(plan);
-        }
-    }
-
-    /// Parts of a plan are due so long after their run is submitted.
-    fn set_due(&self, counted: &Arc<Counted>, within_ns: &[u64]) {
-        let kept = lock(&self.kept);
-        if let Some(kept) = kept.iter().find(|kept| Arc::ptr_eq(&kept.counted, counted)) {
-            kept.plan.wiring.set_due(within_ns);
-        }
-    }
 }

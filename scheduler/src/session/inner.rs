@@ -10,7 +10,6 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::admission::Kept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventLog};
 use crate::planned::Planned;
@@ -18,6 +17,7 @@ use crate::policy::Policy;
 use crate::session::buckets::Padding;
 use crate::session::cooled::Cooling;
 use crate::session::govern::state::Governing;
+use crate::session::kept::Kept;
 use crate::session::lateness::Lateness;
 use crate::session::loaded::LoadedPlan;
 use crate::session::state::States;

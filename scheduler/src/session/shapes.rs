@@ -21,7 +21,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use smallvec::SmallVec;
 
-use crate::admission::Reservation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind};
 use crate::model::Model;
@@ -42,6 +41,9 @@ const PLANS: u64 = 1 << 32;
 /// What a specialisation takes beside tensors and constants, per node: its graph, prices and steps.
 const NODE_BYTES: u64 = 4 << 10;
 
+/// What is let go of with the last clone of a session.
+pub(crate) type Held = Box<dyn std::fmt::Debug + Send + Sync>;
+
 /// What the clones of a session share.
 #[derive(Debug)]
 pub(crate) struct Shapes {
@@ -56,7 +58,7 @@ pub(crate) struct Shapes {
     background: Option<Background>,
     kind: Kind,
     /// Of an admitted session: its place among them.
-    _reservation: Option<Reservation>,
+    _held: Option<Held>,
 }
 
 #[derive(Debug)]
@@ -174,7 +176,7 @@ impl Shapes {
         policy: Policy,
         flights: Arc<Flights>,
         special: Special,
-        reservation: Option<Reservation>,
+        held: Option<Held>,
     ) -> Shapes {
         let inner = &special.inner;
         Shapes {
@@ -186,7 +188,7 @@ impl Shapes {
             background: None,
             policy,
             flights,
-            _reservation: reservation,
+            _held: held,
         }
     }
 
@@ -257,7 +259,7 @@ impl Shapes {
             background,
             inputs,
             policy,
-            _reservation: None,
+            _held: None,
         })
     }
 
