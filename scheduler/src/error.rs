@@ -34,6 +34,8 @@ pub enum ErrorKind {
     /// session came ([`Late`](crate::Late)), or it waited for its turn on a device for longer than
     /// [`Policy::patience`](crate::Policy::patience).
     Dropped,
+    /// Sessions were refused by admission ([`Runtime::admit`](crate::Runtime::admit)).
+    NotAdmitted,
     /// The profile database is foreign, corrupt, of another version, or cannot be written.
     BadProfile,
     /// A file cannot be read or written.

@@ -35,7 +35,7 @@ pub enum EventKind {
     ResetFailed,
     /// Executables were loaded again after a reset.
     Reloaded,
-    /// The governor changed the plan.
+    /// The governor, or admission, changed the plan.
     Switched,
     /// The profile database could not be read or written.
     ProfileUnused,

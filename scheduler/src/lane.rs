@@ -5,13 +5,16 @@
 //!
 //! Invariants:
 //! 1. A device that one session alone uses has no queue here: its parts are given to it at once. But where several runs of
-//!    that session are in flight through devices that wait for each other here, their order decides whether these are busy.
+//!    that session are in flight through devices that wait for each other here, their order decides whether these are busy;
+//!    and parts of an admitted session take turns always.
 //! 2. No lock of a lane is held while a device is called. Once as many parts have waited as wait now, nothing is
 //!    allocated.
 //! 3. A turn is over when its part has ended, failed or was given up, whoever sees that first; then others go on.
 //! 4. On virtual time, which only who waits moves, a turn that nobody makes use of lapses.
 //! 5. How many parts a device has at once, and whether one gives way to a more urgent one, its plugin says; where it does
 //!    not, a device has one at a time, to its end.
+//! 6. A part that only waits for one that is with the same device is in the queue before that device is given another
+//!    one: what else waits cannot get between parts of a more urgent run. Admission rests on that.
 //!
 //! Not here: when a part is ready (`session/slot`).
 
@@ -53,6 +56,8 @@ struct Given {
     issued: Option<(Instant, u64)>,
     /// On virtual time, where everyone who waits looks at what is with the device.
     fence: Option<Arc<Fence>>,
+    /// The part of the same run that asks for its turn when this one ends.
+    then: Option<(Arc<Waiter>, Asked)>,
 }
 
 /// What a lane tells a part of a slot.
@@ -73,15 +78,15 @@ struct Cell {
 struct Using {
     session: usize,
     plans: usize,
-    /// Those through which several runs go at once, over several devices.
-    pipelines: usize,
+    /// Those whose parts take turns all the same.
+    takes_turns: usize,
 }
 
 /// A session's use of a device by one of its plans.
 pub(crate) struct Member {
     lane: Arc<Lane>,
     session: usize,
-    pipeline: bool,
+    takes_turns: bool,
 }
 
 /// What is said of a part when it asks.
@@ -141,33 +146,34 @@ impl Lane {
         }
     }
 
-    /// A plan of a session uses the device, until the member is dropped. `pipeline` where several runs go through the plan
-    /// at once, over devices of which one does not wait for another by itself.
-    pub(crate) fn join(self: &Arc<Self>, session: usize, pipeline: bool) -> Member {
+    /// A plan of a session uses the device, until the member is dropped. `takes_turns` where its parts do also while no other
+    /// session uses it: several runs go through the plan at once, over devices of which one does not wait for another by
+    /// itself, or it is admitted.
+    pub(crate) fn join(self: &Arc<Self>, session: usize, takes_turns: bool) -> Member {
         let mut members = lock(&self.members);
         let at = members.iter().position(|using| using.session == session);
         let at = at.unwrap_or_else(|| {
             members.push(Using {
                 session,
                 plans: 0,
-                pipelines: 0,
+                takes_turns: 0,
             });
             members.len() - 1
         });
         members[at].plans += 1;
-        members[at].pipelines += usize::from(pipeline);
+        members[at].takes_turns += usize::from(takes_turns);
         self.count(&members);
         Member {
             lane: Arc::clone(self),
             session,
-            pipeline,
+            takes_turns,
         }
     }
 
     fn count(&self, members: &[Using]) {
-        let pipelined = members.iter().any(|using| using.pipelines > 0);
+        let takes_turns = members.iter().any(|using| using.takes_turns > 0);
         self.is_shared
-            .store(members.len() > 1 || pipelined, Ordering::Release);
+            .store(members.len() > 1 || takes_turns, Ordering::Release);
     }
 
     /// Whether parts that are ready are to wait for their turn.
@@ -255,14 +261,31 @@ impl Lane {
 impl State {
     fn end(&mut self, ticket: Ticket, now_ns: u64) {
         self.queue.ended(ticket, now_ns);
-        if let Some(at) = self.given.iter().position(|given| given.ticket == ticket) {
-            // in the order in which they were given: the last one runs where parts give way
-            self.given.remove(at);
+        // in the order in which they were given: the last one runs where parts give way
+        if let Some(at) = self.given.iter().position(|given| given.ticket == ticket)
+            && let Some((waiter, asked)) = self.given.remove(at).then
+        {
+            self.ask(&waiter, &asked, now_ns);
         }
         if self.queue.settings().preemption_ns.is_some() {
             self.ended = Some((Instant::now(), now_ns));
         }
         self.go_on(now_ns);
+    }
+
+    /// A part waits from now on, where it did not.
+    fn ask(&mut self, waiter: &Arc<Waiter>, asked: &Asked, now_ns: u64) {
+        let mut cell = lock(&waiter.turn);
+        if cell.ticket.is_none() {
+            let entry = Entry {
+                class: asked.class,
+                deadline_ns: asked.deadline_ns,
+                since_ns: asked.since_ns,
+                expected_ns: asked.expected_ns,
+                owner: Arc::clone(waiter),
+            };
+            cell.ticket = Some(self.queue.push_wide(entry, asked.width, now_ns));
+        }
     }
 
     /// Gives turns to those that may go now.
@@ -283,6 +306,7 @@ impl State {
                 owner,
                 issued: None,
                 fence: None,
+                then: None,
             });
         }
     }
@@ -301,7 +325,7 @@ impl Drop for Member {
         let mut members = lock(&self.lane.members);
         if let Some(at) = members.iter().position(|using| using.session == self.session) {
             members[at].plans -= 1;
-            members[at].pipelines -= usize::from(self.pipeline);
+            members[at].takes_turns -= usize::from(self.takes_turns);
             if members[at].plans == 0 {
                 members.swap_remove(at);
             }
@@ -350,15 +374,7 @@ impl Turn {
         }
         let now_ns = self.lane.clock.now_ns();
         let mut state = lock(&self.lane.state);
-        let entry = Entry {
-            class: asked.class,
-            deadline_ns: asked.deadline_ns,
-            since_ns: asked.since_ns,
-            expected_ns: asked.expected_ns,
-            owner: Arc::clone(&self.waiter),
-        };
-        let ticket = state.queue.push_wide(entry, asked.width, now_ns);
-        lock(&self.waiter.turn).ticket = Some(ticket);
+        state.ask(&self.waiter, asked, now_ns);
         state.go_on(now_ns);
         drop(state);
         lock(&self.waiter.turn).is_given
@@ -396,6 +412,17 @@ impl Turn {
         }
         // what went wrong is said by whoever waits for the fence
         self.lane.clock.is_virtual() || fence.on_signal(&self.signal).unwrap_or(false)
+    }
+
+    /// While the part is with its device: which part of its run asks for its turn when it ends; none: no part does.
+    pub(crate) fn then(&self, next: Option<(&Turn, Asked)>) {
+        let Some(ticket) = lock(&self.waiter.turn).ticket else {
+            return;
+        };
+        let mut state = lock(&self.lane.state);
+        if let Some(given) = state.given.iter_mut().find(|given| given.ticket == ticket) {
+            given.then = next.map(|(turn, asked)| (Arc::clone(&turn.waiter), asked));
+        }
     }
 
     /// The part has ended, or no longer wants its turn.

@@ -32,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
 mod bisect;
 mod decisions;
 mod error;

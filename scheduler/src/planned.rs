@@ -116,6 +116,41 @@ impl Planned {
         made.planned(shared, objective, settings, &|_| {})
     }
 
+    /// The same placement in parts none of which is predicted to take longer with its launch, but for those of a single
+    /// node.
+    pub(crate) fn cut(&self, shared: &Shared, settings: Settings, longest: Nanos) -> Result<Planned> {
+        let before = self.options.longest_part;
+        let mut made = Prepared {
+            model: self.model.clone(),
+            graph: self.graph.clone(),
+            devices: self.devices.clone(),
+            evidence: self.evidence.clone(),
+            now: self.now.clone(),
+            options: Options {
+                longest_part: Some(before.map_or(longest, |before| before.min(longest))),
+                ..self.options.clone()
+            },
+            events: self.events.clone(),
+            hot: self.hot.clone(),
+        };
+        let rows = Rows {
+            profile: &shared.profile,
+            settings,
+            now: &self.now,
+        };
+        let mut round = 0;
+        loop {
+            let prices = made.evidence.resolve();
+            let asked = prices.request(&made.graph).with(&made.options);
+            let plan =
+                partitioner::restate(asked, &self.plan).map_err(|error| no_plan(&self.model, &error))?;
+            round += 1;
+            if round > ROUNDS || !made.evidence.learn(&made.graph, &made.devices, &plan.parts, rows) {
+                return made.checked(shared, prices, plan, settings);
+            }
+        }
+    }
+
     /// The same model with the placement of a plan that was made before, priced with today's costs.
     pub(crate) fn with_plan(shared: &Shared, model: &Model, policy: &Policy, plan: Plan) -> Result<Planned> {
         // the plan's devices in the plan's order, whatever the policy says of devices

@@ -107,6 +107,7 @@ pub struct Policy {
     aim: Aim,
     energy_price: Duration,
     deadline: Option<Duration>,
+    period: Option<Duration>,
     max_temperature: Option<MilliCelsius>,
     power_limit: Option<Milliwatts>,
     temperature_limit: Option<MilliCelsius>,
@@ -134,6 +135,7 @@ impl Default for Policy {
             aim: Aim::default(),
             energy_price: ENERGY_PRICE,
             deadline: None,
+            period: None,
             max_temperature: None,
             power_limit: None,
             temperature_limit: None,
@@ -228,6 +230,15 @@ impl Policy {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// How often runs come at most: what [`Runtime::admit`](crate::Runtime::admit) counts on. Nothing holds a run back that
+    /// comes sooner. Without a deadline a run of an admitted session is to be done within the period; without a period
+    /// the next run comes when the last one ended.
+    #[must_use]
+    pub fn period(mut self, period: Duration) -> Self {
+        self.period = Some(period);
         self
     }
 
@@ -518,6 +529,10 @@ impl Policy {
 
     pub(crate) fn governing(&self) -> Option<&Governed> {
         self.governed.as_ref()
+    }
+
+    pub(crate) fn shortest_period(&self) -> Option<Duration> {
+        self.period
     }
 
     pub(crate) fn frame_deadline(&self) -> Option<Duration> {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
 use polychip_profile::Profile;
 
+use crate::admission::Registry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lanes;
 use crate::model::Model;
@@ -37,7 +38,7 @@ const PLUGINS_VARIABLE: &str = "POLYCHIP_PLUGINS";
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Runtime(pub(crate) Arc<Shared>);
+pub struct Runtime(pub(crate) Arc<Shared>, pub(crate) Arc<Registry>);
 
 /// What a runtime is made of.
 #[derive(Debug)]
@@ -315,14 +316,15 @@ impl Builder {
             host = host.configure(&plugin, &key, value);
         }
         let host = host.build();
-        Ok(Runtime(Arc::new(Shared {
+        let shared = Shared {
             lanes: Lanes::new(host.devices(), host.clock()),
             host,
             profile,
             cache: self.cache,
             sensors: self.sensors,
             sampler: Mutex::new(None),
-        })))
+        };
+        Ok(Runtime(Arc::new(shared), Arc::default()))
     }
 
     /// The folders that plugins are looked for in, each once.

@@ -37,12 +37,14 @@ use flights::Flights;
 use govern::state::Governing;
 use govern::watch::Watch;
 use inner::{Current, Inner, LossCount, output_in_flight};
+use kept::Kept;
 use lateness::{Lateness, Submitted, whole_ns};
 use loaded::LoadedPlan;
-use shapes::{Shapes, Special};
+use shapes::{Held, Shapes, Special};
 use slot::Slot;
 use turns::Terms;
 
+mod admitted;
 pub(crate) mod arena;
 mod background;
 pub(crate) mod bell;
@@ -55,11 +57,12 @@ mod flights;
 pub(crate) mod govern;
 pub(crate) mod history;
 pub(crate) mod inner;
+pub(crate) mod kept;
 pub(crate) mod lateness;
 pub(crate) mod loaded;
 pub(crate) mod memory;
 pub(crate) mod padding;
-mod portfolio;
+pub(crate) mod portfolio;
 mod recover;
 pub(crate) mod shapes;
 pub(crate) mod slot;
@@ -75,11 +78,23 @@ impl Special {
     /// A plan compiled and loaded, whose plans are numbered from `first` on.
     fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy, first: u64) -> Result<Special> {
         let (planned, parts) = replan::compile(shared, planned, &policy, Loaded::default())?;
-        let mut events = EventLog::default();
-        events.extend(planned.events().iter().cloned());
-        let devices = planned.devices().len();
         let plan = Arc::new(LoadedPlan::new(shared, first, id, planned, parts, &policy)?);
-        let mut number = first;
+        Special::of(id, shared, plan, Vec::new(), policy, first)
+    }
+
+    /// A plan that is loaded, whose later plans are numbered from the next number on, and those that admission keeps ready.
+    fn of(
+        id: usize,
+        shared: &Arc<Shared>,
+        plan: Arc<LoadedPlan>,
+        kept: Vec<Kept>,
+        policy: Policy,
+        number: u64,
+    ) -> Result<Special> {
+        let mut events = EventLog::default();
+        events.extend(plan.planned.events().iter().cloned());
+        let devices = plan.planned.devices().len();
+        let mut number = number;
         let governing = match policy.governing() {
             None => None,
             Some(governed) => {
@@ -91,7 +106,9 @@ impl Special {
             }
         };
         let now_ns = shared.host.clock().now_ns();
-        let cooling = Cooling::new(&plan.planned, policy.governing().is_some(), now_ns);
+        // what is admitted keeps its plan
+        let is_watched = policy.governing().is_some() || !kept.is_empty();
+        let cooling = Cooling::new(&plan.planned, is_watched, now_ns);
         let wiring = &plan.wiring;
         let inner = Arc::new(Inner {
             id,
@@ -111,6 +128,7 @@ impl Special {
             runs: AtomicU64::new(0),
             latest: Arc::default(),
             cooling,
+            kept: Mutex::new(kept),
             lateness: Lateness::new(devices, policy.frame_deadline(), policy.hottest()),
             events: Mutex::new(events),
             tracer: Tracer::default(),
@@ -131,7 +149,7 @@ impl Special {
 }
 
 /// A number that no session of the process has.
-fn next_id() -> usize {
+pub(crate) fn next_id() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -140,7 +158,30 @@ impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
         let (id, flights) = (next_id(), Arc::new(Flights::new(policy.runs_in_flight())));
         let special = Special::new(id, &shared, planned, policy.clone(), 0)?;
-        Ok(Session(Arc::new(Shapes::known(id, policy, flights, special))))
+        Ok(Session(Arc::new(Shapes::known(
+            id, policy, flights, special, None,
+        ))))
+    }
+
+    /// An admitted session, with its first plan among those that it keeps ready.
+    pub(crate) fn admitted(
+        shared: &Arc<Shared>,
+        id: usize,
+        policy: Policy,
+        first: Arc<LoadedPlan>,
+        kept: Vec<Kept>,
+        held: Held,
+    ) -> Result<Session> {
+        let flights = Arc::new(Flights::new(policy.runs_in_flight()));
+        let number = kept.len() as u64;
+        let special = Special::of(id, shared, first, kept, policy.clone(), number)?;
+        Ok(Session(Arc::new(Shapes::known(
+            id,
+            policy,
+            flights,
+            special,
+            Some(held),
+        ))))
     }
 
     /// A session of a model with open sizes.

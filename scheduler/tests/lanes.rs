@@ -4,16 +4,15 @@
 use std::time::Duration;
 
 use polychip::{
-    Builder, ErrorKind, EventKind, Input, Late, LateCause, Model, Policy, Priority, Run, RunOptions, Runtime,
-    Session, TracedRun,
+    Builder, ErrorKind, EventKind, Late, LateCause, Policy, Priority, Run, RunOptions, Runtime, Session,
+    TracedRun,
 };
 use polychip_null::NullPlugin;
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
-mod model;
+#[path = "scripted/streams.rs"]
+mod streams;
 
-use model::{F32, node, port};
+use streams::{Stream, chain, filled};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MS: u64 = 1_000_000;
@@ -42,23 +41,6 @@ fn runtime(more: &str) -> Runtime {
     runtime_with(more, Builder::virtual_time)
 }
 
-/// A chain of these ops, the first of each pair being its op and the second its name.
-fn chain(runtime: &Runtime, ops: &[(&str, &str)]) -> Model {
-    let tensor = |index: usize| match index {
-        0 => "x".to_owned(),
-        _ => format!("t{index}"),
-    };
-    let nodes = ops.iter().enumerate();
-    let nodes = nodes.map(|(index, (op, name))| node(op, name, &[&tensor(index)], &[&tensor(index + 1)]));
-    let made = model::Model {
-        nodes: nodes.collect(),
-        inputs: vec![port("x", F32, &["4"])],
-        outputs: vec![port(&tensor(ops.len()), F32, &["4"])],
-        ..model::Model::default()
-    };
-    runtime.load_bytes("made.onnx", made.bytes()).unwrap()
-}
-
 /// 8 ms.
 const CAMERA: &[(&str, &str)] = &[("Abs", "a1")];
 /// 20 ms.
@@ -78,12 +60,6 @@ fn null() -> Policy {
 
 fn session(runtime: &Runtime, ops: &[(&str, &str)], policy: Policy) -> Session {
     runtime.session(&chain(runtime, ops), policy).unwrap()
-}
-
-fn filled(session: &Session) -> Input {
-    let mut input = session.input("x").unwrap();
-    input.write(&[-0.5f32; 4]).unwrap();
-    input
 }
 
 fn submit(session: &Session) -> Run {
@@ -107,62 +83,6 @@ fn drive(mut runs: Vec<Run>) -> Vec<Option<Duration>> {
         }
     }
     ended.into_iter().flatten().collect()
-}
-
-/// Runs that come every so often, or without end one after the other.
-struct Stream {
-    session: Session,
-    input: Input,
-    period_ns: Option<u64>,
-    next_ns: u64,
-    live: Vec<Run>,
-    worst: Duration,
-    late: u64,
-    runs: u64,
-}
-
-impl Stream {
-    fn new(session: Session, period_ns: Option<u64>) -> Stream {
-        Stream {
-            input: filled(&session),
-            session,
-            period_ns,
-            next_ns: 0,
-            live: Vec::new(),
-            worst: Duration::ZERO,
-            late: 0,
-            runs: 0,
-        }
-    }
-
-    fn go_on(&mut self, now_ns: u64) {
-        let is_due = match self.period_ns {
-            Some(_) => now_ns >= self.next_ns,
-            None => self.live.is_empty(),
-        };
-        if is_due {
-            self.live.push(self.session.submit(&[&self.input]).unwrap());
-            self.next_ns += self.period_ns.unwrap_or(0);
-        }
-        self.poll(Duration::ZERO);
-    }
-
-    fn poll(&mut self, step: Duration) {
-        let (period_ns, mut ended) = (self.period_ns, Vec::new());
-        self.live.retain_mut(|run| match run.poll(step).unwrap() {
-            Some(outputs) => {
-                ended.push(outputs.latency());
-                false
-            }
-            None => true,
-        });
-        for latency in ended {
-            self.runs += 1;
-            self.worst = self.worst.max(latency);
-            let is_late = period_ns.is_some_and(|period| latency > Duration::from_nanos(period));
-            self.late += u64::from(is_late);
-        }
-    }
 }
 
 /// A camera every 33.3 ms, speech every 100 ms, and an endless background, for three seconds of virtual time.
@@ -486,6 +406,20 @@ fn a_plan_is_cut_so_that_others_get_their_turns() {
         late[1].map(|late| late.as_millis())
     };
     assert_eq!((behind(&cut), behind(&whole)), (None, Some(39)));
+}
+
+#[test]
+fn nothing_gets_between_the_parts_of_an_urgent_run() {
+    let runtime = runtime("");
+    let ops = [("Neg", "a1"), ("Neg", "a2"), ("Neg", "a3")];
+    let urgent = null().priority(Priority::Urgent).longest_part(ms(25));
+    let urgent = session(&runtime, &ops, urgent.deadline(ms(81)));
+    assert_eq!(urgent.report().parts.len(), 3);
+    let batch = [0; 3].map(|_| session(&runtime, SPEECH, null().priority(Priority::Batch)));
+    // one part that was begun before, and its own three
+    let mut runs: Vec<Run> = batch.iter().map(submit).collect();
+    runs.push(submit(&urgent));
+    assert_eq!(drive(runs)[3], None);
 }
 
 #[test]

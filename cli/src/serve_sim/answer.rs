@@ -3,20 +3,17 @@
 use std::fmt;
 use std::path::Path;
 
+use polychip::admission::{InstantReport, MissReport, RefusalReport, Urgency};
 use polychip_lanes::{
-    Admission, Certificate, Cuts, Fit, Instant, Milliseconds, Miss, Missing, Outcome, Reason, Scenario,
-    TaskSet, cuts, deadlines_of, missing, what_would_fit,
+    Admission, Certificate, Cuts, Instant, Milliseconds, Outcome, Scenario, cuts, deadlines_of,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::set::{Priority, Read};
+use super::set::Read;
 use super::{Arguments, Arriving};
 use crate::bench::Latency;
 use crate::exit::bad_input;
-
-/// Arrivals that are printed of a pattern that misses.
-const SHOWN: usize = 12;
 
 /// What `serve-sim --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -26,7 +23,7 @@ pub(crate) struct Answer {
     /// Whether it is proved that no deadline is missed.
     pub(super) admitted: bool,
     /// Why not, where it is not.
-    refusal: Option<Refusal>,
+    refusal: Option<RefusalReport>,
     /// The devices.
     devices: Vec<DeviceAnswer>,
     /// The models, in the file's order.
@@ -34,96 +31,7 @@ pub(crate) struct Answer {
     /// How runs came, and on which clock.
     simulated: Simulated,
     /// The first of these runs that was late; with `--real` without what devices did meanwhile.
-    first_miss: Option<MissAnswer>,
-}
-
-/// Why a set is refused.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Refusal {
-    /// In words: device, instant, demand, supply.
-    reason: String,
-    /// The deadline at which demand may exceed supply, where that is the reason.
-    instant: Option<InstantAnswer>,
-    /// Single changes with which the set would be admitted, in words.
-    would_fit: Vec<String>,
-    /// What the refusal proves.
-    proof: Proof,
-    /// With `misses`: arrivals under which a run is late, in order of time; the first at 0.
-    arrivals: Vec<ArrivalAnswer>,
-    /// With `misses`: the run that is late.
-    miss: Option<MissAnswer>,
-}
-
-/// What a refusal proves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Proof {
-    /// There are arrivals under which a deadline is missed.
-    Misses,
-    /// Nothing: the test is sufficient only, and the set may be fine.
-    SufficientOnly,
-    /// The memory does not suffice, whenever runs come.
-    Memory,
-}
-
-/// A run that comes.
-#[derive(Debug, Serialize, JsonSchema)]
-struct ArrivalAnswer {
-    /// When, in nanoseconds.
-    time_ns: u64,
-    /// Of which model.
-    model: String,
-}
-
-/// A run that is late.
-#[derive(Debug, Serialize, JsonSchema)]
-struct MissAnswer {
-    /// Of which model.
-    model: String,
-    /// When it came, in nanoseconds.
-    arrived_ns: u64,
-    /// When it was due, in nanoseconds.
-    due_ns: u64,
-    /// When it ended, in nanoseconds.
-    ended_ns: u64,
-    /// What devices did from its arrival to its end.
-    log: Vec<RanAnswer>,
-}
-
-/// A part that ran.
-#[derive(Debug, Serialize, JsonSchema)]
-struct RanAnswer {
-    /// On which device.
-    device: String,
-    /// Of which model.
-    model: String,
-    /// Number of the part.
-    part: usize,
-    /// When it began, in nanoseconds.
-    start_ns: u64,
-    /// When it ended, in nanoseconds.
-    end_ns: u64,
-}
-
-/// A deadline, and what may be to do by then.
-#[derive(Debug, Serialize, JsonSchema)]
-struct InstantAnswer {
-    /// On which device.
-    device: String,
-    /// Of models of this priority.
-    priority: Priority,
-    /// Time from when the device became busy to the deadline, in nanoseconds.
-    supply_ns: u64,
-    /// What may be to do by then, in nanoseconds: the sum of those below.
-    demand_ns: u64,
-    /// Of that, what is due of models of this priority.
-    due_ns: u64,
-    /// Of that, what may come of more urgent models.
-    more_urgent_ns: u64,
-    /// Of that, parts that the device was given before and does not give back.
-    blocking_ns: u64,
-    /// Of that, what less urgent models may get out of turn, by their shares.
-    out_of_turn_ns: u64,
+    first_miss: Option<MissReport>,
 }
 
 /// A device.
@@ -138,7 +46,7 @@ struct DeviceAnswer {
     /// The longest part of a model without deadline that is allowed there, in nanoseconds; none where any is.
     longest_part_ns: Option<u64>,
     /// By priority with deadlines: the deadline that leaves the least time; empty where the set is refused.
-    tightest: Vec<InstantAnswer>,
+    tightest: Vec<InstantReport>,
     /// Longest time until a part that it has begun has given way to a more urgent one, in nanoseconds; none where parts run
     /// to their end or nobody knows how soon they give way.
     preemption_ns: Option<u64>,
@@ -154,7 +62,7 @@ struct ModelAnswer {
     /// Its name.
     model: String,
     /// How urgent it is.
-    priority: Priority,
+    priority: Urgency,
     /// Shortest time from a run to the next, in nanoseconds; none where it is endless.
     period_ns: Option<u64>,
     /// Longest time from arrival to end of a run, in nanoseconds.
@@ -224,9 +132,9 @@ impl Answer {
         let due = deadlines_of(set, admission);
         let refusal = match admission {
             Admission::Admitted(_) => None,
-            Admission::Refused(reason) => Some(Refusal::of(set, reason)?),
+            Admission::Refused(reason) => Some(RefusalReport::of(set, reason).map_err(bad_input)?),
         };
-        let said = |instant: &Instant| InstantAnswer::of(set, instant);
+        let said = |instant: &Instant| InstantReport::of(set, instant);
         let devices = set.devices.iter().enumerate().map(|(index, device)| {
             let proof = admission
                 .certificate()
@@ -262,102 +170,13 @@ impl Answer {
                 arrivals: arguments.arrivals,
                 seed: scenario.seed,
             },
-            first_miss: outcome.first_miss.as_ref().map(|miss| MissAnswer::of(set, miss)),
+            first_miss: outcome.first_miss.as_ref().map(|miss| MissReport::of(set, miss)),
         })
     }
 
     /// Runs that were late.
     pub(super) fn misses(&self) -> u64 {
         self.models.iter().map(|model| model.misses).sum()
-    }
-}
-
-impl Refusal {
-    fn of(set: &TaskSet, reason: &Reason) -> anyhow::Result<Refusal> {
-        let fits = what_would_fit(set, reason).map_err(bad_input)?;
-        let (proof, arrivals, miss) = match missing(set, reason) {
-            Missing::Shown { arrivals, miss, .. } => {
-                (Proof::Misses, arrivals, Some(MissAnswer::of(set, &miss)))
-            }
-            Missing::SufficientOnly => (Proof::SufficientOnly, Vec::new(), None),
-            Missing::NotOfTime => (Proof::Memory, Vec::new(), None),
-        };
-        let arrivals = arrivals.iter().map(|arrival| ArrivalAnswer {
-            time_ns: arrival.time_ns,
-            model: set.tasks[arrival.task].name.clone(),
-        });
-        Ok(Refusal {
-            reason: reason.said(set).to_string(),
-            instant: match reason {
-                Reason::Demand { instant, .. } => Some(InstantAnswer::of(set, instant)),
-                _ => None,
-            },
-            would_fit: fits.iter().map(|fit| words(set, fit)).collect(),
-            proof,
-            arrivals: arrivals.collect(),
-            miss,
-        })
-    }
-}
-
-/// A change in words.
-fn words(set: &TaskSet, fit: &Fit) -> String {
-    let name = |task: usize| &set.tasks[task].name;
-    match *fit {
-        Fit::Period { task, period_ns } => {
-            format!("{} at most every {}", name(task), Milliseconds(period_ns))
-        }
-        Fit::Deadline { task, deadline_ns } => {
-            format!("{} due after {}", name(task), Milliseconds(deadline_ns))
-        }
-        Fit::Time { task, permille } => {
-            format!("{} in {:.1} % of its time", name(task), permille as f64 / 10.0)
-        }
-        Fit::Cuts {
-            device,
-            task,
-            longest_ns,
-        } => format!(
-            "parts of {} on {} no longer than {}, launches counted",
-            name(task),
-            set.devices[device].name,
-            Milliseconds(longest_ns)
-        ),
-        Fit::Without { task } => format!("without {}", name(task)),
-    }
-}
-
-impl InstantAnswer {
-    fn of(set: &TaskSet, instant: &Instant) -> Self {
-        Self {
-            device: set.devices[instant.device].name.clone(),
-            priority: Priority::of_class(instant.class),
-            supply_ns: instant.supply_ns,
-            demand_ns: instant.demand_ns(),
-            due_ns: instant.own_ns,
-            more_urgent_ns: instant.higher_ns,
-            blocking_ns: instant.blocking_ns,
-            out_of_turn_ns: instant.lower_ns,
-        }
-    }
-}
-
-impl MissAnswer {
-    fn of(set: &TaskSet, miss: &Miss) -> Self {
-        let log = miss.log.iter().map(|ran| RanAnswer {
-            device: set.devices[ran.device].name.clone(),
-            model: set.tasks[ran.task].name.clone(),
-            part: ran.part,
-            start_ns: ran.start_ns,
-            end_ns: ran.end_ns,
-        });
-        Self {
-            model: set.tasks[miss.task].name.clone(),
-            arrived_ns: miss.arrived_ns,
-            due_ns: miss.due_ns,
-            ended_ns: miss.ended_ns,
-            log: log.collect(),
-        }
     }
 }
 
@@ -487,54 +306,6 @@ impl fmt::Display for Answer {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "refused: {}", self.reason)?;
-        for fit in &self.would_fit {
-            writeln!(f, "  would fit: {fit}")?;
-        }
-        match self.proof {
-            Proof::Memory => Ok(()),
-            Proof::SufficientOnly => {
-                writeln!(
-                    f,
-                    "  sufficient only: no arrivals were found that miss; the set may be fine"
-                )
-            }
-            Proof::Misses => {
-                let arrivals = self
-                    .arrivals
-                    .iter()
-                    .take(SHOWN)
-                    .map(|arrival| format!("{} at {} ms", arrival.model, arrival.time_ns as f64 / 1e6));
-                let arrivals: Vec<String> = arrivals.collect();
-                let more = match self.arrivals.len() > SHOWN {
-                    true => format!(", and {} more", self.arrivals.len() - SHOWN),
-                    false => String::new(),
-                };
-                writeln!(f, "  misses with arrivals: {}{more}", arrivals.join(", "))?;
-                match &self.miss {
-                    Some(miss) => writeln!(f, "  {miss}"),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Display for MissAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} came at {}, was due at {} and ended at {}",
-            self.model,
-            Milliseconds(self.arrived_ns),
-            Milliseconds(self.due_ns),
-            Milliseconds(self.ended_ns)
-        )
-    }
-}
-
 impl fmt::Display for DeviceAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
@@ -563,32 +334,5 @@ impl fmt::Display for DeviceAnswer {
             writeln!(f, "  {instant}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for InstantAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: tightest {} after it became busy: {} to do at most ({} due",
-            self.priority.word(),
-            Milliseconds(self.supply_ns),
-            Milliseconds(self.demand_ns),
-            Milliseconds(self.due_ns),
-        )?;
-        for (time, what) in [
-            (self.more_urgent_ns, "more urgent"),
-            (self.blocking_ns, "begun before"),
-            (self.out_of_turn_ns, "of less urgent ones by their shares"),
-        ] {
-            if time > 0 {
-                write!(f, ", {} {what}", Milliseconds(time))?;
-            }
-        }
-        write!(
-            f,
-            "), {} left",
-            Milliseconds(self.supply_ns.saturating_sub(self.demand_ns))
-        )
     }
 }

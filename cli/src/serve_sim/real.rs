@@ -43,7 +43,7 @@ pub(super) fn run(read: &mut Read, scenario: &Scenario) -> anyhow::Result<Outcom
         let made = read.runtime.as_ref().zip(told.planned.take());
         let (runtime, (planned, policy)) = made.context("invariant: a model with a path was planned")?;
         // as an app would ask for it, with the plan that was judged
-        let mut policy = policy.priority(told.priority.of_runs());
+        let mut policy = policy.priority(told.priority.into());
         if let Some((_, deadline_ns)) = task.sporadic() {
             policy = policy.deadline(Duration::from_nanos(deadline_ns));
         }

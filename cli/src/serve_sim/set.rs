@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use polychip::admission::Urgency;
 use polychip::{Model, Planned, Policy, Runtime};
 use polychip_lanes::{Arrivals, Class, Device, Part, Settings, Task, TaskSet};
 use serde::Deserialize;
@@ -61,7 +62,7 @@ struct ModelRow {
     /// The period where left out.
     deadline_ms: Option<f64>,
     #[serde(default)]
-    priority: Priority,
+    priority: Urgency,
     #[serde(default)]
     parts: Vec<PartRow>,
     #[serde(default)]
@@ -78,19 +79,6 @@ struct PartRow {
     time_ms: f64,
 }
 
-/// How urgent a model is; the class of its turns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Priority {
-    /// A frame that someone waits for.
-    Urgent,
-    /// The usual.
-    #[default]
-    Normal,
-    /// Work that nobody waits for.
-    Batch,
-}
-
 /// A set, and what is said of its models beside.
 #[derive(Debug)]
 pub(super) struct Read {
@@ -104,49 +92,11 @@ pub(super) struct Read {
 /// What is said of a model.
 #[derive(Debug)]
 pub(super) struct Told {
-    pub(super) priority: Priority,
+    pub(super) priority: Urgency,
     /// Where the times of its parts come from, in words.
     pub(super) times: Vec<String>,
     /// The plan of a model with a path, and what it was planned by.
     pub(super) planned: Option<(Planned, Policy)>,
-}
-
-impl Priority {
-    /// The class of the queue.
-    fn class(self) -> Class {
-        match self {
-            Priority::Urgent => Class::Urgent,
-            Priority::Normal => Class::Normal,
-            Priority::Batch => Class::Background,
-        }
-    }
-
-    /// The priority of a class of the queue.
-    pub(super) fn of_class(class: Class) -> Self {
-        match class {
-            Class::Urgent => Priority::Urgent,
-            Class::Normal => Priority::Normal,
-            Class::Background => Priority::Batch,
-        }
-    }
-
-    /// The priority of a session's runs.
-    pub(super) fn of_runs(self) -> polychip::Priority {
-        match self {
-            Priority::Urgent => polychip::Priority::Urgent,
-            Priority::Normal => polychip::Priority::Normal,
-            Priority::Batch => polychip::Priority::Batch,
-        }
-    }
-
-    /// The word of the file.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Priority::Urgent => "urgent",
-            Priority::Normal => "normal",
-            Priority::Batch => "batch",
-        }
-    }
 }
 
 /// Reads a set; stated parts are cut so that none is longer than `max_part_ms`, whatever the file says.
@@ -336,13 +286,13 @@ impl ModelRow {
                 if !(0.0..=1_000.0).contains(&margin) {
                     return Err(bad(format!("margin_percent is {margin}; it is from 0 to 1000")));
                 }
-                for timed in timed(&planned, margin) {
+                for (index, timed) in planned.timed_parts(margin).iter().enumerate() {
                     let device = device_of(&timed.device)?;
                     parts.push(Part {
                         device,
-                        time_ns: timed.time_ns.max(1),
+                        time_ns: timed.time_ns,
                     });
-                    times.push(timed.words);
+                    times.push(format!("part {index} {timed}"));
                 }
                 for (device, bytes) in planned.plan().devices.iter().zip(&planned.plan().memory_bytes) {
                     if *bytes > 0 {
@@ -409,55 +359,6 @@ impl Planner<'_> {
         }
         Ok((setup::planned(runtime, &model, &policy)?, policy))
     }
-}
-
-/// A part of a plan with the time that admission counts on.
-struct Timed {
-    device: String,
-    time_ns: u64,
-    words: String,
-}
-
-/// The parts of a plan, in its order: the 0.99 quantile where the part was measured, else what the plan says and a margin; with
-/// launches and what is brought to the part.
-fn timed(planned: &Planned, margin_percent: f64) -> Vec<Timed> {
-    let plan = planned.plan();
-    let measured = planned.measured();
-    let parts = plan.parts.iter().enumerate();
-    let timed = parts.map(|(index, part)| {
-        let device = &plan.devices[part.device.index()];
-        let brought = plan.crossings.iter().filter(|crossing| {
-            let reads = crossing.to_parts.first().map(|part| part.index());
-            // what goes home is charged to the last part
-            reads.unwrap_or(plan.parts.len() - 1) == index
-        });
-        let brought: u64 = brought.map(|crossing| crossing.time.nanoseconds()).sum();
-        let beside = part.launch.nanoseconds() + brought;
-        let figure = measured.iter().find(|figure| figure.part == Some(index));
-        let (time_ns, from) = match figure {
-            Some(figure) => (
-                figure.p99_ns + beside,
-                format!("0.99 quantile of {} runs", figure.samples),
-            ),
-            None => {
-                let stated = part.cost.time.nanoseconds() + beside;
-                let time = stated as f64 * (1.0 + margin_percent / 100.0);
-                let word = part.cost.provenance.word();
-                (time.ceil() as u64, format!("{word}, plus {margin_percent} %"))
-            }
-        };
-        let emulated = if part.cost.emulated {
-            ", emulated device"
-        } else {
-            ""
-        };
-        Timed {
-            device: device.clone(),
-            time_ns,
-            words: format!("part {index} on {device}: {from}{emulated}"),
-        }
-    });
-    timed.collect()
 }
 
 /// A time cut into as few equal pieces as are no longer than so.

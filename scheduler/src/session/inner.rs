@@ -17,6 +17,7 @@ use crate::policy::Policy;
 use crate::session::buckets::Padding;
 use crate::session::cooled::Cooling;
 use crate::session::govern::state::Governing;
+use crate::session::kept::Kept;
 use crate::session::lateness::Lateness;
 use crate::session::loaded::LoadedPlan;
 use crate::session::state::States;
@@ -27,9 +28,9 @@ use crate::trace::Tracer;
 /// A session, without the thread that governs it.
 pub(crate) struct Inner {
     /// Tells sessions apart, so that an input of another one is refused.
-    pub(super) id: usize,
+    pub(crate) id: usize,
     pub(crate) shared: Arc<Shared>,
-    pub(super) policy: Policy,
+    pub(crate) policy: Policy,
     pub(crate) governing: Option<Governing>,
     pub(super) inputs: Vec<TensorSpec>,
     pub(super) outputs: Vec<TensorSpec>,
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     pub(super) latest: Arc<AtomicU64>,
     pub(crate) lateness: Lateness,
     pub(super) cooling: Cooling,
+    /// Plans that an admitted session keeps ready.
+    pub(crate) kept: Mutex<Vec<Kept>>,
     pub(crate) events: Mutex<EventLog>,
     pub(crate) tracer: Tracer,
 }

@@ -89,9 +89,22 @@ impl LoadedPlan {
         parts: Vec<LoadedPart>,
         policy: &Policy,
     ) -> Result<LoadedPlan> {
+        LoadedPlan::counted(shared, number, session, planned, parts, policy, None)
+    }
+
+    /// The same of an admitted session, whose parts were counted with these times in nanoseconds.
+    pub(crate) fn counted(
+        shared: &Arc<Shared>,
+        number: u64,
+        session: usize,
+        planned: Planned,
+        parts: Vec<LoadedPart>,
+        policy: &Policy,
+        times_ns: Option<&[u64]>,
+    ) -> Result<LoadedPlan> {
         let devices = planned.devices();
         let (lanes, threads) = (&shared.lanes, policy.settings().threads);
-        let wiring = Wiring::new(
+        let mut wiring = Wiring::new(
             planned.graph(),
             planned.plan(),
             parts.clone(),
@@ -99,11 +112,16 @@ impl LoadedPlan {
             lanes,
             threads,
         )?;
+        if let Some(times_ns) = times_ns {
+            wiring.count_on(times_ns);
+        }
         // where devices wait for each other by themselves their order is theirs; on virtual time only who waits moves a run
         let waits_here = wiring.parts.iter().any(|part| !part.after_here.is_empty());
         let is_virtual = shared.host.clock().is_virtual();
         let pipeline = waits_here && policy.runs_in_flight() > 1 && !is_virtual;
-        let join = |part: &PartWiring| part.lane.join(session, pipeline);
+        // what an admitted session gave its device at once would be ahead of the next one's first part
+        let takes_turns = pipeline || times_ns.is_some();
+        let join = |part: &PartWiring| part.lane.join(session, takes_turns);
         let members = wiring.parts.iter().map(join).collect();
         let wiring = Arc::new(wiring);
         let most = policy.runs_in_flight();

@@ -162,7 +162,8 @@ pub(crate) fn variants(shared: &Shared, first: &Planned, policy: &Policy) -> Vec
     found.variants
 }
 
-fn word(aim: Aim) -> &'static str {
+/// What the policy's own plan is called.
+pub(crate) fn word(aim: Aim) -> &'static str {
     match aim {
         Aim::Latency => "fastest",
         Aim::Energy => "frugal",

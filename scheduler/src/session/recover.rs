@@ -174,6 +174,7 @@ impl Inner {
             current.planned = Arc::clone(&plan.planned);
             current.plan = Some(Arc::clone(&plan));
         }
+        self.keep_instead(&plan);
         if let Some(governing) = &self.governing {
             governing.recovered(self, &failed, &plan);
         }
@@ -197,7 +198,10 @@ impl Inner {
             let made = replan::compile(&self.shared, planned.clone(), policy, have.clone()).and_then(
                 |(next, parts)| {
                     let events = next.events()[before..].to_vec();
-                    let plan = LoadedPlan::new(&self.shared, number, self.id, next, parts, policy)?;
+                    let times_ns = self.counted_times(next.plan());
+                    let times_ns = times_ns.as_deref();
+                    let (shared, id) = (&self.shared, self.id);
+                    let plan = LoadedPlan::counted(shared, number, id, next, parts, policy, times_ns)?;
                     Ok((plan, events))
                 },
             );

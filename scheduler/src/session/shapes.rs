@@ -41,6 +41,9 @@ const PLANS: u64 = 1 << 32;
 /// What a specialisation takes beside tensors and constants, per node: its graph, prices and steps.
 const NODE_BYTES: u64 = 4 << 10;
 
+/// What is let go of with the last clone of a session.
+pub(crate) type Held = Box<dyn std::fmt::Debug + Send + Sync>;
+
 /// What the clones of a session share.
 #[derive(Debug)]
 pub(crate) struct Shapes {
@@ -54,6 +57,8 @@ pub(crate) struct Shapes {
     /// Ends before what it plans for.
     background: Option<Background>,
     kind: Kind,
+    /// Of an admitted session: its place among them.
+    _held: Option<Held>,
 }
 
 #[derive(Debug)]
@@ -166,7 +171,13 @@ pub struct SpecialisationReport {
 
 impl Shapes {
     /// A session whose one specialisation is there.
-    pub(crate) fn known(id: usize, policy: Policy, flights: Arc<Flights>, special: Special) -> Shapes {
+    pub(crate) fn known(
+        id: usize,
+        policy: Policy,
+        flights: Arc<Flights>,
+        special: Special,
+        held: Option<Held>,
+    ) -> Shapes {
         let inner = &special.inner;
         Shapes {
             id,
@@ -177,6 +188,7 @@ impl Shapes {
             background: None,
             policy,
             flights,
+            _held: held,
         }
     }
 
@@ -247,6 +259,7 @@ impl Shapes {
             background,
             inputs,
             policy,
+            _held: None,
         })
     }
 

@@ -4,7 +4,8 @@
 //! 1. A slot belongs to one run at a time; issuing and finishing parts allocates nothing.
 //! 2. A part is issued once all that it reads is there: it waits for a fence of its own plugin on the device, and for
 //!    anything else here. Of parts that are ready the first of the plan goes first.
-//!    On a device that several sessions use it waits for all of that here, and then for its turn (`turns`).
+//!    On a device that several sessions use it waits for all of that here, and then for its turn (`turns`), for which it
+//!    asks when the part before it on the device ends, if that is all that it waits for.
 //! 3. A part keeps its turn on its device until it is late by the plan's schedule: a plan may leave a device idle for a
 //!    part that much depends on. From then on it holds no other part up.
 //!
@@ -478,7 +479,27 @@ impl Slot {
             self.untold |= !is_told;
         }
         self.fences[index] = Some(fence);
+        self.hand_over(wiring, index);
         Ok(())
+    }
+
+    /// Says which part asks for its turn when this one, which is with its device, ends: the first on the same device that
+    /// waits for nothing else.
+    fn hand_over(&self, wiring: &Wiring, index: usize) {
+        let turn = self.turns.of(index);
+        if !turn.is_asked() || self.is_given_up {
+            return;
+        }
+        let waits_only = |next: &usize| {
+            let mut after = wiring.after[*next].iter();
+            self.fences[*next].is_none()
+                // one that keeps its turn may hold the device idle
+                && wiring.parts[*next].planned_start.is_none()
+                && Arc::ptr_eq(&wiring.parts[*next].lane, turn.lane())
+                && after.all(|other| *other == index || self.finished[*other])
+        };
+        let next = (index + 1..self.fences.len()).find(waits_only);
+        self.turns.then(wiring, index, next);
     }
 
     /// The part that every part which is not issued yet waits for, directly or through others, if there is one: to wait
@@ -487,7 +508,13 @@ impl Slot {
         let waits_for = |index: usize, out: usize| {
             // one that waits for another which is not issued is issued after that
             let later = |other: &usize| self.fences[*other].is_none();
-            wiring.parts[index].after_here.contains(&out) || wiring.after[index].iter().any(later)
+            let part = &wiring.parts[index];
+            // what takes turns waits here for all that it reads
+            let here = match part.lane.is_shared() {
+                true => &wiring.after[index],
+                false => &part.after_here,
+            };
+            here.contains(&out) || wiring.after[index].iter().any(later)
         };
         let all = 0..self.fences.len();
         let mut out = all.clone().filter(|part| self.is_out(*part));
@@ -639,6 +666,10 @@ impl Slot {
             copy.run()?;
         }
         self.finished[index] = true;
+        // what is with a device may now be all that a part waits for
+        (0..self.fences.len())
+            .filter(|other| self.is_out(*other))
+            .for_each(|other| self.hand_over(wiring, other));
         Ok(Progress::Done)
     }
 
@@ -678,6 +709,9 @@ impl Slot {
         let start = Instant::now();
         self.started = None;
         self.is_given_up = true;
+        for index in 0..self.fences.len() {
+            self.turns.then(wiring, index, None);
+        }
         let mut ended = true;
         for index in 0..self.fences.len() {
             let is_lost = wiring.parts[index].handle.is_quarantined();

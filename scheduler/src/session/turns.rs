@@ -30,6 +30,21 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
+    /// What is said of a part of the run when it asks for its turn.
+    fn asked(&self, part: &PartWiring) -> Asked {
+        let deadline_ns = match part.within_ns.load(Ordering::Relaxed) {
+            u64::MAX => self.due_ns,
+            within_ns => Some(self.since_ns.saturating_add(within_ns)),
+        };
+        Asked {
+            class: self.class,
+            deadline_ns,
+            since_ns: self.since_ns,
+            expected_ns: part.expected_ns,
+            width: part.width,
+        }
+    }
+
     /// The error of a run that is dropped now; `is_begun` where a part was with its device.
     fn dropped(&self, clock: &Clock, is_begun: bool) -> Option<Error> {
         let words = match self.late {
@@ -99,18 +114,17 @@ impl Turns {
         if !all_ended {
             return false;
         }
-        let asked = Asked {
-            class: self.terms.class,
-            deadline_ns: self.terms.due_ns,
-            since_ns: self.terms.since_ns,
-            expected_ns: part.expected_ns,
-            width: part.width,
-        };
-        let is_given = turn.ask(&asked);
+        let is_given = turn.ask(&self.terms.asked(part));
         let now_ns = clock.now_ns();
         let since_ns = *self.asked_ns[index].get_or_insert(now_ns);
         self.waited_ns[index] = now_ns.saturating_sub(since_ns);
         is_given
+    }
+
+    /// A part is with its device: says which part of the run asks for its turn on the device when it ends.
+    pub(crate) fn then(&self, wiring: &Wiring, index: usize, next: Option<usize>) {
+        let next = next.map(|next| (&self.turns[next], self.terms.asked(&wiring.parts[next])));
+        self.turns[index].then(next);
     }
 
     pub(crate) fn of(&self, index: usize) -> &Turn {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use polychip_graph::{Graph, TensorId};
@@ -44,6 +45,9 @@ pub(crate) struct PartWiring {
     pub(crate) expected_ns: u64,
     /// How many of its device's places it takes: threads of a CPU.
     pub(crate) width: usize,
+    /// Of an admitted session: time from when a run is submitted to when this part is to be done, in nanoseconds;
+    /// `u64::MAX`: it is due with its run.
+    pub(crate) within_ns: AtomicU64,
 }
 
 /// An input whose true size an earlier part decides.
@@ -105,6 +109,26 @@ impl Wiring {
     /// Whether a run needs someone here to go on after `submit` has returned.
     pub(crate) fn needs_conductor(&self) -> bool {
         self.parts.iter().any(|part| !part.after_here.is_empty())
+    }
+
+    /// Goes by what was admitted: the times that were counted on, by part, and no part beside another on a device.
+    pub(crate) fn count_on(&mut self, times_ns: &[u64]) {
+        for (part, time_ns) in self.parts.iter_mut().zip(times_ns) {
+            (part.expected_ns, part.width) = (*time_ns, usize::MAX);
+        }
+    }
+
+    /// When parts are due, where they are not due with their runs.
+    pub(crate) fn set_due(&self, within_ns: &[u64]) {
+        for (part, within_ns) in self.parts.iter().zip(within_ns) {
+            part.within_ns.store(*within_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// As it was set.
+    pub(crate) fn due(&self) -> Vec<u64> {
+        let parts = self.parts.iter();
+        parts.map(|part| part.within_ns.load(Ordering::Relaxed)).collect()
     }
 
     /// Devices that touch a tensor, those that import host memory first, by its address before as a file.
@@ -184,6 +208,7 @@ impl Wiring {
                 } else {
                     threads as usize
                 },
+                within_ns: AtomicU64::new(u64::MAX),
                 executable: loaded.executable,
             });
         }

@@ -1,0 +1,95 @@
+//! What admission does with a session: plans are made ready, and one of them is put in place.
+//!
+//! Invariants:
+//! 1. A plan changes between runs; a run that has begun ends on its plan.
+//! 2. What is put in place was compiled before.
+//!
+//! Not here: which plan it is to be (`admission`).
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use polychip_partitioner::Plan;
+
+use crate::error::Result;
+use crate::event::{Event, EventKind};
+use crate::session::inner::Inner;
+use crate::session::kept::{Kept, ToKeep};
+use crate::session::loaded::LoadedPlan;
+
+impl Inner {
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles and loads a plan that is to be ready and is not; nothing changes for runs.
+    pub(crate) fn make_ready(&self, plan: ToKeep<'_>) -> Result<()> {
+        if self.kept().iter().any(|kept| kept.is_of(plan.planned.plan())) {
+            return Ok(());
+        }
+        let made = plan.load(&self.shared, self.id, self.next_number(), &self.policy)?;
+        self.kept().push(made);
+        Ok(())
+    }
+
+    /// The next run takes a plan of those that are ready; `why` is told where that is another one.
+    pub(crate) fn take_up(&self, plan: &Plan, name: &str, why: String) {
+        let found = self
+            .kept()
+            .iter()
+            .find(|kept| kept.is_of(plan))
+            .map(|kept| Arc::clone(&kept.plan));
+        let Some(found) = found.filter(|plan| !plan.has_failed() && !plan.is_broken()) else {
+            return;
+        };
+        let (is_in_place, policy) = {
+            let current = self.current();
+            let is_it = |plan: &Arc<LoadedPlan>| Arc::ptr_eq(plan, &found);
+            (
+                current.plan.as_ref().is_some_and(is_it),
+                Arc::clone(&current.policy),
+            )
+        };
+        if !is_in_place {
+            self.put_in_place(&found, &policy);
+            self.tell(Event::new(EventKind::Switched, name, 0, why));
+        }
+    }
+
+    /// Lets go of plans that are ready, but for these.
+    pub(crate) fn keep_only(&self, plans: &[&Plan]) {
+        let gone: Vec<Kept> = {
+            let mut kept = self.kept();
+            let all = std::mem::take(&mut *kept);
+            let (stays, gone) = all
+                .into_iter()
+                .partition(|kept| plans.iter().any(|plan| kept.is_of(plan)));
+            *kept = stays;
+            gone
+        };
+        // which may wait for their last runs
+        drop(gone);
+    }
+
+    /// Parts of a plan that is ready are due so long after their run is submitted, in nanoseconds.
+    pub(crate) fn set_due(&self, plan: &Plan, within_ns: &[u64]) {
+        if let Some(kept) = self.kept().iter().find(|kept| kept.is_of(plan)) {
+            kept.plan.wiring.set_due(within_ns);
+        }
+    }
+
+    /// The times that a plan of these parts was counted with, where admission keeps it ready, in nanoseconds.
+    pub(crate) fn counted_times(&self, plan: &Plan) -> Option<Vec<u64>> {
+        let kept = self.kept();
+        let found = kept.iter().find(|kept| kept.is_of(plan))?;
+        Some(found.times_ns.clone())
+    }
+
+    /// A plan was loaded again: it stays ready in the place of what is void.
+    pub(crate) fn keep_instead(&self, plan: &Arc<LoadedPlan>) {
+        let mut kept = self.kept();
+        if let Some(kept) = kept.iter_mut().find(|kept| kept.is_of(plan.planned.plan())) {
+            plan.wiring.set_due(&kept.plan.wiring.due());
+            kept.plan = Arc::clone(plan);
+        }
+    }
+}
