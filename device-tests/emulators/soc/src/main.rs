@@ -23,6 +23,9 @@ struct Arguments {
     /// Runs per table; left out: as many as were committed to
     #[arg(long)]
     seeds: Option<u64>,
+    /// Seed of the first run; left out: the one that was committed to
+    #[arg(long, value_name = "SEED")]
+    first: Option<u64>,
     /// Also write the figures here
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -67,7 +70,8 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let committed = Seeds::committed();
     let count = arguments.seeds.unwrap_or(committed.count);
-    let (first, fewer) = (committed.first, count.min(FEWER));
+    let first = arguments.first.unwrap_or(committed.first);
+    let fewer = count.min(FEWER);
     let settings = settings(&arguments, &committed)?;
     let has_shipped = arguments.table.is_empty() || arguments.table.contains(&0);
     let wants = |section| arguments.only.is_empty() || arguments.only.contains(&section);
