@@ -1,3 +1,5 @@
+//! Planted values: evidence excuses what it is of, and a wrong value beside it is still reported.
+
 use super::*;
 use crate::known::{self, Facts, Side};
 use crate::verdict::What;
