@@ -3,6 +3,7 @@
 - `rounded`: the part node by node in ONNX Runtime, with what passes between its nodes moved by as much as rounding may (Monte
   Carlo arithmetic: D. S. Parker, UCLA CSD-970002, 1997). How far its outputs go is how far rounding alone can carry a result.
 - `products`: how far the partial products of each element of a ReduceProd can go, in whatever order they are taken.
+- `averages`: what a lone Resize of integers makes of the same numbers as f64, before they become integers.
 
 Which of it excuses a difference is decided in `evidence.rs`.
 """
@@ -108,3 +109,17 @@ def products(model, feed):
         "special": over(np.logical_or, special),
         "negative": over(np.logical_xor, np.signbit(real)),
     }
+
+
+def averages(model, feed, reference):
+    """The outputs of a lone Resize of integers that a run gives, computed of f64 by the reference evaluator."""
+    (node,) = model.graph.node
+    data = feed.get(node.input[0])
+    if node.op_type != "Resize" or data is None or data.dtype.kind not in "iu":
+        return None
+    try:
+        (found,) = reference(model, feed | {node.input[0]: data.astype("float64")})
+    except Exception:  # noqa: BLE001
+        # the evaluator has no such resize
+        return None
+    return found if found.dtype == np.float64 else None

@@ -126,6 +126,8 @@ class Peer:
             ]
         elif found := evidence.products(model, feed):
             answer["products"] = [self.file(f"products.{name}", name, value) for name, value in found.items()]
+        if len(model.graph.node) == 1 and (found := evidence.averages(model, feed, reference)) is not None:
+            answer["averages"] = [self.file("averages", names[0], found)]
         for what, compute in (("referee", reference), ("optimised", optimised)):
             try:
                 found = compute(model, feed)

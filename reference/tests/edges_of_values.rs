@@ -144,3 +144,17 @@ fn nan_is_quantised_to_the_least_code_and_infinity_to_the_last() {
         same(&found, &codes);
     }
 }
+
+#[test]
+fn a_symmetric_coordinate_that_lies_on_a_pixel_is_that_pixel() {
+    let rows = floats(&[0.0, 1.0, 2.0, 3.0, 4.0]);
+    let half = floats(&[0.5]);
+    let attributes = Attributes::new()
+        .with_str(Attr::Mode, "nearest")
+        .with_str(Attr::NearestMode, "floor")
+        .with_str(Attr::CoordinateTransformationMode, "half_pixel_symmetric");
+    let inputs = [Some(&rows), None, Some(&half)];
+    let found = evaluate(Op::Resize, &attributes, &inputs, 1).unwrap();
+    // 5 / 2 * (1 - 2 / 2.5) + (x + 0.5) / 0.5 - 0.5
+    same(&found[0].to_f64s().unwrap(), &[1.0, 3.0]);
+}

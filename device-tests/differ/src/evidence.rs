@@ -22,6 +22,10 @@ pub(crate) enum Evidence {
     Rounding,
     /// Nodes each of which agrees with ONNX Runtime on our own values, and which one by one give what the whole gives.
     NodeByNode,
+    /// Averages in the middle between two integers ([`in_the_middle`]).
+    Middle,
+    /// Windows that see nothing but padding ([`sees_nothing`]).
+    EmptyWindow,
     /// A pool whose `auto_pad` is another with dilations left out, or negative ([`pads_otherwise`]).
     Padding,
     /// Partial products that leave the range of their type, and values that some order of the factors gives
@@ -185,6 +189,8 @@ fn some_order(ours: &Tensors, theirs: &Tensors, products: &Products) -> bool {
 pub(crate) struct Found {
     rounding: bool,
     node_by_node: bool,
+    middle: bool,
+    empty_window: bool,
     padding: bool,
     partial_products: bool,
 }
@@ -208,9 +214,12 @@ impl Found {
             .collect::<Result<_>>()?;
         let products = judged.products.as_deref().map(read).transpose()?;
         let products = products.as_ref().and_then(Products::read);
+        let averages = judged.averages.as_deref().map(read).transpose()?;
         Ok(Found {
             rounding: made.is_some() && within_rounding(ours, theirs, &samples),
             node_by_node: made.is_some_and(|made| is_made(ours, made)),
+            middle: averages.is_some_and(|averages| in_the_middle(ours, theirs, &averages)),
+            empty_window: sees_nothing(ours, theirs),
             padding: pads_otherwise(&judged.attributes),
             partial_products: products.is_some_and(|products| some_order(ours, theirs, &products)),
         })
@@ -220,9 +229,72 @@ impl Found {
         match evidence {
             Evidence::Rounding => self.rounding,
             Evidence::NodeByNode => self.node_by_node,
+            Evidence::Middle => self.middle,
+            Evidence::EmptyWindow => self.empty_window,
             Evidence::Padding => self.padding,
             Evidence::PartialProducts => self.partial_products,
         }
+    }
+}
+
+/// Whether all elements that differ are the two integers around an average that lies in the middle of them, but for rounding.
+fn in_the_middle(ours: &Tensors, theirs: &Tensors, averages: &Tensors) -> bool {
+    let (Some(a), Some(b), Some(averages)) = (
+        ours.values().next(),
+        theirs.values().next(),
+        averages.values().next(),
+    ) else {
+        return false;
+    };
+    let (Some(x), Some(y), Some(between)) = (a.as_i64s(), b.as_i64s(), averages.as_f64s()) else {
+        return false;
+    };
+    a.dtype == b.dtype
+        && a.shape == b.shape
+        && a.shape == averages.shape
+        && x.iter().zip(&y).zip(between).all(|((&x, &y), between)| {
+            let middle = (x as f64 + y as f64) / 2.0;
+            // the evaluator's weights are in f32 on the way
+            let rounding = 32.0 * f64::from(f32::EPSILON) * between.abs().max(1.0);
+            x == y || x.abs_diff(y) == 1 && (between - middle).abs() <= rounding
+        })
+}
+
+/// Whether all that differs are maxima of nothing, minus infinity here and that or the least finite number in ONNX Runtime, and
+/// what other outputs say of the same windows.
+fn sees_nothing(ours: &Tensors, theirs: &Tensors) -> bool {
+    let (Some(maxima), Some(others)) = (ours.values().next(), theirs.values().next()) else {
+        return false;
+    };
+    let (Some(a), Some(b), Some(least)) = (maxima.as_f64s(), others.as_f64s(), least(maxima.dtype)) else {
+        return false;
+    };
+    let nothing: Vec<bool> = a
+        .iter()
+        .zip(&b)
+        .map(|(&a, &b)| a == f64::NEG_INFINITY && (b == least || b == a))
+        .collect();
+    let alike = |(ours, theirs): (&Literal, &Literal)| {
+        let width = ours.dtype.byte_width().unwrap_or(1);
+        let elements = ours
+            .bytes
+            .chunks_exact(width)
+            .zip(theirs.bytes.chunks_exact(width));
+        ours.dtype == theirs.dtype
+            && ours.shape == theirs.shape
+            && ours.shape == maxima.shape
+            && elements.zip(&nothing).all(|((a, b), nothing)| a == b || *nothing)
+    };
+    nothing.contains(&true) && ours.keys().eq(theirs.keys()) && ours.values().zip(theirs.values()).all(alike)
+}
+
+/// The least finite number of a type of floats.
+fn least(dtype: DType) -> Option<f64> {
+    match dtype {
+        DType::F16 => Some(-65504.0),
+        DType::F32 => Some(f32::MIN.into()),
+        DType::F64 => Some(f64::MIN),
+        _ => None,
     }
 }
 

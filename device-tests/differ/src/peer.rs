@@ -67,6 +67,8 @@ pub(crate) struct Judged {
     pub(crate) rounded: Vec<Vec<TensorFile>>,
     /// How far partial products go, of a lone ReduceProd.
     pub(crate) products: Option<Vec<TensorFile>>,
+    /// What a lone Resize of integers makes before they become integers.
+    pub(crate) averages: Option<Vec<TensorFile>>,
 }
 
 pub(crate) type Tensors = BTreeMap<String, Literal>;

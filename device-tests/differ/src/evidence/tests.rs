@@ -234,3 +234,41 @@ fn pads_are_otherwise_only_with_dilations_or_long_strides() {
     assert!(!of("NOTSET", "[2, 1]", "[2, 3]", "[2, 2]"));
     assert!(!of("", "[2, 1]", "[2, 3]", "[2, 2]"));
 }
+
+#[test]
+fn a_window_of_nothing_excuses_itself_and_no_other() {
+    let of = |values: &[f32], places: &[i64]| {
+        let mut tensors = one(values);
+        tensors.insert("z".to_owned(), Literal::i64s(places));
+        tensors
+    };
+    let theirs = of(&[f32::MIN, 2.0], &[0, 7]);
+    assert!(sees_nothing(&of(&[f32::NEG_INFINITY, 2.0], &[-1, 7]), &theirs));
+    assert!(sees_nothing(
+        &of(&[f32::NEG_INFINITY], &[0]),
+        &of(&[f32::NEG_INFINITY], &[-5])
+    ));
+    assert!(!sees_nothing(&of(&[f32::NEG_INFINITY, 3.0], &[-1, 7]), &theirs));
+    assert!(!sees_nothing(&of(&[f32::NEG_INFINITY, 2.0], &[-1, 8]), &theirs));
+    assert!(!sees_nothing(
+        &of(&[f32::MIN, f32::NEG_INFINITY], &[0, 7]),
+        &theirs
+    ));
+    assert!(!sees_nothing(&of(&[f32::INFINITY, 2.0], &[0, 7]), &theirs));
+    assert!(!sees_nothing(&theirs, &theirs));
+}
+
+#[test]
+fn an_average_in_the_middle_excuses_its_two_neighbours() {
+    let of = |values: &[i64]| Tensors::from([("y".to_owned(), Literal::i64s(values))]);
+    let bytes: Vec<u8> = [-736.5f64, 3.2]
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    let averages = Tensors::from([("y".to_owned(), Literal::new(DType::F64, vec![2], bytes).unwrap())]);
+    assert!(in_the_middle(&of(&[-736, 3]), &of(&[-737, 3]), &averages));
+    assert!(!in_the_middle(&of(&[-735, 3]), &of(&[-736, 3]), &averages));
+    assert!(!in_the_middle(&of(&[-735, 3]), &of(&[-737, 3]), &averages));
+    assert!(!in_the_middle(&of(&[-736, 4]), &of(&[-737, 3]), &averages));
+    assert!(!in_the_middle(&of(&[-736]), &of(&[-737]), &averages));
+}
