@@ -45,10 +45,13 @@ def options(level=ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
     return chosen
 
 
+def session(model, chosen=None):
+    return ort.InferenceSession(model.SerializeToString(), chosen or options(), providers=["CPUExecutionProvider"])
+
+
 def run(model, feed, chosen=None):
     """The outputs of a model in ONNX Runtime."""
-    session = ort.InferenceSession(model.SerializeToString(), chosen or options(), providers=["CPUExecutionProvider"])
-    return session.run(None, feed)
+    return session(model, chosen).run(None, feed)
 
 
 def kind(value):
@@ -276,4 +279,4 @@ def element(dtype):
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-__all__ = ["ALL", "Draft", "FLOATS", "INTS", "NUMBERS", "Refused", "SIGNED", "TensorProto", "UNSIGNED", "Unfit", "element", "kind", "options", "run"]  # fmt: skip
+__all__ = ["ALL", "Draft", "FLOATS", "INTS", "NUMBERS", "Refused", "SIGNED", "TensorProto", "UNSIGNED", "Unfit", "element", "kind", "options", "reads", "run", "session"]  # fmt: skip

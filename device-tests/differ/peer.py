@@ -1,9 +1,11 @@
 """ONNX Runtime's side: draws graphs, runs them, cuts them down, and asks ONNX's reference evaluator.
 
 Answers each line of JSON with one: {"draw": index} makes a graph with inputs and ONNX Runtime's outputs, {"cut": names} a
-part of the last one that was asked for with {"keep": index}, {"judge": true} what the referee makes of the last part.
+part of it with its nodes {"keep": names}, on other values of what they read where {"given": tensors} says so, {"judge": true} what
+the referee makes of the last part, and what evidence there is of why it differs.
 """
 
+import copy
 import json
 import pathlib
 import sys
@@ -14,8 +16,10 @@ import onnx
 import onnxruntime as ort
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import evidence  # noqa: E402
 import images  # noqa: E402, F401
-from drafts import Draft, Refused, Unfit, options, run  # noqa: E402
+import recurrent  # noqa: E402
+from drafts import Draft, Refused, Unfit, options, reads, run, session  # noqa: E402
 from recipes import RECIPES  # noqa: E402
 
 # draws that come to nothing, for a node
@@ -55,7 +59,7 @@ class Peer:
         self.drafts.pop(index - 16, None)
         answer = self.written(d, d.nodes, f"{index}")
         extreme = any(is_extreme(value) or is_infinite(value) for value in d.values.values())
-        return answer | {"extreme": extreme, "refused": refused, "opset": d.opset, "nodes": [node.name for node in d.nodes]}
+        return answer | {"extreme": extreme, "refused": refused, "opset": d.opset}
 
     def written(self, d, nodes, stem):
         """A model with inputs and what ONNX Runtime makes of them, in files."""
@@ -69,6 +73,7 @@ class Peer:
         answer = {
             "model": str(path),
             "ops": [node.op_type for node in nodes],
+            "nodes": [node.name for node in nodes],
             "inputs": [self.file(f"{stem}.{name}", name, value) for name, value in feed.items()],
         }
         try:
@@ -85,9 +90,12 @@ class Peer:
         path.write_bytes(value.tobytes())
         return {"name": name, "dtype": str(value.dtype), "shape": list(value.shape), "file": str(path)}
 
-    def cut(self, index, keep):
+    def cut(self, index, keep, given):
         d = self.drafts.get(index) or self.draft(index)[0]
         self.drafts[index] = d
+        if given:
+            d = copy.copy(d)
+            d.values = d.values | {one["name"]: read(one) for one in given}
         nodes = [node for node in d.nodes if node.name in keep]
         return self.written(d, nodes, f"{index}.part")
 
@@ -104,20 +112,34 @@ class Peer:
         answer["attributes"] = attributes
         read = list(feed.values()) + [onnx.numpy_helper.to_array(one) for one in model.graph.initializer]
         inf, made = any(map(is_infinite, read)), map(is_infinite, self.outputs.values())
-        answer["infinite"] = inf
+        answer["not_finite"] = any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in read)
         answer["extreme"] = any(map(is_extreme, read + list(self.outputs.values()))) or not inf and any(made)
         try:
             onnx.checker.check_model(model, full_check=True)
         except Exception as error:
             answer["invalid"] = str(error)[:500]
+        names = [value.name for value in model.graph.output]
+        if len(model.graph.node) > 1:
+            answer["rounded"] = [
+                [self.file(f"rounded{place}.{name}", name, value) for name, value in zip(names, found)]
+                for place, found in enumerate(evidence.rounded(model, feed, session, reads))
+            ]
+        elif found := evidence.products(model, feed):
+            answer["products"] = [self.file(f"products.{name}", name, value) for name, value in found.items()]
+        if len(model.graph.node) == 1 and (found := evidence.averages(model, feed, reference)) is not None:
+            answer["averages"] = [self.file("averages", names[0], found)]
         for what, compute in (("referee", reference), ("optimised", optimised)):
             try:
                 found = compute(model, feed)
-                names = [value.name for value in model.graph.output]
                 answer[what] = [self.file(f"{what}.{name}", name, np.asarray(value)) for name, value in zip(names, found)]
             except Exception as error:
                 answer[f"{what}_refusal"] = f"{type(error).__name__}: {error}"[:300]
         return answer
+
+
+def read(file):
+    """The tensor of a file that the other side has written."""
+    return np.fromfile(file["file"], file["dtype"]).reshape(file["shape"])
 
 
 def is_extreme(value):
@@ -139,7 +161,8 @@ def reference(model, feed):
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return ReferenceEvaluator(model).run(None, feed)
+        of_recurrent = [recurrent.GRU, recurrent.LSTM, recurrent.RNN]
+        return ReferenceEvaluator(model, new_ops=of_recurrent).run(None, feed)
 
 
 def optimised(model, feed):
@@ -166,7 +189,7 @@ def main():
         if "draw" in asked:
             answer = peer.draw(asked["draw"])
         elif "cut" in asked:
-            answer = peer.cut(asked["cut"], set(asked["keep"]))
+            answer = peer.cut(asked["cut"], set(asked["keep"]), asked.get("given"))
         else:
             answer = peer.judge()
         print(json.dumps(answer), flush=True)

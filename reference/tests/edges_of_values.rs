@@ -121,3 +121,40 @@ fn a_window_of_one_element_that_is_not_periodic_is_zero_by_zero() {
     let attributes = Attributes::new().with_int(Attr::Periodic, 0);
     same(&of(Op::BlackmanWindow, attributes, &[&size]), &[NAN]);
 }
+
+#[test]
+fn blackmans_window_is_zero_at_its_end_and_one_in_its_middle() {
+    let size = Tensor::from_i128s(element(DType::I64), vec![], &[6]).unwrap();
+    let wide = Attributes::new().with_int(Attr::OutputDatatype, 11);
+    let found = of(Op::BlackmanWindow, wide, &[&size]);
+    assert_eq!([found[0], found[3]], [0.0, 1.0]);
+}
+
+#[test]
+fn nan_is_quantised_to_the_least_code_and_infinity_to_the_last() {
+    let x = floats(&[NAN, f64::INFINITY, f64::NEG_INFINITY, 2.0]);
+    let scale = floats(&[1.0]).reshaped(vec![]).unwrap();
+    for (dtype, codes) in [
+        (DType::I8, [-128.0, 127.0, -128.0, -93.0]),
+        (DType::U8, [0.0, 255.0, 0.0, 12.0]),
+    ] {
+        let zero = if dtype == DType::I8 { -95 } else { 10 };
+        let zero = Tensor::from_i128s(element(dtype), vec![], &[zero]).unwrap();
+        let found = of(Op::QuantizeLinear, Attributes::new(), &[&x, &scale, &zero]);
+        same(&found, &codes);
+    }
+}
+
+#[test]
+fn a_symmetric_coordinate_that_lies_on_a_pixel_is_that_pixel() {
+    let rows = floats(&[0.0, 1.0, 2.0, 3.0, 4.0]);
+    let half = floats(&[0.5]);
+    let attributes = Attributes::new()
+        .with_str(Attr::Mode, "nearest")
+        .with_str(Attr::NearestMode, "floor")
+        .with_str(Attr::CoordinateTransformationMode, "half_pixel_symmetric");
+    let inputs = [Some(&rows), None, Some(&half)];
+    let found = evaluate(Op::Resize, &attributes, &inputs, 1).unwrap();
+    // 5 / 2 * (1 - 2 / 2.5) + (x + 0.5) / 0.5 - 0.5
+    same(&found[0].to_f64s().unwrap(), &[1.0, 3.0]);
+}

@@ -24,6 +24,9 @@ pub(crate) struct Options {
     /// Only graphs with these ops, by their names
     #[arg(long, num_args = 1.., value_name = "OP")]
     only: Vec<String>,
+    /// Also change a value of every graph that is equal, and count the changes that a class excuses
+    #[arg(long)]
+    plant: bool,
     /// Write every figure and every difference to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<std::path::PathBuf>,
@@ -49,6 +52,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["--first", &options.first.to_string()]);
     if !options.only.is_empty() {
         command.arg("--only").args(&options.only);
+    }
+    if options.plant {
+        command.arg("--plant");
     }
     // folders of who asks, not of the repository
     let here = std::env::current_dir().context("where this runs")?;

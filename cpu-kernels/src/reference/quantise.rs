@@ -68,7 +68,7 @@ pub struct Quantisation {
     pub precision: Element,
 }
 
-/// `saturate(round(x / scale) + zero)` as `to`.
+/// `saturate(round(x / scale) + zero)` as `to`; of NaN the least code, as the kernels and ONNX's own evaluator have it.
 ///
 /// # Errors
 /// If the shapes do not fit or `to` is no quantised type.
@@ -99,7 +99,10 @@ pub fn quantise(
     let shape = x.shape().to_vec();
     if let Some((low, high)) = to.int_range() {
         let ints: Vec<i128> = quotients
-            .map(|(v, z)| ((v.round_ties_even() + z) as i128).clamp(low, high))
+            .map(|(v, z)| match v.round_ties_even() + z {
+                code if code.is_nan() => low,
+                code => (code as i128).clamp(low, high),
+            })
             .collect();
         return Tensor::from_i128s(to, shape, &ints);
     }

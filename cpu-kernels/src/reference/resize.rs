@@ -93,7 +93,11 @@ fn origin(o: usize, n: usize, axis: Axis, transform: Transform) -> f64 {
     let half_pixel = (o_f + 0.5) / axis.scale - 0.5;
     match transform {
         Transform::HalfPixel => half_pixel,
-        Transform::HalfPixelSymmetric => input / 2.0 * (1.0 - axis.output as f64 / resized) + half_pixel,
+        // `input / 2 * (1 - output / resized) + half_pixel`, but the share is no difference of rounded quotients: what lies on a
+        // pixel stays there
+        Transform::HalfPixelSymmetric => {
+            ((resized - axis.output as f64) / 2.0 + o_f + 0.5) / axis.scale - 0.5
+        }
         Transform::PytorchHalfPixel if axis.output > 1 => half_pixel,
         Transform::PytorchHalfPixel => 0.0,
         Transform::TfHalfPixelForNn => half_pixel + 0.5,

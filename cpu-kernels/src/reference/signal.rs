@@ -144,7 +144,8 @@ pub fn window(element: Element, size: usize, periodic: bool, [a0, a1, a2]: [f64;
         .map(|i| {
             // of one element that is not periodic the formula makes 0 / 0
             let angle = TAU * i as f64 / n;
-            a0 - a1 * angle.cos() + a2 * (2.0 * angle).cos()
+            // in this order 0.42, 0.5 and 0.08 sum up to exactly one and zero
+            (a2 * (2.0 * angle).cos() - a1 * angle.cos()) + a0
         })
         .collect();
     Tensor::from_f64s(element, vec![size], &v)

@@ -2,8 +2,8 @@
 //! (`device-tests/expectations/differ.toml`).
 //!
 //! Invariants:
-//! 1. A class is known by op, kind and attributes; a referee that sides with ONNX Runtime makes it unknown again, but for
-//!    a class that says why the referee does not count.
+//! 1. A class is known by op, kind, attributes and what evidence was computed for the case; a referee that sides with ONNX
+//!    Runtime makes it unknown again, but for a class that says why the referee does not count.
 //! 2. Every class states a reason and a sentence.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 
+use crate::evidence::{Evidence, Found};
 use crate::verdict::What;
 
 const FILE: &str = include_str!("../../expectations/differ.toml");
@@ -48,16 +49,16 @@ pub(crate) struct Class {
     attributes: BTreeMap<String, String>,
     /// Whether values are so large or small that products leave their type's range; either where it is left out.
     extreme: Option<bool>,
-    /// Whether an infinity is read; either where it is left out.
-    infinite: Option<bool>,
-    /// Whether the part has several nodes, each of which by itself does not differ; either where it is left out.
-    several: Option<bool>,
+    /// Whether an infinity or a NaN is read; either where it is left out.
+    not_finite: Option<bool>,
+    /// What must have been found out about the case.
+    evidence: Option<Evidence>,
     /// What our words contain.
     #[serde(default)]
     words: String,
     /// The sides that the referee may take.
     referee: Vec<Side>,
-    pub(crate) reason: String,
+    reason: String,
     specification: String,
 }
 
@@ -85,9 +86,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) what: What,
     pub(crate) attributes: &'a BTreeMap<String, String>,
     pub(crate) extreme: bool,
-    pub(crate) infinite: bool,
+    pub(crate) not_finite: bool,
     pub(crate) words: &'a str,
     pub(crate) side: Side,
+    pub(crate) found: Found,
 }
 
 /// All classes that are known.
@@ -105,24 +107,34 @@ fn parse(text: &str) -> Result<Vec<Class>> {
         ensure!(stated, "a class of {:?} has no reason or no sentence", class.ops);
         ensure!(
             !class.what.contains(&What::Panic) && !class.what.contains(&What::Split),
-            "a panic is nothing that is known, nor is a split that differs: {:?}",
+            "a panic is nothing that is known, nor are devices that do not run a graph: {:?}",
             class.ops
         );
     }
     Ok(file.class)
 }
 
+/// The reason of the first class that a difference is of.
+pub(crate) fn reason(classes: &[Class], facts: &Facts<'_>) -> Option<String> {
+    let class = classes.iter().find(|class| class.holds(facts))?;
+    Some(class.reason.clone())
+}
+
 impl Class {
     /// Whether a difference is of this class.
-    pub(crate) fn holds(&self, facts: &Facts<'_>) -> bool {
+    fn holds(&self, facts: &Facts<'_>) -> bool {
+        // what single nodes are known for says nothing of several of them
+        if facts.ops.len() > 1 && !matches!(self.evidence, Some(Evidence::Rounding | Evidence::NodeByNode)) {
+            return false;
+        }
         let op = facts.ops.last();
         op.is_some_and(|op| self.ops.iter().any(|known| known == op || known == "*"))
             && self.what.contains(&facts.what)
             && self.referee.contains(&facts.side)
+            && self.evidence.is_none_or(|evidence| facts.found.holds(evidence))
             && self
-                .several
-                .is_none_or(|several| several == (facts.ops.len() > 1))
-            && self.infinite.is_none_or(|infinite| infinite == facts.infinite)
+                .not_finite
+                .is_none_or(|not_finite| not_finite == facts.not_finite)
             && self.extreme.is_none_or(|extreme| extreme == facts.extreme)
             && facts.words.contains(&self.words)
             && self
@@ -146,7 +158,7 @@ mod tests {
         let text = "[[class]]\nops = [\"Cast\"]\nwhat = [\"values\"]\nattributes = { to = \"6\" }\nreferee = [\"neither\"]\n\
                     reason = \"a\"\nspecification = \"b\"";
         let classes = parse(text).unwrap();
-        let ops = ["Abs".to_owned(), "Cast".to_owned()];
+        let ops = ["Cast".to_owned()];
         let attributes = BTreeMap::from([("to".to_owned(), "6".to_owned())]);
         let none = BTreeMap::new();
         let facts = |what, side, attributes| Facts {
@@ -154,9 +166,10 @@ mod tests {
             what,
             attributes,
             extreme: false,
-            infinite: false,
+            not_finite: false,
             words: "",
             side,
+            found: Found::default(),
         };
         let class = &classes[0];
         assert!(class.holds(&facts(What::Values, Side::Neither, &attributes)));

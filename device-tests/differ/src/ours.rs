@@ -33,8 +33,17 @@ pub(crate) struct Ours {
     scripted: Vec<Runtime>,
 }
 
-/// What a split run came to.
-pub(crate) struct Split {
+/// Where a graph is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum On {
+    /// On the CPU alone.
+    Cpu,
+    /// On the CPU and the scripted devices of this turn.
+    Split(usize),
+}
+
+/// What a run came to.
+pub(crate) struct Ran {
     pub(crate) outputs: Tensors,
     /// Parts of its plan.
     pub(crate) parts: usize,
@@ -66,32 +75,22 @@ impl Ours {
         })
     }
 
-    /// The outputs on the CPU alone.
+    /// A model on the CPU alone, or by a plan over the CPU and scripted devices.
     ///
     /// # Errors
     /// Polychip's words; those of a panic begin with `PANIC`.
-    pub(crate) fn alone(&self, path: &Path, inputs: &Tensors) -> Result<Tensors> {
-        let policy = Policy::latency().devices(["cpu:0"]).threads(1).in_flight(1);
-        unwound(|| {
-            Ok(model::run(&self.cpu, &policy, path, inputs)?
-                .into_iter()
-                .collect())
-        })
-    }
-
-    /// The outputs of a plan over the CPU and the scripted devices of this turn.
-    ///
-    /// # Errors
-    /// As [`Ours::alone`].
-    pub(crate) fn split(&self, turn: usize, path: &Path, inputs: &Tensors) -> Result<Split> {
-        let runtime = &self.scripted[turn % self.scripted.len()];
+    pub(crate) fn run(&self, on: On, path: &Path, inputs: &Tensors) -> Result<Ran> {
         let policy = Policy::latency().threads(1).in_flight(1);
+        let (runtime, policy) = match on {
+            On::Cpu => (&self.cpu, policy.devices(["cpu:0"])),
+            On::Split(turn) => (&self.scripted[turn % self.scripted.len()], policy),
+        };
         unwound(|| {
             let model = model::bound(runtime, path, inputs)?;
             let session = runtime.session(&model, policy)?;
             let parts = session.report().parts.len();
             let outputs = model::run_session(&session, inputs)?.into_iter().collect();
-            Ok(Split { outputs, parts })
+            Ok(Ran { outputs, parts })
         })
     }
 }

@@ -11,11 +11,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use polychip_ops::{DType, Literal};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// A tensor in a file.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub(crate) struct TensorFile {
     pub(crate) name: String,
     dtype: String,
@@ -35,7 +35,7 @@ pub(crate) struct Drawn {
     outputs: Vec<TensorFile>,
     /// Why ONNX Runtime does not run it.
     pub(crate) refusal: Option<String>,
-    /// Names of its nodes; of a whole graph only.
+    /// Names of its nodes, in order.
     #[serde(default)]
     pub(crate) nodes: Vec<String>,
     /// Whether values are infinite, or so large or small that products leave their type's range.
@@ -57,14 +57,60 @@ pub(crate) struct Judged {
     pub(crate) invalid: Option<String>,
     /// Whether values are so large or small that products leave their type's range.
     pub(crate) extreme: bool,
-    /// Whether an infinity is read.
-    pub(crate) infinite: bool,
+    /// Whether an infinity or a NaN is read.
+    pub(crate) not_finite: bool,
     pub(crate) referee: Option<Vec<TensorFile>>,
     pub(crate) referee_refusal: Option<String>,
     pub(crate) optimised: Option<Vec<TensorFile>>,
+    /// Outputs of a part of several nodes, each time with what passes between its nodes moved by rounding.
+    #[serde(default)]
+    pub(crate) rounded: Vec<Vec<TensorFile>>,
+    /// How far partial products go, of a lone ReduceProd.
+    pub(crate) products: Option<Vec<TensorFile>>,
+    /// What a lone Resize of integers makes before they become integers.
+    pub(crate) averages: Option<Vec<TensorFile>>,
 }
 
 pub(crate) type Tensors = BTreeMap<String, Literal>;
+
+/// Data types by NumPy's names.
+const DTYPES: [(&str, DType); 12] = [
+    ("float16", DType::F16),
+    ("float32", DType::F32),
+    ("float64", DType::F64),
+    ("int8", DType::I8),
+    ("int16", DType::I16),
+    ("int32", DType::I32),
+    ("int64", DType::I64),
+    ("uint8", DType::U8),
+    ("uint16", DType::U16),
+    ("uint32", DType::U32),
+    ("uint64", DType::U64),
+    ("bool", DType::Bool),
+];
+
+/// Writes tensors into a folder, for [`Peer::cut`].
+///
+/// # Errors
+/// A file cannot be written, or a tensor has a type that is not drawn.
+pub(crate) fn write(folder: &Path, tensors: &Tensors) -> Result<Vec<TensorFile>> {
+    tensors
+        .iter()
+        .enumerate()
+        .map(|(place, (name, value))| {
+            let known = DTYPES.iter().find(|(_, dtype)| *dtype == value.dtype);
+            let (dtype, _) = known.with_context(|| format!("{name}: elements of {}", value.dtype.name()))?;
+            let file = folder.join(place.to_string());
+            std::fs::write(&file, &value.bytes).with_context(|| file.display().to_string())?;
+            Ok(TensorFile {
+                name: name.clone(),
+                dtype: (*dtype).to_owned(),
+                shape: value.shape.clone(),
+                file,
+            })
+        })
+        .collect()
+}
 
 /// Reads tensors by their names.
 ///
@@ -74,21 +120,10 @@ pub(crate) fn read(files: &[TensorFile]) -> Result<Tensors> {
     files
         .iter()
         .map(|file| {
-            let dtype = match file.dtype.as_str() {
-                "float16" => DType::F16,
-                "float32" => DType::F32,
-                "float64" => DType::F64,
-                "int8" => DType::I8,
-                "int16" => DType::I16,
-                "int32" => DType::I32,
-                "int64" => DType::I64,
-                "uint8" => DType::U8,
-                "uint16" => DType::U16,
-                "uint32" => DType::U32,
-                "uint64" => DType::U64,
-                "bool" => DType::Bool,
-                other => anyhow::bail!("{}: elements of {other}", file.name),
-            };
+            let known = DTYPES.iter().find(|(name, _)| *name == file.dtype);
+            let dtype = known
+                .with_context(|| format!("{}: elements of {}", file.name, file.dtype))?
+                .1;
             let literal = Literal::new(dtype, file.shape.clone(), std::fs::read(&file.file)?);
             Ok((
                 file.name.clone(),
@@ -195,12 +230,17 @@ impl Peer {
         self.ask(&json!({ "draw": index }))
     }
 
-    /// The nodes of these names of a graph.
+    /// The nodes of these names of a graph, on what ONNX Runtime made before them but for the tensors that are given.
     ///
     /// # Errors
     /// As [`Peer::draw`].
-    pub(crate) fn cut(&mut self, index: usize, keep: &[String]) -> Result<Option<Drawn>> {
-        self.ask(&json!({ "cut": index, "keep": keep }))
+    pub(crate) fn cut(
+        &mut self,
+        index: usize,
+        keep: &[String],
+        given: &[TensorFile],
+    ) -> Result<Option<Drawn>> {
+        self.ask(&json!({ "cut": index, "keep": keep, "given": given }))
     }
 
     /// What others make of the part that was cut last.

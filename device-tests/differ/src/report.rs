@@ -18,6 +18,8 @@ pub(crate) struct Finding {
     /// Ops of the smallest part, in order.
     pub(crate) ops: String,
     pub(crate) what: What,
+    /// Whether it differs over several devices and not on the CPU alone.
+    pub(crate) split: bool,
     pub(crate) referee: Side,
     pub(crate) extreme: bool,
     /// Whether ONNX Runtime with its optimisations says what we say.
@@ -44,6 +46,10 @@ pub(crate) struct Report {
     /// Graphs that were run over several parts, too.
     pub(crate) split: usize,
     pub(crate) findings: Vec<Finding>,
+    /// Wrong values that were planted into answers.
+    pub(crate) planted: usize,
+    /// Those that a class excuses.
+    pub(crate) excused: Vec<Finding>,
     /// Nodes of each op in graphs that both ran.
     pub(crate) ops: BTreeMap<String, usize>,
     /// Ops that ONNX Runtime refused as drawn, with its words.
@@ -63,26 +69,59 @@ impl Report {
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         std::fs::write(path, serde_json::to_vec_pretty(self)?).with_context(|| path.display().to_string())
     }
+
+    /// Planted values, by the class that excuses them.
+    fn write_planted(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut classes: BTreeMap<&Option<String>, Vec<&Finding>> = BTreeMap::new();
+        for finding in &self.excused {
+            classes.entry(&finding.known).or_default().push(finding);
+        }
+        writeln!(
+            f,
+            "{} wrong values planted, {} excused",
+            self.planted,
+            self.excused.len()
+        )?;
+        for (reason, found) in classes {
+            let some: Vec<String> = found
+                .iter()
+                .take(6)
+                .map(|finding| {
+                    let (index, ops, what) = (finding.index, &finding.ops, finding.what.name());
+                    format!("{index} {ops} ({what})")
+                })
+                .collect();
+            let reason = reason.as_deref().unwrap_or_default();
+            writeln!(
+                f,
+                "EXCUSED {} times: {}\n    {reason}",
+                found.len(),
+                some.join("; ")
+            )?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut classes: BTreeMap<(&str, &str, &Option<String>), Vec<&Finding>> = BTreeMap::new();
+        let mut classes: BTreeMap<(&str, &str, bool, &Option<String>), Vec<&Finding>> = BTreeMap::new();
         for finding in &self.findings {
             classes
-                .entry((&finding.ops, finding.what.name(), &finding.known))
+                .entry((&finding.ops, finding.what.name(), finding.split, &finding.known))
                 .or_default()
                 .push(finding);
         }
         let mut classes: Vec<_> = classes.into_iter().collect();
-        classes.sort_by_key(|((_, _, known), found)| (known.is_none(), found.len()));
-        for ((ops, what, known), found) in classes {
+        classes.sort_by_key(|((_, _, _, known), found)| (known.is_none(), found.len()));
+        for ((ops, what, split, known), found) in classes {
             let first = found[0];
             let sides = |side| found.iter().filter(|finding| finding.referee == side).count();
             writeln!(
                 f,
-                "{} {ops}: {what}, {} times (graphs {}); the referee sides with us {}, with ONNX Runtime {}, with neither {}, is silent {}",
+                "{} {ops}{}: {what}, {} times (graphs {}); the referee sides with us {}, with ONNX Runtime {}, with neither {}, is silent {}",
                 if known.is_some() { "known" } else { "UNKNOWN" },
+                if split { ", over devices" } else { "" },
                 found.len(),
                 found
                     .iter()
@@ -108,6 +147,9 @@ impl fmt::Display for Report {
                     }
                 }
             }
+        }
+        if self.planted > 0 {
+            self.write_planted(f)?;
         }
         write!(
             f,

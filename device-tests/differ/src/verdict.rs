@@ -24,7 +24,7 @@ pub(crate) enum What {
     Refused,
     /// We panicked.
     Panic,
-    /// Parts on several devices give something else than the CPU alone.
+    /// Several devices do not run what the CPU alone does.
     Split,
 }
 
@@ -54,12 +54,13 @@ const NOISE: Tolerance = Tolerance::Elementwise {
     absolute: 5e-7,
 };
 
-fn tolerance(dtype: DType) -> Tolerance {
-    Tolerance::OfLargest(match dtype {
+/// How far values of a node may be apart, as a share of the largest.
+pub(crate) fn relative(dtype: DType) -> f64 {
+    match dtype {
         DType::F64 => 1e-6,
         DType::F16 => 2e-3,
         _ => 1e-4,
-    })
+    }
 }
 
 /// How our outputs differ from those wanted, where they do.
@@ -74,7 +75,7 @@ pub(crate) fn difference(found: &Tensors, wanted: &Tensors) -> Option<Difference
         .iter()
         .zip(wanted.values())
         .find_map(|((name, found), wanted)| {
-            let words = compare(found, wanted, tolerance(wanted.dtype)).err()?;
+            let words = compare(found, wanted, Tolerance::OfLargest(relative(wanted.dtype))).err()?;
             // what rounding leaves of sums of about one that are about zero
             if found.dtype.is_float() && compare(found, wanted, NOISE).is_ok() {
                 return None;
