@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
+use polychip_host::{Clock, Device, DeviceInfo, DeviceKind, Fence, Signal};
 use polychip_lanes::{Class, Entry, Queue, Settings, Ticket};
 
 use crate::session::bell::Rope;
@@ -31,6 +31,8 @@ pub(crate) struct Lanes(Vec<(String, Arc<Lane>)>);
 /// The lane of one device.
 pub(crate) struct Lane {
     clock: Clock,
+    /// Its places are threads, of which a part may take several.
+    has_threads: bool,
     /// Sessions that use the device.
     members: Mutex<Vec<Using>>,
     is_shared: AtomicBool,
@@ -130,6 +132,7 @@ impl Lane {
         let settings = settings(device.info());
         Lane {
             clock: clock.clone(),
+            has_threads: device.info().kind == DeviceKind::Cpu,
             members: Mutex::default(),
             is_shared: AtomicBool::new(false),
             state: Mutex::new(State {
@@ -349,6 +352,7 @@ impl Turn {
             return cell.is_given;
         }
         let now_ns = self.lane.clock.now_ns();
+        let width = if self.lane.has_threads { asked.width } else { 1 };
         let mut state = lock(&self.lane.state);
         let entry = Entry {
             class: asked.class,
@@ -357,7 +361,7 @@ impl Turn {
             expected_ns: asked.expected_ns,
             owner: Arc::clone(&self.waiter),
         };
-        let ticket = state.queue.push_wide(entry, asked.width, now_ns);
+        let ticket = state.queue.push_wide(entry, width, now_ns);
         lock(&self.waiter.turn).ticket = Some(ticket);
         state.go_on(now_ns);
         drop(state);
