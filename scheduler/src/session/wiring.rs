@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use polychip_graph::{Graph, TensorId};
-use polychip_host::{Device, Executable};
+use polychip_host::{Device, DeviceKind, Executable};
 use polychip_ops::{DType, PACKED_BYTES, Packed};
 use polychip_partitioner::{Goal, Plan};
 
@@ -202,11 +202,11 @@ impl Wiring {
                 lane: lanes.of(&devices[loaded.device.index()]),
                 expected_ns: (described.cost.time.nanoseconds())
                     .saturating_add(described.launch.nanoseconds()),
-                // without a number, all there are
-                width: if threads == 0 {
-                    usize::MAX
-                } else {
-                    threads as usize
+                // places of a CPU are threads: without a number, all there are
+                width: match (devices[loaded.device.index()].info().kind, threads) {
+                    (DeviceKind::Cpu, 0) => usize::MAX,
+                    (DeviceKind::Cpu, threads) => threads as usize,
+                    _ => 1,
                 },
                 within_ns: AtomicU64::new(u64::MAX),
                 executable: loaded.executable,
