@@ -104,13 +104,6 @@ impl Device {
         (self.by_clock(now_ns, asked_khz) * rest).clamp(1.0, 20.0)
     }
 
-    /// How slow runs have just found it, for a candidate that asks for a clock.
-    pub(crate) fn just_found(&self, now_ns: u64, asked_khz: Option<u64>) -> Option<f64> {
-        let measured = self.measured?;
-        let fresh = now_ns.saturating_sub(measured.at_ns) <= FRESH_NS;
-        fresh.then(|| self.slowness(now_ns, false, asked_khz))
-    }
-
     /// A run of a candidate that asks for a clock found it so slow, against its prediction.
     pub(crate) fn measure(
         &mut self,
@@ -166,18 +159,6 @@ impl Device {
     }
 }
 
-/// What a candidate that was switched to is compared with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Before {
-    /// How slow the device was found by the candidate before.
-    pub(crate) slow: f64,
-    /// Runs that were compared already.
-    pub(crate) runs: u32,
-}
-
-/// How much slower, at most, one candidate finds a device than another does.
-const MOST_BIAS: f64 = 4.0;
-
 /// What is known of one candidate beyond its devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Learnt {
@@ -189,8 +170,6 @@ pub(crate) struct Learnt {
     pub(crate) energy: f64,
     /// Power read while it ran, in milliwatts.
     pub(crate) seen_mw: Option<f64>,
-    /// How much slower, against their predictions, it finds devices than the candidates do that ran just before it.
-    biases: Vec<(usize, f64)>,
 }
 
 impl Default for Learnt {
@@ -200,7 +179,6 @@ impl Default for Learnt {
             lately: None,
             energy: 1.0,
             seen_mw: None,
-            biases: Vec::new(),
         }
     }
 }
@@ -224,35 +202,6 @@ impl Learnt {
             Some((at, lately)) if now_ns.saturating_sub(at) <= LATELY_NS => lately.max(self.time),
             _ => self.time,
         }
-    }
-
-    /// How much slower it finds a device than others do.
-    pub(crate) fn bias(&self, device: usize) -> f64 {
-        let found = self.biases.iter().find(|(of, _)| *of == device);
-        found.map_or(1.0, |(_, bias)| *bias)
-    }
-
-    /// A run found a device so slow; `before` is how slow it had just been found through another candidate. Returns how
-    /// slow the device is, as all candidates find it.
-    pub(crate) fn found(&mut self, device: usize, slow: f64, before: Option<Before>) -> f64 {
-        let old = self.bias(device);
-        let bias = match before {
-            Some(before) => {
-                let now = (slow / before.slow).clamp(1.0 / MOST_BIAS, MOST_BIAS);
-                let old = if before.runs == 0 { now } else { old };
-                old + (now - old) / f64::from(before.runs + 1)
-            }
-            None => old,
-        };
-        // no device is faster than fast
-        let bias = bias.min(slow.max(1.0));
-        if bias != old {
-            match self.biases.iter_mut().find(|(of, _)| *of == device) {
-                Some(found) => found.1 = bias,
-                None => self.biases.push((device, bias)),
-            }
-        }
-        slow / bias
     }
 
     pub(crate) fn spent(&mut self, energy: f64) {

@@ -11,14 +11,11 @@ use std::collections::VecDeque;
 
 use crate::decision::{Action, Decision, Reason};
 use crate::error::Result;
-use crate::learn::{Before, Device, Learnt};
+use crate::learn::{Device, Learnt};
 use crate::observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Reading};
 use crate::portfolio::{Candidate, Portfolio};
 use crate::settings::Settings;
 use crate::thermal::{self, Place as Heat};
-
-/// Runs after a switch that say whether the plan finds its devices as slow as the plan before did.
-const COMPARED_RUNS: u32 = 8;
 
 /// Paces are multiples of this, in thousandths.
 const PACE_STEP: u32 = 25;
@@ -48,9 +45,6 @@ pub struct Governor {
     switched_ns: Option<u64>,
     /// The plan was switched to, and has not run since.
     is_first: bool,
-    /// How slow each device was found by the plan before, just before the switch; how many runs were compared with it.
-    before: Vec<Option<f64>>,
-    compared: u32,
     /// When the pace changed last.
     paced_ns: Option<u64>,
     /// Times of the last switches that nothing forced.
@@ -89,8 +83,6 @@ impl Governor {
             looked_ns: None,
             switched_ns: None,
             is_first: false,
-            before: vec![None; count],
-            compared: 0,
             paced_ns: None,
             switches: VecDeque::new(),
             off_since_ns: None,
@@ -138,8 +130,8 @@ impl Governor {
     /// The time of a run of a candidate as predicted now, with what was learnt of its devices.
     #[must_use]
     pub fn predicted_ns(&self, candidate: usize) -> Option<u64> {
-        self.portfolio.candidates.get(candidate)?;
-        Some(self.latency_ns(candidate, false).round() as u64)
+        let found = self.portfolio.candidates.get(candidate)?;
+        Some(self.latency_ns(candidate, found, false).round() as u64)
     }
 
     /// What was learnt of how a place heats up: `[K/s of all but our runs, K/J, 1/s]`.
@@ -293,18 +285,11 @@ impl Governor {
     fn ran(&mut self, run: &FinishedRun) -> bool {
         let candidate = &self.portfolio.candidates[run.candidate];
         let late = run.late || self.deadline_ns.is_some_and(|deadline| run.latency_ns > deadline);
-        // the first run after a switch finds its plan cold; a late one may be the first that others are in the way of
-        let is_first = self.is_first && run.candidate == self.current;
-        let compares = run.candidate == self.current && !is_first && !late && self.compared < COMPARED_RUNS;
         for load in &candidate.loads {
             let seen = run.loads.iter().find(|seen| seen.device == load.device);
             if let Some(seen) = seen.filter(|_| load.busy_ns > 0) {
                 let slow = seen.busy_ns as f64 / load.busy_ns as f64;
                 let asked = candidate.khz(load.device);
-                let runs = self.compared;
-                let before = self.before[load.device].filter(|_| compares);
-                let before = before.map(|slow| Before { slow, runs });
-                let slow = self.learnt[run.candidate].found(load.device, slow, before);
                 let device = &mut self.devices[load.device];
                 device.measure(self.now_ns, slow, asked, late, self.settings.retry_ns);
             }
@@ -327,9 +312,10 @@ impl Governor {
             _ if fences > 0 && predicted > 0 => Some(fences as f64 / predicted as f64),
             _ => None,
         };
-        let modelled = self.explained_ns(run.candidate, run).max(1.0);
+        let modelled = self.explained_ns(candidate, run).max(1.0);
+        // the first run after a switch finds its plan cold
+        let is_first = self.is_first && run.candidate == self.current;
         self.is_first &= !is_first;
-        self.compared += u32::from(compares);
         let learnt = &mut self.learnt[run.candidate];
         if !is_first {
             learnt.run(self.now_ns, run.latency_ns as f64 / modelled, late);
@@ -368,20 +354,11 @@ impl Governor {
         let Some((best, outlook)) = self.best(None) else {
             return self.decision(Action::Replan, Reason::NoCandidate);
         };
-        self.switch(best);
-        self.set_pace(&outlook, true);
-        self.decision(Action::Switch(best), Reason::Lost { device })
-    }
-
-    fn switch(&mut self, candidate: usize) {
-        let found = &self.portfolio.candidates[candidate];
-        let devices = self.devices.iter().enumerate();
-        let before = devices.map(|(index, device)| device.just_found(self.now_ns, found.khz(index)));
-        self.before = before.collect();
-        self.compared = 0;
-        self.current = candidate;
+        self.current = best;
         self.switched_ns = Some(self.now_ns);
         self.is_first = true;
+        self.set_pace(&outlook, true);
+        self.decision(Action::Switch(best), Reason::Lost { device })
     }
 
     fn replace(&mut self, candidates: &[Candidate]) -> Decision {
@@ -397,7 +374,6 @@ impl Governor {
         self.off_since_ns = None;
         self.switched_ns = Some(self.now_ns);
         self.is_first = true;
-        self.before.fill(None);
         self.current = match self.is_usable(0) {
             true => 0,
             false => self.best(None).map_or(0, |(best, _)| best),

@@ -118,7 +118,9 @@ impl Governor {
             };
         }
         let reason = self.because(&running, &outlook);
-        self.switch(best);
+        self.current = best;
+        self.switched_ns = Some(self.now_ns);
+        self.is_first = true;
         self.off_since_ns = None;
         self.switches.push_back(self.now_ns);
         while self.switches.len() > self.settings.switches_per_minute as usize {

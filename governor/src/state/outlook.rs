@@ -69,7 +69,7 @@ impl Governor {
 
     /// Seconds between two runs at the full rate.
     pub(super) fn cycle_s(&self, candidate: usize) -> f64 {
-        let latency = self.latency_ns(candidate, false);
+        let latency = self.latency_ns(candidate, &self.portfolio.candidates[candidate], false);
         // a frame that is still running when the next one comes makes that one drop
         let ns = self
             .period_ns
@@ -93,22 +93,20 @@ impl Governor {
         joules / self.cycle_s(candidate)
     }
 
-    /// Time of a run with today's devices as the candidate finds them, without what was learnt of it as a whole.
-    pub(super) fn slowed_ns(&self, index: usize, hope: bool) -> f64 {
-        let candidate = &self.portfolio.candidates[index];
+    /// Time of a run with today's devices, without what was learnt of the candidate itself.
+    pub(super) fn slowed_ns(&self, candidate: &Candidate, hope: bool) -> f64 {
         self.stretched_ns(candidate, |load| {
             let asked = candidate.khz(load.device);
             let slow = self.devices[load.device].slowness(self.now_ns, hope, asked);
-            load.busy_ns as f64 * (slow * self.learnt[index].bias(load.device) - 1.0)
+            load.busy_ns as f64 * (slow - 1.0)
         })
     }
 
     /// Time that a run should have taken, given how long its devices were busy by their fences.
-    pub(super) fn explained_ns(&self, index: usize, run: &FinishedRun) -> f64 {
-        let candidate = &self.portfolio.candidates[index];
+    pub(super) fn explained_ns(&self, candidate: &Candidate, run: &FinishedRun) -> f64 {
         let seen = |load: &Load| run.loads.iter().find(|seen| seen.device == load.device);
         if !candidate.loads.iter().all(|load| seen(load).is_some()) {
-            return self.slowed_ns(index, false);
+            return self.slowed_ns(candidate, false);
         }
         self.stretched_ns(candidate, |load| {
             seen(load).map_or(0.0, |seen| seen.busy_ns as f64 - load.busy_ns as f64)
@@ -130,8 +128,9 @@ impl Governor {
         latency + (all * share).max(most)
     }
 
-    pub(super) fn latency_ns(&self, index: usize, hope: bool) -> f64 {
-        self.slowed_ns(index, hope) * self.learnt[index].time(self.now_ns)
+    pub(super) fn latency_ns(&self, index: usize, candidate: &Candidate, hope: bool) -> f64 {
+        let learnt = self.learnt[index].time(self.now_ns);
+        self.slowed_ns(candidate, hope) * learnt
     }
 
     pub(super) fn aim(&self) -> Aim {
@@ -151,7 +150,7 @@ impl Governor {
     pub(super) fn outlook(&self, index: usize, trust: Trust) -> Outlook {
         let hope = trust == Trust::Hope;
         let candidate = &self.portfolio.candidates[index];
-        let latency_ns = self.latency_ns(index, hope);
+        let latency_ns = self.latency_ns(index, candidate, hope);
         let margin = f64::from(self.settings.margin_permille) / 1e3;
         let margin = match trust {
             Trust::Narrow => 0.0,
