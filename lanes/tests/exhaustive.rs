@@ -184,8 +184,11 @@ fn misses(rows: &[Row]) -> bool {
     misses_where(rows, &misses_from)
 }
 
+/// Whether a deadline is missed, with rows that first come at these phases, until then.
+type Misses<'a> = dyn Fn(&[Row], &[u64], u64) -> bool + 'a;
+
 /// The same with runs that go as `from` says.
-fn misses_where(rows: &[Row], from: &dyn Fn(&[Row], &[u64], u64) -> bool) -> bool {
+fn misses_where(rows: &[Row], from: &Misses<'_>) -> bool {
     let hyperperiod = rows
         .iter()
         .fold(1, |sofar, row| common_multiple(sofar, row.period));

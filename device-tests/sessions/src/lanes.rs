@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
+use polychip::admission::{Admission, Wanted};
 use polychip::{Model, Policy, Priority, Runtime, Session};
 use polychip_device_tests::process::Runner;
 use serde::Deserialize;
@@ -55,6 +56,10 @@ pub(crate) struct Arguments {
 
 const LONGEST: Duration = Duration::from_secs(120);
 const WARM: Duration = Duration::from_secs(2);
+/// Runs of each session before the first frame, of all sides.
+const WARM_RUNS: usize = 5;
+/// Frames of the camera that may be under way at once: one that comes while another goes on is submitted nevertheless.
+const IN_FLIGHT: usize = 3;
 
 /// What one side made of the three.
 #[derive(Debug, Deserialize)]
@@ -106,18 +111,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
         endless(&session, WARM, &AtomicBool::new(false))?;
         let times = endless(&session, length, &AtomicBool::new(false))?;
         session.record()?;
-        let report = session.report();
-        let longest = report.parts.iter().filter_map(|part| part.measured_ns).max();
+        let planned = session.planned().context("a session without a plan")?;
+        let parts = &planned.plan().parts;
+        let longest = parts.iter().map(|part| part.cost.time.nanoseconds()).max();
         let sum: u64 = times.iter().sum();
         let rate = times.len() as f64 / (sum as f64 / 1e9);
-        Ok((rate, report.parts.len(), longest.unwrap_or(0)))
+        Ok((rate, parts.len(), longest.unwrap_or(0)))
     };
     let (uncut_rate, ..) = alone(&whole)?;
     let (cut_rate, parts, longest) = alone(&cut)?;
     writeln!(
         text,
         "alone: camera p50 {:.3} ms, p99 {:.3}; speech p50 {:.3}, p99 {:.3}; background {uncut_rate:.2}/s, cut into {parts} \
-         parts, the longest of {:.3} ms, {cut_rate:.2}/s ({:.3})",
+         parts, the longest predicted to take {:.3} ms, {cut_rate:.2}/s ({:.3})",
         ms(part(&camera_alone, 0.5)),
         ms(part(&camera_alone, 0.99)),
         ms(part(&speech_alone, 0.5)),
@@ -153,9 +159,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
         "background/s",
         "of uncut alone",
     ]);
+    let wanted = [("camera", &camera, 0, IN_FLIGHT), ("speech", &speech, 1, 1)];
+    let wanted = wanted.map(|(name, model, at, in_flight)| {
+        let policy = urgent(at).period(periods[at]).in_flight(in_flight);
+        Wanted::new(name, model, policy)
+    });
+    let endless = Wanted::new("background", &background, batch(&whole));
+    match runtime.admit(wanted.into_iter().chain([endless]))? {
+        Admission::Refused(refusal) => writeln!(text, "{refusal}")?,
+        Admission::Admitted(admitted) => {
+            writeln!(text, "{}", admitted.certificate())?;
+            let sessions = <[Session; 3]>::try_from(admitted.sessions()?);
+            let sessions = sessions.ok().context("a session for each that was wanted")?;
+            let found = together(&sessions, periods, length)?;
+            add(
+                &mut table,
+                "admitted, cuts from deadlines",
+                &found,
+                periods,
+                uncut_rate,
+            );
+        }
+    }
     for (name, for_camera, for_speech, for_background) in sides {
         let sessions = [
-            runtime.session(&camera, for_camera)?,
+            runtime.session(&camera, for_camera.in_flight(IN_FLIGHT))?,
             runtime.session(&speech, for_speech)?,
             runtime.session(&background, for_background)?,
         ];
@@ -225,23 +253,33 @@ fn interval(missed: usize, all: usize) -> String {
 
 /// The three at once.
 fn together(sessions: &[Session; 3], periods: [Duration; 2], length: Duration) -> Result<Found> {
+    for session in sessions {
+        let inputs = inputs(session)?;
+        let given: Vec<_> = inputs.iter().collect();
+        for _ in 0..WARM_RUNS {
+            drop(session.submit(&given)?.wait(LONGEST)?);
+        }
+    }
     let stop = AtomicBool::new(false);
     let [camera, speech, background] = sessions;
     std::thread::scope(|scope| {
-        let endless = scope.spawn(|| {
-            let start = Instant::now();
-            endless(background, LONGEST, &stop).map(|times| (times.len() as u64, start.elapsed()))
-        });
-        let frames = [
-            scope.spawn(|| periodic(camera, periods[0], length)),
-            scope.spawn(|| periodic(speech, periods[1], length)),
-        ];
-        let [camera, speech] = frames.map(|thread| thread.join().ok().context("a thread panicked")?);
+        let start = Instant::now();
+        let endless = scope
+            .spawn(|| endless(background, LONGEST, &stop).map(|times| (times.len() as u64, start.elapsed())));
+        let frames = (0..IN_FLIGHT)
+            .map(|at| scope.spawn(move || periodic(camera, periods[0], length, start, (at, IN_FLIGHT))));
+        let frames: Vec<_> = frames.collect();
+        let chunks = scope.spawn(|| periodic(speech, periods[1], length, start, (0, 1)));
+        let mut camera = Vec::new();
+        for thread in frames {
+            camera.extend(thread.join().ok().context("a thread panicked")??);
+        }
+        let speech = chunks.join().ok().context("a thread panicked")?;
         stop.store(true, Ordering::Release);
         let (background, took) = endless.join().ok().context("a thread panicked")??;
         Ok(Found {
             peer: String::new(),
-            camera: camera?,
+            camera,
             speech: speech?,
             background,
             seconds: took.as_secs_f64(),
@@ -249,19 +287,25 @@ fn together(sessions: &[Session; 3], periods: [Duration; 2], length: Duration) -
     })
 }
 
-/// Frames that are due every so often; how long each took from then on, in nanoseconds.
-fn periodic(session: &Session, period: Duration, length: Duration) -> Result<Vec<u64>> {
+/// Frame `at` of each `of` that are due every so often; how long each took from then on, in nanoseconds.
+fn periodic(
+    session: &Session,
+    period: Duration,
+    length: Duration,
+    start: Instant,
+    (at, of): (usize, usize),
+) -> Result<Vec<u64>> {
     let inputs = inputs(session)?;
     let given: Vec<_> = inputs.iter().collect();
-    let (start, mut times) = (Instant::now(), Vec::new());
-    let mut due = Duration::ZERO;
+    let mut times = Vec::new();
+    let mut due = period * at as u32;
     while due < length {
         if let Some(left) = due.checked_sub(start.elapsed()) {
             std::thread::sleep(left);
         }
         drop(session.submit(&given)?.wait(LONGEST)?);
         times.push(nanoseconds(start.elapsed().saturating_sub(due)));
-        due += period;
+        due += period * of as u32;
     }
     Ok(times)
 }
