@@ -262,8 +262,8 @@ fn together(sessions: &[Session; 3], periods: [Duration; 2], length: Duration) -
     }
     let stop = AtomicBool::new(false);
     let [camera, speech, background] = sessions;
+    let start = Instant::now();
     std::thread::scope(|scope| {
-        let start = Instant::now();
         let endless = scope
             .spawn(|| endless(background, LONGEST, &stop).map(|times| (times.len() as u64, start.elapsed())));
         let frames = (0..IN_FLIGHT)
