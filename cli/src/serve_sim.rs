@@ -12,6 +12,7 @@ mod set;
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use polychip_lanes::{Pattern, Scenario, TaskSet, admit, deadlines_of, simulate};
 
 use crate::exit::{Code, bad_input, failure, usage};
@@ -108,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let admission = admit(&read.set).map_err(bad_input)?;
     let outcome = if arguments.real {
-        real::run(&mut read, &scenario)?
+        real::run(&mut read, &scenario).with_context(|| arguments.file.display().to_string())?
     } else {
         let parts = parts(&read.set, scenario.until_ns);
         if parts > MOST_PARTS {
