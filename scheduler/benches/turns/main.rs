@@ -4,7 +4,7 @@
 //! `alone`: a session that has the device to itself, and does not ask. `resting`: one beside sessions that want nothing. `waiting/N`: N sessions wait at once, on one thread. `threads/N`: N sessions,
 //! each on a thread of its own that sleeps until it has its turn; this holds the system's wake-ups.
 //!
-//! `cargo bench -p polychip --bench turns`; the time per element is that of a part. At most 2 µs: `scheduler/tests/turns.rs`.
+//! `cargo bench -p polychip --bench turns`; the time per element is that of a part. The aim is at most 2 µs.
 
 #![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
 
