@@ -22,6 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-partitioner", &["polychip-graph", "polychip-ops"]),
     ("polychip-governor", &[]),
     ("polychip-lanes", &[]),
+    ("polychip-farm-record", &[]),
     // pure, and kept so by this row: no host, so no device
     (
         "polychip-profile",

@@ -1,0 +1,65 @@
+//! What a run of a farm consists of.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Board, Build, Item, Outcome, Place, State};
+
+/// Version of the form. A reader refuses a higher one by name; new optional fields do not raise it.
+pub const FORMAT: u32 = 1;
+
+/// One item, done once, on one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Version of the form ([`FORMAT`]).
+    pub format: u32,
+    /// The run that it belongs to ([`RunHeader::id`]).
+    pub run: String,
+    /// What was done.
+    pub item: Item,
+    /// Where.
+    pub place: Place,
+    /// What the board says of itself.
+    pub board: Board,
+    /// With what.
+    pub build: Build,
+    /// 1 for the first try on any place.
+    pub attempt: u32,
+    /// When it began: seconds since 1970 in UTC, by the host's clock.
+    pub started_s: u64,
+    /// How long it took with its preparation, in milliseconds.
+    pub took_ms: u64,
+    /// State of the board before.
+    pub before: State,
+    /// State of the board after.
+    pub after: State,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What was asked of a farm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunHeader {
+    /// Version of the form ([`FORMAT`]).
+    pub format: u32,
+    /// Name of the run: unique among those that are compared.
+    pub id: String,
+    /// When it began: seconds since 1970 in UTC.
+    pub started_s: u64,
+    /// Commit under test, where the driver was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Places that were to take part.
+    pub places: Vec<Place>,
+    /// Items that were to be done, each with the names of the places that may do it.
+    pub items: Vec<Wanted>,
+}
+
+/// An item with the places that may do it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Wanted {
+    /// What is to be done.
+    pub item: Item,
+    /// Names of the places, any one of which may do it.
+    pub places: Vec<String>,
+}
